@@ -1,0 +1,129 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ridge {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error io_error(std::string_view what, const fs::path& path, int error_number) {
+  Error error = make_error(ErrorCode::kIo, "cannot {} {}: {}", what, path.string(), std::strerror(error_number));
+  if (error_number == ENOSPC) error.hint = "the disk is full; free some space and run the same command again";
+  if (error_number == EACCES || error_number == EROFS) error.hint = "choose a directory that you may write to";
+  return error;
+}
+
+class File {
+ public:
+  File(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool open() const { return fd_ >= 0; }
+  int close() { return ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+// 0, or the errno of the first write that failed.
+int write_all(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const fs::path& path) {
+  const File file(path, O_RDONLY);
+  if (!file.open()) {
+    const int error_number = errno;
+    Error error = io_error("read", path, error_number);
+    if (error_number == ENOENT) error.code = ErrorCode::kNotFound;
+    return error;
+  }
+  std::string content;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(file.fd(), buffer, sizeof buffer);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return io_error("read", path, errno);
+    }
+    if (count == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(count));
+  }
+}
+
+Status write_file_durably(const fs::path& path, std::string_view content) {
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  RIDGE_CHECK_OK(make_directories(directory));
+  const fs::path temporary = fmt::format("{}.tmp-{}", path.string(), ::getpid());
+  File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file.open()) return io_error("create", temporary, errno);
+  int failure = write_all(file.fd(), content);
+  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
+  if (file.close() != 0 && failure == 0) failure = errno;
+  if (failure == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure != 0) {
+    ::unlink(temporary.c_str());
+    return io_error("write", path, failure);
+  }
+  return sync_directory(directory);
+}
+
+Status sync_directory(const fs::path& directory) {
+  const File file(directory, O_RDONLY | O_DIRECTORY);
+  if (!file.open()) return io_error("open directory", directory, errno);
+  if (::fsync(file.fd()) != 0) return io_error("fsync directory", directory, errno);
+  return ok_status();
+}
+
+Status make_directories(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return io_error("create directory", directory, error.value());
+  return ok_status();
+}
+
+Result<TempDir> TempDir::create(std::string_view prefix) {
+  std::error_code error;
+  const fs::path base = fs::temp_directory_path(error);
+  if (error) return io_error("find", "the temporary directory", error.value());
+  std::string pattern = (base / fmt::format("{}-XXXXXX", prefix)).string();
+  if (::mkdtemp(pattern.data()) == nullptr) return io_error("create directory", pattern, errno);
+  return TempDir(pattern);
+}
+
+TempDir::TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+
+TempDir& TempDir::operator=(TempDir&& other) noexcept {
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+TempDir::~TempDir() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace ridge

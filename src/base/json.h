@@ -1,0 +1,22 @@
+// JSON values. Which keys exist is decided in src/record alone; this is only the text format.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "ridge/result.h"
+
+namespace ridge {
+
+// Keeps the order in which keys were written, so that equal records have equal bytes.
+using Json = nlohmann::ordered_json;
+
+// The error carries the byte offset and what was expected there.
+Result<Json> parse_json(std::string_view text);
+// One line, no spaces; NaN and infinities become null.
+std::string dump_json(const Json& value);
+// Indented by two spaces, for people.
+std::string pretty_json(const Json& value);
+
+}  // namespace ridge

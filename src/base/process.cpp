@@ -1,0 +1,299 @@
+#include "base/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+extern char** environ;
+
+namespace ridge {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { close(); }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool open() const { return fd_ >= 0; }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+struct Pipe {
+  Fd read_end, write_end;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return make_error(ErrorCode::kIo, "cannot create a pipe: {}", std::strerror(errno));
+  }
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+std::vector<std::string> environment_of(const ProcessSpec& spec) {
+  std::vector<std::string> entries;
+  if (!spec.clear_environment) {
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text(*entry);
+      if (!spec.environment.contains(std::string(text.substr(0, text.find('='))))) entries.emplace_back(text);
+    }
+  }
+  for (const auto& [name, value] : spec.environment) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (std::string& s : strings) result.push_back(s.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// In the child between fork and exec: only async-signal-safe calls.
+[[noreturn]] void exec_child(const ProcessSpec& spec, const char* program, char** argv, char** envp, const Pipe& input,
+                             const Pipe& output, const Pipe& errors, const Pipe& failure) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  bool ready = ::dup2(input.read_end.get(), 0) >= 0 && ::dup2(output.write_end.get(), 1) >= 0 &&
+               ::dup2(errors.write_end.get(), 2) >= 0;
+  if (ready && !spec.directory.empty()) ready = ::chdir(spec.directory.c_str()) == 0;
+  if (ready && spec.memory_limit_bytes != 0) {
+    const rlimit limit{spec.memory_limit_bytes, spec.memory_limit_bytes};
+    ready = ::setrlimit(RLIMIT_AS, &limit) == 0;
+  }
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (ready) ::execve(program, argv, envp);
+  const int error_number = errno;
+  [[maybe_unused]] const ssize_t written = ::write(failure.write_end.get(), &error_number, sizeof error_number);
+  ::_exit(127);
+}
+
+// One captured stream: keeps up to a limit, hands complete lines to a listener.
+class Capture {
+ public:
+  Capture(Fd fd, std::size_t limit, std::function<void(std::string_view)> on_line)
+      : fd_(std::move(fd)), limit_(limit), on_line_(std::move(on_line)) {
+    ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
+  }
+  [[nodiscard]] bool open() const { return fd_.open(); }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  void drain() {
+    char buffer[1 << 16];
+    while (fd_.open()) {
+      const ssize_t count = ::read(fd_.get(), buffer, sizeof buffer);
+      if (count > 0) {
+        accept({buffer, static_cast<std::size_t>(count)});
+      } else if (count < 0 && errno == EINTR) {
+        continue;
+      } else {
+        if (count == 0 || errno != EAGAIN) fd_.close();
+        return;
+      }
+    }
+  }
+  std::string take() {
+    if (on_line_ && !line_.empty()) on_line_(line_);
+    return std::move(text_);
+  }
+
+ private:
+  void accept(std::string_view bytes) {
+    if (text_.size() < limit_) text_.append(bytes.substr(0, limit_ - text_.size()));
+    if (!on_line_) return;
+    for (const char c : bytes) {
+      if (c == '\n') {
+        on_line_(line_);
+        line_.clear();
+      } else if (line_.size() < (1u << 20)) {
+        line_ += c;
+      }
+    }
+  }
+
+  Fd fd_;
+  std::size_t limit_;
+  std::function<void(std::string_view)> on_line_;
+  std::string text_, line_;
+};
+
+// Feeds standard input without blocking; a program that never reads it must not hang us.
+void feed(Fd& fd, std::string_view& rest) {
+  while (fd.open() && !rest.empty()) {
+    const ssize_t written = ::write(fd.get(), rest.data(), rest.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) fd.close();
+      return;
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (rest.empty()) fd.close();
+}
+
+struct Watch {
+  pid_t pid;
+  Fd& input;
+  std::string_view rest;
+  Capture& output;
+  Capture& errors;
+};
+
+// Pumps the streams until the program ended or a limit was hit; returns how it ended.
+ProcessResult::End pump(const ProcessSpec& spec, Watch& watch, SteadyClock::time_point start, int& wait_status) {
+  using End = ProcessResult::End;
+  End end = End::kExited;
+  bool killed = false;
+  while (true) {
+    pollfd polls[3] = {{watch.output.open() ? watch.output.fd() : -1, POLLIN, 0},
+                       {watch.errors.open() ? watch.errors.fd() : -1, POLLIN, 0},
+                       {watch.input.open() ? watch.input.get() : -1, POLLOUT, 0}};
+    const bool any_open = watch.output.open() || watch.errors.open();
+    ::poll(polls, 3, any_open ? 20 : 2);
+    if (watch.input.open()) feed(watch.input, watch.rest);
+    watch.output.drain();
+    watch.errors.drain();
+    if (::waitpid(watch.pid, &wait_status, WNOHANG) == watch.pid) break;
+    if (!killed && seconds_since(start) > spec.timeout) end = End::kTimedOut;
+    if (!killed && spec.should_stop && spec.should_stop()) end = End::kStopped;
+    if (!killed && end != End::kExited) {
+      ::kill(-watch.pid, SIGKILL);
+      killed = true;
+    }
+  }
+  ::kill(-watch.pid, SIGKILL);  // whatever the program left behind in its group
+  watch.output.drain();
+  watch.errors.drain();
+  return end;
+}
+
+}  // namespace
+
+Result<ProcessResult> run_process(const ProcessSpec& spec) {
+  if (spec.argv.empty()) return invalid("no program was named");
+  const std::string program = find_program(spec.argv[0]);
+  if (program.empty()) {
+    return make_error(ErrorCode::kNotFound, "program {} was not found in PATH", spec.argv[0]);
+  }
+  RIDGE_TRY(input, make_pipe());
+  RIDGE_TRY(output, make_pipe());
+  RIDGE_TRY(errors, make_pipe());
+  RIDGE_TRY(failure, make_pipe());
+  std::vector<std::string> arguments = spec.argv;
+  std::vector<std::string> variables = environment_of(spec);
+  std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
+
+  ::signal(SIGPIPE, SIG_IGN);
+  const SteadyClock::time_point start = SteadyClock::now();
+  const pid_t pid = ::fork();
+  if (pid < 0) return make_error(ErrorCode::kIo, "cannot start {}: {}", spec.argv[0], std::strerror(errno));
+  if (pid == 0) exec_child(spec, program.c_str(), argv.data(), envp.data(), input, output, errors, failure);
+  ::setpgid(pid, pid);
+  input.read_end.close();
+  output.write_end.close();
+  errors.write_end.close();
+  failure.write_end.close();
+
+  int exec_error = 0;
+  if (::read(failure.read_end.get(), &exec_error, sizeof exec_error) == static_cast<ssize_t>(sizeof exec_error)) {
+    ::waitpid(pid, nullptr, 0);
+    return make_error(ErrorCode::kIo, "cannot start {}: {}", quote_command(spec.argv), std::strerror(exec_error));
+  }
+  ::fcntl(input.write_end.get(), F_SETFL, O_NONBLOCK);
+  Capture captured_output(std::move(output.read_end), spec.output_limit_bytes, nullptr);
+  Capture captured_errors(std::move(errors.read_end), spec.output_limit_bytes, spec.on_error_line);
+  Watch watch{pid, input.write_end, spec.standard_input, captured_output, captured_errors};
+  int wait_status = 0;
+  ProcessResult result;
+  result.end = pump(spec, watch, start, wait_status);
+  result.wall = seconds_since(start);
+  result.output = captured_output.take();
+  result.error_output = captured_errors.take();
+  if (result.end == ProcessResult::End::kExited) {
+    if (WIFSIGNALED(wait_status)) {
+      result.end = ProcessResult::End::kSignalled;
+      result.signal = WTERMSIG(wait_status);
+    } else {
+      result.exit_code = WEXITSTATUS(wait_status);
+    }
+  }
+  return result;
+}
+
+std::string ProcessResult::describe() const {
+  switch (end) {
+    case End::kExited: return fmt::format("exited with {}", exit_code);
+    case End::kSignalled: return fmt::format("killed by signal {} ({})", signal, ::strsignal(signal));
+    case End::kTimedOut: return fmt::format("timed out after {:.1f} s", wall);
+    case End::kStopped: return fmt::format("stopped after {:.1f} s", wall);
+  }
+  return "ended";
+}
+
+std::string quote_command(const std::vector<std::string>& argv) {
+  std::string line;
+  for (const std::string& word : argv) {
+    if (!line.empty()) line += ' ';
+    bool plain = !word.empty();
+    for (const char c : word) {
+      plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("-_./=+:,@%", c) != nullptr);
+    }
+    if (plain) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+std::string find_program(std::string_view name) {
+  const std::string text(name);
+  if (text.find('/') != std::string::npos) return ::access(text.c_str(), X_OK) == 0 ? text : std::string();
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  while (true) {
+    const std::size_t colon = rest.find(':');
+    const std::string candidate = std::string(rest.substr(0, colon)) + "/" + text;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (colon == std::string_view::npos) return {};
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+}  // namespace ridge
