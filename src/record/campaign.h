@@ -1,0 +1,241 @@
+// The nouns of a campaign: what it is about, what happened in it, and what was decided and why.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "record/candidate.h"
+#include "record/case.h"
+#include "record/measurement.h"
+#include "record/names.h"
+
+namespace ridge::record {
+
+// performance_target: `metric op number unit [on all|any|geomean]`, for instance `hw_efficiency >= 90%`.
+struct Target {
+  std::string metric;  // hw_efficiency | forward_tflops | speedup
+  std::string comparison = ">=";
+  double value = 0.0;             // in the base unit: 0.9 for 90 %, FLOP/s for TFLOPS
+  std::string unit;               // as written: "%", "TFLOPS", "x"
+  std::string scope = "geomean";  // all | any | geomean
+  static void fields(auto& v, auto& self) {
+    v("metric", self.metric);
+    v("comparison", self.comparison);
+    v("value", self.value);
+    v("unit", self.unit);
+    v("scope", self.scope);
+  }
+};
+
+// What the campaign is about; rendered as manifest.yaml, confirmed by its digest.
+struct CampaignSpec {
+  std::string id;                                          // <op>_<backend>_<gpu>_<date>
+  std::string op, backend = "cpu", language = "c++", gpu;  // gpu: the processor's short name for the CPU backend
+  std::vector<Case> target_cases;
+  std::vector<std::string> representative_labels;  // filled in at BASELINE
+  std::optional<Target> performance_target;
+  double efficiency_target = 0.9;  // T2: fraction of the measured ceiling
+  std::string primary_metric = "forward_tflops";
+  std::string execution_mode = "workspace";
+  std::string kernel_source;  // where the baseline came from
+  std::string proposer = "search";
+  std::optional<std::int64_t> max_iterations;  // attempts, not counting round 1; 1..119
+  double wall_budget = 0.0;                    // T5, seconds of active time; 0 = none
+  bool git_commit = true;
+  std::string git_branch = "auto";
+  Protocol protocol;
+  std::string created;  // "2026-11-21 07:30", stamped by the engine
+  static void fields(auto& v, auto& self) {
+    v("id", self.id);
+    v("op", self.op);
+    v("backend", self.backend);
+    v("language", self.language);
+    v("gpu", self.gpu);
+    v("target_cases", self.target_cases);
+    v("representative_labels", self.representative_labels);
+    v.optional("performance_target", self.performance_target);
+    v("efficiency_target", self.efficiency_target);
+    v("primary_metric", self.primary_metric);
+    v("execution_mode", self.execution_mode);
+    v("kernel_source", self.kernel_source);
+    v("proposer", self.proposer);
+    v.optional("max_iterations", self.max_iterations);
+    v("wall_budget", self.wall_budget);
+    v("git_commit", self.git_commit);
+    v("git_branch", self.git_branch);
+    v("protocol", self.protocol);
+    v("created", self.created);
+  }
+};
+
+enum class Phase {
+  kDefineTarget,
+  kConfirm,
+  kPrepare,
+  kTips,
+  kBaseline,
+  kAnalyze,
+  kOptimize,
+  kValidate,
+  kDecide,
+  kTermination,
+  kReport,
+  kDone,
+  kPaused
+};
+template <>
+struct EnumNames<Phase> {
+  static constexpr std::pair<Phase, std::string_view> kNames[] = {{Phase::kDefineTarget, "DEFINE_TARGET"},
+                                                                  {Phase::kConfirm, "CONFIRM"},
+                                                                  {Phase::kPrepare, "PREPARE_ENVIRONMENT"},
+                                                                  {Phase::kTips, "READ_HISTORICAL_TIPS"},
+                                                                  {Phase::kBaseline, "BASELINE"},
+                                                                  {Phase::kAnalyze, "ANALYZE"},
+                                                                  {Phase::kOptimize, "OPTIMIZE"},
+                                                                  {Phase::kValidate, "VALIDATE"},
+                                                                  {Phase::kDecide, "DECIDE"},
+                                                                  {Phase::kTermination, "TERMINATION_CHECK"},
+                                                                  {Phase::kReport, "REPORT"},
+                                                                  {Phase::kDone, "DONE"},
+                                                                  {Phase::kPaused, "PAUSED"}};
+};
+
+enum class GateOutcome { kPass, kFail, kInconclusive, kNotApplicable };
+template <>
+struct EnumNames<GateOutcome> {
+  static constexpr std::pair<GateOutcome, std::string_view> kNames[] = {
+      {GateOutcome::kPass, "pass"},
+      {GateOutcome::kFail, "fail"},
+      {GateOutcome::kInconclusive, "inconclusive"},
+      {GateOutcome::kNotApplicable, "not applicable"}};
+};
+
+struct GateResult {
+  std::string gate;  // "build", "correctness", "labels", "effect", "non-inferiority", "physics", ...
+  GateOutcome outcome = GateOutcome::kInconclusive;
+  std::string detail;  // with the values
+  static void fields(auto& v, auto& self) {
+    v("gate", self.gate);
+    v("outcome", self.outcome);
+    v("detail", self.detail);
+  }
+};
+
+// Effect of one shape or of the suite, from confirmation data only. ratio > 1: the candidate is faster.
+struct Effect {
+  std::string label;                    // "suite" or a shape
+  double ratio = 1, low = 1, high = 1;  // Hodges-Lehmann and an interval of `confidence`
+  double confidence = 0.95;
+  std::int64_t sessions = 0;
+  static void fields(auto& v, auto& self) {
+    v("label", self.label);
+    v("ratio", self.ratio);
+    v("low", self.low);
+    v("high", self.high);
+    v("confidence", self.confidence);
+    v("sessions", self.sessions);
+  }
+};
+
+// A pure function of the stored samples and the frozen protocol: `ridge campaign replay` computes it again.
+struct Decision {
+  std::int64_t round = 0;
+  std::string candidate, incumbent;  // ids
+  bool accepted = false;
+  std::string reason;  // one sentence a person understands
+  Outcome outcome = Outcome::kAmbiguous;
+  std::vector<GateResult> gates;
+  std::vector<Effect> effects;  // suite first
+  double evidence = 1;          // E of the sequential test; accepted at `needed`
+  double needed = 0;
+  std::string plain_rule;  // the rule people know, and whether it agrees
+  bool plain_rule_accepts = false;
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("candidate", self.candidate);
+    v("incumbent", self.incumbent);
+    v("accepted", self.accepted);
+    v("reason", self.reason);
+    v("outcome", self.outcome);
+    v("gates", self.gates);
+    v("effects", self.effects);
+    v("evidence", self.evidence);
+    v("needed", self.needed);
+    v("plain_rule", self.plain_rule);
+    v("plain_rule_accepts", self.plain_rule_accepts);
+  }
+};
+
+struct Termination {
+  std::string condition;  // "T1".."T5", or "none"
+  std::string detail;
+  std::vector<GateResult> conditions;  // each with its values
+  static void fields(auto& v, auto& self) {
+    v("condition", self.condition);
+    v("detail", self.detail);
+    v("conditions", self.conditions);
+  }
+};
+
+// What one round came to, for proposers, reports and people.
+struct RoundSummary {
+  std::int64_t round = 0;
+  Hypothesis hypothesis;
+  Candidate candidate;                          // as evaluated
+  std::map<std::string, std::int64_t> changed;  // tunables that differ from the incumbent's, new values
+  Outcome outcome = Outcome::kAmbiguous;
+  bool accepted = false;
+  std::string reason;
+  double suite_ratio = 1;        // against the incumbent of that round; 1 when not measured
+  std::vector<ScreenRow> sweep;  // the configurations looked at, if the round was a sweep
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("hypothesis", self.hypothesis);
+    v("candidate", self.candidate);
+    v("changed", self.changed);
+    v("outcome", self.outcome);
+    v("accepted", self.accepted);
+    v("reason", self.reason);
+    v("suite_ratio", self.suite_ratio);
+    v("sweep", self.sweep);
+  }
+};
+
+// What a proposer sees: records only, read-only. Also the body of the JSON request to `--proposer command:CMD`.
+struct ProposalRequest {
+  std::int64_t version = 1;
+  std::int64_t round = 0;
+  CampaignSpec spec;
+  Candidate incumbent;
+  TuneSpace space;                      // declared by the incumbent's source
+  BuildEvidence build;                  // of the incumbent
+  std::vector<RooflinePoint> roofline;  // of the incumbent, per shape
+  std::vector<Ceiling> ceilings;
+  std::vector<RoundSummary> history;  // oldest first
+  Environment environment;
+  std::vector<std::string> tips;
+  double seconds_left = 0;  // of the budget; 0 = no budget
+  std::optional<std::int64_t> rounds_left;
+  std::string last_error;  // why the previous answer in this round was refused; empty at first
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v("round", self.round);
+    v("spec", self.spec);
+    v("incumbent", self.incumbent);
+    v("space", self.space);
+    v("build", self.build);
+    v("roofline", self.roofline);
+    v("ceilings", self.ceilings);
+    v("history", self.history);
+    v("environment", self.environment);
+    v("tips", self.tips);
+    v("seconds_left", self.seconds_left);
+    v.optional("rounds_left", self.rounds_left);
+    v.optional("last_error", self.last_error);
+  }
+};
+
+}  // namespace ridge::record

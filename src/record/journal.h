@@ -1,0 +1,245 @@
+// The journal: one event per line, each line chained to the one before by its hash. The only truth of a campaign;
+// every other file is rendered from it. Writing it (append, fsync, lock) is src/campaign's; the format and its
+// verification are here, so that a report can be made from the file alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "record/campaign.h"
+
+namespace ridge::record {
+
+enum class EventKind {
+  kCreated,      // payload: spec
+  kConfirmed,    // digest of the spec as shown, by whom ("--yes", "prompt")
+  kPrepared,     // environment, ceilings, frozen digests, branch, worktree
+  kTipsRead,     // digest, count, texts
+  kBaseline,     // baseline candidate, its evaluation, representative shapes, calibration sessions, noise
+  kIntent,       // an effect is about to happen: its idempotency key and what it is
+  kProposed,     // round, proposal (hypothesis first, before anything is built)
+  kScreened,     // round, screen rows of a sweep, the chosen candidate
+  kEvaluated,    // round, candidate, evaluation with all raw samples
+  kDecided,      // round, decision
+  kCommitted,    // round, snapshot digest, git commit
+  kRolledBack,   // round, snapshot digest restored
+  kTermination,  // termination
+  kFinal,        // final against initial: sessions, effects
+  kReported,     // digests of the rendered files
+  kPaused,       // why
+  kResumed,      // by which process
+  kBudget        // extended budgets
+};
+template <>
+struct EnumNames<EventKind> {
+  static constexpr std::pair<EventKind, std::string_view> kNames[] = {
+      {EventKind::kCreated, "created"},         {EventKind::kConfirmed, "confirmed"},
+      {EventKind::kPrepared, "prepared"},       {EventKind::kTipsRead, "tips_read"},
+      {EventKind::kBaseline, "baseline"},       {EventKind::kIntent, "intent"},
+      {EventKind::kProposed, "proposed"},       {EventKind::kScreened, "screened"},
+      {EventKind::kEvaluated, "evaluated"},     {EventKind::kDecided, "decided"},
+      {EventKind::kCommitted, "committed"},     {EventKind::kRolledBack, "rolled_back"},
+      {EventKind::kTermination, "termination"}, {EventKind::kFinal, "final"},
+      {EventKind::kReported, "reported"},       {EventKind::kPaused, "paused"},
+      {EventKind::kResumed, "resumed"},         {EventKind::kBudget, "budget"}};
+};
+
+struct Created {
+  CampaignSpec spec;
+  Candidate baseline;
+  static void fields(auto& v, auto& self) {
+    v("spec", self.spec);
+    v("baseline", self.baseline);
+  }
+};
+
+struct Confirmed {
+  std::string spec_digest, by;
+  static void fields(auto& v, auto& self) {
+    v("spec_digest", self.spec_digest);
+    v("by", self.by);
+  }
+};
+
+struct Prepared {
+  Environment environment;
+  std::vector<Ceiling> ceilings;
+  std::map<std::string, std::string> frozen;  // name -> SHA-256 of what may not change
+  std::string worktree, branch, base_commit;  // empty without git
+  static void fields(auto& v, auto& self) {
+    v("environment", self.environment);
+    v("ceilings", self.ceilings);
+    v("frozen", self.frozen);
+    v("worktree", self.worktree);
+    v("branch", self.branch);
+    v("base_commit", self.base_commit);
+  }
+};
+
+struct TipsRead {
+  std::string digest;  // "absent" when there is no tips file
+  std::vector<std::string> tips;
+  static void fields(auto& v, auto& self) {
+    v("digest", self.digest);
+    v("tips", self.tips);
+  }
+};
+
+struct Baseline {
+  Candidate candidate;
+  TuneSpace space;
+  Evaluation evaluation;  // of the baseline against itself: checks, roofline, A/A sessions
+  std::vector<std::string> representative_labels;
+  double noise = 0;       // robust standard deviation of a session's log ratio
+  double detectable = 0;  // smallest effect this machine can decide, as a fraction
+  std::vector<double> noise_by_shape;
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("space", self.space);
+    v("evaluation", self.evaluation);
+    v("representative_labels", self.representative_labels);
+    v("noise", self.noise);
+    v("detectable", self.detectable);
+    v("noise_by_shape", self.noise_by_shape);
+  }
+};
+
+struct Intent {
+  std::string key, effect;  // key: "round-3/evaluate"
+  static void fields(auto& v, auto& self) {
+    v("key", self.key);
+    v("effect", self.effect);
+  }
+};
+
+struct Proposed {
+  std::int64_t round = 0;
+  Proposal proposal;
+  double seconds = 0;
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("proposal", self.proposal);
+    v("seconds", self.seconds);
+  }
+};
+
+struct Screened {
+  std::int64_t round = 0;
+  std::vector<ScreenRow> rows;
+  std::string chosen;  // candidate id; empty when none was usable
+  double seconds = 0;
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("rows", self.rows);
+    v("chosen", self.chosen);
+    v("seconds", self.seconds);
+  }
+};
+
+struct Evaluated {
+  std::int64_t round = 0;
+  std::string level = "full";  // quick | full
+  Candidate candidate;
+  Evaluation evaluation;
+  double seconds = 0;
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("level", self.level);
+    v("candidate", self.candidate);
+    v("evaluation", self.evaluation);
+    v("seconds", self.seconds);
+  }
+};
+
+struct Committed {
+  std::int64_t round = 0;
+  std::string snapshot, commit;  // tree digest; git commit or empty
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("snapshot", self.snapshot);
+    v("commit", self.commit);
+  }
+};
+
+struct RolledBack {
+  std::int64_t round = 0;
+  std::string snapshot;  // restored
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("snapshot", self.snapshot);
+  }
+};
+
+struct Final {
+  std::string initial, best;  // candidate ids
+  Evaluation evaluation;      // best against initial, fresh sessions, all target shapes
+  std::vector<Effect> effects;
+  double product_of_accepted = 1;  // winner's-curse check: should agree with effects[0].ratio
+  static void fields(auto& v, auto& self) {
+    v("initial", self.initial);
+    v("best", self.best);
+    v("evaluation", self.evaluation);
+    v("effects", self.effects);
+    v("product_of_accepted", self.product_of_accepted);
+  }
+};
+
+struct Reported {
+  std::map<std::string, std::string> files;  // path inside the campaign -> SHA-256
+  static void fields(auto& v, auto& self) { v("files", self.files); }
+};
+
+struct Note {  // payload of paused, resumed
+  std::string text;
+  static void fields(auto& v, auto& self) { v("text", self.text); }
+};
+
+struct BudgetChange {
+  double wall_budget = 0;
+  std::optional<std::int64_t> max_iterations;
+  static void fields(auto& v, auto& self) {
+    v("wall_budget", self.wall_budget);
+    v.optional("max_iterations", self.max_iterations);
+  }
+};
+
+struct Event {
+  std::int64_t sequence = 0;
+  std::string time;   // "2026-11-21T07:30:12Z"
+  double active = 0;  // seconds of active campaign time so far; budgets count these
+  EventKind kind = EventKind::kCreated;
+  Json payload;
+  std::string previous;  // hash of the event before; 64 zeros for the first
+  std::string hash;      // SHA-256 of the line without this key
+
+  static void fields(auto& v, auto& self) {
+    v("sequence", self.sequence);
+    v("time", self.time);
+    v("active", self.active);
+    v("kind", self.kind);
+    v("payload", self.payload);
+    v("previous", self.previous);
+    v("hash", self.hash);
+  }
+};
+
+// The hash of an event: SHA-256 of its line with `hash` empty.
+std::string event_hash(const Event& event);
+
+struct JournalText {
+  std::vector<Event> events;
+  // Bytes at the end that are an unfinished line: what a crash in the middle of an append leaves. They never counted.
+  std::size_t torn_bytes = 0;
+};
+
+// Reads and verifies a journal: an error names the line and the byte offset where the chain breaks.
+Result<JournalText> parse_journal(std::string_view text);
+Result<JournalText> read_journal(const std::filesystem::path& path);
+
+}  // namespace ridge::record

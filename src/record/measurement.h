@@ -1,0 +1,269 @@
+// Everything a measurement leaves behind: raw samples first, summaries second.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "record/candidate.h"
+#include "record/case.h"
+#include "record/names.h"
+
+namespace ridge::record {
+
+// What became of a candidate. HARNESS_FAULT is never charged to the candidate and never a pass.
+enum class Outcome { kPass, kSlower, kAmbiguous, kWrong, kCheat, kCompile, kCrash, kHang, kOom, kHarnessFault };
+template <>
+struct EnumNames<Outcome> {
+  static constexpr std::pair<Outcome, std::string_view> kNames[] = {{Outcome::kPass, "PASS"},
+                                                                    {Outcome::kSlower, "SLOWER"},
+                                                                    {Outcome::kAmbiguous, "AMBIGUOUS"},
+                                                                    {Outcome::kWrong, "WRONG"},
+                                                                    {Outcome::kCheat, "CHEAT"},
+                                                                    {Outcome::kCompile, "COMPILE"},
+                                                                    {Outcome::kCrash, "CRASH"},
+                                                                    {Outcome::kHang, "HANG"},
+                                                                    {Outcome::kOom, "OOM"},
+                                                                    {Outcome::kHarnessFault, "HARNESS_FAULT"}};
+};
+
+// The machine and the software, as name/value facts in a fixed order ("cpu.model", "compiler", "kernel", ...).
+struct Environment {
+  std::map<std::string, std::string> facts;
+  static void fields(auto& v, auto& self) { v("facts", self.facts); }
+};
+
+// How timing is done and how a decision is reached; frozen before the first decision.
+struct Protocol {
+  std::string mode = "cold";         // cold: rotating buffers past the last-level cache; warm: reused
+  std::int64_t threads = 1;          // CPU threads one call may use
+  double min_effect = 0.01;          // d: the gain that must be exceeded, as a fraction
+  double alpha = 0.05;               // chance of any false accept in the whole campaign
+  std::int64_t max_decisions = 120;  // K: alpha is shared among this many
+  std::int64_t max_sessions = 32;    // per decision
+  std::int64_t max_quads = 8;        // Q: quads per session for small effects
+  std::int64_t max_launches = 5;     // m: launches per block for small effects
+  double max_void_fraction = 0.2;
+  double noninferiority = 0.05;  // a shape may not be slower by more than this
+  double call_timeout = 30.0;    // seconds for one call of a candidate
+  double build_timeout = 120.0;
+  std::int64_t memory_limit_mib = 4096;
+  static void fields(auto& v, auto& self) {
+    v("mode", self.mode);
+    v("threads", self.threads);
+    v("min_effect", self.min_effect);
+    v("alpha", self.alpha);
+    v("max_decisions", self.max_decisions);
+    v("max_sessions", self.max_sessions);
+    v("max_quads", self.max_quads);
+    v("max_launches", self.max_launches);
+    v("max_void_fraction", self.max_void_fraction);
+    v("noninferiority", self.noninferiority);
+    v("call_timeout", self.call_timeout);
+    v("build_timeout", self.build_timeout);
+    v("memory_limit_mib", self.memory_limit_mib);
+  }
+};
+
+// One quad of launches: blocks in the order ABBA or BAAB, each block's launches in seconds.
+// A is the incumbent, B the candidate.
+struct Quad {
+  std::string order;                        // "ABBA" or "BAAB"
+  std::vector<std::vector<double>> blocks;  // four blocks, in the order they ran
+  static void fields(auto& v, auto& self) {
+    v("order", self.order);
+    v("blocks", self.blocks);
+  }
+};
+
+struct ShapeSamples {
+  std::string label;  // Case::label()
+  std::vector<Quad> quads;
+  static void fields(auto& v, auto& self) {
+    v("label", self.label);
+    v("quads", self.quads);
+  }
+};
+
+// A session: fresh process, fresh buffers, fresh secret inputs. The unit of the sequential test.
+struct Session {
+  std::int64_t index = 0;
+  std::string role = "confirm";  // calibrate | screen | confirm | final
+  bool voided = false;           // decided by arm-symmetric facts before the sign was looked at
+  std::string void_reason;
+  std::vector<ShapeSamples> shapes;
+  std::map<std::string, double> guards;  // "steal_fraction", "frequency_probe_ratio", "witness_gap_max", "wall", ...
+  static void fields(auto& v, auto& self) {
+    v("index", self.index);
+    v("role", self.role);
+    v("voided", self.voided);
+    v("void_reason", self.void_reason);
+    v("shapes", self.shapes);
+    v("guards", self.guards);
+  }
+};
+
+// Result of checking one implementation or candidate on one case.
+struct CheckRow {
+  std::string label;
+  Outcome outcome = Outcome::kPass;
+  std::string detail;          // what was wrong, with index and values; empty on a pass
+  double max_error_ratio = 0;  // largest |error| / allowed; above 1 is a failure
+  double rms_error_ratio = 0;
+  double snr_db = 0;
+  std::int64_t verified_calls = 0;  // calls whose output was verified, each on its own fresh input
+  std::int64_t elements = 0;
+  static void fields(auto& v, auto& self) {
+    v("label", self.label);
+    v("outcome", self.outcome);
+    v("detail", self.detail);
+    v("max_error_ratio", self.max_error_ratio);
+    v("rms_error_ratio", self.rms_error_ratio);
+    v("snr_db", self.snr_db);
+    v("verified_calls", self.verified_calls);
+    v("elements", self.elements);
+  }
+};
+
+// What the compiler did, read from its own outputs; evidence for the next hypothesis.
+struct BuildEvidence {
+  std::string candidate;  // Candidate::id()
+  std::string artifact;   // SHA-256 of the built object
+  std::string command, compiler;
+  bool cached = false;
+  double wall = 0;                       // seconds spent building
+  std::string log;                       // warnings and errors, shortened
+  std::map<std::string, double> counts;  // "fma_vector", "fma_scalar", "gather", "stack_spill", "vector_bits", ...
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("artifact", self.artifact);
+    v("command", self.command);
+    v("compiler", self.compiler);
+    v("cached", self.cached);
+    v("wall", self.wall);
+    v("log", self.log);
+    v("counts", self.counts);
+  }
+};
+
+// Work and compulsory traffic of one case, from the operator's contract.
+struct Cost {
+  double flop = 0, bytes = 0;
+  static void fields(auto& v, auto& self) {
+    v("flop", self.flop);
+    v("bytes", self.bytes);
+  }
+};
+
+// A measured ceiling of this machine: "fma_f32" in FLOP/s, "read_bandwidth" in B/s, ...
+struct Ceiling {
+  std::string name, unit;
+  std::int64_t threads = 1;
+  double value = 0;  // the robust maximum: what a kernel may hope for
+  std::vector<double> samples;
+  std::string method;
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("unit", self.unit);
+    v("threads", self.threads);
+    v("value", self.value);
+    v("samples", self.samples);
+    v("method", self.method);
+  }
+};
+
+// Where one case stands against the ceilings.
+struct RooflinePoint {
+  std::string label;
+  Cost cost;
+  double intensity = 0;   // FLOP per byte
+  double bound_time = 0;  // seconds: no kernel on this machine is faster
+  std::string bound;      // compute | memory
+  double latency = 0;     // seconds, median
+  double fraction = 0;    // bound_time / latency
+  static void fields(auto& v, auto& self) {
+    v("label", self.label);
+    v("cost", self.cost);
+    v("intensity", self.intensity);
+    v("bound_time", self.bound_time);
+    v("bound", self.bound);
+    v("latency", self.latency);
+    v("fraction", self.fraction);
+  }
+};
+
+// One row of a benchmark.
+struct BenchRow {
+  std::string subject;  // implementation or candidate name
+  std::string label;
+  Outcome outcome = Outcome::kPass;
+  std::string detail;
+  std::vector<double> samples;  // seconds
+  double median = 0, p10 = 0, p90 = 0, min = 0;
+  double flops = 0, bandwidth = 0;  // FLOP/s, B/s of compulsory bytes, at the median
+  double roofline_fraction = 0;
+  std::optional<double> ratio;  // against --vs: median of paired ratios, > 1 is faster than the other
+  std::optional<double> ratio_low, ratio_high;
+  static void fields(auto& v, auto& self) {
+    v("subject", self.subject);
+    v("label", self.label);
+    v("outcome", self.outcome);
+    v("detail", self.detail);
+    v("samples", self.samples);
+    v("median", self.median);
+    v("p10", self.p10);
+    v("p90", self.p90);
+    v("min", self.min);
+    v("flops", self.flops);
+    v("bandwidth", self.bandwidth);
+    v("roofline_fraction", self.roofline_fraction);
+    v.optional("ratio", self.ratio);
+    v.optional("ratio_low", self.ratio_low);
+    v.optional("ratio_high", self.ratio_high);
+  }
+};
+
+// Everything the worker found out about one candidate against the incumbent. No verdict: the campaign decides.
+struct Evaluation {
+  std::string candidate, incumbent;  // ids
+  Outcome outcome = Outcome::kPass;  // how far it got; kPass = measured to a stop of the sequential test
+  std::string detail;
+  BuildEvidence build;
+  std::vector<CheckRow> checks;
+  std::vector<Session> sessions;          // screening first, then confirmation, voided ones included
+  std::vector<RooflinePoint> roofline;    // of the candidate
+  std::map<std::string, double> seconds;  // where the time went: "build", "check", "measure"
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("incumbent", self.incumbent);
+    v("outcome", self.outcome);
+    v("detail", self.detail);
+    v("build", self.build);
+    v("checks", self.checks);
+    v("sessions", self.sessions);
+    v("roofline", self.roofline);
+    v("seconds", self.seconds);
+  }
+};
+
+// One configuration of a sweep, ranked by a quick unpaired look; never a reason to accept.
+struct ScreenRow {
+  std::string candidate;  // id
+  std::map<std::string, std::int64_t> defines;
+  Outcome outcome = Outcome::kPass;
+  std::string detail;
+  double score = 0;               // geomean over shapes of bound_time / median latency
+  std::vector<double> latencies;  // median per shape, seconds
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("defines", self.defines);
+    v("outcome", self.outcome);
+    v("detail", self.detail);
+    v("score", self.score);
+    v("latencies", self.latencies);
+  }
+};
+
+}  // namespace ridge::record

@@ -1,0 +1,195 @@
+// The one request and the one response of a ridge-worker process, and the progress lines between them.
+//
+//   ridge-worker REQUEST.json RESPONSE.json      progress: one JSON line each on standard error, prefixed by "@ridge "
+//
+// The response file is written durably and last; without it the worker counts as crashed, whatever its exit code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "record/measurement.h"
+
+namespace ridge::record {
+
+enum class WorkerTask {
+  kDescribe,
+  kCeilings,
+  kOperators,
+  kExplain,
+  kCheck,
+  kBench,
+  kBuild,
+  kScreen,
+  kCalibrate,
+  kEvaluate
+};
+template <>
+struct EnumNames<WorkerTask> {
+  static constexpr std::pair<WorkerTask, std::string_view> kNames[] = {
+      {WorkerTask::kDescribe, "describe"},    // -> environment, capabilities
+      {WorkerTask::kCeilings, "ceilings"},    // -> ceilings
+      {WorkerTask::kOperators, "operators"},  // -> operators
+      {WorkerTask::kExplain, "explain"},      // cases -> explanations
+      {WorkerTask::kCheck, "check"},          // cases x (implementations | candidates) -> checks
+      {WorkerTask::kBench, "bench"},          // cases x (implementations | candidates), optional versus -> bench
+      {WorkerTask::kBuild, "build"},          // candidates -> builds
+      {WorkerTask::kScreen, "screen"},        // candidates x cases -> screen (quick, unpaired, every call verified)
+      {WorkerTask::kCalibrate, "calibrate"},  // incumbent against itself -> sessions
+      {WorkerTask::kEvaluate, "evaluate"}};   // incumbent, candidate, cases, protocol -> evaluation
+};
+
+struct WorkerRequest {
+  std::int64_t version = 1;
+  WorkerTask task = WorkerTask::kDescribe;
+  std::vector<Case> cases;
+  std::vector<std::string> implementations;  // empty: all of them
+  std::vector<Candidate> candidates;
+  std::optional<Candidate> incumbent;
+  std::optional<std::string> versus;  // bench: the implementation that every other is paired with
+  Protocol protocol;
+  std::vector<Ceiling> ceilings;  // known ones, so that roofline fractions can be given
+  std::int64_t sessions = 0;      // calibrate, and evaluate with quick_look: how many
+  bool quick_look = false;        // evaluate: fixed size, no error control
+  double time_limit = 0;          // seconds for the whole request; 0 = none
+  std::string cache_directory;    // content-addressed artefacts
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v("task", self.task);
+    v.optional("cases", self.cases);
+    v.optional("implementations", self.implementations);
+    v.optional("candidates", self.candidates);
+    v.optional("incumbent", self.incumbent);
+    v.optional("versus", self.versus);
+    v.optional("protocol", self.protocol);
+    v.optional("ceilings", self.ceilings);
+    v.optional("sessions", self.sessions);
+    v.optional("quick_look", self.quick_look);
+    v.optional("time_limit", self.time_limit);
+    v.optional("cache_directory", self.cache_directory);
+  }
+};
+
+// One thing this machine can or cannot do, for `ridge doctor`.
+struct Capability {
+  std::string name, detail, remedy;
+  bool available = false;
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("available", self.available);
+    v("detail", self.detail);
+    v("remedy", self.remedy);
+  }
+};
+
+struct ParamInfo {
+  std::string name, default_value, help;
+  std::vector<std::string> values;  // empty: any non-negative integer
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("default", self.default_value);
+    v("help", self.help);
+    v("values", self.values);
+  }
+};
+
+struct OperatorInfo {
+  std::string name, summary;
+  std::vector<ParamInfo> params;
+  std::vector<std::string> implementations;  // best first
+  std::vector<Case> target_cases;            // the shapes a campaign uses unless told otherwise
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("summary", self.summary);
+    v("params", self.params);
+    v("implementations", self.implementations);
+    v("target_cases", self.target_cases);
+  }
+};
+
+// Dispatch, explained: one line per implementation in the order they are asked.
+struct ExplainRow {
+  std::string implementation, summary;
+  bool supported = false, chosen = false;
+  std::string reason;  // why it was refused (with values), or why it was chosen
+  static void fields(auto& v, auto& self) {
+    v("implementation", self.implementation);
+    v("summary", self.summary);
+    v("supported", self.supported);
+    v("chosen", self.chosen);
+    v("reason", self.reason);
+  }
+};
+
+struct Explanation {
+  std::string label;
+  Cost cost;
+  std::string forced_by;  // empty, "code" or the environment variable
+  std::vector<ExplainRow> rows;
+  static void fields(auto& v, auto& self) {
+    v("label", self.label);
+    v("cost", self.cost);
+    v("forced_by", self.forced_by);
+    v("rows", self.rows);
+  }
+};
+
+// Checks of one implementation or candidate.
+struct CheckReport {
+  std::string subject;
+  std::vector<CheckRow> rows;
+  static void fields(auto& v, auto& self) {
+    v("subject", self.subject);
+    v("rows", self.rows);
+  }
+};
+
+struct WorkerResponse {
+  std::int64_t version = 1;
+  std::string error;  // not empty: the request as a whole failed; nothing else is valid
+  std::string error_hint;
+  std::optional<Environment> environment;
+  std::vector<Capability> capabilities;
+  std::vector<Ceiling> ceilings;
+  std::vector<OperatorInfo> operators;
+  std::vector<Explanation> explanations;
+  std::vector<CheckReport> checks;
+  std::vector<BenchRow> bench;
+  std::vector<BuildEvidence> builds;
+  std::vector<ScreenRow> screen;
+  std::vector<Session> sessions;
+  std::optional<Evaluation> evaluation;
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v.optional("error", self.error);
+    v.optional("error_hint", self.error_hint);
+    v.optional("environment", self.environment);
+    v.optional("capabilities", self.capabilities);
+    v.optional("ceilings", self.ceilings);
+    v.optional("operators", self.operators);
+    v.optional("explanations", self.explanations);
+    v.optional("checks", self.checks);
+    v.optional("bench", self.bench);
+    v.optional("builds", self.builds);
+    v.optional("screen", self.screen);
+    v.optional("sessions", self.sessions);
+    v.optional("evaluation", self.evaluation);
+  }
+};
+
+// How far a long request is: "measuring, session 3 of at most 32, shape 2 of 5".
+struct Progress {
+  std::string stage, detail;
+  double fraction = 0;  // of the request, 0..1, as far as it can be known
+  static void fields(auto& v, auto& self) {
+    v("stage", self.stage);
+    v("detail", self.detail);
+    v("fraction", self.fraction);
+  }
+};
+
+inline constexpr std::string_view kProgressPrefix = "@ridge ";
+
+}  // namespace ridge::record
