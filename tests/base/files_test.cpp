@@ -1,0 +1,82 @@
+#include "base/files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+
+namespace ridge {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Files, WriteThenReadGivesTheSameBytes) {
+  const TempDir directory = TempDir::create("ridge-test").value();
+  const std::string content("a\0b\n", 4);
+  ASSERT_TRUE(write_file_durably(directory.path() / "sub" / "file", content).ok());
+  EXPECT_EQ(read_file(directory.path() / "sub" / "file").value(), content);
+}
+
+TEST(Files, AWriteLeavesNoTemporaryFileBehind) {
+  const TempDir directory = TempDir::create("ridge-test").value();
+  ASSERT_TRUE(write_file_durably(directory.path() / "file", "x").ok());
+  int entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.path())) ++entries;
+  EXPECT_EQ(entries, 1);
+}
+
+// A file-size limit makes the kernel refuse the write half-way, as a full disk does.
+TEST(Files, AWriteThatFailsHalfWayKeepsTheOldContentAndSaysSo) {
+  const TempDir directory = TempDir::create("ridge-test").value();
+  const std::filesystem::path path = directory.path() / "file";
+  ASSERT_TRUE(write_file_durably(path, "old").ok());
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{4096, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = write_file_durably(path, std::string(1 << 20, 'x'));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+  EXPECT_THAT(status.error().message, HasSubstr(path.string()));
+  EXPECT_EQ(read_file(path).value(), "old");
+}
+
+TEST(Files, AMissingFileIsNotFound) {
+  const Result<std::string> result = read_file("/no/such/file");
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(result.error().message, HasSubstr("/no/such/file"));
+}
+
+TEST(Files, ATemporaryDirectoryGoesWithItsObject) {
+  std::filesystem::path path;
+  {
+    const TempDir directory = TempDir::create("ridge-test").value();
+    path = directory.path();
+    ASSERT_TRUE(write_file_durably(path / "file", "x").ok());
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Hash, MatchesTheStandardsTestVectors) {
+  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Hash, SecretSeedsDiffer) { EXPECT_NE(secret_seed(), secret_seed()); }
+
+TEST(Clock, FormatsMinutesAndDurations) {
+  EXPECT_EQ(format_minute(0), "1970-01-01 00:00");
+  EXPECT_EQ(format_day(1'763'712'000), "20251121");
+  EXPECT_EQ(format_duration(0.0000005), "500 ns");
+  EXPECT_EQ(format_duration(0.85), "850.0 ms");
+  EXPECT_EQ(format_duration(252), "4 min 12 s");
+}
+
+}  // namespace
+}  // namespace ridge
