@@ -59,6 +59,8 @@ struct Candidate {
 //   title = "rows of the register tile"
 //   effect = "reuses each loaded value of B MR times"
 //   needs = "PACK == 1"    # the tunable has no effect unless this holds (optional)
+//   model = "register_rows" # what the search's cost model may assume about it (optional, see docs/proposers.md)
+//   group = "register tile" # tunables of one group change together, as one hypothesis (optional)
 //   [[constraint]]
 //   expression = "MR * NR <= 24"
 //   reason = "accumulators must fit 32 vector registers"
@@ -70,6 +72,7 @@ struct Tunable {
   std::string kind = "parameter";
   std::string category = "tile";
   std::string title, effect, needs;
+  std::string model, group;
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("values", self.values);
@@ -79,6 +82,8 @@ struct Tunable {
     v("title", self.title);
     v("effect", self.effect);
     v("needs", self.needs);
+    v.optional("model", self.model);
+    v.optional("group", self.group);
   }
 };
 

@@ -1,0 +1,55 @@
+#include "propose/proposer.h"
+
+#include "base/error.h"
+
+namespace ridge::propose {
+namespace {
+
+using Made = Result<std::unique_ptr<Proposer>>;
+
+struct Entry {
+  ProposerInfo info;
+  Made (*make)(std::string_view argument, const ProposerOptions& options);
+};
+
+// Adding a proposer is one file and one line here.
+const std::vector<Entry>& table() {
+  static const std::vector<Entry> entries = {};
+  return entries;
+}
+
+std::string usage(const ProposerInfo& info) {
+  return info.argument.empty() ? std::string(info.name) : fmt::format("{}:{}", info.name, info.argument);
+}
+
+std::string known_specs() {
+  std::string text;
+  for (const Entry& entry : table()) text += (text.empty() ? "" : " | ") + usage(entry.info);
+  return text;
+}
+
+}  // namespace
+
+std::vector<ProposerInfo> list_proposers() {
+  std::vector<ProposerInfo> infos;
+  for (const Entry& entry : table()) infos.push_back(entry.info);
+  return infos;
+}
+
+Result<std::unique_ptr<Proposer>> make_proposer(std::string_view spec, const ProposerOptions& options) {
+  const std::size_t colon = spec.find(':');
+  const std::string_view name = spec.substr(0, colon);
+  const std::string_view argument = colon == std::string_view::npos ? std::string_view() : spec.substr(colon + 1);
+  for (const Entry& entry : table()) {
+    if (entry.info.name != name) continue;
+    const bool wants_argument = !entry.info.argument.empty();
+    if (wants_argument != !argument.empty()) {
+      return with_hint(invalid("proposer \"{}\" {}", spec, wants_argument ? "needs an argument" : "takes no argument"),
+                       fmt::format("write --proposer {}", usage(entry.info)));
+    }
+    return entry.make(argument, options);
+  }
+  return with_hint(invalid("unknown proposer \"{}\"", spec), fmt::format("known are {}", known_specs()));
+}
+
+}  // namespace ridge::propose
