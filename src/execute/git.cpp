@@ -1,0 +1,117 @@
+#include "execute/git.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/process.h"
+
+namespace ridge::execute {
+namespace {
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+class CommandGit final : public Git {
+ public:
+  explicit CommandGit(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  Status init() override {
+    if (is_repository()) return ok_status();
+    RIDGE_CHECK_OK(make_directories(directory_));
+    return nothing(run({"init", "--quiet", "--initial-branch=main"}));
+  }
+
+  bool is_repository() override { return run({"rev-parse", "--git-dir"}).ok(); }
+
+  Result<std::string> head() override {
+    Result<std::string> commit = run({"rev-parse", "--verify", "--quiet", "HEAD^{commit}"});
+    if (!commit) return make_error(ErrorCode::kNotFound, "{} has no commit yet", directory_.string());
+    return commit;
+  }
+
+  Result<std::string> branch() override { return run({"symbolic-ref", "--short", "HEAD"}); }
+
+  Result<std::string> tree(const std::string& commit) override {
+    return run({"rev-parse", "--verify", "--quiet", commit + "^{tree}"});
+  }
+
+  Result<std::vector<std::string>> changes() override {
+    RIDGE_TRY(text, run({"status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"}, false));
+    std::vector<std::string> paths;
+    for (std::size_t start = 0; start + 3 < text.size();) {
+      const std::size_t end = text.find('\0', start);
+      paths.push_back(text.substr(start + 3, end - start - 3));
+      if (end == std::string::npos) break;
+      start = end + 1;
+    }
+    return paths;
+  }
+
+  Status add(const std::vector<std::string>& paths) override {
+    if (paths.empty()) return ok_status();
+    std::vector<std::string> arguments = {"add", "--all", "--force", "--"};
+    arguments.insert(arguments.end(), paths.begin(), paths.end());
+    return nothing(run(std::move(arguments)));
+  }
+
+  Result<std::string> commit(const std::string& message) override {
+    std::vector<std::string> arguments;
+    if (!run({"config", "user.email"}).ok()) {
+      arguments = {"-c", "user.name=Ridgeline", "-c", "user.email=ridge@localhost"};
+    }
+    for (const char* word : {"-c", "commit.gpgsign=false", "commit", "--quiet", "--no-verify", "-F", "-"}) {
+      arguments.emplace_back(word);
+    }
+    RIDGE_CHECK_OK(run(std::move(arguments), true, message));
+    return head();
+  }
+
+  Status add_worktree(const std::filesystem::path& path, const std::string& branch,
+                      const std::string& commit) override {
+    return nothing(run({"worktree", "add", "--quiet", "-b", branch, path.string(), commit}));
+  }
+
+  Status remove_worktree(const std::filesystem::path& path) override {
+    if (std::filesystem::exists(path)) RIDGE_CHECK_OK(run({"worktree", "remove", "--force", path.string()}));
+    return nothing(run({"worktree", "prune"}));
+  }
+
+  std::unique_ptr<Git> at(const std::filesystem::path& path) override { return make_git(path); }
+  [[nodiscard]] const std::filesystem::path& directory() const override { return directory_; }
+
+ private:
+  static Status nothing(Result<std::string> result) {
+    RIDGE_CHECK_OK(result);
+    return ok_status();
+  }
+
+  [[nodiscard]] Result<std::string> run(std::vector<std::string> arguments, bool trim = true,
+                                        const std::string& input = {}) const {
+    ProcessSpec spec;
+    spec.argv = {"git", "-C", directory_.string()};
+    spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+    spec.standard_input = input;
+    spec.timeout = 120.0;
+    // A hook or an alias of the user must not change what a campaign commits, and nothing may ask a question.
+    spec.environment = {{"GIT_TERMINAL_PROMPT", "0"}, {"GIT_OPTIONAL_LOCKS", "0"}, {"LC_ALL", "C"}};
+    RIDGE_TRY(ended, run_process(spec));
+    if (!ended.succeeded()) {
+      const std::string said = trimmed(ended.error_output.empty() ? ended.output : ended.error_output);
+      return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(spec.argv), ended.describe(), said);
+    }
+    return trim ? trimmed(std::move(ended.output)) : std::move(ended.output);
+  }
+
+  std::filesystem::path directory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Git> make_git(std::filesystem::path directory) {
+  return std::make_unique<CommandGit>(std::move(directory));
+}
+
+}  // namespace ridge::execute

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "execute/git.h"
+
+namespace ridge::execute {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// The real program and the fake must behave alike in everything a campaign relies on.
+class GitTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    git_ = GetParam() ? make_git(root()) : make_fake_git(root());
+    ASSERT_TRUE(make_directories(root()).ok());
+    ASSERT_TRUE(git_->init().ok());
+  }
+  std::filesystem::path root() { return directory_->path() / "repository"; }
+  std::string commit_file(Git& git, const std::string& path, const std::string& text) {
+    EXPECT_TRUE(write_file_durably(git.directory() / path, text).ok());
+    EXPECT_TRUE(git.add({path}).ok());
+    const auto id = git.commit("Add " + path);
+    EXPECT_TRUE(id.ok()) << id.error().text();
+    return id.ok() ? *id : std::string();
+  }
+  Result<TempDir> directory_ = TempDir::create("ridge-test");
+  std::unique_ptr<Git> git_;
+};
+
+TEST_P(GitTest, HasNoHeadBeforeTheFirstCommit) {
+  ASSERT_FALSE(git_->head().ok());
+  EXPECT_EQ(git_->head().error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(*git_->branch(), "main");
+}
+
+TEST_P(GitTest, CommitsOnlyWhatWasAdded) {
+  ASSERT_TRUE(write_file_durably(root() / "other.txt", "x").ok());
+  const std::string first = commit_file(*git_, "src/a b.txt", "one");
+  EXPECT_EQ(*git_->head(), first);
+  EXPECT_THAT(*git_->changes(), ElementsAre("other.txt"));
+}
+
+TEST_P(GitTest, RefusesAnEmptyCommit) {
+  commit_file(*git_, "a", "one");
+  EXPECT_FALSE(git_->commit("again").ok());
+}
+
+TEST_P(GitTest, RecordsARemoval) {
+  commit_file(*git_, "a", "one");
+  commit_file(*git_, "b", "two");
+  std::filesystem::remove(root() / "b");
+  EXPECT_THAT(*git_->changes(), ElementsAre("b"));
+  ASSERT_TRUE(git_->add({"b"}).ok());
+  ASSERT_TRUE(git_->commit("Remove b").ok());
+  EXPECT_THAT(*git_->changes(), IsEmpty());
+}
+
+TEST_P(GitTest, GivesEqualTreesToEqualContent) {
+  const std::string one = commit_file(*git_, "a", "one");
+  const std::string two = commit_file(*git_, "a", "two");
+  const std::string three = commit_file(*git_, "a", "one");
+  EXPECT_EQ(*git_->tree(one), *git_->tree(three));
+  EXPECT_NE(*git_->tree(one), *git_->tree(two));
+  EXPECT_EQ(*git_->tree("HEAD"), *git_->tree(three));
+}
+
+TEST_P(GitTest, WorksInAWorktreeWithoutTouchingTheMainOne) {
+  const std::string base = commit_file(*git_, "a", "one");
+  const std::filesystem::path path = directory_->path() / "tree";
+  ASSERT_TRUE(git_->add_worktree(path, "optimize/x", "HEAD").ok());
+  EXPECT_FALSE(git_->add_worktree(directory_->path() / "tree2", "optimize/x", "HEAD").ok());
+  const std::unique_ptr<Git> tree = git_->at(path);
+  EXPECT_EQ(*tree->branch(), "optimize/x");
+  EXPECT_EQ(*tree->head(), base);
+  EXPECT_THAT(*tree->changes(), IsEmpty());
+  EXPECT_EQ(*read_file(path / "a"), "one");
+  commit_file(*tree, "b", "two");
+  EXPECT_NE(*tree->head(), base);
+  EXPECT_EQ(*git_->head(), base);
+  EXPECT_FALSE(std::filesystem::exists(root() / "b"));
+  ASSERT_TRUE(git_->remove_worktree(path).ok());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(git_->remove_worktree(path).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(RealAndFake, GitTest, ::testing::Bool(),
+                         [](const auto& instance) { return instance.param ? "Program" : "Fake"; });
+
+}  // namespace
+}  // namespace ridge::execute
