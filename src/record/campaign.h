@@ -47,7 +47,8 @@ struct CampaignSpec {
   bool git_commit = true;
   std::string git_branch = "auto";
   Protocol protocol;
-  std::string created;  // "2026-11-21 07:30", stamped by the engine
+  std::string created;                       // "2026-11-21 07:30", stamped by the engine
+  std::map<std::string, std::string> extra;  // manifest keys that the engine does not know, as YAML text
   static void fields(auto& v, auto& self) {
     v("id", self.id);
     v("op", self.op);
@@ -68,6 +69,7 @@ struct CampaignSpec {
     v("git_branch", self.git_branch);
     v("protocol", self.protocol);
     v("created", self.created);
+    v.optional("extra", self.extra);
   }
 };
 

@@ -121,10 +121,12 @@ struct Intent {
 struct Proposed {
   std::int64_t round = 0;
   Proposal proposal;
+  std::string refused;  // why this answer opens no attempt; empty: it does
   double seconds = 0;
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("proposal", self.proposal);
+    v.optional("refused", self.refused);
     v("seconds", self.seconds);
   }
 };
