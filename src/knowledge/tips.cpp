@@ -1,0 +1,103 @@
+#include "knowledge/tips.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+
+namespace ridge::knowledge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kForbidden[] = {"id(activation", "id(grad",          "data_ptr",
+                                           "weakref",       "activation cache", "grad_out cache"};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+Status check_tip(const NewTip& tip) {
+  for (const std::string* field : {&tip.context, &tip.signal, &tip.takeaway, &tip.applicability}) {
+    if (field->empty()) {
+      return invalid("tip of round {}: context, signal, takeaway and applicability are all needed", tip.round);
+    }
+  }
+  const std::string text = lower(tip.takeaway);
+  for (const std::string_view word : kForbidden) {
+    if (tip.accepted && text.find(word) != std::string::npos) {
+      return invalid("tip of round {} praises a cache keyed on tensor identity (\"{}\")", tip.round, word);
+    }
+  }
+  return ok_status();
+}
+
+std::string identity(const NewTip& tip) { return fmt::format("<!-- {} round-{} -->", tip.campaign, tip.round); }
+
+std::string render(const NewTip& tip) {
+  return fmt::format("\n### {} round-{} — {}\n{}\n- Context: {}\n- Signal: {}\n- Takeaway: {}\n- Applicability: {}\n",
+                     tip.time, tip.round, tip.accepted ? "ACCEPTED" : "ROLLED BACK", identity(tip), tip.context,
+                     tip.signal, tip.takeaway, tip.applicability);
+}
+
+bool is_tip_heading(std::string_view line) { return line.starts_with("## ") || line.starts_with("### "); }
+
+}  // namespace
+
+std::vector<std::string> parse_tips(std::string_view text) {
+  std::vector<std::string> entries;
+  std::istringstream lines{std::string(text)};
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (is_tip_heading(line)) {
+      entries.emplace_back();
+      inside = true;
+    } else if (line.starts_with("# ")) {
+      inside = false;
+    }
+    if (inside) entries.back() += line + "\n";
+  }
+  // A heading that only groups others says nothing itself.
+  std::erase_if(entries, [](const std::string& entry) {
+    const std::size_t body = entry.find('\n');
+    return entry.find_first_not_of(" \t\r\n", body) == std::string::npos;
+  });
+  return entries;
+}
+
+Result<Tips> read_tips(const fs::path& path) {
+  Result<std::string> text = read_file(path);
+  if (!text && text.error().code == ErrorCode::kNotFound) return Tips{};
+  if (!text) return text.error();
+  return Tips{sha256(*text), parse_tips(*text)};
+}
+
+Status append_tips(const fs::path& path, const std::vector<NewTip>& tips) {
+  Result<std::string> old = read_file(path);
+  if (!old && old.error().code != ErrorCode::kNotFound) return old.error();
+  std::string text = old ? *old : std::string("# Historical Experience Tips\n");
+  const std::size_t before = text.size();
+  for (const NewTip& tip : tips) {
+    RIDGE_CHECK_OK(check_tip(tip));
+    if (text.find(identity(tip)) == std::string::npos) text += render(tip);
+  }
+  return text.size() == before ? ok_status() : write_file_durably(path, text);
+}
+
+Result<fs::path> tips_path(const fs::path& experience, std::string_view gpu, std::string_view op,
+                           std::string_view backend) {
+  for (const std::string_view part : {gpu, op, backend}) {
+    if (part.empty() || part == "." || part == ".." || part.find('/') != std::string_view::npos) {
+      return invalid("\"{}\" cannot be part of the path of a tips file", part);
+    }
+  }
+  return experience / gpu / op / lower(backend) / "tips.md";
+}
+
+}  // namespace ridge::knowledge

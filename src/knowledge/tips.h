@@ -1,0 +1,40 @@
+// Tips: what earlier campaigns learned, one Markdown file per operator, processor and backend at
+//   <experience>/<gpu>/<op>/<backend>/tips.md
+// People write these files too, in any layout: every H2 or H3 block is one tip.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/result.h"
+
+namespace ridge::knowledge {
+
+struct Tips {
+  std::string digest = "absent";  // SHA-256 of the file, or "absent" when there is none
+  std::vector<std::string> entries;
+};
+
+// The blocks of a tips file; text before the first heading and the H1 title are no tip.
+std::vector<std::string> parse_tips(std::string_view text);
+// A missing file is no error.
+Result<Tips> read_tips(const std::filesystem::path& path);
+
+struct NewTip {
+  std::string time;      // "2026-11-21 07:30"
+  std::string campaign;  // with `round` the tip's identity: appending it again does nothing
+  std::int64_t round = 0;
+  bool accepted = false;
+  std::string context, signal, takeaway, applicability;  // all needed; a tip without evidence is not written
+};
+// Appends what is not there yet; never changes what is. Refuses a tip with an empty field, and one that praises a
+// cache keyed on the identity of an activation or a gradient: such a gain does not exist in training.
+Status append_tips(const std::filesystem::path& path, const std::vector<NewTip>& tips);
+
+// Where the tips of one target are; an error when a part could leave the folder.
+Result<std::filesystem::path> tips_path(const std::filesystem::path& experience, std::string_view gpu,
+                                        std::string_view op, std::string_view backend);
+
+}  // namespace ridge::knowledge
