@@ -1,0 +1,69 @@
+#include "stats/session.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "stats/summary.h"
+
+namespace ridge::stats {
+
+Result<double> quad_log_ratio(std::string_view order, std::span<const std::vector<double>> blocks) {
+  if (order != "ABBA" && order != "BAAB") return invalid("quad order '{}' is neither ABBA nor BAAB", order);
+  if (blocks.size() != 4) return invalid("a quad has four blocks, this one has {}", blocks.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (const double seconds : blocks[i]) {
+      if (!(seconds > 0) || !std::isfinite(seconds)) return invalid("block {} holds a time of {} s", i + 1, seconds);
+    }
+    if (blocks[i].empty()) return invalid("block {} of the quad holds no launches", i + 1);
+    sum += (order[i] == 'A' ? 1 : -1) * std::log(median(blocks[i]));
+  }
+  return sum / 2;
+}
+
+Result<SessionStatistic> session_statistic(std::span<const ShapeRatios> shapes, QuadEstimator estimator) {
+  if (shapes.empty()) return invalid("a session without shapes has no statistic");
+  SessionStatistic result;
+  double weights = 0;
+  for (const ShapeRatios& shape : shapes) {
+    if (shape.log_ratios.empty()) return invalid("shape {} has no quads", shape.label);
+    if (!(shape.weight >= 0) || !std::isfinite(shape.weight)) {
+      return invalid("shape {} has the weight {}", shape.label, shape.weight);
+    }
+    const double ratio =
+        estimator == QuadEstimator::kMedian ? median(shape.log_ratios) : hodges_lehmann(shape.log_ratios);
+    if (!std::isfinite(ratio)) return invalid("shape {} has a log ratio that is not finite", shape.label);
+    result.per_shape.push_back(ratio);
+    result.suite += shape.weight * ratio;
+    weights += shape.weight;
+  }
+  if (!(weights > 0)) return invalid("all {} shapes have the weight zero", shapes.size());
+  result.suite /= weights;
+  return result;
+}
+
+std::vector<GuardLimit> default_guard_limits() {
+  return {{"clock_gap", 0, 0.005},
+          {"steal_fraction", 0, 0.05},
+          {"throttle", 0, 0},
+          {"foreign_load", 0, 0.10},
+          {"missing_samples", 0, 0}};
+}
+
+std::optional<std::string> void_reason(const std::map<std::string, double>& guards,
+                                       std::span<const GuardLimit> limits) {
+  for (const GuardLimit& limit : limits) {
+    const auto found = guards.find(limit.name);
+    if (found == guards.end()) continue;
+    const double value = found->second;
+    if (value >= limit.low && value <= limit.high) continue;
+    return fmt::format("{} = {:.4g} is outside {:.4g}..{:.4g}", limit.name, value, limit.low, limit.high);
+  }
+  return std::nullopt;
+}
+
+bool too_many_voids(int voided, int max_sessions, double max_fraction) {
+  return voided > static_cast<int>(std::floor(max_fraction * max_sessions + 1e-9));
+}
+
+}  // namespace ridge::stats

@@ -1,0 +1,60 @@
+// From raw launches to one number per session: S = log(time of incumbent A / time of candidate B), positive when the
+// candidate is faster. Logarithms, because speed-ups multiply and because swapping the arms then only flips the sign.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/result.h"
+
+namespace ridge::stats {
+
+// One quad: four blocks of launches (seconds) in the order ABBA or BAAB. With the block medians a1, a2, b1, b2 it is
+// D = (ln a1 + ln a2 - ln b1 - ln b2) / 2: a linear drift over the quad cancels exactly. Errors: another order, not
+// four blocks, an empty block, a time that is not positive and finite.
+Result<double> quad_log_ratio(std::string_view order, std::span<const std::vector<double>> blocks);
+
+// How the quads of one shape become one number. Hodges-Lehmann is more efficient at few quads and nearly as robust.
+enum class QuadEstimator { kHodgesLehmann, kMedian };
+
+struct ShapeRatios {
+  std::string label;
+  double weight = 1;               // the workload's weight; only proportions matter
+  std::vector<double> log_ratios;  // one per quad
+};
+
+struct SessionStatistic {
+  double suite = 0;               // sum_s w_s S_s / sum_s w_s: the log of the weighted geometric-mean speed-up
+  std::vector<double> per_shape;  // S_s in the order given, for the per-shape tests
+};
+
+// Errors: no shape, a shape without quads, a log ratio that is not finite, weights that are negative or all zero.
+Result<SessionStatistic> session_statistic(std::span<const ShapeRatios> shapes,
+                                           QuadEstimator estimator = QuadEstimator::kHodgesLehmann);
+
+// Facts about a session that are the same for both arms, so that voiding on them cannot favour one.
+struct GuardLimit {
+  std::string name;
+  double low, high;  // inside is fine; NaN is not
+};
+
+// What voids a session unless the campaign says otherwise:
+//   clock_gap        |median clock of A / of B - 1|          <= 0.005
+//   steal_fraction   CPU time taken by the hypervisor        <= 0.05
+//   throttle         throttle reasons seen, a count          <= 0
+//   foreign_load     CPU or GPU time of other processes      <= 0.10
+//   missing_samples  a count                                 <= 0
+std::vector<GuardLimit> default_guard_limits();
+
+// The first violated limit as a sentence with its values, or nothing. Guards that were not recorded do not void;
+// recorded names without a limit are information only. Never looks at a time of A or B.
+std::optional<std::string> void_reason(const std::map<std::string, double>& guards, std::span<const GuardLimit> limits);
+
+// More voids than floor(max_fraction * max_sessions) make a decision AMBIGUOUS: the machine, not the candidate.
+bool too_many_voids(int voided, int max_sessions, double max_fraction);
+
+}  // namespace ridge::stats
