@@ -1,22 +1,97 @@
-# add_op(<name>): everything in src/ops/<name> becomes part of the operator library.
-#   contract.h            also readable as ridge/ops/<name>.h
-#   op.cpp reference.cpp cases.cpp cost.cpp cpu_*.cpp   compiled in
-#   cuda_*.cu hip_*.hip   device source, compiled at run time; checked by the cuda preset
-# An explicit list of the operators is generated: self-registering objects vanish from static libraries.
+# Operators: add_op() names one, ridge_op_sources() turns a list of them into sources.
+#
+#   src/ops/<op>/contract.h                              also readable as ridge/ops/<op>.h
+#   src/ops/<op>/{op,reference,cases,cost}.cpp           what an operator needs
+#   src/ops/<op>/cpu_<idea>.cpp                          an implementation: defines Implementation cpu_<idea>()
+#   src/ops/<op>/**/*.cpp                                 helpers; *_avx2.cpp and *_avx512.cpp get those instructions
+#   src/ops/<op>/cuda_*.cu hip_*.hip                     device source, compiled at run time; checked by the cuda preset
+#
+# The lists are generated because self-registering objects vanish from static libraries.
 set(RIDGE_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")
-set_property(GLOBAL PROPERTY RIDGE_OPS "")
 
+function(ridge_write_if_different path content)
+  file(WRITE "${path}.new" "${content}")
+  file(COPY_FILE "${path}.new" "${path}" ONLY_IF_DIFFERENT)
+endfunction()
+
+# add_op(<name> [LIST list] [FOLDER folder])
+# Puts the operator of src/ops/<name>, or of another folder, on a list; the product's own list is called "ridge".
 function(add_op name)
-  set(folder "${PROJECT_SOURCE_DIR}/src/ops/${name}")
+  cmake_parse_arguments(arg "" "LIST;FOLDER" "" ${ARGN})
+  if(NOT arg_LIST)
+    set(arg_LIST ridge)
+  endif()
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER "${PROJECT_SOURCE_DIR}/src/ops/${name}")
+  endif()
   foreach(required contract.h op.cpp reference.cpp cases.cpp cost.cpp)
-    if(NOT EXISTS "${folder}/${required}")
-      message(FATAL_ERROR "operator ${name}: ${folder}/${required} is missing; an operator needs contract.h, op.cpp, "
-                          "reference.cpp, cases.cpp and cost.cpp (see CONTRIBUTING.md)")
+    if(NOT EXISTS "${arg_FOLDER}/${required}")
+      message(FATAL_ERROR "operator ${name}: ${arg_FOLDER}/${required} is missing; an operator needs contract.h, "
+                          "op.cpp, reference.cpp, cases.cpp and cost.cpp (see CONTRIBUTING.md)")
     endif()
   endforeach()
-  file(WRITE "${RIDGE_GENERATED_DIR}/include/ridge/ops/${name}.h.new"
-       "#pragma once\n#include \"ops/${name}/contract.h\"\n")
-  file(COPY_FILE "${RIDGE_GENERATED_DIR}/include/ridge/ops/${name}.h.new"
-       "${RIDGE_GENERATED_DIR}/include/ridge/ops/${name}.h" ONLY_IF_DIFFERENT)
-  set_property(GLOBAL APPEND PROPERTY RIDGE_OPS ${name})
+  get_property(known GLOBAL PROPERTY RIDGE_OPS_${arg_LIST})
+  if("${name}" IN_LIST known)
+    message(FATAL_ERROR "operator ${name} is added twice to the list ${arg_LIST}")
+  endif()
+  set_property(GLOBAL APPEND PROPERTY RIDGE_OPS_${arg_LIST} ${name})
+  set_property(GLOBAL PROPERTY RIDGE_OP_FOLDER_${arg_LIST}_${name} "${arg_FOLDER}")
+  ridge_write_if_different("${RIDGE_GENERATED_DIR}/include/ridge/ops/${name}.h"
+                           "#pragma once\n#include \"${arg_FOLDER}/contract.h\"  // IWYU pragma: export\n")
 endfunction()
+
+# ridge_op_sources(<list> <sources variable> <entries variable>)
+# Sources of the operators of a list, with the generated <list>_operators(); and the generated file with their public
+# entry points, which belongs to a library that may use src/dispatch.
+function(ridge_op_sources list sources_variable entries_variable)
+  get_property(ops GLOBAL PROPERTY RIDGE_OPS_${list})
+  set(sources)
+  set(declarations "")
+  set(assembled "")
+  set(entries "")
+  set(includes "")
+  foreach(op IN LISTS ops)
+    get_property(folder GLOBAL PROPERTY RIDGE_OP_FOLDER_${list}_${op})
+    file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+    file(GLOB implementations CONFIGURE_DEPENDS "${folder}/cpu_*.cpp")
+    list(APPEND sources ${op_sources})
+    set(calls "")
+    string(APPEND declarations "namespace ${op} {\nOperator describe();\n")
+    foreach(file IN LISTS implementations)
+      get_filename_component(implementation "${file}" NAME_WE)
+      string(APPEND declarations "Implementation ${implementation}();\n")
+      list(APPEND calls "${op}::${implementation}()")
+    endforeach()
+    string(APPEND declarations "}  // namespace ${op}\n")
+    string(JOIN ", " calls ${calls})
+    string(APPEND assembled "    result.push_back(assemble(${op}::describe(), {${calls}}));\n")
+    string(APPEND includes "#include \"${folder}/contract.h\"\n")
+    string(APPEND entries "namespace ops::${op} {\nResult<Call> make_call(const Args&);\n}\n"
+           "Status ${op}(const ops::${op}::Args& args, const Stream& stream) {\n"
+           "  static const ops::Operator* const op = dispatch::resolve(\"${op}\");\n"
+           "  auto call = ops::${op}::make_call(args);\n"
+           "  if (!call) return call.error();\n"
+           "  return dispatch::launch(*op, *call, stream);\n}\n")
+  endforeach()
+  set(head "// Generated by cmake/ridge_ops.cmake from the folders named by add_op; do not edit.\n")
+  ridge_write_if_different("${RIDGE_GENERATED_DIR}/${list}_operators.cpp"
+    "${head}#include <span>\n#include <vector>\n\n#include \"ops/op.h\"\n\nnamespace ridge::ops {\n${declarations}\nstd::span<const Operator> ${list}_operators();\nstd::span<const Operator> ${list}_operators() {\n  static const std::vector<Operator> list = [] {\n    std::vector<Operator> result;\n${assembled}    return result;\n  }();\n  return list;\n}\n}  // namespace ridge::ops\n")
+  ridge_write_if_different("${RIDGE_GENERATED_DIR}/${list}_entries.cpp"
+    "${head}#include \"dispatch/launch.h\"\n${includes}\nnamespace ridge {\n${entries}}  // namespace ridge\n")
+  foreach(source IN LISTS sources)
+    if(source MATCHES "_avx512\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX512_FLAGS})
+    elseif(source MATCHES "_avx2\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX2_FLAGS})
+    endif()
+  endforeach()
+  set(${sources_variable} ${sources} "${RIDGE_GENERATED_DIR}/${list}_operators.cpp" PARENT_SCOPE)
+  set(${entries_variable} "${RIDGE_GENERATED_DIR}/${list}_entries.cpp" PARENT_SCOPE)
+endfunction()
+
+# A file whose name ends in _avx2 or _avx512 may use those instructions and must only be entered after a run-time check;
+# it includes nothing with inline functions that another file could share, or their copies would carry them elsewhere.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(RIDGE_AVX2_FLAGS -mavx2 -mfma -mf16c)
+  set(RIDGE_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+endif()

@@ -1,7 +1,11 @@
 // Control over which implementation of an operator runs.
 // Choice, highest first: force() in code; environment RIDGE_<OP>_BACKEND; tuned table; default order.
+//
+//   RIDGE_GEMM_BACKEND=cpu_openblas                 for every case
+//   RIDGE_GEMM_BACKEND=bf16:cpu_simd,other:cpu_blis by the case's dtype; what is not named keeps the normal order
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +24,9 @@ std::string last_used(std::string_view op);
 // Operators known to this build, and the implementations of one, best first.
 std::vector<std::string> operators();
 Result<std::vector<std::string>> implementations(std::string_view op);
+
+// Receives one line, once per operator and reason, when the best implementation of a device cannot run a case and the
+// next one is taken. Without a receiver nothing is said; explain() always tells.
+void on_fallback(std::function<void(std::string_view message)> receiver);
 
 }  // namespace ridge::dispatch

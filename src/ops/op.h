@@ -4,6 +4,8 @@
 // generic (conformance table, bench, campaign, worker) works on Problems and never on a named operator.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -35,7 +37,20 @@ struct OperandSpec {
 // A case bound by its operator: normalised parameters and operands in call order.
 struct Problem {
   record::Case problem_case;  // every parameter present, in the operator's order
+  // The same parameters as integers, an enumerated one by its index in ParamInfo::values: what kernels read.
+  std::vector<std::int64_t> values;
   std::vector<OperandSpec> operands;
+};
+
+inline constexpr std::size_t kMaxParams = 12;
+inline constexpr std::size_t kMaxOperands = 6;
+
+// A call of an operator in the form everything generic understands, without a heap allocation: Problem::values and the
+// operands. An operator's make_call() checks its public arguments and fills it; src/dispatch runs it.
+struct Call {
+  std::array<std::int64_t, kMaxParams> values{};
+  std::array<TensorView, kMaxOperands> operands{};
+  std::size_t value_count = 0, operand_count = 0;
 };
 
 // Reference values of one output in fp64, from the inputs as stored (already rounded), and how far a correct
@@ -50,6 +65,7 @@ struct SpotCheck {
   double residual = 0;  // what was found
   double allowed = 0;   // above it the output is wrong; calibrated so that one element off by its
                         // element-wise tolerance times `blind_factor` is seen
+  double blind_factor = 0;
   bool finite = true;
   std::string detail;  // where, on a failure
 };
@@ -70,6 +86,7 @@ struct Implementation {
   std::string name;  // <backend>_<idea>: "cpu_simd", "reference"
   Backend backend = Backend::kCpu;
   std::string summary;  // one line
+  int rank = 0;         // lower is asked first; the reference comes last
   bool vendor = false;  // a peer library's, not ours
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
   std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;
@@ -82,22 +99,55 @@ enum class CaseSet {
   kTarget  // what `ridge optimize` uses unless told otherwise
 };
 
+// The gradient of an input: a call of an operator (often the same one) whose output is the gradient. Shapes and dtypes
+// of `grad_output` and `grad_input` are those of the operator's output and of the input.
+struct Gradient {
+  std::string input;  // OperandSpec::name
+  std::string op;     // the operator to call
+  std::function<Result<Call>(const Problem&, std::span<const TensorView> operands, const TensorView& grad_output,
+                             const TensorView& grad_input)>
+      call;
+};
+
 struct Operator {
   std::string name, summary;
   std::vector<record::ParamInfo> params;  // in order; missing ones take their default
   // Checks the parameters; the error names the value and what is allowed.
   std::function<Result<Problem>(const record::Case&)> bind;
-  // Values and allowed errors of every output. Shares no code with any kernel.
+  // Values and allowed errors of every output. Shares no code with any kernel. The operands are those from before the
+  // run: a read_write operand holds its old content.
   std::function<Result<std::vector<ReferenceOutput>>(const Problem&, std::span<const TensorView>)> reference;
+  // The operands after the run, followed by one view of the old content of each read_write operand.
   std::function<Result<SpotCheck>(const Problem&, std::span<const TensorView>, std::uint64_t seed)> spot_check;
   std::function<record::Cost(const Problem&)> cost;
   std::function<std::vector<record::Case>(CaseSet, Backend)> cases;
+  std::vector<Gradient> gradients;              // one per differentiable input
   std::vector<Implementation> implementations;  // best first, reference last
 };
 
-// The operators of this build, from the list that cmake/ridge_ops.cmake generates.
-std::span<const Operator> operators();
+// The operators of this build, from the list that cmake/ridge_ops.cmake generates, and those of add_operators().
+std::vector<const Operator*> operators();
+// For a program that brings operators of its own (tests/skeleton_op); the objects must outlive every use. Call it
+// before the first call of an operator. Adding the same list twice changes nothing.
+void add_operators(std::span<const Operator> list);
 // The error of an unknown name lists the known ones.
 Result<const Operator*> find_operator(std::string_view name);
+// The implementation of that name; the error lists the known ones.
+Result<const Implementation*> find_implementation(const Operator& op, std::string_view name);
+
+// Checks a case against the declared parameters and fills in defaults, for an operator's bind(): unknown names, values
+// outside the list, negative or malformed integers are errors that name the value and what is allowed. Fills
+// problem_case and values.
+Result<Problem> bind_params(std::string_view op, std::span<const record::ParamInfo> params,
+                            const record::Case& requested);
+// The reverse: the case whose values these are.
+record::Case case_of(const Operator& op, std::span<const std::int64_t> values);
+
+// Puts an operator together from what its folder provides: sorts by rank and appends the generic "reference"
+// implementation, which rounds Operator::reference to the outputs' dtypes.
+Operator assemble(Operator description, std::vector<Implementation> implementations);
+
+// What there is to know about the device a stream runs on.
+const DeviceInfo& device_info(const Stream& stream);
 
 }  // namespace ridge::ops

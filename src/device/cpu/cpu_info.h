@@ -1,0 +1,26 @@
+// What this processor is and can do, asked once from the processor itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridge::device::cpu {
+
+struct CpuInfo {
+  std::string name;                   // "Intel(R) Xeon(R) Processor"; "unknown" where the processor does not say
+  std::string arch;                   // "x86-64", "aarch64"
+  std::vector<std::string> features;  // usable ones: the operating system saves their registers
+  int cpus = 1;                       // that this process may run on
+  std::int64_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // of one core (L3: of one cluster); 0 = unknown
+
+  [[nodiscard]] bool has(std::string_view feature) const;
+};
+
+const CpuInfo& cpu_info();
+
+// The processors this process may run on, ascending.
+std::vector<int> allowed_cpus();
+
+}  // namespace ridge::device::cpu

@@ -1,0 +1,270 @@
+#include "dispatch/choose.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+
+namespace ridge::dispatch {
+namespace {
+
+using ops::Implementation;
+using ops::Operator;
+using ops::Problem;
+using ops::Refusal;
+
+// Everything a user may set; read only when a new case is met, never on the warm path.
+struct Control {
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> forced;       // by operator
+  std::map<std::string, std::string, std::less<>> environment;  // value of RIDGE_<OP>_BACKEND, by operator
+  Preference preference;
+  std::function<void(std::string_view)> fallback_receiver;
+  std::set<std::string> told;
+};
+
+Control& control() {
+  static Control* const instance = new Control;  // never deleted: calls may come during static destruction
+  return *instance;
+}
+
+std::atomic<std::uint64_t> current_generation{1};
+
+std::string variable_name(std::string_view op) {
+  std::string name = "RIDGE_";
+  for (const char c : op) name += (c >= 'a' && c <= 'z') ? static_cast<char>(c - 'a' + 'A') : c;
+  return name + "_BACKEND";
+}
+
+std::string environment_value(const std::string& op) {
+  Control& c = control();
+  const std::scoped_lock lock(c.mutex);
+  const auto known = c.environment.find(op);
+  if (known != c.environment.end()) return known->second;
+  const char* value = std::getenv(variable_name(op).c_str());
+  return c.environment[op] = value == nullptr ? "" : value;
+}
+
+// "cpu_simd", or the part of "bf16:cpu_simd,other:cpu_blis" that is meant for this dtype.
+Result<std::string> select_by_dtype(const std::string& variable, std::string_view value, std::string_view dtype) {
+  std::string other;
+  while (!value.empty()) {
+    const std::size_t comma = std::min(value.find(','), value.size());
+    const std::string_view item = value.substr(0, comma);
+    value.remove_prefix(std::min(comma + 1, value.size()));
+    const std::size_t colon = item.find(':');
+    if (colon == std::string_view::npos) {
+      if (comma == item.size() && value.empty() && other.empty()) return std::string(item);
+      return with_hint(invalid("{}: \"{}\" names no dtype", variable, item),
+                       "write one name, or a list such as bf16:cpu_simd,other:cpu_openblas");
+    }
+    const std::string_view key = item.substr(0, colon);
+    if (key == dtype) return std::string(item.substr(colon + 1));
+    if (key == "other") {
+      other = item.substr(colon + 1);
+    } else if (!parse_dtype(key)) {
+      return with_hint(invalid("{}: \"{}\" is not a dtype", variable, key), "use f32, bf16, f16, ... or other");
+    }
+  }
+  return other;
+}
+
+Refusal ask(const Implementation& implementation, const Problem& problem, const Stream& stream) {
+  if (implementation.backend != stream.backend) {
+    return fmt::format("runs on {}, the stream is {}", to_string(implementation.backend), to_string(stream.backend));
+  }
+  return implementation.supports(problem, ops::device_info(stream));
+}
+
+void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason,
+                   const Implementation& taken) {
+  Control& c = control();
+  std::function<void(std::string_view)> receiver;
+  {
+    const std::scoped_lock lock(c.mutex);
+    if (!c.fallback_receiver || !c.told.insert(op.name + "/" + refused.name + "/" + reason).second) return;
+    receiver = c.fallback_receiver;
+  }
+  receiver(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name));
+}
+
+Wish preferred(const Problem& problem, const Stream& stream) {
+  Control& c = control();
+  Preference preference;
+  {
+    const std::scoped_lock lock(c.mutex);
+    preference = c.preference;
+  }
+  if (!preference) return {};
+  return {preference(problem, ops::device_info(stream)), "tuned table"};
+}
+
+// The list walked once: what each implementation answers and which one runs.
+struct Walk {
+  Wish forced;
+  std::vector<Refusal> refusals;  // by position in op.implementations
+  const Implementation* chosen = nullptr;
+  std::string reason;
+  std::optional<Error> failure;
+};
+
+Error forced_failure(const Operator& op, const Problem& problem, const Wish& wish, const std::string& reason) {
+  const bool by_code = wish.by == "code";
+  return with_hint(make_error(ErrorCode::kUnsupported, "{}: {} is forced by {} but cannot run {}: {}", op.name,
+                              wish.implementation, wish.by, problem.problem_case.text(), reason),
+                   by_code ? fmt::format("call unforce(\"{}\") or force another one", op.name)
+                           : fmt::format("unset {} or name another one", variable_name(op.name)));
+}
+
+void settle(Walk& walk, const Operator& op, const Problem& problem, const Stream& stream) {
+  const auto position = [&](const std::string& name) {
+    for (std::size_t i = 0; i < op.implementations.size(); ++i) {
+      if (op.implementations[i].name == name) return i;
+    }
+    return op.implementations.size();
+  };
+  if (!walk.forced.implementation.empty()) {
+    const std::size_t i = position(walk.forced.implementation);
+    if (walk.refusals[i]) {
+      walk.failure = forced_failure(op, problem, walk.forced, *walk.refusals[i]);
+      return;
+    }
+    walk.chosen = &op.implementations[i];
+    walk.reason = "forced by " + walk.forced.by;
+    return;
+  }
+  const Wish wish = preferred(problem, stream);
+  if (const std::size_t i = position(wish.implementation); i < op.implementations.size() && !walk.refusals[i]) {
+    walk.chosen = &op.implementations[i];
+    walk.reason = "preferred by the " + wish.by;
+    return;
+  }
+  for (std::size_t i = 0; i < op.implementations.size(); ++i) {
+    if (walk.refusals[i]) continue;
+    walk.chosen = &op.implementations[i];
+    walk.reason = "first in the order that can run it";
+    return;
+  }
+  walk.failure = make_error(ErrorCode::kUnsupported, "{}: nothing can run {} on {}", op.name,
+                            problem.problem_case.text(), to_string(stream.backend));
+}
+
+Result<Walk> walk_list(const Operator& op, const Problem& problem, const Stream& stream) {
+  Walk walk;
+  RIDGE_TRY(wish, forced(op, problem));
+  walk.forced = std::move(wish);
+  for (const Implementation& one : op.implementations) walk.refusals.push_back(ask(one, problem, stream));
+  settle(walk, op, problem, stream);
+  return walk;
+}
+
+void bump() { current_generation.fetch_add(1, std::memory_order_release); }
+
+}  // namespace
+
+std::uint64_t generation() { return current_generation.load(std::memory_order_acquire); }
+
+void set_preference(Preference preference) {
+  {
+    const std::scoped_lock lock(control().mutex);
+    control().preference = std::move(preference);
+  }
+  bump();
+}
+
+void reload_environment() {
+  {
+    const std::scoped_lock lock(control().mutex);
+    control().environment.clear();
+  }
+  bump();
+}
+
+Result<Wish> forced(const Operator& op, const Problem& problem) {
+  {
+    const std::scoped_lock lock(control().mutex);
+    const auto found = control().forced.find(op.name);
+    if (found != control().forced.end()) return Wish{found->second, "code"};
+  }
+  const std::string variable = variable_name(op.name);
+  RIDGE_TRY(name, select_by_dtype(variable, environment_value(op.name), problem.problem_case.get("dtype")));
+  if (name.empty()) return Wish{};
+  if (auto known = ops::find_implementation(op, name); !known) return in_context(variable, known.error());
+  return Wish{name, "environment " + variable};
+}
+
+Result<const Implementation*> choose(const Operator& op, const Problem& problem, const Stream& stream) {
+  RIDGE_TRY(walk, walk_list(op, problem, stream));
+  if (walk.failure) return *walk.failure;
+  for (std::size_t i = 0; walk.forced.implementation.empty() && i < op.implementations.size(); ++i) {
+    const Implementation& better = op.implementations[i];
+    if (&better == walk.chosen) break;
+    if (walk.refusals[i] && better.backend == stream.backend) {
+      tell_fallback(op, better, *walk.refusals[i], *walk.chosen);
+    }
+  }
+  return walk.chosen;
+}
+
+Result<record::Explanation> explain(const record::Case& wanted, const Stream& stream) {
+  RIDGE_TRY(op, ops::find_operator(wanted.op));
+  RIDGE_TRY(problem, op->bind(wanted));
+  RIDGE_TRY(walk, walk_list(*op, problem, stream));
+  record::Explanation explanation;
+  explanation.label = problem.problem_case.label();
+  explanation.cost = op->cost(problem);
+  explanation.forced_by = walk.forced.by;
+  for (std::size_t i = 0; i < op->implementations.size(); ++i) {
+    const Implementation& one = op->implementations[i];
+    record::ExplainRow row{one.name, one.summary, !walk.refusals[i], &one == walk.chosen, {}};
+    if (row.chosen) row.reason = walk.reason;
+    if (walk.refusals[i]) row.reason = *walk.refusals[i];
+    if (walk.failure && one.name == walk.forced.implementation) row.reason = walk.failure->text();
+    explanation.rows.push_back(std::move(row));
+  }
+  return explanation;
+}
+
+Status force(std::string_view op_name, std::string_view implementation) {
+  RIDGE_TRY(op, ops::find_operator(op_name));
+  RIDGE_TRY(found, ops::find_implementation(*op, implementation));
+  {
+    const std::scoped_lock lock(control().mutex);
+    control().forced[op->name] = found->name;
+  }
+  bump();
+  return ok_status();
+}
+
+void unforce(std::string_view op) {
+  {
+    const std::scoped_lock lock(control().mutex);
+    const auto found = control().forced.find(op);
+    if (found != control().forced.end()) control().forced.erase(found);
+  }
+  bump();
+}
+
+std::vector<std::string> operators() {
+  std::vector<std::string> names;
+  for (const Operator* op : ops::operators()) names.push_back(op->name);
+  return names;
+}
+
+Result<std::vector<std::string>> implementations(std::string_view op_name) {
+  RIDGE_TRY(op, ops::find_operator(op_name));
+  std::vector<std::string> names;
+  for (const Implementation& one : op->implementations) names.push_back(one.name);
+  return names;
+}
+
+void on_fallback(std::function<void(std::string_view)> receiver) {
+  const std::scoped_lock lock(control().mutex);
+  control().fallback_receiver = std::move(receiver);
+  control().told.clear();
+}
+
+}  // namespace ridge::dispatch

@@ -1,0 +1,38 @@
+// Which implementation runs a case, and why.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ops/op.h"
+#include "record/worker.h"
+#include "ridge/dispatch.h"
+
+namespace ridge::dispatch {
+
+// An implementation wanted for a case and who wants it; an empty name leaves it to the order.
+struct Wish {
+  std::string implementation;
+  std::string by;  // "code", "environment RIDGE_GEMM_BACKEND", "tuned table"
+};
+
+// Where a wish comes from besides force() and the environment: a tuned table. Its answer is a preference, not a force:
+// when it cannot run the case the default order goes on.
+using Preference = std::function<std::string(const ops::Problem&, const ops::DeviceInfo&)>;
+void set_preference(Preference preference);
+
+// Reads RIDGE_<OP>_BACKEND again; otherwise each variable is read once per process.
+void reload_environment();
+
+// What forces the choice for this problem: code first, then the environment. An error names an unknown implementation.
+Result<Wish> forced(const ops::Operator& op, const ops::Problem& problem);
+
+Result<const ops::Implementation*> choose(const ops::Operator& op, const ops::Problem& problem, const Stream& stream);
+
+// The ordered list with every refusal and the choice, for `ridge ops explain`.
+Result<record::Explanation> explain(const record::Case& wanted, const Stream& stream);
+
+// Changes whenever a past choice may no longer hold.
+std::uint64_t generation();
+
+}  // namespace ridge::dispatch

@@ -1,0 +1,94 @@
+#include "dispatch/launch.h"
+
+#include <unordered_map>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "dispatch/choose.h"
+
+namespace ridge::dispatch {
+namespace {
+
+struct Key {
+  const ops::Operator* op = nullptr;
+  Backend backend = Backend::kCpu;
+  int device = 0;
+  std::size_t count = 0;
+  std::array<std::int64_t, ops::kMaxParams> values{};
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    auto hash = reinterpret_cast<std::uintptr_t>(key.op) + static_cast<std::uint64_t>(key.device);
+    for (std::size_t i = 0; i < key.count; ++i) {
+      hash = (hash ^ static_cast<std::uint64_t>(key.values[i])) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
+
+struct Choice {
+  ops::Problem problem;
+  const ops::Implementation* implementation = nullptr;
+};
+
+// Of one thread, so that a warm call takes no lock.
+struct Table {
+  std::uint64_t generation = 0;
+  std::unordered_map<Key, Choice, KeyHash> choices;
+  std::unordered_map<const ops::Operator*, const ops::Implementation*> last;
+};
+
+// A program that never repeats a shape must not grow without end.
+constexpr std::size_t kMaxChoices = 4096;
+
+Table& table() {
+  static thread_local Table instance;
+  return instance;
+}
+
+Result<Choice> decide(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
+  Choice choice;
+  RIDGE_TRY(problem, op.bind(ops::case_of(op, {call.values.data(), call.value_count})));
+  choice.problem = std::move(problem);
+  RIDGE_TRY(implementation, choose(op, choice.problem, stream));
+  choice.implementation = implementation;
+  return choice;
+}
+
+}  // namespace
+
+const ops::Operator* resolve(std::string_view op) {
+  const auto found = ops::find_operator(op);
+  check(found.ok(), "an operator's entry point is linked in but the operator is not on any list; see add_operators()");
+  return *found;
+}
+
+Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
+  Table& known = table();
+  if (const std::uint64_t now = generation(); now != known.generation || known.choices.size() > kMaxChoices) {
+    known.choices.clear();
+    known.generation = now;
+  }
+  const Key key{&op, stream.backend, stream.device, call.value_count, call.values};
+  auto found = known.choices.find(key);
+  if (found == known.choices.end()) {
+    RIDGE_TRY(choice, decide(op, call, stream));
+    found = known.choices.emplace(key, std::move(choice)).first;
+  }
+  const Choice& choice = found->second;
+  Status status = choice.implementation->run(choice.problem, {call.operands.data(), call.operand_count}, stream);
+  if (status) known.last[&op] = choice.implementation;
+  return status;
+}
+
+std::string last_used(std::string_view op_name) {
+  const auto op = ops::find_operator(op_name);
+  if (!op) return {};
+  const auto found = table().last.find(*op);
+  return found == table().last.end() ? std::string() : found->second->name;
+}
+
+}  // namespace ridge::dispatch

@@ -1,0 +1,63 @@
+// gemm: C = op(A) * op(B), or C += op(A) * op(B); op is the identity or the transpose.
+//
+//   C[i,j] = sum_p op(A)[i,p] * op(B)[p,j]  (+ C[i,j] when `accumulate`)         op(A): [m,k]  op(B): [k,n]  C: [m,n]
+//
+// Shapes    A is stored [m,k], or [k,m] with trans_a; B is stored [k,n], or [n,k] with trans_b. Any size from 0;
+//           k = 0 gives zeros (with `accumulate`: C unchanged); m = 0 or n = 0 does nothing. Indices are 64 bits wide.
+// Dtypes    A and B the same one of f32, bf16, f16; C that dtype or f32.
+// Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, and no
+//           alignment beyond the element's is needed. Elements between the rows are neither read nor written.
+// Aliasing  A and B may be the same memory; C must not overlap either.
+// Numerics  Products and sums in fp32; C is rounded once, at the end. With u = 2^-24 and u_c half an ulp of C's dtype,
+//           |C - exact| <= (2 + 2 sqrt(k + 1)) u S + u_c |C|,   S = sum_p |op(A)| |op(B)| (+ |C_old|);
+//           the order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32.
+// NaN, Inf  Propagate as IEEE arithmetic does; sums beyond C's range become Inf. Zero times Inf is NaN: nothing is
+//           skipped because a factor is zero.
+// Same bits The same implementation gives the same bits for the same call, whatever the number of threads.
+// Cost      2 m n k FLOP (the addition of `accumulate` is not counted); traffic: A, B and C once, C twice with
+//           `accumulate`.
+// Backward  Saves A and B. dA = dC * op(B)^T and dB = op(A)^T * dC, each one gemm in the layout of its input.
+// Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
+//           kUnsupported: an implementation was forced that cannot run the case.
+#pragma once
+
+#include "ridge/result.h"
+#include "ridge/stream.h"
+#include "ridge/tensor.h"
+
+namespace ridge {
+
+struct GemmArgs {
+  TensorView a, b;
+  TensorView c;  // written
+  bool trans_a = false;
+  bool trans_b = false;
+  bool accumulate = false;  // C += instead of C =
+};
+
+Status gemm(const GemmArgs& args, const Stream& stream);
+
+// The gradient of one input of `forward`, whose C is not looked at.
+struct GemmGradArgs {
+  GemmArgs forward;
+  TensorView grad_c;        // [m,n], A's dtype
+  TensorView grad;          // written: A's or B's stored shape; that dtype or f32
+  bool accumulate = false;  // add to `grad`, as a gradient kept over micro-batches wants
+};
+
+// The gemm that computes the gradient of A or of B.
+GemmArgs gemm_grad_a_call(const GemmGradArgs& args);
+GemmArgs gemm_grad_b_call(const GemmGradArgs& args);
+
+inline Status gemm_grad_a(const GemmGradArgs& args, const Stream& stream) {
+  return gemm(gemm_grad_a_call(args), stream);
+}
+inline Status gemm_grad_b(const GemmGradArgs& args, const Stream& stream) {
+  return gemm(gemm_grad_b_call(args), stream);
+}
+
+namespace ops::gemm {
+using Args = GemmArgs;  // what add_op generates the entry point from
+}
+
+}  // namespace ridge

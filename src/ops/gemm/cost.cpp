@@ -1,0 +1,15 @@
+#include "ops/gemm/gemm.h"
+
+namespace ridge::ops::gemm {
+
+record::Cost cost(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+  const double in = size_bits(s.dtype) / 8.0, out = size_bits(s.out) / 8.0;
+  record::Cost cost;
+  cost.flop = 2.0 * m * n * k;
+  cost.bytes = (m * k + k * n) * in + m * n * out * (s.accumulate ? 2.0 : 1.0);
+  return cost;
+}
+
+}  // namespace ridge::ops::gemm

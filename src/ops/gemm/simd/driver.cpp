@@ -1,0 +1,275 @@
+#include "ops/gemm/simd/driver.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "device/cpu/cpu_info.h"
+#include "device/cpu/thread_pool.h"
+#include "numerics/convert.h"
+
+namespace ridge::ops::gemm::simd {
+namespace {
+
+using Index = std::int64_t;
+
+// Blocks, by what must stay close while it is reused. Sizes measured on a Xeon with 2 MB of L2 per core.
+constexpr Index kStepsWhole = 768;         // k up to here is summed in one go ...
+constexpr Index kStepsBlock = 512;         // ... beyond, in equal blocks of at most this
+constexpr Index kABytes = 448 << 10;       // packed block of A: a quarter of L2
+constexpr Index kColsBlock = 512;          // columns of C revisited by all blocks of k while they are in L2
+constexpr Index kBBytes = 32 << 20;        // packed B: a share of L3
+constexpr Index kDirectBytes = 768 << 10;  // an operand below this is read in place, unpacked
+constexpr Index kWorkPerThread = 1 << 17;  // products below which a second thread costs more than it brings
+
+Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
+
+struct Range {
+  Index begin = 0, end = 0;
+  [[nodiscard]] Index size() const { return end - begin; }
+};
+
+// Piece `index` of [0, total) cut into `parts` nearly equal ones at multiples of `unit`.
+Range piece(Index total, Index unit, Index parts, Index index) {
+  const Index units = ceil_div(total, unit);
+  return {std::min(total, units * index / parts * unit), std::min(total, units * (index + 1) / parts * unit)};
+}
+
+// Memory a thread keeps from call to call: fresh pages for every call would cost more than the packing itself.
+class Scratch {
+ public:
+  // Null when there is no memory.
+  float* get(Index floats) {
+    if (floats > capacity_) {
+      const Index pages = ceil_div(floats * 4, 4096);
+      memory_.reset(static_cast<float*>(std::aligned_alloc(4096, static_cast<std::size_t>(pages * 4096))));
+      capacity_ = memory_ ? pages * 1024 : 0;
+    }
+    return memory_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  std::unique_ptr<float, Free> memory_;
+  Index capacity_ = 0;
+};
+
+struct Workspace {
+  Scratch a, b, c, row;
+};
+
+Element element_of(DType dtype) { return dtype == DType::kF32 ? kF32 : dtype == DType::kBf16 ? kBf16 : kF16; }
+
+// The part of C one thread computes.
+class Block {
+ public:
+  Block(const KernelSet& kernels, const Arguments& g, Range rows, Range cols)
+      : kernels_(kernels), g_(g), rows_(rows), cols_(cols), bytes_(g.dtype == DType::kF32 ? 4 : 2) {
+    const Index blocks = g.k <= kStepsWhole ? 1 : ceil_div(g.k, kStepsBlock);
+    steps_ = ceil_div(ceil_div(g.k, blocks), 16) * 16;
+    const Index tall = std::max<Index>(kABytes / 4 / steps_ / kernels.max_rows, 1) * kernels.max_rows;
+    const Index bands = ceil_div(rows_.size(), tall);
+    band_ = ceil_div(ceil_div(rows_.size(), bands), kernels.max_rows) * kernels.max_rows;
+    panel_ = kernels.lanes * kernels.max_vectors;
+    slab_ = std::max(kBBytes / 4 / g.k / panel_, Index{1}) * panel_;
+    const bool f32 = g.dtype == DType::kF32;
+    direct_a_ = f32 && rows_.size() * g.k * bytes_ <= kDirectBytes;
+    direct_b_ = f32 && !g.trans_b && cols_.size() * g.k * bytes_ <= kDirectBytes;
+  }
+
+  // False when there is no memory.
+  bool run() {
+    static thread_local Workspace workspace;
+    if (!reserve(workspace)) return false;
+    for (Index j = cols_.begin; j < cols_.end; j += slab_) {
+      const Range cols{j, std::min(cols_.end, j + slab_)};
+      if (!direct_b_) pack_b(cols);
+      for (Index i = rows_.begin; i < rows_.end; i += band_) run_band({i, std::min(rows_.end, i + band_)}, cols);
+    }
+    return true;
+  }
+
+ private:
+  bool reserve(Workspace& work) {
+    const Index height = std::min(band_, rows_.size()),
+                width = std::min(slab_, ceil_div(cols_.size(), panel_) * panel_);
+    const bool narrow_out = g_.out != DType::kF32;
+    packed_a_ = direct_a_ ? nullptr : work.a.get(height * g_.k + kernels_.lanes);
+    packed_b_ = direct_b_ ? nullptr : work.b.get(width * g_.k + kernels_.lanes);
+    sums_ = narrow_out ? work.c.get(height * kColsBlock) : nullptr;
+    old_ = narrow_out ? work.row.get(kColsBlock) : nullptr;
+    return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) &&
+           (!narrow_out || (sums_ != nullptr && old_ != nullptr));
+  }
+
+  [[nodiscard]] const char* a_at(Index i, Index p) const {
+    return static_cast<const char*>(g_.a) + (g_.trans_a ? p * g_.a_stride + i : i * g_.a_stride + p) * bytes_;
+  }
+  [[nodiscard]] const char* b_at(Index p, Index j) const {
+    return static_cast<const char*>(g_.b) + (g_.trans_b ? j * g_.b_stride + p : p * g_.b_stride + j) * bytes_;
+  }
+
+  // Panels of panel_ columns, all of k each, one behind the other.
+  void pack_b(Range cols) {
+    const Element element = element_of(g_.dtype);
+    const Pack pack = g_.trans_b ? kernels_.transpose[element] : kernels_.interleave[element];
+    float* to = packed_b_;
+    for (Index j = cols.begin; j < cols.end; j += panel_, to += panel_ * g_.k) {
+      const int width = static_cast<int>(std::min(panel_, cols.end - j));
+      pack(b_at(0, j), g_.b_stride, g_.k, width, static_cast<int>(panel_), to);
+    }
+  }
+
+  // Rows of the tiles of a band: nearly equal, so that no tile is left with too few sums to hide the FMA latency.
+  [[nodiscard]] Index tile_count(Range rows) const { return ceil_div(rows.size(), kernels_.max_rows); }
+  [[nodiscard]] Range tile_rows(Range rows, Index index) const {
+    const Index count = tile_count(rows);
+    return {rows.begin + rows.size() * index / count, rows.begin + rows.size() * (index + 1) / count};
+  }
+
+  // The whole of k for a band, block after block of k, each tile's rows together.
+  void pack_a(Range rows) {
+    const Element element = element_of(g_.dtype);
+    const Pack pack = g_.trans_a ? kernels_.interleave[element] : kernels_.transpose[element];
+    for (Index p = 0; p < g_.k; p += steps_) {
+      const Index steps = std::min(steps_, g_.k - p);
+      for (Index t = 0; t < tile_count(rows); ++t) {
+        const Range tile = tile_rows(rows, t);
+        const int height = static_cast<int>(tile.size());
+        pack(a_at(tile.begin, p), g_.a_stride, steps, height, height,
+             packed_a_ + p * rows.size() + (tile.begin - rows.begin) * steps);
+      }
+    }
+  }
+
+  void run_band(Range rows, Range cols) {
+    if (!direct_a_) pack_a(rows);
+    const bool in_place = g_.out == DType::kF32;
+    for (Index j = cols.begin; j < cols.end; j += kColsBlock) {
+      const Range strip{j, std::min(cols.end, j + kColsBlock)};
+      float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
+      const Index c_stride = in_place ? g_.c_stride : kColsBlock;
+      for (Index p = 0; p < g_.k; p += steps_) {
+        const bool add = p > 0 || (in_place && g_.accumulate);
+        run_steps(rows, strip, cols.begin, {p, std::min(g_.k, p + steps_)}, c, c_stride, add);
+      }
+      if (!in_place) round_out(rows, strip);
+    }
+  }
+
+  // One block of k: every panel of B against every tile of A, which stays in L2.
+  void run_steps(Range rows, Range strip, Index first_col, Range steps, float* c, Index c_stride, bool add) {
+    const Index tiles = tile_count(rows);
+    const AMode mode = direct_a_ && !g_.trans_a ? kAByRow : kAByStep;
+    Tile tile;
+    tile.k = steps.size();
+    tile.add = add;
+    tile.c_stride = c_stride;
+    for (Index j = strip.begin; j < strip.end; j += panel_) {
+      const Index cols = std::min(panel_, strip.end - j);
+      const auto& kernels = kernels_.tile[mode][cols % kernels_.lanes != 0][ceil_div(cols, kernels_.lanes) - 1];
+      tile.cols = static_cast<int>(cols);
+      tile.b_stride = direct_b_ ? g_.b_stride : panel_;
+      tile.b = direct_b_ ? reinterpret_cast<const float*>(b_at(steps.begin, j))
+                         : packed_b_ + (j - first_col) * g_.k + steps.begin * panel_;
+      for (Index t = 0; t < tiles; ++t) {
+        const Range r = tile_rows(rows, t);
+        tile.a_stride = direct_a_ ? g_.a_stride : r.size();
+        tile.a = direct_a_ ? reinterpret_cast<const float*>(a_at(r.begin, steps.begin))
+                           : packed_a_ + steps.begin * rows.size() + (r.begin - rows.begin) * steps.size();
+        tile.c = c + (r.begin - rows.begin) * c_stride + (j - strip.begin);
+        kernels[r.size() - 1](tile);
+      }
+    }
+  }
+
+  // C in bf16 or f16: fp32 sums, plus the old content, rounded once.
+  void round_out(Range rows, Range strip) {
+    float* sums = sums_;
+    for (Index i = rows.begin; i < rows.end; ++i, sums += kColsBlock) {
+      char* const to = static_cast<char*>(g_.c) + (i * g_.c_stride + strip.begin) * 2;
+      if (g_.accumulate) {
+        numerics::to_float(g_.out, to, old_, strip.size());
+        for (Index j = 0; j < strip.size(); ++j) sums[j] += old_[j];
+      }
+      numerics::from_float(g_.out, sums, to, strip.size());
+    }
+  }
+
+  const KernelSet& kernels_;
+  const Arguments& g_;
+  Range rows_, cols_;
+  Index bytes_, steps_ = 0, band_ = 0, panel_ = 0, slab_ = 0;
+  bool direct_a_ = false, direct_b_ = false;
+  float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
+};
+
+void clear(const Arguments& g) {
+  const std::size_t bytes = size_bytes(g.out, g.n);
+  for (Index i = 0; i < g.m; ++i) {
+    std::memset(static_cast<char*>(g.c) + size_bytes(g.out, i * g.c_stride), 0, bytes);
+  }
+}
+
+// How many pieces rows and columns are cut into: one per thread, never along k, so that every element keeps its order
+// of summation; each piece as square as possible, so that little is packed twice.
+struct Grid {
+  Index rows = 1, cols = 1;
+};
+Grid choose_grid(const KernelSet& kernels, const Arguments& g, int threads) {
+  const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  const auto useful = static_cast<Index>(std::min(work / kWorkPerThread, 1024.0));
+  const Index wanted = std::clamp<Index>(threads, 1, std::max<Index>(useful, 1));
+  Grid best;
+  double best_cost = 0;
+  for (Index pieces = 1; pieces <= wanted; ++pieces) {
+    if (wanted % pieces != 0) continue;
+    const Grid grid{pieces, wanted / pieces};
+    const auto rows = static_cast<double>(ceil_div(ceil_div(g.m, kernels.max_rows), grid.rows) * kernels.max_rows);
+    const auto cols = static_cast<double>(ceil_div(ceil_div(g.n, kernels.lanes), grid.cols) * kernels.lanes);
+    const double cost = rows * cols + 6.0 * (rows + cols);  // tiles, and packing of both sides
+    if (pieces == 1 || cost < best_cost) {
+      best = grid;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+const KernelSet& best_kernels() {
+  static const KernelSet& best = []() -> const KernelSet& {
+    const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
+    if (avx512_kernels() != nullptr && cpu.has("avx512f") && cpu.has("avx512bw") && cpu.has("avx512dq") &&
+        cpu.has("avx512vl")) {
+      return *avx512_kernels();
+    }
+    if (avx2_kernels() != nullptr && cpu.has("avx2") && cpu.has("fma") && cpu.has("f16c")) return *avx2_kernels();
+    return portable_kernels();
+  }();
+  return best;
+}
+
+bool run(const KernelSet& kernels, const Arguments& g, int threads) {
+  if (g.m == 0 || g.n == 0) return true;
+  if (g.k == 0) {
+    if (!g.accumulate) clear(g);
+    return true;
+  }
+  const Grid grid = choose_grid(kernels, g, threads);
+  std::atomic<bool> enough_memory{true};
+  device::cpu::thread_pool().run(static_cast<int>(grid.rows * grid.cols), [&](int index) {
+    const Range rows = piece(g.m, kernels.max_rows, grid.rows, index / grid.cols);
+    const Range cols = piece(g.n, kernels.lanes, grid.cols, index % grid.cols);
+    if (rows.size() == 0 || cols.size() == 0) return;
+    if (!Block(kernels, g, rows, cols).run()) enough_memory.store(false);
+  });
+  return enough_memory.load();
+}
+
+}  // namespace ridge::ops::gemm::simd

@@ -1,0 +1,31 @@
+// Blocking, packing and threads around the register tiles.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/gemm/simd/kernels.h"
+#include "ridge/dtype.h"
+
+namespace ridge::ops::gemm::simd {
+
+struct Arguments {
+  std::int64_t m = 0, n = 0, k = 0;
+  DType dtype = DType::kF32, out = DType::kF32;
+  const void* a = nullptr;
+  std::int64_t a_stride = 0;  // elements between stored rows
+  bool trans_a = false;
+  const void* b = nullptr;
+  std::int64_t b_stride = 0;
+  bool trans_b = false;
+  void* c = nullptr;
+  std::int64_t c_stride = 0;
+  bool accumulate = false;
+};
+
+// The fastest set this processor can run.
+const KernelSet& best_kernels();
+
+// False when there is no memory for packing. Every element is summed in the same order whatever `threads` is.
+bool run(const KernelSet& kernels, const Arguments& arguments, int threads);
+
+}  // namespace ridge::ops::gemm::simd

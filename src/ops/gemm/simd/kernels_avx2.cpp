@@ -1,0 +1,98 @@
+// AVX2 with FMA: 6 x 16 tiles, 12 sums in the 16 registers.
+#include "ops/gemm/simd/kernels.h"
+
+#if defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+
+#include "ops/gemm/simd/tile.h"
+
+namespace ridge::ops::gemm::simd {
+namespace avx2 {
+
+template <Element E>
+struct StoredAs {
+  using Type = std::uint16_t;
+};
+template <>
+struct StoredAs<kF32> {
+  using Type = float;
+};
+
+struct Vec {
+  static constexpr int kLanes = 8, kRows = 6;
+  using Reg = __m256;
+  template <Element E>
+  using Stored = typename StoredAs<E>::Type;
+
+  static __m256i mask(int count) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static Reg zero() { return _mm256_setzero_ps(); }
+  static Reg load(const float* p) { return _mm256_loadu_ps(p); }
+  static Reg load_part(const float* p, int count) { return _mm256_maskload_ps(p, mask(count)); }
+  static void store(float* p, Reg r) { _mm256_storeu_ps(p, r); }
+  static void store_part(float* p, Reg r, int count) { _mm256_maskstore_ps(p, mask(count), r); }
+  static Reg broadcast(const float* p) { return _mm256_broadcast_ss(p); }
+  static Reg fma(Reg x, Reg y, Reg z) { return _mm256_fmadd_ps(x, y, z); }
+  static Reg add(Reg x, Reg y) { return _mm256_add_ps(x, y); }
+  template <Element E>
+  static Reg widen(__m128i codes) {
+    if constexpr (E == kBf16) {
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16));
+    } else {
+      return _mm256_cvtph_ps(codes);
+    }
+  }
+  template <Element E>
+  static Reg load_as(const Stored<E>* p) {
+    if constexpr (E == kF32) {
+      return load(p);
+    } else {
+      return widen<E>(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+  }
+  template <Element E>
+  static Reg load_part_as(const Stored<E>* p, int count) {
+    if constexpr (E == kF32) {
+      return load_part(p, count);
+    } else {
+      alignas(16) std::uint16_t codes[kLanes] = {};
+      for (int i = 0; i < count; ++i) codes[i] = p[i];
+      return widen<E>(_mm_load_si128(reinterpret_cast<const __m128i*>(codes)));
+    }
+  }
+  static void transpose(Reg (&r)[kLanes]) {
+    Reg u[kLanes], v[kLanes];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      u[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+      u[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      v[4 * i] = _mm256_shuffle_ps(u[4 * i], u[4 * i + 2], 0x44);
+      v[4 * i + 1] = _mm256_shuffle_ps(u[4 * i], u[4 * i + 2], 0xee);
+      v[4 * i + 2] = _mm256_shuffle_ps(u[4 * i + 1], u[4 * i + 3], 0x44);
+      v[4 * i + 3] = _mm256_shuffle_ps(u[4 * i + 1], u[4 * i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      r[i] = _mm256_permute2f128_ps(v[i], v[i + 4], 0x20);
+      r[i + 4] = _mm256_permute2f128_ps(v[i], v[i + 4], 0x31);
+    }
+  }
+};
+
+}  // namespace avx2
+
+const KernelSet* avx2_kernels() {
+  static constexpr KernelSet kSet = make_kernels<avx2::Vec, 2>("avx2");
+  return &kSet;
+}
+
+}  // namespace ridge::ops::gemm::simd
+#else
+namespace ridge::ops::gemm::simd {
+const KernelSet* avx2_kernels() { return nullptr; }
+}  // namespace ridge::ops::gemm::simd
+#endif

@@ -1,0 +1,104 @@
+// AVX-512: 14 x 32 tiles, 28 sums, two vectors of B and one broadcast value of A in the 32 registers.
+#include "ops/gemm/simd/kernels.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#include <immintrin.h>
+
+#include "ops/gemm/simd/tile.h"
+
+namespace ridge::ops::gemm::simd {
+namespace avx512 {
+
+template <Element E>
+struct StoredAs {
+  using Type = std::uint16_t;
+};
+template <>
+struct StoredAs<kF32> {
+  using Type = float;
+};
+
+struct Vec {
+  static constexpr int kLanes = 16, kRows = 14;
+  using Reg = __m512;
+  template <Element E>
+  using Stored = typename StoredAs<E>::Type;
+
+  static __mmask16 mask(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
+  static Reg zero() { return _mm512_setzero_ps(); }
+  static Reg load(const float* p) { return _mm512_loadu_ps(p); }
+  static Reg load_part(const float* p, int count) { return _mm512_maskz_loadu_ps(mask(count), p); }
+  static void store(float* p, Reg r) { _mm512_storeu_ps(p, r); }
+  static void store_part(float* p, Reg r, int count) { _mm512_mask_storeu_ps(p, mask(count), r); }
+  static Reg broadcast(const float* p) { return _mm512_set1_ps(*p); }
+  static Reg fma(Reg x, Reg y, Reg z) { return _mm512_fmadd_ps(x, y, z); }
+  static Reg add(Reg x, Reg y) { return _mm512_add_ps(x, y); }
+  template <Element E>
+  static Reg widen(__m256i codes) {
+    if constexpr (E == kBf16) {
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
+    } else {
+      return _mm512_cvtph_ps(codes);
+    }
+  }
+  template <Element E>
+  static Reg load_as(const Stored<E>* p) {
+    if constexpr (E == kF32) {
+      return load(p);
+    } else {
+      return widen<E>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+  }
+  template <Element E>
+  static Reg load_part_as(const Stored<E>* p, int count) {
+    if constexpr (E == kF32) {
+      return load_part(p, count);
+    } else {
+      return widen<E>(_mm256_maskz_loadu_epi16(mask(count), p));
+    }
+  }
+  // Four rounds of interleaving: pairs, quads, then 128-bit lanes across quarters and halves.
+  static void transpose(Reg (&r)[kLanes]) {
+    Reg u[kLanes], v[kLanes];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      u[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+      u[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      v[4 * i] = _mm512_shuffle_ps(u[4 * i], u[4 * i + 2], 0x44);
+      v[4 * i + 1] = _mm512_shuffle_ps(u[4 * i], u[4 * i + 2], 0xee);
+      v[4 * i + 2] = _mm512_shuffle_ps(u[4 * i + 1], u[4 * i + 3], 0x44);
+      v[4 * i + 3] = _mm512_shuffle_ps(u[4 * i + 1], u[4 * i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      u[i] = _mm512_shuffle_f32x4(v[i], v[i + 4], 0x88);
+      u[i + 4] = _mm512_shuffle_f32x4(v[i], v[i + 4], 0xdd);
+      u[i + 8] = _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0x88);
+      u[i + 12] = _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      r[i] = _mm512_shuffle_f32x4(u[i], u[i + 8], 0x88);
+      r[i + 8] = _mm512_shuffle_f32x4(u[i], u[i + 8], 0xdd);
+      r[i + 4] = _mm512_shuffle_f32x4(u[i + 4], u[i + 12], 0x88);
+      r[i + 12] = _mm512_shuffle_f32x4(u[i + 4], u[i + 12], 0xdd);
+    }
+  }
+};
+
+}  // namespace avx512
+
+const KernelSet* avx512_kernels() {
+  static constexpr KernelSet kSet = make_kernels<avx512::Vec, 2>("avx512");
+  return &kSet;
+}
+
+}  // namespace ridge::ops::gemm::simd
+#else
+namespace ridge::ops::gemm::simd {
+const KernelSet* avx512_kernels() { return nullptr; }
+}  // namespace ridge::ops::gemm::simd
+#endif

@@ -1,0 +1,137 @@
+// Register tile and packing templates, instantiated by each instruction set with its own vector type V:
+//   V::Reg, V::kLanes, V::kRows, zero, load, load_part(p, count), store, store_part, broadcast, fma, add,
+//   V::load_as<E>(p), V::load_part_as<E>(p, count)    widened from element E
+//   V::transpose(Reg[kLanes])
+// V must be a type of its own namespace, so that no instantiation is shared between instruction sets.
+//
+// Why this shape: each step of k loads `Vectors` vectors of B, then broadcasts one value of A per row; every loaded
+// value of B is used Rows times and every one of A Vectors times. Rows * Vectors sums must fit the registers, and there
+// must be enough of them to hide the latency of FMA (4 cycles x 2 units = 8).
+#pragma once
+
+#include "ops/gemm/simd/kernels.h"
+
+namespace ridge::ops::gemm::simd {
+
+template <class V, int Rows, int Vectors, bool kMasked, AMode kMode>
+void tile_kernel(const Tile& t) {
+  using Reg = typename V::Reg;
+  constexpr int kLanes = V::kLanes;
+  const int tail = t.cols - (Vectors - 1) * kLanes;
+  const std::int64_t c_stride = t.c_stride, a_stride = t.a_stride, b_stride = t.b_stride;
+  float* const c = t.c;
+  if (t.k >= 32) {  // C is needed only at the end: fetch it meanwhile
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j) __builtin_prefetch(c + i * c_stride + j * kLanes, 1);
+    }
+  }
+  Reg sum[Rows][Vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) sum[i][j] = V::zero();
+  }
+  const float* a = t.a;
+  const float* b = t.b;
+  for (std::int64_t p = t.k; p > 0; --p) {
+    Reg right[Vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) {
+      right[j] = kMasked && j == Vectors - 1 ? V::load_part(b + j * kLanes, tail) : V::load(b + j * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+      const Reg left = V::broadcast(kMode == kAByRow ? a + i * a_stride : a + i);
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j) sum[i][j] = V::fma(left, right[j], sum[i][j]);
+    }
+    a += kMode == kAByRow ? 1 : a_stride;
+    b += b_stride;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) {
+      float* const place = c + i * c_stride + j * kLanes;
+      if (kMasked && j == Vectors - 1) {
+        V::store_part(place, t.add ? V::add(V::load_part(place, tail), sum[i][j]) : sum[i][j], tail);
+      } else {
+        V::store(place, t.add ? V::add(V::load(place), sum[i][j]) : sum[i][j]);
+      }
+    }
+  }
+}
+
+template <class V, Element E>
+void pack_interleave(const void* source, std::int64_t stride, std::int64_t k, int width, int dest_width, float* dest) {
+  using Stored = typename V::template Stored<E>;
+  const Stored* row = static_cast<const Stored*>(source);
+  for (std::int64_t p = 0; p < k; ++p, row += stride, dest += dest_width) {
+    int j = 0;
+    for (; j + V::kLanes <= width; j += V::kLanes) V::store(dest + j, V::template load_as<E>(row + j));
+    if (j < width) {
+      V::store(dest + j, V::template load_part_as<E>(row + j, width - j));
+      j += V::kLanes;
+    }
+    for (; j < dest_width; j += V::kLanes) V::store(dest + j, V::zero());
+  }
+}
+
+template <class V, Element E>
+void pack_transpose(const void* source, std::int64_t stride, std::int64_t k, int width, int dest_width, float* dest) {
+  using Stored = typename V::template Stored<E>;
+  constexpr int kLanes = V::kLanes;
+  const Stored* const base = static_cast<const Stored*>(source);
+  for (std::int64_t p = 0; p < k; p += kLanes) {
+    const int steps = k - p < kLanes ? static_cast<int>(k - p) : kLanes;
+    float* const out = dest + p * dest_width;
+    typename V::Reg block[kLanes];
+    // A store may run over the first values of the next step, which are written after it: ascending order matters.
+    for (int j0 = 0; j0 < dest_width; j0 += kLanes) {
+      for (int j = 0; j < kLanes; ++j) {
+        const Stored* const from = base + (j0 + j) * stride + p;
+        block[j] = j0 + j >= width   ? V::zero()
+                   : steps == kLanes ? V::template load_as<E>(from)
+                                     : V::template load_part_as<E>(from, steps);
+      }
+      V::transpose(block);
+      for (int s = 0; s < steps; ++s) V::store(out + s * dest_width + j0, block[s]);
+    }
+  }
+}
+
+template <class V, AMode kMode, bool kMasked, int Vectors, int Rows>
+constexpr void fill_rows(KernelSet& set) {
+  set.tile[kMode][kMasked][Vectors - 1][Rows - 1] = &tile_kernel<V, Rows, Vectors, kMasked, kMode>;
+  if constexpr (Rows > 1) fill_rows<V, kMode, kMasked, Vectors, Rows - 1>(set);
+}
+
+template <class V, int Vectors>
+constexpr void fill_vectors(KernelSet& set) {
+  fill_rows<V, kAByRow, false, Vectors, V::kRows>(set);
+  fill_rows<V, kAByRow, true, Vectors, V::kRows>(set);
+  fill_rows<V, kAByStep, false, Vectors, V::kRows>(set);
+  fill_rows<V, kAByStep, true, Vectors, V::kRows>(set);
+  if constexpr (Vectors > 1) fill_vectors<V, Vectors - 1>(set);
+}
+
+template <class V, int Vectors>
+constexpr KernelSet make_kernels(const char* name) {
+  KernelSet set{};
+  set.name = name;
+  set.lanes = V::kLanes;
+  set.max_rows = V::kRows;
+  set.max_vectors = Vectors;
+  fill_vectors<V, Vectors>(set);
+  set.interleave[kF32] = &pack_interleave<V, kF32>;
+  set.interleave[kBf16] = &pack_interleave<V, kBf16>;
+  set.interleave[kF16] = &pack_interleave<V, kF16>;
+  set.transpose[kF32] = &pack_transpose<V, kF32>;
+  set.transpose[kBf16] = &pack_transpose<V, kBf16>;
+  set.transpose[kF16] = &pack_transpose<V, kF16>;
+  return set;
+}
+
+}  // namespace ridge::ops::gemm::simd

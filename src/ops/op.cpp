@@ -1,0 +1,182 @@
+#include "ops/op.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "device/cpu/cpu_info.h"
+#include "numerics/convert.h"
+
+namespace ridge::ops {
+
+// Generated from the list of add_op() calls.
+std::span<const Operator> ridge_operators();
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<const Operator*> operators;
+};
+
+Registry& registry() {
+  static Registry* const instance = [] {
+    auto* fresh = new Registry;  // never deleted: calls may come during static destruction
+    for (const Operator& op : ridge_operators()) fresh->operators.push_back(&op);
+    return fresh;
+  }();
+  return *instance;
+}
+
+template <class Items, class Name>
+std::string known_names(const Items& items, Name name) {
+  std::vector<std::string> names;
+  for (const auto& item : items) names.push_back(name(item));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Result<std::int64_t> parse_value(std::string_view op, const record::ParamInfo& param, const std::string& text) {
+  if (!param.values.empty()) {
+    const auto found = std::find(param.values.begin(), param.values.end(), text);
+    if (found == param.values.end()) {
+      return with_hint(invalid("{}: {}={} is not possible", op, param.name, text),
+                       fmt::format("{} is one of {}", param.name, fmt::join(param.values, ", ")));
+    }
+    return static_cast<std::int64_t>(found - param.values.begin());
+  }
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || value < 0) {
+    return with_hint(invalid("{}: {}={} is not a non-negative integer", op, param.name, text),
+                     fmt::format("write for instance {}={}", param.name, param.default_value));
+  }
+  return value;
+}
+
+std::string value_text(const record::ParamInfo& param, std::int64_t value) {
+  if (param.values.empty()) return std::to_string(value);
+  return param.values[static_cast<std::size_t>(value)];
+}
+
+}  // namespace
+
+std::int64_t OperandSpec::element_count() const {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+bool DeviceInfo::has(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+std::vector<const Operator*> operators() {
+  Registry& all = registry();
+  const std::scoped_lock lock(all.mutex);
+  return all.operators;
+}
+
+void add_operators(std::span<const Operator> list) {
+  Registry& all = registry();
+  const std::scoped_lock lock(all.mutex);
+  for (const Operator& op : list) {
+    if (std::find(all.operators.begin(), all.operators.end(), &op) == all.operators.end()) all.operators.push_back(&op);
+  }
+}
+
+Result<const Operator*> find_operator(std::string_view name) {
+  const std::vector<const Operator*> all = operators();
+  for (const Operator* op : all) {
+    if (op->name == name) return op;
+  }
+  return with_hint(make_error(ErrorCode::kNotFound, "there is no operator \"{}\"", name),
+                   "known: " + known_names(all, [](const Operator* op) { return op->name; }));
+}
+
+Result<const Implementation*> find_implementation(const Operator& op, std::string_view name) {
+  for (const Implementation& implementation : op.implementations) {
+    if (implementation.name == name) return &implementation;
+  }
+  return with_hint(make_error(ErrorCode::kNotFound, "{} has no implementation \"{}\"", op.name, name),
+                   "known: " + known_names(op.implementations, [](const Implementation& one) { return one.name; }));
+}
+
+Result<Problem> bind_params(std::string_view op, std::span<const record::ParamInfo> params,
+                            const record::Case& requested) {
+  for (const record::Param& given : requested.params) {
+    if (std::none_of(params.begin(), params.end(), [&](const auto& param) { return param.name == given.name; })) {
+      return with_hint(invalid("{} has no parameter \"{}\"", op, given.name),
+                       "its parameters: " + known_names(params, [](const auto& param) { return param.name; }));
+    }
+  }
+  Problem problem;
+  problem.problem_case.op = std::string(op);
+  for (const record::ParamInfo& param : params) {
+    RIDGE_TRY(value, parse_value(op, param, requested.get(param.name, param.default_value)));
+    problem.values.push_back(value);
+    problem.problem_case.set(param.name, value_text(param, value));
+  }
+  return problem;
+}
+
+record::Case case_of(const Operator& op, std::span<const std::int64_t> values) {
+  record::Case result;
+  result.op = op.name;
+  for (std::size_t i = 0; i < values.size(); ++i) result.set(op.params[i].name, value_text(op.params[i], values[i]));
+  return result;
+}
+
+namespace {
+
+Status run_reference(const Operator& op, const Problem& problem, std::span<const TensorView> operands) {
+  RIDGE_TRY(outputs, op.reference(problem, operands));
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    if (!problem.operands[i].output) continue;
+    const std::vector<double>& values = outputs[next++].value;
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      numerics::store_element(operands[i], static_cast<std::int64_t>(e), values[e]);
+    }
+  }
+  return ok_status();
+}
+
+// The operator's own description travels inside, because an Operator may be copied.
+Implementation generic_reference(const Operator& op) {
+  Implementation reference;
+  reference.name = "reference";
+  reference.summary = "fp64, one element at a time: slow, and what the others are checked against";
+  reference.rank = 1000;
+  reference.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
+  Operator only_reference;
+  only_reference.reference = op.reference;
+  reference.run = [op = std::move(only_reference)](const Problem& problem, std::span<const TensorView> operands,
+                                                   const Stream&) { return run_reference(op, problem, operands); };
+  return reference;
+}
+
+}  // namespace
+
+Operator assemble(Operator description, std::vector<Implementation> implementations) {
+  check(description.params.size() <= kMaxParams, "an operator has more parameters than a Call holds");
+  implementations.push_back(generic_reference(description));
+  std::stable_sort(implementations.begin(), implementations.end(),
+                   [](const Implementation& a, const Implementation& b) { return a.rank < b.rank; });
+  description.implementations = std::move(implementations);
+  return description;
+}
+
+const DeviceInfo& device_info(const Stream& stream) {
+  check(stream.backend == Backend::kCpu, "only the CPU is described so far");
+  static const DeviceInfo cpu = [] {
+    const device::cpu::CpuInfo& info = device::cpu::cpu_info();
+    return DeviceInfo{Backend::kCpu, info.name, info.arch, info.features};
+  }();
+  return cpu;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,227 @@
+// One table: every operator x every implementation x every check case. A failure prints the case as the command line
+// that reruns it: `ridge check <case>`.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "dispatch/launch.h"
+#include "ops/harness.h"
+
+namespace ridge::testing {
+namespace {
+
+struct Row {
+  const ops::Operator* op = nullptr;
+  const ops::Implementation* implementation = nullptr;
+  [[nodiscard]] bool supports(const ops::Problem& problem) const {
+    return !implementation->supports(problem, ops::device_info(Stream::cpu())).has_value();
+  }
+};
+
+std::vector<Row> rows() {
+  std::vector<Row> all;
+  for (const ops::Operator* op : all_operators()) {
+    for (const ops::Implementation& implementation : op->implementations) all.push_back({op, &implementation});
+  }
+  return all;
+}
+
+std::string row_name(const ::testing::TestParamInfo<Row>& info) {
+  return info.param.op->name + "_" + info.param.implementation->name;
+}
+
+class Conformance : public ::testing::TestWithParam<Row> {};
+INSTANTIATE_TEST_SUITE_P(Table, Conformance, ::testing::ValuesIn(rows()), row_name);
+
+TEST_P(Conformance, MatchesTheReferenceOnEveryCheckCase) {
+  const Row row = GetParam();
+  int ran = 0;
+  std::uint64_t seed = 1;
+  for (const ops::Problem& problem : check_problems(*row.op)) {
+    if (!row.supports(problem)) continue;
+    ++ran;
+    for (const Layout& layout : {kPacked, kAwkward}) {
+      const int threads = layout.row_gap == 0 ? 1 : 3;
+      EXPECT_EQ(check_run(*row.op, *row.implementation, problem, layout, ++seed, threads), "")
+          << "ridge check " << problem.problem_case.text() << "   (" << layout.name << ", " << threads << " threads)";
+    }
+  }
+  const bool own = !row.implementation->vendor;
+  EXPECT_TRUE(ran > 0 || !own) << "an implementation of ours that supports no check case";
+}
+
+TEST_P(Conformance, RefusesWithASentenceThatHoldsTheReason) {
+  const Row row = GetParam();
+  for (const ops::Problem& problem : check_problems(*row.op)) {
+    const ops::Refusal refusal = row.implementation->supports(problem, ops::device_info(Stream::cpu()));
+    if (!refusal) continue;
+    EXPECT_GT(refusal->size(), 10u) << problem.problem_case.text();
+  }
+}
+
+TEST_P(Conformance, GivesTheSameBitsInTenRuns) {
+  const Row row = GetParam();
+  const std::vector<ops::Problem> problems = check_problems(*row.op);
+  for (std::size_t p = 0; p < problems.size(); p += 5) {
+    const ops::Problem& problem = problems[p];
+    if (!row.supports(problem)) continue;
+    Operands first = make_operands(problem, kAwkward, 77);
+    ASSERT_TRUE(row.implementation->run(problem, first.views(), Stream::cpu(2)).ok());
+    for (int run = 0; run < 9; ++run) {
+      Operands again = make_operands(problem, kAwkward, 77);
+      // The thread count must not matter to us; other libraries do not promise that.
+      const int threads = row.implementation->vendor ? 2 : 1 + run % 4;
+      ASSERT_TRUE(row.implementation->run(problem, again.views(), Stream::cpu(threads)).ok());
+      for (std::size_t i = 0; i < again.all.size(); ++i) {
+        ASSERT_EQ(again.all[i].values(), first.all[i].values())
+            << problem.problem_case.text() << " with " << threads << " threads, operand " << i;
+      }
+    }
+  }
+}
+
+TEST_P(Conformance, CarriesNanAndInfThrough) {
+  const Row row = GetParam();
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<ops::Problem> problems = check_problems(*row.op);
+  for (std::size_t p = 0; p < problems.size(); p += 3) {
+    const ops::Problem& problem = problems[p];
+    if (!row.supports(problem)) continue;
+    for (const double special : {nan, inf, -inf}) {
+      Operands operands = make_operands(problem, kAwkward, 5);
+      Operand& input = operands.all[0];
+      if (input.view().element_count() == 0) continue;
+      std::vector<double> values = input.values();
+      values[values.size() / 2] = special;
+      input.assign(values);
+      const auto expected = row.op->reference(problem, operands.views());
+      ASSERT_TRUE(expected.ok());
+      ASSERT_TRUE(row.implementation->run(problem, operands.views(), Stream::cpu()).ok());
+      std::size_t output = 0;
+      for (const Operand& operand : operands.all) {
+        if (!operand.spec().output) continue;
+        EXPECT_EQ(compare(operand.values(), (*expected)[output++], operand.spec().dtype), "")
+            << problem.problem_case.text() << " with " << special;
+      }
+    }
+  }
+}
+
+class EveryOperator : public ::testing::TestWithParam<const ops::Operator*> {};
+INSTANTIATE_TEST_SUITE_P(Table, EveryOperator, ::testing::ValuesIn(all_operators()),
+                         [](const auto& row) { return row.param->name; });
+
+TEST_P(EveryOperator, ListsTheReferenceLast) { EXPECT_EQ(GetParam()->implementations.back().name, "reference"); }
+
+TEST_P(EveryOperator, BindsItsDefaultsAndItsOwnNormalForm) {
+  const ops::Operator& op = *GetParam();
+  record::Case empty;
+  empty.op = op.name;
+  const auto defaults = op.bind(empty);
+  ASSERT_TRUE(defaults.ok()) << defaults.error().text();
+  EXPECT_EQ(defaults->problem_case.params.size(), op.params.size());
+  for (const ops::Problem& problem : check_problems(op)) {
+    const auto again = op.bind(problem.problem_case);
+    ASSERT_TRUE(again.ok()) << again.error().text();
+    EXPECT_EQ(again->problem_case, problem.problem_case);
+    EXPECT_EQ(ops::case_of(op, problem.values), problem.problem_case);
+  }
+}
+
+TEST_P(EveryOperator, RefusesParametersItDoesNotHave) {
+  const ops::Operator& op = *GetParam();
+  record::Case wrong;
+  wrong.op = op.name;
+  wrong.set("no_such_parameter", "1");
+  const auto bound = op.bind(wrong);
+  ASSERT_FALSE(bound.ok());
+  EXPECT_NE(bound.error().text().find("no_such_parameter"), std::string::npos);
+}
+
+TEST_P(EveryOperator, HasTargetAndBenchCasesThatBindAndCostSomething) {
+  const ops::Operator& op = *GetParam();
+  for (const ops::CaseSet set : {ops::CaseSet::kTarget, ops::CaseSet::kBench}) {
+    const auto cases = op.cases(set, Backend::kCpu);
+    EXPECT_FALSE(cases.empty());
+    for (const record::Case& one : cases) {
+      const auto problem = op.bind(one);
+      ASSERT_TRUE(problem.ok()) << one.text() << ": " << problem.error().text();
+      EXPECT_GT(op.cost(*problem).flop, 0) << one.text();
+      EXPECT_GT(op.cost(*problem).bytes, 0) << one.text();
+    }
+  }
+}
+
+// The sum of all outputs, each times its weight: a scalar whose derivative is known by differences.
+double weighted_sum(const ops::Operator& op, const ops::Problem& problem, const Operands& operands,
+                    const std::vector<double>& weights) {
+  const auto outputs = op.reference(problem, operands.views());
+  EXPECT_TRUE(outputs.ok());
+  double sum = 0.0;
+  for (std::size_t e = 0; e < weights.size(); ++e) sum += weights[e] * (*outputs)[0].value[e];
+  return sum;
+}
+
+std::size_t output_position(const ops::Problem& problem) {
+  std::size_t i = 0;
+  while (!problem.operands[i].output) ++i;
+  return i;
+}
+
+std::vector<double> eighths(std::size_t count, unsigned start) {
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<double>((start + 7u * i) % 23u) / 8.0 - 1.25;
+  return values;
+}
+
+// Differences of the fp64 reference with a step that every dtype holds exactly.
+TEST_P(EveryOperator, GradientsMatchDifferencesOfTheReference) {
+  const ops::Operator& op = *GetParam();
+  int checked = 0;
+  for (const ops::Problem& problem : check_problems(op)) {
+    const ops::OperandSpec& out = problem.operands[output_position(problem)];
+    if (out.element_count() == 0 || out.element_count() > 512) continue;
+    if (out.dtype != DType::kF32 || problem.operands[0].dtype != DType::kF32) continue;
+    for (const ops::Gradient& gradient : op.gradients) {
+      std::size_t position = 0;
+      while (problem.operands[position].name != gradient.input) ++position;
+      Operands operands = make_operands(problem, kPacked, 3);
+      for (std::size_t i = 0; i < operands.all.size(); ++i) {
+        operands.all[i].assign(eighths(operands.all[i].values().size(), static_cast<unsigned>(5 * i)));
+      }
+      Operand grad_out(out, kAwkward), grad_in(problem.operands[position], kAwkward);
+      const std::vector<double> weights = eighths(grad_out.values().size(), 11);
+      grad_out.assign(weights);
+      grad_in.poison();
+      const auto call = gradient.call(problem, operands.views(), grad_out.view(), grad_in.view());
+      ASSERT_TRUE(call.ok()) << call.error().text();
+      const auto grad_op = ops::find_operator(gradient.op);
+      ASSERT_TRUE(grad_op.ok());
+      const Status status = dispatch::launch(**grad_op, *call, Stream::cpu());
+      ASSERT_TRUE(status.ok()) << status.error().text();
+      const std::vector<double> found = grad_in.values();
+      std::vector<double> point = operands.all[position].values();
+      for (std::size_t e = 0; e < point.size(); e += 1 + point.size() / 40) {
+        const double kept = point[e], step = 0.125;
+        point[e] = kept + step;
+        operands.all[position].assign(point);
+        const double up = weighted_sum(op, problem, operands, weights);
+        point[e] = kept - step;
+        operands.all[position].assign(point);
+        const double down = weighted_sum(op, problem, operands, weights);
+        point[e] = kept;
+        operands.all[position].assign(point);
+        const double expected = (up - down) / (2 * step);
+        EXPECT_NEAR(found[e], expected, 1e-5 * (1.0 + std::abs(expected)))
+            << problem.problem_case.text() << ": gradient of " << gradient.input << ", element " << e;
+        ++checked;
+      }
+      EXPECT_EQ(grad_in.guard_damage(), "");
+    }
+  }
+  EXPECT_TRUE(checked > 0 || op.gradients.empty());
+}
+
+}  // namespace
+}  // namespace ridge::testing

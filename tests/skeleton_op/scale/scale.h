@@ -1,0 +1,15 @@
+// What the files of this folder share.
+#pragma once
+
+#include "ops/op.h"
+
+namespace ridge::ops::scale {
+
+enum Param : std::size_t { kN, kAlpha, kParamCount };  // positions in Problem::values
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
+Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed);
+record::Cost cost(const Problem& problem);
+std::vector<record::Case> cases(CaseSet set, Backend backend);
+
+}  // namespace ridge::ops::scale
