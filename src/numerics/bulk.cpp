@@ -4,33 +4,14 @@
 #include <type_traits>
 
 #include "numerics/codec.h"
+#include "numerics/cpu_isa.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define RIDGE_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
-#define RIDGE_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,f16c,prefer-vector-width=512")))
 #endif
 
 namespace ridge::numerics::bulk {
 namespace {
-
-enum class Isa { kPortable, kAvx2, kAvx512 };
-
-Isa best_isa() {
-#if defined(__x86_64__)
-  static const Isa chosen = [] {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq")) {
-      return Isa::kAvx512;
-    }
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? Isa::kAvx2 : Isa::kPortable;
-  }();
-  return chosen;
-#else
-  return Isa::kPortable;
-#endif
-}
 
 template <DType kDType>
 using Code = std::conditional_t<kDType == DType::kF16 || kDType == DType::kBf16, std::uint16_t, std::uint8_t>;
@@ -93,21 +74,24 @@ void decode_f16_portable(const std::uint16_t* in, float* out, std::int64_t n) {
 
 #if defined(__x86_64__)
 template <DType kDType, bool kSaturate>
-RIDGE_TARGET_AVX512 void encode_avx512(const float* in, Code<kDType>* out, std::int64_t n) {
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,f16c,prefer-vector-width=512")]] void encode_avx512(const float* in,
+                                                                                                      Code<kDType>* out,
+                                                                                                      std::int64_t n) {
   encode_loop<kDType, kSaturate>(in, out, n);
 }
 template <DType kDType, bool kSaturate>
-RIDGE_TARGET_AVX2 void encode_avx2(const float* in, Code<kDType>* out, std::int64_t n) {
+[[gnu::target("avx2,fma,f16c")]] void encode_avx2(const float* in, Code<kDType>* out, std::int64_t n) {
   encode_loop<kDType, kSaturate>(in, out, n);
 }
-RIDGE_TARGET_AVX512 void decode_bf16_avx512(const std::uint16_t* in, float* out, std::int64_t n) {
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,f16c,prefer-vector-width=512")]] void decode_bf16_avx512(
+    const std::uint16_t* in, float* out, std::int64_t n) {
   decode_bf16_loop(in, out, n);
 }
-RIDGE_TARGET_AVX2 void decode_bf16_avx2(const std::uint16_t* in, float* out, std::int64_t n) {
+[[gnu::target("avx2,fma,f16c")]] void decode_bf16_avx2(const std::uint16_t* in, float* out, std::int64_t n) {
   decode_bf16_loop(in, out, n);
 }
 // F16C serves AVX2 and AVX-512 alike: both are limited by memory here.
-RIDGE_TARGET_AVX2 void decode_f16_f16c(const std::uint16_t* in, float* out, std::int64_t n) {
+[[gnu::target("avx2,fma,f16c")]] void decode_f16_f16c(const std::uint16_t* in, float* out, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));

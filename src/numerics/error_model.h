@@ -1,0 +1,54 @@
+// How wrong a correct kernel may be, and no more.
+//
+// A reduction s = sum_{i<k} p_i of products is accumulated in a type with unit roundoff u (2^-24 for f32) and stored in
+// an output type. With P = sum |p_i| (the matrix |A||B| for a GEMM) and Q = sum p_i^2:
+//
+//   element  |x - s| <= B + h,    B = c u sqrt(k) P + k t / 2,    h = half an ulp of the output type at |s| + B
+//   RMS      rms(x - s) <= 2 sqrt(mean(u^2 k (Q / 12 + s^2 / 18) + ulp_out(s)^2 / 12))
+//
+// where t is the smallest subnormal of the accumulation type (a product may vanish).
+//
+// Why. Each addition rounds its partial sum s_i by about a uniform error of half an ulp, whose mean square is u^2 s_i^2
+// / 6 over the mantissas. Terms of random sign make s_i^2 ~ Q i / k, whose sum is Q k / 2; terms of one sign make s_i ~
+// s i / k, whose sum of squares is s^2 k / 3: together the RMS line. A straight loop over k measures 0.8 of it, blocked
+// and pairwise sums far less. The element line has the same form for one sign: 0.24 u sqrt(k) P times the 5 or 6 sigma
+// of 10^7 elements, so c = 1.5 would do for inputs of one scale; scales 2^-12..2^12 in a row, where small terms vanish
+// beside a large partial sum, measure up to 5.2 over the families of fill.h, and c = 8 leaves a margin.
+// The classical bound k u P holds for any data but is sqrt(k) / c weaker: it would let TF32 pass for f32. Data outside
+// the model: thousands of equal terms of full mantissa round the same way again and again and can exceed c.
+//
+// What it rejects (error_model_test.cpp measures it, k = 4096, normal inputs, error over the allowed one):
+//   @FIGURES@
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/dtype.h"
+
+namespace ridge::numerics {
+
+// 2^-(mantissa bits + 1): the largest relative error of one rounding to nearest.
+double unit_roundoff(DType dtype);
+
+inline constexpr double kReductionConstant = 8;  // c
+inline constexpr double kRmsFactor = 2;
+
+struct Reduction {
+  DType accumulate = DType::kF32;
+  DType output = DType::kF32;
+  std::int64_t length = 1;  // k; 0 (an empty sum) allows only the output's rounding
+};
+
+// B, before the output's rounding. `magnitude` is P.
+double accumulation_bound(const Reduction& reduction, double magnitude);
+// The largest |x - reference| of a correct element.
+double element_bound(const Reduction& reduction, double reference, double magnitude);
+// The expected squared error of one element of the ideal (straight-loop) kernel; `square_sum` is Q. When only P is
+// known, P^2 / k underestimates Q and keeps the test strict: for normal inputs 2.5 times.
+double ideal_square_error(const Reduction& reduction, double reference, double square_sum);
+// Limit for |Comparison::bias| over `count` elements with this ideal RMS error: 8 standard errors of the mean plus a
+// tenth of the RMS, because elements of a GEMM share rows and are not independent. Truncation instead of rounding of
+// the output biases by 1.7 RMS.
+double bias_bound(double ideal_rms, std::int64_t count);
+
+}  // namespace ridge::numerics
