@@ -1,6 +1,7 @@
 #include "propose/proposer.h"
 
 #include "base/error.h"
+#include "propose/proposers.h"
 
 namespace ridge::propose {
 namespace {
@@ -14,7 +15,10 @@ struct Entry {
 
 // Adding a proposer is one file and one line here.
 const std::vector<Entry>& table() {
-  static const std::vector<Entry> entries = {};
+  static const std::vector<Entry> entries = {
+      {{"search", "", "declared tunables, a small cost model and what earlier rounds taught; no language model"},
+       make_search},
+  };
   return entries;
 }
 

@@ -1,0 +1,71 @@
+#include "propose/machine.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace ridge::propose {
+namespace {
+
+// "48 KiB", "49152", "2 MiB" in bytes.
+std::optional<double> parse_size(std::string_view text) {
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || value <= 0) return std::nullopt;
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (unit.starts_with('K') || unit.starts_with('k')) value *= 1024;
+  if (unit.starts_with('M')) value *= 1024 * 1024;
+  return value;
+}
+
+// The first fact whose name contains `part`.
+std::optional<double> size_fact(const record::Environment& environment, std::string_view part) {
+  for (const auto& [name, value] : environment.facts) {
+    if (name.find(part) != std::string::npos) {
+      if (const auto size = parse_size(value)) return size;
+    }
+  }
+  return std::nullopt;
+}
+
+bool mentions(const record::Environment& environment, std::string_view word) {
+  return std::ranges::any_of(environment.facts,
+                             [&](const auto& fact) { return fact.second.find(word) != std::string::npos; });
+}
+
+void find_vector_width(const record::Environment& environment, Machine& machine) {
+  if (const auto bits = size_fact(environment, "vector_bits")) {
+    machine.lanes = *bits / 32;
+    machine.vector_source = fmt::format("{:.0f}-bit vectors as the environment states", *bits);
+  } else if (mentions(environment, "avx512")) {
+    machine.lanes = 16;
+    machine.vector_source = "512-bit vectors, since the environment lists AVX-512";
+  } else if (mentions(environment, "avx2")) {
+    machine.lanes = 8;
+    machine.vector_source = "256-bit vectors, since the environment lists AVX2";
+  } else {
+    machine.vector_source = "256-bit vectors assumed: the environment does not say";
+  }
+  machine.registers = machine.lanes >= 16 ? 32 : 16;
+}
+
+}  // namespace
+
+Machine describe_machine(const record::ProposalRequest& request) {
+  Machine machine;
+  find_vector_width(request.environment, machine);
+  machine.l1_bytes = size_fact(request.environment, "l1d").value_or(machine.l1_bytes);
+  machine.l2_bytes = size_fact(request.environment, "l2").value_or(machine.l2_bytes);
+  machine.threads = static_cast<double>(std::max<std::int64_t>(1, request.spec.protocol.threads));
+  for (const record::Ceiling& ceiling : request.ceilings) {
+    const bool same_threads = ceiling.threads == request.spec.protocol.threads;
+    if (same_threads && ceiling.name.starts_with("fma")) machine.peak = std::max(machine.peak, ceiling.value);
+  }
+  return machine;
+}
+
+}  // namespace ridge::propose

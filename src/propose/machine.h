@@ -1,0 +1,22 @@
+// What a cost model needs to know of the machine, read from the facts and ceilings of a request.
+#pragma once
+
+#include <string>
+
+#include "record/campaign.h"
+
+namespace ridge::propose {
+
+struct Machine {
+  double lanes = 8;       // fp32 elements of the widest vector
+  double registers = 16;  // vector registers
+  double l1_bytes = 32768, l2_bytes = 1048576;
+  double threads = 1;         // that one call may use
+  double peak = 0;            // FLOP/s of the measured multiply-add ceiling at that number of threads; 0 = unknown
+  std::string vector_source;  // where `lanes` came from, for the reasoning
+};
+
+// Missing facts keep the cautious defaults above; `vector_source` says so.
+Machine describe_machine(const record::ProposalRequest& request);
+
+}  // namespace ridge::propose
