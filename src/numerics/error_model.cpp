@@ -7,25 +7,47 @@
 
 namespace ridge::numerics {
 
-double unit_roundoff(DType dtype) { return std::ldexp(1.0, -(format_of(dtype).mantissa_bits + 1)); }
+namespace {
 
-double accumulation_bound(const Reduction& reduction, double magnitude) {
-  const auto k = static_cast<double>(std::max<std::int64_t>(reduction.length, 0));
-  const double rounding =
-      kReductionConstant * unit_roundoff(reduction.accumulate) * std::sqrt(k) * std::fabs(magnitude);
-  return rounding + k * min_positive(reduction.accumulate) / 2;
+double length_of(const Reduction& reduction) {
+  return static_cast<double>(std::max<std::int64_t>(reduction.length, 0));
 }
 
-double element_bound(const Reduction& reduction, double reference, double magnitude) {
-  const double accumulated = accumulation_bound(reduction, magnitude);
+// k t / 2: what products below the smallest subnormal may lose.
+double underflow(const Reduction& reduction) { return length_of(reduction) * min_positive(reduction.accumulate) / 2; }
+
+// Expected square of the accumulated error of a straight loop.
+double accumulated_square(const Reduction& reduction, double reference, double square_sum) {
+  const double u = unit_roundoff(reduction.accumulate);
+  return u * u * length_of(reduction) * (square_sum / 12 + reference * reference / 18);
+}
+
+double with_output_rounding(const Reduction& reduction, double reference, double accumulated) {
   return accumulated + ulp(reduction.output, std::fabs(reference) + accumulated) / 2;
 }
 
+}  // namespace
+
+double unit_roundoff(DType dtype) { return std::ldexp(1.0, -(format_of(dtype).mantissa_bits + 1)); }
+
+double accumulation_bound(const Reduction& reduction, double magnitude) {
+  const double per_magnitude =
+      kReductionConstant * unit_roundoff(reduction.accumulate) * std::sqrt(length_of(reduction));
+  return per_magnitude * std::fabs(magnitude) + underflow(reduction);
+}
+
+double element_bound(const Reduction& reduction, double reference, double magnitude) {
+  return with_output_rounding(reduction, reference, accumulation_bound(reduction, magnitude));
+}
+
+double element_bound_mixed_signs(const Reduction& reduction, double reference, double square_sum) {
+  const double sigma = std::sqrt(accumulated_square(reduction, reference, square_sum));
+  return with_output_rounding(reduction, reference, kMixedSignSigmas * sigma + underflow(reduction));
+}
+
 double ideal_square_error(const Reduction& reduction, double reference, double square_sum) {
-  const auto k = static_cast<double>(std::max<std::int64_t>(reduction.length, 0));
-  const double u = unit_roundoff(reduction.accumulate);
   const double spacing = ulp(reduction.output, reference);
-  return u * u * k * (square_sum / 12 + reference * reference / 18) + spacing * spacing / 12;
+  return accumulated_square(reduction, reference, square_sum) + spacing * spacing / 12;
 }
 
 double bias_bound(double ideal_rms, std::int64_t count) {
