@@ -206,6 +206,19 @@ struct RoundSummary {
   }
 };
 
+// One line of verified_ineffective.jsonl: a direction that was measured and rolled back.
+struct Ineffective {
+  std::int64_t round = 0;
+  std::string direction, reason;
+  std::vector<std::string> modified_files;
+  static void fields(auto& v, auto& self) {
+    v("round", self.round);
+    v("direction", self.direction);
+    v("reason", self.reason);
+    v("modified_files", self.modified_files);
+  }
+};
+
 // What a proposer sees: records only, read-only. Also the body of the JSON request to `--proposer command:CMD`.
 struct ProposalRequest {
   std::int64_t version = 1;

@@ -1,0 +1,90 @@
+#include "campaign/baseline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "campaign/samples.h"
+
+namespace ridge::campaign {
+namespace {
+
+constexpr std::size_t kMostRepresentatives = 5;
+
+double largest_ceiling(const std::vector<record::Ceiling>& ceilings, std::string_view unit) {
+  double largest = 0.0;
+  for (const record::Ceiling& ceiling : ceilings) {
+    if (ceiling.unit == unit) largest = std::max(largest, ceiling.value);
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::vector<record::RooflinePoint> roofline_from_bench(const std::vector<record::BenchRow>& rows,
+                                                       const std::vector<record::Ceiling>& ceilings) {
+  const double compute = largest_ceiling(ceilings, "FLOP/s"), memory = largest_ceiling(ceilings, "B/s");
+  std::vector<record::RooflinePoint> points;
+  for (const record::BenchRow& row : rows) {
+    record::RooflinePoint point;
+    point.label = row.label;
+    point.cost = {row.flops * row.median, row.bandwidth * row.median};
+    point.intensity = point.cost.bytes > 0 ? point.cost.flop / point.cost.bytes : 0.0;
+    point.bound = compute > 0 && memory > 0 && point.intensity < compute / memory ? "memory" : "compute";
+    point.latency = row.median;
+    point.fraction = row.roofline_fraction;
+    point.bound_time = row.roofline_fraction * row.median;
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+std::vector<std::string> representative_shapes(const std::vector<record::RooflinePoint>& points,
+                                               const std::vector<double>& noise_by_shape) {
+  std::vector<std::size_t> order(points.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto work = [&](std::size_t i) { return std::max(points[i].cost.flop, points[i].cost.bytes); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return work(a) < work(b); });
+  std::vector<std::size_t> chosen = order;
+  if (order.size() > kMostRepresentatives) {
+    chosen = {order.front(), order[order.size() / 2], order.back()};
+    const auto noise = [&](std::size_t i) { return i < noise_by_shape.size() ? noise_by_shape[i] : 0.0; };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return noise(a) > noise(b); });
+    for (const std::size_t i : order) {
+      if (chosen.size() == kMostRepresentatives) break;
+      if (std::find(chosen.begin(), chosen.end(), i) == chosen.end()) chosen.push_back(i);
+    }
+    std::sort(chosen.begin(), chosen.end());
+  }
+  std::vector<std::string> labels;
+  for (const std::size_t i : chosen) labels.push_back(points[i].label);
+  return labels;
+}
+
+std::string baseline_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation) {
+  const std::vector<std::string> labels = labels_of(spec.target_cases);
+  if (evaluation.outcome == record::Outcome::kCompile) return "the baseline does not compile: " + evaluation.detail;
+  for (const std::string& label : labels) {
+    const auto row = std::find_if(evaluation.checks.begin(), evaluation.checks.end(),
+                                  [&](const record::CheckRow& check) { return check.label == label; });
+    if (row == evaluation.checks.end()) return fmt::format("the baseline was not checked on {}", label);
+    if (row->outcome != record::Outcome::kPass) {
+      return fmt::format("the baseline is wrong on {}: {} {}", label, record::name_of(row->outcome), row->detail);
+    }
+    const auto point = std::find_if(evaluation.roofline.begin(), evaluation.roofline.end(),
+                                    [&](const record::RooflinePoint& one) { return one.label == label; });
+    if (point == evaluation.roofline.end() || !(point->bound_time > 0)) {
+      return fmt::format("the roofline bound of {} is not known", label);
+    }
+  }
+  const std::vector<const record::Session*> sessions = valid_sessions(evaluation.sessions, "calibrate");
+  if (sessions.size() < 2) {
+    return fmt::format("only {} of {} calibration sessions are usable: the machine is too busy", sessions.size(),
+                       evaluation.sessions.size());
+  }
+  const Result<RatioTable> table = ratio_table(sessions, labels);
+  return table ? std::string() : table.error().message;
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,127 @@
+#include "campaign/campaign.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/files.h"
+#include "campaign/manifest.h"
+#include "campaign/render.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error no_campaign(const fs::path& directory) {
+  return with_hint(make_error(ErrorCode::kNotFound, "{} holds no campaign", directory.string()),
+                   "start one with `ridge optimize OP`, or name the folder of an existing one");
+}
+
+// A journal that is locked, read and folded; what every change of a campaign begins with.
+struct Opened {
+  CampaignLock lock;
+  Journal journal;
+  State state;
+
+  Status add(record::EventKind kind, Json payload) {
+    RIDGE_TRY(event, journal.append(kind, std::move(payload)));
+    return apply(state, event);
+  }
+};
+
+Result<Opened> open_locked(const fs::path& directory, Clock& clock, bool must_exist) {
+  std::error_code ignored;
+  if (must_exist && !fs::exists(directory / kJournalFile, ignored)) return no_campaign(directory);
+  RIDGE_TRY(lock, CampaignLock::acquire(directory));
+  RIDGE_TRY(journal, Journal::open(directory / kJournalFile, clock));
+  RIDGE_TRY(state, fold(journal.take_loaded()));
+  if (must_exist && !state.created) return no_campaign(directory);
+  return Opened{std::move(lock), std::move(journal), std::move(state)};
+}
+
+Error already_there(const fs::path& directory) {
+  return with_hint(
+      make_error(ErrorCode::kConflict, "{} already holds a campaign", directory.string()),
+      fmt::format("go on with it by `ridge campaign resume {}`, or choose another name with --id", directory.string()));
+}
+
+// Only the budgets may differ between a confirmed manifest and a later one.
+std::string frozen_differences(record::CampaignSpec before, const record::CampaignSpec& after) {
+  before.max_iterations = after.max_iterations;
+  before.wall_budget = after.wall_budget;
+  return differing_keys(before, after);
+}
+
+}  // namespace
+
+Result<State> create_campaign(const fs::path& directory, record::CampaignSpec spec, const record::Candidate& baseline,
+                              Clock& clock) {
+  spec.created = format_minute(clock.unix_time());
+  if (spec.id.empty()) spec.id = default_campaign_id(spec, format_day(clock.unix_time()));
+  RIDGE_CHECK_OK(validate_spec(spec));
+  if (baseline.op != spec.op || baseline.sources.empty()) {
+    return invalid("the baseline kernel implements \"{}\", the campaign is about {}", baseline.op, spec.op);
+  }
+  // What the file can express is what counts from here on.
+  RIDGE_TRY(canonical, parse_manifest(render_manifest(spec)));
+  RIDGE_TRY(opened, open_locked(directory, clock, false));
+  if (opened.state.created) return already_there(directory);
+  RIDGE_CHECK_OK(opened.add(record::EventKind::kCreated, record::to_json(record::Created{canonical, baseline})));
+  RIDGE_CHECK_OK(write_campaign_files(directory, render_campaign(opened.state)));
+  return std::move(opened.state);
+}
+
+Result<State> confirm_campaign(const fs::path& directory, const std::string& by, Clock& clock) {
+  RIDGE_TRY(opened, open_locked(directory, clock, true));
+  RIDGE_TRY(text, read_file(directory / kManifestFile));
+  RIDGE_TRY(spec, parse_manifest(text));
+  RIDGE_CHECK_OK(validate_spec(spec));
+  const record::Created created = *opened.state.created;
+  if (!opened.state.confirmed) {
+    if (!differing_keys(created.spec, spec).empty()) {
+      RIDGE_CHECK_OK(opened.add(record::EventKind::kCreated, record::to_json(record::Created{spec, created.baseline})));
+    }
+  } else {
+    const std::string frozen = frozen_differences(created.spec, spec);
+    if (!frozen.empty()) {
+      return with_hint(make_error(ErrorCode::kConflict, "{} cannot change in a campaign that has begun", frozen),
+                       "start a new campaign, or put manifest.yaml back: `ridge campaign verify` shows what it was");
+    }
+    const record::BudgetChange change{spec.wall_budget, spec.max_iterations};
+    RIDGE_CHECK_OK(opened.add(record::EventKind::kBudget, record::to_json(change)));
+  }
+  const record::Confirmed confirmed{spec_digest(spec), by};
+  RIDGE_CHECK_OK(opened.add(record::EventKind::kConfirmed, record::to_json(confirmed)));
+  RIDGE_CHECK_OK(write_campaign_files(directory, render_campaign(opened.state)));
+  return std::move(opened.state);
+}
+
+Result<State> extend_budget(const fs::path& directory, const record::BudgetChange& change, Clock& clock) {
+  RIDGE_TRY(opened, open_locked(directory, clock, true));
+  record::CampaignSpec spec = opened.state.spec();
+  spec.wall_budget = change.wall_budget;
+  spec.max_iterations = change.max_iterations;
+  RIDGE_CHECK_OK(validate_spec(spec));
+  RIDGE_CHECK_OK(opened.add(record::EventKind::kBudget, record::to_json(change)));
+  RIDGE_CHECK_OK(opened.add(record::EventKind::kConfirmed,
+                            record::to_json(record::Confirmed{spec_digest(manifest_of(opened.state)), "budget"})));
+  RIDGE_CHECK_OK(write_campaign_files(directory, render_campaign(opened.state)));
+  return std::move(opened.state);
+}
+
+Result<State> load_campaign(const fs::path& directory) {
+  Result<record::JournalText> journal = record::read_journal(directory / kJournalFile);
+  if (!journal && journal.error().code == ErrorCode::kNotFound) return no_campaign(directory);
+  if (!journal) return journal.error();
+  RIDGE_TRY(state, fold(journal->events));
+  if (!state.created) return no_campaign(directory);
+  return state;
+}
+
+Status request_stop(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::exists(directory / kJournalFile, ignored)) return no_campaign(directory);
+  return write_file_durably(directory / kStopFile, "stop\n");
+}
+
+}  // namespace ridge::campaign

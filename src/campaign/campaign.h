@@ -1,0 +1,147 @@
+// Campaigns, as the command line and other programs use them.
+//
+//   create_campaign   writes the first journal line and the draft manifest; nothing is measured
+//   confirm_campaign  binds the confirmation to the digest of manifest.yaml as it is now
+//   Engine            runs what is due until the campaign is done or paused; running again is resuming
+//   request_stop      asks the running engine (or the next one) to finish: T4
+//   verify_campaign, replay_campaign   see verify.h
+//
+// A campaign is a folder; journal.jsonl in it is the only truth, every other file is rendered from it:
+//   manifest.yaml manifest.confirmed journal.jsonl verified_ineffective.jsonl logs/ rounds/ memory/ objects/ src/ lock
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "campaign/fold.h"
+#include "campaign/journal.h"
+#include "campaign/lineage.h"
+#include "campaign/lock.h"
+#include "campaign/termination.h"
+#include "campaign/transition.h"
+#include "execute/executor.h"
+#include "execute/git.h"
+#include "propose/proposer.h"
+
+namespace ridge::campaign {
+
+// Starts a campaign in an empty or new folder. The spec is checked, stamped with the time, and written as a draft
+// manifest. kConflict when the folder already holds one: "resume it".
+Result<State> create_campaign(const std::filesystem::path& directory, record::CampaignSpec spec,
+                              const record::Candidate& baseline, Clock& clock);
+// Confirms manifest.yaml as it is on disk, which may have been edited since it was drafted.
+// After that only the budgets (max_iterations, wall_budget) may change; anything else needs a new campaign.
+Result<State> confirm_campaign(const std::filesystem::path& directory, const std::string& by, Clock& clock);
+// More attempts or more time, also for a campaign that has ended.
+Result<State> extend_budget(const std::filesystem::path& directory, const record::BudgetChange& change, Clock& clock);
+// Reads without locking; for status and watch.
+Result<State> load_campaign(const std::filesystem::path& directory);
+// Honoured before the next measurement begins; works whether or not an engine runs.
+Status request_stop(const std::filesystem::path& directory);
+
+// What is outside of the engine; fakes stand in for all of it in tests.
+struct Services {
+  execute::Executor& executor;
+  propose::Proposer& proposer;
+  Clock& clock;
+  execute::Git* git = nullptr;                  // of <campaign>/src; null: make_git()
+  std::unique_ptr<JournalSink> sink = nullptr;  // null: the file
+};
+
+struct EngineProgress {
+  record::Phase phase = record::Phase::kDefineTarget;
+  std::int64_t round = 1;
+  std::string action, detail;  // "build, check and measure the candidate", "session 3 of at most 32"
+  double fraction = 0;         // of the action, 0..1, as far as it is known
+  double active = 0;           // seconds of active campaign time
+  double seconds_left = 0;     // of the wall budget; infinity without one
+  std::int64_t accepted = 0;   // rounds
+  double speedup = 1;          // product of the accepted gains
+};
+
+enum class StopLevel {
+  kNone,
+  kFinishUnit,  // first signal: finish the current measurement unit, then pause
+  kNow          // second signal: kill the worker and leave; the journal is intact
+};
+
+struct EngineOptions {
+  std::filesystem::path directory;
+  std::filesystem::path cache_directory;  // of built objects
+  std::filesystem::path experience;       // root of the tips; empty: none are read or written
+  std::function<void(const EngineProgress&)> on_progress;
+  std::function<StopLevel()> stop_level;
+  double unit_grace = 60.0;  // seconds a unit may still take after the first signal before it is killed and redone
+};
+
+enum class RunEnd { kDone, kPaused, kInterrupted };
+struct RunResult {
+  RunEnd end = RunEnd::kDone;
+  std::string reason;  // one sentence for a person
+};
+
+class Engine {
+ public:
+  // Locks the campaign, reads its journal and checks that manifest.yaml is the confirmed one.
+  static Result<std::unique_ptr<Engine>> open(EngineOptions options, Services services);
+  // Does what is due until done, paused or interrupted. An error means that something outside failed (disk, git, the
+  // worker); the journal is valid and running again continues where it was.
+  Result<RunResult> run();
+  [[nodiscard]] const State& state() const { return state_; }
+
+ private:
+  Engine(EngineOptions options, Services services, CampaignLock lock, Journal journal, State state);
+
+  // engine.cpp: the loop
+  Status begin_process();
+  Status check_manifest() const;
+  Status perform(Due due);
+  Result<std::optional<RunResult>> before(const Transition& next);
+  Result<RunResult> pause(const std::string& why);
+  Status record(record::EventKind kind, Json payload);
+  Status intend(const std::string& key, std::string_view effect);
+  Status render_files();
+  Status finish();
+
+  // steps.cpp: one function per effect
+  Status prepare();
+  Status read_tips();
+  Status measure_baseline();
+  Status complete_baseline(record::Evaluation& evaluation);
+  Status propose();
+  Status screen();
+  Status evaluate();
+  Status abandon(const std::string& why);
+  Status decide_round();
+  Status commit();
+  Status roll_back();
+  Status conclude();
+  Status measure_final();
+  Status report();
+
+  record::WorkerRequest request(record::WorkerTask task) const;
+  Result<record::WorkerResponse> work(const record::WorkerRequest& request);
+  record::ProposalRequest proposal_request() const;
+  void show(std::string_view detail, double fraction) const;
+  [[nodiscard]] TerminationInput termination_input() const;
+  [[nodiscard]] StopLevel stop_level() const;
+  [[nodiscard]] bool stop_file_exists() const;
+  [[nodiscard]] std::filesystem::path worktree() const { return options_.directory / "src"; }
+  [[nodiscard]] SnapshotStore snapshots() const { return SnapshotStore(options_.directory / "objects"); }
+
+  EngineOptions options_;
+  Services services_;
+  std::unique_ptr<execute::Git> own_git_;
+  CampaignLock lock_;
+  Journal journal_;
+  State state_;
+  double stop_seen_ = -1;  // monotonic time of the first stop signal
+  bool interrupted_ = false;
+  std::string action_;
+};
+
+}  // namespace ridge::campaign

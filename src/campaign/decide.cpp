@@ -1,0 +1,130 @@
+#include "campaign/decide.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "campaign/transition.h"
+#include "stats/summary.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::Decision;
+using record::GateOutcome;
+using record::GateResult;
+using record::Outcome;
+
+const GateResult* first_not_passed(const std::vector<GateResult>& results) {
+  const auto found = std::find_if(results.begin(), results.end(),
+                                  [](const GateResult& result) { return result.outcome != GateOutcome::kPass; });
+  return found == results.end() ? nullptr : &*found;
+}
+
+Outcome outcome_of(const GateResult& reason, const record::Evaluation& evaluation) {
+  if (evaluation.outcome == Outcome::kHarnessFault) return Outcome::kHarnessFault;
+  if (reason.outcome == GateOutcome::kInconclusive) return Outcome::kAmbiguous;
+  // What the worker says against the candidate stands.
+  if (evaluation.outcome != Outcome::kPass) return evaluation.outcome;
+  if (reason.gate == "correctness" || reason.gate == "verified calls") return Outcome::kWrong;
+  if (reason.gate == "physics" || reason.gate == "labels" || reason.gate == "sessions") return Outcome::kCheat;
+  return Outcome::kSlower;
+}
+
+std::string accepted_reason(const Decision& decision) {
+  const record::Effect& suite = decision.effects.front();
+  return fmt::format("{:.2f}x as fast as the incumbent ({:.0f} % interval {:.2f}x to {:.2f}x over {} sessions)",
+                     suite.ratio, 100 * suite.confidence, suite.low, suite.high, suite.sessions);
+}
+
+// A sweep of which no configuration was usable, or a round that was abandoned: there is nothing to put through gates.
+Decision decide_unusable(const Round& round, Decision decision) {
+  const Attempt& attempt = round.last();
+  decision.outcome = Outcome::kAmbiguous;
+  decision.reason = "nothing was evaluated";
+  if (attempt.screened && !attempt.screened->rows.empty()) {
+    const record::ScreenRow& first = attempt.screened->rows.front();
+    decision.outcome = first.outcome == Outcome::kPass ? Outcome::kSlower : first.outcome;
+    decision.reason = fmt::format("none of the {} configurations could be used; the first: {} {}",
+                                  attempt.screened->rows.size(), record::name_of(first.outcome), first.detail);
+  }
+  decision.gates.push_back({"build", GateOutcome::kFail, decision.reason});
+  decision.plain_rule = "rejects: nothing was measured";
+  return decision;
+}
+
+}  // namespace
+
+GateInput gate_input(const State& state, const Round& round) {
+  GateInput input;
+  input.protocol = state.spec().protocol;
+  input.labels = labels_of(state.spec().target_cases);
+  input.incumbent_id = round.incumbent.id();
+  input.incumbent_artifact = state.incumbent.build.artifact;
+  input.bucket = round.last().proposal.hypothesis.bucket;
+  input.bounds = state.baseline->evaluation.roofline;
+  input.decisions_used = state.decisions_used;
+  if (const record::Candidate* candidate = round.last().candidate()) input.candidate_id = candidate->id();
+  if (round.last().evaluated) input.evaluation = round.last().evaluated->evaluation;
+  return input;
+}
+
+Decision decide(const State& state) {
+  const Round& round = *state.open_round();
+  Decision decision;
+  decision.round = round.number;
+  decision.incumbent = round.incumbent.id();
+  if (const record::Candidate* candidate = round.last().candidate()) decision.candidate = candidate->id();
+  if (!round.last().evaluated) return decide_unusable(round, std::move(decision));
+
+  const GateInput input = gate_input(state, round);
+  for (const Gate& gate : gates()) {
+    GateResult result = gate.check(input);
+    result.gate = gate.name;
+    decision.gates.push_back(std::move(result));
+  }
+  decision.needed = sequential_rule(input.protocol).needed();
+  if (const Result<RatioTable> table = confirmation_ratios(input); table && !table->suite.empty()) {
+    decision.effects = effects_of(*table, input.labels);
+    decision.evidence = stats::decide(table->suite, sequential_rule(input.protocol)).evidence;
+    const PlainRule plain = plain_rule(*table, input.labels);
+    decision.plain_rule_accepts = plain.accepts;
+    decision.plain_rule = plain.text;
+  } else {
+    decision.plain_rule = "rejects: nothing was confirmed";
+  }
+  const GateResult* reason = first_not_passed(decision.gates);
+  decision.accepted = reason == nullptr && !decision.effects.empty();
+  decision.outcome = decision.accepted ? Outcome::kPass : outcome_of(*reason, input.evaluation);
+  decision.reason = decision.accepted ? accepted_reason(decision) : fmt::format("{}: {}", reason->gate, reason->detail);
+  if (decision.plain_rule_accepts != decision.accepted) decision.plain_rule += "; it disagrees with the decision";
+  return decision;
+}
+
+std::vector<record::Effect> final_effects(const record::Evaluation& evaluation,
+                                          const std::vector<std::string>& labels) {
+  std::vector<const record::Session*> sessions;
+  for (const record::Session& session : evaluation.sessions) {
+    if (!session.voided && session.role != "screen") sessions.push_back(&session);
+  }
+  const Result<RatioTable> table = ratio_table(sessions, labels);
+  return table ? effects_of(*table, labels) : std::vector<record::Effect>();
+}
+
+PlainRule plain_rule(const RatioTable& table, const std::vector<std::string>& labels) {
+  std::vector<double> gains;
+  for (const double value : table.suite) gains.push_back(std::expm1(value));
+  const double gain = stats::mean(gains);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const double shape = std::expm1(stats::mean(table.per_shape[i]));
+    if (shape <= -0.05) return {false, fmt::format("rejects: {} is {:.1f} % slower", labels[i], -100 * shape)};
+  }
+  if (!(gain > 0)) return {false, fmt::format("rejects: the aggregate went from 100 to {:.2f} %", 100 * (1 + gain))};
+  if (gain >= 0.02) return {true, fmt::format("accepts: the aggregate is {:.1f} % up, no shape 5 % down", 100 * gain)};
+  const double deviation = stats::standard_deviation(gains);
+  const bool confirmed = gains.size() >= 3 && gain > 0.01 && deviation < gain / 2;
+  return {confirmed, fmt::format("{}: {:+.2f} % over {} re-measurements, standard deviation {:.2f} %",
+                                 confirmed ? "accepts" : "rejects", 100 * gain, gains.size(), 100 * deviation)};
+}
+
+}  // namespace ridge::campaign

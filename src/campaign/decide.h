@@ -1,0 +1,27 @@
+// A decision as a pure function of stored samples and the frozen protocol; `ridge campaign replay` calls it again on
+// the journal and compares. Beside it stands the plain rule that people know, with any disagreement, for information.
+#pragma once
+
+#include "campaign/fold.h"
+#include "campaign/gates.h"
+
+namespace ridge::campaign {
+
+// From the open round of a state in which a decision is due.
+record::Decision decide(const State& state);
+
+// What the gates see of the last attempt of a round.
+GateInput gate_input(const State& state, const Round& round);
+
+// Of the final measurement, best against baseline; empty when it failed.
+std::vector<record::Effect> final_effects(const record::Evaluation& evaluation, const std::vector<std::string>& labels);
+
+// "aggregate up; no shape 5 % down; under 2 % needs three re-measurements with a mean above 1 % and a standard
+// deviation below half of it", on the confirmation sessions.
+struct PlainRule {
+  bool accepts = false;
+  std::string text;
+};
+PlainRule plain_rule(const RatioTable& table, const std::vector<std::string>& labels);
+
+}  // namespace ridge::campaign

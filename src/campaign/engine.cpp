@@ -1,0 +1,210 @@
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/campaign.h"
+#include "campaign/files.h"
+#include "campaign/manifest.h"
+#include "campaign/render.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxFailuresInARow = 3;
+
+// Steps that begin new work; the others only finish what is begun.
+bool begins_work(Due due) {
+  return due == Due::kPrepare || due == Due::kReadTips || due == Due::kMeasureBaseline || due == Due::kPropose ||
+         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal;
+}
+bool works_on_a_round(Due due) { return due == Due::kPropose || due == Due::kScreen || due == Due::kEvaluate; }
+
+std::string last_refusal(const State& state) {
+  if (const Round* round = state.open_round(); round != nullptr && !round->refused.empty()) {
+    return round->refused.back().refused;
+  }
+  return state.refused.empty() ? std::string("no answer") : state.refused.back().refused;
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options, Services services, CampaignLock lock, Journal journal, State state)
+    : options_(std::move(options)),
+      services_(std::move(services)),
+      lock_(std::move(lock)),
+      journal_(std::move(journal)),
+      state_(std::move(state)) {
+  if (services_.git == nullptr) {
+    own_git_ = execute::make_git(worktree());
+    services_.git = own_git_.get();
+  }
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, Services services) {
+  const fs::path journal_path = options.directory / kJournalFile;
+  std::error_code ignored;
+  if (!fs::exists(journal_path, ignored)) {
+    return with_hint(make_error(ErrorCode::kNotFound, "{} holds no campaign", options.directory.string()),
+                     "start one with `ridge optimize OP`");
+  }
+  RIDGE_TRY(lock, CampaignLock::acquire(options.directory));
+  RIDGE_TRY(journal, Journal::open(journal_path, services.clock, std::move(services.sink)));
+  RIDGE_TRY(state, fold(journal.take_loaded()));
+  if (!state.confirmed) {
+    return with_hint(
+        make_error(ErrorCode::kConflict, "the manifest of {} is not confirmed", options.directory.string()),
+        "read manifest.yaml and confirm it, or pass --yes");
+  }
+  std::unique_ptr<Engine> engine(
+      new Engine(std::move(options), std::move(services), std::move(lock), std::move(journal), std::move(state)));
+  RIDGE_CHECK_OK(engine->check_manifest());
+  return engine;
+}
+
+Status Engine::check_manifest() const {
+  const fs::path path = options_.directory / kManifestFile;
+  Result<std::string> text = read_file(path);
+  if (!text && text.error().code == ErrorCode::kNotFound) return ok_status();  // rendered again below
+  if (!text) return text.error();
+  RIDGE_TRY(spec, parse_manifest(*text));
+  const std::string digest = spec_digest(spec);
+  if (digest == state_.confirmed->spec_digest || digest == spec_digest(manifest_of(state_))) return ok_status();
+  return with_hint(make_error(ErrorCode::kConflict, "{} was changed after it was confirmed: {}", path.string(),
+                              differing_keys(manifest_of(state_), spec)),
+                   "confirm the change with `ridge campaign confirm`, or put the file back");
+}
+
+Status Engine::record(record::EventKind kind, Json payload) {
+  RIDGE_TRY(event, journal_.append(kind, std::move(payload)));
+  return apply(state_, event);
+}
+
+Status Engine::intend(const std::string& key, std::string_view effect) {
+  if (state_.intents.contains(key)) return ok_status();  // begun before a crash; done again
+  return record(record::EventKind::kIntent, record::to_json(record::Intent{key, std::string(effect)}));
+}
+
+// The first event of a process that goes on with a campaign, so that the record shows every restart.
+Status Engine::begin_process() {
+  const bool fresh = !state_.prepared && state_.intents.empty() && !state_.paused && journal_.torn_bytes() == 0;
+  if (fresh) return ok_status();
+  std::string text = fmt::format("by process {}", current_process().pid);
+  if (journal_.torn_bytes() > 0)
+    text += fmt::format("; {} bytes of an unfinished line were cut off", journal_.torn_bytes());
+  if (!state_.intents.empty()) text += fmt::format("; {} is done again", *state_.intents.begin());
+  return record(record::EventKind::kResumed, record::to_json(record::Note{text}));
+}
+
+StopLevel Engine::stop_level() const { return options_.stop_level ? options_.stop_level() : StopLevel::kNone; }
+
+bool Engine::stop_file_exists() const {
+  std::error_code ignored;
+  return fs::exists(options_.directory / kStopFile, ignored);
+}
+
+Status Engine::render_files() { return write_campaign_files(options_.directory, render_campaign(state_)); }
+
+Result<RunResult> Engine::pause(const std::string& why) {
+  RIDGE_CHECK_OK(record(record::EventKind::kPaused, record::to_json(record::Note{why})));
+  RIDGE_CHECK_OK(finish());
+  return RunResult{RunEnd::kPaused, why};
+}
+
+// The tree holds the last accepted candidate and the files show the journal whenever nobody works on a campaign.
+Status Engine::finish() {
+  if (state_.baseline_committed) {
+    Tree present;
+    if (const Round* round = state_.open_round(); round != nullptr && round->last().candidate() != nullptr) {
+      present = tree_of(*round->last().candidate());
+    }
+    RIDGE_CHECK_OK(write_tree(worktree(), tree_of(state_.incumbent.candidate), present));
+  }
+  return render_files();
+}
+
+// What must be settled before the next step: a stop, a pause, a budget that ran out in the middle of a round.
+Result<std::optional<RunResult>> Engine::before(const Transition& next) {
+  const StopLevel level = stop_level();
+  if (level == StopLevel::kNow) return std::optional(RunResult{RunEnd::kInterrupted, "interrupted"});
+  if (level == StopLevel::kFinishUnit && begins_work(next.due)) {
+    RIDGE_TRY(paused, pause("interrupted by the user"));
+    return std::optional(paused);
+  }
+  if (next.due == Due::kPropose && state_.failures_in_a_row >= kMaxFailuresInARow) {
+    RIDGE_TRY(paused, pause(fmt::format("the proposer {} gave no usable answer {} times in a row; the last: {}",
+                                        services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
+    return std::optional(paused);
+  }
+  if (state_.open_round() != nullptr && works_on_a_round(next.due)) {
+    if (stop_file_exists())
+      RIDGE_CHECK_OK(abandon("not measured: the user stopped the campaign"));
+    else if (seconds_left(state_, termination_input()) <= 0)
+      RIDGE_CHECK_OK(abandon("not measured: the budget is used up"));
+  }
+  return std::optional<RunResult>();
+}
+
+Status Engine::perform(Due due) {
+  switch (due) {
+    case Due::kPrepare: return prepare();
+    case Due::kReadTips: return read_tips();
+    case Due::kMeasureBaseline: return measure_baseline();
+    case Due::kPropose: return propose();
+    case Due::kScreen: return screen();
+    case Due::kEvaluate: return evaluate();
+    case Due::kDecide: return decide_round();
+    case Due::kCommit: return commit();
+    case Due::kRollBack: return roll_back();
+    case Due::kCheckTermination: return conclude();
+    case Due::kMeasureFinal: return measure_final();
+    case Due::kReport: return report();
+    case Due::kCreate:
+    case Due::kConfirm:
+    case Due::kNothing: break;
+  }
+  return ok_status();
+}
+
+Result<RunResult> Engine::run() {
+  if (next_transition(state_).due == Due::kNothing) {
+    RIDGE_CHECK_OK(render_files());
+    return RunResult{RunEnd::kDone, state_.termination->detail};
+  }
+  RIDGE_CHECK_OK(begin_process());
+  while (true) {
+    const Transition* next = &next_transition(state_);
+    if (next->due == Due::kNothing) break;
+    RIDGE_TRY(ended, before(*next));
+    if (ended) return *ended;
+    next = &next_transition(state_);  // an abandoned round is due to be decided
+    action_ = next->action;
+    show({}, 0);
+    const Status done = perform(next->due);
+    if (!done && interrupted_) {
+      if (stop_level() == StopLevel::kNow) return RunResult{RunEnd::kInterrupted, "interrupted"};
+      return pause("interrupted by the user");
+    }
+    if (!done && done.error().code == ErrorCode::kUnsupported) return pause(done.error().text());
+    RIDGE_CHECK_OK(done);
+  }
+  return RunResult{RunEnd::kDone, state_.termination->condition + ": " + state_.termination->detail};
+}
+
+void Engine::show(std::string_view detail, double fraction) const {
+  if (!options_.on_progress) return;
+  EngineProgress progress;
+  progress.phase = next_transition(state_).phase;
+  const Round* round = state_.open_round();
+  progress.round = round != nullptr ? round->number : (state_.baseline_committed ? state_.next_round() : 1);
+  progress.action = action_;
+  progress.detail = detail;
+  progress.fraction = fraction;
+  progress.active = journal_.active();
+  progress.seconds_left = seconds_left(state_, termination_input());
+  for (const Round& one : state_.rounds) progress.accepted += one.committed ? 1 : 0;
+  progress.speedup = state_.product_of_accepted;
+  options_.on_progress(progress);
+}
+
+}  // namespace ridge::campaign

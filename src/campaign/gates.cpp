@@ -1,0 +1,241 @@
+#include "campaign/gates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "stats/session.h"
+#include "stats/summary.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::GateOutcome;
+using record::GateResult;
+using record::Outcome;
+
+// A median may undercut the measured ceiling by this much: the ceiling is itself a measurement.
+constexpr double kFloorTolerance = 0.05;
+
+GateResult pass(std::string detail) { return {{}, GateOutcome::kPass, std::move(detail)}; }
+GateResult fail(std::string detail) { return {{}, GateOutcome::kFail, std::move(detail)}; }
+GateResult inconclusive(std::string detail) { return {{}, GateOutcome::kInconclusive, std::move(detail)}; }
+
+GateResult check_budget(const GateInput& in) {
+  const std::int64_t allowed = in.protocol.max_decisions;
+  if (in.decisions_used >= allowed) {
+    return fail(fmt::format("decision {} is refused: the error budget covers {}", in.decisions_used + 1, allowed));
+  }
+  return pass(fmt::format("decision {} of {}", in.decisions_used + 1, allowed));
+}
+
+GateResult check_build(const GateInput& in) {
+  const record::Evaluation& e = in.evaluation;
+  if (e.outcome == Outcome::kHarnessFault) return inconclusive("the harness failed: " + e.detail);
+  if (e.outcome == Outcome::kCompile) return fail("it does not compile: " + e.detail);
+  if (e.build.artifact.empty()) return fail("no built object was recorded");
+  if (e.candidate != in.candidate_id || (!e.build.candidate.empty() && e.build.candidate != in.candidate_id)) {
+    return fail(fmt::format("the evaluation is of candidate {}, not of {}", e.candidate.substr(0, 12),
+                            in.candidate_id.substr(0, 12)));
+  }
+  if (e.incumbent != in.incumbent_id) {
+    return fail(fmt::format("it was compared with {}, not with the incumbent {}", e.incumbent.substr(0, 12),
+                            in.incumbent_id.substr(0, 12)));
+  }
+  return pass("object " + e.build.artifact.substr(0, 12));
+}
+
+// A changed candidate must be a changed object; otherwise a stale build was measured, or the change does nothing.
+GateResult check_artifact(const GateInput& in) {
+  const bool same_candidate = in.candidate_id == in.incumbent_id;
+  const bool same_object = in.evaluation.build.artifact == in.incumbent_artifact;
+  if (same_candidate) return fail("nothing was changed");
+  if (same_object) return fail("the built object is the incumbent's: the change has no effect on the code");
+  return pass("sources and built object both changed");
+}
+
+GateResult check_correctness(const GateInput& in) {
+  const record::Evaluation& e = in.evaluation;
+  const Outcome o = e.outcome;
+  if (o == Outcome::kWrong || o == Outcome::kCheat || o == Outcome::kCrash || o == Outcome::kHang ||
+      o == Outcome::kOom) {
+    return fail(fmt::format("{}: {}", record::name_of(o), e.detail));
+  }
+  if (e.checks.empty()) return inconclusive("nothing was checked");
+  double worst = 0.0;
+  for (const record::CheckRow& row : e.checks) {
+    if (row.outcome != Outcome::kPass) {
+      return fail(fmt::format("{}: {} {}", row.label, record::name_of(row.outcome), row.detail));
+    }
+    if (!(row.max_error_ratio <= 1.0)) {
+      return fail(fmt::format("{}: error is {:.3g} times what is allowed", row.label, row.max_error_ratio));
+    }
+    worst = std::max(worst, row.max_error_ratio);
+  }
+  return pass(fmt::format("{} shapes, largest error {:.2g} of what is allowed", e.checks.size(), worst));
+}
+
+// Dropping, renaming or repeating a shape must not help.
+GateResult check_labels(const GateInput& in) {
+  const std::set<std::string> wanted(in.labels.begin(), in.labels.end());
+  std::set<std::string> seen;
+  for (const record::CheckRow& row : in.evaluation.checks) {
+    if (!wanted.contains(row.label)) return fail(fmt::format("check row \"{}\" is not a target shape", row.label));
+    if (!seen.insert(row.label).second) return fail(fmt::format("check row \"{}\" appears twice", row.label));
+  }
+  for (const std::string& label : wanted) {
+    if (!seen.contains(label)) return fail(fmt::format("shape \"{}\" was not checked", label));
+  }
+  for (const record::Session& session : in.evaluation.sessions) {
+    if (session.voided) continue;
+    const Result<SessionRatios> ratios = session_ratios(session, in.labels);
+    if (!ratios) return fail(ratios.error().message);
+  }
+  return pass(fmt::format("exactly the {} target shapes", wanted.size()));
+}
+
+// Every session of the test must be there: leaving out the bad ones would make any candidate win.
+GateResult check_sessions(const GateInput& in) {
+  std::set<std::int64_t> indices;
+  std::int64_t voided = 0;
+  for (const record::Session& session : in.evaluation.sessions) {
+    if (!indices.insert(session.index).second) return fail(fmt::format("session {} appears twice", session.index));
+    voided += session.voided ? 1 : 0;
+    if (session.voided && session.void_reason.empty()) {
+      return fail(fmt::format("session {} is void without a reason", session.index));
+    }
+  }
+  if (indices.empty()) return inconclusive("nothing was measured");
+  const std::int64_t span = *indices.rbegin() - *indices.begin() + 1;
+  if (span != static_cast<std::int64_t>(indices.size())) {
+    return fail(fmt::format("{} of {} sessions are missing", span - static_cast<std::int64_t>(indices.size()), span));
+  }
+  const double allowed = in.protocol.max_void_fraction;
+  if (stats::too_many_voids(static_cast<int>(voided), static_cast<int>(in.protocol.max_sessions), allowed)) {
+    return inconclusive(fmt::format("{} sessions were void, at most {:.0f} % of {} may be: the machine is too busy",
+                                    voided, allowed * 100, in.protocol.max_sessions));
+  }
+  return pass(fmt::format("{} sessions, {} void", indices.size(), voided));
+}
+
+GateResult check_verified(const GateInput& in) {
+  if (in.evaluation.checks.empty()) return inconclusive("nothing was checked");
+  std::int64_t calls = 0;
+  for (const record::CheckRow& row : in.evaluation.checks) {
+    if (row.verified_calls <= 0) return fail(fmt::format("{}: no call was verified", row.label));
+    calls += row.verified_calls;
+  }
+  return pass(fmt::format("{} calls verified on fresh inputs", calls));
+}
+
+GateResult check_effect(const GateInput& in) {
+  if (in.evaluation.sessions.empty()) return inconclusive("nothing was measured");
+  const double threshold = in.protocol.min_effect;
+  for (const record::Session* screen : valid_sessions(in.evaluation.sessions, "screen")) {
+    const Result<SessionRatios> ratios = session_ratios(*screen, in.labels);
+    if (!ratios) return fail(ratios.error().message);
+    if (stats::screened_out(ratios->suite, threshold)) {
+      return fail(fmt::format("the screening session measured {:+.2f} %, less than half of the {:.2g} % to exceed",
+                              100 * std::expm1(ratios->suite), 100 * threshold));
+    }
+  }
+  const Result<RatioTable> table = confirmation_ratios(in);
+  if (!table) return fail(table.error().message);
+  if (table->suite.empty()) return inconclusive("no confirmation session was measured");
+  const stats::SequentialResult test = stats::decide(table->suite, sequential_rule(in.protocol));
+  if (test.verdict == stats::Verdict::kAccept) return pass(test.reason);
+  if (test.verdict == stats::Verdict::kReject) return fail(test.reason);
+  return inconclusive(test.reason);
+}
+
+// "This shape is not slower by the limit or more", for every shape: sign tests with Holm's correction.
+GateResult check_noninferiority(const GateInput& in) {
+  const Result<RatioTable> table = confirmation_ratios(in);
+  if (!table) return fail(table.error().message);
+  if (table->suite.empty()) return inconclusive("no confirmation session was measured");
+  const double limit = std::log1p(-in.protocol.noninferiority);
+  const std::size_t shapes = in.labels.size();
+  std::vector<double> p(shapes);
+  for (std::size_t i = 0; i < shapes; ++i) {
+    const std::vector<double>& values = table->per_shape[i];
+    const double estimate = stats::hodges_lehmann(values);
+    if (estimate <= limit) {
+      return fail(fmt::format("{} is {:.1f} % slower, {:.2g} % is the limit", in.labels[i], -100 * std::expm1(estimate),
+                              100 * in.protocol.noninferiority));
+    }
+    const auto above = std::count_if(values.begin(), values.end(), [&](double v) { return v > limit; });
+    const int n = static_cast<int>(values.size());
+    p[i] = stats::binomial_half_cdf(n - static_cast<int>(above), n);  // P(at least `above` wins)
+  }
+  std::vector<std::size_t> order(shapes);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
+  for (std::size_t k = 0; k < shapes; ++k) {
+    const double allowed = in.protocol.alpha / static_cast<double>(shapes - k);
+    if (p[order[k]] > allowed) {
+      return inconclusive(fmt::format("{}: a regression of {:.2g} % is not excluded (p = {:.2g}, needed {:.2g})",
+                                      in.labels[order[k]], 100 * in.protocol.noninferiority, p[order[k]], allowed));
+    }
+  }
+  return pass(fmt::format("a regression of {:.2g} % is excluded on all {} shapes (largest p {:.1g})",
+                          100 * in.protocol.noninferiority, shapes, p[order.back()]));
+}
+
+GateResult check_physics(const GateInput& in) {
+  double closest = 0.0;
+  for (const record::RooflinePoint& bound : in.bounds) {
+    const std::vector<double> values = launches(in.evaluation.sessions, bound.label, Arm::kCandidate);
+    if (values.empty()) return inconclusive(fmt::format("{} was not measured", bound.label));
+    const double latency = stats::median(values);
+    if (!(latency >= bound.bound_time * (1.0 - kFloorTolerance))) {
+      return fail(fmt::format("{}: {:.4g} s is under the {}-bound floor of {:.4g} s", bound.label, latency, bound.bound,
+                              bound.bound_time));
+    }
+    closest = std::max(closest, bound.bound_time / latency);
+  }
+  if (in.bounds.empty()) return inconclusive("no roofline bound is known");
+  return pass(fmt::format("at most {:.1f} % of the measured ceiling", 100 * closest));
+}
+
+GateResult check_transfer(const GateInput& in) {
+  if (in.bucket.size() == 2 && in.bucket[0] == 'K' && in.bucket[1] >= '1' && in.bucket[1] <= '4') {
+    return pass(in.bucket + ": inside one call, every timed call on a fresh input; ACCEPT-as-real");
+  }
+  if (in.bucket == "W1") return inconclusive("W1: a weight cache needs its bound and hit trace, which were not taken");
+  return fail(in.bucket + ": a gain that training cannot have; REJECT-as-overfit");
+}
+
+constexpr Gate kGates[] = {
+    {"error budget", "Is there any of the campaign's error budget left?", check_budget},
+    {"build", "Was this candidate built, and compared with the incumbent?", check_build},
+    {"artifact", "Did the built object change with the sources?", check_artifact},
+    {"correctness", "Is every output right, on every target shape?", check_correctness},
+    {"verified calls", "Were calls verified on fresh inputs, for every shape?", check_verified},
+    {"labels", "Were exactly the target shapes checked and measured, with valid times?", check_labels},
+    {"sessions", "Is every session there, and few enough void?", check_sessions},
+    {"effect", "Is the suite faster, with the error budget?", check_effect},
+    {"non-inferiority", "Is no shape slower by the limit?", check_noninferiority},
+    {"physics", "Is no time under the roofline floor?", check_physics},
+    {"transfer", "Will training see the gain?", check_transfer},
+};
+
+}  // namespace
+
+std::span<const Gate> gates() { return kGates; }
+
+stats::SequentialRule sequential_rule(const record::Protocol& protocol) {
+  stats::SequentialRule rule;
+  rule.min_effect = protocol.min_effect;
+  rule.alpha = protocol.alpha;
+  rule.max_decisions = static_cast<int>(protocol.max_decisions);
+  rule.max_sessions = static_cast<int>(protocol.max_sessions);
+  return rule;
+}
+
+Result<RatioTable> confirmation_ratios(const GateInput& input) {
+  return ratio_table(valid_sessions(input.evaluation.sessions, "confirm"), input.labels);
+}
+
+}  // namespace ridge::campaign

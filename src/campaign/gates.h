@@ -1,0 +1,43 @@
+// Gates: each a small function from stored samples and the frozen protocol to a verdict with its values. A candidate is
+// accepted only when every gate that applies passes; inconclusive is a verdict of its own and does not accept.
+//
+// A worker's word counts against a candidate ("it crashed"), never for it: what speaks for a candidate is recomputed
+// from raw launches.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "campaign/samples.h"
+#include "record/campaign.h"
+#include "record/measurement.h"
+#include "stats/decide.h"
+
+namespace ridge::campaign {
+
+struct GateInput {
+  record::Protocol protocol;
+  std::vector<std::string> labels;            // of the target cases: what must have been measured
+  std::string candidate_id, incumbent_id;     // computed from the sources, not as claimed
+  std::string incumbent_artifact;             // digest of the incumbent's built object
+  std::string bucket;                         // transfer bucket of the hypothesis
+  std::vector<record::RooflinePoint> bounds;  // as measured at BASELINE
+  std::int64_t decisions_used = 0;            // before this one
+  record::Evaluation evaluation;
+};
+
+struct Gate {
+  const char* name;
+  const char* question;  // what a person is told it asks
+  record::GateResult (*check)(const GateInput& input);
+};
+// In the order they are shown; the first that does not pass names the reason.
+std::span<const Gate> gates();
+
+// The rule of the sequential test that a protocol describes.
+stats::SequentialRule sequential_rule(const record::Protocol& protocol);
+// The confirmation sessions of an evaluation in order, as the decision sees them.
+Result<RatioTable> confirmation_ratios(const GateInput& input);
+
+}  // namespace ridge::campaign

@@ -1,0 +1,259 @@
+#include "campaign/manifest.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "campaign/gates.h"
+#include "campaign/target.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::CampaignSpec;
+
+constexpr std::int64_t kMostIterations = 119;
+
+std::string number_text(double value) { return fmt::format("{}", value); }
+
+// Error of one key, thrown inside this file only, because yaml-cpp throws as well.
+struct KeyError {
+  std::string text;
+};
+
+template <class T>
+T as(const YAML::Node& node, std::string_view key, std::string_view expected) {
+  try {
+    return node.as<T>();
+  } catch (const YAML::Exception&) {
+    throw KeyError{fmt::format("{} must be {}", key, expected)};
+  }
+}
+std::string text_of(const YAML::Node& node, std::string_view key) { return as<std::string>(node, key, "a text"); }
+
+// Writes and reads the protocol through the list of fields that the record itself declares.
+struct ProtocolWriter {
+  YAML::Node node;
+  void operator()(const char* key, const double& value) { node[key] = number_text(value); }
+  void operator()(const char* key, const std::int64_t& value) { node[key] = value; }
+  void operator()(const char* key, const std::string& value) { node[key] = value; }
+};
+struct ProtocolReader {
+  const YAML::Node& node;
+  std::set<std::string> known;
+  template <class T>
+  void operator()(const char* key, T& value) {
+    known.insert(key);
+    if (!node[key]) return;
+    value = as<T>(node[key], std::string("protocol.") + key, std::is_same_v<T, std::string> ? "a text" : "a number");
+  }
+};
+
+YAML::Node shapes_node(const std::vector<record::Case>& cases) {
+  YAML::Node node(YAML::NodeType::Sequence);
+  for (const record::Case& one : cases) node.push_back(one.label());
+  return node;
+}
+
+std::vector<record::Case> read_shapes(const YAML::Node& node, const std::string& op) {
+  if (!node.IsSequence()) throw KeyError{"target_shapes must be a list of shapes like \"m=512 n=512 k=512\""};
+  std::vector<record::Case> cases;
+  for (const YAML::Node& item : node) {
+    Result<record::Case> parsed = record::parse_case(op + " " + text_of(item, "target_shapes"));
+    if (!parsed) throw KeyError{"target_shapes: " + parsed.error().text()};
+    cases.push_back(std::move(*parsed));
+  }
+  return cases;
+}
+
+// One key of the manifest: how it is written and read. A row per key, in the order of the file.
+struct Key {
+  const char* name;
+  bool required;
+  std::function<YAML::Node(const CampaignSpec&)> write;
+  std::function<void(const YAML::Node&, CampaignSpec&)> read;
+};
+
+Key text_key(const char* name, std::string CampaignSpec::*field, bool required = true) {
+  return {name, required, [=](const CampaignSpec& spec) { return YAML::Node(spec.*field); },
+          [=](const YAML::Node& node, CampaignSpec& spec) { spec.*field = text_of(node, name); }};
+}
+
+YAML::Node write_target(const CampaignSpec& spec) {
+  return spec.performance_target ? YAML::Node(format_target(*spec.performance_target)) : YAML::Node(YAML::Null);
+}
+void read_target(const YAML::Node& node, CampaignSpec& spec) {
+  spec.performance_target.reset();
+  if (node.IsNull()) return;
+  Result<record::Target> target = parse_target(text_of(node, "performance_target"));
+  if (!target) throw KeyError{target.error().text()};
+  spec.performance_target = *target;
+}
+
+YAML::Node write_iterations(const CampaignSpec& spec) {
+  return spec.max_iterations ? YAML::Node(*spec.max_iterations) : YAML::Node(YAML::Null);
+}
+void read_iterations(const YAML::Node& node, CampaignSpec& spec) {
+  spec.max_iterations.reset();
+  if (!node.IsNull()) spec.max_iterations = as<std::int64_t>(node, "max_iterations", "null or a whole number");
+}
+
+YAML::Node write_labels(const CampaignSpec& spec) {
+  YAML::Node node(YAML::NodeType::Sequence);
+  for (const std::string& label : spec.representative_labels) node.push_back(label);
+  return node;
+}
+void read_labels(const YAML::Node& node, CampaignSpec& spec) {
+  spec.representative_labels.clear();
+  for (const YAML::Node& item : node) spec.representative_labels.push_back(text_of(item, "representative_shapes"));
+}
+
+YAML::Node write_protocol(const CampaignSpec& spec) {
+  ProtocolWriter writer{YAML::Node(YAML::NodeType::Map)};
+  record::Protocol::fields(writer, spec.protocol);
+  return writer.node;
+}
+void read_protocol(const YAML::Node& node, CampaignSpec& spec) {
+  if (!node.IsMap()) throw KeyError{"protocol must be a map"};
+  ProtocolReader reader{node, {}};
+  record::Protocol::fields(reader, spec.protocol);
+  for (const auto& item : node) {
+    const std::string key = item.first.as<std::string>();
+    if (!reader.known.contains(key)) throw KeyError{fmt::format("protocol.{} is not known", key)};
+  }
+}
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = {
+      text_key("campaign", &CampaignSpec::id),
+      text_key("target_op", &CampaignSpec::op),
+      text_key("target_backend", &CampaignSpec::backend),
+      text_key("target_lang", &CampaignSpec::language),
+      text_key("target_gpu", &CampaignSpec::gpu),
+      text_key("execution_mode", &CampaignSpec::execution_mode),
+      {"performance_target", false, write_target, read_target},
+      {"efficiency_target", false,
+       [](const CampaignSpec& spec) { return YAML::Node(number_text(spec.efficiency_target)); },
+       [](const YAML::Node& node, CampaignSpec& spec) {
+         spec.efficiency_target = as<double>(node, "efficiency_target", "a fraction of the measured ceiling");
+       }},
+      text_key("primary_metric", &CampaignSpec::primary_metric),
+      {"target_shapes", true, [](const CampaignSpec& spec) { return shapes_node(spec.target_cases); },
+       [](const YAML::Node& node, CampaignSpec& spec) { spec.target_cases = read_shapes(node, spec.op); }},
+      {"representative_shapes", false, write_labels, read_labels},
+      text_key("kernel_source", &CampaignSpec::kernel_source),
+      text_key("proposer", &CampaignSpec::proposer),
+      {"git_commit", false, [](const CampaignSpec& spec) { return YAML::Node(spec.git_commit); },
+       [](const YAML::Node& node, CampaignSpec& spec) {
+         spec.git_commit = as<bool>(node, "git_commit", "true or false");
+       }},
+      text_key("git_branch", &CampaignSpec::git_branch, false),
+      {"max_iterations", false, write_iterations, read_iterations},
+      {"wall_budget", false, [](const CampaignSpec& spec) { return YAML::Node(number_text(spec.wall_budget)); },
+       [](const YAML::Node& node, CampaignSpec& spec) {
+         spec.wall_budget = as<double>(node, "wall_budget", "seconds");
+       }},
+      {"protocol", false, write_protocol, read_protocol},
+      text_key("created", &CampaignSpec::created, false),
+  };
+  return table;
+}
+
+CampaignSpec read_keys(const YAML::Node& root) {
+  if (!root.IsMap()) throw KeyError{"it is not a map of keys"};
+  CampaignSpec spec;
+  std::set<std::string> known;
+  for (const Key& key : keys()) {
+    known.insert(key.name);
+    const YAML::Node node = root[key.name];
+    const bool empty = !node || node.IsNull() || (node.IsScalar() && node.Scalar().empty());
+    if (empty && key.required) throw KeyError{fmt::format("{} is missing or empty", key.name)};
+    if (node) key.read(node, spec);
+  }
+  std::set<std::string> seen;
+  for (const auto& item : root) {
+    const std::string key = item.first.as<std::string>();
+    if (!seen.insert(key).second) throw KeyError{fmt::format("{} appears twice", key)};
+    if (!known.contains(key)) spec.extra[key] = YAML::Dump(item.second);
+  }
+  return spec;
+}
+
+std::string key_text(const Key& key, const CampaignSpec& spec) { return YAML::Dump(key.write(spec)); }
+
+bool counts(const Key& key) { return std::string_view(key.name) != "representative_shapes"; }
+
+}  // namespace
+
+std::string render_manifest(const CampaignSpec& spec) {
+  YAML::Emitter out;
+  out << YAML::BeginMap;
+  for (const Key& key : keys()) out << YAML::Key << key.name << YAML::Value << key.write(spec);
+  for (const auto& [name, text] : spec.extra) out << YAML::Key << name << YAML::Value << YAML::Load(text);
+  out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+Result<CampaignSpec> parse_manifest(std::string_view text) {
+  const auto refused = [](std::string_view what) {
+    return with_hint(invalid("manifest.yaml: {}", what), "edit the file and run the same command again");
+  };
+  try {
+    return read_keys(YAML::Load(std::string(text)));
+  } catch (const KeyError& error) {
+    return refused(error.text);
+  } catch (const YAML::Exception& error) {
+    return refused(error.what());
+  }
+}
+
+Status validate_spec(const CampaignSpec& spec) {
+  if (spec.max_iterations && (*spec.max_iterations < 1 || *spec.max_iterations > kMostIterations)) {
+    return invalid("max_iterations = {} must be null or 1..{}", *spec.max_iterations, kMostIterations);
+  }
+  if (spec.execution_mode != "workspace") {
+    return invalid("execution_mode \"{}\" is not supported; use workspace", spec.execution_mode);
+  }
+  if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);
+  if (!(spec.efficiency_target > 0 && spec.efficiency_target <= 1)) {
+    return invalid("efficiency_target = {} must be above 0 and at most 1", spec.efficiency_target);
+  }
+  if (spec.target_cases.empty()) return invalid("target_shapes is empty");
+  std::set<std::string> labels;
+  for (const record::Case& one : spec.target_cases) {
+    if (one.op != spec.op) return invalid("target shape \"{}\" is not of operator {}", one.text(), spec.op);
+    if (!labels.insert(one.label()).second) return invalid("target shape \"{}\" appears twice", one.label());
+  }
+  return stats::validate(sequential_rule(spec.protocol));
+}
+
+std::string spec_digest(const CampaignSpec& spec) {
+  CampaignSpec canonical = spec;
+  canonical.representative_labels.clear();
+  return sha256(render_manifest(canonical));
+}
+
+std::string differing_keys(const CampaignSpec& a, const CampaignSpec& b) {
+  std::string names;
+  for (const Key& key : keys()) {
+    if (counts(key) && key_text(key, a) != key_text(key, b))
+      names += (names.empty() ? "" : ", ") + std::string(key.name);
+  }
+  if (a.extra != b.extra) names += names.empty() ? "a key of your own" : ", a key of your own";
+  return names;
+}
+
+std::string default_campaign_id(const CampaignSpec& spec, std::string_view day) {
+  std::string id = fmt::format("{}_{}_{}_{}", spec.op, spec.backend, spec.gpu, day);
+  std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' ? static_cast<char>(std::tolower(c)) : '-';
+  });
+  return id.substr(0, 96);
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,31 @@
+// manifest.yaml: what the campaign is about, for people to read, edit before CONFIRM, and compare. Keys that the engine
+// does not know are kept. The confirmation is bound to the digest of the canonical manifest; representative_shapes is
+// the one declared fill-in and does not count.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "record/campaign.h"
+#include "ridge/result.h"
+
+namespace ridge::campaign {
+
+// Deterministic; parse_manifest() of the result gives the same spec.
+std::string render_manifest(const record::CampaignSpec& spec);
+// A real YAML parser. Errors name the key, the value and what is allowed; required keys may not be missing or empty.
+Result<record::CampaignSpec> parse_manifest(std::string_view text);
+
+// Everything that must hold before a campaign starts: max_iterations null or 1..119, known modes, distinct target
+// shapes of the operator, a protocol whose sequential rule can accept at all.
+Status validate_spec(const record::CampaignSpec& spec);
+
+// SHA-256 of the canonical manifest, without the declared fill-in.
+std::string spec_digest(const record::CampaignSpec& spec);
+// "target_shapes, max_iterations": which keys differ; empty when nothing that counts does.
+std::string differing_keys(const record::CampaignSpec& a, const record::CampaignSpec& b);
+
+// <op>_<backend>_<gpu>_<date>, lower case, characters safe in a path.
+std::string default_campaign_id(const record::CampaignSpec& spec, std::string_view day);
+
+}  // namespace ridge::campaign

@@ -1,0 +1,188 @@
+#include "campaign/render.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/files.h"
+#include "campaign/lineage.h"
+#include "campaign/manifest.h"
+#include "campaign/samples.h"
+#include "campaign/target.h"
+#include "record/archive.h"
+#include "stats/summary.h"
+
+namespace ridge::campaign {
+namespace {
+
+void add_tree(FileMap& files, const std::string& folder, const record::Candidate& candidate) {
+  for (auto& [path, content] : tree_of(candidate)) files[folder + "/kernel_snapshot/" + path] = content;
+}
+
+std::string build_log(const record::BuildEvidence& build) {
+  return fmt::format("command: {}\ncompiler: {}\nobject: {}\n\n{}\n", build.command, build.compiler, build.artifact,
+                     build.log);
+}
+
+void add_round(FileMap& files, const State& state, const Round& round) {
+  const std::string folder = fmt::format("rounds/round-{}", round.number);
+  files[folder + "/summary.md"] = render_round_summary(state, round);
+  if (const record::Candidate* candidate = round.last().candidate()) add_tree(files, folder, *candidate);
+  if (!round.last().evaluated) return;
+  const record::Evaluation& evaluation = round.last().evaluated->evaluation;
+  files[folder + "/artifacts/benchmark.csv"] =
+      render_benchmark(state.spec(), evaluation, state.baseline->evaluation.roofline);
+  if (!evaluation.build.command.empty()) files[folder + "/artifacts/build.log"] = build_log(evaluation.build);
+}
+
+void add_baseline(FileMap& files, const State& state) {
+  const record::Evaluation& evaluation = state.baseline->evaluation;
+  files["rounds/round-1/summary.md"] = render_baseline_summary(state);
+  add_tree(files, "rounds/round-1", state.baseline->candidate);
+  files["rounds/round-1/artifacts/benchmark.csv"] = render_benchmark(state.spec(), evaluation, evaluation.roofline);
+  if (!evaluation.build.command.empty()) files["rounds/round-1/artifacts/build.log"] = build_log(evaluation.build);
+}
+
+// Population standard deviation of the candidate's TFLOP/s over sessions.
+double throughput_deviation(const record::Evaluation& evaluation, const std::string& label, double flop) {
+  std::vector<double> values;
+  for (const record::Session& session : evaluation.sessions) {
+    const std::vector<double> times = launches({session}, label, Arm::kCandidate);
+    if (!times.empty()) values.push_back(flop / stats::median(times) / 1e12);
+  }
+  const double n = static_cast<double>(values.size());
+  return values.size() < 2 ? 0.0 : stats::standard_deviation(values) * std::sqrt((n - 1) / n);
+}
+
+std::string check_word(const record::CheckRow* row, const record::Evaluation& evaluation) {
+  if (row != nullptr) return row->outcome == record::Outcome::kPass ? "PASS" : "FAIL";
+  return evaluation.outcome == record::Outcome::kHarnessFault ? "ERROR" : "FAIL";
+}
+
+template <class List>
+const typename List::value_type* with_label(const List& list, const std::string& label) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.label == label; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace
+
+FileMap render_campaign(const State& state) {
+  FileMap files;
+  if (!state.created) return files;
+  files[kManifestFile] = render_manifest(manifest_of(state));
+  if (state.confirmed) files[kConfirmedFile] = state.confirmed->spec_digest + "\n";
+  if (!state.baseline_committed) return files;
+  files["logs/optimize.md"] = render_optimize_log(state);
+  files["logs/performance_trend.md"] = render_trend(state);
+  files["logs/cost.md"] = render_cost(state);
+  files["verified_ineffective.jsonl"] = render_ineffective(state);
+  add_baseline(files, state);
+  for (const Round& round : state.rounds) {
+    if (!round.closed()) continue;
+    add_round(files, state, round);
+    files[fmt::format("memory/v{}.json", round.number)] = pretty_json(record::to_json(summarise(round))) + "\n";
+  }
+  return files;
+}
+
+record::CampaignSpec manifest_of(const State& state) {
+  record::CampaignSpec spec = state.spec();
+  spec.wall_budget = state.wall_budget;
+  spec.max_iterations = state.max_iterations;
+  if (state.baseline) spec.representative_labels = state.baseline->representative_labels;
+  return spec;
+}
+
+bool is_append_only(const std::string& path) {
+  return path == "logs/optimize.md" || path == "logs/performance_trend.md" || path == "logs/cost.md" ||
+         path == "verified_ineffective.jsonl";
+}
+
+Status write_campaign_files(const std::filesystem::path& directory, const FileMap& files) {
+  for (const auto& [path, content] : files) {
+    const Result<std::string> old = read_file(directory / path);
+    if (old && *old == content) continue;
+    if (old && is_append_only(path) && !std::string_view(content).starts_with(*old)) {
+      RIDGE_CHECK_OK(write_file_durably(directory / (path + ".edited"), *old));
+    }
+    RIDGE_CHECK_OK(write_file_durably(directory / path, content));
+  }
+  return ok_status();
+}
+
+std::string render_benchmark(const record::CampaignSpec& spec, const record::Evaluation& evaluation,
+                             const std::vector<record::RooflinePoint>& bounds) {
+  const std::vector<record::RooflinePoint> points = measured_roofline(bounds, evaluation.sessions);
+  std::string csv = std::string(kBenchmarkHeader) + "\r\n";
+  const double nan = std::nan("");
+  for (const record::Case& one : spec.target_cases) {
+    const std::string label = one.label();
+    const record::CheckRow* check = with_label(evaluation.checks, label);
+    const record::RooflinePoint* point = with_label(points, label);
+    const double flop = point != nullptr ? point->cost.flop : nan;
+    const double latency = point != nullptr ? point->latency : nan;
+    const double deviation = point != nullptr ? throughput_deviation(evaluation, label, flop) : nan;
+    csv += fmt::format("{},1,{},{},{},{},{},{},nan,nan,{},nan,{},nan,nan\r\n", csv_text(label), one.get("m"),
+                       one.get("n"), one.get("k"), check_word(check, evaluation), flop / latency / 1e12, deviation,
+                       latency * 1e3, check != nullptr ? check->snr_db : nan);
+  }
+  return csv;
+}
+
+std::string render_ineffective(const State& state) {
+  std::string lines;
+  for (const Round& round : state.rounds) {
+    if (!round.rolled_back || round.decision->outcome == record::Outcome::kHarnessFault) continue;
+    record::Ineffective line;
+    line.round = round.number;
+    line.direction = round.last().proposal.hypothesis.title;
+    line.reason = round.decision->reason;
+    if (const record::Candidate* candidate = round.last().candidate()) {
+      for (const record::SourceFile& source : candidate->sources) line.modified_files.push_back(source.path);
+    }
+    lines += record::to_line(line) + "\n";
+  }
+  return lines;
+}
+
+std::string cell(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+    if (c == '|') c = '/';
+  }
+  return result;
+}
+
+Throughput throughput(const std::vector<record::RooflinePoint>& points) {
+  Throughput result;
+  if (points.empty()) return result;
+  result.known = true;
+  result.average = geomean_flops(points) / 1e12;
+  for (const record::RooflinePoint& point : points) {
+    result.peak = std::max(result.peak, point.cost.flop / point.latency / 1e12);
+  }
+  return result;
+}
+
+std::vector<record::RooflinePoint> points_of(const State& state, const Round& round) {
+  if (!round.last().evaluated) return {};
+  return measured_roofline(state.baseline->evaluation.roofline, round.last().evaluated->evaluation.sessions);
+}
+
+std::string file_list(const record::Candidate& candidate) {
+  std::string list;
+  for (const record::SourceFile& source : candidate.sources) list += (list.empty() ? "" : ", ") + source.path;
+  return list;
+}
+
+}  // namespace ridge::campaign

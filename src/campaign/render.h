@@ -1,0 +1,53 @@
+// Every file of a campaign as a pure function of its State. Deterministic, so that `ridge campaign verify` can render
+// again and compare; nothing here is ever parsed back. Sections and columns are those that people's tools read.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "campaign/fold.h"
+
+namespace ridge::campaign {
+
+// path inside the campaign -> content
+using FileMap = std::map<std::string, std::string>;
+FileMap render_campaign(const State& state);
+
+// The manifest as it stands: with representative_shapes filled in and budgets as extended.
+record::CampaignSpec manifest_of(const State& state);
+
+// Grows by whole blocks only: the new content must begin with the old one.
+bool is_append_only(const std::string& path);
+
+// Writes what differs. An append-only file that somebody edited is first kept as "<path>.edited".
+Status write_campaign_files(const std::filesystem::path& directory, const FileMap& files);
+
+// Frozen at BASELINE: benchmark.csv has these columns in every round, lines end in CR LF.
+inline constexpr const char* kBenchmarkHeader =
+    "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,"
+    "Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr";
+
+// The parts, one per file format.
+std::string render_optimize_log(const State& state);      // logs/optimize.md
+std::string render_trend(const State& state);             // logs/performance_trend.md
+std::string render_cost(const State& state);              // logs/cost.md
+std::string render_baseline_summary(const State& state);  // rounds/round-1/summary.md
+std::string render_round_summary(const State& state, const Round& round);
+std::string render_benchmark(const record::CampaignSpec& spec, const record::Evaluation& evaluation,
+                             const std::vector<record::RooflinePoint>& bounds);
+std::string render_ineffective(const State& state);  // verified_ineffective.jsonl
+
+// A text that fits a Markdown table cell: one line, no "|".
+std::string cell(std::string_view text);
+// Geometric mean and largest TFLOP/s over the shapes of measured points.
+struct Throughput {
+  double average = 0, peak = 0;
+  bool known = false;
+};
+Throughput throughput(const std::vector<record::RooflinePoint>& points);
+// The points of a round's candidate as measured; empty when it was not.
+std::vector<record::RooflinePoint> points_of(const State& state, const Round& round);
+std::string file_list(const record::Candidate& candidate);
+
+}  // namespace ridge::campaign

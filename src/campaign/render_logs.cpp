@@ -1,0 +1,186 @@
+// The logs: dated blocks, appended and never changed.
+#include "base/error.h"
+#include "campaign/render.h"
+#include "campaign/samples.h"
+#include "campaign/target.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+// "2026-11-21T07:30:12Z" -> "2026-11-21 07:30"
+std::string minute(const std::string& time) {
+  return time.size() < 16 ? time : time.substr(0, 10) + " " + time.substr(11, 5);
+}
+std::string second(const std::string& time) {
+  return time.size() < 19 ? time : time.substr(0, 10) + " " + time.substr(11, 8);
+}
+
+std::vector<record::RooflinePoint> baseline_points(const State& state) {
+  return measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
+}
+
+std::string basic_information(const State& state) {
+  const record::CampaignSpec& spec = state.spec();
+  return fmt::format(
+      "# {} {} Optimization Log\n\n## Basic Information\n\n- Target operator: {}\n- Implementation language: {}\n"
+      "- Backend: {}\n- Target GPU: {}\n- Campaign: {}\n- Start time: {}\n"
+      "- Current status: the last block of this file\n\n",
+      spec.op, spec.backend, spec.op, spec.language, spec.backend, spec.gpu, spec.id, minute(state.created_at));
+}
+
+std::string baseline_block(const State& state) {
+  const record::Baseline& baseline = *state.baseline;
+  const std::vector<record::RooflinePoint> points = baseline_points(state);
+  std::string text = fmt::format(
+      "## Baseline\n\n- Time: {}\n- Backend: {}\n- GPU: {}\n- Commit: {}\n- Validation level: full\n"
+      "- Aggregate score: {:.4f} TFLOPS (geomean), {:.1f} % of the measured ceiling\n- All Check: PASS\n"
+      "- Noise: {:.2f} % per session, smallest decidable gain about {:.1f} %\n"
+      "- Detailed data: rounds/round-1/artifacts/benchmark.csv\n- Quick baseline log: rounds/round-1/summary.md\n\n",
+      minute(state.baseline_at), state.spec().backend, state.spec().gpu,
+      state.baseline_committed->commit.empty() ? "none" : state.baseline_committed->commit.substr(0, 12),
+      geomean_flops(points) / 1e12, 100 * geomean_efficiency(points), 100 * baseline.noise, 100 * baseline.detectable);
+  text += "| Shape | Time (ms) | TFLOPS | Of ceiling |\n|---|---|---|---|\n";
+  for (const record::RooflinePoint& point : points) {
+    text += fmt::format("| {} | {:.4f} | {:.4f} | {:.1f} % |\n", cell(point.label), point.latency * 1e3,
+                        point.cost.flop / point.latency / 1e12, 100 * point.fraction);
+  }
+  return text + "\n## Optimization History\n\n";
+}
+
+std::string changes_text(const record::RoundSummary& summary) {
+  std::string text = file_list(summary.candidate);
+  for (const auto& [name, value] : summary.changed) text += fmt::format(", {}={}", name, value);
+  return text.empty() ? "none" : text;
+}
+
+std::string round_block(const Round& round) {
+  const record::RoundSummary summary = summarise(round);
+  const record::Decision& decision = *round.decision;
+  std::string notes = decision.plain_rule.empty() ? "" : "the plain rule " + decision.plain_rule;
+  if (!round.refused.empty()) notes += fmt::format("; {} answers of the proposer were refused", round.refused.size());
+  return fmt::format(
+      "### round-{} — {}\n\n- Time: {}\n- Validation level: full\n- Hypothesis: {}\n- Changes: {}\n- Result: {}\n"
+      "- Test: {}\n- Decision: {}\n- Detailed data: rounds/round-{}/\n- Notes: {}\n\n",
+      round.number, cell(summary.hypothesis.title), minute(round.closed_at), cell(summary.hypothesis.reasoning),
+      cell(changes_text(summary)), cell(decision.reason), record::name_of(decision.outcome),
+      summary.accepted ? "accept" : "rollback", round.number, cell(notes));
+}
+
+std::string termination_block(const record::Termination& termination) {
+  std::string text = "### Termination Check\n\n";
+  for (const record::GateResult& condition : termination.conditions) {
+    const bool holds = condition.outcome == record::GateOutcome::kPass;
+    text += fmt::format("- {}: {} {}\n", condition.gate, holds ? "✅" : "❌", condition.detail);
+  }
+  return text + fmt::format("\n-> Satisfied condition(s): {}\n\n", termination.condition);
+}
+
+// Current best, directions, ineffective ones and the final report, as they stood after `rounds` rounds.
+std::string ending_block(const State& state, const Ending& ending) {
+  double product = 1.0;
+  std::string effective, ineffective;
+  std::int64_t accepted = 0, best = 1;
+  for (std::size_t i = 0; i < ending.rounds; ++i) {
+    const record::RoundSummary summary = summarise(state.rounds[i]);
+    if (summary.accepted) {
+      ++accepted;
+      best = summary.round;
+      product *= summary.suite_ratio;
+      effective +=
+          fmt::format("- round-{}: {} ({:.3f}x)\n", summary.round, cell(summary.hypothesis.title), summary.suite_ratio);
+    } else {
+      ineffective +=
+          fmt::format("| {} | round-{} | {} |\n", cell(summary.hypothesis.title), summary.round, cell(summary.reason));
+    }
+  }
+  const record::Final& measured = ending.final_measurement;
+  const double ratio = measured.effects.empty() ? 1.0 : measured.effects.front().ratio;
+  std::string text = fmt::format(
+      "## Current Best\n\n- Time: {}\n- Round: round-{}\n\n| Metric | Baseline | Current Best | Improvement |\n"
+      "|---|---|---|---|\n| speed, geomean | 1.000x | {:.3f}x | {:+.1f} % |\n\n",
+      minute(ending.time), best, ratio, 100 * (ratio - 1));
+  text += "## Directions to Try\n\n- [ ] " + ending.termination.detail + "\n\n";
+  text += "## Verified Ineffective Directions\n\n| Direction | Version | Failure Reason |\n|---|---|---|\n" +
+          ineffective + "\n";
+  text += "## Final Report\n\n" + termination_block(ending.termination);
+  text += fmt::format("- Iterations: {} ({} accepted, {} rolled back)\n", ending.rounds, accepted,
+                      static_cast<std::int64_t>(ending.rounds) - accepted);
+  if (measured.effects.empty()) {
+    text += accepted == 0 ? "- Final against baseline: nothing was accepted, the baseline stands\n"
+                          : "- Final against baseline: not measured (" + cell(measured.evaluation.detail) + ")\n";
+  } else {
+    const record::Effect& suite = measured.effects.front();
+    text += fmt::format("- Final against baseline: {:.3f}x ({:.3f}x to {:.3f}x over {} fresh sessions)\n", suite.ratio,
+                        suite.low, suite.high, suite.sessions);
+  }
+  text +=
+      fmt::format("- Product of the accepted gains: {:.3f}x\n\n### Effective directions\n\n{}\n", product, effective);
+  const double structural = accepted == 0 ? 1.0 : ratio;
+  text += fmt::format(
+      "### Real-training applicability audit\n\n| Source | Buckets | Benchmark gain | Real-training-equivalent gain |\n"
+      "|---|---|---|---|\n| structural | K1-K4 | {0:+.2f} % | {0:+.2f} % |\n| bounded weight cache | W1 | 0 % | 0 % |\n"
+      "| benchmark-only residual | - | 0 % | 0 % |\n| Total | | {0:+.2f} % | {0:+.2f} % |\n\n"
+      "- headline: {0:+.2f} %\n- equivalent: {0:+.2f} %\n- inflation gap: 0.00 %\n- verdict: clean\n\n",
+      100 * (structural - 1));
+  return text;
+}
+
+std::string trend_number(const Throughput& t, double value) { return t.known ? fmt::format("{:.3f}", value) : "-"; }
+
+std::string trend_row(std::int64_t number, std::string_view status, const std::string& description, const Throughput& t,
+                      const std::string& versus, const std::string& finding) {
+  return fmt::format("| round-{} | {} | {} | {} | {} | - | - | {} | {} | {} |\n", number, status, cell(description),
+                     trend_number(t, t.average), trend_number(t, t.peak), trend_number(t, t.average), versus,
+                     cell(finding));
+}
+
+}  // namespace
+
+std::string render_optimize_log(const State& state) {
+  std::string text = basic_information(state) + baseline_block(state);
+  std::vector<Ending> endings = state.endings;
+  if (state.final_measurement && state.termination) {
+    endings.push_back({state.ended_at, *state.termination, *state.final_measurement, state.rounds.size()});
+  }
+  std::size_t ending = 0;
+  for (std::size_t i = 0; i <= state.rounds.size(); ++i) {
+    for (; ending < endings.size() && endings[ending].rounds == i; ++ending) {
+      text += ending_block(state, endings[ending]);
+      if (ending < state.endings.size()) text += "## Optimization History (continued)\n\n";
+    }
+    if (i < state.rounds.size() && state.rounds[i].closed()) text += round_block(state.rounds[i]);
+  }
+  return text;
+}
+
+std::string render_trend(const State& state) {
+  std::string text =
+      "| Round | Status | Description | Fwd Avg TFLOPS | Fwd Peak TFLOPS | Bwd Avg TFLOPS | Bwd Peak TFLOPS | "
+      "Combined Step TFLOPS | vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|\n";
+  const Throughput baseline = throughput(baseline_points(state));
+  text += trend_row(1, "BASELINE", "the kernel to beat", baseline, "—",
+                    fmt::format("noise {:.2f} % per session", 100 * state.baseline->noise));
+  for (const Round& round : state.rounds) {
+    if (!round.closed()) continue;
+    const Throughput t = throughput(points_of(state, round));
+    const double change = t.known && baseline.average > 0 ? 100 * (t.average / baseline.average - 1) : 0;
+    const std::string versus = t.known ? fmt::format("step {0:+.3f}%, fwd {0:+.3f}%, bwd —", change) : std::string("-");
+    text += trend_row(round.number, round.committed ? "ACCEPTED" : "ROLLBACK", round.last().proposal.hypothesis.title,
+                      t, versus, round.decision->reason);
+  }
+  return text;
+}
+
+std::string render_cost(const State& state) {
+  std::string text =
+      "# Campaign Cost Log\n\n| Time | Phase | Round | Status | Wall s | SDK s | Turns | Cost USD | Cumulative USD |\n"
+      "|---|---|---|---|---|---|---|---|---|\n";
+  for (const CostRow& row : state.costs) {
+    text += fmt::format("| {} | {} | {} | ok | {:.1f} | - | - | - | - |\n", second(row.time), record::name_of(row.kind),
+                        row.round == 0 ? std::string("-") : std::to_string(row.round), row.seconds);
+  }
+  return text;
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,147 @@
+// rounds/round-N/summary.md
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "campaign/render.h"
+#include "campaign/samples.h"
+#include "campaign/target.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
+
+std::string join(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& item : list) text += (text.empty() ? "" : "; ") + item;
+  return or_none(text);
+}
+
+// One row per target shape. `effects` are against the incumbent, suite first, or empty.
+std::string shape_table(const State& state, const record::Evaluation& evaluation,
+                        const std::vector<record::Effect>& effects) {
+  const std::vector<record::RooflinePoint> points =
+      measured_roofline(state.baseline->evaluation.roofline, evaluation.sessions);
+  std::string text =
+      "| Shape / label | M | N | K | Result | Forward TFLOPS | Backward TFLOPS | Delta vs current best |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  for (const record::Case& one : state.spec().target_cases) {
+    const std::string label = one.label();
+    const auto same = [&](const auto& item) { return item.label == label; };
+    const auto check = std::find_if(evaluation.checks.begin(), evaluation.checks.end(), same);
+    const auto point = std::find_if(points.begin(), points.end(), same);
+    const auto effect = std::find_if(effects.begin(), effects.end(), same);
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | - | {} |\n", cell(label), one.get("m", "-"), one.get("n", "-"),
+        one.get("k", "-"), check == evaluation.checks.end() ? "-" : record::name_of(check->outcome),
+        point == points.end() ? std::string("-") : fmt::format("{:.4f}", point->cost.flop / point->latency / 1e12),
+        effect == effects.end() ? std::string("-") : fmt::format("{:+.2f} %", 100 * (effect->ratio - 1)));
+  }
+  return text + "\n";
+}
+
+std::string validation(const std::string& time, const std::string& folder) {
+  return fmt::format(
+      "### Validation\n\n- Time: {}\n- Validation level: full\n- Test command: the engine's worker, every timed call "
+      "on a "
+      "fresh secret input\n- Benchmark command: the engine's worker, paired and interleaved with the incumbent\n"
+      "- Raw artifacts: {}/artifacts/, journal.jsonl\n\n",
+      time, folder);
+}
+
+std::string aggregate(const State& state, const std::vector<record::RooflinePoint>& points, double versus_best) {
+  if (points.empty()) return "### Aggregate\n\n- forward: not measured\n- backward: -\n\n";
+  const std::vector<record::RooflinePoint> before =
+      measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
+  const double forward = geomean_flops(points) / 1e12, base = geomean_flops(before) / 1e12;
+  return fmt::format(
+      "### Aggregate\n\n- forward: {:.4f} TFLOPS (geomean), {:.1f} % of the measured ceiling\n- backward: -\n"
+      "- vs baseline: {:+.2f} %\n- vs current best: {:+.2f} %\n\n",
+      forward, 100 * geomean_efficiency(points), base > 0 ? 100 * (forward / base - 1) : 0.0, 100 * (versus_best - 1));
+}
+
+std::string gate_table(const record::Decision& decision) {
+  std::string text = "| Gate | Verdict | Detail |\n|---|---|---|\n";
+  for (const record::GateResult& gate : decision.gates) {
+    text += fmt::format("| {} | {} | {} |\n", gate.gate, record::name_of(gate.outcome), cell(gate.detail));
+  }
+  return text;
+}
+
+std::string hypothesis_text(const record::Hypothesis& h) {
+  return fmt::format(
+      "{}\n\n- Bottleneck: {}\n- Reasoning: {}\n- Expected gain: {:+.1f} % ({})\n- Risks: {}\n- Verification signal: "
+      "{}\n"
+      "- Evidence: {}\n- Informed by: {}\n",
+      h.title, h.bottleneck, or_none(h.reasoning), 100 * h.expected_gain, or_none(h.expected_gain_arithmetic),
+      join(h.risks), or_none(h.verification_signal), join(h.evidence),
+      h.informed_by ? fmt::format("round-{}", *h.informed_by) : std::string("none"));
+}
+
+std::string change_text(const record::RoundSummary& summary) {
+  std::string text = "- Files: " + or_none(file_list(summary.candidate)) + "\n";
+  for (const auto& [name, value] : summary.changed) text += fmt::format("- {} = {}\n", name, value);
+  if (!summary.sweep.empty()) text += fmt::format("- Chosen from {} configurations\n", summary.sweep.size());
+  return text;
+}
+
+std::string transfer_text(const State& state, const std::string& bucket, double gain, bool accepted) {
+  const std::size_t shapes = state.spec().target_cases.size();
+  return fmt::format(
+      "## Real-training transfer check\n\n- Bucket: {}\n- Cache key: none\n- id(...) audit: no state survives a call\n"
+      "- 4-step trace hit rate: not applicable, no cache\n- Workload distribution robustness: {} target shapes\n"
+      "- Benchmark gain: {:+.2f} %\n- Estimated real-training gain: {:+.2f} % of this operator's time\n- Decision: "
+      "{}\n",
+      bucket, shapes, 100 * (gain - 1), 100 * (gain - 1), accepted ? "ACCEPT-as-real" : "not accepted");
+}
+
+std::string rollback_text(const record::RoundSummary& summary, const record::Decision& decision) {
+  return fmt::format(
+      "## Rollback Analysis\n\n- Change made: {}\n- Expected effect: {:+.1f} %\n- Actual effect: {}\n- Root cause: {}\n"
+      "- Lesson learned: {} does not pay here in this form\n\n",
+      summary.hypothesis.title, 100 * summary.hypothesis.expected_gain,
+      decision.effects.empty() ? std::string("not confirmed")
+                               : fmt::format("{:+.2f} %", 100 * (summary.suite_ratio - 1)),
+      decision.reason, summary.hypothesis.mechanism);
+}
+
+}  // namespace
+
+std::string render_baseline_summary(const State& state) {
+  const record::Baseline& baseline = *state.baseline;
+  const std::vector<record::RooflinePoint> points =
+      measured_roofline(baseline.evaluation.roofline, baseline.evaluation.sessions);
+  std::string text =
+      "# round-1\n\n## Hypothesis\n\nNone: this is the kernel to beat.\n\n## Single change\n\nNo code change.\n\n";
+  text += "## Results\n\n" + validation(state.baseline_at, "rounds/round-1");
+  text += shape_table(state, baseline.evaluation, {}) + aggregate(state, points, 1.0);
+  text += fmt::format(
+      "## Decision\n\nBASELINE\n\n## Attribution\n\n- Noise of a session: {:.2f} %\n"
+      "- Smallest decidable gain: about {:.1f} %\n- Representative shapes: {}\n\n",
+      100 * baseline.noise, 100 * baseline.detectable, join(baseline.representative_labels));
+  text += "## Next direction\n\nThe proposer's first hypothesis, round-2.\n\n";
+  return text + transfer_text(state, "K1", 1.0, false);
+}
+
+std::string render_round_summary(const State& state, const Round& round) {
+  const record::RoundSummary summary = summarise(round);
+  const record::Decision& decision = *round.decision;
+  const std::string folder = fmt::format("rounds/round-{}", round.number);
+  std::string text = fmt::format("# round-{}\n\n## Hypothesis\n\n{}\n## Single change\n\n{}\n## Results\n\n",
+                                 round.number, hypothesis_text(summary.hypothesis), change_text(summary));
+  text += validation(round.decided, folder);
+  if (round.last().evaluated) text += shape_table(state, round.last().evaluated->evaluation, decision.effects);
+  text += aggregate(state, points_of(state, round), summary.suite_ratio);
+  text += fmt::format("## Decision\n\n{}: {}\n\n{}\n- Evidence: {:.4g} of {:.4g} needed\n- Plain rule: {}\n\n",
+                      summary.accepted ? "ACCEPTED" : "ROLLED BACK", decision.reason, gate_table(decision),
+                      decision.evidence, decision.needed, decision.plain_rule);
+  text += fmt::format("## Attribution\n\n{} ({}), category {}\n\n## Next direction\n\n{}\n\n",
+                      summary.hypothesis.mechanism, summary.hypothesis.title, summary.hypothesis.category,
+                      summary.accepted ? "Build on this candidate." : "Return to the last accepted candidate.");
+  if (!summary.accepted) text += rollback_text(summary, decision);
+  return text + transfer_text(state, summary.hypothesis.bucket, summary.suite_ratio, summary.accepted);
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,154 @@
+#include "campaign/samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "stats/session.h"
+#include "stats/summary.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::Session;
+using record::ShapeSamples;
+
+constexpr double kConfidence = 0.95;
+
+Result<std::vector<double>> quad_ratios(const ShapeSamples& shape) {
+  std::vector<double> ratios;
+  for (const record::Quad& quad : shape.quads) {
+    Result<double> ratio = stats::quad_log_ratio(quad.order, quad.blocks);
+    if (!ratio) return in_context(shape.label, ratio.error());
+    ratios.push_back(*ratio);
+  }
+  return ratios;
+}
+
+Result<std::map<std::string, const ShapeSamples*>> by_label(const Session& session) {
+  std::map<std::string, const ShapeSamples*> shapes;
+  for (const ShapeSamples& shape : session.shapes) {
+    if (!shapes.emplace(shape.label, &shape).second) {
+      return invalid("session {} has shape \"{}\" twice", session.index, shape.label);
+    }
+  }
+  return shapes;
+}
+
+record::Effect effect_of(const std::string& label, const std::vector<double>& log_ratios) {
+  const stats::Interval interval = stats::sign_interval(log_ratios, kConfidence);
+  return {label,
+          std::exp(stats::hodges_lehmann(log_ratios)),
+          std::exp(interval.low),
+          std::exp(interval.high),
+          interval.confidence,
+          static_cast<std::int64_t>(log_ratios.size())};
+}
+
+// The larger of the robust and the classical estimate: with a handful of sessions the robust one can be zero by luck.
+double spread(const std::vector<double>& values) {
+  if (values.size() < 2) return 0.0;
+  return std::max(stats::kMadToSigma * stats::mad(values), stats::standard_deviation(values));
+}
+
+}  // namespace
+
+std::vector<const Session*> valid_sessions(const std::vector<Session>& sessions, std::string_view role) {
+  std::vector<const Session*> valid;
+  for (const Session& session : sessions) {
+    if (session.role == role && !session.voided) valid.push_back(&session);
+  }
+  return valid;
+}
+
+std::int64_t confirmation_count(const std::vector<Session>& sessions) {
+  return static_cast<std::int64_t>(valid_sessions(sessions, "confirm").size());
+}
+
+std::vector<double> launches(const std::vector<Session>& sessions, std::string_view label, Arm arm) {
+  const char letter = arm == Arm::kIncumbent ? 'A' : 'B';
+  std::vector<double> values;
+  for (const Session& session : sessions) {
+    if (session.voided) continue;
+    for (const ShapeSamples& shape : session.shapes) {
+      if (shape.label != label) continue;
+      for (const record::Quad& quad : shape.quads) {
+        for (std::size_t i = 0; i < std::min(quad.order.size(), quad.blocks.size()); ++i) {
+          if (quad.order[i] == letter) values.insert(values.end(), quad.blocks[i].begin(), quad.blocks[i].end());
+        }
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<record::RooflinePoint> measured_roofline(const std::vector<record::RooflinePoint>& bounds,
+                                                     const std::vector<Session>& sessions) {
+  std::vector<record::RooflinePoint> points;
+  for (record::RooflinePoint point : bounds) {
+    const std::vector<double> values = launches(sessions, point.label, Arm::kCandidate);
+    if (values.empty()) continue;
+    point.latency = stats::median(values);
+    point.fraction = point.bound_time / point.latency;
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+Result<SessionRatios> session_ratios(const Session& session, const std::vector<std::string>& labels) {
+  RIDGE_TRY(shapes, by_label(session));
+  std::vector<stats::ShapeRatios> ratios;
+  for (const std::string& label : labels) {
+    const auto found = shapes.find(label);
+    if (found == shapes.end()) return invalid("session {} lacks shape \"{}\"", session.index, label);
+    Result<std::vector<double>> quads = quad_ratios(*found->second);
+    if (!quads) return in_context(fmt::format("session {}", session.index), quads.error());
+    ratios.push_back({label, 1.0, std::move(*quads)});
+    shapes.erase(found);
+  }
+  if (!shapes.empty()) {
+    return invalid("session {} has shape \"{}\", which is not a target", session.index, shapes.begin()->first);
+  }
+  Result<stats::SessionStatistic> statistic = stats::session_statistic(ratios);
+  if (!statistic) return in_context(fmt::format("session {}", session.index), statistic.error());
+  return SessionRatios{statistic->suite, std::move(statistic->per_shape)};
+}
+
+Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, const std::vector<std::string>& labels) {
+  RatioTable table;
+  table.per_shape.resize(labels.size());
+  for (const Session* session : sessions) {
+    RIDGE_TRY(ratios, session_ratios(*session, labels));
+    table.suite.push_back(ratios.suite);
+    for (std::size_t i = 0; i < labels.size(); ++i) table.per_shape[i].push_back(ratios.per_shape[i]);
+  }
+  return table;
+}
+
+std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels) {
+  std::vector<record::Effect> effects;
+  if (table.suite.empty()) return effects;
+  effects.push_back(effect_of("suite", table.suite));
+  for (std::size_t i = 0; i < labels.size(); ++i) effects.push_back(effect_of(labels[i], table.per_shape[i]));
+  return effects;
+}
+
+NoiseFloor noise_floor(const RatioTable& table, double min_effect) {
+  NoiseFloor floor;
+  if (table.suite.empty()) return floor;
+  floor.noise = spread(table.suite);
+  floor.detectable = (1.0 + min_effect) * std::exp(2.0 * floor.noise) - 1.0;
+  floor.bias = stats::median(table.suite);
+  for (const std::vector<double>& shape : table.per_shape) floor.by_shape.push_back(spread(shape));
+  return floor;
+}
+
+std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {
+  std::vector<std::string> labels;
+  for (const record::Case& one : cases) labels.push_back(one.label());
+  return labels;
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,61 @@
+// From raw sessions to numbers. Everything a decision rests on is computed here from the launches that were timed,
+// never read from a summary that a worker wrote.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/campaign.h"
+#include "record/measurement.h"
+#include "ridge/result.h"
+
+namespace ridge::campaign {
+
+// Sessions of one role that were not voided, in the order they ran.
+std::vector<const record::Session*> valid_sessions(const std::vector<record::Session>& sessions, std::string_view role);
+// How many valid sessions belong to the sequential test; a decision that looked at any has used a share of alpha.
+std::int64_t confirmation_count(const std::vector<record::Session>& sessions);
+
+enum class Arm { kIncumbent, kCandidate };
+// The launches of one arm of one shape over all sessions that were not voided, seconds.
+std::vector<double> launches(const std::vector<record::Session>& sessions, std::string_view label, Arm arm);
+
+// `bounds` with latency and fraction recomputed as the median launch of the candidate. A shape without samples is left
+// out.
+std::vector<record::RooflinePoint> measured_roofline(const std::vector<record::RooflinePoint>& bounds,
+                                                     const std::vector<record::Session>& sessions);
+
+// Log ratios incumbent / candidate of one session: the suite's (equal weights) and each shape's, in the order of
+// `labels`. An error when the session's labels are not exactly `labels`, or a launch is not a positive finite time.
+struct SessionRatios {
+  double suite = 0;
+  std::vector<double> per_shape;
+};
+Result<SessionRatios> session_ratios(const record::Session& session, const std::vector<std::string>& labels);
+
+// The same for several sessions, transposed: all suite values, and all values of each shape.
+struct RatioTable {
+  std::vector<double> suite;
+  std::vector<std::vector<double>> per_shape;
+};
+Result<RatioTable> ratio_table(const std::vector<const record::Session*>& sessions,
+                               const std::vector<std::string>& labels);
+
+// Suite first, then every shape: Hodges-Lehmann estimate and sign interval of the speed-up.
+std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels);
+
+// What an A/A run says about this machine.
+struct NoiseFloor {
+  double noise = 0;       // robust standard deviation of a session's suite log ratio
+  double detectable = 0;  // smallest gain that can be decided, as a fraction: about two of these above min_effect
+  double bias = 0;        // median suite log ratio; should be zero
+  std::vector<double> by_shape;
+};
+NoiseFloor noise_floor(const RatioTable& table, double min_effect);
+
+// The labels of cases, in order.
+std::vector<std::string> labels_of(const std::vector<record::Case>& cases);
+
+}  // namespace ridge::campaign

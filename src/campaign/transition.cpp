@@ -1,0 +1,76 @@
+#include "campaign/transition.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::Phase;
+
+bool round_open(const State& s) { return s.open_round() != nullptr; }
+const Attempt& attempt(const State& s) { return s.open_round()->last(); }
+bool is_sweep(const State& s) { return attempt(s).proposal.candidates.size() > 1; }
+
+// The order is the campaign's law: a row is reached only when none above it holds.
+constexpr Transition kTable[] = {
+    {Due::kCreate, Phase::kDefineTarget, "define the target", "nothing is recorded yet",
+     [](const State& s) { return !s.created; }},
+    {Due::kConfirm, Phase::kConfirm, "confirm the manifest", "the manifest is not confirmed",
+     [](const State& s) { return !s.confirmed; }},
+    {Due::kPrepare, Phase::kPrepare, "prepare the environment", "environment and ceilings are not recorded",
+     [](const State& s) { return !s.prepared; }},
+    {Due::kReadTips, Phase::kTips, "read the tips", "the tips are not read", [](const State& s) { return !s.tips; }},
+    {Due::kMeasureBaseline, Phase::kBaseline, "check and measure the baseline", "the baseline is not measured",
+     [](const State& s) { return !s.baseline; }},
+    {Due::kCommit, Phase::kBaseline, "commit the baseline", "round 1 is not committed",
+     [](const State& s) { return !s.baseline_committed; }},
+    {Due::kNothing, Phase::kDone, "nothing", "the report is written",
+     [](const State& s) { return s.reported.has_value(); }},
+    {Due::kReport, Phase::kReport, "write the report", "the final measurement is recorded",
+     [](const State& s) { return s.final_measurement.has_value(); }},
+    {Due::kMeasureFinal, Phase::kReport, "measure the best against the baseline", "a termination condition holds",
+     [](const State& s) { return s.terminated(); }},
+    {Due::kCheckTermination, Phase::kTermination, "check the termination conditions",
+     "no round is open and the conditions are not checked since the last one",
+     [](const State& s) { return !round_open(s) && !s.checked; }},
+    {Due::kPropose, Phase::kAnalyze, "ask the proposer", "no round is open",
+     [](const State& s) { return !round_open(s); }},
+    {Due::kCommit, Phase::kDecide, "accept: snapshot and commit", "the round is decided and accepted",
+     [](const State& s) { return s.open_round()->decision && s.open_round()->decision->accepted; }},
+    {Due::kRollBack, Phase::kDecide, "roll back to the last accepted snapshot", "the round is decided and not accepted",
+     [](const State& s) { return s.open_round()->decision.has_value(); }},
+    {Due::kPropose, Phase::kOptimize, "ask the proposer for a repair", "the candidate did not build or was wrong",
+     [](const State& s) { return repair_is_due(*s.open_round()); }},
+    {Due::kDecide, Phase::kDecide, "decide", "the candidate is evaluated",
+     [](const State& s) { return attempt(s).evaluated.has_value(); }},
+    {Due::kScreen, Phase::kOptimize, "look at every configuration of the sweep", "the sweep is not screened",
+     [](const State& s) { return is_sweep(s) && !attempt(s).screened; }},
+    {Due::kDecide, Phase::kDecide, "decide", "no configuration of the sweep is usable",
+     [](const State& s) { return attempt(s).candidate() == nullptr; }},
+    {Due::kEvaluate, Phase::kValidate, "build, check and measure the candidate", "a candidate is chosen",
+     [](const State&) { return true; }},
+};
+
+bool repairable(record::Outcome outcome) {
+  return outcome == record::Outcome::kCompile || outcome == record::Outcome::kWrong ||
+         outcome == record::Outcome::kCrash || outcome == record::Outcome::kHang || outcome == record::Outcome::kOom;
+}
+
+}  // namespace
+
+std::span<const Transition> transitions() { return kTable; }
+
+const Transition& next_transition(const State& state) {
+  for (const Transition& row : kTable) {
+    if (row.holds(state)) return row;
+  }
+  return kTable[std::size(kTable) - 1];
+}
+
+bool repair_is_due(const Round& round) {
+  if (round.decision || round.refused_retry || round.attempts.size() >= kMaxAttempts) return false;
+  const Attempt& last = round.last();
+  return last.evaluated && repairable(last.evaluated->evaluation.outcome);
+}
+
+record::Phase phase_of(const State& state) { return state.paused ? Phase::kPaused : next_transition(state).phase; }
+
+}  // namespace ridge::campaign

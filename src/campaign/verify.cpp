@@ -1,0 +1,159 @@
+#include "campaign/verify.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "campaign/decide.h"
+#include "campaign/files.h"
+#include "campaign/fold.h"
+#include "campaign/lineage.h"
+#include "campaign/render.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string first_difference(std::string_view found, std::string_view wanted) {
+  const auto [a, b] = std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
+  const auto line = 1 + std::count(found.begin(), a, '\n');
+  const auto start = static_cast<std::size_t>(a - found.begin());
+  const auto begin = found.rfind('\n', start == 0 ? 0 : start - 1);
+  const std::size_t from = begin == std::string_view::npos || begin >= start ? 0 : begin + 1;
+  const std::string_view text = found.substr(from, std::min<std::size_t>(found.find('\n', start), found.size()) - from);
+  if (b == wanted.end()) return fmt::format("line {}: text after the end: \"{}\"", line, text.substr(0, 80));
+  return fmt::format("line {}: \"{}\"", line, text.substr(0, 80));
+}
+
+// Digests of everything each path was ever rendered as.
+std::map<std::string, std::set<std::string>> renderings(const std::vector<record::Event>& events) {
+  std::map<std::string, std::set<std::string>> all;
+  State state;
+  for (const record::Event& event : events) {
+    if (!apply(state, event)) break;
+    for (const auto& [path, content] : render_campaign(state)) all[path].insert(sha256(content));
+  }
+  return all;
+}
+
+void check_files(const fs::path& directory, const std::vector<record::Event>& events, const State& state,
+                 VerifyReport& report) {
+  std::map<std::string, std::set<std::string>> earlier;  // only if something differs: it costs a rendering per event
+  for (const auto& [path, content] : render_campaign(state)) {
+    ++report.files;
+    const Result<std::string> found = read_file(directory / path);
+    if (found && *found == content) continue;
+    if (earlier.empty()) earlier = renderings(events);
+    const bool finished = state.reported.has_value();
+    if (!found) {
+      // The first rendering of a new file may not have happened yet when the process was killed.
+      if (finished)
+        report.findings.push_back({path, FileFinding::Kind::kMissing, found.error().message});
+      else
+        report.findings.push_back({path, FileFinding::Kind::kStale, "not written yet"});
+      continue;
+    }
+    const bool stale = !finished && earlier[path].contains(sha256(*found));
+    report.findings.push_back(
+        {path, stale ? FileFinding::Kind::kStale : FileFinding::Kind::kForged, first_difference(*found, content)});
+  }
+}
+
+void check_snapshot(const SnapshotStore& store, const std::string& digest, const record::Candidate& candidate,
+                    VerifyReport& report) {
+  ++report.snapshots;
+  const Result<Tree> tree = store.get(digest);
+  if (!tree) {
+    report.findings.push_back({"objects/" + digest, FileFinding::Kind::kSnapshot, tree.error().message});
+  } else if (*tree != tree_of(candidate)) {
+    report.findings.push_back({"objects/" + digest, FileFinding::Kind::kSnapshot, "is not the accepted candidate"});
+  }
+}
+
+void check_snapshots(const fs::path& directory, const State& state, VerifyReport& report) {
+  const SnapshotStore store(directory / "objects");
+  if (state.baseline_committed) {
+    check_snapshot(store, state.baseline_committed->snapshot, state.baseline->candidate, report);
+  }
+  for (const Round& round : state.rounds) {
+    if (round.committed) {
+      check_snapshot(store, round.committed->snapshot, round.last().evaluated->candidate, report);
+    }
+  }
+}
+
+std::string kind_text(FileFinding::Kind kind) {
+  switch (kind) {
+    case FileFinding::Kind::kStale: return "behind the journal (resuming brings it up to date)";
+    case FileFinding::Kind::kForged: return "was changed by hand";
+    case FileFinding::Kind::kMissing: return "is missing";
+    case FileFinding::Kind::kSnapshot: return "does not hold what the journal says";
+  }
+  return {};
+}
+
+void compare_decision(const record::Decision& stored, const record::Decision& again, ReplayReport& report) {
+  ++report.decisions;
+  if (record::to_line(stored) == record::to_line(again)) return;
+  std::string what = fmt::format("round {}: the stored decision ({}) is not what its samples give ({})", stored.round,
+                                 stored.accepted ? "accepted" : "rejected", again.accepted ? "accepted" : "rejected");
+  if (stored.reason != again.reason) what += fmt::format(": \"{}\" against \"{}\"", stored.reason, again.reason);
+  report.differences.push_back(std::move(what));
+}
+
+}  // namespace
+
+bool VerifyReport::ok() const {
+  return std::all_of(findings.begin(), findings.end(),
+                     [](const FileFinding& finding) { return finding.kind == FileFinding::Kind::kStale; });
+}
+
+std::string VerifyReport::text() const {
+  std::string lines =
+      fmt::format("{} events, {} files, {} snapshots; last hash {}\n", events, files, snapshots, last_hash);
+  if (torn_bytes > 0)
+    lines += fmt::format("journal.jsonl: {} bytes of an unfinished last line, never counted\n", torn_bytes);
+  for (const FileFinding& finding : findings) {
+    lines += fmt::format("{}: {}: {}\n", finding.path, kind_text(finding.kind), finding.detail);
+  }
+  return lines;
+}
+
+Result<VerifyReport> verify_campaign(const fs::path& directory) {
+  RIDGE_TRY(journal, record::read_journal(directory / kJournalFile));
+  RIDGE_TRY(state, fold(journal.events));
+  VerifyReport report;
+  report.events = state.events;
+  report.last_hash = state.last_hash;
+  report.torn_bytes = journal.torn_bytes;
+  check_files(directory, journal.events, state, report);
+  check_snapshots(directory, state, report);
+  return report;
+}
+
+Result<ReplayReport> replay_campaign(const fs::path& directory) {
+  RIDGE_TRY(journal, record::read_journal(directory / kJournalFile));
+  ReplayReport report;
+  State state;
+  for (const record::Event& event : journal.events) {
+    if (event.kind == record::EventKind::kDecided && state.open_round() != nullptr) {
+      RIDGE_TRY(stored, record::from_json<record::Decision>(event.payload));
+      compare_decision(stored, decide(state), report);
+    }
+    if (event.kind == record::EventKind::kFinal && state.created) {
+      RIDGE_TRY(stored, record::from_json<record::Final>(event.payload));
+      const std::vector<record::Effect> again = final_effects(stored.evaluation, labels_of(state.spec().target_cases));
+      if (record::to_json(stored.effects) != record::to_json(again)) {
+        report.differences.push_back("the final effects are not what their samples give");
+      }
+    }
+    RIDGE_CHECK_OK(apply(state, event));
+  }
+  return report;
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,45 @@
+// Proof that a campaign's record was not touched. verify: the chain of the journal, its story, every rendered file and
+// every snapshot. replay: every decision and the final figures computed again from the raw samples.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ridge/result.h"
+
+namespace ridge::campaign {
+
+struct FileFinding {
+  enum class Kind {
+    kStale,   // what it was at an earlier event: the campaign was killed before it was written again
+    kForged,  // was never rendered like this
+    kMissing,
+    kSnapshot  // a stored object does not match its name
+  };
+  std::string path;
+  Kind kind = Kind::kForged;
+  std::string detail;  // the first line that differs
+};
+
+struct VerifyReport {
+  std::int64_t events = 0, files = 0, snapshots = 0;
+  std::string last_hash;  // publish it, and nobody can change the campaign without being found out
+  std::size_t torn_bytes = 0;
+  std::vector<FileFinding> findings;
+  // Stale files are no offence: resuming writes them again.
+  [[nodiscard]] bool ok() const;
+  [[nodiscard]] std::string text() const;
+};
+// An error when the journal itself is broken, with line and byte offset.
+Result<VerifyReport> verify_campaign(const std::filesystem::path& directory);
+
+struct ReplayReport {
+  std::int64_t decisions = 0;
+  std::vector<std::string> differences;  // "round 3: accepted is true, recomputed false: ..."
+  [[nodiscard]] bool ok() const { return differences.empty(); }
+};
+Result<ReplayReport> replay_campaign(const std::filesystem::path& directory);
+
+}  // namespace ridge::campaign

@@ -1,0 +1,296 @@
+// A whole campaign without a compiler, a device or a clock: a worker whose kernels are as fast as their define SPEED
+// says, and a proposer that reads its answers from a list. Everything is a pure function of the request, so a campaign
+// that was interrupted anywhere must end like one that was not.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "campaign/campaign.h"
+#include "campaign/gates.h"
+#include "campaign/samples.h"
+#include "execute/scripted.h"
+#include "record/archive.h"
+#include "stats/decide.h"
+
+namespace ridge::campaign::test {
+
+inline const std::vector<std::string> kShapes = {"m=64 n=64 k=64", "m=256 n=256 k=256", "m=512 n=512 k=512"};
+
+inline record::CampaignSpec make_spec() {
+  record::CampaignSpec spec;
+  spec.id = "gemm_cpu_test_20260101";
+  spec.op = "gemm";
+  spec.gpu = "testcpu";
+  spec.kernel_source = "builtin:plain";
+  spec.proposer = "scripted";
+  for (const std::string& shape : kShapes) spec.target_cases.push_back(*record::parse_case("gemm " + shape));
+  spec.max_iterations = 20;
+  return spec;
+}
+
+// SPEED is in percent of the baseline; other values make the special kernels below.
+inline record::Candidate make_candidate(std::int64_t speed, const std::string& text = "int kernel;\n") {
+  record::Candidate candidate;
+  candidate.op = "gemm";
+  candidate.name = "speed " + std::to_string(speed);
+  candidate.sources = {{"kernel.cpp", text}};
+  candidate.defines = {{"SPEED", speed}};
+  return candidate;
+}
+inline constexpr std::int64_t kDoesNotCompile = -1, kIsWrong = -2, kCrashes = -3;
+
+inline record::Proposal make_proposal(std::vector<record::Candidate> candidates,
+                                      const std::string& mechanism = "SPEED") {
+  record::Proposal proposal;
+  proposal.hypothesis.title = "make it " + candidates.front().name;
+  proposal.hypothesis.bottleneck = "compute";
+  proposal.hypothesis.reasoning = "because it is possible";
+  proposal.hypothesis.expected_gain = 0.5;
+  proposal.hypothesis.category = "tile";
+  proposal.hypothesis.mechanism = mechanism;
+  proposal.candidates = std::move(candidates);
+  return proposal;
+}
+inline record::Proposal nothing_left() {
+  record::Proposal proposal;
+  proposal.exhausted = true;
+  proposal.reason = "every speed was tried";
+  return proposal;
+}
+
+class ScriptedProposer final : public propose::Proposer {
+ public:
+  using Answer = std::function<Result<record::Proposal>(const record::ProposalRequest&)>;
+  explicit ScriptedProposer(Answer answer) : answer_(std::move(answer)) {}
+  [[nodiscard]] std::string name() const override { return "scripted"; }
+  Result<record::Proposal> propose(const record::ProposalRequest& request) override {
+    requests.push_back(request);
+    return answer_(request);
+  }
+  std::vector<record::ProposalRequest> requests;
+
+ private:
+  Answer answer_;
+};
+// Answers of rounds 2, 3, ...; then nothing is left.
+inline ScriptedProposer::Answer one_per_round(std::vector<record::Proposal> proposals) {
+  return [=](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    const auto index = static_cast<std::size_t>(request.round - 2);
+    return index < proposals.size() ? proposals[index] : nothing_left();
+  };
+}
+
+inline double latency_of(const record::Candidate& candidate, std::size_t shape) {
+  const double base[] = {1e-4, 2e-3, 1e-2};
+  return base[shape % 3] * 100.0 / static_cast<double>(candidate.defines.at("SPEED"));
+}
+
+// One session; the noise is a fixed small function of its index.
+inline record::Session make_session(const record::Candidate& a, const record::Candidate& b, std::int64_t index,
+                                    const std::string& role) {
+  record::Session session;
+  session.index = index;
+  session.role = role;
+  for (std::size_t s = 0; s < kShapes.size(); ++s) {
+    const double noise = 0.002 * std::sin(static_cast<double>(index) * 1.7 + static_cast<double>(s));
+    record::Quad quad;
+    quad.order = index % 2 == 0 ? "ABBA" : "BAAB";
+    for (const char arm : quad.order) {
+      const double t = arm == 'A' ? latency_of(a, s) : latency_of(b, s) * std::exp(noise);
+      quad.blocks.push_back({t, t * 1.01, t * 0.99});
+    }
+    session.shapes.push_back({kShapes[s], {quad, quad}});
+  }
+  return session;
+}
+
+inline record::BuildEvidence make_build(const record::Candidate& candidate) {
+  record::BuildEvidence build;
+  build.candidate = candidate.id();
+  build.artifact = "object-of-" + candidate.id();
+  build.command = "c++ kernel.cpp";
+  build.compiler = "test";
+  return build;
+}
+
+inline std::vector<record::CheckRow> make_checks(record::Outcome outcome = record::Outcome::kPass) {
+  std::vector<record::CheckRow> rows;
+  for (const std::string& shape : kShapes) {
+    record::CheckRow row;
+    row.label = shape;
+    row.outcome = outcome;
+    row.max_error_ratio = 0.3;
+    row.snr_db = 120;
+    row.verified_calls = 12;
+    row.elements = 4096;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+inline std::vector<record::RooflinePoint> make_roofline(const record::Candidate& candidate) {
+  std::vector<record::RooflinePoint> points;
+  for (std::size_t s = 0; s < kShapes.size(); ++s) {
+    record::RooflinePoint point;
+    point.label = kShapes[s];
+    point.latency = latency_of(candidate, s);
+    point.bound_time = latency_of(make_candidate(1000), s);  // ten times the baseline is the limit
+    point.fraction = point.bound_time / point.latency;
+    point.cost = {point.bound_time * 1e11, point.bound_time * 1e9};
+    point.bound = "compute";
+    points.push_back(point);
+  }
+  return points;
+}
+
+inline record::Evaluation make_evaluation(const record::Candidate& incumbent, const record::Candidate& candidate,
+                                          const record::Protocol& protocol = {}) {
+  record::Evaluation evaluation;
+  evaluation.incumbent = incumbent.id();
+  evaluation.candidate = candidate.id();
+  const std::int64_t speed = candidate.defines.at("SPEED");
+  if (speed == kDoesNotCompile) {
+    evaluation.outcome = record::Outcome::kCompile;
+    evaluation.detail = "kernel.cpp:1: error";
+    return evaluation;
+  }
+  evaluation.build = make_build(candidate);
+  if (speed == kIsWrong || speed == kCrashes) {
+    evaluation.outcome = speed == kIsWrong ? record::Outcome::kWrong : record::Outcome::kCrash;
+    evaluation.detail = "element 7 is 1.5, expected 2";
+    evaluation.checks = make_checks(evaluation.outcome);
+    return evaluation;
+  }
+  evaluation.checks = make_checks();
+  evaluation.roofline = make_roofline(candidate);
+  evaluation.sessions.push_back(make_session(incumbent, candidate, 0, "screen"));
+  const Result<SessionRatios> screen = session_ratios(evaluation.sessions[0], kShapes);
+  if (stats::screened_out(screen->suite, protocol.min_effect)) {
+    evaluation.outcome = record::Outcome::kSlower;
+    return evaluation;
+  }
+  stats::SequentialTest test(sequential_rule(protocol));
+  for (std::int64_t index = 1; test.result().verdict == stats::Verdict::kUndecided; ++index) {
+    evaluation.sessions.push_back(make_session(incumbent, candidate, index, "confirm"));
+    (void)test.add(session_ratios(evaluation.sessions.back(), kShapes)->suite);
+  }
+  return evaluation;
+}
+
+inline record::WorkerResponse calibrate(const record::WorkerRequest& request) {
+  record::Evaluation evaluation;
+  evaluation.candidate = evaluation.incumbent = request.incumbent->id();
+  evaluation.build = make_build(*request.incumbent);
+  evaluation.checks = make_checks();
+  evaluation.roofline = make_roofline(*request.incumbent);
+  for (std::int64_t i = 0; i < request.sessions; ++i) {
+    evaluation.sessions.push_back(make_session(*request.incumbent, *request.incumbent, i, "calibrate"));
+  }
+  evaluation.seconds["measure"] = static_cast<double>(request.sessions);
+  record::WorkerResponse response;
+  response.evaluation = evaluation;
+  return response;
+}
+
+inline record::WorkerResponse evaluate(const record::WorkerRequest& request) {
+  record::WorkerResponse response;
+  const record::Candidate &a = *request.incumbent, &b = request.candidates.front();
+  if (!request.quick_look) {
+    response.evaluation = make_evaluation(a, b, request.protocol);
+    return response;
+  }
+  record::Evaluation evaluation = make_evaluation(a, b, request.protocol);
+  evaluation.sessions.clear();
+  for (std::int64_t i = 0; i < request.sessions; ++i) evaluation.sessions.push_back(make_session(a, b, i, "final"));
+  response.evaluation = evaluation;
+  return response;
+}
+
+inline record::WorkerResponse screen(const record::WorkerRequest& request) {
+  record::WorkerResponse response;
+  for (const record::Candidate& candidate : request.candidates) {
+    record::ScreenRow row;
+    row.candidate = candidate.id();
+    row.defines = candidate.defines;
+    const std::int64_t speed = candidate.defines.at("SPEED");
+    if (speed < 0)
+      row.outcome = record::Outcome::kCompile;
+    else
+      row.score = static_cast<double>(speed) / 1000;
+    response.screen.push_back(row);
+  }
+  return response;
+}
+
+inline void script(execute::ScriptedExecutor& executor) {
+  using record::WorkerTask;
+  record::WorkerResponse described;
+  described.environment = record::Environment{{{"cpu.model", "test"}}};
+  executor.on(WorkerTask::kDescribe, described);
+  record::WorkerResponse ceilings;
+  ceilings.ceilings = {{"fma_f32", "FLOP/s", 1, 1e11, {1e11}, "test"}};
+  executor.on(WorkerTask::kCeilings, ceilings);
+  executor.on(WorkerTask::kCalibrate, calibrate);
+  executor.on(WorkerTask::kEvaluate, evaluate);
+  executor.on(WorkerTask::kScreen, screen);
+}
+
+// A campaign in its own temporary folder.
+class World {
+ public:
+  explicit World(ScriptedProposer::Answer answer, record::CampaignSpec spec = make_spec())
+      : proposer(std::move(answer)), directory_(TempDir::create("ridge-campaign").value()), spec_(std::move(spec)) {
+    script(executor);
+    git = execute::make_fake_git(path() / "src");
+  }
+
+  Status create() {
+    RIDGE_CHECK_OK(create_campaign(path(), spec_, make_candidate(100), clock));
+    RIDGE_CHECK_OK(confirm_campaign(path(), "test", clock));
+    return ok_status();
+  }
+  Result<std::unique_ptr<Engine>> open(std::unique_ptr<JournalSink> sink = nullptr) {
+    EngineOptions options = engine_options;
+    options.directory = path();
+    return Engine::open(std::move(options), Services{executor, proposer, clock, git.get(), std::move(sink)});
+  }
+  // Opens and runs; from creation if need be.
+  Result<RunResult> run() {
+    if (!std::filesystem::exists(path() / "journal.jsonl")) RIDGE_CHECK_OK(create());
+    RIDGE_TRY(engine, open());
+    return engine->run();
+  }
+  State state() { return *load_campaign(path()); }
+  [[nodiscard]] std::filesystem::path path() const { return directory_.path() / "c"; }
+  [[nodiscard]] std::filesystem::path base() const { return directory_.path(); }
+
+  VirtualClock clock{1'767'225'600, 0.001};
+  execute::ScriptedExecutor executor;
+  ScriptedProposer proposer;
+  std::unique_ptr<execute::Git> git;
+  EngineOptions engine_options;
+
+ private:
+  TempDir directory_;
+  record::CampaignSpec spec_;
+};
+
+// Everything that counts of how a campaign came out; no times, no process numbers.
+inline std::string outcome_of(const State& state) {
+  std::string text;
+  for (const record::RoundSummary& round : history(state)) text += record::to_line(round) + "\n";
+  for (const Round& round : state.rounds) {
+    if (round.decision) text += record::to_line(*round.decision) + "\n";
+    text += round.committed ? round.committed->snapshot + "\n" : std::string("rolled back\n");
+  }
+  if (state.termination) text += state.termination->condition + "\n";
+  if (state.final_measurement) text += record::to_line(state.final_measurement->effects);
+  return text + state.incumbent.candidate.id();
+}
+
+}  // namespace ridge::campaign::test
