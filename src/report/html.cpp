@@ -1,0 +1,251 @@
+// The page: one file, style and drawings inline, no script, nothing fetched.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "report/charts.h"
+#include "report/escape.h"
+#include "report/html_parts.h"
+#include "report/numbers.h"
+#include "style.h"
+
+namespace ridge::report {
+namespace {
+
+constexpr std::array<std::array<std::string_view, 2>, 10> kSections = {{{"stands", "Where the kernel stands"},
+                                                                        {"rounds", "Rounds"},
+                                                                        {"lineage", "Lineage"},
+                                                                        {"time", "Time"},
+                                                                        {"noise", "Noise"},
+                                                                        {"environment", "Environment"},
+                                                                        {"protocol", "Protocol and error budget"},
+                                                                        {"limits", "What is not claimed"},
+                                                                        {"check", "Check it yourself"},
+                                                                        {"glossary", "Glossary"}}};
+
+std::string header(const Model& model) {
+  std::string html = fmt::format("<header>\n<p class=\"crumb\">Ridgeline campaign {} {}</p>\n<h1>{}</h1>\n",
+                                 code(model.spec.id), badge(model.state), escape_html(headline(model)));
+  html += paragraph(summary(model), "lead");
+  html += paragraph(model.detail, "state");
+  html += "<dl class=\"tiles\">\n";
+  for (const auto& [name, value] : headline_facts(model)) {
+    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(name), escape_html(value));
+  }
+  html += "</dl>\n" + paragraph(error_statement(model), "budget");
+  html += "<nav aria-label=\"Sections\"><ul>\n";
+  for (const auto& [id, title] : kSections) html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", id, title);
+  return html + "</ul></nav>\n</header>\n";
+}
+
+std::string shape_table(const Model& model) {
+  Table table({{"Key"},
+               {"Shape"},
+               {"Baseline", true},
+               {"Best", true},
+               {"Faster by", true},
+               {"Interval", true},
+               {"Share of its bound", true},
+               {"Bound by"}});
+  for (const auto& shape : model.shapes) {
+    table.row(
+        {fmt::format("<b>{}</b>", shape.key),
+         escape_html(shape.label + (shape.representative ? " (representative)" : "")),
+         fmt::format("{}<br><small>{}</small>", flops_text(speed_before(shape)), latency_text(shape.baseline_latency)),
+         fmt::format("{}<br><small>{}</small>", flops_text(speed_after(shape)), latency_text(shape.best_latency)),
+         shape.total ? ratio_text(shape.total->ratio) : std::string("–"),
+         shape.total ? interval_text(*shape.total) : std::string("–"),
+         percent_text(shape.bound_time / shape.best_latency), escape_html(shape.bound)});
+  }
+  return table.str();
+}
+
+std::vector<ForestRow> forest_rows(const Model& model, const std::optional<record::Effect>& suite,
+                                   std::optional<record::Effect> record::ReportShape::*effect) {
+  std::vector<ForestRow> rows;
+  if (suite) rows.push_back({"all", "all shapes together", *suite, true});
+  for (const auto& shape : model.shapes) {
+    if (shape.*effect) rows.push_back({shape.key, shape.label, *(shape.*effect), false});
+  }
+  return rows;
+}
+
+std::string stands(const Model& model) {
+  const record::ReportRound* last = nullptr;
+  for (const auto& round : model.rounds) {
+    if (round.state == "accepted") last = &round;
+  }
+  std::string charts = figure("Roofline: how far from this machine's limits", roofline_chart(model)) +
+                       figure("Speed over the rounds", trend_chart(model));
+  const std::string total_caption = model.total_source == "final" ? "Best against baseline, measured afresh"
+                                                                  : "Best against baseline, product of the rounds";
+  charts += figure(total_caption, forest_chart("forest-total", total_caption,
+                                               forest_rows(model, model.total, &record::ReportShape::total)));
+  if (last) {
+    const std::string caption = fmt::format("The last accepted round ({}) against its predecessor", last->round);
+    charts += figure(
+        caption, forest_chart("forest-last", caption, forest_rows(model, last->measured, &record::ReportShape::last)));
+  }
+  std::string html = charts.empty() ? std::string() : "<div class=\"charts\">\n" + charts + "</div>\n";
+  if (model.baseline && model.accepted > 0) {
+    html += paragraph(fmt::format(
+        "The accepted gains multiplied together say {}. {}", ratio_text(model.product_of_accepted),
+        model.total_source == "final" ? "A final figure well below that would be the winner's curse at work."
+                                      : "Best and baseline have not yet been measured against each other afresh."));
+  }
+  html += shape_table(model);
+  return section("stands", kSections[0][1], html.empty() ? paragraph("Nothing has been measured yet.") : html);
+}
+
+std::string rounds(const Model& model) {
+  std::string html = paragraph(
+      "Each round states one hypothesis and its expected gain before anything is built, changes one thing, and is "
+      "accepted "
+      "or rolled back by the program. Open a round for its gates, sessions, build and source.");
+  if (model.rounds.empty()) html += paragraph("No round has begun.");
+  html += rounds_table(model);
+  if (!model.rounds.empty()) html += "<h3>Every round in detail</h3>\n";
+  for (const auto& round : model.rounds) html += round_details(model, round);
+  return section("rounds", kSections[1][1], html);
+}
+
+std::string lineage(const Model& model) {
+  std::string html = paragraph("The chain of kernels that were accepted, each derived from the one before.");
+  html += "<ol class=\"chain\">\n";
+  for (const auto& node : model.lineage) {
+    Facts facts = {
+        {"Kernel", short_id(node.id)},
+        {"Derived from", short_id(node.parent)},
+        {"Gain over it",
+         node.gain ? fmt::format("{} ({})", gain_text(node.gain->ratio - 1), gain_interval_text(*node.gain)) : ""},
+        {"Over the baseline", ratio_text(node.speed)},
+        {"Snapshot", short_id(node.snapshot)},
+        {"Commit", short_id(node.commit)}};
+    std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
+    html += fmt::format("<li><b>Round {}</b> {}\n{}</li>\n", node.round, escape_html(node.title), fact_list(facts));
+  }
+  html += "</ol>\n";
+  if (!model.branch.empty()) {
+    html += fact_list({{"Branch", model.branch}, {"Started from commit", short_id(model.base_commit)}});
+  }
+  return section("lineage", kSections[2][1], model.lineage.empty() ? paragraph("No kernel yet.") : html);
+}
+
+std::string time_section(const Model& model) {
+  double total = 0;
+  for (const auto& part : model.time) total += part.seconds;
+  Table table({{""}, {"Activity"}, {"Time", true}, {"Share", true}});
+  for (std::size_t i = 0; i < model.time.size(); ++i) {
+    table.row(
+        {fmt::format("<svg class=\"key\" viewBox=\"0 0 22 16\" aria-hidden=\"true\"><rect class=\"part p{}\" x=\"3\" "
+                     "y=\"2\" width=\"14\" height=\"12\"/></svg>",
+                     i % 8),
+         escape_html(activity_words(model.time[i].activity)), duration_text(model.time[i].seconds),
+         percent_text(model.time[i].seconds / total)});
+  }
+  std::string html = fact_list({{"First event", model.first_time},
+                                {"Last event", model.last_time},
+                                {"Active time", duration_text(model.active_seconds)}});
+  html += figure("Where the active time went", time_chart(model)) + table.str();
+  Table notes({{"Time"}, {"Event"}, {"What"}});
+  for (const auto& note : model.notes) {
+    notes.row({escape_html(note.time), escape_html(note.kind), escape_html(note.text)});
+  }
+  return section("time", kSections[3][1], html + notes.str());
+}
+
+std::string noise(const Model& model) {
+  std::string html = paragraph(noise_words(model));
+  if (model.baseline) {
+    html += "<div class=\"charts\">\n" +
+            figure("A/A calibration: the baseline against itself",
+                   sessions_chart("calibration", "A/A sessions", *model.baseline, model.shapes, 0,
+                                  "difference (one mark = one session)")) +
+            "</div>\n";
+    Table table({{"Key"}, {"Shape"}, {"Noise of a session", true}});
+    for (const auto& shape : model.shapes) {
+      table.row({fmt::format("<b>{}</b>", shape.key), escape_html(shape.label), percent_text(shape.noise)});
+    }
+    html += folded("Noise of every shape", table.str());
+  }
+  return section("noise", kSections[4][1], html);
+}
+
+std::string environment(const Model& model) {
+  Table facts({{"Fact"}, {"Value"}});
+  for (const auto& [name, value] : model.environment.facts) facts.row({escape_html(name), escape_html(value)});
+  std::string html = facts.str();
+  Table ceilings({{"Measured ceiling"}, {"Value", true}, {"Threads", true}, {"Samples", true}, {"Method"}});
+  for (const auto& ceiling : model.ceilings) {
+    ceilings.row({escape_html(ceiling.name), escape_html(rate_text(ceiling.value, ceiling.unit)),
+                  std::to_string(ceiling.threads), std::to_string(ceiling.samples.size()),
+                  escape_html(ceiling.method)});
+  }
+  html += ceilings.str();
+  Table frozen({{"Frozen before the first round"}, {"SHA-256"}});
+  for (const auto& [name, digest] : model.frozen) frozen.row({escape_html(name), code(digest)});
+  html += folded("What may not change", frozen.str());
+  return section("environment", kSections[5][1], html.empty() ? paragraph("Not recorded yet.") : html);
+}
+
+std::string protocol(const Model& model) {
+  std::string html = fact_list(protocol_words(model)) + paragraph(error_statement(model));
+  if (model.termination) {
+    Table table({{"Condition for stopping"}, {"Holds"}, {"Values"}});
+    for (const auto& condition : model.termination->conditions) {
+      const bool holds = condition.outcome == record::GateOutcome::kPass;
+      table.row({escape_html(condition.gate), holds ? "yes" : "no", escape_html(condition.detail)});
+    }
+    html += table.str();
+  }
+  return section("protocol", kSections[6][1], html);
+}
+
+std::string limits(const Model& model) {
+  std::string html = "<ul>\n";
+  for (const auto& claim : not_claimed(model)) html += fmt::format("<li>{}</li>\n", escape_html(claim));
+  return section("limits", kSections[7][1], html + "</ul>\n");
+}
+
+std::string check_section(const Model& model) {
+  std::string html = "<dl class=\"facts\">\n";
+  for (const auto& [command, words] : check_commands(model)) {
+    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", code(command), escape_html(words));
+  }
+  html += "</dl>\n";
+  html += fact_list(
+      {{"Journal", fmt::format("{} events, head {}", model.events, model.journal_head)},
+       {"Raw data", fmt::format("{} timed launches in {} sessions ({} voided); {} calls with verified output",
+                                count_text(static_cast<double>(model.launches)), model.sessions, model.voided_sessions,
+                                count_text(static_cast<double>(model.verified_calls)))},
+       {"Unfinished bytes at the end",
+        model.torn_bytes == 0
+            ? "none"
+            : fmt::format("{}, left by a crash while writing; they never counted", model.torn_bytes)}});
+  return section("check", kSections[8][1], html);
+}
+
+}  // namespace
+
+std::string html(const Model& model) {
+  std::string page =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n";
+  page += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n", escape_html(headline(model)),
+                      kPageStyle);
+  page += header(model) + "<main>\n";
+  page += stands(model) + rounds(model) + lineage(model) + time_section(model) + noise(model) + environment(model) +
+          protocol(model) + limits(model) + check_section(model);
+  page += section("glossary", kSections[9][1], fact_list(glossary()));
+  page += fmt::format(
+      "</main>\n<footer>{}</footer>\n</body>\n</html>\n",
+      paragraph(fmt::format("Drawn from journal.jsonl alone: event {} of {}, hash {}. Nothing on this page is "
+                            "read back as truth.",
+                            model.events - 1, model.last_time, short_id(model.journal_head))));
+  return page;
+}
+
+}  // namespace ridge::report

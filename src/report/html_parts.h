@@ -1,0 +1,41 @@
+// Building blocks of the page. Arguments named *_html are markup; every other text is escaped here.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/report.h"
+#include "report/words.h"
+
+namespace ridge::report {
+
+std::string paragraph(std::string_view text, std::string_view style = {});
+std::string code(std::string_view text);
+std::string section(std::string_view id, std::string_view title, std::string_view body_html);
+std::string figure(std::string_view caption, std::string_view chart_html);  // empty for an empty chart
+std::string fact_list(const Facts& facts);                                  // a definition list
+std::string folded(std::string_view title, std::string_view body_html);     // <details>; empty for an empty body
+// A coloured word with a sign of its own: ✓ accepted, ↺ rolled back, ...
+std::string badge(std::string_view state);
+
+// A table that becomes a stack of cards on a narrow screen, each value under its column's name.
+class Table {
+ public:
+  struct Column {
+    std::string name;
+    bool numeric = false;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void row(const std::vector<std::string>& cells_html, std::string_view style = {});
+  [[nodiscard]] std::string str() const;  // empty without rows
+
+ private:
+  std::vector<Column> columns_;
+  std::string rows_html_;
+};
+
+std::string rounds_table(const Model& model);  // one row per round
+std::string round_details(const Model& model, const record::ReportRound& round);
+
+}  // namespace ridge::report

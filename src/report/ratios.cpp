@@ -1,0 +1,113 @@
+#include "report/ratios.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "stats/session.h"
+#include "stats/summary.h"
+
+namespace ridge::report {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::int64_t count_launches(const record::Session& session) {
+  std::size_t launches = 0;
+  for (const auto& shape : session.shapes) {
+    for (const auto& quad : shape.quads) {
+      for (const auto& block : quad.blocks) launches += block.size();
+    }
+  }
+  return static_cast<std::int64_t>(launches);
+}
+
+}  // namespace
+
+double geometric_mean(std::span<const double> values) {
+  double sum = 0, count = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value) || value <= 0) continue;
+    sum += std::log(value);
+    count += 1;
+  }
+  return count > 0 ? std::exp(sum / count) : kNan;
+}
+
+std::vector<double> finite_only(std::span<const double> values) {
+  std::vector<double> kept;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(kept), [](double v) { return std::isfinite(v); });
+  return kept;
+}
+
+record::SessionRatios reduce(const record::Session& session) {
+  record::SessionRatios ratios{session.index, session.role, session.voided,          session.void_reason,
+                               kNan,          {},           count_launches(session), session.guards};
+  double sum = 0;
+  for (const auto& shape : session.shapes) {
+    std::vector<double> quads;
+    for (const auto& quad : shape.quads) {
+      const Result<double> ratio = stats::quad_log_ratio(quad.order, quad.blocks);
+      quads.push_back(ratio ? *ratio : kNan);
+    }
+    const bool usable = !quads.empty() && finite_only(quads).size() == quads.size();
+    const double value = usable ? stats::hodges_lehmann(quads) : kNan;
+    ratios.shapes[shape.label] = value;
+    sum += value;
+  }
+  if (!session.shapes.empty()) ratios.suite = sum / static_cast<double>(session.shapes.size());
+  return ratios;
+}
+
+double arm_latency(std::span<const record::Session> sessions, std::string_view label, char arm) {
+  std::vector<double> launches;
+  for (const auto& session : sessions) {
+    if (session.voided || session.role == "screen") continue;
+    for (const auto& shape : session.shapes) {
+      if (shape.label != label) continue;
+      for (const auto& quad : shape.quads) {
+        for (std::size_t i = 0; i < std::min(quad.blocks.size(), quad.order.size()); ++i) {
+          if (quad.order[i] == arm) launches.insert(launches.end(), quad.blocks[i].begin(), quad.blocks[i].end());
+        }
+      }
+    }
+  }
+  return stats::median(finite_only(launches));
+}
+
+std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role) {
+  std::vector<double> values;
+  for (const auto& session : trial.sessions) {
+    if (!session.voided && session.role == role && std::isfinite(session.suite)) values.push_back(session.suite);
+  }
+  return values;
+}
+
+std::vector<double> shape_log_ratios(const record::ReportTrial& trial, std::string_view role, std::string_view label) {
+  std::vector<double> values;
+  for (const auto& session : trial.sessions) {
+    const auto found = session.shapes.find(std::string(label));
+    if (session.voided || session.role != role || found == session.shapes.end()) continue;
+    if (std::isfinite(found->second)) values.push_back(found->second);
+  }
+  return values;
+}
+
+record::Effect effect_of(std::string_view label, std::span<const double> log_ratios, double confidence) {
+  record::Effect effect;
+  effect.label = label;
+  effect.sessions = static_cast<std::int64_t>(log_ratios.size());
+  if (log_ratios.empty()) {
+    effect.ratio = effect.low = effect.high = kNan;
+    effect.confidence = 0;
+    return effect;
+  }
+  const stats::Interval interval = stats::sign_interval(log_ratios, confidence);
+  effect.ratio = std::exp(stats::hodges_lehmann(log_ratios));
+  effect.low = std::exp(interval.low);
+  effect.high = std::exp(interval.high);
+  effect.confidence = interval.confidence;
+  return effect;
+}
+
+}  // namespace ridge::report

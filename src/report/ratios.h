@@ -1,0 +1,31 @@
+// From raw launches to log ratios and effects. ln(incumbent latency / candidate latency): > 0, the candidate is faster.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "record/measurement.h"
+#include "record/report.h"
+
+namespace ridge::report {
+
+double geometric_mean(std::span<const double> values);  // of the finite positive ones; NaN when there are none
+std::vector<double> finite_only(std::span<const double> values);
+
+// The session of raw launches reduced to one log ratio per shape and for the suite.
+record::SessionRatios reduce(const record::Session& session);
+
+// Median latency of one arm of one shape over all launches of the sessions that count: 'A' incumbent, 'B' candidate.
+// NaN when there are none.
+double arm_latency(std::span<const record::Session> sessions, std::string_view label, char arm);
+
+// Sessions that carry the claim: not voided, of the role given.
+std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role);
+std::vector<double> shape_log_ratios(const record::ReportTrial& trial, std::string_view role, std::string_view label);
+
+// Hodges-Lehmann estimate and sign-test interval of the log ratios, as a ratio. With too few sessions for the
+// confidence asked, the interval is the range of what was seen and `confidence` says how much that is worth.
+record::Effect effect_of(std::string_view label, std::span<const double> log_ratios, double confidence = 0.95);
+
+}  // namespace ridge::report

@@ -1,0 +1,371 @@
+#include "report/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "report/numbers.h"
+#include "report/ratios.h"
+
+namespace ridge::report {
+namespace {
+
+using record::Outcome;
+
+std::string plural(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+double geomean_of(const Model& model, double (*value)(const record::ReportShape&)) {
+  std::vector<double> values;
+  for (const auto& shape : model.shapes) values.push_back(value(shape));
+  return geometric_mean(values);
+}
+
+double fraction(const record::ReportShape& shape, double latency) {
+  return latency > 0 ? shape.bound_time / latency : std::nan("");
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+}  // namespace
+
+std::string short_id(std::string_view id) { return std::string(id.substr(0, 12)); }
+
+double speed_before(const record::ReportShape& shape) {
+  return shape.baseline_latency > 0 ? shape.cost.flop / shape.baseline_latency : std::nan("");
+}
+
+double speed_after(const record::ReportShape& shape) {
+  return shape.best_latency > 0 ? shape.cost.flop / shape.best_latency : std::nan("");
+}
+
+double geomean_speed_before(const Model& model) { return geomean_of(model, speed_before); }
+double geomean_speed_after(const Model& model) { return geomean_of(model, speed_after); }
+double geomean_fraction_before(const Model& model) {
+  return geomean_of(model, [](const record::ReportShape& shape) { return fraction(shape, shape.baseline_latency); });
+}
+double geomean_fraction_after(const Model& model) {
+  return geomean_of(model, [](const record::ReportShape& shape) { return fraction(shape, shape.best_latency); });
+}
+
+std::string machine_name(const Model& model) {
+  for (const char* name : {"gpu.model", "cpu.model", "cpu"}) {
+    if (const auto found = model.environment.facts.find(name); found != model.environment.facts.end()) {
+      return found->second;
+    }
+  }
+  return model.spec.gpu.empty() ? "an unknown machine" : model.spec.gpu;
+}
+
+std::string termination_words(std::string_view condition) {
+  if (condition == "T1") return "the performance target was reached";
+  if (condition == "T2") return "the efficiency target was reached";
+  if (condition == "T3") return "the largest number of rounds was used";
+  if (condition == "T4") return "the user stopped it";
+  if (condition == "T5") return "the time budget was used up";
+  return "none of the conditions for stopping holds";
+}
+
+std::string outcome_words(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kPass: return "faster, every output right";
+    case Outcome::kSlower: return "not faster";
+    case Outcome::kAmbiguous: return "cannot tell";
+    case Outcome::kWrong: return "wrong result";
+    case Outcome::kCheat: return "tried to cheat";
+    case Outcome::kCompile: return "did not compile";
+    case Outcome::kCrash: return "crashed";
+    case Outcome::kHang: return "did not end";
+    case Outcome::kOom: return "out of memory";
+    case Outcome::kHarnessFault: return "harness fault, not the candidate's";
+  }
+  return "unknown";
+}
+
+std::string state_words(const Model& model, std::string_view pause_note) {
+  const std::string& state = model.state;
+  if (state == "empty") return "The journal holds no event yet.";
+  if (state == "created") return "Created and waiting for confirmation: nothing has been run.";
+  if (state == "confirmed") return "Confirmed: the machine is about to be described and its ceilings measured.";
+  if (state == "prepared") return "Prepared: the baseline is about to be measured.";
+  if (state == "paused") return fmt::format("Paused: {}", pause_note.empty() ? "no reason given" : pause_note);
+  if (state == "finished") {
+    return fmt::format("Finished because {} ({}): {}", termination_words(model.termination->condition),
+                       model.termination->condition, model.termination->detail);
+  }
+  if (model.rounds.empty()) return "Running: the baseline is measured, no round has begun.";
+  const auto& last = model.rounds.back();
+  if (last.state == "unfinished") return fmt::format("Running: round {} is under way.", last.round);
+  return fmt::format("Running: round {} is decided, the next one has not begun.", last.round);
+}
+
+std::string budget_words(const record::BudgetChange& change) {
+  const std::string wall = change.wall_budget > 0 ? duration_text(change.wall_budget) : "no limit";
+  return fmt::format("Budget changed: active time {}, rounds {}", wall,
+                     change.max_iterations ? std::to_string(*change.max_iterations) : "without limit");
+}
+
+std::string headline(const Model& model) {
+  const std::string where =
+      fmt::format("{} on {}", model.spec.op.empty() ? "operator" : model.spec.op, machine_name(model));
+  if (model.total && model.accepted > 0) return fmt::format("{}: {} faster", where, ratio_text(model.total->ratio));
+  if (!model.baseline) return fmt::format("{}: not measured yet", where);
+  return fmt::format("{}: no round accepted yet", where);
+}
+
+std::string total_words(const Model& model) {
+  if (!model.total) return "no round has been accepted, so the best kernel is the baseline";
+  const std::string value = fmt::format("{} ({} % interval {})", ratio_text(model.total->ratio),
+                                        plain(model.total->confidence * 100), interval_text(*model.total));
+  if (model.total_source == "final") {
+    return fmt::format("{}, measured afresh in {} of best against baseline", value,
+                       plural(model.total->sessions, "paired session"));
+  }
+  return fmt::format(
+      "{}, the product of the accepted rounds; best and baseline have not been measured against each "
+      "other yet",
+      value);
+}
+
+std::string summary(const Model& model) {
+  if (!model.baseline) return "Nothing has been measured yet. " + model.detail;
+  const double before = geomean_speed_before(model), after = geomean_speed_after(model);
+  std::string text = fmt::format(
+      "The campaign began with the kernel \"{}\" at {} (geometric mean over {}), {} of what this machine's measured "
+      "ceilings allow. ",
+      model.baseline_name, flops_text(before), plural(static_cast<std::int64_t>(model.shapes.size()), "shape"),
+      percent_text(geomean_fraction_before(model)));
+  if (model.accepted == 0) {
+    text += fmt::format("It tried {}; none was accepted, so that kernel is still the best known.",
+                        plural(static_cast<std::int64_t>(model.rounds.size()), "change"));
+    return text;
+  }
+  text += fmt::format(
+      "It tried {}, one at a time, kept the {} that proved faster and undid the others. The best kernel "
+      "reaches {}, {} of the ceilings: {}.",
+      plural(static_cast<std::int64_t>(model.rounds.size()), "change"), model.accepted, flops_text(after),
+      percent_text(geomean_fraction_after(model)), total_words(model));
+  return text;
+}
+
+Facts headline_facts(const Model& model) {
+  Facts facts;
+  facts.emplace_back("Baseline", flops_text(geomean_speed_before(model)));
+  facts.emplace_back("Best", flops_text(geomean_speed_after(model)));
+  facts.emplace_back(
+      "Speed-up",
+      model.total ? fmt::format("{} ({})", ratio_text(model.total->ratio), interval_text(*model.total)) : "none yet");
+  facts.emplace_back("Share of the measured ceiling", percent_text(geomean_fraction_after(model)));
+  facts.emplace_back("Rounds", fmt::format("{} accepted, {} rolled back", model.accepted, model.rolled_back));
+  facts.emplace_back("Why it ended",
+                     model.state == "finished" ? termination_words(model.termination->condition) : "it has not ended");
+  facts.emplace_back("Chance of any false accept", fmt::format("at most {}", plain_percent(model.spec.protocol.alpha)));
+  facts.emplace_back("Active time", duration_text(model.active_seconds));
+  return facts;
+}
+
+std::string error_statement(const Model& model) {
+  const auto& protocol = model.spec.protocol;
+  return fmt::format(
+      "The chance that even one accepted round of this campaign does not beat its predecessor by more than {} is at "
+      "most "
+      "{}. {} of the {} decisions this budget allows have been used.",
+      plain_percent(protocol.min_effect), plain_percent(protocol.alpha), model.decisions, protocol.max_decisions);
+}
+
+std::string evidence_words(const record::ReportRound& round) {
+  if (round.trials.empty()) return "nothing was measured";
+  std::int64_t confirm = 0, voided = 0, screened = 0;
+  for (const auto& session : round.trials.back().sessions) {
+    if (session.voided) {
+      ++voided;
+    } else {
+      ++(session.role == "screen" ? screened : confirm);
+    }
+  }
+  if (confirm + voided + screened == 0) return "no session was run";
+  std::string text =
+      fmt::format("{} to screen, {} to confirm, {} voided", plural(screened, "session"), confirm, voided);
+  if (round.decision && confirm > 0) {
+    text += fmt::format("; evidence E = {} of the {} needed", digits3(round.decision->evidence),
+                        digits3(round.decision->needed));
+  }
+  return text;
+}
+
+std::string gates_words(const record::ReportRound& round) {
+  if (!round.decision) return "not decided";
+  std::vector<std::string> stopped;
+  std::size_t passed = 0;
+  for (const auto& gate : round.decision->gates) {
+    if (gate.outcome == record::GateOutcome::kPass) ++passed;
+    if (gate.outcome != record::GateOutcome::kFail && gate.outcome != record::GateOutcome::kInconclusive) continue;
+    stopped.push_back(fmt::format("{} ({}): {}", gate.gate, record::name_of(gate.outcome), gate.detail));
+  }
+  if (stopped.empty()) return fmt::format("all {} passed", plural(static_cast<std::int64_t>(passed), "gate"));
+  return "stopped by " + join(stopped, "; ");
+}
+
+std::string change_words(const record::ReportRound& round) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : round.changed) parts.push_back(fmt::format("{} = {}", name, value));
+  for (const auto& file : round.changed_files) parts.push_back(file);
+  return join(parts, ", ");
+}
+
+std::string expected_words(const record::ReportRound& round) {
+  const double gain = round.hypothesis.expected_gain;
+  return fmt::format("{}{}", gain < 0 ? "−" : "+", plain_percent(std::abs(gain)));
+}
+
+std::string measured_words(const record::ReportRound& round) {
+  if (!round.measured) return result_words(round);
+  return fmt::format("{} ({})", gain_text(round.measured->ratio - 1), gain_interval_text(*round.measured));
+}
+
+std::string result_words(const record::ReportRound& round) {
+  if (round.measured) return gain_text(round.measured->ratio - 1);
+  if (round.screened) return gain_text(*round.screened - 1) + " when screened";
+  if (!round.decision) return "under way";
+  return "not measured: " + outcome_words(round.outcome);
+}
+
+std::string session_words(const record::SessionRatios& session) {
+  if (session.voided) return "voided: " + session.void_reason;
+  return session.role == "screen" ? "screening, not counted" : "counted";
+}
+
+std::string activity_words(std::string_view activity) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
+      {"measure", "timing sessions"},
+      {"check", "checking outputs"},
+      {"build", "building candidates"},
+      {"screen sweeps", "looking through sweeps"},
+      {"measure the ceilings", "describing the machine, measuring its ceilings"},
+      {"propose", "proposing changes"},
+      {"worker start-up and transfer", "worker start-up, transfer, not itemised"},
+      {"engine", "the engine itself"},
+  }};
+  for (const auto& [name, words] : kWords) {
+    if (name == activity) return std::string(words);
+  }
+  return std::string(activity);
+}
+
+std::string noise_words(const Model& model) {
+  if (!model.baseline) return "No calibration has been run.";
+  return fmt::format(
+      "The baseline was measured against itself. Sessions of the same kernel differ by a standard deviation of {} "
+      "(robust), so the smallest gain this machine can decide is about {}. A dot far from zero here would mean that "
+      "the "
+      "machine, not the kernel, makes the difference.",
+      percent_text(model.noise), percent_text(model.detectable));
+}
+
+Facts check_commands(const Model& model) {
+  // The command is meant to be pasted: an id that a shell could read as something else is left out.
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
+  const bool plain_id = !model.spec.id.empty() && model.spec.id.find_first_not_of(kPlain) == std::string::npos;
+  const std::string id = plain_id ? model.spec.id : "DIR";
+  return {{fmt::format("ridge campaign verify {}", id),
+           "checks the journal's hash chain, renders every file again and compares"},
+          {fmt::format("ridge campaign replay {}", id), "computes every decision again from the raw samples"}};
+}
+
+Facts protocol_words(const Model& model) {
+  const auto& p = model.spec.protocol;
+  Facts facts;
+  facts.emplace_back(
+      "What is compared",
+      "Always two kernels in the same session: A, the kernel to beat, and B, the candidate, in quads ABBA "
+      "or BAAB by the toss of a coin, so that drift hits both alike. What counts is the ratio of their "
+      "times, never a time measured on another day.");
+  facts.emplace_back(
+      "One session",
+      fmt::format("A fresh process with fresh memory and fresh secret inputs: up to {} quads of 4 blocks with up to {} "
+                  "launches each, {}, {}. Every timed launch has its output checked.",
+                  p.max_quads, p.max_launches,
+                  p.mode == "cold" ? "caches cold (buffers rotate past the last-level cache)" : "caches " + p.mode,
+                  plural(p.threads, "thread")));
+  facts.emplace_back("Voiding",
+                     fmt::format("A session is thrown away only for reasons that treat both kernels alike (clock "
+                                 "change, foreign load), before its result is looked at; at most {} of them.",
+                                 plain_percent(p.max_void_fraction)));
+  facts.emplace_back(
+      "The decision",
+      fmt::format(
+          "Each confirming session casts one vote: is B faster than A by more than {}? The votes multiply into the "
+          "evidence E, a bet against \"no gain\" that starts at 1. A candidate is accepted when E reaches {} = "
+          "{} / {}, and given up when that is out of reach within {} sessions.",
+          plain_percent(p.min_effect), plain(static_cast<double>(p.max_decisions) / p.alpha), p.max_decisions,
+          plain(p.alpha), p.max_sessions));
+  facts.emplace_back(
+      "The error budget",
+      fmt::format(
+          "If a candidate is no better, E reaches {} with a chance of at most {} in {} (Ville's inequality), however "
+          "often one looks. With at most {} decisions the chance of any false accept in the whole campaign is at "
+          "most {}; decision {} would be refused.",
+          plain(static_cast<double>(p.max_decisions) / p.alpha), plain(p.alpha), p.max_decisions, p.max_decisions,
+          plain_percent(p.alpha), p.max_decisions + 1));
+  facts.emplace_back("No shape may pay", fmt::format("A round is refused when some shape is slower by {} or more.",
+                                                     plain_percent(p.noninferiority)));
+  facts.emplace_back(
+      "The winner's curse",
+      "Picking the best of many flatters it. So at the end best and baseline are measured against each "
+      "other afresh, and that figure is the headline; the product of the accepted gains stands beside it.");
+  return facts;
+}
+
+std::vector<std::string> not_claimed(const Model& model) {
+  std::vector<std::string> claims = {
+      fmt::format(
+          "Nothing is claimed about other machines: the figures hold for {} with the compiler and settings listed "
+          "under Environment.",
+          machine_name(model)),
+      "Nothing is claimed about shapes, types or layouts that are not in the table of shapes.",
+      "The error budget bounds false accepts. It does not bound false rejects: a small real gain may have been rolled "
+      "back.",
+      "A per-shape interval covers that shape on its own; the campaign-wide budget covers the suite effect of each "
+      "accepted "
+      "round.",
+      "An end-to-end training step gains less than this kernel does: by Amdahl's law only its share of the step gets "
+      "faster.",
+      "This page cannot vouch for itself: whether the record is intact is what verify and replay are for."};
+  if (model.total_source != "final") {
+    claims.emplace_back(
+        "Best and baseline have not been measured against each other afresh, so the total is not corrected "
+        "for the winner's curse.");
+  }
+  return claims;
+}
+
+const Facts& glossary() {
+  static const Facts kTerms = {
+      {"Accepted",
+       "the change was proved faster and every output right; it was committed and became the new incumbent"},
+      {"A/A run", "a kernel measured against itself; anything but \"no difference\" is noise"},
+      {"Baseline", "the kernel the campaign started from (round 1)"},
+      {"Candidate", "the kernel a round offers"},
+      {"Evidence E", "the winnings of a bet against \"no gain\"; large values are unlikely without a gain"},
+      {"Gate", "a condition a round must meet; every gate says pass, fail or inconclusive, with its values"},
+      {"Incumbent", "the best kernel accepted so far; every candidate is measured against it"},
+      {"Interval", "the range that holds the true value with the stated confidence"},
+      {"Intensity", "FLOP per byte of compulsory memory traffic"},
+      {"Quad", "four blocks of launches, ABBA or BAAB; drift that is linear in time cancels"},
+      {"Roofline",
+       "the speed a shape could reach on this machine: its FLOP at the measured compute ceiling or its bytes at "
+       "the measured bandwidth, whichever takes longer"},
+      {"Rolled back", "the change was undone; its round keeps its number and its record"},
+      {"Round", "one hypothesis, one change, one decision"},
+      {"Session", "one fresh process in which incumbent and candidate take turns; it casts one vote"},
+      {"Sweep", "one round that looks at many values of parameters; the best of them is measured like any candidate"},
+      {"Voided", "a session thrown away for disturbances that hit both kernels alike"}};
+  return kTerms;
+}
+
+}  // namespace ridge::report

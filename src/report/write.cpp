@@ -1,0 +1,66 @@
+// JSON, the status screen and the files.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "record/archive.h"
+#include "report/escape.h"
+#include "report/numbers.h"
+#include "report/words.h"
+
+namespace ridge::report {
+namespace {
+
+// Terminals must not be steered by a candidate's title: clean, on one line.
+std::string one_line(std::string_view text, std::size_t limit) {
+  std::string clean = clean_utf8(text);
+  for (char& c : clean) {
+    if (c == '\n' || c == '\t') c = ' ';
+  }
+  if (length_utf8(clean) <= limit) return clean;
+  std::string cut;
+  std::size_t length = 0;
+  for (const char c : clean) {
+    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U && ++length >= limit) break;
+    cut += c;
+  }
+  return cut + "…";
+}
+
+std::string round_line(const record::ReportRound& round) {
+  const bool tells = round.measured || round.screened || !round.decision;
+  std::string text =
+      fmt::format("  {:>3}  {:<11}  {:<16}  {}\n", round.round, round.state,
+                  tells ? result_words(round) : outcome_words(round.outcome), one_line(round.hypothesis.title, 80));
+  if (round.state != "accepted") text += fmt::format("       {}\n", one_line(round.reason, 110));
+  return text;
+}
+
+}  // namespace
+
+std::string json(const Model& model) { return pretty_json(record::to_json(model)) + "\n"; }
+
+std::string status_text(const Model& model, std::size_t last_rounds) {
+  std::string text = fmt::format("{}\n{}\n{}\n\n", one_line(model.spec.id, 120), one_line(headline(model), 160),
+                                 one_line(model.detail, 300));
+  for (const auto& [name, value] : headline_facts(model))
+    text += fmt::format("  {:<30} {}\n", name, one_line(value, 160));
+  if (model.spec.wall_budget > 0) {
+    text += fmt::format("  {:<30} {} of {}\n", "Budget used", duration_text(model.active_seconds),
+                        duration_text(model.spec.wall_budget));
+  }
+  if (model.rounds.empty()) return text;
+  const std::size_t shown = std::min(last_rounds, model.rounds.size());
+  text +=
+      shown < model.rounds.size() ? fmt::format("\nLast {} of {} rounds\n", shown, model.rounds.size()) : "\nRounds\n";
+  for (std::size_t i = model.rounds.size() - shown; i < model.rounds.size(); ++i) text += round_line(model.rounds[i]);
+  return text;
+}
+
+Status write(const std::filesystem::path& campaign, const Model& model) {
+  RIDGE_CHECK_OK(write_file_durably(campaign / kHtmlPath, html(model)));
+  RIDGE_CHECK_OK(write_file_durably(campaign / kMarkdownPath, markdown(model)));
+  return write_file_durably(campaign / kJsonPath, json(model));
+}
+
+}  // namespace ridge::report
