@@ -134,7 +134,16 @@ void to_float(DType dtype, const void* codes, float* out, std::int64_t n) {
     default: break;
   }
   const auto& table = decode_table(dtype);
-  for (std::int64_t i = 0; i < n; ++i) out[i] = table[load_code(dtype, codes, i)];
+  const auto* bytes = static_cast<const std::uint8_t*>(codes);
+  if (dtype != DType::kE2m1) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = table[bytes[i]];
+    return;
+  }
+  for (std::int64_t i = 0; i + 1 < n; i += 2) {
+    out[i] = table[bytes[i / 2] & 0xfU];
+    out[i + 1] = table[bytes[i / 2] >> 4];
+  }
+  if (n % 2 != 0) out[n - 1] = table[bytes[n / 2] & 0xfU];
 }
 
 void to_double(DType dtype, const void* codes, double* out, std::int64_t n) {
@@ -159,8 +168,11 @@ void from_float(DType dtype, const float* in, void* codes, std::int64_t n, const
     std::memcpy(codes, in, static_cast<std::size_t>(n) * sizeof(float));
     return;
   }
-  const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
-  if (wide || dtype == DType::kE8m0 || rounding.mode == RoundMode::kStochastic) {
+  if (dtype == DType::kF64) {
+    for (std::int64_t i = 0; i < n; ++i) write(codes, i, static_cast<double>(in[i]));
+    return;
+  }
+  if (dtype == DType::kF32 || dtype == DType::kE8m0 || rounding.mode == RoundMode::kStochastic) {
     return encode_each(dtype, in, codes, n, rounding);
   }
   if (dtype == DType::kE2m1) return encode_packed(in, codes, n, rounding.saturate);
@@ -168,6 +180,11 @@ void from_float(DType dtype, const float* in, void* codes, std::int64_t n, const
 }
 
 void from_double(DType dtype, const double* in, void* codes, std::int64_t n, const Rounding& rounding) {
+  if (n <= 0) return;
+  if (dtype == DType::kF64) {
+    std::memcpy(codes, in, static_cast<std::size_t>(n) * sizeof(double));
+    return;
+  }
   encode_each(dtype, in, codes, n, rounding);
 }
 

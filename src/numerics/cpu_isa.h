@@ -2,11 +2,14 @@
 // A loop is written once as an always-inline function and instantiated in one function per [[gnu::target]].
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+
 namespace ridge::numerics {
 
 enum class Isa { kPortable, kAvx2, kAvx512 };
 
-inline Isa best_isa() {
+inline Isa detected_isa() {
 #if defined(__x86_64__)
   static const Isa chosen = [] {
     __builtin_cpu_init();
@@ -21,5 +24,10 @@ inline Isa best_isa() {
   return Isa::kPortable;
 #endif
 }
+
+// Tests lower it to run the paths of lesser machines.
+inline std::atomic<Isa> isa_limit{Isa::kAvx512};
+
+inline Isa best_isa() { return std::min(detected_isa(), isa_limit.load(std::memory_order_relaxed)); }
 
 }  // namespace ridge::numerics

@@ -8,6 +8,8 @@
 #include <limits>
 #include <numeric>
 
+#include "numerics/cpu_isa.h"
+#include "numerics/fill.h"
 #include "numerics/format.h"
 #include "numerics/philox.h"
 
@@ -51,7 +53,15 @@ TEST(Convert, EveryCodeSurvivesDecodeAndEncode) {
   }
 }
 
-TEST(Convert, BulkEqualsScalarBitForBit) {
+// Each instruction set in turn; those the machine lacks repeat the best it has.
+class EveryIsa : public ::testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override { isa_limit = GetParam(); }
+  void TearDown() override { isa_limit = Isa::kAvx512; }
+};
+INSTANTIATE_TEST_SUITE_P(Convert, EveryIsa, ::testing::Values(Isa::kPortable, Isa::kAvx2, Isa::kAvx512));
+
+TEST_P(EveryIsa, BulkEncodeEqualsScalarBitForBit) {
   const std::vector<float> values = many_floats();
   std::vector<std::uint8_t> codes(values.size() * 2);
   for (const DType dtype : kNarrow) {
@@ -67,7 +77,7 @@ TEST(Convert, BulkEqualsScalarBitForBit) {
   }
 }
 
-TEST(Convert, BulkDecodeEqualsScalar) {
+TEST_P(EveryIsa, BulkDecodeEqualsScalar) {
   for (const DType dtype : kNarrow) {
     const std::size_t count = std::size_t{1} << size_bits(dtype);
     std::vector<std::uint8_t> codes;
@@ -89,7 +99,7 @@ TEST(Convert, BulkDecodeEqualsScalar) {
   }
 }
 
-TEST(Convert, TailsOfAnyLengthAreConverted) {
+TEST_P(EveryIsa, TailsOfAnyLengthAreConverted) {
   for (const DType dtype : kNarrow) {
     for (std::int64_t n = 0; n < 70; ++n) {
       std::vector<float> in(static_cast<std::size_t>(n)), out(static_cast<std::size_t>(n) + 1, -7.0F);
@@ -103,6 +113,14 @@ TEST(Convert, TailsOfAnyLengthAreConverted) {
       EXPECT_EQ(out, in) << to_string(dtype) << " " << n;
     }
   }
+}
+
+TEST_P(EveryIsa, FillsTheSameMixture) {
+  std::vector<float> here(5000), best(5000);
+  generate(Family::kMixture, 21, 0, here);
+  isa_limit = Isa::kAvx512;
+  generate(Family::kMixture, 21, 0, best);
+  EXPECT_EQ(here, best);
 }
 
 TEST(Convert, OverflowFollowsEachFormatsRule) {
