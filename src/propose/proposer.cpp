@@ -18,6 +18,9 @@ const std::vector<Entry>& table() {
   static const std::vector<Entry> entries = {
       {{"search", "", "declared tunables, a small cost model and what earlier rounds taught; no language model"},
        make_search},
+      {{"replay", "JOURNAL", "proposes again what a recorded campaign proposed, round by round"}, make_replay},
+      {{"command", "CMD", "any program: one JSON request on its standard input, one JSON answer on its output"},
+       make_agent},
   };
   return entries;
 }

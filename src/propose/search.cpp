@@ -297,6 +297,16 @@ double attraction(const View& view, const Direction& direction) {
   return direction.prediction.gain * (tired ? 0.5 : 1.0);
 }
 
+// Asked again within a round: what this proposed first did not build or was wrong, so the next best of the same
+// direction comes forward. A direction with nothing else is over.
+void drop_favourite(const View& view, std::vector<Direction>& open) {
+  const auto best =
+      std::ranges::max_element(open, {}, [&](const Direction& direction) { return attraction(view, direction); });
+  if (best == open.end()) return;
+  best->configs.erase(best->configs.begin());
+  if (best->configs.empty()) open.erase(best);
+}
+
 class Search final : public Proposer {
  public:
   [[nodiscard]] std::string name() const override { return "search"; }
@@ -307,7 +317,8 @@ class Search final : public Proposer {
     view.standing = where_it_stands(space, view.machine, request);
     view.past = digest_history(space, request);
     Random random(seed_of(request));
-    const std::vector<Direction> open = open_directions(space, view.machine, view.standing, view.past);
+    std::vector<Direction> open = open_directions(space, view.machine, view.standing, view.past);
+    if (!request.last_error.empty()) drop_favourite(view, open);
     if (!open.empty()) {
       const auto best =
           std::ranges::max_element(open, {}, [&](const Direction& direction) { return attraction(view, direction); });

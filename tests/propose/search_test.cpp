@@ -1,0 +1,177 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "propose/proposer.h"
+#include "propose/request.h"
+#include "propose/space.h"
+#include "record/archive.h"
+
+namespace ridge::propose {
+namespace {
+
+using record::Proposal;
+using record::ProposalRequest;
+using ::testing::HasSubstr;
+
+Proposal ask(const ProposalRequest& request) {
+  auto proposer = make_proposer("search");
+  EXPECT_TRUE(proposer.ok());
+  auto proposal = (*proposer)->propose(request);
+  EXPECT_TRUE(proposal.ok()) << (proposal.ok() ? "" : proposal.error().text());
+  return *proposal;
+}
+
+TEST(Search, VectorisesWhenTheEvidenceSaysScalar) {
+  const Proposal proposal = ask(toy_request());
+  EXPECT_EQ(proposal.hypothesis.mechanism, "LANES");
+  EXPECT_EQ(proposal.hypothesis.category, "resource");
+  EXPECT_EQ(proposal.hypothesis.bottleneck, "latency");
+  EXPECT_EQ(proposal.candidates.front().defines.at("LANES"), 16);
+  EXPECT_NEAR(proposal.hypothesis.expected_gain, 15.0, 0.1);  // 16 lanes instead of one
+  EXPECT_THAT(proposal.hypothesis.reasoning, HasSubstr("0 vector and 1 scalar multiply-adds"));
+  EXPECT_THAT(proposal.hypothesis.reasoning, HasSubstr("0.8 % of its roofline bound"));
+  EXPECT_THAT(proposal.hypothesis.expected_gain_arithmetic, HasSubstr("0.781 % -> 12.5 %"));
+  EXPECT_FALSE(proposal.hypothesis.risks.empty());
+  EXPECT_FALSE(proposal.hypothesis.verification_signal.empty());
+  EXPECT_EQ(proposal.hypothesis.evidence.front(), toy_request().incumbent.id());
+}
+
+TEST(Search, NeverAsksForVectorsWiderThanTheMachine) {
+  ProposalRequest request = toy_request();
+  request.environment.facts = {{"cpu.flags", "fma avx2 sse"}};
+  for (const record::Candidate& candidate : ask(request).candidates) EXPECT_LE(candidate.defines.at("LANES"), 8);
+}
+
+TEST(Search, TilesOnceVectorsWaitForTheirOwnSums) {
+  const Proposal proposal = ask(toy_request(0.12, {{"LANES", 16}}));
+  EXPECT_EQ(proposal.hypothesis.mechanism, "ROWS+COLS");
+  EXPECT_GT(proposal.candidates.size(), 5u);
+  std::set<std::string> ids;
+  auto space = Space::create(toy_request().space);
+  for (const record::Candidate& candidate : proposal.candidates) {
+    EXPECT_TRUE(space->check(candidate.defines).ok());
+    EXPECT_EQ(candidate.defines.at("LANES"), 16);
+    EXPECT_FALSE(candidate.defines.contains("PACK"));
+    EXPECT_TRUE(ids.insert(candidate.id()).second);
+  }
+}
+
+TEST(Search, BlamesMemoryForWhatTheIssueLimitDoesNotExplain) {
+  const Proposal proposal = ask(toy_request(0.6, {{"LANES", 16}, {"ROWS", 8}, {"COLS", 3}}));
+  EXPECT_EQ(proposal.hypothesis.mechanism, "PACK");
+  EXPECT_EQ(proposal.hypothesis.bottleneck, "memory");
+  // 1/0.6 = 1.667, 0.667 of it memory, 40 % of that away: 1.4.
+  EXPECT_NEAR(proposal.hypothesis.expected_gain, 1.0 / 0.6 / 1.4 - 1, 1e-3);
+}
+
+TEST(Search, UsesThreadsOnlyWhenTheProtocolAllowsThem) {
+  ProposalRequest request = toy_request(0.45, {{"LANES", 16}, {"ROWS", 8}, {"COLS", 3}, {"PACK", 1}});
+  EXPECT_NE(ask(request).hypothesis.mechanism, "THREADS");
+  request.spec.protocol.threads = 2;
+  EXPECT_EQ(ask(request).hypothesis.mechanism, "THREADS");
+}
+
+TEST(Search, GivesTheSameAnswerToTheSameRequest) {
+  const ProposalRequest request = toy_request(0.12, {{"LANES", 16}});
+  EXPECT_EQ(record::to_line(ask(request)), record::to_line(ask(request)));
+}
+
+TEST(Search, DoesNotRepeatWhatWasRolledBackAndSaysWhatItLearnt) {
+  ProposalRequest request = toy_request(0.6, {{"LANES", 16}, {"ROWS", 8}, {"COLS", 3}});
+  const Proposal first = ask(request);
+  request.history.push_back(toy_round(request, first, false));
+  ++request.round;
+  const Proposal second = ask(request);
+  EXPECT_NE(second.hypothesis.mechanism, first.hypothesis.mechanism);
+  EXPECT_EQ(second.hypothesis.informed_by, 2);
+  EXPECT_THAT(second.hypothesis.reasoning, HasSubstr("Round 2 (PACK) was rolled back: not faster"));
+}
+
+TEST(Search, ChargesNothingForAFaultOfTheHarness) {
+  ProposalRequest request = toy_request();
+  const Proposal first = ask(request);
+  record::RoundSummary fault = toy_round(request, first, false);
+  fault.outcome = record::Outcome::kHarnessFault;
+  fault.candidate = request.incumbent;
+  fault.sweep.clear();
+  request.history.push_back(fault);
+  EXPECT_EQ(ask(request).hypothesis.mechanism, first.hypothesis.mechanism);
+}
+
+TEST(Search, OffersTheNextBestWhenItsFavouriteFailed) {
+  ProposalRequest request = toy_request();
+  const Proposal first = ask(request);
+  request.last_error = "COMPILE: internal compiler error";
+  const Proposal second = ask(request);
+  EXPECT_EQ(second.hypothesis.mechanism, first.hypothesis.mechanism);
+  EXPECT_NE(second.candidates.front().id(), first.candidates.front().id());
+}
+
+TEST(Search, TunesAgainOnlyAfterSomethingElseWasAccepted) {
+  ProposalRequest request = toy_request(0.12, {{"LANES", 16}});
+  const auto accept = [&](const Proposal& proposal, double fraction) {
+    request.history.push_back(toy_round(request, proposal, true));
+    request.incumbent = proposal.candidates.front();
+    request.roofline[0].fraction = fraction;
+    ++request.round;
+  };
+  accept(ask(request), 0.6);
+  const Proposal packed = ask(request);
+  EXPECT_EQ(packed.hypothesis.mechanism, "PACK");
+  accept(packed, 0.8);
+  const Proposal again = ask(request);
+  EXPECT_EQ(again.hypothesis.mechanism, "ROWS+COLS");
+  EXPECT_THAT(again.hypothesis.title, HasSubstr("again"));
+}
+
+TEST(Search, EndsExhaustedWithTheReasonAndLooksAtNothingTwice) {
+  ProposalRequest request = toy_request();
+  auto space = Space::create(request.space);
+  std::set<Config> seen = {space->complete({})};
+  Proposal proposal = ask(request);
+  for (int i = 0; i < 40 && !proposal.exhausted; ++i) {
+    for (const record::Candidate& candidate : proposal.candidates) {
+      EXPECT_TRUE(seen.insert(space->complete(candidate.defines)).second) << candidate.name;
+    }
+    request.history.push_back(toy_round(request, proposal, false));
+    ++request.round;
+    proposal = ask(request);
+  }
+  ASSERT_TRUE(proposal.exhausted);
+  EXPECT_TRUE(proposal.candidates.empty());
+  EXPECT_THAT(proposal.reason, HasSubstr("nothing untried is left"));
+  EXPECT_THAT(proposal.reason, HasSubstr("LANES (rolled back in round 2)"));
+}
+
+TEST(Search, SaysSoWhenNothingIsDeclared) {
+  ProposalRequest request = toy_request();
+  request.incumbent.sources[0].text = "int toy;";
+  request.space = {};
+  const Proposal proposal = ask(request);
+  EXPECT_TRUE(proposal.exhausted);
+  EXPECT_THAT(proposal.reason, HasSubstr("declares no tunables"));
+}
+
+TEST(Search, SpendsAShareOfTheTimeLeftOnASweep) {
+  ProposalRequest request = toy_request(0.12, {{"LANES", 16}});
+  request.seconds_left = 1000;
+  const std::size_t rich = ask(request).candidates.size();
+  request.seconds_left = 20;
+  const std::size_t poor = ask(request).candidates.size();
+  EXPECT_GT(rich, poor);
+  EXPECT_GE(poor, 6u);
+}
+
+TEST(Proposers, AnUnknownNameListsTheKnownOnes) {
+  auto proposer = make_proposer("wizard");
+  ASSERT_FALSE(proposer.ok());
+  EXPECT_EQ(proposer.error().text(), "unknown proposer \"wizard\" (known are search | replay:JOURNAL | command:CMD)");
+  EXPECT_THAT(make_proposer("replay").error().text(), HasSubstr("needs an argument (write --proposer replay:JOURNAL)"));
+  EXPECT_THAT(make_proposer("search:fast").error().text(), HasSubstr("takes no argument"));
+  EXPECT_EQ(list_proposers().size(), 3u);
+}
+
+}  // namespace
+}  // namespace ridge::propose
