@@ -1,0 +1,75 @@
+// ridge ops: the operators of this build, and why an implementation is chosen.
+#include <fmt/format.h>
+
+#include "record/archive.h"
+#include "subcommands.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+struct ExplainOptions {
+  std::string op;
+  std::vector<std::string> words;
+};
+
+int list_operators() {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kOperators;
+  const Result<record::WorkerResponse> response = ask_worker(request);
+  if (!response) return fail(response.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(response->operators)));
+    return kSuccess;
+  }
+  for (const record::OperatorInfo& op : response->operators) {
+    fmt::print("{}\n  {}\n  implementations, best first:", op.name, op.summary);
+    for (const std::string& name : op.implementations) fmt::print(" {}", name);
+    fmt::print("\n  parameters:\n");
+    for (const record::ParamInfo& param : op.params) {
+      std::string values;
+      for (const std::string& value : param.values) values += (values.empty() ? " one of " : ", ") + value;
+      fmt::print("    {}={}  {}{}\n", param.name, param.default_value, param.help, values);
+    }
+  }
+  return kSuccess;
+}
+
+int explain(const ExplainOptions& options) {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kExplain;
+  Result<std::vector<record::Case>> cases = cases_of(options.op, options.words);
+  if (!cases) return fail(cases.error());
+  request.cases = std::move(*cases);
+  const Result<record::WorkerResponse> response = ask_worker(request);
+  if (!response) return fail(response.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(response->explanations)));
+    return kSuccess;
+  }
+  for (const record::Explanation& explanation : response->explanations) {
+    fmt::print("{} {}: {:.4g} FLOP, {:.4g} bytes\n", options.op, explanation.label, explanation.cost.flop,
+               explanation.cost.bytes);
+    if (!explanation.forced_by.empty()) fmt::print("  forced by {}\n", explanation.forced_by);
+    for (const record::ExplainRow& row : explanation.rows) {
+      fmt::print("  {} {:<14} {}\n", row.chosen ? "->" : row.supported ? "  " : " x", row.implementation, row.reason);
+    }
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void define_ops(Command root) {
+  Command ops = root.subcommand("ops", "List operators; explain which implementation runs");
+  ops.subcommand("list", "Every operator with its parameters and implementations").action(list_operators);
+  auto options = std::make_shared<ExplainOptions>();
+  ops.subcommand("explain", "Walk through the choice of implementation for one case")
+      .positional("operator", options->op, "Operator, for instance gemm")
+      .positional("case", options->words, "Parameters, for instance m=512 n=512 k=512 dtype=bf16", false)
+      .example("ridge ops explain gemm m=512 n=512 k=512 dtype=bf16", "every refusal with its values, and the choice")
+      .example("RIDGE_GEMM_BACKEND=reference ridge ops explain gemm m=8 n=8 k=8", "what forcing does")
+      .action([options] { return explain(*options); });
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,17 @@
+// One line per subcommand; each is defined in the file of its name.
+#pragma once
+
+#include "command.h"
+
+namespace ridge::cli {
+
+void define_optimize(Command root);
+void define_campaign(Command root);
+void define_bench(Command root);
+void define_check(Command root);
+void define_ceilings(Command root);
+void define_ops(Command root);
+void define_doctor(Command root);
+void define_list(Command root);
+
+}  // namespace ridge::cli

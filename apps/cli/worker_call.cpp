@@ -1,0 +1,133 @@
+#include "worker_call.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "execute/local.h"
+#include "record/archive.h"
+#include "record/case_list.h"
+
+namespace ridge::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<int> interruption_count{0};
+
+void on_signal(int) {
+  // The second one means now: the journal is intact at every moment.
+  if (interruption_count.fetch_add(1) >= 1) ::_exit(kInterrupted);
+}
+
+// A ceiling older than this is measured again: what a shared machine gives changes with its neighbours.
+constexpr double kCeilingLifetime = 24 * 3600.0;
+
+fs::path ceilings_path(std::int64_t threads) {
+  return fs::path(cache_directory()) / fmt::format("ceilings-{}.json", threads);
+}
+
+}  // namespace
+
+int interruptions() { return interruption_count.load(); }
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+std::string cache_directory() {
+  if (!globals().cache_directory.empty()) return globals().cache_directory;
+  if (const char* own = std::getenv("RIDGE_CACHE_DIR"); own != nullptr && *own != '\0') return own;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
+    return std::string(xdg) + "/ridge";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr && *home != '\0' ? home : "/tmp") + "/.cache/ridge";
+}
+
+std::unique_ptr<execute::Executor> local_executor() {
+  std::error_code ignored;
+  const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
+  return execute::make_local_executor(self.parent_path() / "ridge-worker");
+}
+
+Result<record::WorkerResponse> ask_worker(record::WorkerRequest request) {
+  request.cache_directory = cache_directory();
+  ProgressLine line;
+  Result<record::WorkerResponse> response = local_executor()->run(
+      request, [&](const record::Progress& progress) { line.show(progress); }, [] { return interruptions() > 0; });
+  line.clear();
+  if (response && !response->error.empty()) {
+    return with_hint(invalid("{}", response->error), response->error_hint);
+  }
+  return response;
+}
+
+Status keep_ceilings(std::int64_t threads, const std::vector<record::Ceiling>& ceilings) {
+  return write_file_durably(ceilings_path(threads), pretty_json(record::to_json(ceilings)));
+}
+
+Result<std::vector<record::Ceiling>> known_ceilings(std::int64_t threads) {
+  std::error_code missing;
+  const auto written = fs::last_write_time(ceilings_path(threads), missing);
+  if (!missing) {
+    const std::chrono::duration<double> age = fs::file_time_type::clock::now() - written;
+    const Result<std::string> text = read_file(ceilings_path(threads));
+    if (text && age.count() < kCeilingLifetime) {
+      Result<Json> json = parse_json(*text);
+      if (json) {
+        auto ceilings = record::from_json<std::vector<record::Ceiling>>(*json, "ceilings");
+        if (ceilings) return ceilings;  // an unreadable file is measured again
+      }
+    }
+  }
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kCeilings;
+  request.protocol.threads = threads;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  RIDGE_CHECK_OK(keep_ceilings(threads, response.ceilings));
+  return response.ceilings;
+}
+
+Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vector<std::string>& words) {
+  if (!words.empty()) return record::expand_cases(op, words);
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kOperators;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  std::string known;
+  for (record::OperatorInfo& info : response.operators) {
+    if (info.name == op) return std::move(info.target_cases);
+    known += (known.empty() ? "" : ", ") + info.name;
+  }
+  return with_hint(make_error(ErrorCode::kNotFound, "there is no operator \"{}\"", op), "known: " + known);
+}
+
+Result<record::Candidate> candidate_of(const std::string& op, const std::string& path,
+                                       const std::vector<std::string>& defines) {
+  RIDGE_TRY(text, read_file(path));
+  record::Candidate candidate;
+  candidate.op = op;
+  candidate.name = fs::path(path).stem().string();
+  candidate.sources = {{fs::path(path).filename().string(), std::move(text)}};
+  for (const std::string& define : defines) {
+    const std::size_t equals = define.find('=');
+    std::int64_t value = 0;
+    const char* end = define.data() + define.size();
+    if (equals == std::string::npos || equals == 0 ||
+        std::from_chars(define.data() + equals + 1, end, value).ptr != end || equals + 1 == define.size()) {
+      return with_hint(invalid("-D {} is not NAME=INTEGER", define), "write for instance -D MR=6");
+    }
+    candidate.defines[define.substr(0, equals)] = value;
+  }
+  return candidate;
+}
+
+}  // namespace ridge::cli
