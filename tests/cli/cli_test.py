@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""`ridge` as a user runs it: every bad input ends in a clear message and its exit code; a campaign survives kill -9."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RIDGE = pathlib.Path(sys.argv.pop(1)).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Base(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.tmp = pathlib.Path(cls.directory.name)
+        cls.environment = {**os.environ, "RIDGE_CACHE_DIR": str(cls.tmp / "cache")}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    def ridge(self, *arguments, timeout=240, **extra):
+        return subprocess.run([RIDGE, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=self.tmp,
+                              env={**self.environment, **extra})
+
+    def refused(self, code, *arguments, says, **extra):
+        result = self.ridge(*arguments, **extra)
+        self.assertEqual(result.returncode, code, f"{arguments}: {result.stdout}{result.stderr}")
+        for text in [says] if isinstance(says, str) else says:
+            self.assertIn(text, result.stdout + result.stderr)
+        return result
+
+    def json(self, *arguments, **extra):
+        result = self.ridge(*arguments, "--json", **extra)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+
+class BadInput(Base):
+    def test_unknown_operator(self):
+        self.refused(2, "bench", "gemmm", "m=8", says=["gemmm", "gemm"])
+
+    def test_unknown_parameter(self):
+        self.refused(2, "ops", "explain", "gemm", "m=8", "n=8", "k=8", "colour=red", says="colour")
+
+    def test_word_that_is_no_parameter(self):
+        self.refused(2, "bench", "gemm", "512", says="512")
+
+    def test_negative_shape(self):
+        self.refused(2, "check", "gemm", "m=-1", "n=8", "k=8", says="-1")
+
+    def test_unknown_dtype(self):
+        self.refused(2, "check", "gemm", "m=8", "n=8", "k=8", "dtype=fp7", says="fp7")
+
+    def test_huge_shape_is_refused_before_memory_is_taken(self):
+        self.refused(2, "bench", "gemm", "m=4000000", "n=4000000", "k=4000000", says="4000000")
+
+    def test_too_many_cases(self):
+        values = ",".join(map(str, range(200)))
+        self.refused(2, "bench", "gemm", f"m={values}", f"n={values}", "k=8", says="10000")
+
+    def test_unknown_flag(self):
+        self.refused(2, "bench", "gemm", "--fast", says="--fast")
+
+    def test_unknown_subcommand(self):
+        self.refused(2, "optimise", says="optimise")
+
+    def test_unknown_proposer(self):
+        self.refused(2, "optimize", "gemm", "--yes", "--proposer", "oracle", says=["oracle", "search"])
+
+    def test_unknown_backend(self):
+        self.refused(2, "optimize", "gemm", "--yes", "--on", "abacus", says=["abacus", "cpu"])
+
+    def test_prose_target(self):
+        self.refused(2, "optimize", "gemm", "--yes", "--target", "as fast as you can", says="as fast as you can")
+
+    def test_bad_budget(self):
+        for budget in ("5", "five minutes", "-3s", "0s"):
+            self.refused(2, "optimize", "gemm", "--yes", f"--budget={budget}", says=budget)
+
+    def test_bad_iterations(self):
+        self.refused(2, "optimize", "gemm", "--yes", "--max-iterations", "120", says="120")
+        self.refused(2, "optimize", "gemm", "--yes", "--max-iterations", "0", says="0")
+
+    def test_unknown_implementation(self):
+        self.refused(2, "bench", "gemm", "m=8", "n=8", "k=8", "--impl", "cpu_magic", says="cpu_magic")
+
+    def test_forced_implementation_of_the_environment_that_does_not_exist(self):
+        self.refused(2, "ops", "explain", "gemm", "m=8", "n=8", "k=8", says="cpu_magic", RIDGE_GEMM_BACKEND="cpu_magic")
+
+    def test_campaign_that_does_not_exist(self):
+        for verb in ("status", "resume", "stop", "report", "verify", "replay"):
+            self.refused(2, "campaign", verb, "no-such-campaign", says="no-such-campaign")
+
+    def test_missing_candidate_file(self):
+        self.refused(2, "check", "gemm", "--candidate", "no-such.cpp", says="no-such.cpp")
+
+    def test_bad_define(self):
+        (self.tmp / "k.cpp").write_text("int x;\n")
+        self.refused(2, "check", "gemm", "--candidate", "k.cpp", "-D", "MR", says="MR")
+
+    def test_read_only_place(self):
+        self.refused(5, "optimize", "gemm", "--yes", "--directory", "/proc/ridge-campaign", says="/proc/ridge-campaign")
+
+
+class Manners(Base):
+    def test_help_has_examples_and_exit_codes(self):
+        result = self.ridge("--help")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("Exit codes", result.stdout)
+        for name in ("optimize", "bench", "check", "ops explain", "ceilings", "doctor", "campaign verify"):
+            result = self.ridge(*name.split(), "--help")
+            self.assertEqual(result.returncode, 0, name)
+            self.assertIn("Examples", result.stdout, name)
+
+    def test_json_is_the_only_thing_on_standard_output(self):
+        self.assertTrue(self.json("ops", "list"))
+        self.assertTrue(self.json("doctor")["capabilities"])
+        self.assertTrue(self.json("list")["proposers"])
+
+    def test_explain_names_every_refusal(self):
+        rows = self.json("ops", "explain", "gemm", "m=8", "n=8", "k=8")[0]["rows"]
+        self.assertEqual(sum(row["chosen"] for row in rows), 1)
+        self.assertTrue(all(row["reason"] for row in rows))
+
+    def test_bench_gives_raw_samples_and_tables(self):
+        rows = self.json("bench", "gemm", "m=32,64", "n=64", "k=64", "--impl", "cpu_simd", "--vs", "reference", "--budget", "10s",
+                         "--csv", "t.csv")["bench"]
+        self.assertEqual({row["label"].split()[0] for row in rows}, {"m=32", "m=64"})
+        self.assertTrue(all(len(row["samples"]) >= 5 for row in rows))
+        self.assertTrue((self.tmp / "t.csv").read_text().startswith("label,"))
+
+
+PLAIN = ROOT / "data/candidates/gemm_f32_plain.cpp"
+
+
+class Candidates(Base):
+    """What a candidate can do wrong, and the word that must be said about it."""
+
+    def check(self, body, word, code=1):
+        source = ("#include <cstdint>\n#include <cstdlib>\n#include <ridge/candidate.h>\n"
+                  'extern "C" int ridge_kernel(const ridge_call* call) {\n' + body + "\n}\n")
+        (self.tmp / "candidate.cpp").write_text(source)
+        result = self.ridge("check", "gemm", "m=33", "n=17", "k=9", "--candidate", "candidate.cpp")
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.assertIn(word, result.stdout + result.stderr)
+        return result
+
+    def test_shipped_one_is_right(self):
+        result = self.ridge("check", "gemm", "m=33", "n=17", "k=9", "--candidate", PLAIN)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_does_not_compile(self):
+        result = self.check("return undeclared_name;", "COMPILE")
+        self.assertIn("undeclared_name", result.stdout + result.stderr)
+
+    def test_crashes(self):
+        self.check("*(volatile int*)8 = 1; return 0;", "CRASH")
+
+    def test_leaves_the_output_untouched(self):
+        self.check("(void)call; return 0;", "WRONG")
+
+    def test_exits_with_success(self):
+        self.check("exit(0);", "CRASH")
+
+    def test_allocates_without_end(self):
+        self.check("while (true) { char* p = (char*)malloc(1 << 26); if (!p) abort(); "
+                   "for (int i = 0; i < 1 << 26; i += 4096) p[i] = 1; }", "O")  # OOM or CRASH, by the machine's limits
+
+
+class Campaign(Base):
+    """A short real campaign: it accepts what is better, survives kill -9, refuses a second process, verifies and replays."""
+
+    def start(self, name, *more):
+        return subprocess.Popen([RIDGE, "optimize", "gemm", "--on", "cpu", "--yes", "--budget", "60s", "--max-iterations", "3",
+                                 "--directory", name, *more], cwd=self.tmp, env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def wait_for_events(self, name, count, process):
+        journal = self.tmp / name / "journal.jsonl"
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if journal.exists() and journal.read_bytes().count(b"\n") >= count:
+                return
+            time.sleep(0.05)
+        self.assertIsNone(process.poll(), f"ended early: {process.communicate()}")
+
+    def test_kill_resume_verify_replay(self):
+        process = self.start("killed")
+        self.wait_for_events("killed", 8, process)
+        self.refused(7, "campaign", "resume", "killed", says=str(process.pid))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = (self.tmp / "killed/journal.jsonl").read_bytes()
+        result = self.ridge("campaign", "resume", "killed")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        after = (self.tmp / "killed/journal.jsonl").read_bytes()
+        whole = before[: before.rfind(b"\n") + 1]
+        self.assertTrue(after.startswith(whole), "the journal lost what it had")
+        self.assertEqual(self.ridge("campaign", "verify", "killed").returncode, 0)
+        self.assertEqual(self.ridge("campaign", "replay", "killed").returncode, 0)
+        self.assertIn("REPORT.html", " ".join(p.name for p in (self.tmp / "killed/report").iterdir()))
+        self.forgery_is_found("killed")
+
+    def forgery_is_found(self, name):
+        trend = self.tmp / name / "logs/performance_trend.md"
+        original = trend.read_text()
+        trend.write_text(original.replace("1", "9", 1))
+        self.refused(1, "campaign", "verify", name, says="performance_trend.md")
+        trend.write_text(original)
+        journal = self.tmp / name / "journal.jsonl"
+        text = journal.read_text()
+        journal.write_text(text.replace('"accepted":false', '"accepted":true', 1)
+                           if '"accepted":false' in text else text.replace('"accepted":true', '"accepted":false', 1))
+        result = self.ridge("campaign", "verify", name)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("line", result.stdout + result.stderr)
+        journal.write_text(text)
+
+
+if __name__ == "__main__":
+    unittest.main()
