@@ -1,0 +1,114 @@
+// ridge campaign: what happened in a campaign, and carrying it on.
+#include <fmt/format.h>
+
+#include "campaign/campaign.h"
+#include "campaign/verify.h"
+#include "campaign_run.h"
+#include "record/archive.h"
+#include "report/report.h"
+#include "subcommands.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+int status(const std::string& directory) {
+  const Result<report::Model> model = report::load(directory);
+  if (!model) return fail(model.error());
+  fmt::print("{}\n", globals().json ? report::json(*model) : report::status_text(*model));
+  return kSuccess;
+}
+
+int confirm(const std::string& directory) {
+  SystemClock clock;
+  const Result<campaign::State> state = campaign::confirm_campaign(directory, "ridge campaign confirm", clock);
+  if (!state) return fail(state.error());
+  fmt::print("Confirmed {}; start it with: ridge campaign resume {}\n", state->spec().id, directory);
+  return kSuccess;
+}
+
+int stop(const std::string& directory) {
+  if (const Status asked = campaign::request_stop(directory); !asked) return fail(asked.error());
+  fmt::print("The campaign ends after the measurement that is under way, with its final measurement and report.\n");
+  return kSuccess;
+}
+
+struct ExtendOptions {
+  std::string directory, budget;
+  std::optional<std::int64_t> max_iterations;
+};
+
+int extend(const ExtendOptions& options) {
+  const Result<campaign::State> state = campaign::load_campaign(options.directory);
+  if (!state) return fail(state.error());
+  record::BudgetChange change{state->wall_budget, state->max_iterations};
+  if (!options.budget.empty()) {
+    const Result<double> seconds = parse_duration(options.budget);
+    if (!seconds) return fail(seconds.error());
+    change.wall_budget += *seconds;
+  }
+  if (options.max_iterations) change.max_iterations = options.max_iterations;
+  SystemClock clock;
+  if (const auto extended = campaign::extend_budget(options.directory, change, clock); !extended)
+    return fail(extended.error());
+  fmt::print("Extended; carry on with: ridge campaign resume {}\n", options.directory);
+  return kSuccess;
+}
+
+int report(const std::string& directory) {
+  const Result<report::Model> model = report::load(directory);
+  if (!model) return fail(model.error());
+  if (const Status written = report::write(directory, *model); !written) return fail(written.error());
+  if (globals().json) {
+    fmt::print("{}\n", report::json(*model));
+  } else {
+    fmt::print("{0}/{1}\n{0}/{2}\n{0}/{3}\n", directory, report::kHtmlPath, report::kMarkdownPath, report::kJsonPath);
+  }
+  return kSuccess;
+}
+
+// verify and replay answer alike: a list of differences, none is success.
+int conclude(const Result<record::Audit>& audit) {
+  if (!audit) return fail(audit.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(*audit)));
+  } else {
+    for (const std::string& difference : audit->differences) fmt::print("{}\n", difference);
+    fmt::print("{}\n", audit->summary);
+  }
+  return audit->differences.empty() ? kSuccess : kNo;
+}
+
+}  // namespace
+
+void define_campaign(Command root) {
+  Command group = root.subcommand("campaign", "Status, resume, stop, report, verify, replay");
+  auto directory = std::make_shared<std::string>();
+  const auto verb = [&](const char* name, const char* help, const char* what, std::function<int()> action) {
+    group.subcommand(name, help)
+        .positional("directory", *directory, "Folder of the campaign")
+        .example(fmt::format("ridge campaign {} campaigns/gemm_cpu_xeon_20260101", name), what)
+        .action(std::move(action));
+  };
+  verb("status", "Where it stands, in a screenful", "also while it runs", [directory] { return status(*directory); });
+  verb("confirm", "Accept manifest.yaml as it is now", "after editing the draft",
+       [directory] { return confirm(*directory); });
+  verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
+       [directory] { return run_campaign(*directory); });
+  verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); });
+  verb("report", "Write the report again from the journal", "HTML, Markdown and JSON",
+       [directory] { return report(*directory); });
+  verb("verify", "Check the journal's chain and render every file again", "exit code 1 when anything differs",
+       [directory] { return conclude(campaign::verify_campaign(*directory)); });
+  verb("replay", "Decide every round again from the raw samples", "exit code 1 when a decision differs",
+       [directory] { return conclude(campaign::replay_campaign(*directory)); });
+  auto extend_options = std::make_shared<ExtendOptions>();
+  group.subcommand("extend", "More time or more rounds, also for a campaign that has ended")
+      .positional("directory", extend_options->directory, "Folder of the campaign")
+      .option("--budget", extend_options->budget, "Active time to add, for instance 10m")
+      .option("--max-iterations", extend_options->max_iterations, "New limit of rounds")
+      .example("ridge campaign extend campaigns/gemm_cpu_xeon_20260101 --budget 10m", "then resume it")
+      .action([extend_options] { return extend(*extend_options); });
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,129 @@
+#include "campaign_run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "campaign/campaign.h"
+#include "propose/proposer.h"
+#include "record/archive.h"
+#include "report/report.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string round_line(const record::RoundSummary& round) {
+  return fmt::format("round {:<3} {:<9} {}: {}", round.round, round.accepted ? "accepted" : "rejected",
+                     round.hypothesis.title, round.reason);
+}
+
+// Progress of the engine as one line, and each round's result as a line that stays.
+class Narrator {
+ public:
+  explicit Narrator(const campaign::Engine*& engine) : engine_(engine) {}
+
+  void show(const campaign::EngineProgress& progress) {
+    note_new_rounds();
+    record::Progress shown;
+    const double total = progress.active + progress.seconds_left;
+    shown.fraction = std::isfinite(total) && total > 0 ? progress.active / total : 0.0;
+    shown.stage = fmt::format("round {} {}", progress.round, record::name_of(progress.phase));
+    shown.detail = fmt::format("{}{}{} | {:.1f}x so far", progress.action, progress.detail.empty() ? "" : ", ",
+                               progress.detail, progress.speedup);
+    line_.show(shown);
+  }
+
+  void note_new_rounds() {
+    if (engine_ == nullptr) return;
+    const auto& rounds = engine_->state().rounds;
+    while (told_ < rounds.size() && rounds[told_].closed())
+      line_.note(round_line(campaign::summarise(rounds[told_++])));
+  }
+
+  // Rounds of an earlier process were told by it.
+  void skip_closed() {
+    const auto& rounds = engine_->state().rounds;
+    while (told_ < rounds.size() && rounds[told_].closed()) ++told_;
+  }
+
+  void finish() {
+    note_new_rounds();
+    line_.clear();
+  }
+
+ private:
+  const campaign::Engine*& engine_;
+  ProgressLine line_;
+  std::size_t told_ = 0;
+};
+
+int conclude(const fs::path& directory, const campaign::RunResult& result) {
+  Result<report::Model> model = report::load(directory);
+  if (!model) return fail(model.error());
+  if (const Status written = report::write(directory, *model); !written) return fail(written.error());
+  if (globals().json) {
+    fmt::print("{}\n", report::json(*model));
+  } else {
+    fmt::print("{}\n{}\n", report::status_text(*model), result.reason);
+    fmt::print("Report: {}\n", (directory / report::kHtmlPath).string());
+  }
+  switch (result.end) {
+    case campaign::RunEnd::kDone: return kSuccess;
+    case campaign::RunEnd::kPaused:
+      fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
+      return interruptions() > 0 ? kInterrupted : kSuccess;
+    case campaign::RunEnd::kInterrupted: return kInterrupted;
+  }
+  return kFault;
+}
+
+}  // namespace
+
+fs::path data_directory() {
+  if (const char* own = std::getenv("RIDGE_DATA_DIR"); own != nullptr && *own != '\0') return own;
+  std::error_code ignored;
+  const fs::path installed =
+      fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path() / "share" / "ridge";
+  return fs::exists(installed, ignored) ? installed : fs::path(RIDGE_SOURCE_DIR) / "data";
+}
+
+int run_campaign(const fs::path& directory) {
+  const Result<campaign::State> state = campaign::load_campaign(directory);
+  if (!state) return fail(state.error());
+  Result<std::unique_ptr<propose::Proposer>> proposer = propose::make_proposer(state->spec().proposer);
+  if (!proposer) return fail(proposer.error());
+  const std::unique_ptr<execute::Executor> executor = local_executor();
+  SystemClock clock;
+  const campaign::Engine* running = nullptr;
+  Narrator narrator(running);
+  campaign::EngineOptions options;
+  options.directory = directory;
+  options.cache_directory = cache_directory();
+  options.experience = directory.parent_path() / "experience";
+  options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
+  options.stop_level = [] {
+    return interruptions() == 0   ? campaign::StopLevel::kNone
+           : interruptions() == 1 ? campaign::StopLevel::kFinishUnit
+                                  : campaign::StopLevel::kNow;
+  };
+  Result<std::unique_ptr<campaign::Engine>> engine = campaign::Engine::open(
+      std::move(options), campaign::Services{.executor = *executor, .proposer = **proposer, .clock = clock});
+  if (!engine) return fail(engine.error());
+  running = engine->get();
+  narrator.skip_closed();
+  const Result<campaign::RunResult> result = (*engine)->run();
+  narrator.finish();
+  if (!result) {
+    const int code = fail(result.error());
+    fmt::print(stderr, "       nothing is lost; continue with: ridge campaign resume {}\n", directory.string());
+    return code;
+  }
+  return conclude(directory, *result);
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,18 @@
+// Running a campaign from the command line: progress, a line per round, the summary at the end.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "ridge/result.h"
+
+namespace ridge::cli {
+
+// Runs or resumes the campaign in `directory` until it is done or paused, writes its report and prints the summary.
+// Gives the exit code.
+int run_campaign(const std::filesystem::path& directory);
+
+// The shipped data: RIDGE_DATA_DIR, <prefix>/share/ridge, or the source tree this was built from.
+std::filesystem::path data_directory();
+
+}  // namespace ridge::cli

@@ -1,0 +1,63 @@
+// ridge list: what can be named, and what the engine asks of a candidate.
+#include <fmt/format.h>
+
+#include "campaign/gates.h"
+#include "campaign/transition.h"
+#include "propose/proposer.h"
+#include "record/archive.h"
+#include "record/listing.h"
+#include "subcommands.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+Result<record::Listing> make_listing() {
+  record::Listing listing;
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kOperators;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  for (const record::OperatorInfo& op : response.operators) listing.operators.push_back({op.name, op.summary});
+  for (const propose::ProposerInfo& proposer : propose::list_proposers()) {
+    std::string name(proposer.name);
+    if (!proposer.argument.empty()) name += ":" + std::string(proposer.argument);
+    listing.proposers.push_back({name, std::string(proposer.summary)});
+  }
+  for (const campaign::Gate& gate : campaign::gates()) listing.gates.push_back({gate.name, gate.question});
+  for (const campaign::Transition& transition : campaign::transitions()) {
+    listing.phases.push_back({std::string(record::name_of(transition.phase)),
+                              fmt::format("{}, when {}", transition.action, transition.when)});
+  }
+  return listing;
+}
+
+void print(std::string_view title, const std::vector<record::ListedItem>& items) {
+  std::size_t width = 0;
+  for (const record::ListedItem& item : items) width = std::max(width, item.name.size());
+  fmt::print("{}\n", title);
+  for (const record::ListedItem& item : items) fmt::print("  {:<{}}  {}\n", item.name, width, item.summary);
+}
+
+int list() {
+  const Result<record::Listing> listing = make_listing();
+  if (!listing) return fail(listing.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(*listing)));
+    return kSuccess;
+  }
+  print("Operators", listing->operators);
+  print("\nProposers (--proposer)", listing->proposers);
+  print("\nGates, in the order they are asked", listing->gates);
+  print("\nWhat a campaign does next: the first line that holds", listing->phases);
+  return kSuccess;
+}
+
+}  // namespace
+
+void define_list(Command root) {
+  root.subcommand("list", "List operators, proposers, gates and the steps of a campaign")
+      .example("ridge list", "names and one line each")
+      .action(list);
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,169 @@
+// ridge optimize: starts a campaign.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/campaign.h"
+#include "campaign/manifest.h"
+#include "campaign/target.h"
+#include "campaign_run.h"
+#include "propose/proposer.h"
+#include "record/archive.h"
+#include "subcommands.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct OptimizeOptions {
+  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target;
+  std::vector<std::string> words, defines;
+  std::optional<std::int64_t> max_iterations;
+  std::int64_t threads = 1;
+  double efficiency = 0.9, min_effect = 0.01;
+  bool yes = false, no_git = false;
+};
+
+// The kernel a campaign of this operator starts from unless one is given: data/candidates/<op>_*.cpp.
+Result<fs::path> shipped_kernel(const std::string& op) {
+  const fs::path folder = data_directory() / "candidates";
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(op + "_") && name.ends_with(".cpp")) return entry.path();
+  }
+  return with_hint(make_error(ErrorCode::kNotFound, "no kernel for {} is shipped in {}", op, folder.string()),
+                   "name the source to start from with --kernel FILE");
+}
+
+// A short name of the machine for the campaign's id: "xeon", "epyc-9654".
+Result<std::string> machine_name() {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kDescribe;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  if (!response.environment) return std::string("cpu");
+  const auto found = response.environment->facts.find("cpu.short_name");
+  return found == response.environment->facts.end() ? std::string("cpu") : found->second;
+}
+
+Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::path& kernel) {
+  record::CampaignSpec spec;
+  spec.op = options.op;
+  spec.backend = options.backend;
+  if (options.backend != "cpu") {
+    const bool known = options.backend == "cuda" || options.backend == "hip";
+    return with_hint(make_error(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument, "campaigns on \"{}\" {}",
+                                options.backend, known ? "are not built yet" : "do not exist"),
+                     "use --on cpu");
+  }
+  RIDGE_TRY(cases, cases_of(options.op, options.words));
+  spec.target_cases = std::move(cases);
+  RIDGE_TRY(machine, machine_name());
+  spec.gpu = machine;
+  spec.kernel_source = kernel.string();
+  spec.proposer = options.proposer;
+  spec.max_iterations = options.max_iterations;
+  spec.efficiency_target = options.efficiency;
+  spec.git_commit = !options.no_git;
+  spec.protocol.threads = options.threads;
+  spec.protocol.min_effect = options.min_effect;
+  if (!options.budget.empty()) {
+    RIDGE_TRY(seconds, parse_duration(options.budget));
+    spec.wall_budget = seconds;
+  }
+  if (!options.target.empty()) {
+    RIDGE_TRY(target, campaign::parse_target(options.target));
+    spec.performance_target = target;
+  }
+  RIDGE_TRY(proposer, propose::make_proposer(options.proposer));  // refused now, not after the baseline was measured
+  spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
+  RIDGE_CHECK_OK(campaign::validate_spec(spec));
+  return spec;
+}
+
+void show(const record::CampaignSpec& spec, const fs::path& directory) {
+  fmt::print(stderr, "Campaign {} in {}\n", spec.id, directory.string());
+  fmt::print(stderr, "  operator      {} on {} ({}), {} thread{}\n", spec.op, spec.backend, spec.gpu,
+             spec.protocol.threads, spec.protocol.threads == 1 ? "" : "s");
+  fmt::print(stderr, "  starts from   {}\n", spec.kernel_source);
+  for (const record::Case& c : spec.target_cases) fmt::print(stderr, "  shape         {}\n", c.label());
+  fmt::print(stderr, "  ends at       {:.0f} % of the measured roofline", 100 * spec.efficiency_target);
+  if (spec.performance_target) fmt::print(stderr, ", or {}", campaign::format_target(*spec.performance_target));
+  if (spec.wall_budget > 0) fmt::print(stderr, ", or after {}", format_duration(spec.wall_budget));
+  if (spec.max_iterations) fmt::print(stderr, ", or after {} rounds", *spec.max_iterations);
+  fmt::print(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} %\n",
+             100 * spec.protocol.min_effect, 100 * spec.protocol.alpha);
+  fmt::print(stderr, "  proposer      {}\n", spec.proposer);
+}
+
+// "prompt" or "--yes", or an error when nobody can be asked.
+Result<std::string> ask(const OptimizeOptions& options, const fs::path& directory) {
+  if (options.yes) return std::string("--yes");
+  const Error unanswered = with_hint(
+      make_error(ErrorCode::kConflict, "the campaign is drafted in {} and waits for confirmation", directory.string()),
+      fmt::format("edit {0}/manifest.yaml if you like, then: ridge campaign confirm {0} && ridge campaign resume {0}",
+                  directory.string()));
+  if (::isatty(STDIN_FILENO) != 1) return unanswered;
+  fmt::print(stderr, "Start? [y]es, or [n]o to edit manifest.yaml first: ");
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "yes") return std::string("prompt");
+  return unanswered;
+}
+
+int optimize(const OptimizeOptions& options) {
+  const Result<fs::path> kernel =
+      options.kernel.empty() ? shipped_kernel(options.op) : Result<fs::path>(options.kernel);
+  Result<record::CampaignSpec> spec = spec_of(options, kernel ? *kernel : fs::path());
+  if (!spec) return fail(spec.error());
+  if (!kernel) return fail(kernel.error());
+  Result<record::Candidate> baseline = candidate_of(options.op, kernel->string(), options.defines);
+  if (!baseline) return fail(baseline.error());
+  const fs::path directory = options.directory.empty() ? fs::path("campaigns") / spec->id : fs::path(options.directory);
+  SystemClock clock;
+  if (const auto created = campaign::create_campaign(directory, *spec, *baseline, clock); !created)
+    return fail(created.error());
+  if (!globals().quiet) show(*spec, directory);
+  const Result<std::string> by = ask(options, directory);
+  if (!by) return fail(by.error());
+  if (const auto confirmed = campaign::confirm_campaign(directory, *by, clock); !confirmed)
+    return fail(confirmed.error());
+  return run_campaign(directory);
+}
+
+}  // namespace
+
+void define_optimize(Command root) {
+  auto options = std::make_shared<OptimizeOptions>();
+  root.subcommand("optimize", "Take a kernel to the limit of this machine in verified rounds")
+      .positional("operator", options->op, "Operator, for instance gemm")
+      .positional("case", options->words, "Shapes, for instance m=256,512 n=512 k=512 (default: the operator's own)",
+                  false)
+      .option("--on", options->backend, "Backend: cpu")
+      .option("--kernel", options->kernel, "Source to start from (default: the shipped plain kernel)")
+      .option("-D,--define", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
+      .option("--proposer", options->proposer, "search, replay:JOURNAL or command:CMD")
+      .option("--budget", options->budget, "Active time, for instance 5m or 1h30m (default: none)")
+      .option("--max-iterations", options->max_iterations, "Rounds after the baseline, 1 to 119 (default: none)")
+      .option("--target", options->target, "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all'")
+      .option("--efficiency", options->efficiency, "Stop at this fraction of the measured roofline")
+      .option("--min-effect", options->min_effect, "Smallest gain worth accepting, as a fraction")
+      .option("--threads", options->threads, "CPU threads of one call")
+      .option("--directory", options->directory, "Where the campaign lives (default: campaigns/<id>)")
+      .flag("-y,--yes", options->yes, "Confirm without asking")
+      .flag("--no-git", options->no_git, "Keep the lineage without git commits")
+      .example("ridge optimize gemm --yes --budget 5m", "the shipped plain kernel, with the search proposer")
+      .example("ridge optimize gemm m=256 n=256 k=64,256 --kernel mine.cpp",
+               "your kernel on your shapes; asks before it starts")
+      .example("ridge optimize gemm --proposer 'command:python3 agent.py'",
+               "proposals from any program that speaks JSON")
+      .action([options] { return optimize(*options); });
+}
+
+}  // namespace ridge::cli
