@@ -5,6 +5,7 @@
 #include "campaign/verify.h"
 #include "campaign_run.h"
 #include "record/archive.h"
+#include "record/listing.h"
 #include "report/report.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -67,16 +68,38 @@ int report(const std::string& directory) {
   return kSuccess;
 }
 
-// verify and replay answer alike: a list of differences, none is success.
-int conclude(const Result<record::Audit>& audit) {
-  if (!audit) return fail(audit.error());
+int conclude(const record::Audit& audit) {
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*audit)));
+    fmt::print("{}\n", pretty_json(record::to_json(audit)));
   } else {
-    for (const std::string& difference : audit->differences) fmt::print("{}\n", difference);
-    fmt::print("{}\n", audit->summary);
+    for (const std::string& difference : audit.differences) fmt::print("{}\n", difference);
+    fmt::print("{}\n", audit.summary);
   }
-  return audit->differences.empty() ? kSuccess : kNo;
+  return audit.ok ? kSuccess : kNo;
+}
+
+int verify(const std::string& directory) {
+  const Result<campaign::VerifyReport> found = campaign::verify_campaign(directory);
+  if (!found) return fail(found.error());
+  record::Audit audit{.ok = found->ok()};
+  for (const campaign::FileFinding& finding : found->findings) {
+    const bool stale = finding.kind == campaign::FileFinding::Kind::kStale;
+    audit.differences.push_back(
+        fmt::format("{}: {}{}", finding.path, stale ? "(not up to date) " : "", finding.detail));
+  }
+  audit.summary = fmt::format("verify: {} events, {} files, {} snapshots: {}. Last hash {}", found->events,
+                              found->files, found->snapshots,
+                              found->ok() ? "all as the journal says" : "NOT as the journal says", found->last_hash);
+  return conclude(audit);
+}
+
+int replay(const std::string& directory) {
+  const Result<campaign::ReplayReport> found = campaign::replay_campaign(directory);
+  if (!found) return fail(found.error());
+  record::Audit audit{.ok = found->ok(), .differences = found->differences};
+  audit.summary = fmt::format("replay: {} decisions computed again from the raw samples: {}", found->decisions,
+                              found->ok() ? "all the same" : "NOT the same");
+  return conclude(audit);
 }
 
 }  // namespace
@@ -99,9 +122,9 @@ void define_campaign(Command root) {
   verb("report", "Write the report again from the journal", "HTML, Markdown and JSON",
        [directory] { return report(*directory); });
   verb("verify", "Check the journal's chain and render every file again", "exit code 1 when anything differs",
-       [directory] { return conclude(campaign::verify_campaign(*directory)); });
+       [directory] { return verify(*directory); });
   verb("replay", "Decide every round again from the raw samples", "exit code 1 when a decision differs",
-       [directory] { return conclude(campaign::replay_campaign(*directory)); });
+       [directory] { return replay(*directory); });
   auto extend_options = std::make_shared<ExtendOptions>();
   group.subcommand("extend", "More time or more rounds, also for a campaign that has ended")
       .positional("directory", extend_options->directory, "Folder of the campaign")

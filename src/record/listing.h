@@ -1,4 +1,4 @@
-// What can be named on the command line, and what the engine asks of a candidate.
+// What the command line answers about itself: what can be named, what the engine asks, what an audit found.
 #pragma once
 
 #include <string>
@@ -11,6 +11,18 @@ struct ListedItem {
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("summary", self.summary);
+  }
+};
+
+// What `ridge campaign verify` and `replay` answer.
+struct Audit {
+  bool ok = false;
+  std::string summary;
+  std::vector<std::string> differences;
+  static void fields(auto& v, auto& self) {
+    v("ok", self.ok);
+    v("summary", self.summary);
+    v("differences", self.differences);
   }
 };
 
