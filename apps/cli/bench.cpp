@@ -24,9 +24,11 @@ void print_rows(const std::vector<record::BenchRow>& rows, const std::string& ve
                                      "n",    "rate",           "bandwidth", "roofline"};
   if (!versus.empty()) header.push_back("vs " + versus);
   std::vector<std::vector<std::string>> cells;
+  std::string failures;
   for (const record::BenchRow& row : rows) {
     if (row.outcome != record::Outcome::kPass) {
-      cells.push_back({row.label, row.subject, std::string(record::name_of(row.outcome)), row.detail});
+      failures += fmt::format("{}, {}: {} {}\n", row.label, row.subject, record::name_of(row.outcome), row.detail);
+      cells.push_back({row.label, row.subject, std::string(record::name_of(row.outcome))});
       continue;
     }
     std::vector<std::string> line = {row.label,
@@ -43,6 +45,7 @@ void print_rows(const std::vector<record::BenchRow>& rows, const std::string& ve
     cells.push_back(std::move(line));
   }
   fmt::print("{}", table(header, cells));
+  if (!failures.empty()) fmt::print("\n{}", failures);
 }
 
 Status write_tables(const BenchOptions& options, const std::vector<record::BenchRow>& rows) {
