@@ -145,6 +145,7 @@ TEST(Kill, MinusNineAtRandomTimesEndsTheSame) {
     if (child == 0) {
       world.git = execute::make_git(world.path() / "src");
       const Result<RunResult> result = world.run();
+      if (!result) ADD_FAILURE() << result.error().text();
       ::_exit(result && result->end == RunEnd::kDone ? 0 : 1);
     }
     ::usleep(delay);

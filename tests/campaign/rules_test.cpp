@@ -109,7 +109,9 @@ TEST(Termination, T3CountsAttemptsWithoutTheBaseline) {
 TEST(Termination, T4UserStop) {
   World* there = nullptr;
   World world([&](const record::ProposalRequest& request) -> Result<record::Proposal> {
-    if (request.round == 3) EXPECT_TRUE(request_stop(there->path()));
+    if (request.round == 3) {
+      EXPECT_TRUE(request_stop(there->path()));
+    }
     return make_proposal({make_candidate(100 + 10 * request.round)});
   });
   there = &world;
@@ -136,7 +138,9 @@ TEST(Termination, T5WallBudgetKeepsTimeForTheFinalMeasurement) {
       spec);
   world.executor.on(record::WorkerTask::kEvaluate, [&](const record::WorkerRequest& request) {
     world.clock.advance(request.quick_look ? 3 : 12);
-    if (!request.quick_look) EXPECT_LE(request.time_limit, 100);
+    if (!request.quick_look) {
+      EXPECT_LE(request.time_limit, 100);
+    }
     return evaluate(request);
   });
   ASSERT_TRUE(world.run());
@@ -355,7 +359,8 @@ TEST(Lineage, SnapshotsAreVerifiedOnTheWayBack) {
   EXPECT_EQ(*store.get(digest), tree);
   ASSERT_TRUE(write_file_durably(directory.path() / tree_digest({}), "x"));
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
-    if (*read_file(entry.path()) == "two") ASSERT_TRUE(write_file_durably(entry.path(), "tWo"));
+    if (*read_file(entry.path()) != "two") continue;
+    ASSERT_TRUE(write_file_durably(entry.path(), "tWo"));
   }
   EXPECT_EQ(store.get(digest).error().code, ErrorCode::kCorrupt);
 }

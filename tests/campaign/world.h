@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "base/clock.h"
@@ -238,7 +239,7 @@ inline void script(execute::ScriptedExecutor& executor) {
 class World {
  public:
   explicit World(ScriptedProposer::Answer answer, record::CampaignSpec spec = make_spec())
-      : proposer(std::move(answer)), directory_(TempDir::create("ridge-campaign").value()), spec_(std::move(spec)) {
+      : proposer(std::move(answer)), directory_(fast_directory()), spec_(std::move(spec)) {
     script(executor);
     git = execute::make_fake_git(path() / "src");
   }
@@ -270,6 +271,12 @@ class World {
   EngineOptions engine_options;
 
  private:
+  // In memory where that exists: these tests write thousands of files durably and measure nothing.
+  static TempDir fast_directory() {
+    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);
+    return TempDir::create("ridge-campaign").value();
+  }
+
   TempDir directory_;
   record::CampaignSpec spec_;
 };
