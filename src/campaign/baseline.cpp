@@ -12,33 +12,7 @@ namespace {
 
 constexpr std::size_t kMostRepresentatives = 5;
 
-double largest_ceiling(const std::vector<record::Ceiling>& ceilings, std::string_view unit) {
-  double largest = 0.0;
-  for (const record::Ceiling& ceiling : ceilings) {
-    if (ceiling.unit == unit) largest = std::max(largest, ceiling.value);
-  }
-  return largest;
-}
-
 }  // namespace
-
-std::vector<record::RooflinePoint> roofline_from_bench(const std::vector<record::BenchRow>& rows,
-                                                       const std::vector<record::Ceiling>& ceilings) {
-  const double compute = largest_ceiling(ceilings, "FLOP/s"), memory = largest_ceiling(ceilings, "B/s");
-  std::vector<record::RooflinePoint> points;
-  for (const record::BenchRow& row : rows) {
-    record::RooflinePoint point;
-    point.label = row.label;
-    point.cost = {row.flops * row.median, row.bandwidth * row.median};
-    point.intensity = point.cost.bytes > 0 ? point.cost.flop / point.cost.bytes : 0.0;
-    point.bound = compute > 0 && memory > 0 && point.intensity < compute / memory ? "memory" : "compute";
-    point.latency = row.median;
-    point.fraction = row.roofline_fraction;
-    point.bound_time = row.roofline_fraction * row.median;
-    points.push_back(std::move(point));
-  }
-  return points;
-}
 
 std::vector<std::string> representative_shapes(const std::vector<record::RooflinePoint>& points,
                                                const std::vector<double>& noise_by_shape) {
@@ -65,6 +39,7 @@ std::vector<std::string> representative_shapes(const std::vector<record::Rooflin
 std::string baseline_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation) {
   const std::vector<std::string> labels = labels_of(spec.target_cases);
   if (evaluation.outcome == record::Outcome::kCompile) return "the baseline does not compile: " + evaluation.detail;
+  if (evaluation.outcome == record::Outcome::kHarnessFault) return "the harness failed: " + evaluation.detail;
   for (const std::string& label : labels) {
     const auto row = std::find_if(evaluation.checks.begin(), evaluation.checks.end(),
                                   [&](const record::CheckRow& check) { return check.label == label; });
@@ -78,12 +53,20 @@ std::string baseline_problem(const record::CampaignSpec& spec, const record::Eva
       return fmt::format("the roofline bound of {} is not known", label);
     }
   }
+  return {};
+}
+
+std::string calibration_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation) {
   const std::vector<const record::Session*> sessions = valid_sessions(evaluation.sessions, "calibrate");
   if (sessions.size() < 2) {
-    return fmt::format("only {} of {} calibration sessions are usable: the machine is too busy", sessions.size(),
-                       evaluation.sessions.size());
+    const bool any = !evaluation.sessions.empty() && !evaluation.sessions.back().void_reason.empty();
+    return fmt::format(
+        "only {} of {} calibration sessions are usable: the machine is too busy{}; stop other work on it "
+        "and resume the campaign",
+        sessions.size(), evaluation.sessions.size(),
+        any ? " (" + evaluation.sessions.back().void_reason + ")" : std::string());
   }
-  const Result<RatioTable> table = ratio_table(sessions, labels);
+  const Result<RatioTable> table = ratio_table(sessions, labels_of(spec.target_cases));
   return table ? std::string() : table.error().message;
 }
 

@@ -84,6 +84,11 @@ struct RunResult {
   std::string reason;  // one sentence for a person
 };
 
+// An evaluation that did not happen: never charged to the candidate, never a pass.
+record::Evaluation harness_fault(const std::string& candidate, const std::string& incumbent, std::string detail);
+// No request gets less time than this, in seconds.
+inline constexpr double kShortestRequest = 10.0;
+
 class Engine {
  public:
   // Locks the campaign, reads its journal and checks that manifest.yaml is the confirmed one.
@@ -107,11 +112,14 @@ class Engine {
   Status render_files();
   Status finish();
 
-  // steps.cpp: one function per effect
+  // steps_setup.cpp
   Status prepare();
   Status read_tips();
+  Result<record::Evaluation> look_at_baseline();
+  Status calibrate_baseline(record::Evaluation& evaluation);
   Status measure_baseline();
-  Status complete_baseline(record::Evaluation& evaluation);
+  // steps_round.cpp
+  record::ProposalRequest proposal_request() const;
   Status propose();
   Status screen();
   Status evaluate();
@@ -119,13 +127,13 @@ class Engine {
   Status decide_round();
   Status commit();
   Status roll_back();
+  // steps_end.cpp
   Status conclude();
   Status measure_final();
   Status report();
 
   record::WorkerRequest request(record::WorkerTask task) const;
   Result<record::WorkerResponse> work(const record::WorkerRequest& request);
-  record::ProposalRequest proposal_request() const;
   void show(std::string_view detail, double fraction) const;
   [[nodiscard]] TerminationInput termination_input() const;
   [[nodiscard]] StopLevel stop_level() const;

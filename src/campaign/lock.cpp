@@ -44,6 +44,16 @@ LockHolder parse_holder(const std::string& text) {
   return holder;
 }
 
+// A child that a killed holder had just forked keeps the descriptor until it executes its program; `patient` waits for
+// that, at most two seconds.
+bool lock_file(int fd, bool patient) {
+  for (int tries = patient ? 100 : 1; tries > 0; --tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (tries > 1) ::usleep(20'000);
+  }
+  return false;
+}
+
 Error held_by(const fs::path& directory, const LockHolder& holder) {
   const std::string who = holder.pid > 0 ? fmt::format("process {}", holder.pid) : std::string("another process");
   return with_hint(make_error(ErrorCode::kConflict, "{} is working on the campaign {}", who, directory.string()),
@@ -77,9 +87,9 @@ Result<CampaignLock> CampaignLock::acquire(const fs::path& directory) {
   CampaignLock lock(path, fd);
   // flock settles races between starters on this machine; the content settles the rest (another machine's view of a
   // shared file system, a holder that lost its descriptor).
-  const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   const Result<std::string> text = read_file(path);
   const LockHolder holder = parse_holder(text ? *text : std::string());
+  const bool locked = lock_file(fd, !is_alive(holder));
   const LockHolder self = current_process();
   if (!locked || (is_alive(holder) && holder != self)) {
     ::close(std::exchange(lock.fd_, -1));  // leave the file: it is not ours

@@ -129,8 +129,11 @@ std::string keeps_hypothesis(const Proposal& proposal, const State& state) {
     return fmt::format("round {} is about \"{}\", not \"{}\"", round->number, mechanism, proposal.hypothesis.mechanism);
   }
   const Candidate* failed = round->last().candidate();
-  if (failed != nullptr && proposal.candidates.front().id() == failed->id()) return "it is the candidate that failed";
-  return {};
+  const auto is_failed = [&](const Candidate& candidate) {
+    return failed != nullptr && candidate.id() == failed->id();
+  };
+  const bool again = std::any_of(proposal.candidates.begin(), proposal.candidates.end(), is_failed);
+  return again ? "it offers the candidate that failed" : std::string();
 }
 
 constexpr ProposalRule kRules[] = {

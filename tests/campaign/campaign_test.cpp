@@ -211,8 +211,8 @@ TEST(Campaign, ACandidateThatKillsTheWorkerCostsOneRoundOnly) {
 
 TEST(Campaign, AnIncorrectBaselinePausesWithTheShape) {
   World world(one_per_round({}));
-  world.executor.on(record::WorkerTask::kCalibrate, [](const record::WorkerRequest& request) {
-    record::WorkerResponse response = calibrate(request);
+  world.executor.on(record::WorkerTask::kEvaluate, [](const record::WorkerRequest& request) {
+    record::WorkerResponse response = evaluate(request);
     response.evaluation->checks[1].outcome = record::Outcome::kWrong;
     return response;
   });

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "base/clock.h"
@@ -126,7 +127,7 @@ inline std::vector<record::CheckRow> make_checks(record::Outcome outcome = recor
     row.outcome = outcome;
     row.max_error_ratio = 0.3;
     row.snr_db = 120;
-    row.verified_calls = 12;
+    row.verified_calls = 10000;
     row.elements = 4096;
     rows.push_back(row);
   }
@@ -183,17 +184,10 @@ inline record::Evaluation make_evaluation(const record::Candidate& incumbent, co
 }
 
 inline record::WorkerResponse calibrate(const record::WorkerRequest& request) {
-  record::Evaluation evaluation;
-  evaluation.candidate = evaluation.incumbent = request.incumbent->id();
-  evaluation.build = make_build(*request.incumbent);
-  evaluation.checks = make_checks();
-  evaluation.roofline = make_roofline(*request.incumbent);
-  for (std::int64_t i = 0; i < request.sessions; ++i) {
-    evaluation.sessions.push_back(make_session(*request.incumbent, *request.incumbent, i, "calibrate"));
-  }
-  evaluation.seconds["measure"] = static_cast<double>(request.sessions);
   record::WorkerResponse response;
-  response.evaluation = evaluation;
+  for (std::int64_t i = 0; i < request.sessions; ++i) {
+    response.sessions.push_back(make_session(*request.incumbent, *request.incumbent, i, "calibrate"));
+  }
   return response;
 }
 
@@ -205,8 +199,9 @@ inline record::WorkerResponse evaluate(const record::WorkerRequest& request) {
     return response;
   }
   record::Evaluation evaluation = make_evaluation(a, b, request.protocol);
+  evaluation.outcome = record::Outcome::kPass;
   evaluation.sessions.clear();
-  for (std::int64_t i = 0; i < request.sessions; ++i) evaluation.sessions.push_back(make_session(a, b, i, "final"));
+  for (std::int64_t i = 0; i < request.sessions; ++i) evaluation.sessions.push_back(make_session(a, b, i, "confirm"));
   response.evaluation = evaluation;
   return response;
 }
@@ -244,7 +239,7 @@ inline void script(execute::ScriptedExecutor& executor) {
 class World {
  public:
   explicit World(ScriptedProposer::Answer answer, record::CampaignSpec spec = make_spec())
-      : proposer(std::move(answer)), directory_(TempDir::create("ridge-campaign").value()), spec_(std::move(spec)) {
+      : proposer(std::move(answer)), directory_(fast_directory()), spec_(std::move(spec)) {
     script(executor);
     git = execute::make_fake_git(path() / "src");
   }
@@ -276,6 +271,12 @@ class World {
   EngineOptions engine_options;
 
  private:
+  // In memory where that exists: these tests write thousands of files durably and measure nothing.
+  static TempDir fast_directory() {
+    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);
+    return TempDir::create("ridge-campaign").value();
+  }
+
   TempDir directory_;
   record::CampaignSpec spec_;
 };

@@ -1,0 +1,157 @@
+// Steps that end a campaign: termination, the final measurement, the report. And what all steps ask a worker through.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "campaign/campaign.h"
+#include "campaign/decide.h"
+#include "campaign/files.h"
+#include "campaign/render.h"
+#include "campaign/samples.h"
+#include "campaign/session_size.h"
+#include "campaign/tips.h"
+#include "knowledge/tips.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::EventKind;
+using record::WorkerRequest;
+using record::WorkerResponse;
+using record::WorkerTask;
+
+constexpr std::int64_t kFewestFinals = 3, kMostFinals = 8;
+constexpr double kFinalSeconds = 120.0;  // without a wall budget
+constexpr double kFinalShare = 0.15;     // of the wall budget
+constexpr double kReportSeconds = 2.0;
+
+// Best against baseline: the mean of a fast and a slow launch is about half of the slow one.
+SessionSize final_size(const State& state) {
+  if (!state.baseline) return {};
+  const double slow = launch_seconds(state.baseline->evaluation.roofline);
+  const double both = (slow + launch_seconds(state.incumbent.roofline)) / 2;
+  const double allowed = state.wall_budget > 0 ? kFinalShare * state.wall_budget : kFinalSeconds;
+  return fit_sessions(both, allowed, kFewestFinals, kMostFinals, state.spec().protocol);
+}
+
+}  // namespace
+
+record::Evaluation harness_fault(const std::string& candidate, const std::string& incumbent, std::string detail) {
+  record::Evaluation evaluation;
+  evaluation.candidate = candidate;
+  evaluation.incumbent = incumbent;
+  evaluation.outcome = record::Outcome::kHarnessFault;
+  evaluation.detail = std::move(detail);
+  return evaluation;
+}
+
+TerminationInput Engine::termination_input() const {
+  TerminationInput input;
+  input.stop_requested = stop_file_exists();
+  input.active = journal_.active();
+  const bool needed = state_.incumbent.round > 1;  // nothing to measure while the baseline stands
+  input.reserve = kReportSeconds + (needed ? 1.2 * final_size(state_).seconds : 0.0);
+  return input;
+}
+
+WorkerRequest Engine::request(WorkerTask task) const {
+  WorkerRequest request;
+  request.task = task;
+  request.cases = state_.spec().target_cases;
+  request.protocol = state_.spec().protocol;
+  if (state_.prepared) request.ceilings = state_.prepared->ceilings;
+  request.cache_directory = options_.cache_directory.string();
+  const double left = seconds_left(state_, termination_input());
+  if (std::isfinite(left)) request.time_limit = std::max(left, kShortestRequest);
+  return request;
+}
+
+// Runs a request; a worker that died is tried once more, because that is the harness's fault and not the campaign's.
+Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
+  const auto on_progress = [this](const record::Progress& progress) {
+    show(progress.stage + (progress.detail.empty() ? "" : ": " + progress.detail), progress.fraction);
+  };
+  const auto should_stop = [this] {
+    const StopLevel level = stop_level();
+    if (level == StopLevel::kNone) return false;
+    const double now = services_.clock.monotonic();
+    if (stop_seen_ < 0) stop_seen_ = now;
+    return level == StopLevel::kNow || now - stop_seen_ > options_.unit_grace;
+  };
+  for (int attempt = 0;; ++attempt) {
+    Result<WorkerResponse> response = services_.executor.run(request, on_progress, should_stop);
+    if (response && response->error.empty()) return response;
+    if (!response && should_stop()) {
+      interrupted_ = true;
+      return response;
+    }
+    if (response && !response->error.empty()) {
+      return with_hint(make_error(ErrorCode::kToolFailed, "{}: {}", record::name_of(request.task), response->error),
+                       response->error_hint);
+    }
+    if (attempt == 1 || response.error().code == ErrorCode::kTimeout) return response;
+  }
+}
+
+Status Engine::conclude() {
+  const record::Termination termination = check_termination(state_, termination_input());
+  RIDGE_CHECK_OK(record(EventKind::kTermination, record::to_json(termination)));
+  if (state_.terminated()) {
+    std::error_code ignored;
+    std::filesystem::remove(options_.directory / kStopFile, ignored);
+  }
+  return ok_status();
+}
+
+Status Engine::measure_final() {
+  record::Final final_measurement;
+  const record::Candidate& initial = state_.baseline->candidate;
+  const record::Candidate& best = state_.incumbent.candidate;
+  final_measurement.initial = initial.id();
+  final_measurement.best = best.id();
+  final_measurement.product_of_accepted = state_.product_of_accepted;
+  if (initial.id() != best.id()) {
+    RIDGE_CHECK_OK(intend("final", "measure the best against the baseline once more"));
+    WorkerRequest request = this->request(WorkerTask::kEvaluate);
+    request.incumbent = initial;
+    request.candidates = {best};
+    request.quick_look = true;
+    const SessionSize size = final_size(state_);
+    request.sessions = size.sessions;
+    request.protocol.max_quads = size.quads;
+    request.protocol.max_launches = size.launches;
+    request.time_limit = 0;
+    if (state_.wall_budget > 0) {
+      request.time_limit = std::max(state_.wall_budget - journal_.active() - kReportSeconds, 3 * kShortestRequest);
+    }
+    Result<WorkerResponse> response = work(request);
+    if (!response && interrupted_) return response.error();
+    if (response && response->evaluation) {
+      final_measurement.evaluation = std::move(*response->evaluation);
+    } else {
+      final_measurement.evaluation =
+          harness_fault(best.id(), initial.id(), response ? "the worker sent no evaluation" : response.error().text());
+    }
+    final_measurement.effects = final_effects(final_measurement.evaluation, labels_of(state_.spec().target_cases));
+  }
+  return record(EventKind::kFinal, record::to_json(final_measurement));
+}
+
+Status Engine::report() {
+  RIDGE_CHECK_OK(intend("report", "append the tips and write the files"));
+  if (!options_.experience.empty()) {
+    const record::CampaignSpec& spec = state_.spec();
+    RIDGE_TRY(path, knowledge::tips_path(options_.experience, spec.gpu, spec.op, spec.backend));
+    RIDGE_CHECK_OK(knowledge::append_tips(path, tips_of(state_)));
+  }
+  const FileMap files = render_campaign(state_);
+  RIDGE_CHECK_OK(write_campaign_files(options_.directory, files));
+  record::Reported reported;
+  for (const auto& [path, content] : files) reported.files[path] = sha256(content);
+  RIDGE_CHECK_OK(record(EventKind::kReported, record::to_json(reported)));
+  return ok_status();
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,204 @@
+// Steps of one round, each with an intent, an effect and a record. Doing any of them again after a crash is harmless.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "campaign/campaign.h"
+#include "campaign/decide.h"
+#include "campaign/proposal_rules.h"
+#include "campaign/render.h"
+#include "record/archive.h"
+#include "record/tunables.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::EventKind;
+using record::Outcome;
+using record::WorkerRequest;
+using record::WorkerResponse;
+using record::WorkerTask;
+
+std::string shorten(const std::string& text, std::size_t most) {
+  return text.size() <= most ? text : text.substr(0, most) + " ...";
+}
+
+std::string failure_text(const record::Evaluation& evaluation) {
+  std::string text =
+      fmt::format("the candidate failed: {}: {}", record::name_of(evaluation.outcome), evaluation.detail);
+  if (evaluation.outcome == Outcome::kCompile && !evaluation.build.log.empty()) {
+    text += "\n" + shorten(evaluation.build.log, 4000);
+  }
+  return text;
+}
+
+// Best score among the usable rows; the incumbent's own row cannot win.
+std::string best_row(const std::vector<record::ScreenRow>& rows, const record::Proposal& proposal,
+                     const std::string& incumbent) {
+  const record::ScreenRow* best = nullptr;
+  for (const record::ScreenRow& row : rows) {
+    const auto offered = [&](const record::Candidate& candidate) { return candidate.id() == row.candidate; };
+    const bool known = std::any_of(proposal.candidates.begin(), proposal.candidates.end(), offered);
+    if (!known || row.candidate == incumbent || row.outcome != Outcome::kPass) continue;
+    if (!std::isfinite(row.score) || row.score <= 0) continue;
+    if (best == nullptr || row.score > best->score) best = &row;
+  }
+  return best == nullptr ? std::string() : best->candidate;
+}
+
+}  // namespace
+
+record::ProposalRequest Engine::proposal_request() const {
+  record::ProposalRequest request;
+  const Round* round = state_.open_round();
+  request.round = round != nullptr ? round->number : state_.next_round();
+  request.spec = manifest_of(state_);
+  request.incumbent = state_.incumbent.candidate;
+  if (Result<record::TuneSpace> space = record::tune_space(state_.incumbent.candidate)) request.space = *space;
+  request.build = state_.incumbent.build;
+  request.roofline = state_.incumbent.roofline;
+  request.ceilings = state_.prepared->ceilings;
+  request.history = history(state_);
+  request.environment = state_.prepared->environment;
+  request.tips = state_.tips->tips;
+  const double left = seconds_left(state_, termination_input());
+  if (std::isfinite(left)) request.seconds_left = std::max(left, 0.0);
+  if (state_.max_iterations) request.rounds_left = *state_.max_iterations - state_.rounds_closed();
+  if (round != nullptr)
+    request.last_error = failure_text(round->last().evaluated->evaluation);
+  else if (!state_.refused.empty())
+    request.last_error = state_.refused.back().refused;
+  return request;
+}
+
+Status Engine::propose() {
+  const record::ProposalRequest request = proposal_request();
+  RIDGE_CHECK_OK(intend(fmt::format("round-{}/propose", request.round), "ask the proposer for one hypothesis"));
+  const double started = services_.clock.monotonic();
+  Result<record::Proposal> answer = services_.proposer.propose(request);
+  record::Proposed proposed;
+  proposed.round = request.round;
+  proposed.seconds = services_.clock.monotonic() - started;
+  if (answer) {
+    proposed.refused = refuse(*answer, state_);
+    proposed.proposal = std::move(*answer);
+  } else {
+    proposed.refused = "the proposer failed: " + answer.error().text();
+  }
+  // A parent is a fact, not a claim.
+  for (record::Candidate& candidate : proposed.proposal.candidates) candidate.parent = state_.incumbent.candidate.id();
+  return record(EventKind::kProposed, record::to_json(proposed));
+}
+
+Status Engine::screen() {
+  const Round& round = *state_.open_round();
+  const record::Proposal& proposal = round.last().proposal;
+  RIDGE_CHECK_OK(intend(fmt::format("round-{}/screen", round.number), "look at every configuration of the sweep"));
+  WorkerRequest request = this->request(WorkerTask::kScreen);
+  request.candidates = proposal.candidates;
+  request.incumbent = round.incumbent;
+  if (request.time_limit > 0) request.time_limit = std::max(request.time_limit / 2, kShortestRequest);
+  const double started = services_.clock.monotonic();
+  Result<WorkerResponse> response = work(request);
+  if (!response && interrupted_) return response.error();
+  record::Screened screened;
+  screened.round = round.number;
+  screened.seconds = services_.clock.monotonic() - started;
+  if (response) screened.rows = std::move(response->screen);
+  screened.chosen = best_row(screened.rows, proposal, round.incumbent.id());
+  if (!response) {
+    record::ScreenRow fault;
+    fault.outcome = Outcome::kHarnessFault;
+    fault.detail = response.error().text();
+    screened.rows = {fault};
+  }
+  return record(EventKind::kScreened, record::to_json(screened));
+}
+
+Status Engine::evaluate() {
+  const Round& round = *state_.open_round();
+  const record::Candidate candidate = *round.last().candidate();
+  RIDGE_CHECK_OK(intend(fmt::format("round-{}/evaluate-{}", round.number, round.attempts.size()),
+                        "build, check and measure the candidate against the incumbent"));
+  RIDGE_CHECK_OK(write_tree(worktree(), tree_of(candidate), tree_of(round.incumbent)));
+  WorkerRequest request = this->request(WorkerTask::kEvaluate);
+  request.incumbent = round.incumbent;
+  request.candidates = {candidate};
+  const double started = services_.clock.monotonic();
+  Result<WorkerResponse> response = work(request);
+  if (!response && interrupted_) return response.error();
+  record::Evaluated evaluated;
+  evaluated.round = round.number;
+  evaluated.candidate = candidate;
+  evaluated.seconds = services_.clock.monotonic() - started;
+  if (response && response->evaluation) {
+    evaluated.evaluation = std::move(*response->evaluation);
+  } else {
+    evaluated.evaluation = harness_fault(candidate.id(), round.incumbent.id(),
+                                         response ? "the worker sent no evaluation" : response.error().text());
+  }
+  return record(EventKind::kEvaluated, record::to_json(evaluated));
+}
+
+// Ends a round that cannot be measured any more; it is decided (and rolled back) like any other.
+Status Engine::abandon(const std::string& why) {
+  const Round& round = *state_.open_round();
+  if (round.last().evaluated) return decide_round();  // only a repair was due
+  const record::Candidate* chosen = round.last().candidate();
+  record::Evaluated evaluated;
+  evaluated.round = round.number;
+  evaluated.candidate = chosen != nullptr ? *chosen : round.last().proposal.candidates.front();
+  evaluated.evaluation = harness_fault(evaluated.candidate.id(), round.incumbent.id(), why);
+  return record(EventKind::kEvaluated, record::to_json(evaluated));
+}
+
+Status Engine::decide_round() { return record(EventKind::kDecided, record::to_json(decide(state_))); }
+
+Status Engine::commit() {
+  const Round* round = state_.open_round();
+  const bool first = !state_.baseline_committed;
+  const record::Candidate& candidate = first ? state_.baseline->candidate : round->last().evaluated->candidate;
+  record::Committed committed;
+  committed.round = first ? 1 : round->number;
+  RIDGE_CHECK_OK(intend(fmt::format("round-{}/commit", committed.round), "store the snapshot and commit it"));
+  const Tree tree = tree_of(candidate);
+  const Tree before = first ? Tree{} : tree_of(round->incumbent);
+  RIDGE_TRY(snapshot, snapshots().put(tree));
+  committed.snapshot = snapshot;
+  RIDGE_CHECK_OK(write_tree(worktree(), tree, before));
+  if (state_.spec().git_commit) {
+    CommitText text;
+    text.op = state_.spec().op;
+    text.backend = state_.spec().backend;
+    text.round = committed.round;
+    text.summary = first ? std::string("baseline") : round->last().proposal.hypothesis.title;
+    text.hypothesis =
+        first ? std::string("none, this is the kernel to beat") : round->last().proposal.hypothesis.reasoning;
+    text.result = first ? std::string("BASELINE") : round->decision->reason;
+    text.details = "logs/optimize.md, round-" + std::to_string(committed.round);
+    RIDGE_TRY(commit, commit_tree(*services_.git, tree, before, commit_message(text)));
+    committed.commit = commit;
+  }
+  RIDGE_CHECK_OK(record(EventKind::kCommitted, record::to_json(committed)));
+  return render_files();
+}
+
+Status Engine::roll_back() {
+  const Round& round = *state_.open_round();
+  RIDGE_CHECK_OK(intend(fmt::format("round-{}/rollback", round.number), "restore the last accepted snapshot"));
+  Tree present;
+  for (const Attempt& attempt : round.attempts) {
+    if (attempt.candidate() != nullptr) present.merge(tree_of(*attempt.candidate()));
+  }
+  // What was tried is kept, for people; what is restored is verified against its digest.
+  if (const record::Candidate* candidate = round.last().candidate()) {
+    RIDGE_CHECK_OK(snapshots().put(tree_of(*candidate)));
+  }
+  RIDGE_TRY(accepted, snapshots().get(state_.incumbent.snapshot));
+  RIDGE_CHECK_OK(write_tree(worktree(), accepted, present));
+  const record::RolledBack rolled_back{round.number, state_.incumbent.snapshot};
+  RIDGE_CHECK_OK(record(EventKind::kRolledBack, record::to_json(rolled_back)));
+  return render_files();
+}
+
+}  // namespace ridge::campaign

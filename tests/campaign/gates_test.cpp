@@ -1,0 +1,257 @@
+#include "campaign/gates.h"
+
+#include <limits>
+
+#include "campaign/decide.h"
+#include "world.h"
+
+namespace ridge::campaign::test {
+namespace {
+
+using record::GateOutcome;
+
+// An honest candidate that is half as fast again; every test below bends one thing.
+GateInput honest(std::int64_t speed = 150) {
+  const record::Candidate incumbent = make_candidate(100), candidate = make_candidate(speed);
+  GateInput input;
+  input.labels = kShapes;
+  input.candidate_id = candidate.id();
+  input.incumbent_id = incumbent.id();
+  input.incumbent_artifact = make_build(incumbent).artifact;
+  input.bucket = "K1";
+  input.bounds = make_roofline(incumbent);
+  input.evaluation = make_evaluation(incumbent, candidate);
+  return input;
+}
+
+record::GateResult verdict(const GateInput& input, std::string_view gate) {
+  for (const Gate& one : gates()) {
+    if (one.name == gate) return one.check(input);
+  }
+  ADD_FAILURE() << "no gate " << gate;
+  return {};
+}
+bool accepted(const GateInput& input) {
+  for (const Gate& gate : gates()) {
+    if (gate.check(input).outcome != GateOutcome::kPass) return false;
+  }
+  return true;
+}
+
+TEST(Gate, LetsAnHonestGainThrough) {
+  for (const Gate& gate : gates()) {
+    const record::GateResult result = gate.check(honest());
+    EXPECT_EQ(result.outcome, GateOutcome::kPass) << gate.name << ": " << result.detail;
+  }
+}
+
+TEST(Gate, RefusesFasterButWrong) {
+  GateInput input = honest();
+  input.evaluation.checks[1].outcome = record::Outcome::kWrong;
+  EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail);
+  input = honest();
+  input.evaluation.checks[1].max_error_ratio = 1.01;  // says PASS all the same
+  EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail);
+  input.evaluation.checks[1].max_error_ratio = std::nan("");
+  EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, RefusesWhatTheWorkerSaysCrashedHungOrCheated) {
+  for (const auto outcome : {record::Outcome::kCrash, record::Outcome::kHang, record::Outcome::kOom,
+                             record::Outcome::kCheat, record::Outcome::kWrong}) {
+    GateInput input = honest();
+    input.evaluation.outcome = outcome;
+    EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail) << record::name_of(outcome);
+  }
+}
+
+TEST(Gate, RefusesADroppedRenamedRepeatedOrAddedShape) {
+  for (int kind = 0; kind < 4; ++kind) {
+    GateInput input = honest();
+    std::vector<record::ShapeSamples>& shapes = input.evaluation.sessions[3].shapes;
+    if (kind == 0) shapes.pop_back();
+    if (kind == 1) shapes[1].label = "m=257 n=256 k=256";
+    if (kind == 2) shapes[1] = shapes[0];
+    if (kind == 3) shapes.push_back({"m=1 n=1 k=1", shapes[0].quads});
+    EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail) << kind;
+    EXPECT_FALSE(accepted(input));
+  }
+}
+
+TEST(Gate, RefusesAShapeThatWasNotCheckedOrCheckedTwice) {
+  GateInput input = honest();
+  input.evaluation.checks.pop_back();
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);
+  input = honest();
+  input.evaluation.checks[2] = input.evaluation.checks[0];
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, RefusesALaunchThatIsNotATime) {
+  for (const double bad : {std::nan(""), 0.0, -1.0, std::numeric_limits<double>::infinity()}) {
+    GateInput input = honest();
+    input.evaluation.sessions[2].shapes[1].quads[0].blocks[3][1] = bad;
+    EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail) << bad;
+    EXPECT_FALSE(accepted(input));
+  }
+}
+
+TEST(Gate, RefusesMissingOrRepeatedSessions) {
+  GateInput input = honest();
+  input.evaluation.sessions.erase(input.evaluation.sessions.begin() + 4);
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
+  input = honest();
+  input.evaluation.sessions[5].index = 4;
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, VoidingSessionsIsBoundedAndNeedsAReason) {
+  GateInput input = honest();
+  input.evaluation.sessions[4].voided = true;
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
+  for (record::Session& session : input.evaluation.sessions) {
+    session.voided = true;
+    session.void_reason = "steal";
+  }
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kInconclusive);
+}
+
+TEST(Gate, FewerSessionsThanTheEvidenceNeedsAreInconclusive) {
+  GateInput input = honest();
+  input.evaluation.sessions.pop_back();
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kInconclusive);
+  EXPECT_FALSE(accepted(input));
+}
+
+TEST(Gate, AScreeningSessionIsNoEvidence) {
+  GateInput input = honest();
+  for (record::Session& session : input.evaluation.sessions) session.role = "screen";
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kInconclusive);
+}
+
+TEST(Gate, ATieIsNotAGainHoweverItIsSummarised) {
+  GateInput input = honest(100);
+  input.evaluation.outcome = record::Outcome::kPass;
+  input.evaluation.detail = "accepted, 899 % faster";
+  input.evaluation.roofline[0].latency = 1e-9;  // forged summaries decide nothing
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, RefusesARegressionOfOneShapeInAFasterSuite) {
+  GateInput input = honest(200);
+  for (record::Session& session : input.evaluation.sessions) {
+    for (record::Quad& quad : session.shapes[0].quads) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (quad.order[i] == 'B')
+          for (double& t : quad.blocks[i]) t *= 2.2;  // 10 % slower than the incumbent
+      }
+    }
+  }
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kPass);
+  const record::GateResult result = verdict(input, "non-inferiority");
+  EXPECT_EQ(result.outcome, GateOutcome::kFail);
+  EXPECT_NE(result.detail.find(kShapes[0]), std::string::npos);
+}
+
+TEST(Gate, ANoisyShapeThatMayHaveRegressedIsInconclusive) {
+  GateInput input = honest(200);
+  for (std::size_t s = 0; s < input.evaluation.sessions.size(); ++s) {
+    for (record::Quad& quad : input.evaluation.sessions[s].shapes[0].quads) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (quad.order[i] == 'B')
+          for (double& t : quad.blocks[i]) t *= s % 2 == 0 ? 3.0 : 1.0;
+      }
+    }
+  }
+  EXPECT_NE(verdict(input, "non-inferiority").outcome, GateOutcome::kPass);
+}
+
+TEST(Gate, RefusesATimeUnderTheRooflineFloor) {
+  GateInput input = honest(1200);  // the floor is at 1000
+  EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kFail);
+  EXPECT_EQ(verdict(honest(900), "physics").outcome, GateOutcome::kPass);
+}
+
+TEST(Gate, RefusesTimedCallsThatWereNotVerified) {
+  GateInput input = honest();
+  input.evaluation.checks[0].verified_calls = 0;
+  EXPECT_EQ(verdict(input, "verified calls").outcome, GateOutcome::kFail);
+  input.evaluation.checks[0].verified_calls = 5;  // fewer than were timed
+  EXPECT_EQ(verdict(input, "verified calls").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, RefusesTheDecisionAfterTheLastOfTheErrorBudget) {
+  GateInput input = honest();
+  input.decisions_used = 119;
+  EXPECT_EQ(verdict(input, "error budget").outcome, GateOutcome::kPass);
+  input.decisions_used = 120;
+  const record::GateResult result = verdict(input, "error budget");
+  EXPECT_EQ(result.outcome, GateOutcome::kFail);
+  EXPECT_NE(result.detail.find("decision 121 is refused"), std::string::npos);
+}
+
+TEST(Gate, RefusesAStaleBuildAndAChangeWithoutEffect) {
+  GateInput input = honest();
+  input.evaluation.build.artifact = input.incumbent_artifact;
+  EXPECT_EQ(verdict(input, "artifact").outcome, GateOutcome::kFail);
+  input = honest();
+  input.evaluation.build.artifact.clear();
+  EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, RefusesTheEvaluationOfSomethingElse) {
+  GateInput input = honest();
+  input.evaluation.candidate = make_candidate(151).id();
+  EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kFail);
+  input = honest();
+  input.evaluation.incumbent = make_candidate(10).id();
+  EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, RefusesGainsThatTrainingCannotHave) {
+  GateInput input = honest();
+  for (const char* bucket : {"W2", "W3", "", "K5"}) {
+    input.bucket = bucket;
+    EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kFail) << bucket;
+  }
+  input.bucket = "W1";
+  EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kInconclusive);
+}
+
+TEST(Gate, AHarnessFaultIsInconclusiveAndNeverAPass) {
+  GateInput input = honest();
+  input.evaluation.outcome = record::Outcome::kHarnessFault;
+  EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kInconclusive);
+  EXPECT_FALSE(accepted(input));
+}
+
+TEST(Gate, AnEmptyEvaluationPassesNothingThatMatters) {
+  GateInput input = honest();
+  input.evaluation = {};
+  for (const char* gate :
+       {"build", "correctness", "verified calls", "labels", "sessions", "effect", "non-inferiority", "physics"}) {
+    EXPECT_NE(verdict(input, gate).outcome, GateOutcome::kPass) << gate;
+  }
+}
+
+TEST(PlainRule, AsksForThreeRemeasurementsBelowTwoPercent) {
+  const std::vector<std::string> labels = {"one"};
+  const auto table = [](std::vector<double> gains) {
+    RatioTable t;
+    for (double& gain : gains) gain = std::log1p(gain);
+    t.suite = gains;
+    t.per_shape = {gains};
+    return t;
+  };
+  EXPECT_TRUE(plain_rule(table({0.03}), labels).accepts);
+  EXPECT_FALSE(plain_rule(table({0.015, 0.015}), labels).accepts);
+  EXPECT_TRUE(plain_rule(table({0.015, 0.014, 0.016}), labels).accepts);
+  EXPECT_FALSE(plain_rule(table({0.03, 0.005, 0.01}), labels).accepts);
+  EXPECT_FALSE(plain_rule(table({-0.001, 0.0, -0.002}), labels).accepts);
+  RatioTable lost = table({0.10, 0.10, 0.10});
+  lost.per_shape = {{std::log(0.94), std::log(0.94), std::log(0.94)}};
+  EXPECT_FALSE(plain_rule(lost, labels).accepts);
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test

@@ -1,0 +1,393 @@
+// Targets, termination, manifest and the rules of proposals.
+#include <limits>
+
+#include "campaign/lineage.h"
+#include "campaign/manifest.h"
+#include "campaign/proposal_rules.h"
+#include "campaign/session_size.h"
+#include "campaign/target.h"
+#include "world.h"
+
+namespace ridge::campaign::test {
+namespace {
+
+TEST(Target, ReadsTheGrammar) {
+  const struct {
+    const char* text;
+    const char* canonical;
+    double value;
+  } rows[] = {{"hw_efficiency >= 90%", "hw_efficiency >= 90% on geomean", 0.9},
+              {"hw_efficiency>=0.9", "hw_efficiency >= 0.9 on geomean", 0.9},
+              {"forward_tflops >= 600 on geomean", "forward_tflops >= 600 TFLOPS on geomean", 6e14},
+              {"forward_tflops > 250 GFLOPS on all", "forward_tflops > 250 GFLOPS on all", 2.5e11},
+              {"speedup >= 8x on any", "speedup >= 8x on any", 8},
+              {"  speedup >= 8 ", "speedup >= 8x on geomean", 8}};
+  for (const auto& row : rows) {
+    const Result<record::Target> target = parse_target(row.text);
+    ASSERT_TRUE(target) << target.error().text();
+    EXPECT_DOUBLE_EQ(target->value, row.value) << row.text;
+    EXPECT_EQ(format_target(*target), row.canonical);
+    EXPECT_EQ(format_target(*parse_target(format_target(*target))), row.canonical);
+  }
+}
+
+TEST(Target, RefusesProseWithTheWayOut) {
+  for (const char* text :
+       {"as fast as possible", ">60% peak efficiency", "2x baseline", "", "speedup", "speedup >=", "speedup >= fast",
+        "speedup <= 2x", "speedup >= -1x", "speedup >= 2 parsecs", "speedup >= 2x on most",
+        "speedup >= 2x on all please", "hw_efficiency >= 120%", "hw_efficiency >= 90", "speedup >= nan"}) {
+    const Result<record::Target> target = parse_target(text);
+    ASSERT_FALSE(target) << text;
+    EXPECT_NE(target.error().hint.find("metric op number unit"), std::string::npos);
+  }
+}
+
+TEST(Target, ScopesAreAllAnyAndGeomean) {
+  const std::vector<record::RooflinePoint> base = make_roofline(make_candidate(100));
+  std::vector<record::RooflinePoint> best = make_roofline(make_candidate(400));
+  best[0].latency *= 2;  // this one is only twice as fast
+  const auto reached = [&](const char* text) { return check_target(*parse_target(text), best, base).reached; };
+  EXPECT_TRUE(reached("speedup >= 2x on all"));
+  EXPECT_FALSE(reached("speedup >= 2.1x on all"));
+  EXPECT_TRUE(reached("speedup >= 4x on any"));
+  EXPECT_TRUE(reached("speedup >= 3.17x on geomean"));
+  EXPECT_FALSE(reached("speedup >= 3.18x on geomean"));
+  EXPECT_TRUE(reached("hw_efficiency >= 20% on all"));
+}
+
+// State of a campaign after its baseline.
+State fresh_state(record::CampaignSpec spec = make_spec()) {
+  State state;
+  state.created = record::Created{spec, make_candidate(100)};
+  state.max_iterations = spec.max_iterations;
+  state.wall_budget = spec.wall_budget;
+  state.prepared = record::Prepared{};
+  state.tips = record::TipsRead{};
+  record::Baseline baseline;
+  baseline.candidate = make_candidate(100);
+  baseline.evaluation = make_evaluation(make_candidate(100), make_candidate(100));
+  state.baseline = baseline;
+  state.baseline_committed = record::Committed{1, "snapshot", "commit"};
+  state.incumbent.candidate = make_candidate(100);
+  state.incumbent.roofline = make_roofline(make_candidate(100));
+  return state;
+}
+
+TEST(Termination, NoneHoldsAtFirst) {
+  const record::Termination termination = check_termination(fresh_state(), {});
+  EXPECT_EQ(termination.condition, "none");
+  EXPECT_EQ(termination.conditions.size(), 6u);
+}
+
+TEST(Termination, T1PerformanceTarget) {
+  State state = fresh_state();
+  state.created->spec.performance_target = *parse_target("speedup >= 2x");
+  EXPECT_EQ(check_termination(state, {}).condition, "none");
+  state.incumbent.roofline = make_roofline(make_candidate(201));
+  EXPECT_EQ(check_termination(state, {}).condition, "T1");
+}
+
+TEST(Termination, T2HardwareEfficiency) {
+  State state = fresh_state();
+  state.incumbent.roofline = make_roofline(make_candidate(899));
+  EXPECT_EQ(check_termination(state, {}).condition, "none");
+  state.incumbent.roofline = make_roofline(make_candidate(901));
+  EXPECT_EQ(check_termination(state, {}).condition, "T2");
+}
+
+TEST(Termination, T3CountsAttemptsWithoutTheBaseline) {
+  record::CampaignSpec spec = make_spec();
+  spec.max_iterations = 2;
+  World world(one_per_round({make_proposal({make_candidate(110)}, "a"), make_proposal({make_candidate(120)}, "b"),
+                             make_proposal({make_candidate(130)}, "c")}),
+              spec);
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.state().termination->condition, "T3");
+  EXPECT_EQ(world.state().rounds.size(), 2u);
+}
+
+TEST(Termination, T4UserStop) {
+  World* there = nullptr;
+  World world([&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    if (request.round == 3) {
+      EXPECT_TRUE(request_stop(there->path()));
+    }
+    return make_proposal({make_candidate(100 + 10 * request.round)});
+  });
+  there = &world;
+  ASSERT_TRUE(world.run());
+  const State state = world.state();
+  EXPECT_EQ(state.termination->condition, "T4");
+  ASSERT_EQ(state.rounds.size(), 2u);
+  EXPECT_TRUE(state.rounds[0].committed);
+  EXPECT_TRUE(state.rounds[1].rolled_back);  // it was proposed, and never measured
+  EXPECT_NE(state.rounds[1].decision->reason.find("stopped"), std::string::npos);
+  EXPECT_TRUE(state.reported);
+  EXPECT_FALSE(std::filesystem::exists(world.path() / "stop"));
+}
+
+TEST(Termination, T5WallBudgetKeepsTimeForTheFinalMeasurement) {
+  record::CampaignSpec spec = make_spec();
+  spec.wall_budget = 100;
+  spec.max_iterations.reset();
+  World world(
+      [&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+        EXPECT_GT(request.seconds_left, 0);
+        return make_proposal({make_candidate(100 + 5 * request.round)});
+      },
+      spec);
+  world.executor.on(record::WorkerTask::kEvaluate, [&](const record::WorkerRequest& request) {
+    world.clock.advance(request.quick_look ? 3 : 12);
+    if (!request.quick_look) {
+      EXPECT_LE(request.time_limit, 100);
+    }
+    return evaluate(request);
+  });
+  ASSERT_TRUE(world.run());
+  const State state = world.state();
+  EXPECT_EQ(state.termination->condition, "T5");
+  EXPECT_LE(state.active, 112);
+  EXPECT_GE(state.rounds.size(), 5u);
+  EXPECT_FALSE(state.final_measurement->effects.empty());
+}
+
+TEST(Termination, T5ErrorBudgetIsADecisionNotATime) {
+  State state = fresh_state();
+  state.decisions_used = 120;
+  EXPECT_EQ(check_termination(state, {}).condition, "T5");
+}
+
+TEST(Termination, BudgetsCountActiveTimeOnly) {
+  record::CampaignSpec spec = make_spec();
+  spec.wall_budget = 50;
+  bool broken = true;
+  World world(
+      [&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+        if (broken) return invalid("broken");
+        return one_per_round({make_proposal({make_candidate(150)})})(request);
+      },
+      spec);
+  ASSERT_EQ(world.run()->end, RunEnd::kPaused);
+  world.clock.advance(1000);  // paused over night
+  broken = false;
+  ASSERT_TRUE(world.run());
+  EXPECT_TRUE(world.state().rounds.at(0).committed);
+}
+
+TEST(Signal, TheFirstFinishesTheUnitPausesAndResumes) {
+  StopLevel level = StopLevel::kNone;
+  World world(one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(200)})}));
+  world.engine_options.stop_level = [&] { return level; };
+  world.executor.on(record::WorkerTask::kEvaluate, [&](const record::WorkerRequest& request) {
+    if (request.candidates[0].defines.at("SPEED") == 150) level = StopLevel::kFinishUnit;
+    return evaluate(request);
+  });
+  const Result<RunResult> paused = world.run();
+  ASSERT_TRUE(paused);
+  EXPECT_EQ(paused->end, RunEnd::kPaused);
+  State state = world.state();
+  EXPECT_EQ(phase_of(state), record::Phase::kPaused);
+  ASSERT_EQ(state.rounds.size(), 1u);
+  EXPECT_TRUE(state.rounds[0].committed);  // the unit was finished and counted
+  level = StopLevel::kNone;
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.state().rounds.size(), 2u);
+}
+
+TEST(Signal, TheSecondLeavesAtOnceAndLosesNothing) {
+  StopLevel level = StopLevel::kNone;
+  World world(one_per_round({make_proposal({make_candidate(150)})}));
+  world.engine_options.stop_level = [&] { return level; };
+  world.executor.on(record::WorkerTask::kEvaluate,
+                    [&](const record::WorkerRequest& request) -> Result<record::WorkerResponse> {
+                      if (request.quick_look || level != StopLevel::kNone) return evaluate(request);
+                      level = StopLevel::kNow;
+                      return Error{ErrorCode::kTimeout, "stopped", {}};
+                    });
+  EXPECT_EQ(world.run()->end, RunEnd::kInterrupted);
+  EXPECT_TRUE(world.state().open_round());
+  level = StopLevel::kNone;
+  world.executor.on(record::WorkerTask::kEvaluate, evaluate);
+  ASSERT_TRUE(world.run());
+  EXPECT_TRUE(world.state().rounds[0].committed);
+}
+
+TEST(Manifest, RoundTripsAndKeepsUnknownKeys) {
+  record::CampaignSpec spec = make_spec();
+  spec.performance_target = *parse_target("hw_efficiency >= 85% on all");
+  spec.wall_budget = 300;
+  spec.created = "2026-11-21 07:30";
+  spec.extra["models"] = "[llama, dsv3]";
+  const std::string text = render_manifest(spec);
+  const Result<record::CampaignSpec> read = parse_manifest(text);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(render_manifest(*read), text);
+  EXPECT_EQ(spec_digest(*read), spec_digest(spec));
+  EXPECT_EQ(differing_keys(*read, spec), "");
+  EXPECT_TRUE(read->extra.contains("models"));
+}
+
+TEST(Manifest, RepresentativeShapesAreTheOneDeclaredFillIn) {
+  record::CampaignSpec spec = make_spec(), filled = spec;
+  filled.representative_labels = {kShapes[0]};
+  EXPECT_EQ(spec_digest(spec), spec_digest(filled));
+  filled.protocol.min_effect = 0.001;
+  EXPECT_NE(spec_digest(spec), spec_digest(filled));
+  EXPECT_EQ(differing_keys(spec, filled), "protocol");
+}
+
+TEST(Manifest, ErrorsNameTheKey) {
+  const std::string good = render_manifest(make_spec());
+  const struct {
+    const char *from, *to, *names;
+  } rows[] = {{"target_op: gemm", "target_op:", "target_op"},
+              {"max_iterations: 20", "max_iterations: many", "max_iterations"},
+              {"performance_target: ~", "performance_target: fast", "performance target"},
+              {"git_commit: true", "git_commit: perhaps", "git_commit"},
+              {"target_op: gemm", "target_op: [", "manifest.yaml"},
+              {"m=64 n=64 k=64", "m64", "target_shapes"}};
+  for (const auto& row : rows) {
+    std::string text = good;
+    const std::size_t at = text.find(row.from);
+    ASSERT_NE(at, std::string::npos) << row.from << " in\n" << text;
+    text.replace(at, std::string(row.from).size(), row.to);
+    const Result<record::CampaignSpec> read = parse_manifest(text);
+    ASSERT_FALSE(read) << row.to;
+    EXPECT_NE(read.error().message.find(row.names), std::string::npos) << read.error().message;
+  }
+}
+
+TEST(Manifest, ImpossibleSpecsAreRefused) {
+  const auto refused = [](auto change) {
+    record::CampaignSpec spec = make_spec();
+    change(spec);
+    return !validate_spec(spec);
+  };
+  EXPECT_FALSE(refused([](record::CampaignSpec&) {}));
+  EXPECT_TRUE(refused([](record::CampaignSpec& s) { s.max_iterations = 0; }));
+  EXPECT_TRUE(refused([](record::CampaignSpec& s) { s.max_iterations = 120; }));
+  EXPECT_TRUE(refused([](record::CampaignSpec& s) { s.target_cases.push_back(s.target_cases[0]); }));
+  EXPECT_TRUE(refused([](record::CampaignSpec& s) { s.target_cases.clear(); }));
+  EXPECT_TRUE(refused([](record::CampaignSpec& s) { s.protocol.max_sessions = 5; }));
+  EXPECT_TRUE(refused([](record::CampaignSpec& s) { s.wall_budget = -1; }));
+}
+
+TEST(Manifest, NamesACampaignByWhatItIsAbout) {
+  record::CampaignSpec spec = make_spec();
+  spec.gpu = "Xeon(R) 8592+/x";
+  EXPECT_EQ(default_campaign_id(spec, "20261121"), "gemm_cpu_xeon-r--8592--x_20261121");
+}
+
+TEST(ProposalRules, LetAGoodProposalThrough) {
+  EXPECT_EQ(refuse(make_proposal({make_candidate(150)}), fresh_state()), "");
+  EXPECT_EQ(refuse(nothing_left(), fresh_state()), "");
+}
+
+TEST(ProposalRules, RefuseWhatCannotBeARound) {
+  const auto refusal = [](auto change) {
+    record::Proposal proposal = make_proposal({make_candidate(150)});
+    change(proposal);
+    return refuse(proposal, fresh_state());
+  };
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates.clear(); }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.hypothesis.title.clear(); }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.hypothesis.bottleneck = "luck"; }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.hypothesis.category = "magic"; }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.hypothesis.expected_gain = std::nan(""); }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.hypothesis.expected_gain = 0; }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates[0].op = "conv"; }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates[0].backend = "cuda"; }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates[0].sources.clear(); }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates.push_back(p.candidates[0]); }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates[0] = make_candidate(100); }), "");
+  EXPECT_NE(refusal([](record::Proposal& p) { p.candidates.push_back(make_candidate(160, "other source")); }), "");
+}
+
+TEST(ProposalRules, RefuseForbiddenBucketsWithTheReason) {
+  for (const char* bucket : {"W2", "W3"}) {
+    record::Proposal proposal = make_proposal({make_candidate(150)});
+    proposal.hypothesis.bucket = bucket;
+    EXPECT_NE(refuse(proposal, fresh_state()).find("transfer: "), std::string::npos);
+  }
+}
+
+TEST(ProposalRules, RefusePathsThatLeaveTheWorktree) {
+  for (const char* path : {"../kernel.cpp", "/etc/passwd", ".git/config", "a/../../b", "", "candidate.json", "a b.cpp",
+                           "dir/.gitattributes", "./x.cpp"}) {
+    record::Proposal proposal = make_proposal({make_candidate(150)});
+    proposal.candidates[0].sources[0].path = path;
+    EXPECT_NE(refuse(proposal, fresh_state()), "") << path;
+  }
+  EXPECT_TRUE(is_safe_path("kernels/gemm_v2.cpp"));
+}
+
+TEST(ProposalRules, RefuseWhatWasMeasuredBeforeButNotWhatTheHarnessLost) {
+  int asked = 0;
+  World world([&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    ++asked;
+    if (request.round == 2) return make_proposal({make_candidate(90)});
+    if (request.round == 3 && request.last_error.empty()) return make_proposal({make_candidate(90)});
+    return nothing_left();
+  });
+  ASSERT_TRUE(world.run());
+  ASSERT_EQ(world.state().rounds.size(), 1u);
+  EXPECT_NE(world.proposer.requests.back().last_error.find("round 2 measured this very candidate"), std::string::npos);
+}
+
+TEST(SessionSize, FitsItsShareAndNeverVanishes) {
+  const record::Protocol protocol;
+  const SessionSize quick = fit_sessions(0.001, 60, 4, 8, protocol);
+  EXPECT_EQ(quick.sessions, 8);
+  EXPECT_EQ(quick.launches, 3);
+  EXPECT_EQ(quick.quads, 8);
+  const SessionSize slow = fit_sessions(2.0, 60, 4, 8, protocol);
+  EXPECT_EQ(slow.sessions, 4);
+  EXPECT_EQ(slow.quads, 1);
+  EXPECT_EQ(slow.launches, 1);
+  const SessionSize middle = fit_sessions(0.1, 30, 4, 8, protocol);
+  EXPECT_LE(middle.seconds, 30);
+  EXPECT_EQ(middle.sessions, 8);
+}
+
+TEST(Lineage, SnapshotsAreVerifiedOnTheWayBack) {
+  const TempDir directory = TempDir::create("ridge-objects").value();
+  const SnapshotStore store(directory.path());
+  const Tree tree = {{"a.cpp", "one"}, {"sub/b.h", "two"}, {"empty", ""}};
+  const std::string digest = *store.put(tree);
+  EXPECT_EQ(digest, tree_digest(tree));
+  EXPECT_EQ(*store.put(tree), digest);
+  EXPECT_EQ(*store.get(digest), tree);
+  ASSERT_TRUE(write_file_durably(directory.path() / tree_digest({}), "x"));
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    if (*read_file(entry.path()) != "two") continue;
+    ASSERT_TRUE(write_file_durably(entry.path(), "tWo"));
+  }
+  EXPECT_EQ(store.get(digest).error().code, ErrorCode::kCorrupt);
+}
+
+TEST(Lineage, RestoringTouchesInScopePathsOnly) {
+  const TempDir directory = TempDir::create("ridge-tree").value();
+  ASSERT_TRUE(write_file_durably(directory.path() / "notes.txt", "mine"));
+  ASSERT_TRUE(write_tree(directory.path(), {{"a", "1"}, {"b", "2"}}, {}));
+  ASSERT_TRUE(write_tree(directory.path(), {{"a", "3"}}, {{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(*read_file(directory.path() / "a"), "3");
+  EXPECT_FALSE(std::filesystem::exists(directory.path() / "b"));
+  EXPECT_EQ(*read_file(directory.path() / "notes.txt"), "mine");
+}
+
+TEST(Lineage, CommitMessagesHaveTheFixedForm) {
+  CommitText text;
+  text.op = "gemm";
+  text.backend = "cpu";
+  text.round = 7;
+  text.summary = "pack B\ninto panels";
+  text.hypothesis = "h";
+  text.result = "1.5x";
+  text.details = "logs/optimize.md";
+  EXPECT_EQ(
+      commit_message(text),
+      "[optimize] gemm cpu round-7: pack B into panels\n\nHypothesis: h\nResult: 1.5x\nDetails: logs/optimize.md\n");
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test
