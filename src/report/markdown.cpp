@@ -135,6 +135,8 @@ std::string round_part(const record::ReportRound& round) {
                  {"Candidate", short_id(round.candidate)},
                  {"Snapshot", short_id(round.snapshot)},
                  {"Commit", short_id(round.commit)}});
+  for (const auto& refused : round.refused)
+    text += fmt::format("An answer of the proposer was refused: {}\n\n", md(refused));
   if (round.decision) text += decision(*round.decision);
   for (std::size_t i = 0; i < round.trials.size(); ++i) text += trial_part(round.trials[i], i + 1, round.trials.size());
   if (!round.sweep.empty()) text += sweep(round);
