@@ -134,7 +134,7 @@ std::string time_words(const record::ReportRound& round) {
 }
 
 std::string measured_cell(const record::ReportRound& round) {
-  if (!round.measured) return escape_html(result_words(round));
+  if (!round.measured) return fmt::format("<span class=\"wrap\">{}</span>", escape_html(result_words(round)));
   return fmt::format("{}<br><small>{}</small>", gain_text(round.measured->ratio - 1),
                      gain_interval_text(*round.measured));
 }

@@ -41,7 +41,7 @@ std::string fenced(std::string_view text, std::string_view language) {
 
 std::string shapes(const Model& model) {
   std::string text =
-      head({"", "Shape", "Baseline", "Best", "Faster by", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
+      head({"", "Shape", "Baseline", "Best", "Speed-up", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
   for (const auto& shape : model.shapes) {
     text += row({shape.key, md(shape.label),
                  fmt::format("{} ({})", flops_text(speed_before(shape)), latency_text(shape.baseline_latency)),
