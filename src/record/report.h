@@ -63,7 +63,7 @@ struct ReportTrial {
 
 struct ReportRound {
   std::int64_t round = 0;
-  std::string state = "unfinished";  // accepted | rolled back | unfinished | stopped
+  std::string state = "unfinished";  // accepted | rolled back | unfinished
   Hypothesis hypothesis;
   std::string candidate, candidate_name, parent;  // ids; empty until something was evaluated
   std::map<std::string, std::int64_t> changed;    // tunables that differ from the incumbent's, new values
@@ -75,6 +75,7 @@ struct ReportRound {
   std::optional<Effect> measured;    // suite, against the incumbent of that round
   std::optional<double> screened;    // ratio seen in the screening session; a reason to stop, never to accept
   std::vector<ReportTrial> trials;   // retries and levels, oldest first; the last one was decided on
+  std::vector<std::string> refused;  // answers of the proposer that broke a rule: title and why
   std::vector<ScreenRow> sweep;
   std::string chosen;            // the sweep's candidate id
   double speed = 0, low = 0;     // suite speed over the baseline with this round's candidate, and its interval;
@@ -98,6 +99,7 @@ struct ReportRound {
     v.optional("measured", self.measured);
     v.optional("screened", self.screened);
     v("trials", self.trials);
+    v("refused", self.refused);
     v("sweep", self.sweep);
     v("chosen", self.chosen);
     v("speed", self.speed);
@@ -205,6 +207,7 @@ struct Report {
   std::vector<ReportTime> time;
   std::vector<ReportNote> notes;
   std::string first_time, last_time;
+  // decisions: those that looked at confirming sessions and so used a share of alpha.
   std::int64_t decisions = 0, accepted = 0, rolled_back = 0;
   std::int64_t sessions = 0, voided_sessions = 0, launches = 0, verified_calls = 0;
   std::int64_t events = 0, torn_bytes = 0;

@@ -124,7 +124,7 @@ void Frame::draw_y(Svg& svg, std::span<const double> values, const TickText& wor
     svg.text({area.x - 6, y(value) + 4}, words(value), "t m", Anchor::kEnd);
   }
   svg.line({area.x, area.y}, {area.x, area.y + area.height}, "axis");
-  if (!title.empty()) svg.vertical_text({13, area.y + area.height / 2}, title, "t m");
+  if (!title.empty()) svg.text({2, area.y - 8}, title, "t m");
 }
 
 }  // namespace ridge::report

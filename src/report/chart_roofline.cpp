@@ -126,11 +126,11 @@ std::string roofline_chart(const Model& model) {
   for (const double at : {intensity.low, intensity.high}) {
     if (std::isfinite(roof.at(at))) speed.add(roof.at(at) * 1.35);
   }
-  const Box area{62, 12, 380, 250};
+  const Box area{46, 26, 396, 250};
   const Frame frame{area, log_scale(intensity, area.x, area.x + area.width, 0.0),
                     log_scale(speed, area.y + area.height, area.y, 0.06)};
   Svg svg(
-      "roofline", 452, 304, "Roofline",
+      "roofline", 452, 318, "Roofline",
       fmt::format("Speed against intensity on logarithmic axes. Geometric mean {} before, {} after; {} of the measured "
                   "ceilings. The table of shapes has every value.",
                   flops_text(geomean_speed_before(model)), flops_text(geomean_speed_after(model)),

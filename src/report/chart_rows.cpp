@@ -83,7 +83,7 @@ std::string forest_chart(std::string_view id, std::string_view title, std::span<
   Svg svg(id, kWidth, area.y + area.height + 42, title,
           fmt::format("{} rows; the first: {} {}. The table of shapes has every value.", rows.size(),
                       rows.front().label, ratio_text(rows.front().effect.ratio)));
-  frame.draw_x(svg, ticks(frame.x, small ? 4 : 7), ratio_tick(frame.x), "faster (the line is no difference)");
+  frame.draw_x(svg, ticks(frame.x, small ? 4 : 7), ratio_tick(frame.x), "speed-up (the dark line is no difference)");
   draw_reference(svg, frame, 1.0, "zero");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     draw_effect(svg, frame, rows[i], area.y + 13 + row_height * static_cast<double>(i), small);

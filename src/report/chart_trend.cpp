@@ -117,16 +117,38 @@ void draw_final(Svg& svg, Labels& labels, const Model& model, const Frame& frame
   labels.place(svg, frame.at(x, model.total->ratio), ratio_text(model.total->ratio), "t b", 9);
 }
 
+// Only what the drawing shows.
+std::vector<LegendEntry> trend_legend(const Model& model) {
+  const auto any = [&](auto test) { return std::any_of(model.rounds.begin(), model.rounds.end(), test); };
+  using Round = record::ReportRound;
+  std::vector<LegendEntry> entries;
+  if (model.accepted > 0) entries.push_back({Marker::kCircle, "s-good", "accepted, with interval"});
+  if (any([](const Round& r) { return measured(r) && r.state != "accepted"; })) {
+    entries.push_back({Marker::kDiamond, "s-rejected", "measured, rolled back"});
+  }
+  if (any([](const Round& r) { return placed(r) && !measured(r); })) {
+    entries.push_back({Marker::kTriangle, "s-base", "screened out"});
+  }
+  if (any([](const Round& r) { return !placed(r) && r.state != "unfinished"; })) {
+    entries.push_back({Marker::kCross, "s-bad", "failed, not measured"});
+  }
+  if (any([](const Round& r) { return !placed(r) && r.state == "unfinished"; })) {
+    entries.push_back({Marker::kTriangle, "s-open", "under way"});
+  }
+  if (model.total_source == "final") entries.push_back({Marker::kSquare, "s-total", "final against baseline"});
+  return entries;
+}
+
 }  // namespace
 
 std::string trend_chart(const Model& model) {
   if (!model.baseline || model.rounds.empty()) return {};
   Extent extent = speeds(model);
   const double ceiling = ceiling_speed(model);
-  const bool far = !(ceiling < extent.high * 4);  // a ceiling far away would flatten what happened
+  const bool far = !(ceiling < extent.high * 2.5);  // a ceiling far away would flatten what happened
   if (!far) extent.add(ceiling * 1.06);
   const bool logarithmic = extent.high / extent.low > 2.5;
-  const Box area{56, 12, 386, 250};
+  const Box area{50, 26, 392, 250};
   const double end = last_round(model) + (model.total_source == "final" ? 1.6 : 0.6);
   const Scale x{0.4, std::max(end, 2.6), area.x, area.x + area.width, false};
   // Room at the bottom for the strip of rounds that were not measured.
@@ -134,7 +156,7 @@ std::string trend_chart(const Model& model) {
   const Frame frame{area, x,
                     logarithmic ? log_scale(extent, bottom, area.y, 0.05) : linear_scale(extent, bottom, area.y, 0.06)};
   Svg svg(
-      "trend", 452, 304, "Speed over the rounds",
+      "trend", 452, 318, "Speed over the rounds",
       fmt::format("Speed relative to the baseline for {} rounds, {} accepted. {}", model.rounds.size(), model.accepted,
                   model.total ? "In the end " + total_words(model) : std::string("No round was accepted yet.")));
   svg.rect({area.x, bottom, area.width, 18}, "strip");
@@ -149,14 +171,14 @@ std::string trend_chart(const Model& model) {
       svg, ticks(frame.y, 9), [](double v) { return plain(v) + "×"; }, "speed over the baseline");
   Labels labels(area);
   if (!far) draw_level(svg, labels, frame, ceiling, fmt::format("measured ceiling {}", ratio_text(ceiling)));
+  if (far && std::isfinite(ceiling)) {
+    svg.text({area.x + area.width, area.y - 8}, fmt::format("measured ceiling {}, above", ratio_text(ceiling)),
+             "t roof-t", Anchor::kEnd);
+  }
   draw_steps(svg, model, frame);
   draw_rounds(svg, labels, model, frame);
   draw_final(svg, labels, model, frame, last_round(model) + 0.9);
-  const std::vector<LegendEntry> entries = {{Marker::kCircle, "s-good", "accepted"},
-                                            {Marker::kDiamond, "s-rejected", "measured, rolled back"},
-                                            {Marker::kTriangle, "s-base", "screened out"},
-                                            {Marker::kCross, "s-bad", "failed, not measured"},
-                                            {Marker::kSquare, "s-total", "final against baseline"}};
+  const std::vector<LegendEntry> entries = trend_legend(model);
   return svg.str() + legend(entries);
 }
 

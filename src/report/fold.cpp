@@ -107,6 +107,8 @@ class Fold {
   void describe_change(record::ReportRound& round, const record::Candidate& candidate) const;
   void spend(const std::string& activity, double seconds);
   void note(const Event& event, std::string text);
+  void take_refused(record::ReportRound& round);
+  void reopen();
   void fill_shapes();
   void fill_total();
   void fill_time();
@@ -123,7 +125,7 @@ class Fold {
   std::map<std::string, double> final_initial_, final_best_;  // median latencies in the final sessions
   std::vector<record::RooflinePoint> best_roofline_;
   std::string pause_;
-  std::string exhausted_;
+  std::vector<std::string> refused_;  // not yet counted to a round
 };
 
 record::ReportRound& Fold::round(std::int64_t number, const Event& event) {
@@ -146,11 +148,24 @@ void Fold::note(const Event& event, std::string text) {
   model_.notes.push_back({event.time, std::string(record::name_of(event.kind)), std::move(text)});
 }
 
+void Fold::take_refused(record::ReportRound& target) {
+  target.refused.insert(target.refused.end(), refused_.begin(), refused_.end());
+  refused_.clear();
+}
+
 // Reduces raw samples to ratios and counts them; what the worker does not itemise is its start-up.
 record::ReportTrial Fold::trial(const record::Evaluation& evaluation, std::string level, double outer_seconds) {
-  record::ReportTrial trial{std::move(level),    evaluation.candidate, evaluation.incumbent, evaluation.outcome,
-                            evaluation.detail,   evaluation.build,     evaluation.checks,    {},
-                            evaluation.roofline, evaluation.seconds};
+  const auto& bounds = evaluation.roofline.empty() ? best_roofline_ : evaluation.roofline;
+  record::ReportTrial trial{std::move(level),
+                            evaluation.candidate,
+                            evaluation.incumbent,
+                            evaluation.outcome,
+                            evaluation.detail,
+                            evaluation.build,
+                            evaluation.checks,
+                            {},
+                            measured_points(bounds, evaluation.sessions),
+                            evaluation.seconds};
   for (const auto& session : evaluation.sessions) {
     trial.sessions.push_back(reduce(session));
     model_.launches += trial.sessions.back().launches;
@@ -194,9 +209,9 @@ void Fold::on(const record::Baseline& baseline, double seconds) {
   model_.detectable = baseline.detectable;
   model_.baseline = trial(baseline.evaluation, "baseline", seconds);
   model_.spec.representative_labels = baseline.representative_labels;
-  best_roofline_ = baseline.evaluation.roofline;
-  for (std::size_t i = 0; i < baseline.evaluation.roofline.size(); ++i) {
-    const auto& point = baseline.evaluation.roofline[i];
+  best_roofline_ = model_.baseline->roofline;
+  for (std::size_t i = 0; i < best_roofline_.size(); ++i) {
+    const auto& point = best_roofline_[i];
     record::ReportShape shape;
     shape.label = point.label;
     shape.noise = i < baseline.noise_by_shape.size() ? baseline.noise_by_shape[i] : kNan;
@@ -211,13 +226,18 @@ void Fold::on(const record::Baseline& baseline, double seconds) {
 
 void Fold::on(const record::Proposed& proposed, const Event& event) {
   spend("propose", proposed.seconds);
-  if (proposed.proposal.exhausted) {
-    exhausted_ = proposed.proposal.reason;
+  if (proposed.refused.empty() && proposed.proposal.exhausted) {
     note(event, "The proposer has nothing left to try: " + proposed.proposal.reason);
+    return;
+  }
+  if (!proposed.refused.empty()) {
+    const std::string& title = proposed.proposal.hypothesis.title;
+    refused_.push_back(title.empty() ? proposed.refused : fmt::format("\"{}\": {}", title, proposed.refused));
     return;
   }
   auto& target = round(proposed.round, event);
   target.hypothesis = proposed.proposal.hypothesis;
+  take_refused(target);
   target.propose_seconds += proposed.seconds;
   for (const auto& candidate : proposed.proposal.candidates) candidates_[candidate.id()] = candidate;
 }
@@ -273,10 +293,11 @@ void Fold::on(const record::Decision& decision, const Event& event) {
   target.state = decision.accepted ? "unfinished" : "rolled back";
   if (decision.accepted)
     target.reason += " (Accepted, but not committed: an accepted round counts once it is committed.)";
-  model_.decisions += 1;
+  take_refused(target);
   if (target.trials.empty()) return;
   target.decision->effects = effects_of(decision.effects, target.trials.back(), "confirm");
   if (!suite_log_ratios(target.trials.back(), "confirm").empty()) {
+    model_.decisions += 1;
     target.measured = find_effect(target.decision->effects, "suite");
   }
   if (!target.measured) {
@@ -311,9 +332,7 @@ void Fold::on(const record::Committed& committed, const Event& event) {
       if (usable(effect)) shape_chain_[effect.label] = shape_chain_[effect.label].times(effect);
     }
   }
-  if (!target.trials.empty() && !target.trials.back().roofline.empty()) {
-    best_roofline_ = target.trials.back().roofline;
-  }
+  if (!target.trials.empty()) best_roofline_ = target.trials.back().roofline;
   model_.lineage.push_back({target.round, target.candidate, target.parent, target.hypothesis.title, committed.snapshot,
                             committed.commit, target.measured, std::exp(suite_.log_ratio)});
 }
@@ -334,7 +353,7 @@ void Fold::on(const record::Final& final_event, double seconds) {
   if (suite_log_ratios(*model_.final_trial, role).empty()) role = "confirm";
   final_effects_ = effects_of(final_event.effects, *model_.final_trial, role);
   model_.product_of_accepted = final_event.product_of_accepted;
-  if (!final_event.evaluation.roofline.empty()) best_roofline_ = final_event.evaluation.roofline;
+  best_roofline_ = model_.final_trial->roofline;
   for (const auto& point : best_roofline_) {
     final_initial_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, 'A');
     final_best_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, 'B');
@@ -428,6 +447,7 @@ Status Fold::dispatch(const Event& event, double seconds) {
     case EventKind::kBudget: {
       RIDGE_TRY(budget, payload<record::BudgetChange>(event));
       note(event, budget_words(budget));
+      reopen();
       break;
     }
     case EventKind::kIntent:
@@ -444,6 +464,15 @@ Status Fold::take(const Event& event) {
   model_.active_seconds = event.active;
   model_.journal_head = event.hash;
   return dispatch(event, seconds);
+}
+
+// More budget reopens a campaign that had ended.
+void Fold::reopen() {
+  model_.termination.reset();
+  model_.final_trial.reset();
+  final_effects_.clear();
+  final_initial_.clear();
+  final_best_.clear();
 }
 
 // Shapes before the baseline exists come from the specification: labels only.
@@ -511,16 +540,16 @@ void Fold::fill_state() {
   if (ended) model_.state = "finished";
   if (model_.events == 0) model_.state = "empty";
   model_.detail = state_words(model_, pause_);
-  if (model_.state != "finished" && model_.state != "paused") return;
+  if (model_.state != "paused") return;
   for (auto& round : model_.rounds) {
-    if (round.state != "unfinished") continue;
-    round.state = "stopped";
-    if (!round.decision) round.reason = "The campaign stopped before this round was decided; nothing of it was kept.";
+    if (round.state == "unfinished" && !round.decision)
+      round.reason = "The campaign was paused before this round was decided.";
   }
 }
 
 Model Fold::finish(std::size_t torn_bytes) {
   model_.torn_bytes = static_cast<std::int64_t>(torn_bytes);
+  for (const std::string& text : refused_) model_.notes.push_back({model_.last_time, "refused", text});
   fill_shapes();
   fill_total();
   fill_time();

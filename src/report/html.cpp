@@ -45,7 +45,7 @@ std::string shape_table(const Model& model) {
                {"Shape"},
                {"Baseline", true},
                {"Best", true},
-               {"Faster by", true},
+               {"Speed-up", true},
                {"Interval", true},
                {"Share of its bound", true},
                {"Bound by"}});
@@ -115,16 +115,20 @@ std::string lineage(const Model& model) {
   std::string html = paragraph("The chain of kernels that were accepted, each derived from the one before.");
   html += "<ol class=\"chain\">\n";
   for (const auto& node : model.lineage) {
-    Facts facts = {
-        {"Kernel", short_id(node.id)},
-        {"Derived from", short_id(node.parent)},
-        {"Gain over it",
-         node.gain ? fmt::format("{} ({})", gain_text(node.gain->ratio - 1), gain_interval_text(*node.gain)) : ""},
-        {"Over the baseline", ratio_text(node.speed)},
-        {"Snapshot", short_id(node.snapshot)},
-        {"Commit", short_id(node.commit)}};
-    std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
-    html += fmt::format("<li><b>Round {}</b> {}\n{}</li>\n", node.round, escape_html(node.title), fact_list(facts));
+    std::string gain = fmt::format("{} the baseline's speed", ratio_text(node.speed));
+    if (node.gain) {
+      gain = fmt::format("{} over the one before ({}), {}", gain_text(node.gain->ratio - 1),
+                         gain_interval_text(*node.gain), gain);
+    }
+    std::vector<std::string> ids;
+    for (const auto& [name, id] : {std::pair{"kernel", node.id},
+                                   {"derived from", node.parent},
+                                   {"snapshot", node.snapshot},
+                                   {"commit", node.commit}}) {
+      if (!id.empty()) ids.push_back(fmt::format("{} {}", name, code(short_id(id))));
+    }
+    html += fmt::format("<li><b>Round {}</b> {}\n<p>{}</p>\n<p><small>{}</small></p></li>\n", node.round,
+                        escape_html(node.title), escape_html(gain), fmt::join(ids, ", "));
   }
   html += "</ol>\n";
   if (!model.branch.empty()) {

@@ -134,7 +134,7 @@ std::string time_words(const record::ReportRound& round) {
 }
 
 std::string measured_cell(const record::ReportRound& round) {
-  if (!round.measured) return escape_html(result_words(round));
+  if (!round.measured) return fmt::format("<span class=\"wrap\">{}</span>", escape_html(result_words(round)));
   return fmt::format("{}<br><small>{}</small>", gain_text(round.measured->ratio - 1),
                      gain_interval_text(*round.measured));
 }
@@ -170,6 +170,7 @@ std::string round_details(const Model& model, const record::ReportRound& round) 
         round.decision->plain_rule_accepts == round.decision->accepted ? " too" : " (it disagrees)",
         round.decision->plain_rule));
   }
+  for (const auto& refused : round.refused) html += paragraph("An answer of the proposer was refused: " + refused);
   html += "<h4>What was tried and expected</h4>\n" + fact_list(hypothesis_facts(round));
   for (std::size_t i = 0; i < round.trials.size(); ++i) html += trial_part(model, round, i);
   html += folded("Gain of every shape", effect_table(round));

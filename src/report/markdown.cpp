@@ -41,7 +41,7 @@ std::string fenced(std::string_view text, std::string_view language) {
 
 std::string shapes(const Model& model) {
   std::string text =
-      head({"", "Shape", "Baseline", "Best", "Faster by", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
+      head({"", "Shape", "Baseline", "Best", "Speed-up", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
   for (const auto& shape : model.shapes) {
     text += row({shape.key, md(shape.label),
                  fmt::format("{} ({})", flops_text(speed_before(shape)), latency_text(shape.baseline_latency)),
@@ -135,6 +135,8 @@ std::string round_part(const record::ReportRound& round) {
                  {"Candidate", short_id(round.candidate)},
                  {"Snapshot", short_id(round.snapshot)},
                  {"Commit", short_id(round.commit)}});
+  for (const auto& refused : round.refused)
+    text += fmt::format("An answer of the proposer was refused: {}\n\n", md(refused));
   if (round.decision) text += decision(*round.decision);
   for (std::size_t i = 0; i < round.trials.size(); ++i) text += trial_part(round.trials[i], i + 1, round.trials.size());
   if (!round.sweep.empty()) text += sweep(round);

@@ -75,6 +75,17 @@ double arm_latency(std::span<const record::Session> sessions, std::string_view l
   return stats::median(finite_only(launches));
 }
 
+std::vector<record::RooflinePoint> measured_points(std::vector<record::RooflinePoint> bounds,
+                                                   std::span<const record::Session> sessions) {
+  for (record::RooflinePoint& point : bounds) {
+    const double latency = arm_latency(sessions, point.label, 'B');
+    if (!std::isfinite(latency)) continue;
+    point.latency = latency;
+    point.fraction = point.bound_time / latency;
+  }
+  return bounds;
+}
+
 std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role) {
   std::vector<double> values;
   for (const auto& session : trial.sessions) {

@@ -20,6 +20,10 @@ record::SessionRatios reduce(const record::Session& session);
 // NaN when there are none.
 double arm_latency(std::span<const record::Session> sessions, std::string_view label, char arm);
 
+// `bounds` with the latency the candidate showed in the sessions; a point without samples keeps the one it has.
+std::vector<record::RooflinePoint> measured_points(std::vector<record::RooflinePoint> bounds,
+                                                   std::span<const record::Session> sessions);
+
 // Sessions that carry the claim: not voided, of the role given.
 std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role);
 std::vector<double> shape_log_ratios(const record::ReportTrial& trial, std::string_view role, std::string_view label);

@@ -107,14 +107,6 @@ void Svg::text(Point at, std::string_view words, std::string_view style, Anchor 
                        anchor_name(anchor), escape_html(words));
 }
 
-void Svg::vertical_text(Point at, std::string_view words, std::string_view style) {
-  if (!finite(at)) return;
-  body_ += fmt::format(
-      "<text class=\"{0}\" x=\"{1:.1f}\" y=\"{2:.1f}\" text-anchor=\"middle\" "
-      "transform=\"rotate(-90 {1:.1f} {2:.1f})\">{3}</text>\n",
-      style, at.x, at.y, escape_html(words));
-}
-
 std::string Svg::str() const { return head_ + body_ + "</svg>\n"; }
 
 bool Labels::place(Svg& svg, Point at, std::string_view words, std::string_view style, double gap) {

@@ -39,7 +39,6 @@ class Svg {
   void rect(const Box& box, std::string_view style, std::string_view tooltip = {});
   void marker(Marker shape, Point at, double radius, std::string_view style, std::string_view tooltip = {});
   void text(Point at, std::string_view words, std::string_view style = "t", Anchor anchor = Anchor::kStart);
-  void vertical_text(Point at, std::string_view words, std::string_view style = "t");
 
   [[nodiscard]] double width() const { return width_; }
   [[nodiscard]] double height() const { return height_; }

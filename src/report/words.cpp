@@ -113,7 +113,7 @@ std::string budget_words(const record::BudgetChange& change) {
 std::string headline(const Model& model) {
   const std::string where =
       fmt::format("{} on {}", model.spec.op.empty() ? "operator" : model.spec.op, machine_name(model));
-  if (model.total && model.accepted > 0) return fmt::format("{}: {} faster", where, ratio_text(model.total->ratio));
+  if (model.total && model.accepted > 0) return fmt::format("{}: {} as fast", where, ratio_text(model.total->ratio));
   if (!model.baseline) return fmt::format("{}: not measured yet", where);
   return fmt::format("{}: no round accepted yet", where);
 }
@@ -146,7 +146,7 @@ std::string summary(const Model& model) {
     return text;
   }
   text += fmt::format(
-      "It tried {}, one at a time, kept the {} that proved faster and undid the others. The best kernel "
+      "It tried {}, one at a time, kept {} that proved faster and undid the rest. The best kernel "
       "reaches {}, {} of the ceilings: {}.",
       plural(static_cast<std::int64_t>(model.rounds.size()), "change"), model.accepted, flops_text(after),
       percent_text(geomean_fraction_after(model)), total_words(model));

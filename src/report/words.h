@@ -18,7 +18,7 @@ std::string budget_words(const record::BudgetChange& change);
 std::string termination_words(std::string_view condition);
 std::string outcome_words(record::Outcome outcome);
 
-// One line a newcomer understands: "gemm on X: 8.91× faster than the baseline in 9 rounds".
+// One line a newcomer understands: "gemm on X: 8.91× as fast".
 std::string headline(const Model& model);
 // The paragraph under it.
 std::string summary(const Model& model);

@@ -26,7 +26,7 @@ TEST(Fold, CountsAcceptedAndRolledBackRounds) {
   EXPECT_EQ(model.rounds.size(), 9U);
   EXPECT_EQ(model.accepted, 4);
   EXPECT_EQ(model.rolled_back, 5);
-  EXPECT_EQ(model.decisions, 9);
+  EXPECT_EQ(model.decisions, 6);  // a crash, a wrong result and a screened-out change use no share of alpha
   EXPECT_EQ(model.state, "finished");
   EXPECT_EQ(model.termination->condition, "T2");
 }
@@ -84,7 +84,8 @@ TEST(Fold, KnowsWhereTheCampaignStands) {
   const Model paused = model_of(fixture::paused_in_a_round());
   EXPECT_EQ(paused.state, "paused");
   EXPECT_THAT(paused.detail, HasSubstr("the wall budget of this shell ended"));
-  EXPECT_EQ(paused.rounds.back().state, "stopped");
+  EXPECT_EQ(paused.rounds.back().state, "unfinished");
+  EXPECT_THAT(paused.rounds.back().reason, HasSubstr("paused before this round was decided"));
 }
 
 TEST(Fold, AnAcceptedRoundCountsOnlyOnceItIsCommitted) {
@@ -123,6 +124,22 @@ TEST(Fold, ASessionThatOnlyScreenedIsNotAMeasurement) {
   EXPECT_FALSE(round.measured.has_value());
   ASSERT_TRUE(round.screened.has_value());
   EXPECT_NEAR(*round.screened, std::exp(-0.018), 0.05);
+}
+
+TEST(Fold, ARefusedAnswerBelongsToTheRoundItDelayed) {
+  const Model model = model_of(fixture::nine_rounds());
+  EXPECT_EQ(model.rounds.size(), 9U);
+  ASSERT_EQ(model.rounds[4].refused.size(), 1U);
+  EXPECT_THAT(model.rounds[4].refused[0], HasSubstr("measured in round 5"));
+}
+
+TEST(Fold, MoreBudgetReopensACampaignThatHadEnded) {
+  fixture::JournalBuilder journal = fixture::nine_rounds();
+  journal.extend_budget(900);
+  const Model model = model_of(journal);
+  EXPECT_EQ(model.state, "running");
+  EXPECT_FALSE(model.termination.has_value());
+  EXPECT_EQ(model.total_source, "product");
 }
 
 TEST(Fold, AnUnknownKeyNamesTheEvent) {
