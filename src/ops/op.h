@@ -90,6 +90,8 @@ struct Implementation {
   bool vendor = false;  // a peer library's, not ours
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
   std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;
+  // Which library and which of its kernels run here; goes into every result. May be empty.
+  std::function<std::string()> version;
 };
 
 // Which list of cases is wanted.

@@ -1,5 +1,7 @@
 #include "ops/gemm/simd/driver.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -22,6 +24,8 @@ constexpr Index kABytes = 448 << 10;       // packed block of A: a quarter of L2
 constexpr Index kColsBlock = 512;          // columns of C revisited by all blocks of k while they are in L2
 constexpr Index kBBytes = 32 << 20;        // packed B: a share of L3
 constexpr Index kDirectBytes = 768 << 10;  // an operand below this is read in place, unpacked
+constexpr Index kHugePage = 2 << 20;
+constexpr Index kFarBytes = 256 << 10;     // a C above this is not in L1 or L2 when its tile is stored
 constexpr Index kWorkPerThread = 1 << 17;  // products below which a second thread costs more than it brings
 
 Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
@@ -43,9 +47,12 @@ class Scratch {
   // Null when there is no memory.
   float* get(Index floats) {
     if (floats > capacity_) {
-      const Index pages = ceil_div(floats * 4, 4096);
-      memory_.reset(static_cast<float*>(std::aligned_alloc(4096, static_cast<std::size_t>(pages * 4096))));
-      capacity_ = memory_ ? pages * 1024 : 0;
+      // Large buffers on huge pages: panels of many small pages outgrow the first-level TLB.
+      const Index bytes = floats * 4, page = bytes >= kHugePage / 4 ? kHugePage : 4096;
+      const auto size = static_cast<std::size_t>(ceil_div(bytes, page) * page);
+      memory_.reset(static_cast<float*>(std::aligned_alloc(static_cast<std::size_t>(page), size)));
+      if (memory_ && page == kHugePage) madvise(memory_.get(), size, MADV_HUGEPAGE);  // a refusal only costs speed
+      capacity_ = memory_ ? static_cast<Index>(size / 4) : 0;
     }
     return memory_.get();
   }
@@ -77,8 +84,11 @@ class Block {
     panel_ = kernels.lanes * kernels.max_vectors;
     slab_ = std::max(kBBytes / 4 / g.k / panel_, Index{1}) * panel_;
     const bool f32 = g.dtype == DType::kF32;
-    direct_a_ = f32 && rows_.size() * g.k * bytes_ <= kDirectBytes;
+    const bool crowded = !g.trans_a && g.a_stride * 4 % 4096 == 0 && g.k > 512;
+    direct_a_ = f32 && !crowded && rows_.size() * g.k * bytes_ <= kDirectBytes;
+
     direct_b_ = f32 && !g.trans_b && cols_.size() * g.k * bytes_ <= kDirectBytes;
+    just_in_time_ = bands == 1 && !direct_b_;
   }
 
   // False when there is no memory.
@@ -87,7 +97,7 @@ class Block {
     if (!reserve(workspace)) return false;
     for (Index j = cols_.begin; j < cols_.end; j += slab_) {
       const Range cols{j, std::min(cols_.end, j + slab_)};
-      if (!direct_b_) pack_b(cols);
+      if (!direct_b_ && !just_in_time_) pack_b(cols);
       for (Index i = rows_.begin; i < rows_.end; i += band_) run_band({i, std::min(rows_.end, i + band_)}, cols);
     }
     return true;
@@ -124,24 +134,41 @@ class Block {
     }
   }
 
+  // One block of k of a strip, packed just before its only use, so that it never leaves L2.
+  void pack_b_block(Range strip, Range steps) {
+    const Element element = element_of(g_.dtype);
+    const Pack pack = g_.trans_b ? kernels_.transpose[element] : kernels_.interleave[element];
+    float* to = packed_b_;
+    for (Index j = strip.begin; j < strip.end; j += panel_, to += panel_ * steps.size()) {
+      const int width = static_cast<int>(std::min(panel_, strip.end - j));
+      pack(b_at(steps.begin, j), g_.b_stride, steps.size(), width, static_cast<int>(panel_), to);
+    }
+  }
+
   // Rows of the tiles of a band: nearly equal, so that no tile is left with too few sums to hide the FMA latency.
-  [[nodiscard]] Index tile_count(Range rows) const { return ceil_div(rows.size(), kernels_.max_rows); }
-  [[nodiscard]] Range tile_rows(Range rows, Index index) const {
-    const Index count = tile_count(rows);
-    return {rows.begin + rows.size() * index / count, rows.begin + rows.size() * (index + 1) / count};
+  struct Tiles {
+    Index count = 0, rows = 0, taller = 0;  // the first `taller` tiles have one row more
+    [[nodiscard]] Index height(Index t) const { return rows + (t < taller ? 1 : 0); }
+  };
+  [[nodiscard]] Tiles tiles_of(Range rows) const {
+    const Index count = ceil_div(rows.size(), kernels_.max_rows);
+    return {count, rows.size() / count, rows.size() % count};
   }
 
   // The whole of k for a band, block after block of k, each tile's rows together.
   void pack_a(Range rows) {
     const Element element = element_of(g_.dtype);
     const Pack pack = g_.trans_a ? kernels_.interleave[element] : kernels_.transpose[element];
+    const Tiles tiles = tiles_of(rows);
     for (Index p = 0; p < g_.k; p += steps_) {
       const Index steps = std::min(steps_, g_.k - p);
-      for (Index t = 0; t < tile_count(rows); ++t) {
-        const Range tile = tile_rows(rows, t);
-        const int height = static_cast<int>(tile.size());
-        pack(a_at(tile.begin, p), g_.a_stride, steps, height, height,
-             packed_a_ + p * rows.size() + (tile.begin - rows.begin) * steps);
+      float* to = packed_a_ + p * rows.size();
+      Index row = rows.begin;
+      for (Index t = 0; t < tiles.count; ++t) {
+        const Index height = tiles.height(t);
+        pack(a_at(row, p), g_.a_stride, steps, static_cast<int>(height), static_cast<int>(height), to);
+        row += height;
+        to += height * steps;
       }
     }
   }
@@ -154,6 +181,7 @@ class Block {
       float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
       const Index c_stride = in_place ? g_.c_stride : kColsBlock;
       for (Index p = 0; p < g_.k; p += steps_) {
+        if (just_in_time_) pack_b_block(strip, {p, std::min(g_.k, p + steps_)});
         const bool add = p > 0 || (in_place && g_.accumulate);
         run_steps(rows, strip, cols.begin, {p, std::min(g_.k, p + steps_)}, c, c_stride, add);
       }
@@ -163,26 +191,30 @@ class Block {
 
   // One block of k: every panel of B against every tile of A, which stays in L2.
   void run_steps(Range rows, Range strip, Index first_col, Range steps, float* c, Index c_stride, bool add) {
-    const Index tiles = tile_count(rows);
+    const Tiles tiles = tiles_of(rows);
     const AMode mode = direct_a_ && !g_.trans_a ? kAByRow : kAByStep;
     Tile tile;
     tile.k = steps.size();
     tile.add = add;
+    tile.fetch_c = steps.size() >= 32 && rows_.size() * cols_.size() * 4 > kFarBytes;
     tile.c_stride = c_stride;
     for (Index j = strip.begin; j < strip.end; j += panel_) {
       const Index cols = std::min(panel_, strip.end - j);
       const auto& kernels = kernels_.tile[mode][cols % kernels_.lanes != 0][ceil_div(cols, kernels_.lanes) - 1];
       tile.cols = static_cast<int>(cols);
       tile.b_stride = direct_b_ ? g_.b_stride : panel_;
-      tile.b = direct_b_ ? reinterpret_cast<const float*>(b_at(steps.begin, j))
-                         : packed_b_ + (j - first_col) * g_.k + steps.begin * panel_;
-      for (Index t = 0; t < tiles; ++t) {
-        const Range r = tile_rows(rows, t);
-        tile.a_stride = direct_a_ ? g_.a_stride : r.size();
-        tile.a = direct_a_ ? reinterpret_cast<const float*>(a_at(r.begin, steps.begin))
-                           : packed_a_ + steps.begin * rows.size() + (r.begin - rows.begin) * steps.size();
-        tile.c = c + (r.begin - rows.begin) * c_stride + (j - strip.begin);
-        kernels[r.size() - 1](tile);
+      tile.b = direct_b_       ? reinterpret_cast<const float*>(b_at(steps.begin, j))
+               : just_in_time_ ? packed_b_ + (j - strip.begin) * steps.size()
+                               : packed_b_ + (j - first_col) * g_.k + steps.begin * panel_;
+      tile.a = direct_a_ ? reinterpret_cast<const float*>(a_at(rows.begin, steps.begin))
+                         : packed_a_ + steps.begin * rows.size();
+      tile.c = c + (j - strip.begin);
+      for (Index t = 0; t < tiles.count; ++t) {
+        const Index height = tiles.height(t);
+        tile.a_stride = direct_a_ ? g_.a_stride : height;
+        kernels[height - 1](tile);
+        tile.a += height * (direct_a_ ? (g_.trans_a ? 1 : g_.a_stride) : steps.size());
+        tile.c += height * c_stride;
       }
     }
   }
@@ -204,7 +236,7 @@ class Block {
   const Arguments& g_;
   Range rows_, cols_;
   Index bytes_, steps_ = 0, band_ = 0, panel_ = 0, slab_ = 0;
-  bool direct_a_ = false, direct_b_ = false;
+  bool just_in_time_ = false, direct_a_ = false, direct_b_ = false;
   float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
 };
 

@@ -15,8 +15,9 @@ struct Tile {
   float* c = nullptr;
   std::int64_t c_stride = 0;
   std::int64_t k = 0;
-  int cols = 0;      // the last of the kernel's vectors has cols - (vectors - 1) * lanes of them
-  bool add = false;  // C += tile instead of C = tile
+  int cols = 0;          // the last of the kernel's vectors has cols - (vectors - 1) * lanes of them
+  bool add = false;      // C += tile instead of C = tile
+  bool fetch_c = false;  // C is far away: prefetch it
 };
 using TileKernel = void (*)(const Tile&);
 

@@ -16,11 +16,11 @@ namespace ridge::ops::gemm::simd {
 template <class V, int Rows, int Vectors, bool kMasked, AMode kMode>
 void tile_kernel(const Tile& t) {
   using Reg = typename V::Reg;
-  constexpr int kLanes = V::kLanes;
+  constexpr int kLanes = V::kLanes, kUnroll = 2;
   const int tail = t.cols - (Vectors - 1) * kLanes;
   const std::int64_t c_stride = t.c_stride, a_stride = t.a_stride, b_stride = t.b_stride;
   float* const c = t.c;
-  if (t.k >= 32) {  // C is needed only at the end: fetch it meanwhile
+  if (t.fetch_c) {  // it is needed only at the end, and comes meanwhile
 #pragma GCC unroll 16
     for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
@@ -33,22 +33,44 @@ void tile_kernel(const Tile& t) {
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) sum[i][j] = V::zero();
   }
-  const float* a = t.a;
   const float* b = t.b;
-  for (std::int64_t p = t.k; p > 0; --p) {
+  // Rows of A in groups of three around one pointer each, so that an address is base, base + stride or base + 2 stride:
+  // with one pointer per row the integer registers run out and the compiler parks them in vector registers.
+  constexpr int kBases = kMode == kAByRow ? (Rows + 2) / 3 : 1;
+  const float* base[kBases];
+#pragma GCC unroll 8
+  for (int g = 0; g < kBases; ++g) base[g] = t.a + 3 * g * a_stride;
+  const auto step = [&](int ahead) __attribute__((always_inline)) {
     Reg right[Vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) {
       right[j] = kMasked && j == Vectors - 1 ? V::load_part(b + j * kLanes, tail) : V::load(b + j * kLanes);
     }
+    b += b_stride;
 #pragma GCC unroll 16
     for (int i = 0; i < Rows; ++i) {
-      const Reg left = V::broadcast(kMode == kAByRow ? a + i * a_stride : a + i);
+      const Reg left =
+          V::broadcast(kMode == kAByRow ? base[i / 3] + (i % 3) * a_stride + ahead : base[0] + ahead * a_stride + i);
 #pragma GCC unroll 4
       for (int j = 0; j < Vectors; ++j) sum[i][j] = V::fma(left, right[j], sum[i][j]);
     }
-    a += kMode == kAByRow ? 1 : a_stride;
-    b += b_stride;
+  };
+  const auto advance = [&](int steps) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int g = 0; g < kBases; ++g) {
+      base[g] += kMode == kAByRow ? steps : steps * a_stride;
+      __asm__("" : "+r"(base[g]));  // keeps the bases apart
+    }
+  };
+  std::int64_t p = t.k;
+  for (; p >= kUnroll; p -= kUnroll) {
+#pragma GCC unroll 8
+    for (int u = 0; u < kUnroll; ++u) step(u);
+    advance(kUnroll);
+  }
+  for (; p > 0; --p) {
+    step(0);
+    advance(1);
   }
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {

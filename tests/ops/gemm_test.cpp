@@ -1,0 +1,333 @@
+// What is particular to gemm: the public contract, every instruction set's kernels, and the power of its checks.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "device/cpu/cpu_info.h"
+#include "dispatch/launch.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/simd/driver.h"
+#include "ops/harness.h"
+#include "ridge/ops/gemm.h"
+
+namespace ridge::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+ops::Problem problem_of(const std::string& text) {
+  const auto problem = (*ops::find_operator("gemm"))->bind(*record::parse_case("gemm " + text));
+  EXPECT_TRUE(problem.ok()) << problem.error().text();
+  return *problem;
+}
+
+GemmArgs square(float* a, float* b, float* c, std::int64_t n) {
+  GemmArgs args;
+  args.a = TensorView::contiguous(a, DType::kF32, {n, n});
+  args.b = TensorView::contiguous(b, DType::kF32, {n, n});
+  args.c = TensorView::contiguous(c, DType::kF32, {n, n});
+  return args;
+}
+
+std::string error_of(const GemmArgs& args) {
+  const Status status = gemm(args, Stream::cpu());
+  return status ? "" : status.error().text();
+}
+
+class GemmContract : public ::testing::Test {
+ protected:
+  float a_[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, b_[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, c_[9] = {};
+  GemmArgs good() { return square(a_, b_, c_, 3); }
+};
+
+TEST_F(GemmContract, MultipliesByTheIdentity) {
+  ASSERT_EQ(error_of(good()), "");
+  EXPECT_THAT(c_, ::testing::ElementsAreArray(a_));
+}
+
+TEST_F(GemmContract, NamesTheSizesThatDoNotFit) {
+  GemmArgs args = good();
+  args.b = TensorView::contiguous(b_, DType::kF32, {2, 3});
+  EXPECT_THAT(error_of(args),
+              HasSubstr("op(A) has k = 3 columns but op(B) has k = 2 rows (check trans_a and trans_b)"));
+  args = good();
+  args.c = TensorView::contiguous(c_, DType::kF32, {3, 2});
+  EXPECT_THAT(error_of(args), HasSubstr("op(A) op(B) is [3, 3] (make C [3, 3])"));
+}
+
+TEST_F(GemmContract, NamesDtypesItCannotMultiply) {
+  GemmArgs args = good();
+  args.b.dtype = DType::kBf16;
+  EXPECT_THAT(error_of(args), HasSubstr("give A and B the same one of f32, bf16, f16"));
+  args = good();
+  args.a.dtype = args.b.dtype = DType::kE4m3fn;
+  EXPECT_THAT(error_of(args), HasSubstr("A e4m3fn [3, 3]"));
+  args = good();
+  args.c.dtype = DType::kBf16;
+  EXPECT_THAT(error_of(args), HasSubstr("C cannot be bf16 (give C the dtype f32 or f32)"));
+}
+
+TEST_F(GemmContract, NamesLayoutsItDoesNotTake) {
+  GemmArgs args = good();
+  args.a.rank = 3;
+  EXPECT_THAT(error_of(args), HasSubstr("A has rank 3"));
+  args = good();
+  args.a.stride = {1, 3};
+  EXPECT_THAT(error_of(args),
+              HasSubstr("strides [1, 3]; columns must be contiguous and rows at least 3 elements apart"));
+  args = good();
+  args.c.stride[0] = 2;
+  EXPECT_THAT(error_of(args), HasSubstr("C is f32 [3, 3]"));
+  args = good();
+  args.a.data = nullptr;
+  EXPECT_THAT(error_of(args), HasSubstr("data pointer is null"));
+  args = good();
+  args.a.shape[0] = -1;
+  EXPECT_THAT(error_of(args), HasSubstr("must not be negative"));
+}
+
+TEST_F(GemmContract, RefusesAnOutputThatOverlapsAnInput) {
+  GemmArgs args = good();
+  args.c.data = a_;
+  EXPECT_THAT(error_of(args), HasSubstr("C overlaps A (give C memory of its own)"));
+  args = good();
+  args.c.data = b_ + 1;
+  EXPECT_THAT(error_of(args), HasSubstr("C overlaps B"));
+}
+
+TEST_F(GemmContract, ReadsOneMatrixAsBothInputs) {
+  GemmArgs args = good();
+  args.b = args.a;
+  ASSERT_EQ(error_of(args), "");
+  EXPECT_EQ(c_[0], 30);
+}
+
+TEST_F(GemmContract, WithoutTermsGivesZerosOrLeavesTheSum) {
+  std::fill_n(c_, 9, 5.0f);
+  GemmArgs args = good();
+  args.a = TensorView::contiguous(nullptr, DType::kF32, {3, 0});
+  args.b = TensorView::contiguous(nullptr, DType::kF32, {0, 3});
+  args.accumulate = true;
+  ASSERT_EQ(error_of(args), "");
+  EXPECT_THAT(c_, ::testing::Each(5.0f));
+  args.accumulate = false;
+  ASSERT_EQ(error_of(args), "");
+  EXPECT_THAT(c_, ::testing::Each(0.0f));
+}
+
+TEST_F(GemmContract, WithoutRowsOrColumnsDoesNothing) {
+  GemmArgs args = good();
+  args.a = TensorView::contiguous(nullptr, DType::kF32, {0, 3});
+  args.c = TensorView::contiguous(nullptr, DType::kF32, {0, 3});
+  EXPECT_EQ(error_of(args), "");
+}
+
+TEST_F(GemmContract, GradientsAddToWhatIsThereWhenAsked) {
+  GemmGradArgs grad;
+  grad.forward = good();
+  grad.grad_c = TensorView::contiguous(a_, DType::kF32, {3, 3});
+  grad.grad = TensorView::contiguous(c_, DType::kF32, {3, 3});
+  std::fill_n(c_, 9, 100.0f);
+  grad.accumulate = true;
+  ASSERT_TRUE(gemm_grad_a(grad, Stream::cpu()).ok());  // dC * identity^T
+  EXPECT_EQ(c_[5], 106);
+  grad.accumulate = false;
+  ASSERT_TRUE(gemm_grad_b(grad, Stream::cpu()).ok());  // A^T * A
+  EXPECT_EQ(c_[0], 1 + 16 + 49);
+}
+
+TEST(GemmCase, HasOneSpelling) {
+  EXPECT_EQ(problem_of("m=1 n=2 k=3 dtype=half out=fp16").problem_case.text(),
+            "gemm m=1 n=2 k=3 dtype=f16 out=same layout=nn accumulate=0");
+  EXPECT_EQ(problem_of("dtype=f32 out=f32").problem_case.get("out"), "same");
+  EXPECT_EQ(problem_of("dtype=bf16 out=float32").problem_case.get("out"), "f32");
+}
+
+TEST(GemmCase, NamesValuesThatAreNotPossible) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const auto text = [&](const char* bad) { return op.bind(*record::parse_case(bad)).error().text(); };
+  EXPECT_THAT(text("gemm m=-1"), HasSubstr("m=-1 is not a non-negative integer"));
+  EXPECT_THAT(text("gemm m=3x"), HasSubstr("m=3x"));
+  EXPECT_THAT(text("gemm dtype=f64"), HasSubstr("dtype is one of f32, bf16, f16"));
+  EXPECT_THAT(text("gemm layout=xx"), HasSubstr("layout is one of nn, nt, tn, tt"));
+  EXPECT_THAT(text("gemm m=4000000000 n=4000000000 k=4000000000"), HasSubstr("4000000000 x 4000000000 elements"));
+}
+
+TEST(GemmCost, CountsEveryOperandOnceAndCTwiceWhenItIsAddedTo) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5")).flop, 60);
+  EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5")).bytes, 4 * (10 + 15 + 6));
+  EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5 accumulate=1")).bytes, 4 * (10 + 15 + 12));
+  EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5 dtype=bf16 out=f32")).bytes, 2 * (10 + 15) + 4 * 6);
+}
+
+// Every instruction set this machine can run, not only the one that dispatch takes.
+class KernelSets : public ::testing::TestWithParam<const ops::gemm::simd::KernelSet*> {};
+
+std::vector<const ops::gemm::simd::KernelSet*> runnable_sets() {
+  namespace simd = ops::gemm::simd;
+  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
+  std::vector<const simd::KernelSet*> sets = {&simd::portable_kernels()};
+  if (simd::avx2_kernels() != nullptr && cpu.has("avx2") && cpu.has("fma") && cpu.has("f16c")) {
+    sets.push_back(simd::avx2_kernels());
+  }
+  if (&simd::best_kernels() == simd::avx512_kernels()) sets.push_back(simd::avx512_kernels());
+  return sets;
+}
+INSTANTIATE_TEST_SUITE_P(Simd, KernelSets, ::testing::ValuesIn(runnable_sets()),
+                         [](const auto& set) { return std::string(set.param->name); });
+
+ops::Implementation implementation_of(const ops::gemm::simd::KernelSet& kernels) {
+  ops::Implementation one;
+  one.name = kernels.name;
+  one.run = [&kernels](const ops::Problem& problem, std::span<const TensorView> v, const Stream& stream) -> Status {
+    const ops::gemm::Shape s = ops::gemm::shape_of(problem);
+    const ops::gemm::simd::Arguments g{s.m,
+                                       s.n,
+                                       s.k,
+                                       s.dtype,
+                                       s.out,
+                                       v[0].data,
+                                       v[0].stride[0],
+                                       s.trans_a,
+                                       v[1].data,
+                                       v[1].stride[0],
+                                       s.trans_b,
+                                       v[2].data,
+                                       v[2].stride[0],
+                                       s.accumulate};
+    EXPECT_TRUE(ops::gemm::simd::run(kernels, g, stream.threads));
+    return ok_status();
+  };
+  return one;
+}
+
+TEST_P(KernelSets, MatchTheReferenceOnEveryCheckCase) {
+  const ops::Implementation one = implementation_of(*GetParam());
+  const ops::Operator& op = **ops::find_operator("gemm");
+  std::uint64_t seed = 100;
+  for (const ops::Problem& problem : check_problems(op)) {
+    EXPECT_EQ(check_run(op, one, problem, kAwkward, ++seed, 2), "") << problem.problem_case.text();
+  }
+}
+
+TEST_P(KernelSets, MatchTheReferenceAtEveryTileHeightAndWidth) {
+  const ops::Implementation one = implementation_of(*GetParam());
+  const ops::Operator& op = **ops::find_operator("gemm");
+  for (int size = 1; size <= 33; ++size) {
+    for (const char* layout : {"nn", "tt"}) {
+      const auto check = [&](int m, int n, int k) {
+        const ops::Problem problem = problem_of(fmt::format("m={} n={} k={} layout={}", m, n, k, layout));
+        EXPECT_EQ(check_run(op, one, problem, kAwkward, 7, 1), "") << problem.problem_case.text();
+      };
+      check(size, 35, 9);
+      check(15, size, 9);
+      check(3, 17, size);
+    }
+  }
+}
+
+// Shapes past every block size: several bands, strips and blocks of k, both packed and in place.
+TEST_P(KernelSets, MatchTheReferenceAcrossCacheBlocks) {
+  const ops::Implementation one = implementation_of(*GetParam());
+  const ops::Operator& op = **ops::find_operator("gemm");
+  for (const char* text : {"m=40 n=1100 k=1300", "m=700 n=40 k=900 layout=tt", "m=300 n=600 k=800 dtype=bf16",
+                           "m=300 n=530 k=1030 dtype=f16 layout=nt accumulate=1"}) {
+    EXPECT_EQ(check_run(op, one, problem_of(text), kAwkward, 9, 2), "") << text;
+  }
+}
+
+// The spot check must pass what is right and see what is wrong.
+class SpotCheck : public ::testing::Test {
+ protected:
+  void SetUp() override { compute("m=40 n=64 k=256"); }
+
+  void compute(const std::string& text) {
+    problem_ = problem_of(text);
+    operands_ = make_operands(problem_, kPacked, 42);
+    const auto reference = op_.reference(problem_, operands_.views());
+    ASSERT_TRUE(reference.ok());
+    expected_ = (*reference)[0];
+    operands_.all[2].assign(expected_.value);
+  }
+  [[nodiscard]] double ratio(std::uint64_t seed) const {
+    const auto spot = op_.spot_check(problem_, operands_.views(), seed);
+    EXPECT_TRUE(spot.ok());
+    return spot->finite ? spot->residual / spot->allowed : 1e30;
+  }
+
+  const ops::Operator& op_ = **ops::find_operator("gemm");
+  ops::Problem problem_;
+  Operands operands_;
+  ops::ReferenceOutput expected_;
+};
+
+TEST_F(SpotCheck, PassesTheRightResultUnderEverySeed) {
+  for (const char* text : {"m=40 n=64 k=256", "m=33 n=1 k=17", "m=5 n=300 k=1", "m=20 n=20 k=20 dtype=bf16",
+                           "m=20 n=20 k=20 dtype=f16 layout=tt"}) {
+    compute(text);
+    for (std::uint64_t seed = 0; seed < 200; ++seed) EXPECT_LT(ratio(seed), 1.0) << text << " seed " << seed;
+  }
+}
+
+TEST_F(SpotCheck, SeesOneWrongElementBeyondItsBlindFactor) {
+  const double blind = op_.spot_check(problem_, operands_.views(), 0)->blind_factor;
+  for (std::size_t e = 3; e < expected_.value.size(); e += 601) {
+    std::vector<double> wrong = expected_.value;
+    wrong[e] += 4 * blind * expected_.allowed[e];
+    operands_.all[2].assign(wrong);
+    for (std::uint64_t seed = 0; seed < 50; ++seed) EXPECT_GT(ratio(seed), 1.0) << "element " << e << " seed " << seed;
+  }
+}
+
+TEST_F(SpotCheck, SeesTrivialPredictors) {
+  operands_.all[2].assign(std::vector<double>(expected_.value.size(), 0.0));
+  EXPECT_GT(ratio(1), 100.0);
+  operands_.all[2].assign(std::vector<double>(expected_.value.size(), 1.0));
+  EXPECT_GT(ratio(1), 100.0);
+  operands_.all[2].poison();
+  EXPECT_GT(ratio(1), 100.0);
+}
+
+// Wrong kernels: sums that leave out 1 % of k, inputs rounded as TF32 does, sums kept in fp16.
+std::vector<double> mutant(const Operands& operands, std::size_t m, std::size_t n, std::size_t k,
+                           const std::function<double(double)>& input, const std::function<double(double)>& sum,
+                           std::size_t dropped) {
+  const std::vector<double> a = operands.all[0].values(), b = operands.all[1].values();
+  std::vector<double> c(m * n);
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      double s = 0;
+      for (std::size_t p = 0; p + dropped < k; ++p) s = sum(s + input(a[i * k + p]) * input(b[p * n + j]));
+      c[i * n + j] = s;
+    }
+  }
+  return c;
+}
+
+double round_bits(double x, int bits) {
+  int exponent = 0;
+  const double mantissa = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
+}
+
+TEST_F(SpotCheck, AndTheElementwiseToleranceSeeKernelsOfLessPrecision) {
+  const auto exact = [](double x) { return x; };
+  const auto tf32 = [](double x) { return round_bits(x, 11); };
+  const auto fp16 = [](double x) { return round_bits(x, 11); };
+  const std::vector<std::pair<const char*, std::vector<double>>> mutants = {
+      {"drops 1 % of k", mutant(operands_, 40, 64, 256, exact, exact, 3)},
+      {"TF32 inputs", mutant(operands_, 40, 64, 256, tf32, exact, 0)},
+      {"fp16 sums", mutant(operands_, 40, 64, 256, exact, fp16, 0)}};
+  for (const auto& [name, wrong] : mutants) {
+    operands_.all[2].assign(wrong);
+    EXPECT_NE(compare(operands_.all[2].values(), expected_, DType::kF32), "") << name;
+    EXPECT_GT(ratio(11), 1.0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ridge::testing
