@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "base/error.h"
+#include "stats/noninferiority.h"
 #include "stats/session.h"
 #include "stats/summary.h"
 
@@ -153,37 +153,20 @@ GateResult check_effect(const GateInput& in) {
   return inconclusive(test.reason);
 }
 
-// "This shape is not slower by the limit or more", for every shape: sign tests with Holm's correction.
+// "This shape is not slower by the limit or more", for every shape, valid although the suite's test chose when to stop.
 GateResult check_noninferiority(const GateInput& in) {
   const Result<RatioTable> table = confirmation_ratios(in);
   if (!table) return fail(table.error().message);
   if (table->suite.empty()) return inconclusive("no confirmation session was measured");
-  const double limit = std::log1p(-in.protocol.noninferiority);
-  const std::size_t shapes = in.labels.size();
-  std::vector<double> p(shapes);
-  for (std::size_t i = 0; i < shapes; ++i) {
-    const std::vector<double>& values = table->per_shape[i];
-    const double estimate = stats::hodges_lehmann(values);
-    if (estimate <= limit) {
-      return fail(fmt::format("{} is {:.1f} % slower, {:.2g} % is the limit", in.labels[i], -100 * std::expm1(estimate),
-                              100 * in.protocol.noninferiority));
-    }
-    const auto above = std::count_if(values.begin(), values.end(), [&](double v) { return v > limit; });
-    const int n = static_cast<int>(values.size());
-    p[i] = stats::binomial_half_cdf(n - static_cast<int>(above), n);  // P(at least `above` wins)
-  }
-  std::vector<std::size_t> order(shapes);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
-  for (std::size_t k = 0; k < shapes; ++k) {
-    const double allowed = in.protocol.alpha / static_cast<double>(shapes - k);
-    if (p[order[k]] > allowed) {
-      return inconclusive(fmt::format("{}: a regression of {:.2g} % is not excluded (p = {:.2g}, needed {:.2g})",
-                                      in.labels[order[k]], 100 * in.protocol.noninferiority, p[order[k]], allowed));
-    }
-  }
-  return pass(fmt::format("a regression of {:.2g} % is excluded on all {} shapes (largest p {:.1g})",
-                          100 * in.protocol.noninferiority, shapes, p[order.back()]));
+  std::vector<stats::ShapeSeries> shapes;
+  for (std::size_t i = 0; i < in.labels.size(); ++i) shapes.push_back({in.labels[i], table->per_shape[i]});
+  const stats::NonInferiority test = stats::test_noninferiority(shapes, in.protocol.noninferiority, in.protocol.alpha);
+  if (test.passed) return pass(test.reason);
+  const double limit = 1.0 / (1.0 + in.protocol.noninferiority);
+  const bool worse = std::any_of(test.shapes.begin(), test.shapes.end(), [&](const stats::ShapeResult& shape) {
+    return shape.verdict == stats::ShapeVerdict::kWorse || shape.ratio <= limit;
+  });
+  return worse ? fail(test.reason) : inconclusive(test.reason);
 }
 
 GateResult check_physics(const GateInput& in) {
