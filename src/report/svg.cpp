@@ -60,7 +60,7 @@ bool Box::inside(const Box& outer) const {
   return x >= outer.x && y >= outer.y && x + width <= outer.x + outer.width && y + height <= outer.y + outer.height;
 }
 
-double text_width(std::string_view text) { return 0.56 * kFontSize * static_cast<double>(length_utf8(text)); }
+double text_width(std::string_view text) { return 0.6 * kFontSize * static_cast<double>(length_utf8(text)); }
 
 Svg::Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description)
     : width_(width), height_(height) {
