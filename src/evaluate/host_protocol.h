@@ -14,8 +14,8 @@ namespace ridge::evaluate {
 
 inline constexpr int kMaxOperands = 16;
 inline constexpr int kMaxParams = 64;
-inline constexpr int kRegionFd = 3;    // of the host: the shared memory
-inline constexpr int kArtifactFd = 4;  // of the host: the shared object
+inline constexpr int kRegionFd = 3;                  // of the host: the shared memory
+inline constexpr int kArtifactFd = 4;                // of the host: the shared object
 inline constexpr std::size_t kControlBytes = 16384;  // operands start here
 
 enum class HostCommand : std::uint32_t {
@@ -46,12 +46,12 @@ struct HostControl {
   // Futex words. The harness increments `request`; the host answers by setting `reply` to the same number.
   std::uint32_t request, reply;
   HostCommand command;
-  std::int32_t status;               // of the command: 0 is success; what ridge_kernel returned
-  std::uint64_t start_ns, end_ns;    // CLOCK_MONOTONIC around the call
-  std::uint32_t sandbox;             // SandboxBit, written before any candidate code is mapped
-  std::int32_t signal;               // left by the host's signal handlers; 0: none
-  std::int32_t system_call;          // the refused system call, when signal is SIGSYS
-  std::int32_t out_of_memory;        // the address space was exhausted when the signal came
+  std::int32_t status;             // of the command: 0 is success; what ridge_kernel returned
+  std::uint64_t start_ns, end_ns;  // CLOCK_MONOTONIC around the call
+  std::uint32_t sandbox;           // SandboxBit, written before any candidate code is mapped
+  std::int32_t signal;             // left by the host's signal handlers; 0: none
+  std::int32_t system_call;        // the refused system call, when signal is SIGSYS
+  std::int32_t out_of_memory;      // the address space was exhausted when the signal came
   std::uint64_t fault_address;
   std::int32_t threads, operand_count, param_count, padding;
   HostOperand operands[kMaxOperands];

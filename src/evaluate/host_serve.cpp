@@ -66,8 +66,8 @@ void fill_call(const HostControl& control, unsigned char* region, HostCall& out)
     std::memcpy(to.stride, from.stride, sizeof to.stride);
   }
   std::memcpy(out.params, control.params, sizeof out.params);
-  out.call = {RIDGE_CANDIDATE_VERSION, control.threads, control.operand_count, control.param_count, out.operands,
-              out.params};
+  out.call = {RIDGE_CANDIDATE_VERSION, control.threads, control.operand_count,
+              control.param_count,     out.operands,    out.params};
 }
 
 std::int32_t timed_call(HostControl& control, unsigned char* region, const HostHandlers& handlers) {

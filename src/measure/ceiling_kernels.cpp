@@ -38,7 +38,9 @@ __attribute__((target("avx512f"))) double fma_f32_zmm(std::int64_t steps) {
   }
   __m512 sum = chain[0];
   for (int i = 1; i < kChains; ++i) sum = _mm512_add_ps(sum, chain[i]);
-  return static_cast<double>(_mm512_reduce_add_ps(sum));
+  alignas(64) float out[16];
+  _mm512_store_ps(out, sum);
+  return static_cast<double>(out[0] + out[15]);
 }
 
 __attribute__((target("avx512f"))) double fma_f64_zmm(std::int64_t steps) {
@@ -51,7 +53,9 @@ __attribute__((target("avx512f"))) double fma_f64_zmm(std::int64_t steps) {
   }
   __m512d sum = chain[0];
   for (int i = 1; i < kChains; ++i) sum = _mm512_add_pd(sum, chain[i]);
-  return _mm512_reduce_add_pd(sum);
+  alignas(64) double out[8];
+  _mm512_store_pd(out, sum);
+  return out[0] + out[7];
 }
 
 __attribute__((target("avx2,fma"))) double fma_f32_ymm(std::int64_t steps) {
@@ -94,7 +98,9 @@ __attribute__((target("avx512f,avx512bf16"))) double dot_bf16_zmm(std::int64_t s
   }
   __m512 sum = chain[0];
   for (int i = 1; i < kChains; ++i) sum = _mm512_add_ps(sum, chain[i]);
-  return static_cast<double>(_mm512_reduce_add_ps(sum));
+  alignas(64) float out[16];
+  _mm512_store_ps(out, sum);
+  return static_cast<double>(out[0] + out[15]);
 }
 
 __attribute__((target("avx512f"))) double read_zmm(const double* x, std::size_t count) {
@@ -102,7 +108,9 @@ __attribute__((target("avx512f"))) double read_zmm(const double* x, std::size_t 
   for (std::size_t i = 0; i < count; i += 32) {
     for (std::size_t j = 0; j < 4; ++j) sum[j] = _mm512_add_pd(sum[j], _mm512_load_pd(x + i + 8 * j));
   }
-  return _mm512_reduce_add_pd(_mm512_add_pd(_mm512_add_pd(sum[0], sum[1]), _mm512_add_pd(sum[2], sum[3])));
+  alignas(64) double out[8];
+  _mm512_store_pd(out, _mm512_add_pd(_mm512_add_pd(sum[0], sum[1]), _mm512_add_pd(sum[2], sum[3])));
+  return out[0] + out[7];
 }
 
 // Stores that bypass the caches: otherwise each one first reads the line it overwrites.

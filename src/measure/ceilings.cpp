@@ -14,8 +14,8 @@
 namespace ridge::measure {
 namespace {
 
-constexpr double kArithmeticRun = 2e-3;            // seconds of one sample
-constexpr std::size_t kArrayBytes = 64u << 20;     // per thread and array
+constexpr double kArithmeticRun = 2e-3;         // seconds of one sample
+constexpr std::size_t kArrayBytes = 64u << 20;  // per thread and array
 constexpr double kQuantile = 0.95;
 
 struct Free {

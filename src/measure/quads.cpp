@@ -14,7 +14,8 @@ std::uint64_t Coin::next() {
   return z ^ (z >> 31);
 }
 
-Result<std::vector<record::Quad>> run_quads(const Launch& launch, std::int64_t quads, std::int64_t launches, Coin& coin) {
+Result<std::vector<record::Quad>> run_quads(const Launch& launch, std::int64_t quads, std::int64_t launches,
+                                            Coin& coin) {
   std::vector<record::Quad> result;
   for (std::int64_t q = 0; q < quads; ++q) {
     record::Quad quad;

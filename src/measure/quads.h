@@ -30,6 +30,7 @@ class Coin {
 };
 
 // `quads` quads with blocks of `launches` launches. The first failing launch ends it.
-Result<std::vector<record::Quad>> run_quads(const Launch& launch, std::int64_t quads, std::int64_t launches, Coin& coin);
+Result<std::vector<record::Quad>> run_quads(const Launch& launch, std::int64_t quads, std::int64_t launches,
+                                            Coin& coin);
 
 }  // namespace ridge::measure

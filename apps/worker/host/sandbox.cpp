@@ -65,24 +65,60 @@ constexpr std::uint64_t kWriteFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_
 // Everything not named here raises SIGSYS, which ends the process: processes, sockets, ptrace, mounts, and so on.
 bool first_filter() {
   Filter filter(SCMP_ACT_TRAP);
-  filter.on(SCMP_ACT_ALLOW,
-            {SCMP_SYS(read),          SCMP_SYS(pread64),       SCMP_SYS(close),          SCMP_SYS(fstat),
-             SCMP_SYS(newfstatat),    SCMP_SYS(lseek),         SCMP_SYS(mmap),           SCMP_SYS(munmap),
-             SCMP_SYS(mprotect),      SCMP_SYS(mremap),        SCMP_SYS(madvise),        SCMP_SYS(brk),
-             SCMP_SYS(futex),         SCMP_SYS(exit),          SCMP_SYS(exit_group),     SCMP_SYS(set_robust_list),
-             SCMP_SYS(rseq),          SCMP_SYS(gettid),        SCMP_SYS(getpid),         SCMP_SYS(tgkill),
-             SCMP_SYS(rt_sigaction),  SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigaltstack),
-             SCMP_SYS(sched_yield),   SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setaffinity), SCMP_SYS(getcpu),
-             SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres),  SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
-             SCMP_SYS(gettimeofday),  SCMP_SYS(getrandom),     SCMP_SYS(sysinfo),        SCMP_SYS(uname),
-             SCMP_SYS(getuid),        SCMP_SYS(geteuid),       SCMP_SYS(getgid),         SCMP_SYS(getegid),
-             SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),  SCMP_SYS(getrusage),      SCMP_SYS(seccomp),
-             SCMP_SYS(prctl),         SCMP_SYS(arch_prctl),    SCMP_SYS(set_tid_address)});
+  filter.on(SCMP_ACT_ALLOW, {SCMP_SYS(read),
+                             SCMP_SYS(pread64),
+                             SCMP_SYS(close),
+                             SCMP_SYS(fstat),
+                             SCMP_SYS(newfstatat),
+                             SCMP_SYS(lseek),
+                             SCMP_SYS(mmap),
+                             SCMP_SYS(munmap),
+                             SCMP_SYS(mprotect),
+                             SCMP_SYS(mremap),
+                             SCMP_SYS(madvise),
+                             SCMP_SYS(brk),
+                             SCMP_SYS(futex),
+                             SCMP_SYS(exit),
+                             SCMP_SYS(exit_group),
+                             SCMP_SYS(set_robust_list),
+                             SCMP_SYS(rseq),
+                             SCMP_SYS(gettid),
+                             SCMP_SYS(getpid),
+                             SCMP_SYS(tgkill),
+                             SCMP_SYS(rt_sigaction),
+                             SCMP_SYS(rt_sigprocmask),
+                             SCMP_SYS(rt_sigreturn),
+                             SCMP_SYS(sigaltstack),
+                             SCMP_SYS(sched_yield),
+                             SCMP_SYS(sched_getaffinity),
+                             SCMP_SYS(sched_setaffinity),
+                             SCMP_SYS(getcpu),
+                             SCMP_SYS(clock_gettime),
+                             SCMP_SYS(clock_getres),
+                             SCMP_SYS(clock_nanosleep),
+                             SCMP_SYS(nanosleep),
+                             SCMP_SYS(gettimeofday),
+                             SCMP_SYS(getrandom),
+                             SCMP_SYS(sysinfo),
+                             SCMP_SYS(uname),
+                             SCMP_SYS(getuid),
+                             SCMP_SYS(geteuid),
+                             SCMP_SYS(getgid),
+                             SCMP_SYS(getegid),
+                             SCMP_SYS(restart_syscall),
+                             SCMP_SYS(membarrier),
+                             SCMP_SYS(getrusage),
+                             SCMP_SYS(seccomp),
+                             SCMP_SYS(prctl),
+                             SCMP_SYS(arch_prctl),
+                             SCMP_SYS(set_tid_address)});
   // Harmless questions of the C library that have an answer without us.
   filter.on(SCMP_ACT_ERRNO(EPERM), {SCMP_SYS(ioctl), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(prlimit64),
                                     SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(fcntl), SCMP_SYS(getdents64)});
-  filter.on(SCMP_ACT_ERRNO(ENOENT), {SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(stat), SCMP_SYS(lstat)});
-  // clone3 hides its flags in memory; refused, the C library falls back to clone, whose flags can be seen: threads only.
+  filter.on(SCMP_ACT_ERRNO(ENOENT),
+            {SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(stat), SCMP_SYS(lstat)});
+  // clone3 hides its flags in memory; refused, the C library falls back to clone, whose flags can be seen: threads
+  // only.
   filter.on(SCMP_ACT_ERRNO(ENOSYS), {SCMP_SYS(clone3)});
   filter.when(SCMP_ACT_ALLOW, SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, kThreadFlags, kThreadFlags));
   filter.when(SCMP_ACT_ALLOW, SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWriteFlags, 0));
