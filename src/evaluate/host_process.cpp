@@ -34,7 +34,9 @@ constexpr int kEmptyCalls = 6;
 
 Failure harness_fault(std::string detail) { return {Outcome::kHarnessFault, std::move(detail)}; }
 
-double seconds_between(std::uint64_t start_ns, std::uint64_t end_ns) { return 1e-9 * static_cast<double>(end_ns - start_ns); }
+double seconds_between(std::uint64_t start_ns, std::uint64_t end_ns) {
+  return 1e-9 * static_cast<double>(end_ns - start_ns);
+}
 
 std::string system_call_name(int number) {
   char* name = ::seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
@@ -112,7 +114,8 @@ std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
   region_bytes_ = kControlBytes + bytes;
   region_fd_ = ::memfd_create("ridge-operands", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (region_fd_ < 0 || ::ftruncate(region_fd_, static_cast<off_t>(region_bytes_)) != 0) {
-    return harness_fault(fmt::format("cannot create {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
+    return harness_fault(
+        fmt::format("cannot create {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
   }
   ::fcntl(region_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   void* mapped = ::mmap(nullptr, region_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd_, 0);
@@ -131,8 +134,8 @@ std::variant<HostProcess, Failure> HostProcess::start_candidate(const std::files
   if (auto failure = host.create_region(options.region_bytes)) return *failure;
   const int artifact_fd = ::open(artifact.c_str(), O_RDONLY | O_CLOEXEC);
   if (artifact_fd < 0) return harness_fault(fmt::format("cannot open {}: {}", artifact.string(), std::strerror(errno)));
-  const int refused = spawn_host(options, host.region_fd_, artifact_fd,
-                                 options.memory_limit_bytes + host.region_bytes_, host.pid_);
+  const int refused =
+      spawn_host(options, host.region_fd_, artifact_fd, options.memory_limit_bytes + host.region_bytes_, host.pid_);
   ::close(artifact_fd);
   if (refused != 0) {
     host.pid_ = -1;
@@ -241,7 +244,8 @@ Failure HostProcess::explain_end(int wait_status) const {
     return {Outcome::kOom, "killed by the system, which does so when memory runs out"};
   }
   if (WIFSIGNALED(wait_status)) return {Outcome::kCrash, fmt::format("{}", ::strsignal(WTERMSIG(wait_status)))};
-  return {Outcome::kCrash, fmt::format("ended its process with exit code {} instead of returning", WEXITSTATUS(wait_status))};
+  return {Outcome::kCrash,
+          fmt::format("ended its process with exit code {} instead of returning", WEXITSTATUS(wait_status))};
 }
 
 std::optional<Failure> HostProcess::calibrate() {
@@ -268,7 +272,8 @@ std::optional<Failure> HostProcess::check_quiet() {
   const double used = cpu_seconds() - cpu_after_answer_ - quiet_slack_;
   if (used > std::max(5e-4, 0.2 * last_span_)) {
     return Failure{Outcome::kCheat, fmt::format("went on working for {:.3f} ms of processor time after it had returned "
-                                                "(the call itself reported {:.3f} ms)", used * 1e3, last_span_ * 1e3)};
+                                                "(the call itself reported {:.3f} ms)",
+                                                used * 1e3, last_span_ * 1e3)};
   }
   return std::nullopt;
 }
@@ -307,8 +312,10 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
   timing.wall = seconds_between(start, end);
   timing.cpu = cpu_after_answer_ - cpu_before;
   if (claimed_start < start || claimed_end < claimed_start || claimed_end > end) {
-    return Failure{Outcome::kCheat, fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to "
-                                                "{} ns", claimed_start, claimed_end, start, end)};
+    return Failure{Outcome::kCheat,
+                   fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to "
+                               "{} ns",
+                               claimed_start, claimed_end, start, end)};
   }
   timing.span = seconds_between(claimed_start, claimed_end);
   last_span_ = timing.span;
@@ -316,8 +323,10 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
   const double by_cpu = (timing.cpu - cpu_slack_) / static_cast<double>(std::max<std::int64_t>(threads, 1));
   timing.latency = std::max({timing.span, by_cpu, timing.wall - wall_slack_}) + timing.outside;
   if (by_cpu > 2.0 * timing.span + 1e-3) {
-    return Failure{Outcome::kCheat, fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} "
-                                                "thread(s)", timing.span * 1e3, timing.cpu * 1e3, threads)};
+    return Failure{Outcome::kCheat,
+                   fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} "
+                               "thread(s)",
+                               timing.span * 1e3, timing.cpu * 1e3, threads)};
   }
   return timing;
 }
