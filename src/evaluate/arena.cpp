@@ -1,0 +1,249 @@
+#include "evaluate/arena.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "numerics/convert.h"
+
+namespace ridge::evaluate {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kJitterLines = 64;  // a random offset of up to this many cache lines before every operand
+constexpr std::int64_t kPadBytes = 64;
+
+std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+TensorView shape_view(const ops::OperandSpec& spec, RowPadding padding) {
+  TensorView view;
+  view.dtype = spec.dtype;
+  view.rank = static_cast<int>(spec.shape.size());
+  std::int64_t stride = 1;
+  for (int axis = view.rank - 1; axis >= 0; --axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    view.shape[at] = spec.shape[at];
+    view.stride[at] = stride;
+    stride *= std::max<std::int64_t>(spec.shape[at], 1);
+    if (axis == view.rank - 1 && view.rank > 1 && padding == RowPadding::kPadded) {
+      stride += kPadBytes * 8 / size_bits(spec.dtype);
+    }
+  }
+  return view;
+}
+
+std::size_t extent_bytes(const TensorView& view) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (view.shape[at] == 0) return 0;
+    last += (view.shape[at] - 1) * view.stride[at];
+  }
+  return size_bytes(view.dtype, last + 1);
+}
+
+// Calls take(first byte, bytes) for every contiguous run of elements of a view, relative to its start.
+template <class Take>
+void each_run(const TensorView& view, Take take) {
+  if (view.element_count() == 0) return;
+  if (view.rank == 0) return take(std::size_t{0}, size_bytes(view.dtype, 1));
+  const std::int64_t columns = view.shape[static_cast<std::size_t>(view.rank - 1)];
+  const std::int64_t rows = view.element_count() / columns;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    take(size_bytes(view.dtype, numerics::element_offset(view, row * columns)), size_bytes(view.dtype, columns));
+  }
+}
+
+std::string index_text(const TensorView& view, std::int64_t element) {
+  std::vector<std::int64_t> index(static_cast<std::size_t>(view.rank));
+  for (int axis = view.rank - 1; axis >= 0; --axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    index[at] = element % view.shape[at];
+    element /= view.shape[at];
+  }
+  return fmt::format("[{}]", fmt::join(index, ", "));
+}
+
+}  // namespace
+
+Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin) {
+  Layout layout;
+  std::size_t at = 0;
+  for (const ops::OperandSpec& spec : problem.operands) {
+    Layout::Slot slot;
+    slot.view = shape_view(spec, padding);
+    slot.bytes = extent_bytes(slot.view);
+    slot.offset = round_up(at + kRedZone, kAlignment) + kAlignment * coin.below(kJitterLines);
+    at = slot.offset + slot.bytes;
+    layout.slots.push_back(slot);
+  }
+  layout.bytes = round_up(at + kRedZone, 4096);
+  return layout;
+}
+
+std::size_t layout_bytes(const ops::Problem& problem) {
+  std::size_t bytes = kRedZone;
+  for (const ops::OperandSpec& spec : problem.operands) {
+    bytes += kRedZone + kAlignment * (kJitterLines + 1) + extent_bytes(shape_view(spec, RowPadding::kPadded));
+  }
+  return round_up(bytes, 4096);
+}
+
+Operands::Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin)
+    : problem_(problem), layout_(std::move(layout)), shadow_(layout_.bytes), coin_(coin.next()) {
+  for (std::size_t i = 0; i + 8 <= shadow_.size(); i += 8) {
+    const std::uint64_t canary = coin_.next();
+    std::memcpy(&shadow_[i], &canary, sizeof canary);
+  }
+  result_ = shadow_;
+  poison_code_.resize(problem_.operands.size());
+  for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+    if (!problem_.operands[i].output) continue;
+    const Layout::Slot& slot = layout_.slots[i];
+    each_run(slot.view, [&](std::size_t first, std::size_t bytes) {
+      if (!output_ranges_.empty() && output_ranges_.back().second == slot.offset + first) {
+        output_ranges_.back().second += bytes;
+      } else {
+        output_ranges_.emplace_back(slot.offset + first, slot.offset + first + bytes);
+      }
+    });
+  }
+}
+
+std::vector<TensorView> Operands::views(unsigned char* base) const {
+  std::vector<TensorView> all;
+  for (const Layout::Slot& slot : layout_.slots) {
+    all.push_back(slot.view);
+    all.back().data = base + slot.offset;
+  }
+  return all;
+}
+
+std::vector<TensorView> Operands::arena_views(unsigned char* arena) const { return views(arena); }
+
+// Views are read-only by convention here; TensorView has no const form.
+std::vector<TensorView> Operands::before() const { return views(const_cast<unsigned char*>(shadow_.data())); }
+
+std::vector<TensorView> Operands::after() const {
+  std::vector<TensorView> all = before();
+  const std::vector<TensorView> results = views(const_cast<unsigned char*>(result_.data()));
+  std::vector<TensorView> old;
+  for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+    if (!problem_.operands[i].output) continue;
+    if (problem_.operands[i].read_write) old.push_back(all[i]);
+    all[i] = results[i];
+  }
+  all.insert(all.end(), old.begin(), old.end());
+  return all;
+}
+
+void Operands::poison(std::size_t index) {
+  const Layout::Slot& slot = layout_.slots[index];
+  const bool nan = calls_ % 2 == 1;
+  const double value = (coin_.flip() ? 1.0 : -1.0) * (1.0 + static_cast<double>(coin_.below(1u << 20)) * 0x1p-20) *
+                       std::ldexp(1.0, static_cast<int>(coin_.below(12)));
+  const std::uint64_t code = numerics::encode(slot.view.dtype, nan ? std::numeric_limits<double>::quiet_NaN() : value);
+  poison_code_[index] = code;
+  const int bits = size_bits(slot.view.dtype);
+  const std::uint64_t byte_code = bits == 4 ? code | (code << 4) : code;
+  const std::size_t width = bits == 4 ? 1 : static_cast<std::size_t>(bits) / 8;
+  each_run(slot.view, [&](std::size_t first, std::size_t bytes) {
+    for (std::size_t at = 0; at + width <= bytes; at += width) {
+      std::memcpy(&shadow_[slot.offset + first + at], &byte_code, width);
+    }
+  });
+}
+
+void Operands::refresh(std::uint64_t seed, numerics::Family family) {
+  measure::Coin seeds(seed);
+  std::vector<TensorView> all = views(shadow_.data());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (problem_.operands[i].output && !problem_.operands[i].read_write) {
+      poison(i);
+    } else {
+      numerics::fill(all[i], family, seeds.next());
+    }
+  }
+  ++calls_;
+}
+
+void Operands::publish(unsigned char* arena) const { std::memcpy(arena, shadow_.data(), shadow_.size()); }
+
+void Operands::publish_outputs(unsigned char* arena) const {
+  for (const auto& [first, end] : output_ranges_) std::memcpy(arena + first, &shadow_[first], end - first);
+}
+
+void Operands::collect(const unsigned char* arena) {
+  same_as_last_ = calls_ > 1 && !output_ranges_.empty();
+  for (const auto& [first, end] : output_ranges_) {
+    same_as_last_ = same_as_last_ && std::memcmp(&result_[first], arena + first, end - first) == 0;
+  }
+  std::memcpy(result_.data(), arena, result_.size());
+}
+
+std::string Operands::locate(std::size_t at) const {
+  for (std::size_t i = 0; i < layout_.slots.size(); ++i) {
+    const Layout::Slot& slot = layout_.slots[i];
+    const ops::OperandSpec& spec = problem_.operands[i];
+    if (at >= slot.offset && at < slot.offset + slot.bytes) {
+      if (spec.output)
+        return fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset);
+      const TensorView shadow_view = before()[i];
+      for (std::int64_t element = 0; element < shadow_view.element_count(); ++element) {
+        const std::size_t byte = size_bytes(shadow_view.dtype, numerics::element_offset(shadow_view, element));
+        if (slot.offset + byte <= at && at < slot.offset + byte + std::max(1, size_bits(shadow_view.dtype) / 8)) {
+          return fmt::format("changed its input {}{}", spec.name, index_text(shadow_view, element));
+        }
+      }
+      return fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset);
+    }
+  }
+  // In a red zone: named after the nearest operand.
+  std::string nearest;
+  std::size_t distance = std::numeric_limits<std::size_t>::max();
+  for (std::size_t i = 0; i < layout_.slots.size(); ++i) {
+    const Layout::Slot& slot = layout_.slots[i];
+    const std::size_t end = slot.offset + slot.bytes;
+    const std::size_t away = at >= end ? at - end : slot.offset - at;
+    if (away >= distance) continue;
+    distance = away;
+    nearest = at >= end ? fmt::format("wrote {} bytes past the end of {}", away + 1, problem_.operands[i].name)
+                        : fmt::format("wrote {} bytes before the start of {}", away, problem_.operands[i].name);
+  }
+  return nearest;
+}
+
+std::optional<std::string> Operands::damage() const {
+  std::size_t at = 0;
+  const auto differs = [&](std::size_t end) -> std::optional<std::string> {
+    if (end == at || std::memcmp(&shadow_[at], &result_[at], end - at) == 0) return std::nullopt;
+    while (shadow_[at] == result_[at]) ++at;
+    return fmt::format("{} (byte 0x{:02x} became 0x{:02x})", locate(at), shadow_[at], result_[at]);
+  };
+  for (const auto& [first, end] : output_ranges_) {
+    if (auto found = differs(first)) return found;
+    at = end;
+  }
+  return differs(shadow_.size());
+}
+
+bool Operands::is_poison(std::size_t index, std::int64_t element) const {
+  const Layout::Slot& slot = layout_.slots[index];
+  if (problem_.operands[index].read_write || size_bits(slot.view.dtype) < 8) return false;
+  const std::size_t width = static_cast<std::size_t>(size_bits(slot.view.dtype)) / 8;
+  const std::size_t at = slot.offset + size_bytes(slot.view.dtype, numerics::element_offset(slot.view, element));
+  return std::memcmp(&result_[at], &poison_code_[index], width) == 0;
+}
+
+bool Operands::untouched(std::size_t index) const {
+  const Layout::Slot& slot = layout_.slots[index];
+  bool same = slot.bytes > 0;
+  each_run(slot.view, [&](std::size_t first, std::size_t bytes) {
+    same = same && std::memcmp(&shadow_[slot.offset + first], &result_[slot.offset + first], bytes) == 0;
+  });
+  return same;
+}
+
+}  // namespace ridge::evaluate

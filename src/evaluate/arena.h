@@ -1,0 +1,83 @@
+// Operands in memory a candidate can write to, and the harness's private truth about them.
+//
+//   arena    shared with the host process
+//   shadow   what the harness wrote: red zones, padding, inputs, poison in the outputs
+//   result   what was in the arena after the call, copied before anything is judged
+//
+// Outside the output elements, result and shadow must be equal: one comparison covers inputs that were changed, writes
+// past an operand on either side, and row padding. Judging the copy, a thread that writes late changes nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "measure/quads.h"
+#include "numerics/fill.h"
+#include "ops/op.h"
+#include "ridge/tensor.h"
+
+namespace ridge::evaluate {
+
+enum class RowPadding { kNone, kPadded };
+
+// Where each operand of a problem lies, in bytes from the start of an arena. Drawn anew for every session.
+struct Layout {
+  struct Slot {
+    std::size_t offset = 0, bytes = 0;  // from the first to behind the last element
+    TensorView view;                    // data is null; shape and strides are final
+  };
+  std::vector<Slot> slots;
+  std::size_t bytes = 0;  // of the whole layout, red zones included
+};
+
+inline constexpr std::size_t kRedZone = 4096;
+
+Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin);
+// Enough for any layout of the problem.
+std::size_t layout_bytes(const ops::Problem& problem);
+
+class Operands {
+ public:
+  Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin);
+
+  // Fills inputs from `seed`, poisons outputs with bits unique to this call (NaN on every other call).
+  void refresh(std::uint64_t seed, numerics::Family family = numerics::Family::kMixture);
+  // Copies shadow to the arena, or the arena to result.
+  void publish(unsigned char* arena) const;
+  // Outputs alone, for a second call on the same inputs.
+  void publish_outputs(unsigned char* arena) const;
+  void collect(const unsigned char* arena);
+
+  [[nodiscard]] std::vector<TensorView> arena_views(unsigned char* arena) const;
+  // Before the call: inputs, and the old content of read_write outputs.
+  [[nodiscard]] std::vector<TensorView> before() const;
+  // After it: inputs from the shadow, outputs from the result, then the old content of each read_write output.
+  [[nodiscard]] std::vector<TensorView> after() const;
+
+  // What was written outside the outputs, in words with operand, place and values; nothing when all is intact.
+  [[nodiscard]] std::optional<std::string> damage() const;
+  // True when every element of output `index` still holds the poison.
+  [[nodiscard]] bool untouched(std::size_t index) const;
+  [[nodiscard]] bool is_poison(std::size_t index, std::int64_t element) const;
+  // The outputs are those of the call before, bit for bit.
+  [[nodiscard]] bool same_outputs_as_last() const { return same_as_last_; }
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] const ops::Problem& problem() const { return problem_; }
+
+ private:
+  void poison(std::size_t index);
+  [[nodiscard]] std::vector<TensorView> views(unsigned char* base) const;
+  [[nodiscard]] std::string locate(std::size_t at) const;
+
+  ops::Problem problem_;
+  Layout layout_;
+  std::vector<unsigned char> shadow_, result_;
+  std::vector<std::pair<std::size_t, std::size_t>> output_ranges_;  // bytes that a kernel may write, ascending
+  std::vector<std::uint64_t> poison_code_;
+  measure::Coin coin_;
+  std::int64_t calls_ = 0;
+  bool same_as_last_ = false;
+};
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,334 @@
+#include "evaluate/host_process.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "evaluate/host_serve.h"
+#include "measure/machine.h"
+#include "stats/summary.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using record::Outcome;
+
+constexpr double kStartTimeout = 20.0;  // loading runs constructors: a candidate may hang there
+constexpr int kEmptyCalls = 6;
+
+Failure harness_fault(std::string detail) { return {Outcome::kHarnessFault, std::move(detail)}; }
+
+double seconds_between(std::uint64_t start_ns, std::uint64_t end_ns) {
+  return 1e-9 * static_cast<double>(end_ns - start_ns);
+}
+
+std::string system_call_name(int number) {
+  char* name = ::seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
+  std::string text = name != nullptr ? name : fmt::format("number {}", number);
+  std::free(name);
+  return text;
+}
+
+// Starts ridge-host with descriptors 3 and 4 and nothing else of ours.
+int spawn_host(const HostOptions& options, int region_fd, int artifact_fd, std::uint64_t memory_bytes, pid_t& pid) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, 0, 1);
+  ::posix_spawn_file_actions_adddup2(&actions, 0, 2);
+  // Through high numbers first: 3 and 4 may be the very descriptors we hold.
+  ::posix_spawn_file_actions_adddup2(&actions, region_fd, 100);
+  ::posix_spawn_file_actions_adddup2(&actions, artifact_fd, 101);
+  ::posix_spawn_file_actions_adddup2(&actions, 100, kRegionFd);
+  ::posix_spawn_file_actions_adddup2(&actions, 101, kArtifactFd);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, kArtifactFd + 1);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  std::string program = options.program.string(), limit = std::to_string(memory_bytes);
+  // Waiting threads of an OpenMP kernel must sleep, or they would be charged as work outside the call.
+  std::string policy = "OMP_WAIT_POLICY=passive", threads = "OMP_NUM_THREADS=" + std::to_string(options.cpus.size());
+  char* argv[] = {program.data(), limit.data(), nullptr};
+  char* environment[] = {policy.data(), threads.data(), nullptr};
+  const int failure = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environment);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return failure;
+}
+
+}  // namespace
+
+HostProcess::HostProcess(HostProcess&& other) noexcept { *this = std::move(other); }
+
+HostProcess& HostProcess::operator=(HostProcess&& other) noexcept {
+  if (this == &other) return *this;
+  kill();
+  pid_ = std::exchange(other.pid_, -1);
+  region_fd_ = std::exchange(other.region_fd_, -1);
+  region_ = std::exchange(other.region_, nullptr);
+  region_bytes_ = other.region_bytes_;
+  number_ = other.number_;
+  sandbox_ = other.sandbox_;
+  call_timeout_ = other.call_timeout_;
+  memory_limit_bytes_ = other.memory_limit_bytes_;
+  cpu_after_answer_ = other.cpu_after_answer_;
+  last_span_ = other.last_span_;
+  empty_wall_ = other.empty_wall_;
+  wall_slack_ = other.wall_slack_;
+  cpu_slack_ = other.cpu_slack_;
+  quiet_slack_ = other.quiet_slack_;
+  witness_gap_ = other.witness_gap_;
+  return *this;
+}
+
+HostProcess::~HostProcess() { kill(); }
+
+void HostProcess::kill() {
+  if (pid_ > 0) {
+    ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  if (region_ != nullptr) ::munmap(std::exchange(region_, nullptr), region_bytes_);
+  if (region_fd_ >= 0) ::close(std::exchange(region_fd_, -1));
+}
+
+std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
+  region_bytes_ = kControlBytes + bytes;
+  region_fd_ = ::memfd_create("ridge-operands", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (region_fd_ < 0 || ::ftruncate(region_fd_, static_cast<off_t>(region_bytes_)) != 0) {
+    return harness_fault(
+        fmt::format("cannot create {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
+  }
+  ::fcntl(region_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  void* mapped = ::mmap(nullptr, region_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd_, 0);
+  if (mapped == MAP_FAILED) {
+    return harness_fault(fmt::format("cannot map {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
+  }
+  region_ = static_cast<unsigned char*>(mapped);
+  return std::nullopt;
+}
+
+std::variant<HostProcess, Failure> HostProcess::start_candidate(const std::filesystem::path& artifact,
+                                                                const HostOptions& options) {
+  HostProcess host;
+  host.call_timeout_ = options.call_timeout;
+  host.memory_limit_bytes_ = options.memory_limit_bytes;
+  if (auto failure = host.create_region(options.region_bytes)) return *failure;
+  const int artifact_fd = ::open(artifact.c_str(), O_RDONLY | O_CLOEXEC);
+  if (artifact_fd < 0) return harness_fault(fmt::format("cannot open {}: {}", artifact.string(), std::strerror(errno)));
+  const int refused =
+      spawn_host(options, host.region_fd_, artifact_fd, options.memory_limit_bytes + host.region_bytes_, host.pid_);
+  ::close(artifact_fd);
+  if (refused != 0) {
+    host.pid_ = -1;
+    return harness_fault(fmt::format("cannot start {}: {}", options.program.string(), std::strerror(refused)));
+  }
+  if (!options.cpus.empty()) (void)measure::pin(host.pid_, options.cpus);
+  if (auto failure = host.command(HostCommand::kSandbox, kStartTimeout)) {
+    return harness_fault("ridge-host did not start: " + failure->detail);
+  }
+  host.sandbox_ = host.control().sandbox;
+  if (auto failure = host.command(HostCommand::kLoad, std::min(kStartTimeout, options.call_timeout))) return *failure;
+  if (host.control().status != 0) {
+    char message[sizeof(HostControl::message) + 1] = {};
+    std::memcpy(message, host.control().message, sizeof(HostControl::message));
+    return Failure{host.control().out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
+                   fmt::format("the built object cannot be loaded: {}", message)};
+  }
+  if (auto failure = host.calibrate()) return *failure;
+  return host;
+}
+
+std::variant<HostProcess, Failure> HostProcess::start_library(Kernel kernel, const HostOptions& options) {
+  HostProcess host;
+  host.call_timeout_ = options.call_timeout;
+  if (auto failure = host.create_region(options.region_bytes)) return *failure;
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return harness_fault(fmt::format("cannot fork: {}", std::strerror(errno)));
+  if (pid == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    if (!options.cpus.empty()) (void)measure::pin(0, options.cpus);
+    ::madvise(host.region_, host.region_bytes_, MADV_POPULATE_WRITE);
+    install_fault_handlers(host.control());
+    HostHandlers handlers;
+    handlers.sandbox = [](HostControl&) { return 0; };
+    handlers.load = [](HostControl&) { return 0; };
+    handlers.call = std::move(kernel);
+    serve(host.region_, handlers);
+  }
+  ::setpgid(pid, pid);
+  host.pid_ = pid;
+  if (auto failure = host.command(HostCommand::kLoad, kStartTimeout)) return *failure;
+  if (auto failure = host.calibrate()) return *failure;
+  return host;
+}
+
+double HostProcess::cpu_seconds() const { return std::max(0.0, measure::process_cpu_seconds(pid_)); }
+
+std::optional<Failure> HostProcess::command(HostCommand command, double timeout) {
+  HostControl& block = control();
+  block.command = command;
+  std::atomic_ref<std::uint32_t>(block.request).store(++number_, std::memory_order_release);
+  ::syscall(SYS_futex, &block.request, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  return wait_reply(timeout);
+}
+
+std::optional<Failure> HostProcess::wait_reply(double timeout) {
+  HostControl& block = control();
+  const std::atomic_ref<std::uint32_t> reply(block.reply);
+  const std::uint64_t start = measure::now_ns();
+  while (true) {
+    const std::uint32_t seen = reply.load(std::memory_order_acquire);
+    if (seen == number_) return std::nullopt;
+    int wait_status = 0;
+    if (::waitpid(pid_, &wait_status, WNOHANG) == pid_) {
+      Failure failure = explain_end(wait_status);
+      pid_ = -1;
+      return failure;
+    }
+    if (seconds_between(start, measure::now_ns()) > timeout) {
+      kill();
+      return Failure{Outcome::kHang, fmt::format("no answer within {:.1f} s; killed", timeout)};
+    }
+    const timespec slice{0, 10'000'000};
+    ::syscall(SYS_futex, &block.reply, FUTEX_WAIT, seen, &slice, nullptr, 0);
+  }
+}
+
+std::string HostProcess::explain_address() const {
+  const std::uint64_t address = control().fault_address;
+  if (address < 4096) return fmt::format("address 0x{:x} (a null pointer)", address);
+  return fmt::format("address 0x{:x}", address);
+}
+
+// How it ended is the kernel's word; the handlers' notes only add to the text.
+Failure HostProcess::explain_end(int wait_status) const {
+  const HostControl& block = control();
+  const int noted = block.signal;
+  const bool by_handler = WIFEXITED(wait_status) && noted != 0 && WEXITSTATUS(wait_status) == 128 + noted;
+  if (by_handler && noted == SIGSYS) {
+    return {Outcome::kCheat, fmt::format("called {}, which a kernel has no use for; the sandbox refused it",
+                                         system_call_name(block.system_call))};
+  }
+  if (by_handler && block.out_of_memory != 0) {
+    return {Outcome::kOom, fmt::format("used up its {} MiB of address space and died by {}", memory_limit_bytes_ >> 20,
+                                       ::strsignal(noted))};
+  }
+  if (by_handler) {
+    const bool has_address = noted == SIGSEGV || noted == SIGBUS;
+    return {Outcome::kCrash,
+            fmt::format("{}{}", ::strsignal(noted), has_address ? " at " + explain_address() : std::string())};
+  }
+  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) {
+    return {Outcome::kOom, "killed by the system, which does so when memory runs out"};
+  }
+  if (WIFSIGNALED(wait_status)) return {Outcome::kCrash, fmt::format("{}", ::strsignal(WTERMSIG(wait_status)))};
+  return {Outcome::kCrash,
+          fmt::format("ended its process with exit code {} instead of returning", WEXITSTATUS(wait_status))};
+}
+
+std::optional<Failure> HostProcess::calibrate() {
+  std::vector<double> walls, cpus, quiet;
+  for (int i = 0; i < kEmptyCalls; ++i) {
+    const double before = cpu_seconds();
+    if (i > 0) quiet.push_back(before - cpu_after_answer_);
+    const std::uint64_t start = measure::now_ns();
+    if (auto failure = command(HostCommand::kEmpty, call_timeout_)) return failure;
+    walls.push_back(seconds_between(start, measure::now_ns()));
+    cpu_after_answer_ = cpu_seconds();
+    cpus.push_back(cpu_after_answer_ - before);
+  }
+  empty_wall_ = stats::median(walls);
+  // Constructors of a candidate ran before this and could fake a slow hand-shake; the caps bound what that gains.
+  wall_slack_ = std::min(1e-3, 4 * *std::max_element(walls.begin(), walls.end()) + 1e-4);
+  cpu_slack_ = std::min(5e-5, *std::max_element(cpus.begin(), cpus.end()) + 5e-6);
+  quiet_slack_ = std::min(1e-4, *std::max_element(quiet.begin(), quiet.end()) + 2e-5);
+  return std::nullopt;
+}
+
+std::optional<Failure> HostProcess::check_quiet() {
+  if (pid_ <= 0) return harness_fault("the host process is gone");
+  const double used = cpu_seconds() - cpu_after_answer_ - quiet_slack_;
+  if (used > std::max(5e-4, 0.2 * last_span_)) {
+    return Failure{Outcome::kCheat, fmt::format("went on working for {:.3f} ms of processor time after it had returned "
+                                                "(the call itself reported {:.3f} ms)",
+                                                used * 1e3, last_span_ * 1e3)};
+  }
+  return std::nullopt;
+}
+
+CallResult HostProcess::call(std::span<const TensorView> operands, std::span<const std::int64_t> params,
+                             std::int64_t threads) {
+  if (pid_ <= 0) return harness_fault("the host process is gone");
+  if (operands.size() > kMaxOperands || params.size() > kMaxParams) return harness_fault("too many operands");
+  if (auto failure = check_quiet()) return *failure;
+  HostControl& block = control();
+  block.threads = static_cast<std::int32_t>(threads);
+  block.operand_count = static_cast<std::int32_t>(operands.size());
+  block.param_count = static_cast<std::int32_t>(params.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    HostOperand& out = block.operands[i];
+    out.offset = static_cast<std::uint64_t>(static_cast<unsigned char*>(operands[i].data) - region_);
+    out.dtype = static_cast<std::int32_t>(operands[i].dtype);
+    out.rank = operands[i].rank;
+    std::copy(operands[i].shape.begin(), operands[i].shape.end(), out.shape);
+    std::copy(operands[i].stride.begin(), operands[i].stride.end(), out.stride);
+  }
+  std::copy(params.begin(), params.end(), block.params);
+
+  CallTiming timing;
+  const double cpu_before = cpu_seconds();
+  timing.outside = std::max(0.0, cpu_before - cpu_after_answer_ - quiet_slack_);
+  const std::uint64_t start = measure::now_ns();
+  if (auto failure = command(HostCommand::kCall, call_timeout_)) return *failure;
+  const std::uint64_t end = measure::now_ns();
+  cpu_after_answer_ = cpu_seconds();
+  const std::uint64_t claimed_start = block.start_ns, claimed_end = block.end_ns;
+  if (block.status != 0) {
+    return Failure{block.out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
+                   fmt::format("ridge_kernel returned {} instead of 0", block.status)};
+  }
+  timing.wall = seconds_between(start, end);
+  timing.cpu = cpu_after_answer_ - cpu_before;
+  if (claimed_start < start || claimed_end < claimed_start || claimed_end > end) {
+    return Failure{Outcome::kCheat,
+                   fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to "
+                               "{} ns",
+                               claimed_start, claimed_end, start, end)};
+  }
+  timing.span = seconds_between(claimed_start, claimed_end);
+  last_span_ = timing.span;
+  witness_gap_ = std::max(witness_gap_, timing.wall - timing.span - empty_wall_);
+  const double by_cpu = (timing.cpu - cpu_slack_) / static_cast<double>(std::max<std::int64_t>(threads, 1));
+  timing.latency = std::max({timing.span, by_cpu, timing.wall - wall_slack_}) + timing.outside;
+  if (by_cpu > 2.0 * timing.span + 1e-3) {
+    return Failure{Outcome::kCheat,
+                   fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} "
+                               "thread(s)",
+                               timing.span * 1e3, timing.cpu * 1e3, threads)};
+  }
+  return timing;
+}
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,105 @@
+// A process that runs one implementation, seen from the harness: started fresh, called through shared memory, watched
+// by clocks it cannot touch, killed when it does not answer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "evaluate/host_protocol.h"
+#include "record/measurement.h"
+#include "ridge/result.h"
+#include "ridge/tensor.h"
+
+namespace ridge::evaluate {
+
+// What a candidate did wrong (or, with kHarnessFault, what we did).
+struct Failure {
+  record::Outcome outcome = record::Outcome::kHarnessFault;
+  std::string detail;
+};
+
+// One call, in seconds. `latency` is what counts: the largest of
+//   span                        claimed by the host around the call,
+//   cpu / threads - slack       processor time the kernel accounted to the host during the call,
+//   wall - slack                between the harness's request and its sight of the answer,
+// plus any processor time used since the previous answer. So a forged clock, a thread that starts early and a thread
+// that finishes late gain nothing. The slacks are those of empty calls in the same process.
+struct CallTiming {
+  double latency = 0, span = 0, wall = 0, cpu = 0, outside = 0;
+};
+
+using CallResult = std::variant<CallTiming, Failure>;
+
+struct HostOptions {
+  std::filesystem::path program;  // ridge-host
+  std::vector<int> cpus;          // where it may run: one per thread
+  double call_timeout = 30.0;
+  std::uint64_t memory_limit_bytes = 4ull << 30;  // on top of the shared region
+  std::size_t region_bytes = 0;                   // for operands, without the control block
+};
+
+class HostProcess {
+ public:
+  // A trusted implementation: a copy of this process that serves `kernel`, without a sandbox.
+  using Kernel = std::function<std::int32_t(const ridge_call&)>;
+
+  HostProcess() = default;
+  HostProcess(HostProcess&& other) noexcept;
+  HostProcess& operator=(HostProcess&& other) noexcept;
+  HostProcess(const HostProcess&) = delete;
+  HostProcess& operator=(const HostProcess&) = delete;
+  ~HostProcess();
+
+  // Starts ridge-host, has it sandboxed, then has it load the artefact. A candidate that cannot be loaded is a Failure.
+  static std::variant<HostProcess, Failure> start_candidate(const std::filesystem::path& artifact,
+                                                            const HostOptions& options);
+  static std::variant<HostProcess, Failure> start_library(Kernel kernel, const HostOptions& options);
+
+  // The operands' part of the shared memory.
+  [[nodiscard]] unsigned char* arena() const { return region_ + kControlBytes; }
+  [[nodiscard]] std::size_t arena_bytes() const { return region_bytes_ - kControlBytes; }
+
+  // Calls the kernel once. The views must lie in arena().
+  CallResult call(std::span<const TensorView> operands, std::span<const std::int64_t> params, std::int64_t threads);
+
+  // A Failure if the host used noticeable processor time since its last answer: work that was not timed.
+  std::optional<Failure> check_quiet();
+
+  [[nodiscard]] std::uint32_t sandbox() const { return sandbox_; }
+  // Processor seconds used so far; for guards.
+  [[nodiscard]] double cpu_seconds() const;
+  // Overhead of an empty call: median wall seconds. Shown in guards.
+  [[nodiscard]] double empty_wall() const { return empty_wall_; }
+  // Largest |wall - span| seen beyond the empty call, in seconds.
+  [[nodiscard]] double witness_gap() const { return witness_gap_; }
+
+ private:
+  std::optional<Failure> create_region(std::size_t bytes);
+  std::optional<Failure> command(HostCommand command, double timeout);
+  std::optional<Failure> calibrate();
+  std::optional<Failure> wait_reply(double timeout);
+  [[nodiscard]] Failure explain_end(int wait_status) const;
+  [[nodiscard]] std::string explain_address() const;
+  [[nodiscard]] HostControl& control() const { return *reinterpret_cast<HostControl*>(region_); }
+  void kill();
+
+  pid_t pid_ = -1;
+  int region_fd_ = -1;
+  unsigned char* region_ = nullptr;
+  std::size_t region_bytes_ = 0;
+  std::uint32_t number_ = 0, sandbox_ = 0;
+  double call_timeout_ = 30.0;
+  std::uint64_t memory_limit_bytes_ = 0;
+  double cpu_after_answer_ = 0, last_span_ = 0;
+  double empty_wall_ = 0, wall_slack_ = 0, cpu_slack_ = 0, quiet_slack_ = 0, witness_gap_ = 0;
+};
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,50 @@
+// One subject in one process over the problems of a request: fresh secret inputs for every call, cold caches, and every
+// output verified before its time counts.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "evaluate/arena.h"
+#include "evaluate/subject.h"
+#include "evaluate/verify.h"
+
+namespace ridge::evaluate {
+
+enum class Depth {
+  kQuick,  // spot check, and the full comparison for calls drawn after the fact
+  kFull    // full comparison
+};
+
+class Station {
+ public:
+  static std::variant<std::unique_ptr<Station>, Failure> open(const Subject& subject, const ops::Operator& op,
+                                                              const std::vector<ops::Problem>& problems,
+                                                              const Harness& harness,
+                                                              RowPadding padding = RowPadding::kNone);
+
+  // One verified call of problem `index`.
+  CallResult launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
+  // Work after the last answer, see HostProcess::check_quiet().
+  std::optional<Failure> finish() { return host_.check_quiet(); }
+
+  [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
+  [[nodiscard]] const HostProcess& host() const { return host_; }
+
+ private:
+  Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Harness& harness,
+          RowPadding padding);
+  Result<std::optional<Failure>> verify(std::size_t index, Depth depth);
+
+  HostProcess host_;
+  const ops::Operator& op_;
+  bool warm_;
+  std::int64_t threads_;
+  measure::Coin coin_;
+  std::vector<std::unique_ptr<Operands>> operands_;
+  std::vector<Verification> verifications_;
+};
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,138 @@
+// describe: the machine and the software, and what this machine can and cannot do.
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/process.h"
+#include "device/cpu/cpu_info.h"
+#include "evaluate/host_process.h"
+#include "evaluate/tasks.h"
+#include "measure/machine.h"
+
+namespace ridge::evaluate {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string field_of(const char* path, std::string_view name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t start = line.find_first_not_of("\t :=\"", name.size());
+    if (start == std::string::npos) return {};
+    line = line.substr(start);
+    while (!line.empty() && (line.back() == '"' || line.back() == ' ')) line.pop_back();
+    return line;
+  }
+  return {};
+}
+
+record::Environment environment() {
+  record::Environment result;
+  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
+  utsname system{};
+  ::uname(&system);
+  auto& facts = result.facts;
+  facts["cpu.model"] = cpu.name;
+  facts["cpu.arch"] = cpu.arch;
+  facts["cpu.features"] = fmt::format("{}", fmt::join(cpu.features, " "));
+  facts["cpu.usable"] = std::to_string(measure::usable_cpus().size());
+  facts["cpu.l1d_bytes"] = std::to_string(cpu.l1d_bytes);
+  facts["cpu.l2_bytes"] = std::to_string(cpu.l2_bytes);
+  facts["cpu.l3_bytes"] = std::to_string(cpu.l3_bytes);
+  facts["cpu.governor"] = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  if (facts["cpu.governor"].empty()) facts["cpu.governor"] = "not visible";
+  facts["memory.total"] = field_of("/proc/meminfo", "MemTotal");
+  facts["system.kernel"] = fmt::format("{} {}", system.sysname, system.release);
+  facts["system.distribution"] = field_of("/etc/os-release", "PRETTY_NAME");
+  facts["system.hypervisor"] =
+      cpu.has("hypervisor") || field_of("/proc/cpuinfo", "flags").find(" hypervisor ") != std::string::npos ? "yes"
+                                                                                                            : "no";
+  facts["measure.cold"] = fmt::format("operands evicted from all caches by {}", measure::evict_method());
+  if (const auto compiler = toolchain::find_host_compiler()) facts["compiler"] = compiler->version;
+  return result;
+}
+
+record::Capability capability(std::string name, bool available, std::string detail, std::string remedy) {
+  record::Capability one;
+  one.name = std::move(name);
+  one.available = available;
+  one.detail = std::move(detail);
+  one.remedy = std::move(remedy);
+  return one;
+}
+
+// Starts a sandbox for a kernel that does nothing and asks what is in force.
+std::uint32_t try_sandbox(const Job& job, std::string& trouble) {
+  auto directory = TempDir::create("ridge-doctor");
+  if (!directory) return trouble = directory.error().text(), 0;
+  const auto compiler = toolchain::find_host_compiler();
+  if (!compiler) return trouble = compiler.error().text(), 0;
+  record::Candidate nothing;
+  nothing.sources = {
+      {"nothing.cpp", "#include \"ridge/candidate.h\"\nint ridge_kernel(const ridge_call*) { return 0; }\n"}};
+  toolchain::BuildOptions options;
+  options.cache_directory = directory->path();
+  const auto built = toolchain::build(nothing, *compiler, options);
+  if (!built || !built->ok()) return trouble = built ? built->error : built.error().text(), 0;
+  HostOptions host;
+  host.program = job.harness.host_program;
+  host.region_bytes = 4096;
+  const auto started = HostProcess::start_candidate(built->artifact, host);
+  if (const Failure* failure = std::get_if<Failure>(&started)) return trouble = failure->detail, 0;
+  return std::get<HostProcess>(started).sandbox();
+}
+
+}  // namespace
+
+Status describe(const Job& job, record::WorkerResponse& response) {
+  response.environment = environment();
+  auto& list = response.capabilities;
+  const auto compiler = toolchain::find_host_compiler();
+  list.push_back(capability("C++ compiler", compiler.ok(), compiler ? compiler->version : compiler.error().message,
+                            "install g++; scripts/setup does it"));
+  list.push_back(capability("compiler evidence", !find_program("objdump").empty(),
+                            "objdump reads the machine code of candidates", "install binutils"));
+  list.push_back(capability("git", !find_program("git").empty(), "accepted rounds become commits", "install git"));
+  std::string trouble;
+  const std::uint32_t bits = try_sandbox(job, trouble);
+  const auto has = [bits](std::uint32_t bit) { return (bits & bit) != 0; };
+  list.push_back(capability("candidate process", bits != 0,
+                            trouble.empty() ? "a candidate builds, loads and answers" : trouble,
+                            "ridge-host belongs beside ridge-worker"));
+  list.push_back(capability("system call filter", has(kSystemCallFilter), "candidates can only compute",
+                            "needs a kernel with seccomp; do not run untrusted candidates without it"));
+  list.push_back(capability("namespaces", has(kUserNamespace) && has(kNetNamespace),
+                            "candidates have no network and no rights over other processes",
+                            "allow unprivileged user namespaces (sysctl user.max_user_namespaces)"));
+  list.push_back(capability("cold caches", measure::evict_method() != std::string_view("none"),
+                            fmt::format("operands are evicted by {} before every timed call", measure::evict_method()),
+                            ""));
+  const std::size_t cpus = measure::usable_cpus().size();
+  list.push_back(capability("a processor of its own", cpus > 1, fmt::format("{} usable processor(s)", cpus),
+                            "with one processor the harness and the candidate take turns; timings are noisier"));
+  for (const ops::Operator* op : ops::operators()) {
+    for (const ops::Implementation& implementation : op->implementations) {
+      if (implementation.backend != Backend::kCpu) continue;
+      std::optional<std::string> reason = "no case";
+      for (const record::Case& wanted : op->cases(ops::CaseSet::kTarget, Backend::kCpu)) {
+        const auto problem = op->bind(wanted);
+        if (problem) reason = implementation.supports(*problem, ops::device_info(Stream::cpu()));
+        break;
+      }
+      list.push_back(
+          capability(op->name + " " + implementation.name, !reason, reason ? *reason : implementation.summary, ""));
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace ridge::evaluate

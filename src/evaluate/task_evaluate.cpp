@@ -1,0 +1,239 @@
+// evaluate: everything there is to find out about one candidate against the incumbent. No verdict.
+//
+//   build -> check every case -> one screening session (its data decide nothing but whether to go on) -> confirmation
+//   sessions, as many as the sequential test asks for.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "evaluate/tasks.h"
+#include "stats/decide.h"
+#include "stats/session.h"
+#include "stats/summary.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using measure::Arm;
+using record::Outcome;
+
+stats::SequentialRule rule_of(const record::Protocol& protocol) {
+  stats::SequentialRule rule;
+  rule.min_effect = protocol.min_effect;
+  rule.alpha = protocol.alpha;
+  rule.max_decisions = static_cast<int>(protocol.max_decisions);
+  rule.max_sessions = static_cast<int>(protocol.max_sessions);
+  return rule;
+}
+
+class Evaluator {
+ public:
+  Evaluator(const Job& job, const BoundCases& bound, record::Evaluation& evaluation)
+      : job_(job), bound_(bound), evaluation_(evaluation), rule_(rule_of(job.request.protocol)) {}
+
+  Status run(const record::Candidate& incumbent, const record::Candidate& candidate) {
+    RIDGE_TRY(built, build(incumbent, candidate));
+    if (!built || !checked()) return ok_status();
+    const double start = job_.elapsed();
+    measure();
+    evaluation_.seconds["measure"] = job_.elapsed() - start;
+    fill_roofline();
+    return ok_status();
+  }
+
+ private:
+  void stop(Outcome outcome, std::string detail) {
+    evaluation_.outcome = outcome;
+    evaluation_.detail = std::move(detail);
+  }
+
+  Result<bool> build(const record::Candidate& incumbent, const record::Candidate& candidate) {
+    job_.progress("building", candidate.name, 0.0);
+    const double start = job_.elapsed();
+    RIDGE_TRY(builds, build_candidates(job_, {incumbent, candidate}));
+    evaluation_.seconds["build"] = job_.elapsed() - start;
+    evaluation_.build = builds[1].evidence;
+    incumbent_ = Subject{incumbent.name, builds[0].artifact, nullptr};
+    candidate_ = Subject{candidate.name, builds[1].artifact, nullptr};
+    if (!builds[1].ok()) {
+      stop(Outcome::kCompile, builds[1].error);
+      return false;
+    }
+    if (!builds[0].ok()) {
+      stop(Outcome::kHarnessFault, "the incumbent does not build: " + builds[0].error);
+      return false;
+    }
+    return true;
+  }
+
+  bool checked() {
+    const double start = job_.elapsed();
+    evaluation_.checks = check_subject(job_, candidate_, *bound_.op, bound_.problems, [&](std::size_t i) {
+      job_.progress("checking", fmt::format("case {} of {}", i + 1, bound_.problems.size()), 0.05);
+    });
+    evaluation_.seconds["check"] = job_.elapsed() - start;
+    for (const record::CheckRow& row : evaluation_.checks) {
+      if (row.outcome == Outcome::kPass) continue;
+      stop(row.outcome, fmt::format("{}: {}", row.label, row.detail));
+      return false;
+    }
+    return true;
+  }
+
+  // Runs a session and keeps it. Nothing when an arm failed; the outcome then says which.
+  std::optional<record::Session> session(const std::string& role, std::int64_t quads, std::int64_t launches) {
+    SessionOptions options;
+    options.index = static_cast<std::int64_t>(evaluation_.sessions.size());
+    options.role = role;
+    options.quads = quads;
+    options.launches = launches;
+    const std::string name =
+        role == "confirm" ? fmt::format("session {} of at most {}", confirmed_ + 1, rule_.max_sessions) : role;
+    SessionResult result = run_session(
+        incumbent_, candidate_, *bound_.op, bound_.problems, job_.harness, options,
+        [&](std::size_t shape, std::size_t shapes) {
+          job_.progress("measuring", fmt::format("{}, shape {} of {}", name, shape + 1, shapes),
+                        0.1 + 0.9 * std::min(1.0, confirmed_ / static_cast<double>(rule_.shortest_accept())));
+        });
+    result.session.guards["sandbox"] = result.sandbox;
+    evaluation_.sessions.push_back(result.session);
+    for (std::size_t i = 0; i < evaluation_.checks.size() && i < result.verification.size(); ++i) {
+      evaluation_.checks[i].verified_calls += result.verification[i].calls;
+    }
+    if (!result.failure) return std::move(result.session);
+    const ArmFailure& failed = *result.failure;
+    if (failed.arm == Arm::kCandidate) {
+      stop(failed.failure.outcome, fmt::format("{}: {}", failed.label, failed.failure.detail));
+    } else {
+      stop(Outcome::kHarnessFault, fmt::format("the incumbent failed on {}: {} {}", failed.label,
+                                               record::name_of(failed.failure.outcome), failed.failure.detail));
+    }
+    return std::nullopt;
+  }
+
+  void measure() {
+    if (job_.request.quick_look) return quick_look();
+    const std::optional<stats::Plan> plan = screen();
+    if (plan) confirm(*plan);
+  }
+
+  void quick_look() {
+    const std::int64_t wanted = job_.request.sessions > 0 ? job_.request.sessions : 3;
+    for (std::int64_t i = 0; i < wanted; ++i) {
+      if (i > 0 && job_.remaining() <= 0) return stop(Outcome::kAmbiguous, "the time limit was reached");
+      if (!session("confirm", std::min<std::int64_t>(2, job_.request.protocol.max_quads),
+                   std::min<std::int64_t>(3, job_.request.protocol.max_launches))) {
+        return;
+      }
+      ++confirmed_;
+    }
+  }
+
+  // One cheap session. A candidate that is not even half way to the wanted effect is not confirmed.
+  std::optional<stats::Plan> screen() {
+    constexpr std::int64_t kScreenLaunches = 2;
+    const double start = job_.elapsed();
+    const auto screened = session("screen", 1, kScreenLaunches);
+    if (!screened) return std::nullopt;
+    const double wall = job_.elapsed() - start;
+    const Result<double> effect = log_ratio(*screened);
+    if (!effect) {
+      stop(Outcome::kHarnessFault, effect.error().text());
+      return std::nullopt;
+    }
+    if (stats::screened_out(*effect, rule_.min_effect)) {
+      stop(Outcome::kSlower,
+           fmt::format("screening: {:.4f}x the incumbent's speed; more than {:.4f}x would be confirmed",
+                       std::exp(*effect), std::exp(rule_.threshold() / 2)));
+      return std::nullopt;
+    }
+    return plan_from(*screened, *effect, wall);
+  }
+
+  stats::Plan plan_from(const record::Session& screened, double effect, double wall) {
+    stats::PlanInput input;
+    input.screened_effect = effect;
+    double shortest = HUGE_VAL, launches = 0;
+    for (const record::ShapeSamples& shape : screened.shapes) {
+      const std::vector<double> a = latencies(shape, Arm::kIncumbent), b = latencies(shape, Arm::kCandidate);
+      shortest = std::min(shortest, std::max(stats::median(a), stats::median(b)));
+      launches = std::max(launches, static_cast<double>(a.size() + b.size()) + 2);
+    }
+    input.call_latency = shortest;
+    input.launch_cost = wall / std::max(launches, 1.0);
+    input.session_overhead = 0.1;
+    input.max_quads = static_cast<int>(job_.request.protocol.max_quads);
+    input.max_launches = static_cast<int>(job_.request.protocol.max_launches);
+    if (job_.request.time_limit > 0) input.budget = std::max(1.0, job_.remaining());
+    return stats::plan_sessions(input, rule_);
+  }
+
+  void confirm(const stats::Plan& plan) {
+    const record::Protocol& protocol = job_.request.protocol;
+    stats::SequentialTest test(rule_);
+    int voided = 0;
+    while (true) {
+      if (job_.remaining() <= 0) {
+        return stop(Outcome::kAmbiguous,
+                    fmt::format("the time limit was reached after {} sessions; {}", confirmed_, test.result().reason));
+      }
+      const auto measured = session("confirm", plan.quads, plan.launches);
+      if (!measured) return;
+      if (measured->voided) {
+        if (stats::too_many_voids(++voided, rule_.max_sessions, protocol.max_void_fraction)) {
+          return stop(Outcome::kAmbiguous,
+                      fmt::format("{} sessions were void, the last because {}", voided, measured->void_reason));
+        }
+        continue;
+      }
+      ++confirmed_;
+      const Result<double> effect = log_ratio(*measured);
+      if (!effect) return stop(Outcome::kHarnessFault, effect.error().text());
+      if (test.add(*effect) != stats::Verdict::kUndecided) return stop(Outcome::kPass, test.result().reason);
+    }
+  }
+
+  void fill_roofline() {
+    for (std::size_t i = 0; i < bound_.problems.size(); ++i) {
+      std::vector<double> samples;
+      for (const record::Session& one : evaluation_.sessions) {
+        if (one.voided || i >= one.shapes.size()) continue;
+        const std::vector<double> more = latencies(one.shapes[i], Arm::kCandidate);
+        samples.insert(samples.end(), more.begin(), more.end());
+      }
+      const auto limits = limits_of(job_, bound_.problems[i]);
+      if (samples.empty() || !limits) continue;
+      evaluation_.roofline.push_back(roofline::place(bound_.problems[i].problem_case.label(),
+                                                     bound_.op->cost(bound_.problems[i]), *limits,
+                                                     stats::median(samples)));
+    }
+  }
+
+  const Job& job_;
+  const BoundCases& bound_;
+  record::Evaluation& evaluation_;
+  stats::SequentialRule rule_;
+  Subject incumbent_, candidate_;
+  int confirmed_ = 0;
+};
+
+}  // namespace
+
+Status evaluate(const Job& job, record::WorkerResponse& response) {
+  if (job.request.candidates.size() != 1) {
+    return invalid("evaluate takes one candidate, the request has {}", job.request.candidates.size());
+  }
+  RIDGE_CHECK_OK(stats::validate(rule_of(job.request.protocol)));
+  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kTarget));
+  const record::Candidate& candidate = job.request.candidates[0];
+  const record::Candidate& incumbent = job.request.incumbent ? *job.request.incumbent : candidate;
+  record::Evaluation evaluation;
+  evaluation.candidate = candidate.id();
+  evaluation.incumbent = incumbent.id();
+  Evaluator evaluator(job, bound, evaluation);
+  RIDGE_CHECK_OK(evaluator.run(incumbent, candidate));
+  response.evaluation = std::move(evaluation);
+  return ok_status();
+}
+
+}  // namespace ridge::evaluate

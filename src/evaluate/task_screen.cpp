@@ -1,0 +1,87 @@
+// screen: many candidates, each looked at briefly; every call verified, nothing ever accepted on these numbers.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "evaluate/tasks.h"
+#include "stats/summary.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using record::Outcome;
+
+constexpr int kTimedCalls = 3;
+constexpr std::size_t kBuildBatch = 8;
+
+void fail(record::ScreenRow& row, Outcome outcome, std::string detail) {
+  row.outcome = outcome;
+  row.detail = std::move(detail);
+}
+
+double bound_time(const Job& job, const ops::Operator& op, const ops::Problem& problem) {
+  const record::Cost cost = op.cost(problem);
+  if (const auto limits = limits_of(job, problem)) return roofline::place({}, cost, *limits, 0).bound_time;
+  return cost.flop * 1e-12;  // without ceilings the scale is arbitrary and the ranking the same
+}
+
+void look(const Job& job, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Subject& subject,
+          record::ScreenRow& row) {
+  auto opened = Station::open(subject, op, problems, job.harness);
+  if (const Failure* failure = std::get_if<Failure>(&opened)) return fail(row, failure->outcome, failure->detail);
+  Station& station = *std::get<0>(opened);
+  std::vector<double> fractions;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    std::vector<double> samples;
+    for (int call = 0; call <= kTimedCalls; ++call) {
+      const CallResult result = station.launch(i, Depth::kQuick);
+      if (const Failure* failure = std::get_if<Failure>(&result)) {
+        return fail(row, failure->outcome, fmt::format("{}: {}", problems[i].problem_case.label(), failure->detail));
+      }
+      if (call > 0) samples.push_back(std::get<CallTiming>(result).latency);
+    }
+    row.latencies.push_back(stats::median(samples));
+    fractions.push_back(bound_time(job, op, problems[i]) / row.latencies.back());
+  }
+  if (const auto late = station.finish()) return fail(row, late->outcome, late->detail);
+  row.score = stats::geomean(fractions);
+}
+
+}  // namespace
+
+// Built in small batches, so that a time limit loses the last batch and not everything.
+Status screen(const Job& job, record::WorkerResponse& response) {
+  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kTarget));
+  const std::vector<record::Candidate>& all = job.request.candidates;
+  for (std::size_t first = 0; first < all.size(); first += kBuildBatch) {
+    const std::size_t last = std::min(all.size(), first + kBuildBatch);
+    const bool in_time = job.remaining() > 0;
+    std::vector<toolchain::Build> builds;
+    if (in_time) {
+      job.progress("building", fmt::format("{} to {} of {}", first + 1, last, all.size()),
+                   static_cast<double>(first) / static_cast<double>(all.size()));
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first),
+                 end = all.begin() + static_cast<std::ptrdiff_t>(last);
+      RIDGE_TRY(built, build_candidates(job, {begin, end}));
+      builds = std::move(built);
+    }
+    for (std::size_t i = first; i < last; ++i) {
+      record::ScreenRow row;
+      row.candidate = all[i].id();
+      row.defines = all[i].defines;
+      if (!in_time || job.remaining() <= 0) {
+        fail(row, Outcome::kAmbiguous, "not measured: the time limit was reached");
+      } else if (!builds[i - first].ok()) {
+        fail(row, Outcome::kCompile, builds[i - first].error);
+      } else {
+        job.progress("screening", fmt::format("{} of {}", i + 1, all.size()),
+                     static_cast<double>(i) / static_cast<double>(all.size()));
+        look(job, *bound.op, bound.problems, Subject{all[i].name, builds[i - first].artifact, nullptr}, row);
+      }
+      response.screen.push_back(std::move(row));
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,64 @@
+// ceilings, operators, explain, build: the tasks that only ask.
+#include <set>
+
+#include "base/error.h"
+#include "dispatch/choose.h"
+#include "evaluate/tasks.h"
+#include "measure/ceilings.h"
+
+namespace ridge::evaluate {
+
+// One thread always, and the requested number: rooflines of both are wanted.
+Status ceilings(const Job& job, record::WorkerResponse& response) {
+  const std::set<std::int64_t> counts = {1, job.request.protocol.threads};
+  std::size_t done = 0;
+  for (const std::int64_t threads : counts) {
+    const double base = static_cast<double>(done++);
+    const auto note = [&](const std::string& name, double fraction) {
+      job.progress("ceilings", fmt::format("{} on {} thread{}", name, threads, threads == 1 ? "" : "s"),
+                   (base + fraction) / static_cast<double>(counts.size()));
+    };
+    measure::CeilingOptions options;
+    options.threads = threads;
+    RIDGE_TRY(measured, measure::measure_ceilings(options, note));
+    response.ceilings.insert(response.ceilings.end(), measured.begin(), measured.end());
+  }
+  return ok_status();
+}
+
+Status operators(const Job&, record::WorkerResponse& response) {
+  for (const ops::Operator* op : ops::operators()) {
+    record::OperatorInfo info;
+    info.name = op->name;
+    info.summary = op->summary;
+    info.params = op->params;
+    for (const ops::Implementation& implementation : op->implementations)
+      info.implementations.push_back(implementation.name);
+    for (const record::Case& wanted : op->cases(ops::CaseSet::kTarget, Backend::kCpu)) {
+      RIDGE_TRY(problem, op->bind(wanted));
+      info.target_cases.push_back(problem.problem_case);
+    }
+    response.operators.push_back(std::move(info));
+  }
+  return ok_status();
+}
+
+Status explain(const Job& job, record::WorkerResponse& response) {
+  if (job.request.cases.empty()) return invalid("the request names no case");
+  for (const record::Case& wanted : job.request.cases) {
+    RIDGE_TRY(explanation, dispatch::explain(wanted, Stream::cpu(static_cast<int>(job.request.protocol.threads))));
+    response.explanations.push_back(std::move(explanation));
+  }
+  return ok_status();
+}
+
+Status build(const Job& job, record::WorkerResponse& response) {
+  RIDGE_TRY(builds, build_candidates(job, job.request.candidates));
+  for (toolchain::Build& one : builds) {
+    if (!one.ok()) one.evidence.log = one.error + "\n" + one.evidence.log;
+    response.builds.push_back(std::move(one.evidence));
+  }
+  return ok_status();
+}
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,80 @@
+// The tasks of a worker, one file each, and what they share.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluate/run.h"
+#include "evaluate/session.h"
+#include "evaluate/subject.h"
+#include "ops/op.h"
+#include "record/worker.h"
+#include "roofline/roofline.h"
+#include "toolchain/build.h"
+
+namespace ridge::evaluate {
+
+// A request being worked on.
+class Job {
+ public:
+  static Result<Job> create(const record::WorkerRequest& request, const RunContext& context);
+
+  void progress(std::string stage, std::string detail, double fraction) const;
+  // Seconds since the job started, and until it should end (infinite without a limit).
+  [[nodiscard]] double elapsed() const;
+  [[nodiscard]] double remaining() const;
+
+  const record::WorkerRequest& request;
+  Harness harness;
+
+ private:
+  Job(const record::WorkerRequest& job_request, const RunContext& context);
+  const RunContext& context_;
+  std::uint64_t start_ns_;
+};
+
+// The operator and the bound cases of a request. Cases of two operators in one request are an error. A case without
+// any parameter stands for the operator's own list `set`.
+struct BoundCases {
+  const ops::Operator* op = nullptr;
+  std::vector<ops::Problem> problems;
+};
+Result<BoundCases> bind_cases(const std::vector<record::Case>& cases, ops::CaseSet set);
+
+// Candidates and implementations of a request as subjects; a candidate that does not build has its Build instead.
+struct NamedSubject {
+  Subject subject;
+  std::string build_error;
+};
+Result<std::vector<NamedSubject>> subjects_of(const Job& job, const ops::Operator& op);
+
+Result<toolchain::Build> build_candidate(const Job& job, const record::Candidate& candidate);
+Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
+                                                       const std::vector<record::Candidate>& candidates);
+
+// Why an implementation cannot run a problem here, or nothing; candidates are asked to run everything.
+std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem);
+
+// The ceiling that bounds a problem; nothing when the request brought none.
+std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem);
+
+// Full checks of a subject on every problem: padded and plain rows, several families of inputs. One row per problem
+// that the subject supports.
+std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subject, const ops::Operator& op,
+                                            const std::vector<ops::Problem>& problems,
+                                            const std::function<void(std::size_t)>& progress);
+
+Status describe(const Job& job, record::WorkerResponse& response);
+Status ceilings(const Job& job, record::WorkerResponse& response);
+Status operators(const Job& job, record::WorkerResponse& response);
+Status explain(const Job& job, record::WorkerResponse& response);
+Status check(const Job& job, record::WorkerResponse& response);
+Status bench(const Job& job, record::WorkerResponse& response);
+Status build(const Job& job, record::WorkerResponse& response);
+Status screen(const Job& job, record::WorkerResponse& response);
+Status calibrate(const Job& job, record::WorkerResponse& response);
+Status evaluate(const Job& job, record::WorkerResponse& response);
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,163 @@
+#include "measure/ceilings.h"
+
+#include <algorithm>
+#include <barrier>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "base/error.h"
+#include "measure/ceiling_kernels.h"
+#include "measure/machine.h"
+#include "stats/summary.h"
+
+namespace ridge::measure {
+namespace {
+
+constexpr double kArithmeticRun = 2e-3;         // seconds of one sample
+constexpr std::size_t kArrayBytes = 64u << 20;  // per thread and array
+constexpr double kQuantile = 0.95;
+
+struct Free {
+  void operator()(double* memory) const { std::free(memory); }
+};
+using Array = std::unique_ptr<double[], Free>;
+
+Array make_array(std::size_t count) {
+  Array array(static_cast<double*>(std::aligned_alloc(64, count * sizeof(double))));
+  if (array) std::fill(array.get(), array.get() + count, 1.0);  // touched here: by the thread that will use it
+  return array;
+}
+
+// Runs work(thread) on every processor of `cpus` at the same time, `samples` times; returns the seconds of each round,
+// from the common start to the end of the slowest.
+template <class Prepare, class Work>
+std::vector<double> run_rounds(const std::vector<int>& cpus, double seconds, Prepare prepare, Work work) {
+  std::vector<double> rounds;
+  std::uint64_t start = 0;
+  const std::uint64_t deadline = now_ns() + static_cast<std::uint64_t>(seconds * 1e9);
+  bool more = true, started = false;
+  const auto turn = [&]() noexcept {
+    const std::uint64_t now = now_ns();
+    if (started) {
+      rounds.push_back(1e-9 * static_cast<double>(now - start));
+      more = now < deadline || rounds.size() < 8;
+    }
+    started = true;
+    start = now_ns();
+  };
+  std::barrier gate(static_cast<std::ptrdiff_t>(cpus.size()), turn);
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    threads.emplace_back([&, i] {
+      (void)pin(0, {cpus[i]});
+      prepare(i);
+      gate.arrive_and_wait();
+      while (more) {
+        work(i);
+        gate.arrive_and_wait();
+      }
+    });
+  }
+  threads.clear();
+  if (!rounds.empty()) rounds.erase(rounds.begin());  // the first one warms up
+  return rounds;
+}
+
+record::Ceiling make_ceiling(std::string name, std::string unit, std::int64_t threads, double amount,
+                             const std::vector<double>& rounds, std::string method) {
+  record::Ceiling ceiling;
+  ceiling.name = std::move(name);
+  ceiling.unit = std::move(unit);
+  ceiling.threads = threads;
+  for (const double round : rounds) ceiling.samples.push_back(amount / round);
+  ceiling.value = stats::quantile(ceiling.samples, kQuantile);
+  ceiling.method = std::move(method);
+  return ceiling;
+}
+
+record::Ceiling arithmetic(const std::string& name, const ArithmeticKernel& kernel, const std::vector<int>& cpus,
+                           double seconds) {
+  // As many steps as fit one sample, from a first look at the rate.
+  std::int64_t steps = 1000;
+  volatile double sink = 0;
+  double taken = 0;
+  while (taken < kArithmeticRun / 4) {
+    steps *= 2;
+    const std::uint64_t start = now_ns();
+    sink = kernel.run(steps);
+    taken = 1e-9 * static_cast<double>(now_ns() - start);
+  }
+  steps = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(steps) * kArithmeticRun / taken));
+  const std::vector<double> rounds = run_rounds(
+      cpus, seconds, [](std::size_t) {}, [&](std::size_t) { sink = kernel.run(steps); });
+  const double amount = kernel.flop_per_step * static_cast<double>(steps) * static_cast<double>(cpus.size());
+  return make_ceiling(name, "FLOP/s", static_cast<std::int64_t>(cpus.size()), amount, rounds, kernel.method);
+}
+
+enum class Traffic { kRead, kCopy, kTriad };
+
+record::Ceiling bandwidth(const std::string& name, Traffic kind, const std::vector<int>& cpus, double seconds) {
+  const std::size_t count = kArrayBytes / sizeof(double);
+  struct Arrays {
+    Array x, y, z;
+  };
+  std::vector<Arrays> arrays(cpus.size());
+  volatile double sink = 0;
+  const auto prepare = [&](std::size_t i) { arrays[i] = {make_array(count), make_array(count), make_array(count)}; };
+  const auto work = [&](std::size_t i) {
+    const Arrays& a = arrays[i];
+    if (!a.x || !a.y || !a.z) return;
+    switch (kind) {
+      case Traffic::kRead: sink = stream_read(a.x.get(), count); break;
+      case Traffic::kCopy: stream_copy(a.x.get(), a.y.get(), count); break;
+      case Traffic::kTriad: stream_triad(a.x.get(), a.z.get(), a.y.get(), count); break;
+    }
+  };
+  const std::vector<double> rounds = run_rounds(cpus, seconds, prepare, work);
+  const double streams = kind == Traffic::kRead ? 1 : kind == Traffic::kCopy ? 2 : 3;
+  const double amount = streams * static_cast<double>(kArrayBytes) * static_cast<double>(cpus.size());
+  return make_ceiling(name, "B/s", static_cast<std::int64_t>(cpus.size()), amount, rounds,
+                      fmt::format("{} arrays of {} MiB per thread, streamed", streams, kArrayBytes >> 20));
+}
+
+}  // namespace
+
+Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingOptions& options,
+                                                      const std::function<void(const std::string&, double)>& progress) {
+  RIDGE_TRY(placement, place(options.threads, usable_cpus()));
+  const std::vector<int>& cpus = placement.measured;
+  std::vector<record::Ceiling> ceilings;
+  int done = 0;
+  const auto note = [&](const char* name) {
+    if (progress) progress(name, done++ / 6.0);
+  };
+  note("fma_f32");
+  ceilings.push_back(arithmetic("fma_f32", best_fma_f32(), cpus, options.seconds));
+  const record::Ceiling f32 = ceilings.back();
+  note("fma_f64");
+  ceilings.push_back(arithmetic("fma_f64", best_fma_f64(), cpus, options.seconds));
+  note("fma_bf16");
+  record::Ceiling widened = f32;
+  widened.name = "fma_bf16";
+  widened.method = "widened to fp32: " + f32.method;
+  if (const ArithmeticKernel native = best_dot_bf16(); native.run != nullptr) {
+    record::Ceiling dot = arithmetic("fma_bf16", native, cpus, options.seconds);
+    if (dot.value > widened.value) widened = std::move(dot);
+  }
+  ceilings.push_back(widened);
+  // Native fp16 arithmetic also sums in fp16, which the operators do not allow: widening is the ceiling.
+  widened = f32;
+  widened.name = "fma_f16";
+  widened.method = "widened to fp32: " + f32.method;
+  ceilings.push_back(widened);
+  note("read_bandwidth");
+  ceilings.push_back(bandwidth("read_bandwidth", Traffic::kRead, cpus, options.seconds));
+  note("copy_bandwidth");
+  ceilings.push_back(bandwidth("copy_bandwidth", Traffic::kCopy, cpus, options.seconds));
+  note("triad_bandwidth");
+  ceilings.push_back(bandwidth("triad_bandwidth", Traffic::kTriad, cpus, options.seconds));
+  return ceilings;
+}
+
+}  // namespace ridge::measure
