@@ -86,6 +86,7 @@ class HostProcess {
   std::optional<Failure> command(HostCommand command, double timeout);
   std::optional<Failure> calibrate();
   std::optional<Failure> wait_reply(double timeout);
+  void settle();
   [[nodiscard]] Failure explain_end(int wait_status) const;
   [[nodiscard]] std::string explain_address() const;
   [[nodiscard]] HostControl& control() const { return *reinterpret_cast<HostControl*>(region_); }
