@@ -99,7 +99,10 @@ int run_command_line(int argc, char** argv, const std::string& name, const std::
   } catch (const CLI::CallForVersion& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: {}\nRun with --help for what is allowed.\n", name, error.what());
+    const std::vector<std::string> unknown = app.remaining(true);
+    fmt::print(stderr, "{}: {}", name, error.what());
+    if (!unknown.empty()) fmt::print(stderr, " (not understood: {})", fmt::join(unknown, " "));
+    fmt::print(stderr, "\nRun with --help for what is allowed.\n");
     return kUsage;
   }
   return *root->chosen ? (*root->chosen)() : kUsage;

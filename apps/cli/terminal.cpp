@@ -88,12 +88,18 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
+  // A column is aligned by its first filled cell; rows of failures are short.
+  std::vector<bool> right(header.size());
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const auto filled =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return i < row.size() && !row[i].empty(); });
+    right[i] = filled != rows.end() && is_numeric((*filled)[i]);
+  }
   std::string text;
   const auto add = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool right = is_numeric(row[i]) || (&row == &header && !rows.empty() && is_numeric(rows[0][i]));
-      line += right ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
+    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
+      line += right[i] ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
       if (i + 1 < row.size()) line += "  ";
     }
     line.erase(line.find_last_not_of(' ') + 1);

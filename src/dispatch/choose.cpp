@@ -220,7 +220,7 @@ Result<record::Explanation> explain(const record::Case& wanted, const Stream& st
   for (std::size_t i = 0; i < op->implementations.size(); ++i) {
     const Implementation& one = op->implementations[i];
     record::ExplainRow row{one.name, one.summary, !walk.refusals[i], &one == walk.chosen, {}};
-    if (row.chosen) row.reason = walk.reason;
+    row.reason = row.chosen ? walk.reason : "could run it, but is not first";
     if (walk.refusals[i]) row.reason = *walk.refusals[i];
     if (walk.failure && one.name == walk.forced.implementation) row.reason = walk.failure->text();
     explanation.rows.push_back(std::move(row));
