@@ -89,6 +89,7 @@ Status Engine::intend(const std::string& key, std::string_view effect) {
 Status Engine::begin_process() {
   const bool fresh = !state_.prepared && state_.intents.empty() && !state_.paused && journal_.torn_bytes() == 0;
   if (fresh) return ok_status();
+  RIDGE_CHECK_OK(remove_stale_git_locks(worktree()));
   std::string text = fmt::format("by process {}", current_process().pid);
   if (journal_.torn_bytes() > 0)
     text += fmt::format("; {} bytes of an unfinished line were cut off", journal_.torn_bytes());

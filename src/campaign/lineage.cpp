@@ -131,6 +131,21 @@ Result<std::string> commit_tree(execute::Git& git, const Tree& tree, const Tree&
   return git.commit(message);
 }
 
+Status remove_stale_git_locks(const fs::path& worktree) {
+  std::error_code error;
+  std::vector<fs::path> stale;
+  for (fs::recursive_directory_iterator it(worktree / ".git", error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename() == "objects") it.disable_recursion_pending();
+    if (it->path().extension() == ".lock") stale.push_back(it->path());
+  }
+  for (const fs::path& path : stale) {
+    if (!fs::remove(path, error) && error) {
+      return make_error(ErrorCode::kIo, "cannot remove {}: {}", path.string(), error.message());
+    }
+  }
+  return ok_status();
+}
+
 std::string commit_message(const CommitText& text) {
   return fmt::format("[optimize] {} {} round-{}: {}\n\nHypothesis: {}\nResult: {}\nDetails: {}\n", text.op,
                      text.backend, text.round, one_line(text.summary), one_line(text.hypothesis), one_line(text.result),

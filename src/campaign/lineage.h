@@ -50,6 +50,9 @@ Result<Tree> read_tree(const std::filesystem::path& worktree, const Tree& tree);
 // Commits the files of `tree` and returns the commit. Doing it again returns the same commit.
 Result<std::string> commit_tree(execute::Git& git, const Tree& tree, const Tree& before, const std::string& message);
 
+// Lock files that a killed git left in the campaign's own repository. Only the holder of the campaign's lock may call it.
+Status remove_stale_git_locks(const std::filesystem::path& worktree);
+
 struct CommitText {
   std::string op, backend, summary, hypothesis, result, details;
   std::int64_t round = 0;

@@ -24,7 +24,11 @@ class CommandGit final : public Git {
     return nothing(run({"init", "--quiet", "--initial-branch=main"}));
   }
 
-  bool is_repository() override { return run({"rev-parse", "--git-dir"}).ok(); }
+  // A folder inside somebody else's repository is none: what a campaign commits must never land there.
+  bool is_repository() override {
+    std::error_code ignored;
+    return std::filesystem::exists(directory_ / ".git", ignored) && run({"rev-parse", "--git-dir"}).ok();
+  }
 
   Result<std::string> head() override {
     Result<std::string> commit = run({"rev-parse", "--verify", "--quiet", "HEAD^{commit}"});
@@ -96,7 +100,11 @@ class CommandGit final : public Git {
     spec.standard_input = input;
     spec.timeout = 120.0;
     // A hook or an alias of the user must not change what a campaign commits, and nothing may ask a question.
-    spec.environment = {{"GIT_TERMINAL_PROMPT", "0"}, {"GIT_OPTIONAL_LOCKS", "0"}, {"LC_ALL", "C"}};
+    // Nor may git look for a repository above the directory.
+    spec.environment = {{"GIT_TERMINAL_PROMPT", "0"},
+                        {"GIT_OPTIONAL_LOCKS", "0"},
+                        {"GIT_CEILING_DIRECTORIES", std::filesystem::absolute(directory_).parent_path().string()},
+                        {"LC_ALL", "C"}};
     RIDGE_TRY(ended, run_process(spec));
     if (!ended.succeeded()) {
       const std::string said = trimmed(ended.error_output.empty() ? ended.output : ended.error_output);

@@ -164,6 +164,34 @@ TEST(Kill, MinusNineAtRandomTimesEndsTheSame) {
   EXPECT_EQ(*execute::make_git(world.path() / "src")->head(), world.state().incumbent.commit);
 }
 
+TEST(Kill, LockFilesOfAKilledGitAreInNobodysWay) {
+  World world(answers());
+  world.git = execute::make_git(world.path() / "src");
+  ASSERT_TRUE(world.create());
+  ASSERT_TRUE(run_until_killed(world, 12, Moment::kBeforeTheLine));
+  for (const char* file : {"index.lock", "HEAD.lock", "refs/heads/main.lock"}) {
+    ASSERT_TRUE(write_file_durably(world.path() / "src/.git" / file, ""));
+  }
+  const Result<RunResult> resumed = world.run();
+  ASSERT_TRUE(resumed) << resumed.error().text();
+  EXPECT_EQ(*world.git->head(), world.state().incumbent.commit);
+}
+
+// A campaign folder inside a checkout: its commits must never land in the user's repository.
+TEST(Kill, ARepositoryAboveTheCampaignIsLeftAlone) {
+  World world(answers());
+  ASSERT_TRUE(write_file_durably(world.base() / "users.txt", "mine"));
+  const std::unique_ptr<execute::Git> users = execute::make_git(world.base());
+  ASSERT_TRUE(users->init());
+  ASSERT_TRUE(users->add({"users.txt"}));
+  const std::string before = users->commit("mine").value();
+  world.git = execute::make_git(world.path() / "src");
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(*users->head(), before);
+  EXPECT_TRUE(std::filesystem::exists(world.path() / "src/.git"));
+  EXPECT_NE(*world.git->head(), before);
+}
+
 TEST(Kill, AFullDiskEndsTheRunWithAnErrorAndResumes) {
   class FullDisk final : public JournalSink {
    public:
