@@ -1,0 +1,230 @@
+// From a matrix product to a launch of cuda_wgmma.cu, as plain data: which build of the kernel, which grid, which tensor
+// maps. Host code with nothing but the standard library, so it is tested without a GPU and used by whoever owns the driver.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ridge::cuda {
+
+enum class GemmType { kBf16, kF16, kF32, kE4m3, kE5m2 };
+inline std::int64_t bytes_of(GemmType type) {
+  switch (type) {
+    case GemmType::kF32: return 4;
+    case GemmType::kBf16:
+    case GemmType::kF16: return 2;
+    default: return 1;
+  }
+}
+inline const char* name_of(GemmType type) {
+  constexpr const char* kNames[] = {"kBf16", "kF16", "kF32", "kE4m3", "kE5m2"};
+  return kNames[static_cast<int>(type)];
+}
+
+// C[m, n] (+)= sum over k of A(m, k) * B(n, k). A is stored [m, k] row-major, or [k, m] when a_mn_major; B is stored [n, k], or
+// [k, n] when b_mn_major; C is [m, n] row-major. In BLAS letters for C = op(A) op(B): NT is (no, no), NN is (no, yes), TN is
+// (yes, yes), TT is (yes, no). Leading dimensions are in elements.
+struct GemmCase {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool a_mn_major = false, b_mn_major = false;
+  GemmType type_a = GemmType::kBf16, type_b = GemmType::kBf16, type_c = GemmType::kBf16;
+  bool accumulate = false;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;  // 0: dense
+  int base_alignment_ab = 16, base_alignment_c = 16;  // bytes, of the pointers
+
+  std::int64_t row_a() const { return lda ? lda : (a_mn_major ? m : k); }
+  std::int64_t row_b() const { return ldb ? ldb : (b_mn_major ? n : k); }
+  std::int64_t row_c() const { return ldc ? ldc : n; }
+};
+
+struct WgmmaConfig {
+  const char* name;
+  int block_m, block_n, stages, cluster_m, cluster_n, consumers;
+  bool pingpong;
+  int slab_buffers;
+};
+
+// Every configuration that ships; cuda_wgmma.configs.toml repeats the list for the compile check.
+inline constexpr std::array kWgmmaConfigs = {
+    WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2},
+    WgmmaConfig{"coop_128x256_n2", 128, 256, 4, 1, 2, 2, false, 2},
+    WgmmaConfig{"coop_128x256", 128, 256, 4, 1, 1, 2, false, 2},
+    WgmmaConfig{"coop_256x128_m2", 256, 128, 4, 2, 1, 2, false, 2},
+    WgmmaConfig{"coop_256x128_n2", 256, 128, 4, 1, 2, 2, false, 2},
+    WgmmaConfig{"coop_256x192_m2", 256, 192, 3, 2, 1, 2, false, 3},
+    WgmmaConfig{"coop_128x192_m2", 128, 192, 5, 2, 1, 2, false, 1},
+    WgmmaConfig{"coop_128x128_m2", 128, 128, 6, 2, 1, 2, false, 2},
+    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 2},
+    WgmmaConfig{"pp_128x192_m2", 128, 192, 4, 2, 1, 2, true, 4},
+    WgmmaConfig{"pp_128x128_m2", 128, 128, 6, 2, 1, 2, true, 2},
+    WgmmaConfig{"pp_64x256_m2", 64, 256, 5, 2, 1, 2, true, 1},
+    WgmmaConfig{"pp_64x192_m2", 64, 192, 6, 2, 1, 2, true, 2},
+    WgmmaConfig{"pp_64x128_n2", 64, 128, 8, 1, 2, 2, true, 2},
+    WgmmaConfig{"pp_64x128", 64, 128, 8, 1, 1, 2, true, 2},
+    WgmmaConfig{"pp_64x64", 64, 64, 12, 1, 1, 2, true, 1},
+};
+
+// One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
+struct TensorMapSpec {
+  GemmType type;
+  std::int64_t inner, outer;     // elements
+  std::int64_t row_bytes;        // stride of the outer dimension
+  int box_inner, box_outer;      // elements
+};
+
+// What a launch consists of. The buffers are A, B, C in this order; the parameters of `ridge_gemm` are the three maps, the
+// output view (pointer, row stride, rows, cols), the tile grid (rows, cols, group, group_along), k_blocks, and two scale
+// pointers that only 8-bit builds read.
+struct WgmmaPlan {
+  std::vector<std::string> defines;  // for the compiler, without -D
+  bool direct_store;                 // map `c` is unused and may stay zero
+  TensorMapSpec a, b, c;
+  std::uint32_t tile_rows, tile_cols, group, group_along, k_blocks;
+  std::uint32_t grid, block, cluster, shared_bytes;
+};
+
+inline std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+// Why the copy engine cannot take a case, or nothing. M, N or K of zero never reach a kernel: the caller clears or leaves C.
+inline std::optional<std::string> wgmma_refuses(const GemmCase& g) {
+  auto check = [](const char* name, std::int64_t row, GemmType type) -> std::optional<std::string> {
+    if ((row * bytes_of(type)) % 16 == 0) return std::nullopt;
+    return std::string("gemm_wgmma: the row stride of ") + name + " is " + std::to_string(row) + " elements of " +
+           std::to_string(bytes_of(type)) + " bytes, not a multiple of 16 bytes; pad the rows or allow gemm_simt";
+  };
+  if (auto why = check("A", g.row_a(), g.type_a)) return why;
+  if (auto why = check("B", g.row_b(), g.type_b)) return why;
+  if (g.base_alignment_ab % 16 != 0) return "gemm_wgmma: A and B must start on a multiple of 16 bytes";
+  const bool eight_bit = bytes_of(g.type_a) == 1;
+  if (eight_bit && (g.a_mn_major || g.b_mn_major)) return "gemm_wgmma: 8-bit operands must have K contiguous; transpose first";
+  if (g.accumulate && g.type_c != GemmType::kF32) return "gemm_wgmma: accumulating needs an fp32 C";
+  if (std::max({g.m, g.n, g.k}) > INT32_MAX - 512) return "gemm_wgmma: a side is over 2^31";
+  return std::nullopt;
+}
+
+// Whether the output must bypass the copy engine: it addresses rows in steps of 16 bytes and writes chunks of 16 bytes.
+inline bool needs_direct_store(const GemmCase& g) {
+  const std::int64_t size = bytes_of(g.type_c);
+  return g.base_alignment_c % 16 != 0 || (g.row_c() * size) % 16 != 0 || (g.n * size) % 16 != 0;
+}
+
+inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
+  if (g.b_mn_major && c.block_n % 64 != 0) return false;
+  // The last slab of a row of output may overlap the one before it, but not when it is added.
+  return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !g.accumulate;
+}
+
+inline std::uint32_t shared_bytes_of(const WgmmaConfig& c) {
+  return static_cast<std::uint32_t>(c.stages * (c.block_m + c.block_n) * 128 + c.consumers * 4 * c.slab_buffers * 2048 +
+                                    c.stages * 16);
+}
+
+inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multiprocessors, int group_rows = 0) {
+  WgmmaPlan plan{};
+  auto define = [&](const char* name, auto value) {
+    if constexpr (std::is_convertible_v<decltype(value), std::string>) {
+      plan.defines.push_back(std::string("RIDGE_") + name + "=" + value);
+    } else {
+      plan.defines.push_back(std::string("RIDGE_") + name + "=" + std::to_string(value));
+    }
+  };
+  define("BLOCK_M", c.block_m);
+  define("BLOCK_N", c.block_n);
+  define("STAGES", c.stages);
+  define("CLUSTER_M", c.cluster_m);
+  define("CLUSTER_N", c.cluster_n);
+  define("CONSUMERS", c.consumers);
+  define("PINGPONG", c.pingpong ? 1 : 0);
+  define("SLAB_BUFFERS", c.slab_buffers);
+  define("TYPE_A", name_of(g.type_a));
+  define("TYPE_B", name_of(g.type_b));
+  define("TYPE_C", name_of(g.type_c));
+  define("MAJOR_A", g.a_mn_major ? "kMn" : "kK");
+  define("MAJOR_B", g.b_mn_major ? "kMn" : "kK");
+  define("STORE", g.accumulate ? "kAdd" : "kOverwrite");
+  plan.direct_store = needs_direct_store(g);
+  define("DIRECT_STORE", plan.direct_store ? 1 : 0);
+
+  const int block_k = static_cast<int>(128 / bytes_of(g.type_a));
+  // Mirrors load_operand: which part of a shared tile one block brings.
+  auto operand = [&](GemmType type, bool mn_major, std::int64_t mn, std::int64_t row, int tile, int parts) {
+    TensorMapSpec map{type, g.k, mn, row * bytes_of(type), block_k, tile / parts};
+    if (mn_major) {
+      map.inner = mn;
+      map.outer = g.k;
+      map.box_inner = 64;
+      map.box_outer = (tile / 64) % parts == 0 ? block_k : block_k / parts;
+    }
+    return map;
+  };
+  plan.a = operand(g.type_a, g.a_mn_major, g.m, g.row_a(), c.block_m, c.cluster_n);
+  plan.b = operand(g.type_b, g.b_mn_major, g.n, g.row_b(), c.block_n, c.cluster_m);
+  plan.c = {g.type_c, g.n, g.m, g.row_c() * bytes_of(g.type_c), static_cast<int>(128 / bytes_of(g.type_c)), 16};
+
+  plan.tile_rows = static_cast<std::uint32_t>(ceil_div(g.m, c.block_m * c.cluster_m));
+  plan.tile_cols = static_cast<std::uint32_t>(ceil_div(g.n, c.block_n * c.cluster_n));
+  plan.k_blocks = static_cast<std::uint32_t>(ceil_div(g.k, block_k));
+  plan.cluster = static_cast<std::uint32_t>(c.cluster_m * c.cluster_n);
+  plan.block = static_cast<std::uint32_t>((c.consumers + 1) * 128);
+  plan.shared_bytes = shared_bytes_of(c);
+  const std::int64_t tiles = static_cast<std::int64_t>(plan.tile_rows) * plan.tile_cols;
+  const std::int64_t clusters = multiprocessors / plan.cluster;
+  plan.grid = static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, clusters)) * plan.cluster;
+
+  // A wave of clusters covers `group` tiles on one side and clusters / group on the other. L2 traffic per K step is the sum of
+  // the two sides in elements, least when the rectangle is square.
+  const int high = c.block_m * c.cluster_m, wide = c.block_n * c.cluster_n;
+  double best = 1e300;
+  for (std::uint32_t along = 0; along < 2; ++along) {
+    const std::uint32_t sides = along == 0 ? plan.tile_rows : plan.tile_cols;
+    for (std::uint32_t group = 1; group <= std::min<std::uint32_t>(sides, 32); ++group) {
+      if (group_rows && along == 0 && group != static_cast<std::uint32_t>(group_rows)) continue;
+      const double across = static_cast<double>(clusters) / group;
+      double cost = along == 0 ? group * high + across * wide : group * wide + across * high;
+      if (sides % group != 0 && sides > group) cost *= 1.02;
+      if (cost < best) {
+        best = cost;
+        plan.group = group;
+        plan.group_along = along;
+      }
+    }
+    if (group_rows) break;
+  }
+  if (plan.group == 0) plan.group = 1;
+  return plan;
+}
+
+// Estimated time of a configuration in multiprocessor cycles: whole waves, each as long as its K loop plus what the epilogue
+// does not hide. Crude, but it sees the thing that matters on awkward shapes, which is how many tiles the last wave wastes.
+inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multiprocessors) {
+  const std::int64_t rows = ceil_div(g.m, c.block_m * c.cluster_m), cols = ceil_div(g.n, c.block_n * c.cluster_n);
+  const std::int64_t waves = ceil_div(rows * cols, multiprocessors / (c.cluster_m * c.cluster_n));
+  const double tile_flops = 2.0 * c.block_m * c.block_n * static_cast<double>(g.k);
+  double rate = bytes_of(g.type_a) == 1 ? 8192.0 : 4096.0;
+  // Shared memory feeds 64 x N instructions at 64 + N rows each: below N = 128 it is the limit.
+  const double intensity = c.block_n >= 256 ? 1.0 : c.block_n >= 192 ? 0.98 : c.block_n >= 128 ? 0.92 : 0.6;
+  const double multicast = c.cluster_m * c.cluster_n > 1 ? 1.0 : 0.96;
+  rate *= intensity * multicast;
+  const double epilogue = c.pingpong ? 0.0 : c.block_m * c.block_n / 16.0;
+  const double start = 2500.0;
+  return start + static_cast<double>(waves) * (tile_flops / rate + epilogue);
+}
+
+inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
+  const WgmmaConfig* best = nullptr;
+  double least = 1e300;
+  for (const auto& c : kWgmmaConfigs) {
+    if (!config_fits(c, g)) continue;
+    const double cycles = estimate_cycles(g, c, multiprocessors);
+    if (cycles < least * 0.999) {
+      least = cycles;
+      best = &c;
+    }
+  }
+  return best;
+}
+
+}  // namespace ridge::cuda
