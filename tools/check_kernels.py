@@ -66,6 +66,8 @@ def build(nvcc, source, prefix, name, defines, description, folder):
         sass = subprocess.run([dump, "--dump-sass", str(cubin)], capture_output=True, text=True).stdout
         eight_bit = "kE4m3" in defines.values() or "kE5m2" in defines.values()
         for opcode in description["required_sass"]:
+            if opcode == "UTMASTG" and defines.get("DIRECT_STORE"):
+                continue
             wanted = "QGMMA" if opcode == "HGMMA" and eight_bit else opcode
             wanted = "UTMAREDG" if opcode == "UTMASTG" and defines.get("STORE") == "kAdd" else wanted
             if sass and wanted not in sass:

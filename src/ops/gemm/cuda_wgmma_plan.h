@@ -40,31 +40,33 @@ struct GemmCase {
   std::int64_t row_c() const { return ldc ? ldc : n; }
 };
 
+// A build of the kernel. `near` and `far` are what one step of its main loop costs relative to the tensor core's own time, when
+// A and B are small enough to live mostly in L2 and when they are not; measured (docs/operators/gemm-hopper.md says how).
 struct WgmmaConfig {
   const char* name;
   int block_m, block_n, stages, cluster_m, cluster_n, consumers;
   bool pingpong;
   int slab_buffers;
+  double near = 1.1, far = 1.1;
 };
 
 // Every configuration that ships; cuda_wgmma.configs.toml repeats the list for the compile check.
 inline constexpr std::array kWgmmaConfigs = {
-    WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2},
-    WgmmaConfig{"coop_128x256_n2", 128, 256, 4, 1, 2, 2, false, 2},
-    WgmmaConfig{"coop_128x256", 128, 256, 4, 1, 1, 2, false, 2},
-    WgmmaConfig{"coop_256x128_m2", 256, 128, 4, 2, 1, 2, false, 2},
-    WgmmaConfig{"coop_256x128_n2", 256, 128, 4, 1, 2, 2, false, 2},
-    WgmmaConfig{"coop_256x192_m2", 256, 192, 3, 2, 1, 2, false, 3},
-    WgmmaConfig{"coop_128x192_m2", 128, 192, 5, 2, 1, 2, false, 1},
-    WgmmaConfig{"coop_128x128_m2", 128, 128, 6, 2, 1, 2, false, 2},
-    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 2},
-    WgmmaConfig{"pp_128x192_m2", 128, 192, 4, 2, 1, 2, true, 4},
-    WgmmaConfig{"pp_128x128_m2", 128, 128, 6, 2, 1, 2, true, 2},
-    WgmmaConfig{"pp_64x256_m2", 64, 256, 5, 2, 1, 2, true, 1},
-    WgmmaConfig{"pp_64x192_m2", 64, 192, 6, 2, 1, 2, true, 2},
-    WgmmaConfig{"pp_64x128_n2", 64, 128, 8, 1, 2, 2, true, 2},
-    WgmmaConfig{"pp_64x128", 64, 128, 8, 1, 1, 2, true, 2},
-    WgmmaConfig{"pp_64x64", 64, 64, 12, 1, 1, 2, true, 1},
+    WgmmaConfig{"pp_128x128", 128, 128, 6, 1, 1, 2, true, 2, 0.999, 1.030},
+    WgmmaConfig{"pp_128x128_m2", 128, 128, 6, 2, 1, 2, true, 1, 1.019, 1.023},
+    WgmmaConfig{"pp_128x128_n2", 128, 128, 6, 1, 2, 2, true, 1, 1.025, 1.025},
+    WgmmaConfig{"pp_128x192", 128, 192, 4, 1, 1, 2, true, 4, 1.001, 1.020},
+    WgmmaConfig{"pp_128x192_m2", 128, 192, 5, 2, 1, 2, true, 1, 1.016, 1.022},
+    WgmmaConfig{"pp_128x176", 128, 176, 5, 1, 1, 2, true, 2, 1.004, 1.039},
+    WgmmaConfig{"pp_128x160", 128, 160, 5, 1, 1, 2, true, 2, 1.009, 1.037},
+    WgmmaConfig{"pp_256x96_m2", 256, 96, 4, 2, 1, 2, true, 1, 1.044, 1.027},
+    WgmmaConfig{"pp_256x64", 256, 64, 5, 1, 1, 2, true, 1, 1.077, 1.277},
+    WgmmaConfig{"pp_64x256", 64, 256, 5, 1, 1, 2, true, 1, 1.029, 1.137},
+    WgmmaConfig{"pp_64x128", 64, 128, 8, 1, 1, 2, true, 2, 1.30, 1.50},
+    WgmmaConfig{"pp_64x64", 64, 64, 12, 1, 1, 2, true, 1, 1.90, 2.20},
+    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.036, 1.051},
+    WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2, 1.035, 1.037},
+    WgmmaConfig{"coop_256x192_n2", 256, 192, 3, 1, 2, 2, false, 2, 1.025, 1.011},
 };
 
 // One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
@@ -197,20 +199,21 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   return plan;
 }
 
-// Estimated time of a configuration in multiprocessor cycles: whole waves, each as long as its K loop plus what the epilogue
-// does not hide. Crude, but it sees the thing that matters on awkward shapes, which is how many tiles the last wave wastes.
+// Estimated time in multiprocessor cycles: whole waves of tiles, each as long as its K loop plus what the epilogue does not hide.
+// What it sees above all is how much of the last wave is wasted, which is what decides awkward shapes.
 inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multiprocessors) {
+  constexpr double kNearBytes = 128e6;
   const std::int64_t rows = ceil_div(g.m, c.block_m * c.cluster_m), cols = ceil_div(g.n, c.block_n * c.cluster_n);
-  const std::int64_t waves = ceil_div(rows * cols, multiprocessors / (c.cluster_m * c.cluster_n));
-  const double tile_flops = 2.0 * c.block_m * c.block_n * static_cast<double>(g.k);
-  double rate = bytes_of(g.type_a) == 1 ? 8192.0 : 4096.0;
-  // Shared memory feeds 64 x N instructions at 64 + N rows each: below N = 128 it is the limit.
-  const double intensity = c.block_n >= 256 ? 1.0 : c.block_n >= 192 ? 0.98 : c.block_n >= 128 ? 0.92 : 0.6;
-  const double multicast = c.cluster_m * c.cluster_n > 1 ? 1.0 : 0.96;
-  rate *= intensity * multicast;
-  const double epilogue = c.pingpong ? 0.0 : c.block_m * c.block_n / 16.0;
-  const double start = 2500.0;
-  return start + static_cast<double>(waves) * (tile_flops / rate + epilogue);
+  const std::int64_t clusters = multiprocessors / (c.cluster_m * c.cluster_n);
+  const std::int64_t waves = ceil_div(rows * cols, clusters);
+  const std::int64_t block_k = 128 / bytes_of(g.type_a);
+  const double step = 2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for either width
+  const double bytes = static_cast<double>((g.m + g.n) * g.k * bytes_of(g.type_a));
+  double factor = bytes < kNearBytes ? c.near : c.far;
+  // With a single wave nothing is left to alternate with, and one warpgroup alone does not quite fill the tensor cores.
+  if (waves == 1 && c.pingpong) factor *= 1.04;
+  const double epilogue = (c.pingpong ? 600.0 : 1500.0) * c.block_m * c.block_n / 32768;
+  return static_cast<double>(waves) * (static_cast<double>(ceil_div(g.k, block_k)) * step * factor + epilogue);
 }
 
 inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
