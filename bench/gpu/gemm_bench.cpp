@@ -1,6 +1,8 @@
 // Times our matrix products against cuBLASLt on this machine's GPU, and searches our configurations.
 //   gemm_bench compare ROOT [shapes]     chosen configuration against cuBLASLt's first and best algorithm -> CSV on stdout
 //   gemm_bench sweep ROOT [shapes]       every shipped configuration -> CSV on stdout
+//   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card is not
+//                                        power-limited when it runs
 //   gemm_bench explore ROOT [shapes]     every configuration that fits the machine, shipped or not -> CSV on stdout
 // ROOT is the repository; a shape is LAYOUT:TYPES:M,N,K with LAYOUT in NT NN TN TT and TYPES like bf16, f16, bf16-f32,
 // bf16-f32add, e4m3-bf16. Exit status 77: no GPU, driver or run-time compiler here.
@@ -134,7 +136,7 @@ std::vector<WgmmaConfig> every_config() {
   return all;
 }
 
-void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all) {
+void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all, bool rested) {
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
     for (const auto& c : all) {
@@ -145,6 +147,11 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
   kernels.prepare(wanted, true);
   std::cerr << "compiled " << wanted.size() << " builds in "
             << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << " s\n";
+  Buffer cache(512u << 20), sink(1 << 16);
+  cache.fill(1);
+  const auto clear = kernels.get(kHarness, {}, "sweep_cache");
+  const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
+  const long long words = static_cast<long long>(cache.bytes() / 16);
   std::cout << "layout,types,M,N,K,config,group,along,grid,tflops,lt_best_tflops,ratio,estimate_cycles,chosen,clock_mhz,power_w\n";
   for (const auto& s : shapes) {
     const auto& g = s.g;
@@ -175,7 +182,11 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
     contenders.push_back([&](std::size_t set) {
       peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
     });
-    const auto t = time_interleaved(contenders, sets.size(), all.size() > 40 ? 7 : 12, per_sample);
+    const std::function<void()> rest = [&] {
+      for (int i = 0; i < 5; ++i) launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
+    };
+    const auto t = time_interleaved(contenders, sets.size(), all.size() > 40 ? 7 : 12, rested ? 1 : per_sample,
+                                    rested ? rest : std::function<void()>{});
     const double top = median(t.samples.back());
     const auto* chosen = rc::choose_wgmma(g, device().multiprocessors);
     for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -208,9 +219,11 @@ int main(int argc, char** argv) {
   if (mode == "compare") {
     compare(kernels, shapes);
   } else if (mode == "explore") {
-    sweep(kernels, shapes, every_config());
+    sweep(kernels, shapes, every_config(), false);
+  } else if (mode == "explore-rested") {
+    sweep(kernels, shapes, every_config(), true);
   } else {
-    sweep(kernels, shapes, {rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end()});
+    sweep(kernels, shapes, {rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end()}, false);
   }
   return 0;
 }
