@@ -1,6 +1,8 @@
 // The bulk tensor copy engine (TMA). A copy moves one box of a tensor described by a 128-byte map; boxes that reach over the
 // tensor's edge are filled with zeros on the way in and clipped on the way out, which is what makes ragged shapes correct
 // without a predicate. A box always completes with its full byte count, clipped or not.
+// Coordinates may be negative or past the end, but the first one times the element size must be a multiple of 16 bytes: a box at
+// an odd column ends the kernel with an illegal instruction.
 // Limits the maps must keep: base and all strides multiples of 16 bytes, box sides at most 256, the box's inner side at most
 // the swizzle span (128 bytes here), and shared addresses aligned to 1024 bytes for the 128-byte swizzle.
 #pragma once
