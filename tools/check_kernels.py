@@ -36,6 +36,9 @@ def builds_of(description, everything, names):
             if names and not any(n in name for n in names):
                 continue
             yield name, {**config_defines, **variant_defines}
+    for name, defines in description.get("extra", {}).items():
+        if not names or any(n in name for n in names):
+            yield name, defines
 
 
 def build(nvcc, source, prefix, name, defines, description, folder):

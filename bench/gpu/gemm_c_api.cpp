@@ -26,6 +26,9 @@ void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, s
   for (const auto& candidate : ridge::cuda::kWgmmaConfigs) {
     if (config && std::string(config) == candidate.name) chosen = &candidate;
   }
+  for (const auto& candidate : ridge::cuda::kBlockScaleConfigs) {
+    if (config && std::string(config) == candidate.name) chosen = &candidate;
+  }
   std::snprintf(name, static_cast<std::size_t>(name_size), "%s", chosen->name);
   return new ReadyGemm(ready(kernels(), named.g, *chosen, a, b, c, 0, scale_a, scale_b));
 }

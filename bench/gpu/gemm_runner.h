@@ -45,7 +45,8 @@ inline Named parse(const std::string& text) {
   g.a_mn_major = layout[0] == 'T';
   g.b_mn_major = layout[1] == 'N';
   const std::string t = types;
-  const std::string in = t.substr(0, t.find('-')), out = t.find('-') == std::string::npos ? in : t.substr(t.find('-') + 1);
+  g.block_scaled = t.find("block") != std::string::npos;  // e4m3block-bf16
+  const std::string in = t.substr(0, g.block_scaled ? t.find("block") : t.find('-')), out = t.find('-') == std::string::npos ? in : t.substr(t.find('-') + 1);
   auto type_of = [](const std::string& s) {
     if (s == "bf16") return GemmType::kBf16;
     if (s == "f16") return GemmType::kF16;
@@ -88,10 +89,11 @@ struct ReadyGemm {
     unsigned rows, cols;
   } output{};
   CUdeviceptr scale_a = 0, scale_b = 0;
+  long long scale_stride = 0;
 
   void launch(CUstream stream) const {
     gpu::launch(function, plan.grid, plan.block, plan.cluster, plan.shared_bytes, stream,
-                {&a, &b, &c, &output, &plan.tile_rows, &plan.k_blocks, &scale_a, &scale_b});
+                {&a, &b, &c, &output, &plan.tile_rows, &plan.k_blocks, &scale_a, &scale_b, &scale_stride});
   }
 };
 
@@ -107,6 +109,7 @@ inline ReadyGemm ready(Kernels& kernels, const GemmCase& g, const WgmmaConfig& c
   r.output = {c, g.row_c(), static_cast<unsigned>(g.m), static_cast<unsigned>(g.n)};
   r.scale_a = scale_a;
   r.scale_b = scale_b;
+  r.scale_stride = g.m;
   return r;
 }
 
@@ -152,7 +155,8 @@ struct CheckResult {
 // accumulation may lose: the tensor core truncates when it aligns the sixteen products of a step with the running sum, so each
 // step may cost one unit in the last place of the largest partial sum, which the sum of magnitudes bounds.
 inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                                          CUdeviceptr c_before, std::int64_t rows_wanted) {
+                                          CUdeviceptr c_before, std::int64_t rows_wanted, CUdeviceptr scale_a = 0,
+                                          CUdeviceptr scale_b = 0) {
   CheckResult result;
   if (g.m == 0 || g.n == 0) return result;
   const long long rows = std::min<std::int64_t>(g.m, rows_wanted);
@@ -166,12 +170,13 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
   const long long m = g.m, n = g.n, k = g.k, lda = g.row_a(), ldb = g.row_b(), ldc = g.row_c();
   CUdeviceptr ref_p = ref.get(), mag_p = magnitude.get(), cmp_p = comparison.get();
   launch(kernels.get(kHarness, {}, "reference"), static_cast<unsigned>((total + 127) / 128), 128, 1, 0, device().stream,
-         {&a, &b, &ta, &tb, &amn, &bmn, &m, &n, &k, &lda, &ldb, &row0, &step, &rows, &c_before, &ldc, &ref_p, &mag_p});
+         {&a, &b, &ta, &tb, &amn, &bmn, &m, &n, &k, &lda, &ldb, &row0, &step, &rows, &c_before, &ldc, &scale_a, &scale_b, &ref_p, &mag_p});
   const double half_ulp = g.type_c == GemmType::kBf16 ? 1.0 / 256 : g.type_c == GemmType::kF16 ? 1.0 / 2048 : 1.0 / 16777216;
   const bool eight_bit = cuda::bytes_of(g.type_a) == 1;
   // 8-bit operands: the adder keeps about 14 bits, so aligning to the largest addend costs up to 2^-13 of it in each step of 32.
   const double per_step = eight_bit ? 1.0 / 8192 : 1.0 / 8388608;
-  const double steps = static_cast<double>(g.k) / (eight_bit ? 32 : 16) + 4;
+  // Block scales promote every 128 of K, so only four steps add up.
+  const double steps = g.block_scaled ? 8 : static_cast<double>(g.k) / (eight_bit ? 32 : 16) + 4;
   const double accumulate = (eight_bit ? 1 + std::sqrt(steps) * 0.25 : steps) * per_step;
   const double tiny = g.type_c == GemmType::kF16 ? 6e-8 : 1e-37;
   launch(kernels.get(kHarness, {}, "compare"), blocks_for(total), 256, 1, 0, device().stream,
@@ -242,6 +247,10 @@ class PeerGemm {
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulate));
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, reinterpret_cast<void*>(scale_b));
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, reinterpret_cast<void*>(scale_a));
+      if (g.block_scaled) {
+        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
+        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+      }
     }
     auto layout = [&](cublasLtMatrixLayout_t* out, GemmType type, bool mn_major, std::int64_t mn, std::int64_t ld) {
       lt.cublasLtMatrixLayoutCreate(out, type_of(type), mn_major ? mn : g.k, mn_major ? g.k : mn, ld);

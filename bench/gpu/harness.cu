@@ -70,7 +70,8 @@ extern "C" __global__ void set_value(void* data, int type, i64 index, float valu
 // Rows are row0 + i * row_step. c_before (may be null) is added: the accumulate contract.
 extern "C" __global__ void reference(const void* a, const void* b, int type_a, int type_b, int a_mn_major, int b_mn_major,
                                      i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 row0, i64 row_step, i64 rows,
-                                     const float* c_before, i64 ldc, double* out, float* magnitude) {
+                                     const float* c_before, i64 ldc, const float* scale_a, const float* scale_b,
+                                     double* out, float* magnitude) {
   const i64 total = rows * n;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {
     const i64 i = row0 + (index / n) * row_step, j = index % n;
@@ -78,8 +79,10 @@ extern "C" __global__ void reference(const void* a, const void* b, int type_a, i
     for (i64 p = 0; p < k; ++p) {
       const double x = get(a, type_a, a_mn_major ? p * lda + i : i * lda + p);
       const double y = get(b, type_b, b_mn_major ? p * ldb + j : j * ldb + p);
-      sum += x * y;
-      size += fabs(x * y);
+      // Block scales, where there are any: A's per row and 128 of K, B's per 128 x 128.
+      const double scale = scale_a ? (double)scale_a[p / 128 * m + i] * (double)scale_b[j / 128 * ((k + 127) / 128) + p / 128] : 1.0;
+      sum += x * y * scale;
+      size += fabs(x * y * scale);
     }
     if (c_before) {
       sum += (double)c_before[i * ldc + j];

@@ -37,9 +37,17 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   if (config && refusal) return report(false, name, *refusal);
   const std::size_t bytes_c = static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c));
   Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))), b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
-  Buffer c(bytes_c + kTail), again(bytes_c + kTail), before(bytes_c + kTail), counter(8), scale(4);
+  Buffer c(bytes_c + kTail), again(bytes_c + kTail), before(bytes_c + kTail), counter(8);
+  const std::int64_t blocks_k = rc::ceil_div(g.k, 128), blocks_n = rc::ceil_div(g.n, 128);
+  Buffer scale_a(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * g.m : 4));
+  Buffer scale_b(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * blocks_n : 4));
   const float one = 1.0f;
-  RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
+  RIDGE_CU(cuMemcpyHtoD(scale_a.get(), &one, 4));
+  RIDGE_CU(cuMemcpyHtoD(scale_b.get(), &one, 4));
+  if (g.block_scaled) {
+    fill_normal(kernels, scale_a.get(), GemmType::kF32, blocks_k * g.m, seed + 3);
+    fill_normal(kernels, scale_b.get(), GemmType::kF32, blocks_k * blocks_n, seed + 4);
+  }
   fill_normal(kernels, a.get(), g.type_a, elements_a(g), seed);
   fill_normal(kernels, b.get(), g.type_b, elements_b(g), seed + 1);
   before.fill(kPoison);
@@ -56,14 +64,15 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   auto run = [&](const Buffer& out) {
     RIDGE_CU(cuMemcpyDtoDAsync(out.get(), before.get(), out.bytes(), device().stream));
     if (config) {
-      ready(kernels, g, *config, a.get(), b.get(), out.get(), 0, scale.get(), scale.get()).launch(device().stream);
+      ready(kernels, g, *config, a.get(), b.get(), out.get(), 0, scale_a.get(), scale_b.get()).launch(device().stream);
     } else {
-      launch_simt(kernels, g, a.get(), b.get(), out.get(), device().stream, scale.get(), scale.get());
+      launch_simt(kernels, g, a.get(), b.get(), out.get(), device().stream, scale_a.get(), scale_b.get());
     }
   };
   run(c);
   run(again);
-  auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), g.accumulate ? before.get() : 0, rows);
+  auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), g.accumulate ? before.get() : 0, rows,
+                                       g.block_scaled ? scale_a.get() : 0, g.block_scaled ? scale_b.get() : 0);
   counter.fill(0);
   const CUdeviceptr c_p = c.get(), again_p = again.get(), counter_p = counter.get();
   const long long bytes = static_cast<long long>(c.bytes()), row_bytes = g.row_c() * rc::bytes_of(g.type_c),
@@ -123,6 +132,7 @@ int main(int argc, char** argv) {
     bool amn, bmn;
     GemmType a, b, c;
     bool accumulate;
+    bool block_scaled = false;
   };
   using T = GemmType;
   const std::vector<Variant> all = {
@@ -144,6 +154,7 @@ int main(int argc, char** argv) {
     g.type_b = v.b;
     g.type_c = v.c;
     g.accumulate = v.accumulate;
+    g.block_scaled = v.block_scaled;
     return g;
   };
   std::vector<std::pair<const WgmmaConfig*, const Variant*>> pairs;
@@ -154,6 +165,17 @@ int main(int argc, char** argv) {
       pairs.push_back({&rc::kWgmmaConfigs[ci], &all[vi]});
       for (const std::int64_t n : {64, 63}) {
         wanted.push_back({kWgmmaSource, rc::plan_wgmma(variant_case(all[vi], 64, n, 64), *pairs.back().first, device().multiprocessors).defines});
+      }
+    }
+  }
+  static const Variant block_variants[] = {{false, false, T::kE4m3, T::kE4m3, T::kBf16, false, true},
+                                           {false, false, T::kE5m2, T::kE4m3, T::kF32, true, true}};
+  for (const auto& config : rc::kBlockScaleConfigs) {
+    for (const auto& variant : block_variants) {
+      if (quick && !(config.block_m == 256 && config.cluster_m == 2 && !variant.accumulate)) continue;
+      pairs.push_back({&config, &variant});
+      for (const std::int64_t n : {64, 63}) {
+        wanted.push_back({kWgmmaSource, rc::plan_wgmma(variant_case(variant, 64, n, 64), config, device().multiprocessors).defines});
       }
     }
   }
@@ -184,7 +206,7 @@ int main(int argc, char** argv) {
       if (size.k % 3 == 1) g.ldc = pad(g.row_c(), g.type_c);
       check_case(kernels, g, config, seed += 10);
     }
-    check_not_finite(kernels, variant_case(*variant, bm + 64, bn + 64, 192), *config);
+    if (!variant->block_scaled) check_not_finite(kernels, variant_case(*variant, bm + 64, bn + 64, 192), *config);
     if (!quick) {
       // More tiles than multiprocessors: the persistent loop, the ring's phases and the reuse of the output slabs.
       check_case(kernels, variant_case(*variant, 3072 + 64, 4096 + 128, 320), config, seed += 10, 64);

@@ -63,6 +63,10 @@
 #define RIDGE_DIRECT_STORE 0
 #endif
 
+#ifndef RIDGE_BLOCK_SCALE  // 1: 8-bit inputs with one scale per 1 x 128 of A and per 128 x 128 of B
+#define RIDGE_BLOCK_SCALE 0
+#endif
+
 namespace ridge::cuda {
 namespace {
 
@@ -85,6 +89,7 @@ struct Config {
   static constexpr bool kDirectStore = RIDGE_DIRECT_STORE != 0;
 
   static constexpr bool kEightBit = kTypeA == MatrixType::kE4m3 || kTypeA == MatrixType::kE5m2;
+  static constexpr bool kBlockScale = RIDGE_BLOCK_SCALE != 0;
   // One stage is one swizzle row of K: 64 elements of two bytes, 128 of one.
   static constexpr u32 kBlockK = kEightBit ? 128 : 64;
   static constexpr u32 kStageBytesA = kBlockM * kRowBytes;
@@ -109,6 +114,8 @@ struct Config {
 
   static_assert(kBlockM % 64 == 0 && kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
   static_assert(!kPingpong || kConsumers == 2, "pingpong alternates between two warpgroups");
+  static_assert(!kBlockScale || (kEightBit && !kPingpong), "promotion hides under the other warpgroup's K loop: no taking turns");
+  static_assert(!kBlockScale || kBlockN == 128, "one scale of B per stage: the tile is as wide as a block of B");
   static_assert(kMajorA == Major::kK || kBlockM % 64 == 0, "MN-major tiles are columns of 64 elements");
   static_assert(kMajorB == Major::kK || kBlockN % 64 == 0, "MN-major tiles are columns of 64 elements");
   static_assert(kBlockM / kClusterN <= 256 && kBlockN / kClusterM <= 256, "a box side is at most 256");
@@ -182,12 +189,13 @@ __device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap&
 }  // namespace ridge::cuda
 
 // map_c is read by builds that store through the copy engine, `output` by the others.
-// scale_a, scale_b: one fp32 each, read by 8-bit builds only (the product is multiplied by both).
+// scale_a, scale_b: fp32, read by 8-bit builds only: one each, the product being multiplied by both; or, with block scales,
+// scale_a[K block][row of A] (scale_stride apart) and scale_b[N block][K block], blocks of 128.
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     ridge_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a, const __grid_constant__ ridge::cuda::TensorMap map_b,
                const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::OutputView output,
                const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks, const float* const scale_a,
-               const float* const scale_b) {
+               const float* const scale_b, const ridge::cuda::i64 scale_stride) {
   using namespace ridge::cuda;
   using C = Config;
   extern __shared__ __align__(1024) u8 shared[];
@@ -251,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     const u64 first_a = matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
     const u64 first_b = matrix_descriptor<C::kMajorB>(base + SharedLayout::kB, C::kBlockK * kRowBytes);
     float scale = 1.0f;
-    if constexpr (C::kEightBit) scale = *scale_a * *scale_b;
+    if constexpr (C::kEightBit && !C::kBlockScale) scale = *scale_a * *scale_b;
 
     // Lane i tells block i of the cluster that this warp no longer needs a stage it feeds.
     const bool tells_peer = lane < C::kClusterBlocks &&
@@ -273,43 +281,101 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     const u32 step_mine = C::kPingpong ? 2 * tile_step : tile_step;
     for (u32 tile = first_mine; tile < tile_count; tile += step_mine) {
       float sums[C::kSubtiles][Mma::kAccumulators];
-      u32 previous = 0;
-      // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so a warpgroup
-      // that ran ahead to its next tile would take an old phase of the ring for the new one.
-      if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, 2 * kWarpgroupThreads);
-      for (u32 block = 0; block < k_blocks; ++block) {
-        barrier_wait(ring.full(position.stage), position.parity);
-        const u64 a = first_a + position.stage * (C::kStageBytesA >> 4);
-        const u64 b = first_b + position.stage * (C::kStageBytesB >> 4);
-        wgmma_fence();
-#pragma unroll
-        for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
-#pragma unroll
-          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-            Mma::mma(sums[subtile], a + subtile * (64 * kRowBytes >> 4) + step * kDescriptorStep<C::kMajorA>,
-                     b + step * kDescriptorStep<C::kMajorB>, block != 0 || step != 0);
-          }
-        }
-        wgmma_commit();
-        // The group just issued may still run; the one before it is done, so its stage goes back to the producers.
-        wgmma_wait<1>();
-        if (block != 0) release(previous);
-        previous = position.stage;
-        position.advance();
-      }
-      if constexpr (C::kPingpong) {
-        named_barrier_arrive(kTurnBarrier + 1 - warpgroup, 2 * kWarpgroupThreads);
-        position.advance_by(k_blocks);
-      }
-      wgmma_wait<0>();
-      release(previous);
-
       const TileCoordinate at = tile_at(tiles, tile);
       const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
       const i32 m = static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
+      if constexpr (C::kBlockScale) {
+        // The tensor core's 8-bit adder keeps about 14 bits, so each stage of K is summed by itself and promoted into fp32
+        // registers, scaled on the way. One set of instruction accumulators serves all 64-row parts in turn; while this
+        // warpgroup promotes, the other's instructions run.
+        float part[Mma::kAccumulators];
+        const float* rows_a[C::kSubtiles][2];
+#pragma unroll
+        for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+#pragma unroll
+          for (u32 half = 0; half < 2; ++half) {
+            // Rows past the end are never stored: any scale will do.
+            const u32 row = static_cast<u32>(m) + subtile * 64 + half * 8 + lane / 4;
+            rows_a[subtile][half] = scale_a + min(row, output.rows - 1);
+          }
+#pragma unroll
+          for (int i = 0; i < Mma::kAccumulators; ++i) sums[subtile][i] = 0.0f;
+        }
+        const float* const column_b = scale_b + static_cast<i64>(min(static_cast<u32>(n), output.cols - 1) / 128) * k_blocks;
+        for (u32 block = 0; block < k_blocks; ++block) {
+          // Scales come from L2 while the stage is awaited and multiplied.
+          const float scale_of_b = __ldg(column_b + block);
+          float factor[C::kSubtiles][2];
+#pragma unroll
+          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+#pragma unroll
+            for (u32 half = 0; half < 2; ++half) {
+              factor[subtile][half] = __ldg(rows_a[subtile][half] + block * scale_stride);
+            }
+          }
+          barrier_wait(ring.full(position.stage), position.parity);
+          const u64 a = first_a + position.stage * (C::kStageBytesA >> 4);
+          const u64 b = first_b + position.stage * (C::kStageBytesB >> 4);
+#pragma unroll
+          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+            keep_in_registers(part);
+            wgmma_fence();
+#pragma unroll
+            for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
+              Mma::mma(part, a + subtile * (64 * kRowBytes >> 4) + step * kDescriptorStep<C::kMajorA>,
+                       b + step * kDescriptorStep<C::kMajorB>, step != 0);
+            }
+            wgmma_commit();
+            wgmma_wait<0>();
+            keep_in_registers(part);
+            if (subtile + 1 == C::kSubtiles) release(position.stage);
+            const float upper = factor[subtile][0] * scale_of_b, lower = factor[subtile][1] * scale_of_b;
+#pragma unroll
+            for (int i = 0; i < Mma::kAccumulators; i += 4) {
+              sums[subtile][i] += upper * part[i];
+              sums[subtile][i + 1] += upper * part[i + 1];
+              sums[subtile][i + 2] += lower * part[i + 2];
+              sums[subtile][i + 3] += lower * part[i + 3];
+            }
+          }
+          position.advance();
+        }
+      } else {
+        u32 previous = 0;
+        // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so a warpgroup
+        // that ran ahead to its next tile would take an old phase of the ring for the new one.
+        if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, 2 * kWarpgroupThreads);
+        for (u32 block = 0; block < k_blocks; ++block) {
+          barrier_wait(ring.full(position.stage), position.parity);
+          const u64 a = first_a + position.stage * (C::kStageBytesA >> 4);
+          const u64 b = first_b + position.stage * (C::kStageBytesB >> 4);
+          wgmma_fence();
+#pragma unroll
+          for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
+#pragma unroll
+            for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+              Mma::mma(sums[subtile], a + subtile * (64 * kRowBytes >> 4) + step * kDescriptorStep<C::kMajorA>,
+                       b + step * kDescriptorStep<C::kMajorB>, block != 0 || step != 0);
+            }
+          }
+          wgmma_commit();
+          // The group just issued may still run; the one before it is done, so its stage goes back to the producers.
+          wgmma_wait<1>();
+          if (block != 0) release(previous);
+          previous = position.stage;
+          position.advance();
+        }
+        if constexpr (C::kPingpong) {
+          named_barrier_arrive(kTurnBarrier + 1 - warpgroup, 2 * kWarpgroupThreads);
+          position.advance_by(k_blocks);
+        }
+        wgmma_wait<0>();
+        release(previous);
+      }
+
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-        if constexpr (C::kEightBit) {
+        if constexpr (C::kEightBit && !C::kBlockScale) {
 #pragma unroll
           for (int i = 0; i < Mma::kAccumulators; ++i) sums[subtile][i] *= scale;
         }

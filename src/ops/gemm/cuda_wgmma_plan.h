@@ -32,6 +32,7 @@ struct GemmCase {
   bool a_mn_major = false, b_mn_major = false;
   GemmType type_a = GemmType::kBf16, type_b = GemmType::kBf16, type_c = GemmType::kBf16;
   bool accumulate = false;
+  bool block_scaled = false;  // 8-bit: fp32 scales per 1 x 128 of A, [ceil(k/128)][m], and per 128 x 128 of B, [n/128][k/128]
   std::int64_t lda = 0, ldb = 0, ldc = 0;  // 0: dense
   int base_alignment_ab = 16, base_alignment_c = 16;  // bytes, of the pointers
 
@@ -69,6 +70,15 @@ inline constexpr std::array kWgmmaConfigs = {
     WgmmaConfig{"coop_256x192_n2", 256, 192, 3, 1, 2, 2, false, 2, 0.990, 1.030},
 };
 
+// Builds for block scales: a second set of accumulators, so the tile is 128 wide and both warpgroups share it.
+inline constexpr std::array kBlockScaleConfigs = {
+    WgmmaConfig{"block_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.15, 1.20},
+    WgmmaConfig{"block_128x128_m2", 128, 128, 6, 2, 1, 2, false, 1, 1.15, 1.18},
+    WgmmaConfig{"block_256x128", 256, 128, 4, 1, 1, 2, false, 2, 1.10, 1.15},
+    WgmmaConfig{"block_256x128_m2", 256, 128, 4, 2, 1, 2, false, 2, 1.11, 1.13},
+    WgmmaConfig{"block_256x128_n2", 256, 128, 4, 1, 2, 2, false, 2, 1.11, 1.13},
+};
+
 // One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
 struct TensorMapSpec {
   GemmType type;
@@ -79,7 +89,7 @@ struct TensorMapSpec {
 
 // What a launch consists of. The buffers are A, B, C in this order; the parameters of `ridge_gemm` are the three maps, the
 // output view (pointer, row stride, rows, cols), the tile grid (rows, cols, group, group_along), k_blocks, and two scale
-// pointers that only 8-bit builds read.
+// pointers and the stride of A's scales (m), which only 8-bit builds read.
 struct WgmmaPlan {
   std::vector<std::string> defines;  // for the compiler, without -D
   bool direct_store;                 // map `c` is unused and may stay zero
@@ -102,6 +112,7 @@ inline std::optional<std::string> wgmma_refuses(const GemmCase& g) {
   if (g.base_alignment_ab % 16 != 0) return "gemm_wgmma: A and B must start on a multiple of 16 bytes";
   const bool eight_bit = bytes_of(g.type_a) == 1;
   if (eight_bit && (g.a_mn_major || g.b_mn_major)) return "gemm_wgmma: 8-bit operands must have K contiguous; transpose first";
+  if (g.block_scaled && !eight_bit) return "gemm_wgmma: block scales are for 8-bit operands";
   if (g.accumulate && g.type_c != GemmType::kF32) return "gemm_wgmma: accumulating needs an fp32 C";
   if (std::max({g.m, g.n, g.k}) > INT32_MAX - 512) return "gemm_wgmma: a side is over 2^31";
   return std::nullopt;
@@ -149,6 +160,7 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   define("STORE", g.accumulate ? "kAdd" : "kOverwrite");
   plan.direct_store = needs_direct_store(g);
   define("DIRECT_STORE", plan.direct_store ? 1 : 0);
+  define("BLOCK_SCALE", g.block_scaled ? 1 : 0);
 
   const int block_k = static_cast<int>(128 / bytes_of(g.type_a));
   // Mirrors load_operand: which part of a shared tile one block brings.
@@ -219,13 +231,18 @@ inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multi
 inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
   const WgmmaConfig* best = nullptr;
   double least = 1e300;
-  for (const auto& c : kWgmmaConfigs) {
-    if (!config_fits(c, g)) continue;
+  auto consider = [&](const WgmmaConfig& c) {
+    if (!config_fits(c, g)) return;
     const double cycles = estimate_cycles(g, c, multiprocessors);
     if (cycles < least * 0.999) {
       least = cycles;
       best = &c;
     }
+  };
+  if (g.block_scaled) {
+    for (const auto& c : kBlockScaleConfigs) consider(c);
+  } else {
+    for (const auto& c : kWgmmaConfigs) consider(c);
   }
   return best;
 }
