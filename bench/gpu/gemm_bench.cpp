@@ -1,0 +1,229 @@
+// Times our matrix products against cuBLASLt on this machine's GPU, and searches our configurations.
+//   gemm_bench compare ROOT [shapes]     chosen configuration against cuBLASLt's first and best algorithm -> CSV on stdout
+//   gemm_bench sweep ROOT [shapes]       every shipped configuration -> CSV on stdout
+//   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card is not
+//                                        power-limited when it runs
+//   gemm_bench explore ROOT [shapes]     every configuration that fits the machine, shipped or not -> CSV on stdout
+// ROOT is the repository; a shape is LAYOUT:TYPES:M,N,K with LAYOUT in NT NN TN TT and TYPES like bf16, f16, bf16-f32,
+// bf16-f32add, e4m3-bf16. Exit status 77: no GPU, driver or run-time compiler here.
+#include <chrono>
+#include <iostream>
+#include <sstream>
+
+#include "gemm_runner.h"
+
+using namespace ridge::gpu;
+namespace rc = ridge::cuda;
+
+namespace {
+
+std::vector<Named> default_shapes() {
+  std::vector<Named> shapes;
+  for (const char* mnk : {"4096,4096,4096", "8192,8192,8192", "4096,6144,4096", "4096,28672,4096", "4096,4096,14336",
+                          "8192,10240,8192", "8192,57344,8192", "8192,8192,28672", "4096,7168,2048", "4096,2112,7168",
+                          "1024,4096,4096", "256,8192,8192"}) {
+    for (const char* layout : {"NT", "NN", "TN"}) shapes.push_back(parse(std::string(layout) + ":bf16:" + mnk));
+  }
+  return shapes;
+}
+
+int samples_per(const GemmCase& g) {
+  const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  const double rate = rc::bytes_of(g.type_a) == 1 ? 1.4e15 : 7e14;
+  return static_cast<int>(std::clamp(4e-4 / (flops / rate), 1.0, 10.0) + 0.5);
+}
+
+double tflops(const GemmCase& g, double seconds) {
+  return 2e-12 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) / seconds;
+}
+
+// The peer's ranked algorithms, timed briefly; the fastest is raced in full.
+std::size_t best_algorithm(const PeerGemm& peer, const OperandSets& sets, int per_sample) {
+  std::vector<Launcher> launchers;
+  std::vector<std::size_t> usable;
+  for (std::size_t i = 0; i < peer.algorithms(); ++i) {
+    if (!peer.launch(i, sets.a[0].get(), sets.b[0].get(), sets.c[0].get(), device().stream)) continue;
+    usable.push_back(i);
+    launchers.push_back([&, i](std::size_t set) {
+      peer.launch(i, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+    });
+  }
+  const auto timing = time_interleaved(launchers, sets.size(), 7, per_sample);
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < usable.size(); ++i) {
+    if (median(timing.samples[i]) < median(timing.samples[best])) best = i;
+  }
+  return usable.empty() ? 0 : usable[best];
+}
+
+void compare(Kernels& kernels, const std::vector<Named>& shapes) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
+  for (const auto& s : shapes) {
+    wanted.push_back({kWgmmaSource, rc::plan_wgmma(s.g, *rc::choose_wgmma(s.g, device().multiprocessors), device().multiprocessors).defines});
+  }
+  kernels.prepare(wanted);
+  Buffer cache(512u << 20), sink(1 << 16);
+  cache.fill(1);
+  std::cout << "protocol,layout,types,M,N,K,config,ours_tflops,lt_first_tflops,lt_best_tflops,ratio_first,ratio_best,"
+               "ours_us,lt_best_us,clock_mhz,power_w,samples\n";
+  for (const auto& s : shapes) {
+    const auto& g = s.g;
+    const OperandSets sets(kernels, g, 1234);
+    Buffer scale(4);
+    const float one = 1.0f;
+    RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
+    const auto& config = *rc::choose_wgmma(g, device().multiprocessors);
+    std::vector<ReadyGemm> runs;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      runs.push_back(ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
+    }
+    const PeerGemm peer(g, scale.get(), scale.get());
+    const int per_sample = samples_per(g);
+    const std::size_t best = best_algorithm(peer, sets, per_sample);
+    const std::vector<Launcher> contenders = {
+        [&](std::size_t set) { runs[set].launch(device().stream); },
+        [&](std::size_t set) { peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream); },
+        [&](std::size_t set) { peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream); },
+    };
+    const auto sweep = kernels.get(kHarness, {}, "sweep_cache");
+    const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
+    const long long words = static_cast<long long>(cache.bytes() / 16);
+    const std::function<void()> cool = [&] { launch(sweep, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p}); };
+    for (const bool burst : {false, true}) {
+      const int rounds = burst ? 20 : 40;
+      const auto t = time_interleaved(contenders, sets.size(), rounds, burst ? 1 : per_sample, burst ? cool : std::function<void()>{});
+      const double ours = median(t.samples[0]), first = median(t.samples[1]), top = median(t.samples[2]);
+      std::cout << (burst ? "flushed" : "sustained") << "," << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k
+                << "," << config.name << "," << tflops(g, ours) << "," << tflops(g, first) << "," << tflops(g, top) << ","
+                << first / ours << "," << top / ours << "," << ours * 1e6 << "," << top * 1e6 << "," << t.telemetry.clock_mhz
+                << "," << t.telemetry.power_mw / 1000 << "," << rounds << std::endl;
+    }
+  }
+}
+
+// All tiles, schedules and clusters, with as many stages as shared memory holds.
+std::vector<WgmmaConfig> every_config() {
+  static std::vector<std::string> names;
+  std::vector<WgmmaConfig> all;
+  names.reserve(4096);
+  for (const bool pingpong : {false, true}) {
+    for (const int m : {64, 128, 192, 256}) {
+      for (const int n : {64, 96, 128, 160, 176, 192, 208, 224, 256}) {
+        const int rows = pingpong ? m : m / 2;
+        if (rows % 64 != 0 || rows / 64 * n / 2 > 200) continue;
+        if (m * n < 64 * 128) continue;
+        for (const auto& [cm, cn] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
+          if ((m / cn) % 8 != 0 || (n / cm) % 8 != 0) continue;
+          for (const int slabs : {1, 2, 4}) {
+            WgmmaConfig c{"", m, n, 16, cm, cn, 2, pingpong, slabs};
+            while (rc::shared_bytes_of(c) > 232448) --c.stages;
+            if (c.stages < 3) continue;
+            // More slab buffers only where they do not cost a stage, or where there are stages to spare.
+            WgmmaConfig fewer = c;
+            fewer.slab_buffers = slabs / 2;
+            fewer.stages = c.stages + 1;
+            if (slabs > 1 && rc::shared_bytes_of(fewer) <= 232448 && c.stages < 4) continue;
+            c.stages = std::min(c.stages, 10);
+            names.push_back(std::string(pingpong ? "pp_" : "coop_") + std::to_string(m) + "x" + std::to_string(n) +
+                            (cm == 2 ? "_m2" : cn == 2 ? "_n2" : "") + "_s" + std::to_string(c.stages) + "b" + std::to_string(slabs));
+            c.name = names.back().c_str();
+            all.push_back(c);
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all, bool rested) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
+  for (const auto& s : shapes) {
+    for (const auto& c : all) {
+      if (rc::config_fits(c, s.g)) wanted.push_back({kWgmmaSource, rc::plan_wgmma(s.g, c, device().multiprocessors).defines});
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  kernels.prepare(wanted, true);
+  std::cerr << "compiled " << wanted.size() << " builds in "
+            << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << " s\n";
+  Buffer cache(512u << 20), sink(1 << 16);
+  cache.fill(1);
+  const auto clear = kernels.get(kHarness, {}, "sweep_cache");
+  const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
+  const long long words = static_cast<long long>(cache.bytes() / 16);
+  std::cout << "layout,types,M,N,K,config,group,along,grid,tflops,lt_best_tflops,ratio,estimate_cycles,chosen,clock_mhz,power_w\n";
+  for (const auto& s : shapes) {
+    const auto& g = s.g;
+    const OperandSets sets(kernels, g, 99);
+    Buffer scale(4);
+    const float one = 1.0f;
+    RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
+    const PeerGemm peer(g, scale.get(), scale.get());
+    const int per_sample = samples_per(g);
+    const std::size_t best = best_algorithm(peer, sets, per_sample);
+    std::vector<std::vector<ReadyGemm>> runs;
+    std::vector<const WgmmaConfig*> configs;
+    std::vector<Launcher> contenders;
+    for (const auto& c : all) {
+      if (!rc::config_fits(c, g)) continue;
+      const auto plan = rc::plan_wgmma(g, c, device().multiprocessors);
+      if (!kernels.built(kWgmmaSource, plan.defines)) continue;
+      int local_bytes = 0;
+      RIDGE_CU(cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, kernels.get(kWgmmaSource, plan.defines, "ridge_gemm")));
+      if (local_bytes > 0) continue;  // spills
+      configs.push_back(&c);
+      runs.emplace_back();
+      for (std::size_t i = 0; i < sets.size(); ++i) {
+        runs.back().push_back(ready(kernels, g, c, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
+      }
+    }
+    for (auto& list : runs) contenders.push_back([&list](std::size_t set) { list[set].launch(device().stream); });
+    contenders.push_back([&](std::size_t set) {
+      peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+    });
+    const std::function<void()> rest = [&] {
+      for (int i = 0; i < 5; ++i) launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
+    };
+    const auto t = time_interleaved(contenders, sets.size(), all.size() > 40 ? 7 : 12, rested ? 1 : per_sample,
+                                    rested ? rest : std::function<void()>{});
+    const double top = median(t.samples.back());
+    const auto* chosen = rc::choose_wgmma(g, device().multiprocessors);
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      const double mine = median(t.samples[i]);
+      const auto& plan = runs[i][0].plan;
+      std::cout << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k << "," << configs[i]->name << ","
+                << plan.group << "," << plan.group_along << "," << plan.grid << "," << tflops(g, mine) << "," << tflops(g, top)
+                << "," << top / mine << "," << rc::estimate_cycles(g, *configs[i], device().multiprocessors) << ","
+                << (std::string(configs[i]->name) == chosen->name) << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_mw / 1000 << std::endl;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::cerr << "usage: gemm_bench compare|sweep|explore ROOT [LAYOUT:TYPES:M,N,K ...]\n";
+    return 2;
+  }
+  const std::string mode = argv[1];
+  device();
+  compiler();
+  if (device().major != 9) missing("these kernels need compute capability 9.0 (Hopper); this is " + device().name);
+  if (!blaslt().library) missing("no cuBLASLt (libcublasLt.so) to compare with");
+  Kernels kernels(argv[2]);
+  std::vector<Named> shapes;
+  for (int i = 3; i < argc; ++i) shapes.push_back(parse(argv[i]));
+  if (shapes.empty()) shapes = default_shapes();
+  if (mode == "compare") {
+    compare(kernels, shapes);
+  } else if (mode == "explore") {
+    sweep(kernels, shapes, every_config(), false);
+  } else if (mode == "explore-rested") {
+    sweep(kernels, shapes, every_config(), true);
+  } else {
+    sweep(kernels, shapes, {rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end()}, false);
+  }
+  return 0;
+}

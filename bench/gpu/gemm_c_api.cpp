@@ -1,0 +1,55 @@
+// The launches of gemm_runner.h behind a C interface, so that a Python program can race them against torch.matmul in one
+// process, on one stream, over the same tensors. Built as a shared library.
+#include "gemm_runner.h"
+
+using namespace ridge::gpu;
+
+namespace {
+Kernels& kernels(const char* root = nullptr) {
+  static Kernels instance{root ? root : "."};
+  return instance;
+}
+}  // namespace
+
+extern "C" {
+
+void ridge_bench_open(const char* root) {
+  kernels(root);
+  device();
+}
+
+// Compiles the chosen configuration for the shape and binds it to the tensors; the name of the configuration goes to `name`.
+void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+                       std::uint64_t scale_a, std::uint64_t scale_b, char* name, int name_size) {
+  const Named named = parse(shape);
+  const WgmmaConfig* chosen = ridge::cuda::choose_wgmma(named.g, device().multiprocessors);
+  for (const auto& candidate : ridge::cuda::kWgmmaConfigs) {
+    if (config && std::string(config) == candidate.name) chosen = &candidate;
+  }
+  for (const auto& candidate : ridge::cuda::kBlockScaleConfigs) {
+    if (config && std::string(config) == candidate.name) chosen = &candidate;
+  }
+  std::snprintf(name, static_cast<std::size_t>(name_size), "%s", chosen->name);
+  return new ReadyGemm(ready(kernels(), named.g, *chosen, a, b, c, 0, scale_a, scale_b));
+}
+void ridge_bench_gemm_launch(void* gemm, void* stream) { static_cast<ReadyGemm*>(gemm)->launch(static_cast<CUstream>(stream)); }
+void ridge_bench_gemm_free(void* gemm) { delete static_cast<ReadyGemm*>(gemm); }
+
+void* ridge_bench_peer(const char* shape, std::uint64_t scale_a, std::uint64_t scale_b, int fast_accumulate) {
+  if (!blaslt().library) return nullptr;
+  return new PeerGemm(parse(shape).g, scale_a, scale_b, fast_accumulate != 0);
+}
+int ridge_bench_peer_algorithms(void* peer) { return static_cast<int>(static_cast<PeerGemm*>(peer)->algorithms()); }
+int ridge_bench_peer_launch(void* peer, int algorithm, std::uint64_t a, std::uint64_t b, std::uint64_t c, void* stream) {
+  return static_cast<PeerGemm*>(peer)->launch(static_cast<std::size_t>(algorithm), a, b, c, static_cast<CUstream>(stream));
+}
+void ridge_bench_peer_free(void* peer) { delete static_cast<PeerGemm*>(peer); }
+
+void ridge_bench_telemetry(unsigned* clock_mhz, unsigned* power_mw, unsigned* temperature_c) {
+  const Telemetry t = read_telemetry();
+  *clock_mhz = t.clock_mhz;
+  *power_mw = t.power_mw;
+  *temperature_c = t.temperature_c;
+}
+
+}  // extern "C"

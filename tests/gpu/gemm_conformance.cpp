@@ -1,0 +1,227 @@
+// Checks the wgmma matrix products against float64 on this machine's GPU: every configuration, all layouts and types, shapes
+// at and around tile edges, poisoned outputs, padded leading dimensions, NaN and Inf, and bitwise repeatability.
+//   gemm_conformance ROOT [quick]
+#include <iostream>
+
+#include "../../bench/gpu/gemm_runner.h"
+
+using namespace ridge::gpu;
+namespace rc = ridge::cuda;
+
+namespace {
+
+int failures = 0, checks = 0;
+
+std::string describe(const GemmCase& g, const WgmmaConfig& c) {
+  return std::string(c.name) + " " + (g.a_mn_major ? "T" : "N") + (g.b_mn_major ? "N" : "T") + " " + rc::name_of(g.type_a) + "," +
+         rc::name_of(g.type_b) + "->" + rc::name_of(g.type_c) + (g.accumulate ? "+=" : "") + " " + std::to_string(g.m) + "," +
+         std::to_string(g.n) + "," + std::to_string(g.k) + " ld " + std::to_string(g.row_a()) + "," + std::to_string(g.row_b()) +
+         "," + std::to_string(g.row_c());
+}
+
+void report(bool passed, const std::string& what, const std::string& detail = "") {
+  ++checks;
+  if (passed) return;
+  ++failures;
+  if (failures <= 40) std::cout << "FAILED " << what << " " << detail << std::endl;
+}
+
+constexpr int kPoison = 0xFF;       // NaN in every type
+constexpr std::size_t kTail = 4096;  // guarded bytes behind C
+
+// `config` null: the path without the copy engine.
+void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, std::uint64_t seed, std::int64_t rows = 512) {
+  const WgmmaConfig simt{"simt", 0, 0, 0, 0, 0, 0, false, 0};
+  const std::string name = describe(g, config ? *config : simt);
+  const auto refusal = rc::wgmma_refuses(g);
+  if (config && refusal) return report(false, name, *refusal);
+  const std::size_t bytes_c = static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c));
+  Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))), b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
+  Buffer c(bytes_c + kTail), again(bytes_c + kTail), before(bytes_c + kTail), counter(8);
+  const std::int64_t blocks_k = rc::ceil_div(g.k, 128), blocks_n = rc::ceil_div(g.n, 128);
+  Buffer scale_a(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * g.m : 4));
+  Buffer scale_b(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * blocks_n : 4));
+  const float one = 1.0f;
+  RIDGE_CU(cuMemcpyHtoD(scale_a.get(), &one, 4));
+  RIDGE_CU(cuMemcpyHtoD(scale_b.get(), &one, 4));
+  if (g.block_scaled) {
+    fill_normal(kernels, scale_a.get(), GemmType::kF32, blocks_k * g.m, seed + 3);
+    fill_normal(kernels, scale_b.get(), GemmType::kF32, blocks_k * blocks_n, seed + 4);
+  }
+  fill_normal(kernels, a.get(), g.type_a, elements_a(g), seed);
+  fill_normal(kernels, b.get(), g.type_b, elements_b(g), seed + 1);
+  before.fill(kPoison);
+  if (g.accumulate) {
+    // Only the columns inside the matrix hold numbers; the padding stays poisoned.
+    for (std::int64_t row = 0; row < g.m; ++row) {
+      fill_normal(kernels, before.get() + static_cast<CUdeviceptr>(row * g.row_c() * 4), GemmType::kF32, g.n, seed + 2 + row);
+      if (g.row_c() == g.n && row == 0) {
+        fill_normal(kernels, before.get(), GemmType::kF32, elements_c(g), seed + 2);
+        break;
+      }
+    }
+  }
+  auto run = [&](const Buffer& out) {
+    RIDGE_CU(cuMemcpyDtoDAsync(out.get(), before.get(), out.bytes(), device().stream));
+    if (config) {
+      ready(kernels, g, *config, a.get(), b.get(), out.get(), 0, scale_a.get(), scale_b.get()).launch(device().stream);
+    } else {
+      launch_simt(kernels, g, a.get(), b.get(), out.get(), device().stream, scale_a.get(), scale_b.get());
+    }
+  };
+  run(c);
+  run(again);
+  auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), g.accumulate ? before.get() : 0, rows,
+                                       g.block_scaled ? scale_a.get() : 0, g.block_scaled ? scale_b.get() : 0);
+  counter.fill(0);
+  const CUdeviceptr c_p = c.get(), again_p = again.get(), counter_p = counter.get();
+  const long long bytes = static_cast<long long>(c.bytes()), row_bytes = g.row_c() * rc::bytes_of(g.type_c),
+                  used = g.n * rc::bytes_of(g.type_c), row_count = g.m, words = bytes / 4;
+  launch(kernels.get(kHarness, {}, "check_untouched"), blocks_for(bytes), 256, 1, 0, device().stream,
+         {&c_p, &bytes, &row_bytes, &used, &row_count, &kPoison, &counter_p});
+  result.touched_outside = to_host<unsigned long long>(counter, 1)[0];
+  report(result.passed(), name,
+         "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong) + " outside " +
+             std::to_string(result.touched_outside) + " relative error " + std::to_string(result.relative_error) + " worst/bound " +
+             std::to_string(result.worst));
+  counter.fill(0);
+  launch(kernels.get(kHarness, {}, "count_differences"), blocks_for(words), 256, 1, 0, device().stream,
+         {&c_p, &again_p, &words, &counter_p});
+  report(to_host<unsigned long long>(counter, 1)[0] == 0, name, "two runs differ");
+}
+
+// One NaN in A and one Inf in B must reach exactly the row and the column they belong to.
+void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
+  const std::string name = "nan/inf " + describe(g, config);
+  Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))), b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
+  Buffer c(static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c))), scale(4);
+  const float one = 1.0f;
+  RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
+  fill_normal(kernels, a.get(), g.type_a, elements_a(g), 5);
+  fill_normal(kernels, b.get(), g.type_b, elements_b(g), 6);
+  auto set = [&](CUdeviceptr data, GemmType type, std::int64_t index, float value) {
+    const int t = static_cast<int>(type);
+    const long long i = index;
+    launch(kernels.get(kHarness, {}, "set_value"), 1, 1, 1, 0, device().stream, {&data, &t, &i, &value});
+  };
+  const std::int64_t bad_row = g.m / 2, bad_col = g.n / 3, p = g.k / 2;
+  set(a.get(), g.type_a, g.a_mn_major ? p * g.row_a() + bad_row : bad_row * g.row_a() + p, std::nanf(""));
+  if (rc::bytes_of(g.type_b) == 2) {  // the 8-bit conversion saturates: no Inf to plant
+    set(b.get(), g.type_b, g.b_mn_major ? p * g.row_b() + bad_col : bad_col * g.row_b() + p, INFINITY);
+  }
+  c.fill(0x11);
+  ready(kernels, g, config, a.get(), b.get(), c.get(), 0, scale.get(), scale.get()).launch(device().stream);
+  const auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), 0, g.m);
+  report(result.passed(), name, "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: gemm_conformance ROOT [quick]\n";
+    return 2;
+  }
+  const bool quick = argc > 2;
+  device();
+  compiler();
+  if (device().major != 9) missing("these kernels need compute capability 9.0 (Hopper); this is " + device().name);
+  Kernels kernels(argv[1]);
+
+  struct Variant {
+    bool amn, bmn;
+    GemmType a, b, c;
+    bool accumulate;
+    bool block_scaled = false;
+  };
+  using T = GemmType;
+  const std::vector<Variant> all = {
+      {false, false, T::kBf16, T::kBf16, T::kBf16, false}, {false, true, T::kBf16, T::kBf16, T::kBf16, false},
+      {true, true, T::kBf16, T::kBf16, T::kBf16, false},   {true, false, T::kBf16, T::kBf16, T::kBf16, false},
+      {true, true, T::kBf16, T::kBf16, T::kF32, true},     {true, true, T::kBf16, T::kBf16, T::kF32, false},
+      {false, false, T::kF16, T::kF16, T::kF16, false},    {false, true, T::kF16, T::kF16, T::kF32, true},
+      {false, false, T::kE4m3, T::kE4m3, T::kBf16, false}, {false, false, T::kE5m2, T::kE4m3, T::kBf16, false},
+  };
+  std::vector<std::pair<std::string, std::vector<std::string>>> wanted = {{kHarness, {}}};
+  auto variant_case = [](const Variant& v, std::int64_t m, std::int64_t n, std::int64_t k) {
+    GemmCase g;
+    g.m = m;
+    g.n = n;
+    g.k = k;
+    g.a_mn_major = v.amn;
+    g.b_mn_major = v.bmn;
+    g.type_a = v.a;
+    g.type_b = v.b;
+    g.type_c = v.c;
+    g.accumulate = v.accumulate;
+    g.block_scaled = v.block_scaled;
+    return g;
+  };
+  std::vector<std::pair<const WgmmaConfig*, const Variant*>> pairs;
+  for (std::size_t ci = 0; ci < rc::kWgmmaConfigs.size(); ++ci) {
+    for (std::size_t vi = 0; vi < all.size(); ++vi) {
+      if (!rc::config_fits(rc::kWgmmaConfigs[ci], variant_case(all[vi], 1, 1, 1))) continue;
+      if (quick && !(ci == 0 ? vi < 5 : vi == 0 && ci % 4 == 2)) continue;
+      pairs.push_back({&rc::kWgmmaConfigs[ci], &all[vi]});
+      for (const std::int64_t n : {64, 63}) {
+        wanted.push_back({kWgmmaSource, rc::plan_wgmma(variant_case(all[vi], 64, n, 64), *pairs.back().first, device().multiprocessors).defines});
+      }
+    }
+  }
+  static const Variant block_variants[] = {{false, false, T::kE4m3, T::kE4m3, T::kBf16, false, true},
+                                           {false, false, T::kE5m2, T::kE4m3, T::kF32, true, true}};
+  for (const auto& config : rc::kBlockScaleConfigs) {
+    for (const auto& variant : block_variants) {
+      if (quick && !(config.block_m == 256 && config.cluster_m == 2 && !variant.accumulate)) continue;
+      pairs.push_back({&config, &variant});
+      for (const std::int64_t n : {64, 63}) {
+        wanted.push_back({kWgmmaSource, rc::plan_wgmma(variant_case(variant, 64, n, 64), config, device().multiprocessors).defines});
+      }
+    }
+  }
+  kernels.prepare(wanted);
+
+  std::uint64_t seed = 20260000;
+  for (const auto& [config, variant] : pairs) {
+    const std::int64_t bm = config->block_m * config->cluster_m, bn = config->block_n * config->cluster_n;
+    struct Size {
+      std::int64_t m, n, k;
+    };
+    // M edges freely; N and K in the steps the copy engine's 16-byte strides allow, with padded leading dimensions below for
+    // the rest.
+    std::vector<Size> sizes = {{1, 8, 16},        {1, 1, 1},           {7, 13, 17},       {bm, bn, 64},       {bm + 1, bn + 1, 65},
+                               {bm - 1, bn - 1, 127}, {127, 257, 509}, {2 * bm + 3, 3 * bn - 5, 1031}, {64, 1, 128}, {1, 521, 40},
+                               {bm + 1, bn + 8, 72}, {bm - 1, 2 * bn - 8, 66}};
+    if (quick) sizes = {{1, 1, 1}, {bm + 1, bn + 1, 65}, {300, 520, 200}, {300, 2 * bn + 8, 66}};
+    for (const auto& size : sizes) {
+      GemmCase g = variant_case(*variant, size.m, size.n, size.k);
+      auto pad = [](std::int64_t row, GemmType type) {
+        const std::int64_t unit = 16 / rc::bytes_of(type);
+        return (row + unit - 1) / unit * unit;
+      };
+      g.lda = pad(g.row_a(), g.type_a);
+      g.ldb = pad(g.row_b(), g.type_b);
+      // Dense, padded to 16 bytes, and padded beyond, in turn.
+      if (size.k % 3 == 0) g.ldc = pad(g.row_c(), g.type_c) + (size.m % 2 ? 16 / rc::bytes_of(g.type_c) : 0);
+      if (size.k % 3 == 1) g.ldc = pad(g.row_c(), g.type_c);
+      check_case(kernels, g, config, seed += 10);
+    }
+    if (!variant->block_scaled) check_not_finite(kernels, variant_case(*variant, bm + 64, bn + 64, 192), *config);
+    if (!quick) {
+      // More tiles than multiprocessors: the persistent loop, the ring's phases and the reuse of the output slabs.
+      check_case(kernels, variant_case(*variant, 3072 + 64, 4096 + 128, 320), config, seed += 10, 64);
+      check_case(kernels, variant_case(*variant, 1024, 2048, 4096), config, seed += 10, 32);
+    }
+  }
+  // Dense odd shapes that the wgmma path must refuse by name, and the plain path must compute.
+  for (const auto& variant : all) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {65, 63, 17}, {127, 131, 129}, {7, 509, 1}}) {
+      const GemmCase g = variant_case(variant, m, n, k);
+      report(rc::wgmma_refuses(g).has_value(), describe(g, rc::kWgmmaConfigs[0]), "should have been refused");
+      check_case(kernels, g, nullptr, seed += 10);
+    }
+    if (quick) break;
+  }
+  std::cout << "gemm_conformance: " << checks << " checks, " << failures << " failed" << std::endl;
+  return failures ? 1 : 0;
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Compiles every shipped kernel configuration for its GPU and refuses a bad one. Needs nvcc, no GPU.
+
+    tools/check_kernels.py [--nvcc PATH] [--jobs N] [--all] [NAME ...]
+
+Reads each src/**/*.configs.toml (what it declares is described in src/ops/gemm/cuda_wgmma.configs.toml) and fails on register
+spills or a stack frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 (wgmma pipeline
+serialised) and C7602. Also prints when the machine code lacks a required instruction, if cuobjdump is on the path. Without nvcc
+it says so and exits 77. By default a configuration is built as the first variant and the first configuration as every variant;
+--all builds the whole product. A NAME keeps the configurations or variants that contain it.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+ARCHITECTURE = ["-gencode=arch=compute_90a,code=sm_90a"]
+BAD_WARNINGS = ("C7508", "C7510", "C7602")
+
+
+def builds_of(description, everything, names):
+    configs, variants = description["configs"], description["variants"]
+    first_config, first_variant = next(iter(configs)), next(iter(variants))
+    for config, config_defines in configs.items():
+        for variant, variant_defines in variants.items():
+            if not everything and config != first_config and variant != first_variant:
+                continue
+            name = f"{config}/{variant}"
+            if names and not any(n in name for n in names):
+                continue
+            yield name, {**config_defines, **variant_defines}
+    for name, defines in description.get("extra", {}).items():
+        if not names or any(n in name for n in names):
+            yield name, defines
+
+
+def build(nvcc, source, prefix, name, defines, description, folder):
+    cubin = pathlib.Path(folder) / (name.replace("/", "-") + ".cubin")
+    command = [nvcc, *ARCHITECTURE, "-cubin", "-Xptxas", "-v", "-std=c++20", "-o", str(cubin), str(source)]
+    command += [f"-D{prefix}{key}={value}" for key, value in defines.items()]
+    result = subprocess.run(command, capture_output=True, text=True)
+    text = result.stdout + result.stderr
+    problems = []
+    if result.returncode != 0:
+        return name, [f"nvcc failed: {text.strip()[-1500:]}"], "", command
+    for code in BAD_WARNINGS:
+        if code in text:
+            problems.append(next(line.strip() for line in text.splitlines() if code in line))
+    used = [int(n) for n in re.findall(r"Used (\d+) registers", text)]
+    stack = [int(n) for n in re.findall(r"(\d+) bytes stack frame", text)]
+    spills = [int(n) for n in re.findall(r"(\d+) bytes spill (?:stores|loads)", text)]
+    if not used:
+        problems.append("the compiler reported no register count")
+    elif max(used) > description["max_registers"]:
+        problems.append(f"{max(used)} registers, declared limit {description['max_registers']}")
+    if any(spills):
+        problems.append(f"{sum(spills)} bytes of register spills")
+    if any(stack):
+        problems.append(f"{max(stack)} bytes of stack frame")
+    dump = shutil.which("cuobjdump")
+    if dump and description.get("required_sass"):
+        sass = subprocess.run([dump, "--dump-sass", str(cubin)], capture_output=True, text=True).stdout
+        eight_bit = "kE4m3" in defines.values() or "kE5m2" in defines.values()
+        for opcode in description["required_sass"]:
+            if opcode == "UTMASTG" and defines.get("DIRECT_STORE"):
+                continue
+            wanted = "QGMMA" if opcode == "HGMMA" and eight_bit else opcode
+            wanted = "UTMAREDG" if opcode == "UTMASTG" and defines.get("STORE") == "kAdd" else wanted
+            if sass and wanted not in sass:
+                problems.append(f"the machine code has no {wanted}")
+    return name, problems, f"{max(used, default=0)} registers", command
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    if not pathlib.Path(arguments.nvcc).exists():
+        print("skipped: no nvcc here (install the CUDA toolkit or pass --nvcc)", file=sys.stderr)
+        return 77
+    root = pathlib.Path(__file__).resolve().parent.parent
+    started, failed, total = time.time(), 0, 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = []
+        for path in sorted((root / "src").rglob("*.configs.toml")):
+            description = tomllib.loads(path.read_text())
+            source = path.parent / description["source"]
+            for name, defines in builds_of(description, arguments.all, arguments.names):
+                jobs.append(pool.submit(build, arguments.nvcc, source, description.get("prefix", "RIDGE_"), name, defines,
+                                        description, folder))
+        for job in concurrent.futures.as_completed(jobs):
+            name, problems, summary, command = job.result()
+            total += 1
+            if problems:
+                failed += 1
+                print(f"FAILED {name}")
+                for problem in problems:
+                    print(f"  {problem}")
+                print("  " + " ".join(command))
+            elif arguments.verbose:
+                print(f"ok     {name}: {summary}")
+    print(f"check_kernels: {total} builds, {failed} failed, {time.time() - started:.0f} s")
+    return 1 if failed or not total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
