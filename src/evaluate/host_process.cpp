@@ -278,7 +278,7 @@ std::optional<Failure> HostProcess::calibrate() {
   empty_wall_ = stats::median(walls);
   // Constructors of a candidate ran before this and could fake a slow hand-shake; the caps bound what that gains.
   wall_slack_ = std::min(1e-3, 4 * *std::max_element(walls.begin(), walls.end()) + 1e-4);
-  cpu_slack_ = std::min(5e-5, *std::max_element(cpus.begin(), cpus.end()) + 5e-6);
+  cpu_slack_ = std::min(1.5e-4, *std::max_element(cpus.begin(), cpus.end()) + 5e-6);
   quiet_slack_ = std::min(1e-4, *std::max_element(quiet.begin(), quiet.end()) + 2e-5);
   return std::nullopt;
 }

@@ -80,6 +80,7 @@ SessionResult run_session(const Subject& incumbent, const Subject& candidate, co
   const std::uint64_t start_ns = measure::now_ns();
   const measure::CpuAccount before = measure::read_cpu_account();
   const double probe_before = measure::frequency_probe();
+  const HarnessPin pinned(harness);
   Arms arms;
   // Swapped slots: who starts first is a coin as well.
   const bool swapped = coin.flip();

@@ -12,7 +12,11 @@ constexpr double kCheapReferenceFlop = 1.5e8;
 
 Station::Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                  const Harness& harness, RowPadding padding)
-    : host_(std::move(host)), op_(op), warm_(harness.protocol.mode == "warm"), threads_(harness.protocol.threads) {
+    : host_(std::move(host)),
+      op_(op),
+      warm_(harness.protocol.mode == "warm"),
+      evict_(harness.placement.shared()),
+      threads_(harness.protocol.threads) {
   for (const ops::Problem& problem : problems) {
     operands_.push_back(std::make_unique<Operands>(problem, make_layout(problem, padding, coin_), coin_));
   }
@@ -47,7 +51,7 @@ CallResult Station::launch(std::size_t index, Depth depth, numerics::Family fami
     CallResult first = host_.call(views, params, threads_);
     if (std::holds_alternative<Failure>(first)) return first;
     operands.publish_outputs(host_.arena());
-  } else {
+  } else if (evict_) {
     measure::evict(host_.arena(), operands.layout().bytes);
   }
   CallResult timing = host_.call(views, params, threads_);

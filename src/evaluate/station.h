@@ -1,5 +1,8 @@
 // One subject in one process over the problems of a request: fresh secret inputs for every call, cold caches, and every
 // output verified before its time counts.
+//
+// Cold: the harness writes every operand on another processor just before the call, which takes each line away from the
+// private caches of the measured one. Where the two share a processor, the operands are flushed from all caches.
 #pragma once
 
 #include <memory>
@@ -40,7 +43,7 @@ class Station {
 
   HostProcess host_;
   const ops::Operator& op_;
-  bool warm_;
+  bool warm_, evict_;
   std::int64_t threads_;
   measure::Coin coin_;
   std::vector<std::unique_ptr<Operands>> operands_;

@@ -20,6 +20,20 @@ struct Harness {
   record::Protocol protocol;
 };
 
+// Keeps this process off the measured processors for as long as it lives.
+class HarnessPin {
+ public:
+  explicit HarnessPin(const Harness& harness) : placement_(harness.placement) {
+    (void)measure::pin(0, placement_.harness);
+  }
+  HarnessPin(const HarnessPin&) = delete;
+  HarnessPin& operator=(const HarnessPin&) = delete;
+  ~HarnessPin() { (void)measure::pin(0, placement_.all()); }
+
+ private:
+  const measure::Placement& placement_;
+};
+
 struct Subject {
   std::string name;
   std::filesystem::path artifact;                       // of a candidate

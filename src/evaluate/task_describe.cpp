@@ -56,7 +56,10 @@ record::Environment environment() {
   facts["system.hypervisor"] =
       cpu.has("hypervisor") || field_of("/proc/cpuinfo", "flags").find(" hypervisor ") != std::string::npos ? "yes"
                                                                                                             : "no";
-  facts["measure.cold"] = fmt::format("operands evicted from all caches by {}", measure::evict_method());
+  facts["measure.cold"] =
+      measure::usable_cpus().size() > 1
+          ? "operands are written on another processor before every call: in no private cache of the measured one"
+          : fmt::format("operands are evicted from all caches by {}", measure::evict_method());
   if (const auto compiler = toolchain::find_host_compiler()) facts["compiler"] = compiler->version;
   return result;
 }

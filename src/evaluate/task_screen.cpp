@@ -27,6 +27,7 @@ double bound_time(const Job& job, const ops::Operator& op, const ops::Problem& p
 
 void look(const Job& job, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Subject& subject,
           record::ScreenRow& row) {
+  const HarnessPin pinned(job.harness);
   auto opened = Station::open(subject, op, problems, job.harness);
   if (const Failure* failure = std::get_if<Failure>(&opened)) return fail(row, failure->outcome, failure->detail);
   Station& station = *std::get<0>(opened);

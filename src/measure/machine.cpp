@@ -82,6 +82,12 @@ Result<Placement> place(std::int64_t threads, const std::vector<int>& usable) {
   return placement;
 }
 
+std::vector<int> Placement::all() const {
+  std::vector<int> cpus = measured;
+  cpus.insert(cpus.end(), harness.begin(), harness.end());
+  return cpus;
+}
+
 bool evict(const void* data, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data) & ~(kLine - 1);
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(data) + bytes;

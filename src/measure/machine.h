@@ -20,6 +20,9 @@ Status pin(std::int32_t thread_id, const std::vector<int>& cpus);
 // harness the last one left, or all of them when none is left (it sleeps during a call either way).
 struct Placement {
   std::vector<int> measured, harness;
+  [[nodiscard]] std::vector<int> all() const;
+  // The harness has no processor of its own.
+  [[nodiscard]] bool shared() const { return harness.size() != 1 || harness == measured; }
 };
 // Errors: fewer processors than threads.
 Result<Placement> place(std::int64_t threads, const std::vector<int>& usable);

@@ -9,7 +9,7 @@
 //           alignment beyond the element's is needed. Elements between the rows are neither read nor written.
 // Aliasing  A and B may be the same memory; C must not overlap either.
 // Numerics  Products and sums in fp32; C is rounded once, at the end. With u = 2^-24 and u_c half an ulp of C's dtype,
-//           |C - exact| <= (2 + 2 sqrt(k + 1)) u S + u_c |C|,   S = sum_p |op(A)| |op(B)| (+ |C_old|);
+//           |C - exact| <= (2 + 4 sqrt(k + 1)) u S + u_c |C|,   S = sum_p |op(A)| |op(B)| (+ |C_old|);
 //           the order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32.
 // NaN, Inf  Propagate as IEEE arithmetic does; sums beyond C's range become Inf. Zero times Inf is NaN: nothing is
 //           skipped because a factor is zero.

@@ -10,7 +10,7 @@
 
 namespace ridge::ops::gemm {
 
-double accumulation_error(std::int64_t k) { return (2.0 + 2.0 * std::sqrt(static_cast<double>(k) + 1.0)) * 0x1p-24; }
+double accumulation_error(std::int64_t k) { return (2.0 + 4.0 * std::sqrt(static_cast<double>(k) + 1.0)) * 0x1p-24; }
 
 double output_error(DType out) {
   switch (out) {
