@@ -47,10 +47,13 @@ void find_vector_width(const record::Environment& environment, Machine& machine)
   } else if (mentions(environment, "avx2")) {
     machine.lanes = 8;
     machine.vector_source = "256-bit vectors, since the environment lists AVX2";
+  } else if (mentions(environment, "aarch64")) {
+    machine.lanes = 4;
+    machine.vector_source = "128-bit vectors, since the environment states aarch64";
   } else {
     machine.vector_source = "256-bit vectors assumed: the environment does not say";
   }
-  machine.registers = machine.lanes >= 16 ? 32 : 16;
+  machine.registers = machine.lanes == 8 ? 16 : 32;  // AVX2 has 16; AVX-512 and AArch64 have 32
 }
 
 }  // namespace
@@ -61,9 +64,9 @@ Machine describe_machine(const record::ProposalRequest& request) {
   machine.l1_bytes = size_fact(request.environment, "l1d").value_or(machine.l1_bytes);
   machine.l2_bytes = size_fact(request.environment, "l2").value_or(machine.l2_bytes);
   machine.threads = static_cast<double>(std::max<std::int64_t>(1, request.spec.protocol.threads));
-  for (const record::Ceiling& ceiling : request.ceilings) {
-    const bool same_threads = ceiling.threads == request.spec.protocol.threads;
-    if (same_threads && ceiling.name.starts_with("fma")) machine.peak = std::max(machine.peak, ceiling.value);
+  for (const record::RooflinePoint& point : request.roofline) {
+    const bool compute = point.bound == "compute" && point.bound_time > 0;
+    if (compute) machine.peak = std::max(machine.peak, point.cost.flop / point.bound_time);
   }
   return machine;
 }

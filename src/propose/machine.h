@@ -1,4 +1,4 @@
-// What a cost model needs to know of the machine, read from the facts and ceilings of a request.
+// What a cost model needs to know of the machine, read from the facts and the roofline of a request.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Machine {
   double registers = 16;  // vector registers
   double l1_bytes = 32768, l2_bytes = 1048576;
   double threads = 1;         // that one call may use
-  double peak = 0;            // FLOP/s of the measured multiply-add ceiling at that number of threads; 0 = unknown
+  double peak = 0;            // FLOP/s that the roofline of compute-bound shapes assumes; 0 = unknown
   std::string vector_source;  // where `lanes` came from, for the reasoning
 };
 

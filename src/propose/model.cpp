@@ -76,7 +76,7 @@ double memory_share(std::string_view role) {
   if (role == "pack") return 0.4;
   if (role == "block_k") return 0.35;
   if (role == "block_m" || role == "block_n") return 0.2;
-  if (role == "unroll") return 0.1;
+  if (role == "unroll") return 0.42;
   return 0;
 }
 

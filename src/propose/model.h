@@ -11,8 +11,10 @@
 //   issue fraction  = min(V,W)/W * (R*C/2) / cycles per step
 //
 // which is 0.8 % for a scalar dot product on 16 lanes (V = R = C = 1) and near 1 for a good tile. What the measured
-// fraction of the roofline falls short of the issue fraction is put down to memory, and each memory direction (pack,
-// block, prefetch) is credited with a fixed share of that gap.
+// fraction of the roofline falls short of the issue fraction is put down to memory and overhead, and each direction
+// that works on it (prefetch, unroll, pack, block) is credited with a fixed share of that gap. The shares order the
+// directions; they come from simulated campaigns on a matrix product: 0.97x of the best library in two with packing
+// before unrolling, 1.00x in one with unrolling first.
 #pragma once
 
 #include <optional>
@@ -44,7 +46,7 @@ double block_fit(const Roles& roles, const Machine& machine);
 // For ranking the configurations of one sweep: higher is better.
 double rank_score(const Roles& roles, const Machine& machine);
 
-// The share of the memory gap that a direction of this role is credited with; 0 for roles that are not about memory.
+// The share of that gap that a direction of this role is credited with; 0 for roles that are not about it.
 double memory_share(std::string_view role);
 
 }  // namespace ridge::propose

@@ -105,13 +105,17 @@ std::string standing_text(const View& view) {
   const double vector = count_of(view.request, "fma_vector"), scalar = count_of(view.request, "fma_scalar");
   if (vector >= 0 && scalar >= 0) {
     text += fmt::format("Its code holds {:.0f} vector and {:.0f} scalar multiply-adds", vector, scalar);
-    const double bits = count_of(view.request, "vector_bits"), spills = count_of(view.request, "stack_spill");
+    const double bits = count_of(view.request, "vector_bits"), in_loop = count_of(view.request, "hot_loop_spill");
+    const double spills = in_loop >= 0 ? in_loop : count_of(view.request, "stack_spill");
     if (bits > 0) text += fmt::format(", the widest vector {:.0f} bits", bits);
-    if (spills >= 0) text += fmt::format(", {:.0f} spills to the stack", spills);
+    if (spills >= 0)
+      text += fmt::format(", {:.0f} spills to the stack{}", spills, in_loop >= 0 ? " in its hottest loop" : "");
     text += ". ";
   }
-  text += fmt::format("On this machine ({}) the issue model allows this configuration {}, limited by {}",
-                      view.machine.vector_source, percent(now.issue.fraction), now.issue.limit);
+  const std::string peak =
+      view.machine.peak > 0 ? fmt::format(", measured peak {:.4g} GFLOP/s", view.machine.peak * 1e-9) : std::string();
+  text += fmt::format("On this machine ({}{}) the issue model allows this configuration {}, limited by {}",
+                      view.machine.vector_source, peak, percent(now.issue.fraction), now.issue.limit);
   text += now.memory_time > 0.02 * (1 / now.fraction)
               ? fmt::format("; the other {} of the time is waiting for memory or overhead. ",
                             percent(now.memory_time * now.fraction))
