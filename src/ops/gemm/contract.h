@@ -8,12 +8,14 @@
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, and no
 //           alignment beyond the element's is needed. Elements between the rows are neither read nor written.
 // Aliasing  A and B may be the same memory; C must not overlap either.
-// Numerics  Products and sums in fp32; C is rounded once, at the end. With u = 2^-24 and u_c half an ulp of C's dtype,
-//           |C - exact| <= (2 + 4 sqrt(k + 1)) u S + u_c |C|,   S = sum_p |op(A)| |op(B)| (+ |C_old|);
-//           the order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32.
+// Numerics  Products and sums in fp32; C is rounded once, at the end. With u = 2^-24,
+//           |C - exact| <= 8 u sqrt(k) S + half an ulp of C,   S = sum_p |op(A)| |op(B)| (+ |C_old|)
+//           (numerics/error_model.h, which also gives the tighter line for the RMS over all elements).
+//           The order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32.
 // NaN, Inf  Propagate as IEEE arithmetic does; sums beyond C's range become Inf. Zero times Inf is NaN: nothing is
 //           skipped because a factor is zero.
-// Same bits The same implementation gives the same bits for the same call, whatever the number of threads.
+// Same bits cpu_simd and the reference give the same bits for the same call, whatever the number of threads; other
+//           libraries the same bits for the same number of threads.
 // Cost      2 m n k FLOP (the addition of `accumulate` is not counted); traffic: A, B and C once, C twice with
 //           `accumulate`.
 // Backward  Saves A and B. dA = dC * op(B)^T and dB = op(A)^T * dC, each one gemm in the layout of its input.

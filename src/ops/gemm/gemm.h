@@ -40,10 +40,4 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
 record::Cost cost(const Problem& problem);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
 
-// How far |C - exact| may be, per unit of S = sum |op(A)| |op(B)|: see contract.h.
-double accumulation_error(std::int64_t k);
-// Half an ulp of C's dtype relative to |C|, and the absolute error of its smallest numbers.
-double output_error(DType out);
-double output_floor(DType out);
-
 }  // namespace ridge::ops::gemm

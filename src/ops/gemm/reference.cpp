@@ -1,26 +1,17 @@
 // The definition, in fp64 from the stored inputs, and two ways to hold an output against it: every element
 // (reference) and a secret random projection (spot_check, Freivalds' check). Shares no code with any kernel.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
 
 #include "base/error.h"
 #include "numerics/convert.h"
+#include "numerics/error_model.h"
 #include "ops/gemm/gemm.h"
 
 namespace ridge::ops::gemm {
-
-double accumulation_error(std::int64_t k) { return (2.0 + 4.0 * std::sqrt(static_cast<double>(k) + 1.0)) * 0x1p-24; }
-
-double output_error(DType out) {
-  switch (out) {
-    case DType::kBf16: return 0x1p-8;
-    case DType::kF16: return 0x1p-11;
-    default: return 0x1p-24;
-  }
-}
-
-double output_floor(DType out) { return out == DType::kF16 ? 0x1p-25 : 0x1p-149; }
 
 namespace {
 
@@ -41,6 +32,9 @@ Matrix load(const TensorView& view, bool transposed) {
   }
   return flipped;
 }
+
+// What is summed for one element, in the terms of the error model.
+numerics::Reduction reduction_of(const Shape& s) { return {DType::kF32, s.out, s.k + (s.accumulate ? 1 : 0)}; }
 
 }  // namespace
 
@@ -65,35 +59,42 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
   }
   c.allowed.resize(c.value.size());
   for (std::size_t e = 0; e < c.value.size(); ++e) {
-    c.allowed[e] =
-        accumulation_error(s.k) * magnitude[e] + output_error(s.out) * std::abs(c.value[e]) + output_floor(s.out);
+    c.allowed[e] = numerics::element_bound(reduction_of(s), c.value[e], magnitude[e]);
   }
   return std::vector{std::move(c)};
 }
 
 namespace {
 
-// Random sign vectors: C r is compared with A (B r), which a wrong element of C survives with a chance the seed hides.
-constexpr int kProjections = 2;  // independent ones, so that a pair of errors that cancels in one shows in the other
-constexpr int kNormSamples = 4;  // for the size of the allowed error
+// Random sign vectors r: C r is compared with A (B r), and |A| (|B| r) tells how large the difference may be. All are
+// carried side by side, so that each matrix is read once.
+constexpr std::size_t kSigned = 4;    // comparisons: errors that cancel in one show in another
+constexpr std::size_t kAbsolute = 4;  // for the allowed error; the last vector is all ones
+constexpr std::size_t kLanes = kSigned + kAbsolute;
+using Lanes = std::array<double, kLanes>;
 
-std::vector<double> signs(std::mt19937_64& generator, std::size_t count) {
-  std::vector<double> r(count);
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i % 64 == 0) bits = generator();
-    r[i] = ((bits >> (i % 64)) & 1u) != 0 ? 1.0 : -1.0;
+std::vector<Lanes> random_signs(std::mt19937_64& generator, std::size_t count) {
+  std::vector<Lanes> r(count);
+  for (Lanes& lanes : r) {
+    const std::uint64_t bits = generator();
+    for (std::size_t l = 0; l < kLanes; ++l) lanes[l] = ((bits >> l) & 1u) != 0 ? 1.0 : -1.0;
+    lanes.back() = 1.0;
   }
   return r;
 }
 
-std::vector<double> multiply(const Matrix& x, const std::vector<double>& v, bool absolute) {
-  std::vector<double> y(x.rows, 0.0);
-  for (std::size_t i = 0; i < x.rows; ++i) {
-    double sum = 0.0;
-    for (std::size_t j = 0; j < x.cols; ++j) sum += (absolute ? std::abs(x.at(i, j)) : x.at(i, j)) * v[j];
-    y[i] = sum;
+void add_row(const double* row, const std::vector<Lanes>& v, Lanes& sum) {
+  for (std::size_t j = 0; j < v.size(); ++j) {
+    const double x = row[j], size = std::abs(x);
+    for (std::size_t l = 0; l < kSigned; ++l) sum[l] += x * v[j][l];
+    for (std::size_t l = kSigned; l < kLanes; ++l) sum[l] += size * v[j][l];
   }
+}
+
+// X v in the signed lanes and |X| v in the others.
+std::vector<Lanes> project(const Matrix& x, const std::vector<Lanes>& v) {
+  std::vector<Lanes> y(x.rows, Lanes{});
+  for (std::size_t i = 0; i < x.rows; ++i) add_row(x.values.data() + i * x.cols, v, y[i]);
   return y;
 }
 
@@ -104,33 +105,23 @@ double row_norm(const Matrix& x, std::size_t row) {
 }
 
 bool is_finite(const Matrix& x) {
-  for (const double value : x.values) {
-    if (!std::isfinite(value)) return false;
-  }
-  return true;
+  return std::all_of(x.values.begin(), x.values.end(), [](double value) { return std::isfinite(value); });
 }
 
-// sqrt(sum_j (|A| |B|)_ij^2) of each row: the expectation of ((|A| (|B| r))_i)^2 over sign vectors r.
-std::vector<double> magnitude_norms(const Matrix& a, const Matrix& b, const Matrix* old, std::mt19937_64& generator) {
-  std::vector<double> squares(a.rows, 0.0);
-  for (int sample = 0; sample < kNormSamples; ++sample) {
-    const std::vector<double> r = signs(generator, b.cols);
-    std::vector<double> rows = multiply(a, multiply(b, r, true), true);
-    if (old != nullptr) {
-      const std::vector<double> extra = multiply(*old, r, true);
-      for (std::size_t i = 0; i < rows.size(); ++i) rows[i] += extra[i];
-    }
-    for (std::size_t i = 0; i < rows.size(); ++i) squares[i] += rows[i] * rows[i] / kNormSamples;
-  }
-  // All-positive data projects to almost nothing by chance in a row or two: the mean magnitude is a floor.
-  const std::vector<double> ones(b.cols, 1.0);
-  const std::vector<double> totals = multiply(a, multiply(b, ones, true), true);
-  std::vector<double> norms(a.rows);
-  for (std::size_t i = 0; i < a.rows; ++i) {
-    norms[i] =
-        std::max(std::sqrt(squares[i]), totals[i] / std::sqrt(static_cast<double>(std::max<std::size_t>(b.cols, 1))));
-  }
-  return norms;
+// sqrt(sum_j (|A| |B|)_ij^2) of one row: the mean of ((|A| (|B| r))_i)^2 over sign vectors r. Data of one sign projects
+// to almost nothing by chance in a row or two, so the mean magnitude is a floor.
+double magnitude_norm(const Lanes& row, std::size_t cols) {
+  double squares = 0.0;
+  for (std::size_t l = kSigned; l + 1 < kLanes; ++l) squares += row[l] * row[l] / (kAbsolute - 1);
+  return std::max(std::sqrt(squares), row.back() / std::sqrt(static_cast<double>(cols)));
+}
+
+// Rounding errors of one row have independent signs under r, so they add as squares do.
+double allowed_residual(const Shape& s, const Matrix& c, std::size_t row, const Lanes& expected) {
+  const double rounding = numerics::unit_roundoff(s.out) * row_norm(c, row);
+  const double smallest = s.out == DType::kF16 ? 0x1p-25 : 0x1p-149;
+  return numerics::accumulation_bound(reduction_of(s), magnitude_norm(expected, c.cols)) + 3.0 * rounding +
+         smallest * static_cast<double>(c.cols);
 }
 
 }  // namespace
@@ -141,10 +132,9 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
     return make_error(ErrorCode::kInternal, "spot check of {}: the old content of C is missing",
                       problem.problem_case.text());
   }
-  const Matrix a = load(operands[0], s.trans_a), b = load(operands[1], s.trans_b), c = load(operands[2], false);
-  const Matrix old = s.accumulate ? load(operands[3], false) : Matrix{};
   SpotCheck result;
   result.blind_factor = std::sqrt(static_cast<double>(std::max<std::int64_t>(s.n, 1)));
+  const Matrix c = load(operands[2], false);
   if (!is_finite(c)) {
     result.finite = false;
     result.residual = std::numeric_limits<double>::infinity();
@@ -152,33 +142,26 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
     return result;
   }
   std::mt19937_64 generator(seed);
-  const std::vector<double> norms = magnitude_norms(a, b, s.accumulate ? &old : nullptr, generator);
-  double worst = 0.0;
-  for (int projection = 0; projection < kProjections; ++projection) {
-    const std::vector<double> r = signs(generator, c.cols);
-    const std::vector<double> found = multiply(c, r, false);
-    std::vector<double> expected = multiply(a, multiply(b, r, false), false);
-    if (s.accumulate) {
-      const std::vector<double> extra = multiply(old, r, false);
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += extra[i];
-    }
-    for (std::size_t i = 0; i < c.rows; ++i) {
-      // Rounding errors of one row have independent signs under r, so they add as squares do.
-      const double allowed = accumulation_error(s.k) * norms[i] + 3.0 * output_error(s.out) * row_norm(c, i) +
-                             output_floor(s.out) * static_cast<double>(c.cols);
-      const double residual = std::abs(found[i] - expected[i]);
-      const double ratio = residual / allowed;
-      if (ratio >= worst) {
-        worst = ratio;
-        result.residual = residual;
-        result.allowed = allowed;
-        if (ratio > 1.0) {
-          result.detail = fmt::format("{}: row {} of C is off by {:.3g} in a random projection, {:.3g} is allowed",
-                                      problem.problem_case.text(), i, residual, allowed);
-        }
-      }
+  const std::vector<Lanes> r = random_signs(generator, c.cols), found = project(c, r);
+  std::vector<Lanes> expected = project(load(operands[0], s.trans_a), project(load(operands[1], s.trans_b), r));
+  if (s.accumulate) {
+    const Matrix old = load(operands[3], false);
+    for (std::size_t i = 0; i < old.rows; ++i) add_row(old.values.data() + i * old.cols, r, expected[i]);
+  }
+  double worst = -1.0;
+  for (std::size_t i = 0; i < c.rows; ++i) {
+    const double allowed = allowed_residual(s, c, i, expected[i]);
+    for (std::size_t l = 0; l < kSigned; ++l) {
+      const double residual = std::abs(found[i][l] - expected[i][l]);
+      if (residual <= worst * allowed) continue;
+      worst = residual / allowed;
+      result.residual = residual;
+      result.allowed = allowed;
+      result.detail = fmt::format("{}: row {} of C is off by {:.3g} in a random projection, {:.3g} is allowed",
+                                  problem.problem_case.text(), i, residual, allowed);
     }
   }
+  if (worst <= 1.0) result.detail.clear();
   return result;
 }
 
