@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "campaign/transition.h"
+#include "stats/plain_rule.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {
@@ -112,19 +113,13 @@ std::vector<record::Effect> final_effects(const record::Evaluation& evaluation,
 }
 
 PlainRule plain_rule(const RatioTable& table, const std::vector<std::string>& labels) {
-  std::vector<double> gains;
-  for (const double value : table.suite) gains.push_back(std::expm1(value));
-  const double gain = stats::mean(gains);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const double shape = std::expm1(stats::mean(table.per_shape[i]));
-    if (shape <= -0.05) return {false, fmt::format("rejects: {} is {:.1f} % slower", labels[i], -100 * shape)};
-  }
-  if (!(gain > 0)) return {false, fmt::format("rejects: the aggregate went from 100 to {:.2f} %", 100 * (1 + gain))};
-  if (gain >= 0.02) return {true, fmt::format("accepts: the aggregate is {:.1f} % up, no shape 5 % down", 100 * gain)};
-  const double deviation = stats::standard_deviation(gains);
-  const bool confirmed = gains.size() >= 3 && gain > 0.01 && deviation < gain / 2;
-  return {confirmed, fmt::format("{}: {:+.2f} % over {} re-measurements, standard deviation {:.2f} %",
-                                 confirmed ? "accepts" : "rejects", 100 * gain, gains.size(), 100 * deviation)};
+  stats::PlainRuleInput input;
+  for (const double value : table.suite) input.remeasured.push_back(std::expm1(value));
+  input.aggregate_gain = stats::mean(input.remeasured);
+  input.labels = labels;
+  for (const std::vector<double>& shape : table.per_shape) input.shape_gains.push_back(std::expm1(stats::mean(shape)));
+  const stats::PlainRule rule = stats::plain_rule(input);
+  return {rule.accepts, (rule.accepts ? "accepts: " : "rejects: ") + rule.reason};
 }
 
 }  // namespace ridge::campaign

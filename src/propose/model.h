@@ -13,8 +13,8 @@
 // which is 0.8 % for a scalar dot product on 16 lanes (V = R = C = 1) and near 1 for a good tile. What the measured
 // fraction of the roofline falls short of the issue fraction is put down to memory and overhead, and each direction
 // that works on it (prefetch, unroll, pack, block) is credited with a fixed share of that gap. The shares order the
-// directions; they come from campaigns on matrix products, where unrolling before packing ended 3 to 5 % faster than
-// after it.
+// directions; they come from simulated campaigns on a matrix product: 0.97x of the best library in two with packing
+// before unrolling, 1.00x in one with unrolling first.
 #pragma once
 
 #include <optional>
