@@ -91,6 +91,17 @@ def module_of(relative):
     return None
 
 
+def resolve(relative, target):
+    """Device sources name their headers relative to themselves, so that NVRTC finds them; give the path below src/."""
+    if not target.startswith("../"):
+        return target
+    parts = [*relative.split("/")[:-1], *target.split("/")]
+    path = []
+    for part in parts:
+        path = path[:-1] if part == ".." else path + [part]
+    return "/".join(path[1:]) if path[:1] == ["src"] else target
+
+
 def check_file(root, relative, allowed, offences):
     module = module_of(relative)
     text = (root / relative).read_text(errors="replace")
@@ -98,7 +109,7 @@ def check_file(root, relative, allowed, offences):
         code = line.split("//", 1)[0] if "://" not in line else line
         match = INCLUDE.match(line)
         if match and module is not None:
-            target = match.group(2)
+            target = resolve(relative, match.group(2))
             head = target.split("/", 1)[0]
             if module in ("include", "frontends"):
                 if match.group(1) == '"' and not target.startswith("ridge/"):

@@ -50,7 +50,8 @@ Result<Tree> read_tree(const std::filesystem::path& worktree, const Tree& tree);
 // Commits the files of `tree` and returns the commit. Doing it again returns the same commit.
 Result<std::string> commit_tree(execute::Git& git, const Tree& tree, const Tree& before, const std::string& message);
 
-// Lock files that a killed git left in the campaign's own repository. Only the holder of the campaign's lock may call it.
+// Lock files that a killed git left in the campaign's own repository. Only the holder of the campaign's lock may call
+// it.
 Status remove_stale_git_locks(const std::filesystem::path& worktree);
 
 struct CommitText {
