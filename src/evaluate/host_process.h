@@ -87,6 +87,9 @@ class HostProcess {
   std::optional<Failure> calibrate();
   std::optional<Failure> wait_reply(double timeout);
   void settle();
+  // Counts a contradiction between clocks. A hypervisor that takes the processor at the wrong moment makes a rare one,
+  // whose time is charged to the call and nothing more; a candidate that cheats makes them again and again.
+  bool habitual();
   [[nodiscard]] Failure explain_end(int wait_status) const;
   [[nodiscard]] std::string explain_address() const;
   [[nodiscard]] HostControl& control() const { return *reinterpret_cast<HostControl*>(region_); }
@@ -100,6 +103,7 @@ class HostProcess {
   double call_timeout_ = 30.0;
   std::uint64_t memory_limit_bytes_ = 0;
   double cpu_after_answer_ = 0, last_span_ = 0;
+  int calls_ = 0, contradictions_ = 0;
   double empty_wall_ = 0, wall_slack_ = 0, cpu_slack_ = 0, quiet_slack_ = 0, witness_gap_ = 0;
 };
 
