@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
                                {bm + 1, bn + 8, 72}, {bm - 1, 2 * bn - 8, 66}};
     if (quick) sizes = {{1, 1, 1}, {bm + 1, bn + 1, 65}, {300, 520, 200}, {300, 2 * bn + 8, 66}};
     for (const auto& size : sizes) {
-      GemmCase g = variant_case(*variant, size.m, size.n, size.k);
+      GemmCase g = variant_case(*variant, variant->block_scaled ? (size.m + 3) / 4 * 4 : size.m, size.n, size.k);
       auto pad = [](std::int64_t row, GemmType type) {
         const std::int64_t unit = 16 / rc::bytes_of(type);
         return (row + unit - 1) / unit * unit;

@@ -42,6 +42,13 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
       : "memory");
 }
 
+// A plain run of bytes, no map: address and size are multiples of 16.
+__device__ __forceinline__ void load_bytes(u32 destination, const void* source, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+               "l"(reinterpret_cast<u64>(source)), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 __device__ __forceinline__ void store_box(const TensorMap& map, u32 source, i32 x, i32 y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(reinterpret_cast<u64>(&map)),
                "r"(source), "r"(x), "r"(y)
