@@ -129,6 +129,9 @@ inline bool needs_direct_store(const GemmCase& g) {
 
 inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
   if (g.b_mn_major && c.block_n % 64 != 0) return false;
+  // The direct store needs registers for its addresses: beside more than 128 accumulators per thread it spills.
+  const int rows = c.pingpong ? c.block_m : c.block_m / c.consumers;
+  if (needs_direct_store(g) && rows / 64 * c.block_n / 2 > 128) return false;
   // The last slab of a row of output may overlap the one before it, but not when it is added.
   return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !g.accumulate;
 }
