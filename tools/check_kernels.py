@@ -35,7 +35,11 @@ def builds_of(description, everything, names):
             name = f"{config}/{variant}"
             if names and not any(n in name for n in names):
                 continue
-            yield name, {**config_defines, **variant_defines}
+            defines = {**config_defines, **variant_defines}
+            if any(all(defines.get(key) in (value if isinstance(value, list) else [value]) for key, value in rule.items())
+                   for rule in description.get("unsupported", [])):
+                continue
+            yield name, defines
     for name, defines in description.get("extra", {}).items():
         if not names or any(n in name for n in names):
             yield name, defines

@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
   std::vector<std::pair<const WgmmaConfig*, const Variant*>> pairs;
   for (std::size_t ci = 0; ci < rc::kWgmmaConfigs.size(); ++ci) {
     for (std::size_t vi = 0; vi < all.size(); ++vi) {
-      if (!rc::config_fits(rc::kWgmmaConfigs[ci], variant_case(all[vi], 1, 1, 1))) continue;
+      if (!rc::config_fits(rc::kWgmmaConfigs[ci], variant_case(all[vi], 64, 64, 64))) continue;
       if (quick && !(ci == 0 ? vi < 5 : vi == 0 && ci % 4 == 2)) continue;
       pairs.push_back({&rc::kWgmmaConfigs[ci], &all[vi]});
       for (const std::int64_t n : {64, 63}) {
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
                                {bm + 1, bn + 8, 72}, {bm - 1, 2 * bn - 8, 66}};
     if (quick) sizes = {{1, 1, 1}, {bm + 1, bn + 1, 65}, {300, 520, 200}, {300, 2 * bn + 8, 66}};
     for (const auto& size : sizes) {
-      GemmCase g = variant_case(*variant, size.m, size.n, size.k);
+      GemmCase g = variant_case(*variant, variant->block_scaled ? (size.m + 3) / 4 * 4 : size.m, size.n, size.k);
       auto pad = [](std::int64_t row, GemmType type) {
         const std::int64_t unit = 16 / rc::bytes_of(type);
         return (row + unit - 1) / unit * unit;
@@ -204,6 +204,7 @@ int main(int argc, char** argv) {
       // Dense, padded to 16 bytes, and padded beyond, in turn.
       if (size.k % 3 == 0) g.ldc = pad(g.row_c(), g.type_c) + (size.m % 2 ? 16 / rc::bytes_of(g.type_c) : 0);
       if (size.k % 3 == 1) g.ldc = pad(g.row_c(), g.type_c);
+      if (!rc::config_fits(*config, g)) continue;
       check_case(kernels, g, config, seed += 10);
     }
     if (!variant->block_scaled) check_not_finite(kernels, variant_case(*variant, bm + 64, bn + 64, 192), *config);

@@ -108,11 +108,13 @@ struct Config {
   static constexpr bool kSplitColumnsA = kColumnsA % kClusterN == 0;
   static constexpr bool kSplitColumnsB = kColumnsB % kClusterM == 0;
 
-  // 64512 registers are handed out in all: the producer keeps what 40 registers per thread hold, the consumers get the rest.
-  static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
-  static constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 232;
+  // 64512 registers are handed out in all: the producer keeps what it needs, the consumers get the rest.
+  // A producer that also fetches scales spills at 40.
+  static constexpr int kProducerRegisters = kBlockScale ? 56 : 40;
+  static constexpr int kConsumerRegisters = kBlockScale ? 224 : 232;
 
   static_assert(kBlockM % 64 == 0 && kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
+  static_assert(kConsumers == 2, "with three, wgmma of this width does not fit the registers at entry");
   static_assert(!kPingpong || kConsumers == 2, "pingpong alternates between two warpgroups");
   static_assert(!kBlockScale || (kEightBit && !kPingpong), "promotion hides under the other warpgroup's K loop: no taking turns");
   static_assert(!kBlockScale || kBlockN == 128, "one scale of B per stage: the tile is as wide as a block of B");
@@ -122,12 +124,14 @@ struct Config {
   static_assert((kBlockM / kClusterN) % 8 == 0 && (kBlockN / kClusterM) % 8 == 0, "parts must be whole swizzle atoms");
 };
 
-// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, barriers.
+// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, scales, barriers.
 struct SharedLayout {
   static constexpr u32 kA = 0;
   static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
   static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
-  static constexpr u32 kBarriers = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
+  static constexpr u32 kScales = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
+  static constexpr u32 kScaleBytes = Config::kBlockScale ? Config::kBlockM * 4 : 0;  // per stage: A's, one per row
+  static constexpr u32 kBarriers = kScales + Config::kStages * kScaleBytes;
   static constexpr u32 kBytes = kBarriers + Ring<Config::kStages>::kBytes;
   static_assert(kBytes <= 232448, "a block has 227 KiB of shared memory: fewer stages, a smaller tile or fewer slabs");
 };
@@ -237,7 +241,17 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         for (u32 block = 0; block < k_blocks; ++block) {
           const u32 full = ring.full(position.stage);
           barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
-          barrier_arrive_expect_bytes(full, C::kStageBytes);
+          if constexpr (C::kBlockScale) {
+            // A's scales travel with the stage: fetched by the consumers they would arrive a stage late.
+            const u32 rows = output.rows > static_cast<u32>(m) ? min(C::kBlockM, output.rows - static_cast<u32>(m)) : 0;
+            barrier_arrive_expect_bytes(full, C::kStageBytes + rows * 4);
+            if (rows != 0) {
+              load_bytes(base + SharedLayout::kScales + position.stage * SharedLayout::kScaleBytes, scale_a + block * scale_stride + m,
+                         rows * 4, full);
+            }
+          } else {
+            barrier_arrive_expect_bytes(full, C::kStageBytes);
+          }
           const i32 k = static_cast<i32>(block * C::kBlockK);
           load_operand<C::kMajorA, C::kBlockM, C::kClusterN, C::kSplitColumnsA>(
               base + SharedLayout::kA + position.stage * C::kStageBytesA, map_a, full, k, m, place.in_n, place.share_a_mask);
@@ -289,33 +303,27 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         // registers, scaled on the way. One set of instruction accumulators serves all 64-row parts in turn; while this
         // warpgroup promotes, the other's instructions run.
         float part[Mma::kAccumulators];
-        const float* rows_a[C::kSubtiles][2];
+        // Rows past the end have no scales and are never stored: what lies in shared memory there does not matter.
+        const u32 my_scales = base + SharedLayout::kScales + (row_in_tile + (warp % 4) * kSlabRows + lane / 4) * 4;
 #pragma unroll
         for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-#pragma unroll
-          for (u32 half = 0; half < 2; ++half) {
-            // Rows past the end are never stored: any scale will do.
-            const u32 row = static_cast<u32>(m) + subtile * 64 + half * 8 + lane / 4;
-            rows_a[subtile][half] = scale_a + min(row, output.rows - 1);
-          }
 #pragma unroll
           for (int i = 0; i < Mma::kAccumulators; ++i) sums[subtile][i] = 0.0f;
         }
         const float* const column_b = scale_b + static_cast<i64>(min(static_cast<u32>(n), output.cols - 1) / 128) * k_blocks;
+        float scale_of_b = __ldg(column_b);
         for (u32 block = 0; block < k_blocks; ++block) {
-          // Scales come from L2 while the stage is awaited and multiplied.
-          const float scale_of_b = __ldg(column_b + block);
-          float factor[C::kSubtiles][2];
-#pragma unroll
-          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-#pragma unroll
-            for (u32 half = 0; half < 2; ++half) {
-              factor[subtile][half] = __ldg(rows_a[subtile][half] + block * scale_stride);
-            }
-          }
+          const float next_scale_of_b = __ldg(column_b + min(block + 1, k_blocks - 1));
           barrier_wait(ring.full(position.stage), position.parity);
           const u64 a = first_a + position.stage * (C::kStageBytesA >> 4);
           const u64 b = first_b + position.stage * (C::kStageBytesB >> 4);
+          float factor[C::kSubtiles][2];
+#pragma unroll
+          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+            const u32 scales = my_scales + position.stage * SharedLayout::kScaleBytes + subtile * 64 * 4;
+            factor[subtile][0] = load_shared(scales) * scale_of_b;
+            factor[subtile][1] = load_shared(scales + 8 * 4) * scale_of_b;
+          }
 #pragma unroll
           for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
             keep_in_registers(part);
@@ -329,7 +337,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
             wgmma_wait<0>();
             keep_in_registers(part);
             if (subtile + 1 == C::kSubtiles) release(position.stage);
-            const float upper = factor[subtile][0] * scale_of_b, lower = factor[subtile][1] * scale_of_b;
+            const float upper = factor[subtile][0], lower = factor[subtile][1];
 #pragma unroll
             for (int i = 0; i < Mma::kAccumulators; i += 4) {
               sums[subtile][i] += upper * part[i];
@@ -338,6 +346,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
               sums[subtile][i + 3] += lower * part[i + 3];
             }
           }
+          scale_of_b = next_scale_of_b;
           position.advance();
         }
       } else {

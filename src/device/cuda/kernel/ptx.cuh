@@ -91,6 +91,12 @@ __device__ __forceinline__ u32 pack_f16(float low, float high) {
   return packed;
 }
 
+__device__ __forceinline__ float load_shared(u32 address) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
 // Four 8x8 matrices of 16-bit values from the accumulator layout to rows of shared memory. Lanes 8i..8i+7 give the addresses
 // of the rows of matrix i (16 bytes each); one instruction replaces eight 4-byte stores that would collide in the banks.
 __device__ __forceinline__ void store_matrix_x4(u32 address, u32 m0, u32 m1, u32 m2, u32 m3) {

@@ -19,11 +19,6 @@ __device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(&map)) : "memory");
 }
 
-// Cache priority for a load: an operand that every block of a wave reads again should outlive one that is streamed.
-inline constexpr u64 kEvictNormal = 0x1000000000000000ull;
-inline constexpr u64 kEvictFirst = 0x12F0000000000000ull;
-inline constexpr u64 kEvictLast = 0x14F0000000000000ull;
-
 __device__ __forceinline__ void load_box(u32 destination, const TensorMap& map, u32 barrier, i32 x, i32 y) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(destination),
@@ -40,6 +35,13 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
       "[%2], %5;" ::"r"(destination),
       "l"(reinterpret_cast<u64>(&map)), "r"(barrier), "r"(x), "r"(y), "h"(block_mask)
       : "memory");
+}
+
+// A plain run of bytes, no map: address and size are multiples of 16.
+__device__ __forceinline__ void load_bytes(u32 destination, const void* source, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+               "l"(reinterpret_cast<u64>(source)), "r"(bytes), "r"(barrier)
+               : "memory");
 }
 
 __device__ __forceinline__ void store_box(const TensorMap& map, u32 source, i32 x, i32 y) {
