@@ -1,7 +1,7 @@
 // Times our matrix products against cuBLASLt on this machine's GPU, and searches our configurations.
-//   gemm_bench compare ROOT [shapes]     chosen configuration against cuBLASLt's first and best algorithm -> CSV on stdout
-//   gemm_bench sweep ROOT [shapes]       every shipped configuration -> CSV on stdout
-//   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card is not
+//   gemm_bench compare ROOT [shapes]     chosen configuration against cuBLASLt's first and best algorithm -> CSV on
+//   stdout gemm_bench sweep ROOT [shapes]       every shipped configuration -> CSV on stdout gemm_bench explore-rested
+//   ROOT [shapes]  the same with a pause of light work before each launch, so that the card is not
 //                                        power-limited when it runs
 //   gemm_bench explore ROOT [shapes]     every configuration that fits the machine, shipped or not -> CSV on stdout
 // ROOT is the repository; a shape is LAYOUT:TYPES:M,N,K with LAYOUT in NT NN TN TT and TYPES like bf16, f16, bf16-f32,
@@ -19,9 +19,9 @@ namespace {
 
 std::vector<Named> default_shapes() {
   std::vector<Named> shapes;
-  for (const char* mnk : {"4096,4096,4096", "8192,8192,8192", "4096,6144,4096", "4096,28672,4096", "4096,4096,14336",
-                          "8192,10240,8192", "8192,57344,8192", "8192,8192,28672", "4096,7168,2048", "4096,2112,7168",
-                          "1024,4096,4096", "256,8192,8192"}) {
+  for (const char* mnk :
+       {"4096,4096,4096", "8192,8192,8192", "4096,6144,4096", "4096,28672,4096", "4096,4096,14336", "8192,10240,8192",
+        "8192,57344,8192", "8192,8192,28672", "4096,7168,2048", "4096,2112,7168", "1024,4096,4096", "256,8192,8192"}) {
     for (const char* layout : {"NT", "NN", "TN"}) shapes.push_back(parse(std::string(layout) + ":bf16:" + mnk));
   }
   return shapes;
@@ -59,7 +59,9 @@ std::size_t best_algorithm(const PeerGemm& peer, const OperandSets& sets, int pe
 void compare(Kernels& kernels, const std::vector<Named>& shapes) {
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
-    wanted.push_back({kWgmmaSource, rc::plan_wgmma(s.g, *rc::choose_wgmma(s.g, device().multiprocessors), device().multiprocessors).defines});
+    wanted.push_back(
+        {kWgmmaSource,
+         rc::plan_wgmma(s.g, *rc::choose_wgmma(s.g, device().multiprocessors), device().multiprocessors).defines});
   }
   kernels.prepare(wanted);
   Buffer cache(512u << 20), sink(1 << 16);
@@ -75,28 +77,36 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
     const auto& config = *rc::choose_wgmma(g, device().multiprocessors);
     std::vector<ReadyGemm> runs;
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      runs.push_back(ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
+      runs.push_back(
+          ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
     }
     const PeerGemm peer(g, scale.get(), scale.get());
     const int per_sample = samples_per(g);
     const std::size_t best = best_algorithm(peer, sets, per_sample);
     const std::vector<Launcher> contenders = {
         [&](std::size_t set) { runs[set].launch(device().stream); },
-        [&](std::size_t set) { peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream); },
-        [&](std::size_t set) { peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream); },
+        [&](std::size_t set) {
+          peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+        },
+        [&](std::size_t set) {
+          peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+        },
     };
     const auto sweep = kernels.get(kHarness, {}, "sweep_cache");
     const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
     const long long words = static_cast<long long>(cache.bytes() / 16);
-    const std::function<void()> cool = [&] { launch(sweep, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p}); };
+    const std::function<void()> cool = [&] {
+      launch(sweep, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
+    };
     for (const bool burst : {false, true}) {
       const int rounds = burst ? 20 : 40;
-      const auto t = time_interleaved(contenders, sets.size(), rounds, burst ? 1 : per_sample, burst ? cool : std::function<void()>{});
+      const auto t = time_interleaved(contenders, sets.size(), rounds, burst ? 1 : per_sample,
+                                      burst ? cool : std::function<void()>{});
       const double ours = median(t.samples[0]), first = median(t.samples[1]), top = median(t.samples[2]);
-      std::cout << (burst ? "flushed" : "sustained") << "," << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k
-                << "," << config.name << "," << tflops(g, ours) << "," << tflops(g, first) << "," << tflops(g, top) << ","
-                << first / ours << "," << top / ours << "," << ours * 1e6 << "," << top * 1e6 << "," << t.telemetry.clock_mhz
-                << "," << t.telemetry.power_mw / 1000 << "," << rounds << std::endl;
+      std::cout << (burst ? "flushed" : "sustained") << "," << s.layout << "," << s.types << "," << g.m << "," << g.n
+                << "," << g.k << "," << config.name << "," << tflops(g, ours) << "," << tflops(g, first) << ","
+                << tflops(g, top) << "," << first / ours << "," << top / ours << "," << ours * 1e6 << "," << top * 1e6
+                << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_mw / 1000 << "," << rounds << std::endl;
     }
   }
 }
@@ -125,7 +135,10 @@ std::vector<WgmmaConfig> every_config() {
             if (slabs > 1 && rc::shared_bytes_of(fewer) <= 232448 && c.stages < 4) continue;
             c.stages = std::min(c.stages, 10);
             names.push_back(std::string(pingpong ? "pp_" : "coop_") + std::to_string(m) + "x" + std::to_string(n) +
-                            (cm == 2 ? "_m2" : cn == 2 ? "_n2" : "") + "_s" + std::to_string(c.stages) + "b" + std::to_string(slabs));
+                            (cm == 2   ? "_m2"
+                             : cn == 2 ? "_n2"
+                                       : "") +
+                            "_s" + std::to_string(c.stages) + "b" + std::to_string(slabs));
             c.name = names.back().c_str();
             all.push_back(c);
           }
@@ -140,7 +153,8 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
     for (const auto& c : all) {
-      if (rc::config_fits(c, s.g)) wanted.push_back({kWgmmaSource, rc::plan_wgmma(s.g, c, device().multiprocessors).defines});
+      if (rc::config_fits(c, s.g))
+        wanted.push_back({kWgmmaSource, rc::plan_wgmma(s.g, c, device().multiprocessors).defines});
     }
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -152,7 +166,8 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
   const auto clear = kernels.get(kHarness, {}, "sweep_cache");
   const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
   const long long words = static_cast<long long>(cache.bytes() / 16);
-  std::cout << "layout,types,M,N,K,config,group,along,grid,tflops,lt_best_tflops,ratio,estimate_cycles,chosen,clock_mhz,power_w\n";
+  std::cout << "layout,types,M,N,K,config,group,along,grid,tflops,lt_best_tflops,ratio,estimate_cycles,chosen,clock_"
+               "mhz,power_w\n";
   for (const auto& s : shapes) {
     const auto& g = s.g;
     const OperandSets sets(kernels, g, 99);
@@ -170,12 +185,14 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
       const auto plan = rc::plan_wgmma(g, c, device().multiprocessors);
       if (!kernels.built(kWgmmaSource, plan.defines)) continue;
       int local_bytes = 0;
-      RIDGE_CU(cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, kernels.get(kWgmmaSource, plan.defines, "ridge_gemm")));
+      RIDGE_CU(cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+                                  kernels.get(kWgmmaSource, plan.defines, "ridge_gemm")));
       if (local_bytes > 0) continue;  // spills
       configs.push_back(&c);
       runs.emplace_back();
       for (std::size_t i = 0; i < sets.size(); ++i) {
-        runs.back().push_back(ready(kernels, g, c, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
+        runs.back().push_back(
+            ready(kernels, g, c, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
       }
     }
     for (auto& list : runs) contenders.push_back([&list](std::size_t set) { list[set].launch(device().stream); });
@@ -192,10 +209,12 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
     for (std::size_t i = 0; i < configs.size(); ++i) {
       const double mine = median(t.samples[i]);
       const auto& plan = runs[i][0].plan;
-      std::cout << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k << "," << configs[i]->name << ","
-                << plan.group << "," << plan.group_along << "," << plan.grid << "," << tflops(g, mine) << "," << tflops(g, top)
-                << "," << top / mine << "," << rc::estimate_cycles(g, *configs[i], device().multiprocessors) << ","
-                << (std::string(configs[i]->name) == chosen->name) << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_mw / 1000 << std::endl;
+      std::cout << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k << "," << configs[i]->name
+                << "," << plan.group << "," << plan.group_along << "," << plan.grid << "," << tflops(g, mine) << ","
+                << tflops(g, top) << "," << top / mine << ","
+                << rc::estimate_cycles(g, *configs[i], device().multiprocessors) << ","
+                << (std::string(configs[i]->name) == chosen->name) << "," << t.telemetry.clock_mhz << ","
+                << t.telemetry.power_mw / 1000 << std::endl;
     }
   }
 }

@@ -1,5 +1,5 @@
-// The launches of gemm_runner.h behind a C interface, so that a Python program can race them against torch.matmul in one
-// process, on one stream, over the same tensors. Built as a shared library.
+// The launches of gemm_runner.h behind a C interface, so that a Python program can race them against torch.matmul in
+// one process, on one stream, over the same tensors. Built as a shared library.
 #include "gemm_runner.h"
 
 using namespace ridge::gpu;
@@ -18,7 +18,8 @@ void ridge_bench_open(const char* root) {
   device();
 }
 
-// Compiles the chosen configuration for the shape and binds it to the tensors; the name of the configuration goes to `name`.
+// Compiles the chosen configuration for the shape and binds it to the tensors; the name of the configuration goes to
+// `name`.
 void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                        std::uint64_t scale_a, std::uint64_t scale_b, char* name, int name_size) {
   const Named named = parse(shape);
@@ -32,7 +33,9 @@ void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, s
   std::snprintf(name, static_cast<std::size_t>(name_size), "%s", chosen->name);
   return new ReadyGemm(ready(kernels(), named.g, *chosen, a, b, c, 0, scale_a, scale_b));
 }
-void ridge_bench_gemm_launch(void* gemm, void* stream) { static_cast<ReadyGemm*>(gemm)->launch(static_cast<CUstream>(stream)); }
+void ridge_bench_gemm_launch(void* gemm, void* stream) {
+  static_cast<ReadyGemm*>(gemm)->launch(static_cast<CUstream>(stream));
+}
 void ridge_bench_gemm_free(void* gemm) { delete static_cast<ReadyGemm*>(gemm); }
 
 void* ridge_bench_peer(const char* shape, std::uint64_t scale_a, std::uint64_t scale_b, int fast_accumulate) {
@@ -40,8 +43,10 @@ void* ridge_bench_peer(const char* shape, std::uint64_t scale_a, std::uint64_t s
   return new PeerGemm(parse(shape).g, scale_a, scale_b, fast_accumulate != 0);
 }
 int ridge_bench_peer_algorithms(void* peer) { return static_cast<int>(static_cast<PeerGemm*>(peer)->algorithms()); }
-int ridge_bench_peer_launch(void* peer, int algorithm, std::uint64_t a, std::uint64_t b, std::uint64_t c, void* stream) {
-  return static_cast<PeerGemm*>(peer)->launch(static_cast<std::size_t>(algorithm), a, b, c, static_cast<CUstream>(stream));
+int ridge_bench_peer_launch(void* peer, int algorithm, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+                            void* stream) {
+  return static_cast<PeerGemm*>(peer)->launch(static_cast<std::size_t>(algorithm), a, b, c,
+                                              static_cast<CUstream>(stream));
 }
 void ridge_bench_peer_free(void* peer) { delete static_cast<PeerGemm*>(peer); }
 

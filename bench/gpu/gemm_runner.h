@@ -1,5 +1,5 @@
-// Runs matrix products for the checks and the benchmarks: our kernels through their launch plan, cuBLASLt as the peer, random
-// operands, and the float64 comparison.
+// Runs matrix products for the checks and the benchmarks: our kernels through their launch plan, cuBLASLt as the peer,
+// random operands, and the float64 comparison.
 #pragma once
 #include <cublasLt.h>
 
@@ -21,7 +21,8 @@ inline constexpr const char* kHarness = "bench/gpu/harness.cu";
 inline constexpr const char* kWgmmaSource = "src/ops/gemm/cuda_wgmma.cu";
 inline constexpr const char* kSimtSource = "src/ops/gemm/cuda_simt.cu";
 
-// ---- Shapes in words ------------------------------------------------------------------------------------------------------
+// ---- Shapes in words
+// ------------------------------------------------------------------------------------------------------
 
 // LAYOUT:TYPES:M,N,K, for instance NT:bf16:4096,4096,4096, TN:bf16-f32add:... or NT:e4m3-bf16:...
 struct Named {
@@ -46,7 +47,8 @@ inline Named parse(const std::string& text) {
   g.b_mn_major = layout[1] == 'N';
   const std::string t = types;
   g.block_scaled = t.find("block") != std::string::npos;  // e4m3block-bf16
-  const std::string in = t.substr(0, g.block_scaled ? t.find("block") : t.find('-')), out = t.find('-') == std::string::npos ? in : t.substr(t.find('-') + 1);
+  const std::string in = t.substr(0, g.block_scaled ? t.find("block") : t.find('-')),
+                    out = t.find('-') == std::string::npos ? in : t.substr(t.find('-') + 1);
   auto type_of = [](const std::string& s) {
     if (s == "bf16") return GemmType::kBf16;
     if (s == "f16") return GemmType::kF16;
@@ -60,7 +62,8 @@ inline Named parse(const std::string& text) {
   return named;
 }
 
-// ---- Our kernel -------------------------------------------------------------------------------------------------------------
+// ---- Our kernel
+// -------------------------------------------------------------------------------------------------------------
 
 inline CUtensorMap encode(const cuda::TensorMapSpec& spec, CUdeviceptr base) {
   CUtensorMap map;
@@ -73,8 +76,8 @@ inline CUtensorMap encode(const cuda::TensorMapSpec& spec, CUdeviceptr base) {
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(spec.box_inner), static_cast<cuuint32_t>(spec.box_outer)};
   const cuuint32_t element_strides[2] = {1, 1};
   RIDGE_CU(cuTensorMapEncodeTiled(&map, type, 2, reinterpret_cast<void*>(base), sizes, strides, box, element_strides,
-                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 
@@ -102,7 +105,8 @@ inline ReadyGemm ready(Kernels& kernels, const GemmCase& g, const WgmmaConfig& c
   ReadyGemm r;
   r.plan = cuda::plan_wgmma(g, config, device().multiprocessors, group_rows);
   r.function = kernels.get(kWgmmaSource, r.plan.defines, "ridge_gemm");
-  RIDGE_CU(cuFuncSetAttribute(r.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(r.plan.shared_bytes)));
+  RIDGE_CU(cuFuncSetAttribute(r.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                              static_cast<int>(r.plan.shared_bytes)));
   r.a = encode(r.plan.a, a);
   r.b = encode(r.plan.b, b);
   if (!r.plan.direct_store) r.c = encode(r.plan.c, c);
@@ -115,30 +119,36 @@ inline ReadyGemm ready(Kernels& kernels, const GemmCase& g, const WgmmaConfig& c
 
 // The path for operands that the copy engine cannot address.
 inline std::vector<std::string> simt_defines(const GemmCase& g) {
-  return {std::string("RIDGE_TYPE_A=") + cuda::name_of(g.type_a), std::string("RIDGE_TYPE_B=") + cuda::name_of(g.type_b),
-          std::string("RIDGE_TYPE_C=") + cuda::name_of(g.type_c), std::string("RIDGE_MAJOR_A=") + (g.a_mn_major ? "kMn" : "kK"),
+  return {std::string("RIDGE_TYPE_A=") + cuda::name_of(g.type_a),
+          std::string("RIDGE_TYPE_B=") + cuda::name_of(g.type_b),
+          std::string("RIDGE_TYPE_C=") + cuda::name_of(g.type_c),
+          std::string("RIDGE_MAJOR_A=") + (g.a_mn_major ? "kMn" : "kK"),
           std::string("RIDGE_MAJOR_B=") + (g.b_mn_major ? "kMn" : "kK"),
           std::string("RIDGE_STORE=") + (g.accumulate ? "kAdd" : "kOverwrite")};
 }
-inline void launch_simt(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream,
-                        CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0) {
+inline void launch_simt(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+                        CUstream stream, CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0) {
   const ReadyGemm::Output output{c, g.row_c(), static_cast<unsigned>(g.m), static_cast<unsigned>(g.n)};
   const long long row_a = g.row_a(), row_b = g.row_b(), k = g.k;
-  launch(kernels.get(kSimtSource, simt_defines(g), "ridge_gemm_simt"), static_cast<unsigned>(cuda::ceil_div(g.n, 64)), 256, 1, 0,
-         stream, {&a, &b, &row_a, &row_b, &k, &output, &scale_a, &scale_b}, static_cast<unsigned>(cuda::ceil_div(g.m, 64)));
+  launch(kernels.get(kSimtSource, simt_defines(g), "ridge_gemm_simt"), static_cast<unsigned>(cuda::ceil_div(g.n, 64)),
+         256, 1, 0, stream, {&a, &b, &row_a, &row_b, &k, &output, &scale_a, &scale_b},
+         static_cast<unsigned>(cuda::ceil_div(g.m, 64)));
 }
 
-// ---- Operands and checks ----------------------------------------------------------------------------------------------------
+// ---- Operands and checks
+// ----------------------------------------------------------------------------------------------------
 
 inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((count + 255) / 256, 1, 132 * 16));
 }
 
-inline void fill_normal(Kernels& kernels, CUdeviceptr data, GemmType type, std::int64_t count, std::uint64_t seed, float scale = 1.0f) {
+inline void fill_normal(Kernels& kernels, CUdeviceptr data, GemmType type, std::int64_t count, std::uint64_t seed,
+                        float scale = 1.0f) {
   const int t = static_cast<int>(type);
   const long long n = count;
   const unsigned long long s = seed;
-  launch(kernels.get(kHarness, {}, "fill_normal"), blocks_for(count), 256, 1, 0, device().stream, {&data, &t, &n, &s, &scale});
+  launch(kernels.get(kHarness, {}, "fill_normal"), blocks_for(count), 256, 1, 0, device().stream,
+         {&data, &t, &n, &s, &scale});
 }
 
 inline std::int64_t elements_a(const GemmCase& g) { return (g.a_mn_major ? g.k : g.m) * g.row_a(); }
@@ -151,12 +161,12 @@ struct CheckResult {
   bool passed() const { return wrong == 0 && touched_outside == 0 && !std::isnan(relative_error) && worst <= 1.0; }
 };
 
-// Compares `rows` rows of C (row0, row0 + step, ...) with float64. The bound: half an ulp of the output type, plus what fp32
-// accumulation may lose: the tensor core truncates when it aligns the sixteen products of a step with the running sum, so each
-// step may cost one unit in the last place of the largest partial sum, which the sum of magnitudes bounds.
-inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                                          CUdeviceptr c_before, std::int64_t rows_wanted, CUdeviceptr scale_a = 0,
-                                          CUdeviceptr scale_b = 0) {
+// Compares `rows` rows of C (row0, row0 + step, ...) with float64. The bound: half an ulp of the output type, plus what
+// fp32 accumulation may lose: the tensor core truncates when it aligns the sixteen products of a step with the running
+// sum, so each step may cost one unit in the last place of the largest partial sum, which the sum of magnitudes bounds.
+inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b,
+                                          CUdeviceptr c, CUdeviceptr c_before, std::int64_t rows_wanted,
+                                          CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0) {
   CheckResult result;
   if (g.m == 0 || g.n == 0) return result;
   const long long rows = std::min<std::int64_t>(g.m, rows_wanted);
@@ -170,10 +180,14 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
   const long long m = g.m, n = g.n, k = g.k, lda = g.row_a(), ldb = g.row_b(), ldc = g.row_c();
   CUdeviceptr ref_p = ref.get(), mag_p = magnitude.get(), cmp_p = comparison.get();
   launch(kernels.get(kHarness, {}, "reference"), static_cast<unsigned>((total + 127) / 128), 128, 1, 0, device().stream,
-         {&a, &b, &ta, &tb, &amn, &bmn, &m, &n, &k, &lda, &ldb, &row0, &step, &rows, &c_before, &ldc, &scale_a, &scale_b, &ref_p, &mag_p});
-  const double half_ulp = g.type_c == GemmType::kBf16 ? 1.0 / 256 : g.type_c == GemmType::kF16 ? 1.0 / 2048 : 1.0 / 16777216;
+         {&a,   &b,    &ta,   &tb,   &amn,      &bmn, &m,       &n,       &k,     &lda,
+          &ldb, &row0, &step, &rows, &c_before, &ldc, &scale_a, &scale_b, &ref_p, &mag_p});
+  const double half_ulp = g.type_c == GemmType::kBf16  ? 1.0 / 256
+                          : g.type_c == GemmType::kF16 ? 1.0 / 2048
+                                                       : 1.0 / 16777216;
   const bool eight_bit = cuda::bytes_of(g.type_a) == 1;
-  // 8-bit operands: the adder keeps about 14 bits, so aligning to the largest addend costs up to 2^-13 of it in each step of 32.
+  // 8-bit operands: the adder keeps about 14 bits, so aligning to the largest addend costs up to 2^-13 of it in each
+  // step of 32.
   const double per_step = eight_bit ? 1.0 / 8192 : 1.0 / 8388608;
   // Block scales promote every 128 of K, so only four steps add up.
   const double steps = g.block_scaled ? 8 : static_cast<double>(g.k) / (eight_bit ? 32 : 16) + 4;
@@ -193,12 +207,14 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
   return result;
 }
 
-// ---- The peer -------------------------------------------------------------------------------------------------------------
+// ---- The peer
+// -------------------------------------------------------------------------------------------------------------
 
 struct BlasLt {
   Library library{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
   cublasLtHandle_t handle{};
-#define RIDGE_LT(name) decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(#name) : nullptr
+#define RIDGE_LT(name) \
+  decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(#name) : nullptr
   RIDGE_LT(cublasLtCreate);
   RIDGE_LT(cublasLtGetVersion);
   RIDGE_LT(cublasLtMatmulDescCreate);
@@ -223,10 +239,12 @@ inline BlasLt& blaslt() {
   return instance;
 }
 
-// One cuBLASLt product with its ranked algorithms. Row-major C = A B^T is column-major C^T = B A^T, so the operands swap.
+// One cuBLASLt product with its ranked algorithms. Row-major C = A B^T is column-major C^T = B A^T, so the operands
+// swap.
 class PeerGemm {
  public:
-  explicit PeerGemm(const GemmCase& g, CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0, bool fast_accumulate = true) : case_(g) {
+  explicit PeerGemm(const GemmCase& g, CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0, bool fast_accumulate = true)
+      : case_(g) {
     auto& lt = blaslt();
     auto type_of = [](GemmType type) {
       switch (type) {
@@ -261,7 +279,8 @@ class PeerGemm {
     cublasLtMatmulPreference_t preference;
     lt.cublasLtMatmulPreferenceCreate(&preference);
     const std::size_t workspace = lt.workspace.bytes();
-    lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                            sizeof workspace);
     int found = 0;
     algorithms_.resize(24);
     lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, operation_, first_, second_, output_, output_, preference,
@@ -272,9 +291,10 @@ class PeerGemm {
   bool launch(std::size_t algorithm, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const {
     auto& lt = blaslt();
     const float alpha = 1.0f, beta = case_.accumulate ? 1.0f : 0.0f;
-    return lt.cublasLtMatmul(lt.handle, operation_, &alpha, reinterpret_cast<void*>(b), first_, reinterpret_cast<void*>(a), second_,
-                             &beta, reinterpret_cast<void*>(c), output_, reinterpret_cast<void*>(c), output_,
-                             &algorithms_[algorithm].algo, reinterpret_cast<void*>(lt.workspace.get()), lt.workspace.bytes(),
+    return lt.cublasLtMatmul(lt.handle, operation_, &alpha, reinterpret_cast<void*>(b), first_,
+                             reinterpret_cast<void*>(a), second_, &beta, reinterpret_cast<void*>(c), output_,
+                             reinterpret_cast<void*>(c), output_, &algorithms_[algorithm].algo,
+                             reinterpret_cast<void*>(lt.workspace.get()), lt.workspace.bytes(),
                              reinterpret_cast<cudaStream_t>(stream)) == CUBLAS_STATUS_SUCCESS;
   }
 
@@ -285,7 +305,8 @@ class PeerGemm {
   std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;
 };
 
-// ---- Timing ---------------------------------------------------------------------------------------------------------------
+// ---- Timing
+// ---------------------------------------------------------------------------------------------------------------
 
 // Several sets of operands, together well over the L2, so that no launch finds its inputs cached by the one before.
 struct OperandSets {
@@ -314,9 +335,9 @@ inline double median(std::vector<double> values) {
 
 using Launcher = std::function<void(std::size_t set)>;
 
-// Seconds per launch of every contender: samples of `per_sample` launches, contenders taking turns inside each round and the
-// order rotating between rounds, so that clock and temperature drift fall on all of them alike. `cool` empties the cache and
-// lets the card rest before each sample (burst); without it the card runs without a pause (sustained).
+// Seconds per launch of every contender: samples of `per_sample` launches, contenders taking turns inside each round
+// and the order rotating between rounds, so that clock and temperature drift fall on all of them alike. `cool` empties
+// the cache and lets the card rest before each sample (burst); without it the card runs without a pause (sustained).
 struct Timing {
   std::vector<std::vector<double>> samples;  // [contender][round]
   Telemetry telemetry;

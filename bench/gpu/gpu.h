@@ -1,5 +1,6 @@
-// The driver, the run-time compiler and the management library, loaded when the program runs: the binary starts on a machine
-// that has none of them and says what is missing. Errors end the program with the call's name, since nothing here can go on.
+// The driver, the run-time compiler and the management library, loaded when the program runs: the binary starts on a
+// machine that has none of them and says what is missing. Errors end the program with the call's name, since nothing
+// here can go on.
 #pragma once
 #include <cuda.h>
 #include <dlfcn.h>
@@ -22,7 +23,8 @@ namespace ridge::gpu {
   std::_Exit(1);  // threads may still be compiling: no destructors
 }
 
-// Exit status for "this machine cannot run GPU work", distinct from a failed check (the convention of automake and ctest).
+// Exit status for "this machine cannot run GPU work", distinct from a failed check (the convention of automake and
+// ctest).
 inline constexpr int kExitMissing = 77;
 [[noreturn]] inline void missing(const std::string& message) {
   std::fprintf(stderr, "skipped: %s\n", message.c_str());
@@ -52,7 +54,8 @@ class Library {
 
 struct Driver {
   Library library{"libcuda.so.1", "libcuda.so"};
-#define RIDGE_DRIVER(name, symbol) decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(symbol) : nullptr
+#define RIDGE_DRIVER(name, symbol) \
+  decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(symbol) : nullptr
   RIDGE_DRIVER(cuInit, "cuInit");
   RIDGE_DRIVER(cuGetErrorString, "cuGetErrorString");
   RIDGE_DRIVER(cuDriverGetVersion, "cuDriverGetVersion");
@@ -101,9 +104,7 @@ struct Device {
   std::string name;
   int multiprocessors = 0, major = 0, minor = 0, driver_version = 0;
   CUstream stream{};
-  std::string architecture() const {
-    return "sm_" + std::to_string(major * 10 + minor) + (major >= 9 ? "a" : "");
-  }
+  std::string architecture() const { return "sm_" + std::to_string(major * 10 + minor) + (major >= 9 ? "a" : ""); }
 };
 
 // The first GPU with its primary context (shared with whatever else runs in the process, PyTorch for one).
@@ -139,7 +140,8 @@ class Buffer {
     device();
     RIDGE_CU(cuMemAlloc(&pointer_, bytes ? bytes : 16));
   }
-  Buffer(Buffer&& other) noexcept : pointer_(std::exchange(other.pointer_, 0)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer(Buffer&& other) noexcept
+      : pointer_(std::exchange(other.pointer_, 0)), bytes_(std::exchange(other.bytes_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(pointer_, other.pointer_);
     std::swap(bytes_, other.bytes_);
@@ -150,7 +152,9 @@ class Buffer {
   }
   CUdeviceptr get() const { return pointer_; }
   std::size_t bytes() const { return bytes_; }
-  void fill(int byte) const { RIDGE_CU(cuMemsetD8Async(pointer_, static_cast<unsigned char>(byte), bytes_, device().stream)); }
+  void fill(int byte) const {
+    RIDGE_CU(cuMemsetD8Async(pointer_, static_cast<unsigned char>(byte), bytes_, device().stream));
+  }
 
  private:
   CUdeviceptr pointer_ = 0;
@@ -165,11 +169,13 @@ std::vector<T> to_host(const Buffer& buffer, std::size_t count) {
   return values;
 }
 
-// ---- Run-time compilation -------------------------------------------------------------------------------------------------
+// ---- Run-time compilation
+// -------------------------------------------------------------------------------------------------
 
 struct Compiler {
   Library library{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-#define RIDGE_NVRTC(name) decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(#name) : nullptr
+#define RIDGE_NVRTC(name) \
+  decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(#name) : nullptr
   RIDGE_NVRTC(nvrtcCreateProgram);
   RIDGE_NVRTC(nvrtcDestroyProgram);
   RIDGE_NVRTC(nvrtcCompileProgram);
@@ -187,8 +193,8 @@ inline Compiler& compiler() {
 }
 
 // Source file plus -D definitions to machine code. Includes are relative to the file or to the kernel layer beside it.
-inline std::vector<char> compile(const std::string& root, const std::string& file, const std::vector<std::string>& defines,
-                                 bool may_fail = false) {
+inline std::vector<char> compile(const std::string& root, const std::string& file,
+                                 const std::vector<std::string>& defines, bool may_fail = false) {
   auto& rtc = compiler();
   const std::string path = root + "/" + file;
   std::FILE* stream = std::fopen(path.c_str(), "rb");
@@ -288,8 +294,8 @@ class Kernels {
   std::map<std::string, CUfunction> functions_;
 };
 
-inline void launch(CUfunction function, unsigned grid, unsigned block, unsigned cluster, unsigned shared_bytes, CUstream stream,
-                   std::initializer_list<const void*> arguments, unsigned grid_y = 1) {
+inline void launch(CUfunction function, unsigned grid, unsigned block, unsigned cluster, unsigned shared_bytes,
+                   CUstream stream, std::initializer_list<const void*> arguments, unsigned grid_y = 1) {
   std::vector<void*> pointers;
   for (const void* argument : arguments) pointers.push_back(const_cast<void*>(argument));
   CUlaunchAttribute attribute{};
@@ -323,7 +329,8 @@ class Event {
   CUevent event_{};
 };
 
-// ---- What the card is doing ----------------------------------------------------------------------------------------------
+// ---- What the card is doing
+// ----------------------------------------------------------------------------------------------
 
 struct Telemetry {
   unsigned clock_mhz = 0, power_mw = 0, temperature_c = 0;

@@ -1,5 +1,5 @@
-// What the checks and benchmarks need on the device: random operands, a float64 reference, and a comparison. Shares nothing
-// with the kernels under test, on purpose: plain loads, plain loops, one thread per output element.
+// What the checks and benchmarks need on the device: random operands, a float64 reference, and a comparison. Shares
+// nothing with the kernels under test, on purpose: plain loads, plain loops, one thread per output element.
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
@@ -34,8 +34,10 @@ __device__ void put(void* data, int type, i64 index, float value) {
     ((unsigned short*)data)[index] = h;
   } else {
     unsigned short h;
-    if (type == kE4m3) asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(value));
-    else asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(value));
+    if (type == kE4m3)
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(value));
+    else
+      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(value));
     ((unsigned char*)data)[index] = (unsigned char)h;
   }
 }
@@ -55,7 +57,8 @@ __device__ float get(const void* data, int type, i64 index) {
   const int exponent = (b >> 3) & 15, mantissa = b & 7;
   const float sign = (b & 128) ? -1.0f : 1.0f;
   if (exponent == 15 && mantissa == 7) return __uint_as_float(0x7FC00000u);
-  return exponent == 0 ? sign * mantissa * 0.001953125f : sign * (1.0f + mantissa * 0.125f) * exp2f((float)(exponent - 7));
+  return exponent == 0 ? sign * mantissa * 0.001953125f
+                       : sign * (1.0f + mantissa * 0.125f) * exp2f((float)(exponent - 7));
 }
 
 extern "C" __global__ void fill_normal(void* data, int type, i64 count, u64 seed, float scale) {
@@ -66,12 +69,12 @@ extern "C" __global__ void fill_normal(void* data, int type, i64 count, u64 seed
 
 extern "C" __global__ void set_value(void* data, int type, i64 index, float value) { put(data, type, index, value); }
 
-// out[i, j] for row = row_list(i): the exact sum (float64), and the sum of magnitudes that bounds any order of summation.
-// Rows are row0 + i * row_step. c_before (may be null) is added: the accumulate contract.
-extern "C" __global__ void reference(const void* a, const void* b, int type_a, int type_b, int a_mn_major, int b_mn_major,
-                                     i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 row0, i64 row_step, i64 rows,
-                                     const float* c_before, i64 ldc, const float* scale_a, const float* scale_b,
-                                     double* out, float* magnitude) {
+// out[i, j] for row = row_list(i): the exact sum (float64), and the sum of magnitudes that bounds any order of
+// summation. Rows are row0 + i * row_step. c_before (may be null) is added: the accumulate contract.
+extern "C" __global__ void reference(const void* a, const void* b, int type_a, int type_b, int a_mn_major,
+                                     int b_mn_major, i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 row0, i64 row_step,
+                                     i64 rows, const float* c_before, i64 ldc, const float* scale_a,
+                                     const float* scale_b, double* out, float* magnitude) {
   const i64 total = rows * n;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {
     const i64 i = row0 + (index / n) * row_step, j = index % n;
@@ -80,7 +83,8 @@ extern "C" __global__ void reference(const void* a, const void* b, int type_a, i
       const double x = get(a, type_a, a_mn_major ? p * lda + i : i * lda + p);
       const double y = get(b, type_b, b_mn_major ? p * ldb + j : j * ldb + p);
       // Block scales, where there are any: A's per row and 128 of K, B's per 128 x 128.
-      const double scale = scale_a ? (double)scale_a[p / 128 * m + i] * (double)scale_b[j / 128 * ((k + 127) / 128) + p / 128] : 1.0;
+      const double scale =
+          scale_a ? (double)scale_a[p / 128 * m + i] * (double)scale_b[j / 128 * ((k + 127) / 128) + p / 128] : 1.0;
       sum += x * y * scale;
       size += fabs(x * y * scale);
     }
@@ -98,13 +102,13 @@ struct Comparison {
   u64 first_wrong;      // index of one of them
   double error_square;  // sum (out - ref)^2 over finite references
   double ref_square;
-  double worst;         // largest error over its bound
+  double worst;  // largest error over its bound
 };
 
 // |out - ref| <= half_ulp * |ref| + accumulate * magnitude + tiny
 extern "C" __global__ void compare(const void* c, int type_c, i64 n, i64 ldc, i64 row0, i64 row_step, i64 rows,
-                                   const double* ref, const float* magnitude, double half_ulp, double accumulate, double tiny,
-                                   Comparison* result) {
+                                   const double* ref, const float* magnitude, double half_ulp, double accumulate,
+                                   double tiny, Comparison* result) {
   const i64 total = rows * n;
   double error_square = 0, ref_square = 0, worst = 0;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {
@@ -133,7 +137,8 @@ extern "C" __global__ void compare(const void* c, int type_c, i64 n, i64 ldc, i6
   atomicMax((u64*)&result->worst, (u64)__double_as_longlong(worst));
 }
 
-// Elements of a [rows, ld] matrix at columns n .. ld-1 and everything after the last row up to `count` must still hold `byte`.
+// Elements of a [rows, ld] matrix at columns n .. ld-1 and everything after the last row up to `count` must still hold
+// `byte`.
 extern "C" __global__ void check_untouched(const unsigned char* c, i64 bytes, i64 row_bytes, i64 used_bytes, i64 rows,
                                            int byte, u64* wrong) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < bytes; i += (i64)gridDim.x * blockDim.x) {
@@ -149,7 +154,8 @@ extern "C" __global__ void count_differences(const u32* x, const u32* y, i64 wor
   }
 }
 
-// Reads the whole buffer and writes one word per block: empties L2 of anything else without the power draw of a matrix product.
+// Reads the whole buffer and writes one word per block: empties L2 of anything else without the power draw of a matrix
+// product.
 extern "C" __global__ void sweep_cache(const uint4* data, i64 count, u32* sink) {
   u32 sum = 0;
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {

@@ -1,5 +1,5 @@
-// Checks the wgmma matrix products against float64 on this machine's GPU: every configuration, all layouts and types, shapes
-// at and around tile edges, poisoned outputs, padded leading dimensions, NaN and Inf, and bitwise repeatability.
+// Checks the wgmma matrix products against float64 on this machine's GPU: every configuration, all layouts and types,
+// shapes at and around tile edges, poisoned outputs, padded leading dimensions, NaN and Inf, and bitwise repeatability.
 //   gemm_conformance ROOT [quick]
 #include <iostream>
 
@@ -13,10 +13,11 @@ namespace {
 int failures = 0, checks = 0;
 
 std::string describe(const GemmCase& g, const WgmmaConfig& c) {
-  return std::string(c.name) + " " + (g.a_mn_major ? "T" : "N") + (g.b_mn_major ? "N" : "T") + " " + rc::name_of(g.type_a) + "," +
-         rc::name_of(g.type_b) + "->" + rc::name_of(g.type_c) + (g.accumulate ? "+=" : "") + " " + std::to_string(g.m) + "," +
-         std::to_string(g.n) + "," + std::to_string(g.k) + " ld " + std::to_string(g.row_a()) + "," + std::to_string(g.row_b()) +
-         "," + std::to_string(g.row_c());
+  return std::string(c.name) + " " + (g.a_mn_major ? "T" : "N") + (g.b_mn_major ? "N" : "T") + " " +
+         rc::name_of(g.type_a) + "," + rc::name_of(g.type_b) + "->" + rc::name_of(g.type_c) +
+         (g.accumulate ? "+=" : "") + " " + std::to_string(g.m) + "," + std::to_string(g.n) + "," +
+         std::to_string(g.k) + " ld " + std::to_string(g.row_a()) + "," + std::to_string(g.row_b()) + "," +
+         std::to_string(g.row_c());
 }
 
 void report(bool passed, const std::string& what, const std::string& detail = "") {
@@ -26,17 +27,19 @@ void report(bool passed, const std::string& what, const std::string& detail = ""
   if (failures <= 40) std::cout << "FAILED " << what << " " << detail << std::endl;
 }
 
-constexpr int kPoison = 0xFF;       // NaN in every type
+constexpr int kPoison = 0xFF;        // NaN in every type
 constexpr std::size_t kTail = 4096;  // guarded bytes behind C
 
 // `config` null: the path without the copy engine.
-void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, std::uint64_t seed, std::int64_t rows = 512) {
+void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, std::uint64_t seed,
+                std::int64_t rows = 512) {
   const WgmmaConfig simt{"simt", 0, 0, 0, 0, 0, 0, false, 0};
   const std::string name = describe(g, config ? *config : simt);
   const auto refusal = rc::wgmma_refuses(g);
   if (config && refusal) return report(false, name, *refusal);
   const std::size_t bytes_c = static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c));
-  Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))), b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
+  Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))),
+      b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
   Buffer c(bytes_c + kTail), again(bytes_c + kTail), before(bytes_c + kTail), counter(8);
   const std::int64_t blocks_k = rc::ceil_div(g.k, 128), blocks_n = rc::ceil_div(g.n, 128);
   Buffer scale_a(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * g.m : 4));
@@ -54,7 +57,8 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   if (g.accumulate) {
     // Only the columns inside the matrix hold numbers; the padding stays poisoned.
     for (std::int64_t row = 0; row < g.m; ++row) {
-      fill_normal(kernels, before.get() + static_cast<CUdeviceptr>(row * g.row_c() * 4), GemmType::kF32, g.n, seed + 2 + row);
+      fill_normal(kernels, before.get() + static_cast<CUdeviceptr>(row * g.row_c() * 4), GemmType::kF32, g.n,
+                  seed + 2 + row);
       if (g.row_c() == g.n && row == 0) {
         fill_normal(kernels, before.get(), GemmType::kF32, elements_c(g), seed + 2);
         break;
@@ -82,8 +86,8 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   result.touched_outside = to_host<unsigned long long>(counter, 1)[0];
   report(result.passed(), name,
          "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong) + " outside " +
-             std::to_string(result.touched_outside) + " relative error " + std::to_string(result.relative_error) + " worst/bound " +
-             std::to_string(result.worst));
+             std::to_string(result.touched_outside) + " relative error " + std::to_string(result.relative_error) +
+             " worst/bound " + std::to_string(result.worst));
   counter.fill(0);
   launch(kernels.get(kHarness, {}, "count_differences"), blocks_for(words), 256, 1, 0, device().stream,
          {&c_p, &again_p, &words, &counter_p});
@@ -93,7 +97,8 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
 // One NaN in A and one Inf in B must reach exactly the row and the column they belong to.
 void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
   const std::string name = "nan/inf " + describe(g, config);
-  Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))), b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
+  Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))),
+      b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
   Buffer c(static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c))), scale(4);
   const float one = 1.0f;
   RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
@@ -112,7 +117,8 @@ void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
   c.fill(0x11);
   ready(kernels, g, config, a.get(), b.get(), c.get(), 0, scale.get(), scale.get()).launch(device().stream);
   const auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), 0, g.m);
-  report(result.passed(), name, "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
+  report(result.passed(), name,
+         "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
 }
 
 }  // namespace
@@ -164,7 +170,9 @@ int main(int argc, char** argv) {
       if (quick && !(ci == 0 ? vi < 5 : vi == 0 && ci % 4 == 2)) continue;
       pairs.push_back({&rc::kWgmmaConfigs[ci], &all[vi]});
       for (const std::int64_t n : {64, 63}) {
-        wanted.push_back({kWgmmaSource, rc::plan_wgmma(variant_case(all[vi], 64, n, 64), *pairs.back().first, device().multiprocessors).defines});
+        wanted.push_back(
+            {kWgmmaSource,
+             rc::plan_wgmma(variant_case(all[vi], 64, n, 64), *pairs.back().first, device().multiprocessors).defines});
       }
     }
   }
@@ -175,7 +183,8 @@ int main(int argc, char** argv) {
       if (quick && !(config.block_m == 256 && config.cluster_m == 2 && !variant.accumulate)) continue;
       pairs.push_back({&config, &variant});
       for (const std::int64_t n : {64, 63}) {
-        wanted.push_back({kWgmmaSource, rc::plan_wgmma(variant_case(variant, 64, n, 64), config, device().multiprocessors).defines});
+        wanted.push_back(
+            {kWgmmaSource, rc::plan_wgmma(variant_case(variant, 64, n, 64), config, device().multiprocessors).defines});
       }
     }
   }
@@ -187,10 +196,13 @@ int main(int argc, char** argv) {
     struct Size {
       std::int64_t m, n, k;
     };
-    // M edges freely; N and K in the steps the copy engine's 16-byte strides allow, with padded leading dimensions below for
-    // the rest.
-    std::vector<Size> sizes = {{1, 8, 16},        {1, 1, 1},           {7, 13, 17},       {bm, bn, 64},       {bm + 1, bn + 1, 65},
-                               {bm - 1, bn - 1, 127}, {127, 257, 509}, {2 * bm + 3, 3 * bn - 5, 1031}, {64, 1, 128}, {1, 521, 40},
+    // M edges freely; N and K in the steps the copy engine's 16-byte strides allow, with padded leading dimensions
+    // below for the rest.
+    std::vector<Size> sizes = {{1, 8, 16},           {1, 1, 1},
+                               {7, 13, 17},          {bm, bn, 64},
+                               {bm + 1, bn + 1, 65}, {bm - 1, bn - 1, 127},
+                               {127, 257, 509},      {2 * bm + 3, 3 * bn - 5, 1031},
+                               {64, 1, 128},         {1, 521, 40},
                                {bm + 1, bn + 8, 72}, {bm - 1, 2 * bn - 8, 66}};
     if (quick) sizes = {{1, 1, 1}, {bm + 1, bn + 1, 65}, {300, 520, 200}, {300, 2 * bn + 8, 66}};
     for (const auto& size : sizes) {

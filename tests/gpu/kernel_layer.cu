@@ -1,5 +1,5 @@
-// Device side of kernel_layer_test.cpp: each kernel exercises one helper of src/device/cuda/kernel and leaves a count of
-// mistakes, or data that the host compares with plain arithmetic.
+// Device side of kernel_layer_test.cpp: each kernel exercises one helper of src/device/cuda/kernel and leaves a count
+// of mistakes, or data that the host compares with plain arithmetic.
 #include "epilogue.cuh"
 #include "pipeline.cuh"
 #include "tile_scheduler.cuh"
@@ -49,7 +49,8 @@ extern "C" __global__ void load_and_unswizzle(const __grid_constant__ TensorMap 
   }
 }
 
-// A warp stores a 16 x 2*kCount tile whose element (row, col) is row * 1000 + col, through the copy engine and directly.
+// A warp stores a 16 x 2*kCount tile whose element (row, col) is row * 1000 + col, through the copy engine and
+// directly.
 template <OutputType kOut, StoreMode kMode, u32 kBuffers, int kCount>
 __device__ void store_pattern(const TensorMap& map, const OutputView& direct, i32 x, i32 y) {
   extern __shared__ __align__(1024) u8 shared[];
@@ -58,7 +59,8 @@ __device__ void store_pattern(const TensorMap& map, const OutputView& direct, i3
   for (int j = 0; j < kCount / 4; ++j) {
     for (int h = 0; h < 2; ++h) {
       for (int p = 0; p < 2; ++p) {
-        d[4 * j + 2 * h + p] = static_cast<float>((8 * h + static_cast<int>(lane / 4)) * 1000 + 8 * j + 2 * static_cast<int>(lane % 4) + p);
+        d[4 * j + 2 * h + p] = static_cast<float>((8 * h + static_cast<int>(lane / 4)) * 1000 + 8 * j +
+                                                  2 * static_cast<int>(lane % 4) + p);
       }
     }
   }

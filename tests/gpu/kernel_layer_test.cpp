@@ -23,14 +23,21 @@ void tile_order_visits_every_tile_once(Kernels& kernels) {
   struct Grid {
     unsigned rows, cols, group, along;
   };
-  for (const Grid& grid : {Grid{1, 1, 1, 0}, {7, 13, 3, 0}, {13, 7, 4, 1}, {64, 32, 8, 0}, {5, 9, 32, 1}, {1, 300, 1, 0}, {300, 1, 11, 1}}) {
+  for (const Grid& grid : {Grid{1, 1, 1, 0},
+                           {7, 13, 3, 0},
+                           {13, 7, 4, 1},
+                           {64, 32, 8, 0},
+                           {5, 9, 32, 1},
+                           {1, 300, 1, 0},
+                           {300, 1, 11, 1}}) {
     Buffer visits(grid.rows * grid.cols * 4);
     visits.fill(0);
     const CUdeviceptr p = visits.get();
     launch(kernels.get(kSource, {}, "count_tiles"), 4, 128, 1, 0, device().stream, {&grid, &p});
     bool once = true;
     for (const unsigned count : to_host<unsigned>(visits, grid.rows * grid.cols)) once = once && count == 1;
-    expect(once, "tile order of " + std::to_string(grid.rows) + "x" + std::to_string(grid.cols) + " visits each tile once");
+    expect(once,
+           "tile order of " + std::to_string(grid.rows) + "x" + std::to_string(grid.cols) + " visits each tile once");
   }
 }
 
@@ -54,17 +61,20 @@ void box_loads_swizzle_and_fill_zero(Kernels& kernels) {
     out.fill(0xFF);
     const CUdeviceptr out_p = out.get();
     const int box_x = x, box_y = y;
-    launch(kernels.get(kSource, {}, "load_and_unswizzle"), 1, 128, 1, 4096 + 64, device().stream, {&map, &box_x, &box_y, &out_p});
+    launch(kernels.get(kSource, {}, "load_and_unswizzle"), 1, 128, 1, 4096 + 64, device().stream,
+           {&map, &box_x, &box_y, &out_p});
     const auto got = to_host<std::uint16_t>(out, 64 * 32);
     int wrong = 0;
     for (int row = 0; row < 32; ++row) {
       for (int col = 0; col < 64; ++col) {
         const int r = y + row, c = x + col;
         const bool inside = r >= 0 && r < kRows && c >= 0 && c < kCols;
-        wrong += got[static_cast<std::size_t>(row * 64 + col)] != (inside ? values[static_cast<std::size_t>(r * kRow + c)] : 0);
+        wrong += got[static_cast<std::size_t>(row * 64 + col)] !=
+                 (inside ? values[static_cast<std::size_t>(r * kRow + c)] : 0);
       }
     }
-    expect(wrong == 0, "a box at " + std::to_string(x) + "," + std::to_string(y) + " lands swizzled, zero outside the matrix");
+    expect(wrong == 0,
+           "a box at " + std::to_string(x) + "," + std::to_string(y) + " lands swizzled, zero outside the matrix");
   }
 }
 
@@ -86,7 +96,8 @@ void tile_stores_agree(Kernels& kernels) {
       for (int row = 0; row < kRows; ++row) {
         for (int col = 0; col < kCols; ++col) {
           const bool inside = row >= y && row < y + 16 && col >= x && col < x + width;
-          right = right && b[static_cast<std::size_t>(row * kCols + col)] == (inside ? static_cast<float>((row - y) * 1000 + col - x) : 0.0f);
+          right = right && b[static_cast<std::size_t>(row * kCols + col)] ==
+                               (inside ? static_cast<float>((row - y) * 1000 + col - x) : 0.0f);
         }
       }
       expect(same && right, std::string(name) + " at " + std::to_string(x) + "," + std::to_string(y) +

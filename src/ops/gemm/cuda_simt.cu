@@ -1,10 +1,11 @@
-// Matrix product for operands the copy engine cannot address (a base or a row stride that is not a multiple of 16 bytes):
-// C = op(A) * op(B) (+ C) by plain fused multiply-adds in fp32. A block computes 64 x 64 elements out of 64 x 16 slices in
-// shared memory, each thread 4 x 4 of them; every load is one element with its own bounds check, so any stride works.
+// Matrix product for operands the copy engine cannot address (a base or a row stride that is not a multiple of 16
+// bytes): C = op(A) * op(B) (+ C) by plain fused multiply-adds in fp32. A block computes 64 x 64 elements out of 64 x
+// 16 slices in shared memory, each thread 4 x 4 of them; every load is one element with its own bounds check, so any
+// stride works.
 //
-// Wins nowhere: it is here so that every shape has a GPU answer. Its bound is the fp32 unit, some twentieth of the tensor cores;
-// padding the rows to 16 bytes is always the better way out. The same macros as cuda_wgmma.cu choose types and layouts; the
-// entry point is `ridge_gemm_simt`, grid (ceil(N/64), ceil(M/64)), 256 threads.
+// Wins nowhere: it is here so that every shape has a GPU answer. Its bound is the fp32 unit, some twentieth of the
+// tensor cores; padding the rows to 16 bytes is always the better way out. The same macros as cuda_wgmma.cu choose
+// types and layouts; the entry point is `ridge_gemm_simt`, grid (ceil(N/64), ceil(M/64)), 256 threads.
 #include "../../device/cuda/kernel/epilogue.cuh"
 #include "../../device/cuda/kernel/wgmma.cuh"
 
@@ -55,11 +56,11 @@ __device__ __forceinline__ float load_element(const void* data, i64 index) {
   }
 }
 
-// One slice: kTile rows of the operand by kDepth of K, stored K-outermost so that a thread reads four neighbours at once.
-// Threads run along whichever side is contiguous in memory.
+// One slice: kTile rows of the operand by kDepth of K, stored K-outermost so that a thread reads four neighbours at
+// once. Threads run along whichever side is contiguous in memory.
 template <MatrixType kType, Major kMajor>
-__device__ __forceinline__ void load_slice(float (&slice)[kDepth][kTile + 4], const void* data, i64 row_stride, i64 first, i64 limit,
-                                           i64 k0, i64 k) {
+__device__ __forceinline__ void load_slice(float (&slice)[kDepth][kTile + 4], const void* data, i64 row_stride,
+                                           i64 first, i64 limit, i64 k0, i64 k) {
   for (u32 i = threadIdx.x; i < kTile * kDepth; i += 256) {
     const u32 mn = kMajor == Major::kK ? i / kDepth : i % kTile;
     const u32 depth = kMajor == Major::kK ? i % kDepth : i / kTile;
@@ -76,9 +77,9 @@ __device__ __forceinline__ void load_slice(float (&slice)[kDepth][kTile + 4], co
 }  // namespace ridge::cuda
 
 extern "C" __global__ void __launch_bounds__(256)
-    ridge_gemm_simt(const void* const a, const void* const b, const ridge::cuda::i64 row_a, const ridge::cuda::i64 row_b,
-                    const ridge::cuda::i64 k, const ridge::cuda::OutputView output, const float* const scale_a,
-                    const float* const scale_b) {
+    ridge_gemm_simt(const void* const a, const void* const b, const ridge::cuda::i64 row_a,
+                    const ridge::cuda::i64 row_b, const ridge::cuda::i64 k, const ridge::cuda::OutputView output,
+                    const float* const scale_a, const float* const scale_b) {
   using namespace ridge::cuda;
   constexpr MatrixType kTypeA = MatrixType::RIDGE_TYPE_A, kTypeB = MatrixType::RIDGE_TYPE_B;
   __shared__ float slice_a[kDepth][kTile + 4];
@@ -106,8 +107,8 @@ extern "C" __global__ void __launch_bounds__(256)
   for (u32 i = 0; i < 4; ++i) {
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
-      store_element<OutputType::RIDGE_TYPE_C, StoreMode::RIDGE_STORE>(output, static_cast<u32>(m0) + row + i,
-                                                                      static_cast<u32>(n0) + col + j, sums[i][j] * scale);
+      store_element<OutputType::RIDGE_TYPE_C, StoreMode::RIDGE_STORE>(
+          output, static_cast<u32>(m0) + row + i, static_cast<u32>(n0) + col + j, sums[i][j] * scale);
     }
   }
 }

@@ -1,14 +1,14 @@
 // Matrix product on Hopper's tensor cores: C = op(A) * op(B) (+ C), 16-bit or 8-bit inputs, fp32 accumulation.
 //
-// One persistent block per multiprocessor keeps a ring of shared-memory stages full through the copy engine (one producer
-// thread) while two warpgroups multiply straight out of the ring and hold the whole tile in registers. Pairs of blocks form a
-// cluster and share the wider operand by multicast, because one 128 x 256 tile alone would ask L2 for more than it delivers;
-// tiles are walked in compact groups for the same reason. Finished tiles leave through small per-warp buffers as box stores
-// that run under the next tile.
+// One persistent block per multiprocessor keeps a ring of shared-memory stages full through the copy engine (one
+// producer thread) while two warpgroups multiply straight out of the ring and hold the whole tile in registers. Pairs
+// of blocks form a cluster and share the wider operand by multicast, because one 128 x 256 tile alone would ask L2 for
+// more than it delivers; tiles are walked in compact groups for the same reason. Finished tiles leave through small
+// per-warp buffers as box stores that run under the next tile.
 //
 // Wins on shapes with at least one wave of tiles (M and N in the thousands). Loses below about 64 tiles, where most
-// multiprocessors idle and a split of K would be needed, and refuses what the copy engine cannot address: a base or a row
-// stride that is not a multiple of 16 bytes (see cuda_simt.cu). Figures: docs/operators/gemm-hopper.md.
+// multiprocessors idle and a split of K would be needed, and refuses what the copy engine cannot address: a base or a
+// row stride that is not a multiple of 16 bytes (see cuda_simt.cu). Figures: docs/operators/gemm-hopper.md.
 //
 // A build is chosen by the macros below (cuda_wgmma_plan.h writes them); the entry point is `ridge_gemm`.
 #include "../../device/cuda/kernel/epilogue.cuh"
@@ -35,7 +35,8 @@
 #ifndef RIDGE_CONSUMERS  // warpgroups that multiply
 #define RIDGE_CONSUMERS 2
 #endif
-#ifndef RIDGE_PINGPONG  // 0: the warpgroups share a tile; 1: each has its own, and one stores while the other multiplies
+#ifndef RIDGE_PINGPONG  // 0: the warpgroups share a tile; 1: each has its own, and one stores while the other
+                        // multiplies
 #define RIDGE_PINGPONG 0
 #endif
 #ifndef RIDGE_SLAB_BUFFERS  // output slabs in flight per warp
@@ -101,8 +102,8 @@ struct Config {
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
   static constexpr u32 kWarpsPerTile = kPingpong ? 4 : 4 * kConsumers;
 
-  // An operand shared by several blocks is cut into that many equal parts and each block multicasts one. K-major: parts are
-  // rows of the tile. MN-major: parts are whole 64-wide columns where the count divides, else ranges of K rows.
+  // An operand shared by several blocks is cut into that many equal parts and each block multicasts one. K-major: parts
+  // are rows of the tile. MN-major: parts are whole 64-wide columns where the count divides, else ranges of K rows.
   static constexpr u32 kColumnsA = kBlockM / 64;
   static constexpr u32 kColumnsB = kBlockN / 64;
   static constexpr bool kSplitColumnsA = kColumnsA % kClusterN == 0;
@@ -116,7 +117,8 @@ struct Config {
   static_assert(kBlockM % 64 == 0 && kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
   static_assert(kConsumers == 2, "with three, wgmma of this width does not fit the registers at entry");
   static_assert(!kPingpong || kConsumers == 2, "pingpong alternates between two warpgroups");
-  static_assert(!kBlockScale || (kEightBit && !kPingpong), "promotion hides under the other warpgroup's K loop: no taking turns");
+  static_assert(!kBlockScale || (kEightBit && !kPingpong),
+                "promotion hides under the other warpgroup's K loop: no taking turns");
   static_assert(!kBlockScale || kBlockN == 128, "one scale of B per stage: the tile is as wide as a block of B");
   static_assert(kMajorA == Major::kK || kBlockM % 64 == 0, "MN-major tiles are columns of 64 elements");
   static_assert(kMajorB == Major::kK || kBlockN % 64 == 0, "MN-major tiles are columns of 64 elements");
@@ -149,15 +151,17 @@ __device__ __forceinline__ BlockPlace place_in_cluster() {
   const u32 rank = Config::kClusterBlocks == 1 ? 0 : cluster_rank();
   place.in_m = rank % Config::kClusterM;
   place.in_n = rank / Config::kClusterM;
-  for (u32 n = 0; n < Config::kClusterN; ++n) place.share_a_mask |= static_cast<u16>(1u << (place.in_m + Config::kClusterM * n));
-  for (u32 m = 0; m < Config::kClusterM; ++m) place.share_b_mask |= static_cast<u16>(1u << (m + Config::kClusterM * place.in_n));
+  for (u32 n = 0; n < Config::kClusterN; ++n)
+    place.share_a_mask |= static_cast<u16>(1u << (place.in_m + Config::kClusterM * n));
+  for (u32 m = 0; m < Config::kClusterM; ++m)
+    place.share_b_mask |= static_cast<u16>(1u << (m + Config::kClusterM * place.in_n));
   return place;
 }
 
 // Loads this block's part of one operand's stage. `parts` blocks share the tile and this one brings part `part`.
 template <Major kMajor, u32 kTileRows, u32 kParts, bool kSplitColumns>
-__device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap& map, u32 barrier, i32 k, i32 mn, u32 part,
-                                             u16 mask) {
+__device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap& map, u32 barrier, i32 k, i32 mn,
+                                             u32 part, u16 mask) {
   auto load = [&](u32 offset, i32 x, i32 y) {
     if constexpr (kParts == 1) {
       load_box(stage_address + offset, map, barrier, x, y);
@@ -193,10 +197,11 @@ __device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap&
 }  // namespace ridge::cuda
 
 // map_c is read by builds that store through the copy engine, `output` by the others.
-// scale_a, scale_b: fp32, read by 8-bit builds only: one each, the product being multiplied by both; or, with block scales,
-// scale_a[K block][row of A] (scale_stride apart) and scale_b[N block][K block], blocks of 128.
+// scale_a, scale_b: fp32, read by 8-bit builds only: one each, the product being multiplied by both; or, with block
+// scales, scale_a[K block][row of A] (scale_stride apart) and scale_b[N block][K block], blocks of 128.
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
-    ridge_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a, const __grid_constant__ ridge::cuda::TensorMap map_b,
+    ridge_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a,
+               const __grid_constant__ ridge::cuda::TensorMap map_b,
                const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::OutputView output,
                const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks, const float* const scale_a,
                const float* const scale_b, const ridge::cuda::i64 scale_stride) {
@@ -229,7 +234,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   }
 
   if (warpgroup == C::kConsumers) {
-    // ---- Producer: one thread feeds the ring -----------------------------------------------------------------------------
+    // ---- Producer: one thread feeds the ring
+    // -----------------------------------------------------------------------------
     if constexpr (C::kConsumers > 1) decrease_registers<C::kProducerRegisters>();
     if (warp == C::kConsumers * 4 && elect_one()) {
       wait_for_prior_grid();
@@ -246,17 +252,19 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
             const u32 rows = output.rows > static_cast<u32>(m) ? min(C::kBlockM, output.rows - static_cast<u32>(m)) : 0;
             barrier_arrive_expect_bytes(full, C::kStageBytes + rows * 4);
             if (rows != 0) {
-              load_bytes(base + SharedLayout::kScales + position.stage * SharedLayout::kScaleBytes, scale_a + block * scale_stride + m,
-                         rows * 4, full);
+              load_bytes(base + SharedLayout::kScales + position.stage * SharedLayout::kScaleBytes,
+                         scale_a + block * scale_stride + m, rows * 4, full);
             }
           } else {
             barrier_arrive_expect_bytes(full, C::kStageBytes);
           }
           const i32 k = static_cast<i32>(block * C::kBlockK);
           load_operand<C::kMajorA, C::kBlockM, C::kClusterN, C::kSplitColumnsA>(
-              base + SharedLayout::kA + position.stage * C::kStageBytesA, map_a, full, k, m, place.in_n, place.share_a_mask);
+              base + SharedLayout::kA + position.stage * C::kStageBytesA, map_a, full, k, m, place.in_n,
+              place.share_a_mask);
           load_operand<C::kMajorB, C::kBlockN, C::kClusterM, C::kSplitColumnsB>(
-              base + SharedLayout::kB + position.stage * C::kStageBytesB, map_b, full, k, n, place.in_m, place.share_b_mask);
+              base + SharedLayout::kB + position.stage * C::kStageBytesB, map_b, full, k, n, place.in_m,
+              place.share_b_mask);
           position.advance();
         }
       }
@@ -264,20 +272,22 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     }
     __syncwarp();
   } else {
-    // ---- Consumers: multiply out of the ring, then store -----------------------------------------------------------------
+    // ---- Consumers: multiply out of the ring, then store
+    // -----------------------------------------------------------------
     if constexpr (C::kConsumers > 1) increase_registers<C::kConsumerRegisters>();
     using Mma = Wgmma<C::kBlockN, C::kTypeA, C::kTypeB, C::kMajorA, C::kMajorB>;
     const u32 row_in_tile = C::kPingpong ? 0 : warpgroup * C::kRowsPerWarpgroup;
     const u32 slabs = base + SharedLayout::kSlabs + warp * C::kSlabBuffers * kSlabBytes;
     // 64 rows of A are 8 KiB in either order: 64 swizzle rows (K-major), or one column of 64 K rows (MN-major).
-    const u64 first_a = matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
+    const u64 first_a =
+        matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
     const u64 first_b = matrix_descriptor<C::kMajorB>(base + SharedLayout::kB, C::kBlockK * kRowBytes);
     float scale = 1.0f;
     if constexpr (C::kEightBit && !C::kBlockScale) scale = *scale_a * *scale_b;
 
     // Lane i tells block i of the cluster that this warp no longer needs a stage it feeds.
-    const bool tells_peer = lane < C::kClusterBlocks &&
-                            (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
+    const bool tells_peer =
+        lane < C::kClusterBlocks && (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
     auto release = [&](u32 stage) {
       if constexpr (C::kClusterBlocks == 1) {
         if (lane == 0) barrier_arrive(ring.empty(stage));
@@ -297,11 +307,12 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       float sums[C::kSubtiles][Mma::kAccumulators];
       const TileCoordinate at = tile_at(tiles, tile);
       const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
-      const i32 m = static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
+      const i32 m =
+          static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
       if constexpr (C::kBlockScale) {
-        // The tensor core's 8-bit adder keeps about 14 bits, so each stage of K is summed by itself and promoted into fp32
-        // registers, scaled on the way. One set of instruction accumulators serves all 64-row parts in turn; while this
-        // warpgroup promotes, the other's instructions run.
+        // The tensor core's 8-bit adder keeps about 14 bits, so each stage of K is summed by itself and promoted into
+        // fp32 registers, scaled on the way. One set of instruction accumulators serves all 64-row parts in turn; while
+        // this warpgroup promotes, the other's instructions run.
         float part[Mma::kAccumulators];
         // Rows past the end have no scales and are never stored: what lies in shared memory there does not matter.
         const u32 my_scales = base + SharedLayout::kScales + (row_in_tile + (warp % 4) * kSlabRows + lane / 4) * 4;
@@ -310,7 +321,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
 #pragma unroll
           for (int i = 0; i < Mma::kAccumulators; ++i) sums[subtile][i] = 0.0f;
         }
-        const float* const column_b = scale_b + static_cast<i64>(min(static_cast<u32>(n), output.cols - 1) / 128) * k_blocks;
+        const float* const column_b =
+            scale_b + static_cast<i64>(min(static_cast<u32>(n), output.cols - 1) / 128) * k_blocks;
         float scale_of_b = __ldg(column_b);
         for (u32 block = 0; block < k_blocks; ++block) {
           const float next_scale_of_b = __ldg(column_b + min(block + 1, k_blocks - 1));
@@ -351,8 +363,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         }
       } else {
         u32 previous = 0;
-        // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so a warpgroup
-        // that ran ahead to its next tile would take an old phase of the ring for the new one.
+        // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so
+        // a warpgroup that ran ahead to its next tile would take an old phase of the ring for the new one.
         if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, 2 * kWarpgroupThreads);
         for (u32 block = 0; block < k_blocks; ++block) {
           barrier_wait(ring.full(position.stage), position.parity);
@@ -390,7 +402,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         }
         const i32 y = m + static_cast<i32>(subtile * 64);
         if constexpr (C::kDirectStore) {
-          store_warp_tile_direct<C::kTypeC, C::kStore>(sums[subtile], output, static_cast<u32>(n), static_cast<u32>(y), lane);
+          store_warp_tile_direct<C::kTypeC, C::kStore>(sums[subtile], output, static_cast<u32>(n), static_cast<u32>(y),
+                                                       lane);
         } else {
           store_warp_tile<C::kTypeC, C::kStore, C::kSlabBuffers>(sums[subtile], map_c, slabs, n, y, lane);
         }

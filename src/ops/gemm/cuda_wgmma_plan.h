@@ -1,5 +1,6 @@
-// From a matrix product to a launch of cuda_wgmma.cu, as plain data: which build of the kernel, which grid, which tensor
-// maps. Host code with nothing but the standard library, so it is tested without a GPU and used by whoever owns the driver.
+// From a matrix product to a launch of cuda_wgmma.cu, as plain data: which build of the kernel, which grid, which
+// tensor maps. Host code with nothing but the standard library, so it is tested without a GPU and used by whoever owns
+// the driver.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -24,16 +25,17 @@ inline const char* name_of(GemmType type) {
   return kNames[static_cast<int>(type)];
 }
 
-// C[m, n] (+)= sum over k of A(m, k) * B(n, k). A is stored [m, k] row-major, or [k, m] when a_mn_major; B is stored [n, k], or
-// [k, n] when b_mn_major; C is [m, n] row-major. In BLAS letters for C = op(A) op(B): NT is (no, no), NN is (no, yes), TN is
-// (yes, yes), TT is (yes, no). Leading dimensions are in elements.
+// C[m, n] (+)= sum over k of A(m, k) * B(n, k). A is stored [m, k] row-major, or [k, m] when a_mn_major; B is stored
+// [n, k], or [k, n] when b_mn_major; C is [m, n] row-major. In BLAS letters for C = op(A) op(B): NT is (no, no), NN is
+// (no, yes), TN is (yes, yes), TT is (yes, no). Leading dimensions are in elements.
 struct GemmCase {
   std::int64_t m = 0, n = 0, k = 0;
   bool a_mn_major = false, b_mn_major = false;
   GemmType type_a = GemmType::kBf16, type_b = GemmType::kBf16, type_c = GemmType::kBf16;
   bool accumulate = false;
-  bool block_scaled = false;  // 8-bit: fp32 scales per 1 x 128 of A, [ceil(k/128)][m], and per 128 x 128 of B, [n/128][k/128]
-  std::int64_t lda = 0, ldb = 0, ldc = 0;  // 0: dense
+  bool block_scaled =
+      false;  // 8-bit: fp32 scales per 1 x 128 of A, [ceil(k/128)][m], and per 128 x 128 of B, [n/128][k/128]
+  std::int64_t lda = 0, ldb = 0, ldc = 0;             // 0: dense
   int base_alignment_ab = 16, base_alignment_c = 16;  // bytes, of the pointers
 
   std::int64_t row_a() const { return lda ? lda : (a_mn_major ? m : k); }
@@ -41,8 +43,9 @@ struct GemmCase {
   std::int64_t row_c() const { return ldc ? ldc : n; }
 };
 
-// A build of the kernel. `near` and `far` are what one step of its main loop costs relative to the tensor core's own time, when
-// A and B are small enough to live mostly in L2 and when they are not; measured (docs/operators/gemm-hopper.md says how).
+// A build of the kernel. `near` and `far` are what one step of its main loop costs relative to the tensor core's own
+// time, when A and B are small enough to live mostly in L2 and when they are not; measured
+// (docs/operators/gemm-hopper.md says how).
 struct WgmmaConfig {
   const char* name;
   int block_m, block_n, stages, cluster_m, cluster_n, consumers;
@@ -82,14 +85,14 @@ inline constexpr std::array kBlockScaleConfigs = {
 // One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
 struct TensorMapSpec {
   GemmType type;
-  std::int64_t inner, outer;     // elements
-  std::int64_t row_bytes;        // stride of the outer dimension
-  int box_inner, box_outer;      // elements
+  std::int64_t inner, outer;  // elements
+  std::int64_t row_bytes;     // stride of the outer dimension
+  int box_inner, box_outer;   // elements
 };
 
-// What a launch consists of. The buffers are A, B, C in this order; the parameters of `ridge_gemm` are the three maps, the
-// output view (pointer, row stride, rows, cols), the tile grid (rows, cols, group, group_along), k_blocks, and two scale
-// pointers and the stride of A's scales (m), which only 8-bit builds read.
+// What a launch consists of. The buffers are A, B, C in this order; the parameters of `ridge_gemm` are the three maps,
+// the output view (pointer, row stride, rows, cols), the tile grid (rows, cols, group, group_along), k_blocks, and two
+// scale pointers and the stride of A's scales (m), which only 8-bit builds read.
 struct WgmmaPlan {
   std::vector<std::string> defines;  // for the compiler, without -D
   bool direct_store;                 // map `c` is unused and may stay zero
@@ -100,7 +103,8 @@ struct WgmmaPlan {
 
 inline std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-// Why the copy engine cannot take a case, or nothing. M, N or K of zero never reach a kernel: the caller clears or leaves C.
+// Why the copy engine cannot take a case, or nothing. M, N or K of zero never reach a kernel: the caller clears or
+// leaves C.
 inline std::optional<std::string> wgmma_refuses(const GemmCase& g) {
   auto check = [](const char* name, std::int64_t row, GemmType type) -> std::optional<std::string> {
     if ((row * bytes_of(type)) % 16 == 0) return std::nullopt;
@@ -111,10 +115,12 @@ inline std::optional<std::string> wgmma_refuses(const GemmCase& g) {
   if (auto why = check("B", g.row_b(), g.type_b)) return why;
   if (g.base_alignment_ab % 16 != 0) return "gemm_wgmma: A and B must start on a multiple of 16 bytes";
   const bool eight_bit = bytes_of(g.type_a) == 1;
-  if (eight_bit && (g.a_mn_major || g.b_mn_major)) return "gemm_wgmma: 8-bit operands must have K contiguous; transpose first";
+  if (eight_bit && (g.a_mn_major || g.b_mn_major))
+    return "gemm_wgmma: 8-bit operands must have K contiguous; transpose first";
   if (g.block_scaled && !eight_bit) return "gemm_wgmma: block scales are for 8-bit operands";
   if (g.block_scaled && g.m % 4 != 0) {
-    return "gemm_wgmma: M = " + std::to_string(g.m) + " is not a multiple of 4, so A's scales of a stage do not start on 16 bytes; pad A";
+    return "gemm_wgmma: M = " + std::to_string(g.m) +
+           " is not a multiple of 4, so A's scales of a stage do not start on 16 bytes; pad A";
   }
   if (g.accumulate && g.type_c != GemmType::kF32) return "gemm_wgmma: accumulating needs an fp32 C";
   if (std::max({g.m, g.n, g.k}) > INT32_MAX - 512) return "gemm_wgmma: a side is over 2^31";
@@ -194,8 +200,8 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   const std::int64_t clusters = multiprocessors / plan.cluster;
   plan.grid = static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, clusters)) * plan.cluster;
 
-  // A wave of clusters covers `group` tiles on one side and clusters / group on the other. L2 traffic per K step is the sum of
-  // the two sides in elements, least when the rectangle is square.
+  // A wave of clusters covers `group` tiles on one side and clusters / group on the other. L2 traffic per K step is the
+  // sum of the two sides in elements, least when the rectangle is square.
   const int high = c.block_m * c.cluster_m, wide = c.block_n * c.cluster_n;
   double best = 1e300;
   for (std::uint32_t along = 0; along < 2; ++along) {
@@ -217,15 +223,16 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   return plan;
 }
 
-// Estimated time in multiprocessor cycles: whole waves of tiles, each as long as its K loop plus what the epilogue does not hide.
-// What it sees above all is how much of the last wave is wasted, which is what decides awkward shapes.
+// Estimated time in multiprocessor cycles: whole waves of tiles, each as long as its K loop plus what the epilogue does
+// not hide. What it sees above all is how much of the last wave is wasted, which is what decides awkward shapes.
 inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multiprocessors) {
   constexpr double kNearBytes = 128e6;
   const std::int64_t rows = ceil_div(g.m, c.block_m * c.cluster_m), cols = ceil_div(g.n, c.block_n * c.cluster_n);
   const std::int64_t clusters = multiprocessors / (c.cluster_m * c.cluster_n);
   const std::int64_t waves = ceil_div(rows * cols, clusters);
   const std::int64_t block_k = 128 / bytes_of(g.type_a);
-  const double step = 2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for either width
+  const double step =
+      2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for either width
   const double bytes = static_cast<double>((g.m + g.n) * g.k * bytes_of(g.type_a));
   double factor = bytes < kNearBytes ? c.near : c.far;
   // With a single wave nothing is left to alternate with, and one warpgroup alone does not quite fill the tensor cores.

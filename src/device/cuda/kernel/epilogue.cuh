@@ -1,6 +1,6 @@
-// Accumulators to global memory. Each warp owns 16 rows of the tile and moves them in slabs of 128 bytes by 16 rows through
-// its own small buffers: registers -> swizzled shared memory -> one box store of the copy engine. Nothing here waits for
-// another warp, the stores run on under the next tile, and the engine clips what lies outside the matrix.
+// Accumulators to global memory. Each warp owns 16 rows of the tile and moves them in slabs of 128 bytes by 16 rows
+// through its own small buffers: registers -> swizzled shared memory -> one box store of the copy engine. Nothing here
+// waits for another warp, the stores run on under the next tile, and the engine clips what lies outside the matrix.
 #pragma once
 #include "swizzle.cuh"
 #include "tma.cuh"
@@ -37,8 +37,8 @@ __device__ __forceinline__ void write_slab_16bit(const float (&d)[kCount], int f
   }
 }
 
-// One slab of fp32 values, 8 bytes per lane. A half-warp covers four rows; the swizzle alone would put rows 2i and 2i+1 into
-// the same banks, so odd rows write column groups in the order 2,3,0,1 while even rows write 0,1,2,3.
+// One slab of fp32 values, 8 bytes per lane. A half-warp covers four rows; the swizzle alone would put rows 2i and 2i+1
+// into the same banks, so odd rows write column groups in the order 2,3,0,1 while even rows write 0,1,2,3.
 template <int kCount>
 __device__ __forceinline__ void write_slab_32bit(const float (&d)[kCount], int first, u32 buffer, u32 lane) {
   const u32 row = lane >> 2;
@@ -49,21 +49,22 @@ __device__ __forceinline__ void write_slab_32bit(const float (&d)[kCount], int f
     const int even_j = first + 4 * group;
     const int odd_j = first + 4 * (group ^ 2);
     const u32 chunk = 2 * (static_cast<u32>(group) ^ (odd ? 2u : 0u)) + ((lane & 3u) >> 1);
-    store_shared_v2(buffer + swizzled_chunk(row, chunk) + inner, odd ? d[odd_j] : d[even_j], odd ? d[odd_j + 1] : d[even_j + 1]);
+    store_shared_v2(buffer + swizzled_chunk(row, chunk) + inner, odd ? d[odd_j] : d[even_j],
+                    odd ? d[odd_j + 1] : d[even_j + 1]);
     store_shared_v2(buffer + swizzled_chunk(row + 8, chunk) + inner, odd ? d[odd_j + 2] : d[even_j + 2],
                     odd ? d[odd_j + 3] : d[even_j + 3]);
   }
 }
 
-// Stores the 16 x (2 * kCount) part of a tile that this warp holds, at column `x`, row `y` of the output. `buffers` is the
-// warp's own run of kBuffers slabs, 1024-byte aligned. All lanes of the warp take part.
+// Stores the 16 x (2 * kCount) part of a tile that this warp holds, at column `x`, row `y` of the output. `buffers` is
+// the warp's own run of kBuffers slabs, 1024-byte aligned. All lanes of the warp take part.
 template <OutputType kOut, StoreMode kMode, u32 kBuffers, int kCount>
-__device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const TensorMap& map, u32 buffers, i32 x, i32 y,
-                                                u32 lane) {
+__device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const TensorMap& map, u32 buffers, i32 x,
+                                                i32 y, u32 lane) {
   constexpr int kColumns = kSlabColumns<kOut>;
   constexpr int kPerSlab = kColumns / 2;
-  // A width that is not whole slabs ends with a slab that overlaps the one before it: the same values are stored twice. Adding
-  // must not do that.
+  // A width that is not whole slabs ends with a slab that overlaps the one before it: the same values are stored twice.
+  // Adding must not do that.
   constexpr int kSlabs = (kCount + kPerSlab - 1) / kPerSlab;
   static_assert(kCount >= kPerSlab, "the tile is at least one 128-byte slab wide");
   static_assert(kMode == StoreMode::kOverwrite || kCount % kPerSlab == 0, "adding needs a whole number of slabs");
@@ -71,9 +72,9 @@ __device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const 
   for (int slab = 0; slab < kSlabs; ++slab) {
     const int first = slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
     const u32 buffer = buffers + (static_cast<u32>(slab) % kBuffers) * kSlabBytes;
-    // The buffer is free once all but the latest kBuffers - 1 stores have been read out. Lane 0 issues them, so it alone knows.
-    // Where the slabs of a tile do not fill whole rounds of buffers, a tile starts on a buffer that a later store of the tile
-    // before may have used, so it waits for all of them.
+    // The buffer is free once all but the latest kBuffers - 1 stores have been read out. Lane 0 issues them, so it
+    // alone knows. Where the slabs of a tile do not fill whole rounds of buffers, a tile starts on a buffer that a
+    // later store of the tile before may have used, so it waits for all of them.
     constexpr bool kWholeRounds = kSlabs % kBuffers == 0;
     if (lane == 0) {
       if (slab == 0 && !kWholeRounds) {
@@ -120,11 +121,12 @@ __device__ __forceinline__ void store_element(const OutputView& c, u32 row, u32 
   }
 }
 
-// The same part of a tile without the copy engine, for an output it cannot address. The engine writes whole 16-byte chunks: it
-// clips a row that ends inside a chunk only at the chunk's end, so such rows (N times the element size not a multiple of 16)
-// take this path too, or the padding behind them would be overwritten.
+// The same part of a tile without the copy engine, for an output it cannot address. The engine writes whole 16-byte
+// chunks: it clips a row that ends inside a chunk only at the chunk's end, so such rows (N times the element size not a
+// multiple of 16) take this path too, or the padding behind them would be overwritten.
 template <OutputType kOut, StoreMode kMode, int kCount>
-__device__ __forceinline__ void store_warp_tile_direct(const float (&d)[kCount], const OutputView& c, u32 x, u32 y, u32 lane) {
+__device__ __forceinline__ void store_warp_tile_direct(const float (&d)[kCount], const OutputView& c, u32 x, u32 y,
+                                                       u32 lane) {
   const u32 row = y + (lane >> 2);
   const u32 col = x + 2 * (lane & 3u);
 #pragma unroll

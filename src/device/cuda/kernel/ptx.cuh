@@ -1,5 +1,5 @@
-// Small wrappers for the instructions that C++ cannot spell. Device code only: no host header is included, because the same
-// file is compiled by nvcc (ahead of time, in CI) and by NVRTC (at run time, where no host headers exist).
+// Small wrappers for the instructions that C++ cannot spell. Device code only: no host header is included, because the
+// same file is compiled by nvcc (ahead of time, in CI) and by NVRTC (at run time, where no host headers exist).
 #pragma once
 
 namespace ridge::cuda {
@@ -19,8 +19,8 @@ __device__ __forceinline__ u32 shared_address(const void* pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
-// True in exactly one lane of a converged warp. The compiler knows that the branch behind it is taken by one lane, so the
-// copy engine's instructions need no loop over active lanes.
+// True in exactly one lane of a converged warp. The compiler knows that the branch behind it is taken by one lane, so
+// the copy engine's instructions need no loop over active lanes.
 __device__ __forceinline__ bool elect_one() {
   u32 chosen;
   asm volatile(
@@ -33,12 +33,13 @@ __device__ __forceinline__ bool elect_one() {
   return chosen != 0;
 }
 
-// A value that is equal in all lanes, told to the compiler: descriptors and barrier addresses computed from it then live in
-// uniform registers, which is where wgmma and the copy engine read them.
+// A value that is equal in all lanes, told to the compiler: descriptors and barrier addresses computed from it then
+// live in uniform registers, which is where wgmma and the copy engine read them.
 __device__ __forceinline__ u32 warp_uniform(u32 value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 // Moves registers between warpgroups of a running block. Takes effect only in a kernel whose entry has a register cap
-// (__launch_bounds__(threads, 1)); every warp of the warpgroup must execute it, and Count is a multiple of 8 in 24..256.
+// (__launch_bounds__(threads, 1)); every warp of the warpgroup must execute it, and Count is a multiple of 8
+// in 24..256.
 template <int Count>
 __device__ __forceinline__ void decrease_registers() {
   static_assert(Count % 8 == 0 && Count >= 24 && Count <= 256, "setmaxnreg takes a multiple of 8 between 24 and 256");
@@ -77,9 +78,12 @@ __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.w
 
 // Programmatic dependent launch. A kernel launched without that attribute passes both at once.
 __device__ __forceinline__ void wait_for_prior_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void let_next_grid_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void let_next_grid_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 
-// Two fp32 to one register of two 16-bit values, round to nearest even; `low` lands in the low half (the lower address).
+// Two fp32 to one register of two 16-bit values, round to nearest even; `low` lands in the low half (the lower
+// address).
 __device__ __forceinline__ u32 pack_bf16(float low, float high) {
   u32 packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -97,11 +101,12 @@ __device__ __forceinline__ float load_shared(u32 address) {
   return value;
 }
 
-// Four 8x8 matrices of 16-bit values from the accumulator layout to rows of shared memory. Lanes 8i..8i+7 give the addresses
-// of the rows of matrix i (16 bytes each); one instruction replaces eight 4-byte stores that would collide in the banks.
+// Four 8x8 matrices of 16-bit values from the accumulator layout to rows of shared memory. Lanes 8i..8i+7 give the
+// addresses of the rows of matrix i (16 bytes each); one instruction replaces eight 4-byte stores that would collide in
+// the banks.
 __device__ __forceinline__ void store_matrix_x4(u32 address, u32 m0, u32 m1, u32 m2, u32 m3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1), "r"(m2),
-               "r"(m3)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
+               "r"(m2), "r"(m3)
                : "memory");
 }
 __device__ __forceinline__ void store_shared_v2(u32 address, float x, float y) {

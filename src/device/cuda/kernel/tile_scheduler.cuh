@@ -1,7 +1,7 @@
-// Which output tile comes next. A persistent block walks tiles first, first + blocks, ... of one list; the list is ordered so
-// that the tiles in flight at one time form a compact rectangle, because what that rectangle reads per step (its rows of A
-// plus its rows of B) has to come through L2. Groups alternate direction, so a group starts on the columns its predecessor
-// left in the cache.
+// Which output tile comes next. A persistent block walks tiles first, first + blocks, ... of one list; the list is
+// ordered so that the tiles in flight at one time form a compact rectangle, because what that rectangle reads per step
+// (its rows of A plus its rows of B) has to come through L2. Groups alternate direction, so a group starts on the
+// columns its predecessor left in the cache.
 #pragma once
 #include "ptx.cuh"
 

@@ -1,26 +1,27 @@
-// wgmma: the warpgroup matrix instruction. Four consecutive warps (the first a multiple of four) together compute a 64 x N
-// tile; A and B are read from shared memory through 64-bit descriptors, the accumulator lives in N/2 registers per thread.
-// The instruction is asynchronous: accumulators may not be touched between the first issue and the wait, or the compiler
-// serialises the whole pipeline and says so (C7510), which our build treats as an error.
+// wgmma: the warpgroup matrix instruction. Four consecutive warps (the first a multiple of four) together compute a 64
+// x N tile; A and B are read from shared memory through 64-bit descriptors, the accumulator lives in N/2 registers per
+// thread. The instruction is asynchronous: accumulators may not be touched between the first issue and the wait, or the
+// compiler serialises the whole pipeline and says so (C7510), which our build treats as an error.
 //
-// Accumulator layout: thread t of the warpgroup (warp w = t/32, lane l = t%32) holds in d[4j + 2h + p] the element of row
-// 16w + 8h + l/4 and column 8j + 2(l%4) + p.
+// Accumulator layout: thread t of the warpgroup (warp w = t/32, lane l = t%32) holds in d[4j + 2h + p] the element of
+// row 16w + 8h + l/4 and column 8j + 2(l%4) + p.
 #pragma once
 #include "swizzle.cuh"
 
 namespace ridge::cuda {
 
 enum class MatrixType { kBf16, kF16, kE4m3, kE5m2 };
-// K-major: K is contiguous in memory. MN-major: M (for A) or N (for B) is contiguous; 16-bit types only, a hardware limit.
+// K-major: K is contiguous in memory. MN-major: M (for A) or N (for B) is contiguous; 16-bit types only, a hardware
+// limit.
 enum class Major { kK, kMn };
 
 // Bytes of K that one instruction consumes, for every type: 16 elements of 2 bytes or 32 of 1 byte.
 inline constexpr u32 kWgmmaStepBytes = 32;
 
-// Descriptor fields, in units of 16 bytes: start address (bits 0-13), leading offset (16-29), stride offset (32-45), and the
-// swizzle mode (bits 62-63, 1 = 128 bytes). K-major with a 128-byte swizzle: consecutive groups of eight rows are `stride`
-// apart and the leading offset is not used. MN-major: `stride` separates groups of eight K rows and `leading` separates
-// columns of 64 elements.
+// Descriptor fields, in units of 16 bytes: start address (bits 0-13), leading offset (16-29), stride offset (32-45),
+// and the swizzle mode (bits 62-63, 1 = 128 bytes). K-major with a 128-byte swizzle: consecutive groups of eight rows
+// are `stride` apart and the leading offset is not used. MN-major: `stride` separates groups of eight K rows and
+// `leading` separates columns of 64 elements.
 template <Major kMajor>
 __device__ __forceinline__ u64 matrix_descriptor(u32 shared_byte_address, u32 leading_bytes) {
   const u32 leading = kMajor == Major::kK ? 1u : leading_bytes >> 4;
@@ -29,8 +30,8 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 shared_byte_address, u32 le
   return (static_cast<u64>(high) << 32) | low;
 }
 
-// How far one K step moves the start address. K-major: 32 bytes inside the swizzled row (the hardware applies the XOR to the
-// resulting address). MN-major: 16 rows of K.
+// How far one K step moves the start address. K-major: 32 bytes inside the swizzled row (the hardware applies the XOR
+// to the resulting address). MN-major: 16 rows of K.
 template <Major kMajor>
 inline constexpr u32 kDescriptorStep = kMajor == Major::kK ? (kWgmmaStepBytes >> 4) : (16 * kRowBytes >> 4);
 
@@ -55,8 +56,8 @@ struct Wgmma {
   static_assert(N < 0, "no wgmma wrapper for this N: add RIDGE_WGMMA_SHAPE for it");
 };
 
-// The operand numbers inside an asm string must be literals, so each N spells its own: the accumulators take 0 .. N/2-1 and
-// the five inputs follow.
+// The operand numbers inside an asm string must be literals, so each N spells its own: the accumulators take 0 .. N/2-1
+// and the five inputs follow.
 
 #define RIDGE_D8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define RIDGE_D16 RIDGE_D8 ",%8,%9,%10,%11,%12,%13,%14,%15"
@@ -75,7 +76,7 @@ struct Wgmma {
 #define RIDGE_D120 RIDGE_D112 ",%112,%113,%114,%115,%116,%117,%118,%119"
 #define RIDGE_D128 RIDGE_D120 ",%120,%121,%122,%123,%124,%125,%126,%127"
 
-#define RIDGE_O8(i)                                                                                              \
+#define RIDGE_O8(i)                                                                                           \
   "+f"(d[(i) + 0]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3]), "+f"(d[(i) + 4]), "+f"(d[(i) + 5]), \
       "+f"(d[(i) + 6]), "+f"(d[(i) + 7])
 #define RIDGE_O16(i) RIDGE_O8(i), RIDGE_O8((i) + 8)
@@ -96,35 +97,36 @@ struct Wgmma {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." KIND \
                " {" RIDGE_D##R "}, %" #A ", %" #B ", p, 1, 1, %" #TA ", %" #TB ";\n}\n"                             \
                : RIDGE_OUT_##R                                                                                      \
-               : "l"(a), "l"(b), "r"(accumulate), "n"(kMajorA == Major::kMn ? 1 : 0), "n"(kMajorB == Major::kMn ? 1 : 0))
+               : "l"(a), "l"(b), "r"(accumulate), "n"(kMajorA == Major::kMn ? 1 : 0),                               \
+                 "n"(kMajorB == Major::kMn ? 1 : 0))
 #define RIDGE_WGMMA_8BIT(N, KIND, R, A, B, P)                                                                       \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k32.f32." KIND \
                " {" RIDGE_D##R "}, %" #A ", %" #B ", p, 1, 1;\n}\n"                                                 \
                : RIDGE_OUT_##R                                                                                      \
                : "l"(a), "l"(b), "r"(accumulate))
 
-#define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB)                                                                       \
-  template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                        \
-  struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                                  \
-    static constexpr int kAccumulators = R;                                                                            \
-    static __device__ __forceinline__ void mma(float (&d)[R], u64 a, u64 b, u32 accumulate) {                          \
-      if constexpr (kTypeA == MatrixType::kBf16 && kTypeB == MatrixType::kBf16) {                                      \
-        RIDGE_WGMMA_16BIT(N, "bf16.bf16", R, A, B, P, TA, TB);                                                         \
-      } else if constexpr (kTypeA == MatrixType::kF16 && kTypeB == MatrixType::kF16) {                                 \
-        RIDGE_WGMMA_16BIT(N, "f16.f16", R, A, B, P, TA, TB);                                                           \
-      } else {                                                                                                         \
-        static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "8-bit wgmma reads K-major operands only");        \
-        if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE4m3) {                                    \
-          RIDGE_WGMMA_8BIT(N, "e4m3.e4m3", R, A, B, P);                                                                \
-        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE5m2) {                             \
-          RIDGE_WGMMA_8BIT(N, "e4m3.e5m2", R, A, B, P);                                                                \
-        } else if constexpr (kTypeA == MatrixType::kE5m2 && kTypeB == MatrixType::kE4m3) {                             \
-          RIDGE_WGMMA_8BIT(N, "e5m2.e4m3", R, A, B, P);                                                                \
-        } else {                                                                                                       \
-          RIDGE_WGMMA_8BIT(N, "e5m2.e5m2", R, A, B, P);                                                                \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
+#define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB)                                                                \
+  template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                 \
+  struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                           \
+    static constexpr int kAccumulators = R;                                                                     \
+    static __device__ __forceinline__ void mma(float (&d)[R], u64 a, u64 b, u32 accumulate) {                   \
+      if constexpr (kTypeA == MatrixType::kBf16 && kTypeB == MatrixType::kBf16) {                               \
+        RIDGE_WGMMA_16BIT(N, "bf16.bf16", R, A, B, P, TA, TB);                                                  \
+      } else if constexpr (kTypeA == MatrixType::kF16 && kTypeB == MatrixType::kF16) {                          \
+        RIDGE_WGMMA_16BIT(N, "f16.f16", R, A, B, P, TA, TB);                                                    \
+      } else {                                                                                                  \
+        static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "8-bit wgmma reads K-major operands only"); \
+        if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE4m3) {                             \
+          RIDGE_WGMMA_8BIT(N, "e4m3.e4m3", R, A, B, P);                                                         \
+        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE5m2) {                      \
+          RIDGE_WGMMA_8BIT(N, "e4m3.e5m2", R, A, B, P);                                                         \
+        } else if constexpr (kTypeA == MatrixType::kE5m2 && kTypeB == MatrixType::kE4m3) {                      \
+          RIDGE_WGMMA_8BIT(N, "e5m2.e4m3", R, A, B, P);                                                         \
+        } else {                                                                                                \
+          RIDGE_WGMMA_8BIT(N, "e5m2.e5m2", R, A, B, P);                                                         \
+        }                                                                                                       \
+      }                                                                                                         \
+    }                                                                                                           \
   }
 
 RIDGE_WGMMA_SHAPE(32, 16, 16, 17, 18, 19, 20);
