@@ -70,8 +70,11 @@ class HostProcess {
   // Calls the kernel once. The views must lie in arena().
   CallResult call(std::span<const TensorView> operands, std::span<const std::int64_t> params, std::int64_t threads);
 
-  // A Failure if the host used noticeable processor time since its last answer: work that was not timed.
+  // For candidates: a Failure if the host used noticeable processor time since its last answer: work that was not
+  // timed.
   std::optional<Failure> check_quiet();
+  // After a candidate's last call: a closer look, some milliseconds long, whether anything still works.
+  std::optional<Failure> finish();
 
   [[nodiscard]] std::uint32_t sandbox() const { return sandbox_; }
   // Processor seconds used so far; for guards.
@@ -90,6 +93,8 @@ class HostProcess {
   // Counts a contradiction between clocks. A hypervisor that takes the processor at the wrong moment makes a rare one,
   // whose time is charged to the call and nothing more; a candidate that cheats makes them again and again.
   bool habitual();
+  [[nodiscard]] bool works_without_request() const;
+  [[nodiscard]] Failure went_on_working(double used) const;
   [[nodiscard]] Failure explain_end(int wait_status) const;
   [[nodiscard]] std::string explain_address() const;
   [[nodiscard]] HostControl& control() const { return *reinterpret_cast<HostControl*>(region_); }
@@ -104,6 +109,7 @@ class HostProcess {
   std::uint64_t memory_limit_bytes_ = 0;
   double cpu_after_answer_ = 0, last_span_ = 0;
   int calls_ = 0, contradictions_ = 0;
+  bool trusted_ = false;  // a library: its idle workers may spin, and its own clock is believed
   double empty_wall_ = 0, wall_slack_ = 0, cpu_slack_ = 0, quiet_slack_ = 0, witness_gap_ = 0;
 };
 

@@ -30,8 +30,8 @@ class Station {
 
   // One verified call of problem `index`.
   CallResult launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
-  // Work after the last answer, see HostProcess::check_quiet().
-  std::optional<Failure> finish() { return host_.check_quiet(); }
+  // Work after the last answer.
+  std::optional<Failure> finish() { return host_.finish(); }
 
   [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
   [[nodiscard]] const HostProcess& host() const { return host_; }
