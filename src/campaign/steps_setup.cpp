@@ -99,6 +99,10 @@ Status Engine::calibrate_baseline(record::Evaluation& evaluation) {
   for (int attempt = 0; attempt < kCalibrationTries; ++attempt) {
     RIDGE_TRY(calibrated, work(calibrate));
     evaluation.sessions = std::move(calibrated.sessions);
+    for (const record::Session& session : evaluation.sessions) {
+      const auto wall = session.guards.find("wall");
+      if (wall != session.guards.end()) evaluation.seconds["measure"] += wall->second;
+    }
     if (static_cast<std::int64_t>(valid_sessions(evaluation.sessions, "calibrate").size()) >= kFewestCalibrations)
       break;
   }

@@ -59,8 +59,7 @@ Verdict budget_used(const State& state, const TerminationInput& input) {
 
 Verdict exhausted(const State& state, const TerminationInput&) {
   return {state.exhausted.has_value(), true,
-          state.exhausted ? "the proposer has nothing left to try: " + *state.exhausted
-                          : std::string("the proposer still has ideas")};
+          state.exhausted ? *state.exhausted : std::string("the proposer still has ideas")};
 }
 
 struct Condition {
