@@ -21,11 +21,6 @@ std::string example_text(const std::vector<std::pair<std::string, std::string>>&
   return text;
 }
 
-template <class T>
-void add_option(CLI::App& app, const std::string& flags, T& value, const std::string& help) {
-  app.add_option(flags, value, help);
-}
-
 }  // namespace
 
 Command Command::subcommand(const std::string& name, const std::string& help) {
@@ -39,7 +34,7 @@ Command Command::subcommand(const std::string& name, const std::string& help) {
 }
 
 Command& Command::option(const std::string& flags, std::string& value, const std::string& help) {
-  state_->app->add_option(flags, value, help)->capture_default_str();
+  state_->app->add_option(flags, value, help)->capture_default_str()->take_last();
   return *this;
 }
 Command& Command::option(const std::string& flags, std::vector<std::string>& values, const std::string& help) {
@@ -47,15 +42,15 @@ Command& Command::option(const std::string& flags, std::vector<std::string>& val
   return *this;
 }
 Command& Command::option(const std::string& flags, std::int64_t& value, const std::string& help) {
-  state_->app->add_option(flags, value, help)->capture_default_str();
+  state_->app->add_option(flags, value, help)->capture_default_str()->take_last();
   return *this;
 }
 Command& Command::option(const std::string& flags, std::optional<std::int64_t>& value, const std::string& help) {
-  state_->app->add_option(flags, value, help);
+  state_->app->add_option(flags, value, help)->take_last();
   return *this;
 }
 Command& Command::option(const std::string& flags, double& value, const std::string& help) {
-  state_->app->add_option(flags, value, help)->capture_default_str();
+  state_->app->add_option(flags, value, help)->capture_default_str()->take_last();
   return *this;
 }
 Command& Command::flag(const std::string& flags, bool& value, const std::string& help) {

@@ -179,7 +179,7 @@ class Campaign(Base):
     """A short real campaign: it accepts what is better, survives kill -9, refuses a second process, verifies and replays."""
 
     def start(self, name, *more):
-        return subprocess.Popen([RIDGE, "optimize", "gemm", "--on", "cpu", "--yes", "--budget", "60s", "--max-iterations", "3",
+        return subprocess.Popen([RIDGE, "optimize", "gemm", "--on", "cpu", "--yes", "--budget", "180s", "--max-iterations", "3",
                                  "--directory", name, *more], cwd=self.tmp, env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
