@@ -49,6 +49,9 @@ std::string baseline_problem(const record::CampaignSpec& spec, const record::Eva
     }
     const auto point = std::find_if(evaluation.roofline.begin(), evaluation.roofline.end(),
                                     [&](const record::RooflinePoint& one) { return one.label == label; });
+    if (point == evaluation.roofline.end() && all_void(evaluation.sessions)) {
+      return "the machine is too busy to measure the baseline: " + evaluation.sessions.back().void_reason;
+    }
     if (point == evaluation.roofline.end() || !(point->bound_time > 0)) {
       return fmt::format("the roofline bound of {} is not known", label);
     }

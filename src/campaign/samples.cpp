@@ -63,6 +63,11 @@ std::vector<const Session*> valid_sessions(const std::vector<Session>& sessions,
   return valid;
 }
 
+bool all_void(const std::vector<record::Session>& sessions) {
+  return !sessions.empty() &&
+         std::all_of(sessions.begin(), sessions.end(), [](const record::Session& one) { return one.voided; });
+}
+
 std::int64_t confirmation_count(const std::vector<Session>& sessions) {
   return static_cast<std::int64_t>(valid_sessions(sessions, "confirm").size());
 }

@@ -15,6 +15,8 @@ namespace ridge::campaign {
 
 // Sessions of one role that were not voided, in the order they ran.
 std::vector<const record::Session*> valid_sessions(const std::vector<record::Session>& sessions, std::string_view role);
+// Whether there are sessions and not one of them counts.
+bool all_void(const std::vector<record::Session>& sessions);
 // How many valid sessions belong to the sequential test; a decision that looked at any has used a share of alpha.
 std::int64_t confirmation_count(const std::vector<record::Session>& sessions);
 

@@ -24,7 +24,8 @@ using record::WorkerTask;
 constexpr std::int64_t kFewestCalibrations = 4, kMostCalibrations = 8;
 constexpr double kCalibrationSeconds = 60.0;  // without a wall budget
 constexpr double kCalibrationShare = 0.1;     // of the wall budget
-constexpr int kCalibrationTries = 2;          // a machine that is busy for a moment gets a second chance
+constexpr int kLookTries = 5;
+constexpr int kCalibrationTries = 2;  // a machine that is busy for a moment gets a second chance
 
 std::string digest_of_cases(const record::CampaignSpec& spec) {
   std::string text;
@@ -78,9 +79,12 @@ Result<record::Evaluation> Engine::look_at_baseline() {
   look.sessions = 1;
   look.protocol.max_quads = 1;
   look.protocol.max_launches = 1;
-  RIDGE_TRY(looked, work(look));
-  if (!looked.evaluation) return make_error(ErrorCode::kToolFailed, "the worker sent no evaluation of the baseline");
-  return std::move(*looked.evaluation);
+  // A busy moment voids a session, and one is all there is in a short look.
+  for (int attempt = 1;; ++attempt) {
+    RIDGE_TRY(looked, work(look));
+    if (!looked.evaluation) return make_error(ErrorCode::kToolFailed, "the worker sent no evaluation of the baseline");
+    if (attempt == kLookTries || !all_void(looked.evaluation->sessions)) return std::move(*looked.evaluation);
+  }
 }
 
 // A/A sessions. Void ones are kept in the record; when too few are left, they are measured once more.
