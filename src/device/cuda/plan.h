@@ -1,0 +1,61 @@
+// Runs a launch plan (record/launch_plan.h): finds and checks its kernels, binds addresses, launches.
+//
+//   record::LaunchPlan  --resolve-->  record::ResolvedPlan  --prepare-->  PreparedPlan  --bind-->  BoundPlan
+//   text of a candidate               numbers for one case                checked on a GPU         ready to launch
+//
+// Binding encodes tensor maps and lays out arguments; launching a BoundPlan is the launches and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/cuda/module.h"
+#include "device/cuda/tensor_map.h"
+#include "record/launch_plan.h"
+
+namespace ridge::device::cuda {
+
+class BoundPlan {
+ public:
+  // Enqueues every step in order. No allocation, no synchronisation; safe while a graph is captured.
+  [[nodiscard]] Status launch(StreamHandle stream) const;
+
+ private:
+  friend class PreparedPlan;
+  struct Step {
+    Kernel kernel;
+    LaunchShape shape;
+    std::vector<void*> arguments;  // into `storage`
+  };
+  struct Clear {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::vector<Clear> clears_;
+  std::vector<Step> steps_;
+  std::vector<std::unique_ptr<std::byte[]>> storage_;
+};
+
+class PreparedPlan {
+ public:
+  // Errors name the kernel, the value and the limit: an unknown symbol, a block, grid, cluster or shared memory that
+  // does not fit the GPU or the kernel's registers, parameters whose number or sizes differ from the kernel's.
+  static Result<PreparedPlan> prepare(const Module& module, const record::ResolvedPlan& plan, const GpuInfo& gpu);
+
+  // Bytes the caller must provide for each workspace, in the plan's order; 0 needs no memory.
+  [[nodiscard]] const std::vector<std::size_t>& workspace_bytes() const { return workspace_bytes_; }
+  // Kernels that will be launched (steps whose `when` holds and whose grid is not empty).
+  [[nodiscard]] const std::vector<Kernel>& kernels() const { return kernels_; }
+
+  // Addresses in the plan's order. They may be anything the kernels can reach; content is not looked at.
+  [[nodiscard]] Result<BoundPlan> bind(std::span<void* const> operands, std::span<void* const> workspaces) const;
+
+ private:
+  record::ResolvedPlan plan_;
+  std::vector<std::size_t> workspace_bytes_;
+  std::vector<Kernel> kernels_;  // of the steps that are launched
+};
+
+}  // namespace ridge::device::cuda

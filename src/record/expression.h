@@ -1,0 +1,30 @@
+// Integer arithmetic written as text: sizes and conditions in launch plans.
+//
+//   + - * / % ^   comparisons   && ||   c ? a : b   min max abs   ceil_div(a, b)   floor_div(a, b)   round_up(a, b)
+//
+// Evaluated in double precision, exact for integers up to 2^53. Division is exact or it shows: a result that is no
+// integer is an error, so a rounding must be written as ceil_div or floor_div.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ridge/result.h"
+
+namespace ridge::record {
+
+using Variables = std::map<std::string, std::int64_t>;
+
+// Whether the text is an expression at all, and the variables it names.
+Result<std::vector<std::string>> expression_variables(const std::string& text);
+
+// The integer value. Errors: a variable that is not known (with the known ones), a value that is no integer, division
+// by zero.
+Result<std::int64_t> evaluate(const std::string& text, const Variables& variables);
+// The same without the demand for an integer, for floating-point arguments.
+Result<double> evaluate_real(const std::string& text, const Variables& variables);
+
+}  // namespace ridge::record

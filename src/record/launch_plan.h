@@ -1,0 +1,207 @@
+// How the kernels of a CUDA candidate are launched, as data: a candidate is device code plus this plan, and owns no
+// host code that could touch a clock or a result. Written as TOML in a comment of the source (docs/candidates.md):
+//
+//   /* ridge-launch
+//   [[needs]]
+//   expression = "k % 8 == 0"
+//   reason = "rows of A are read 16 bytes at a time"
+//   [[workspace]]
+//   name = "partial"
+//   bytes = "SPLITS * m * n * 4"
+//   [[tensor_map]]
+//   name = "map_a"
+//   operand = "a"                      # element type and address
+//   sizes = ["k", "m"]                 # elements, the contiguous dimension first
+//   strides = ["a_stride0 * a_bytes"]  # bytes, of the dimensions after the first
+//   box = ["64", "TILE_M"]
+//   swizzle = 128
+//   [[kernel]]
+//   symbol = "gemm"
+//   grid = ["ceil_div(n, TILE_N)", "ceil_div(m, TILE_M)"]
+//   block = [256]
+//   shared = "STAGES * (TILE_M + TILE_N) * 128"
+//   args = [{ tensor_map = "map_a" }, { operand = "c" }, { i64 = "c_stride0" }, { i32 = "k" }, { workspace = "partial"
+//   }]
+//   */
+//
+// Every number may be an integer or an expression (record/expression.h) over
+//   the problem's parameters (m, n, k, dtype as its index, ...), the defines (tunables), and for each operand X
+//   X_shape0.., X_stride0.. (elements), X_bytes (of one element); and of the GPU: sm_count, max_shared, l2_bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/candidate.h"
+#include "ridge/dtype.h"
+#include "ridge/result.h"
+
+namespace ridge::record {
+
+// An integer that the plan computes: the text of an expression; "128" is itself.
+using PlanNumber = std::string;
+
+// One parameter of a kernel. Exactly one of the first five is set.
+struct PlanArgument {
+  std::string operand;                // the address of its data
+  std::string workspace;              // the address of that workspace
+  std::string tensor_map;             // the map, 128 bytes by value
+  std::string type;                   // i32 u32 i64 u64 f32 f64: the number `value`
+  std::vector<PlanArgument> members;  // a struct by value, laid out as C++ lays it out
+  PlanNumber value;
+  static void fields(auto& v, auto& self) {
+    v.optional("operand", self.operand);
+    v.optional("workspace", self.workspace);
+    v.optional("tensor_map", self.tensor_map);
+    v.optional("type", self.type);
+    v.optional("value", self.value);
+    v.optional("members", self.members);
+  }
+};
+
+struct PlanKernel {
+  std::string symbol;
+  std::vector<PlanNumber> grid, block, cluster;  // one to three; what is missing is 1
+  PlanNumber shared = "0";                       // dynamic shared memory, bytes
+  PlanNumber when = "1";                         // launched only if not zero
+  bool overlap_previous = false;                 // programmatic dependent launch
+  std::vector<PlanArgument> args;
+  static void fields(auto& v, auto& self) {
+    v("symbol", self.symbol);
+    v("grid", self.grid);
+    v("block", self.block);
+    v("cluster", self.cluster);
+    v("shared", self.shared);
+    v("when", self.when);
+    v("overlap_previous", self.overlap_previous);
+    v("args", self.args);
+  }
+};
+
+// Scratch memory. The harness owns it; its content is undefined when a call starts, unless `zero`.
+struct PlanWorkspace {
+  std::string name;
+  PlanNumber bytes;
+  bool zero = false;  // cleared at the start of every call, as part of the call
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("bytes", self.bytes);
+    v("zero", self.zero);
+  }
+};
+
+struct PlanTensorMap {
+  std::string name;
+  std::string operand, workspace;  // one of them: where the tensor is
+  std::string dtype;               // of the elements; empty: the operand's
+  std::vector<PlanNumber> sizes, strides, box, element_strides;
+  std::int64_t swizzle = 128;       // 0, 32, 64, 128
+  std::int64_t l2_promotion = 256;  // 0, 64, 128, 256
+  std::string fill = "zero";        // zero | nan
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("operand", self.operand);
+    v("workspace", self.workspace);
+    v("dtype", self.dtype);
+    v("sizes", self.sizes);
+    v("strides", self.strides);
+    v("box", self.box);
+    v("element_strides", self.element_strides);
+    v("swizzle", self.swizzle);
+    v("l2_promotion", self.l2_promotion);
+    v("fill", self.fill);
+  }
+};
+
+struct LaunchPlan {
+  std::vector<Constraint> needs;  // cases outside are refused with the reason
+  std::vector<PlanWorkspace> workspaces;
+  std::vector<PlanTensorMap> tensor_maps;
+  std::vector<PlanKernel> kernels;  // in the order they are launched
+  static void fields(auto& v, auto& self) {
+    v("needs", self.needs);
+    v("workspaces", self.workspaces);
+    v("tensor_maps", self.tensor_maps);
+    v("kernels", self.kernels);
+  }
+};
+
+// The plan in a source text; nothing when it declares none. An error names the line, the field, the value and what is
+// allowed: unknown keys, names that clash or that nothing declares, expressions that do not parse, more than three
+// grid dimensions. Which variables exist is only known when it is resolved.
+Result<std::optional<LaunchPlan>> parse_launch_plan(std::string_view source);
+// The plan of a CUDA candidate: of sources[0]; a source without one is an error that shows the smallest plan.
+Result<LaunchPlan> launch_plan(const Candidate& candidate);
+
+// ---- One case
+
+// An operand as the case binds it, in the operator's order.
+struct PlanOperand {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape, stride;  // elements
+};
+
+// What the expressions of a plan may name.
+struct PlanFacts {
+  std::map<std::string, std::int64_t> values;  // parameters, defines, facts of the GPU
+  std::vector<PlanOperand> operands;
+};
+
+struct ResolvedArgument {
+  enum class Kind { kOperand, kWorkspace, kTensorMap, kValue };
+  Kind kind = Kind::kValue;
+  std::size_t index = 0;   // of the operand, workspace or tensor map
+  std::size_t offset = 0;  // bytes from the start of its parameter
+  std::size_t bytes = 0;   // 8 for an address, 128 for a map, 4 or 8 for a number
+  std::uint64_t bits = 0;  // of a number, as the kernel reads it
+};
+
+// A kernel's parameter: one argument, or the members of a struct.
+struct ResolvedParameter {
+  std::size_t bytes = 0, alignment = 1;
+  std::vector<ResolvedArgument> parts;
+};
+
+struct ResolvedKernel {
+  std::string symbol;
+  std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
+  std::uint32_t shared_bytes = 0;
+  bool overlap_previous = false;
+  std::vector<ResolvedParameter> parameters;
+};
+
+struct ResolvedWorkspace {
+  std::string name;
+  std::uint64_t bytes = 0;
+  bool zero = false;
+};
+
+struct ResolvedTensorMap {
+  std::string name;
+  bool in_workspace = false;
+  std::size_t index = 0;  // of the operand or workspace
+  DType dtype = DType::kBf16;
+  std::vector<std::uint64_t> sizes, strides_bytes;  // strides of the dimensions after the first
+  std::vector<std::uint32_t> box, element_strides;
+  int swizzle_bytes = 128, l2_promotion_bytes = 256;
+  bool fill_nan = false;
+};
+
+struct ResolvedPlan {
+  std::size_t operand_count = 0;
+  std::vector<ResolvedWorkspace> workspaces;
+  std::vector<ResolvedTensorMap> tensor_maps;
+  // Only those to launch: `when` holds and the grid is not empty.
+  std::vector<ResolvedKernel> kernels;
+};
+
+// The numbers of one case. Two kinds of errors: kUnsupported when `needs` excludes the case (the reason and the
+// values), kInvalidArgument when the plan is wrong (field, expression, its value, what is allowed).
+Result<ResolvedPlan> resolve(const LaunchPlan& plan, const PlanFacts& facts);
+
+}  // namespace ridge::record

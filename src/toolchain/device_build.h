@@ -1,0 +1,74 @@
+// Device source -> cubin, by NVRTC in this process or by nvcc, through the content-addressed cache. No GPU is needed.
+//
+// The key of an artefact is the SHA-256 of everything that can change it: the source, every header it can reach (its
+// own, and those of the CUDA toolkit it includes), defines, flags, architecture, compiler and version.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "record/candidate.h"
+#include "record/measurement.h"
+#include "ridge/result.h"
+#include "toolchain/build.h"
+
+namespace ridge::toolchain {
+
+// What is compiled: files[0]; the others are what it includes, by the path it includes them with or relative to the
+// including file, as on disk.
+struct DeviceCode {
+  std::vector<record::SourceFile> files;
+  std::vector<std::string> defines;  // "NAME=VALUE" or "NAME"
+  std::vector<std::string> flags;    // of device_flag_allowed
+  std::string arch = "sm_90a";
+};
+
+// The two compilers behind one interface. `directory` holds the files of the code at their paths.
+class DeviceCompiler {
+ public:
+  virtual ~DeviceCompiler() = default;
+  [[nodiscard]] virtual std::string version() const = 0;  // "NVRTC 13.0 (/usr/.../libnvrtc.so.13)"
+  struct Output {
+    bool ok = false;
+    std::string cubin;
+    std::string log;      // warnings, errors, and ptxas's account of registers and spills
+    std::string command;  // what was run, or the options given
+  };
+  // An Error is the machine's (no compiler, no space); source that does not compile is an Output that is not ok.
+  virtual Result<Output> compile(const DeviceCode& code, const std::filesystem::path& directory,
+                                 const BuildOptions& options) const = 0;
+};
+
+// NVRTC, loaded at run time. The error lists where it was looked for.
+Result<std::shared_ptr<const DeviceCompiler>> find_nvrtc();
+// nvcc from PATH, $CUDA_HOME/bin or /usr/local/cuda/bin.
+Result<std::shared_ptr<const DeviceCompiler>> find_nvcc();
+// NVRTC, else nvcc. RIDGE_DEVICE_COMPILER=nvrtc|nvcc is read by the caller, not here.
+Result<std::shared_ptr<const DeviceCompiler>> find_device_compiler();
+
+struct DeviceBuild {
+  record::BuildEvidence evidence;  // counts: registers, spill_bytes, stack_bytes, shared_bytes (of the largest kernel)
+  std::filesystem::path artifact;  // the cubin's file
+  std::string cubin;               // its content
+  std::string error;  // empty exactly when the cubin is there; else the first error with its line of source
+  [[nodiscard]] bool ok() const { return error.empty(); }
+};
+
+// An Error is the harness's; code that does not compile is a DeviceBuild with `error`.
+Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options);
+
+// A candidate with backend "cuda": its sources, and Ridgeline's kernel layer as ridge/kernel/*.cuh.
+// Errors as of refuse(): a flag, path or define that is not allowed is a DeviceBuild with `error`.
+Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, const std::string& arch,
+                                           const DeviceCompiler& compiler, const BuildOptions& options);
+// Why a CUDA candidate may not be built as it is, or nothing.
+std::optional<std::string> refuse_device(const record::Candidate& candidate);
+
+// Flags that change how kernels are compiled and nothing else: -use_fast_math and its parts, -maxrregcount=N,
+// -lineinfo, --ptxas-options=-O*, --extra-device-vectorization, ...
+bool device_flag_allowed(std::string_view flag);
+
+}  // namespace ridge::toolchain
