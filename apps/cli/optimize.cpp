@@ -27,7 +27,7 @@ struct OptimizeOptions {
   std::vector<std::string> words, defines;
   std::optional<std::int64_t> max_iterations;
   std::int64_t threads = 1;
-  double efficiency = 0.9, min_effect = 0.01;
+  double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1;
   bool yes = false, no_git = false;
 };
 
@@ -93,6 +93,7 @@ Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::p
   spec.git_commit = !options.no_git;
   spec.protocol.threads = options.threads;
   spec.protocol.min_effect = options.min_effect;
+  spec.protocol.max_foreign_load = options.max_foreign_load;
   if (!options.budget.empty()) {
     RIDGE_TRY(seconds, parse_duration(options.budget));
     spec.wall_budget = seconds;
@@ -174,6 +175,8 @@ void define_optimize(Command root) {
       .option("--target", options->target, "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all'")
       .option("--efficiency", options->efficiency, "Stop at this fraction of the measured roofline")
       .option("--min-effect", options->min_effect, "Smallest gain worth accepting, as a fraction")
+      .option("--max-foreign-load", options->max_foreign_load,
+              "Void a session when others used more of the processors than this fraction")
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--directory", options->directory, "Where the campaign lives (default: campaigns/<id>)")
       .flag("-y,--yes", options->yes, "Confirm without asking")

@@ -42,6 +42,7 @@ struct ProtocolWriter {
   void operator()(const char* key, const double& value) { node[key] = number_text(value); }
   void operator()(const char* key, const std::int64_t& value) { node[key] = value; }
   void operator()(const char* key, const std::string& value) { node[key] = value; }
+  void optional(const char* key, const auto& value) { (*this)(key, value); }
 };
 struct ProtocolReader {
   const YAML::Node& node;
@@ -52,6 +53,7 @@ struct ProtocolReader {
     if (!node[key]) return;
     value = as<T>(node[key], std::string("protocol.") + key, std::is_same_v<T, std::string> ? "a text" : "a number");
   }
+  void optional(const char* key, auto& value) { (*this)(key, value); }
 };
 
 YAML::Node shapes_node(const std::vector<record::Case>& cases) {
@@ -222,6 +224,9 @@ Status validate_spec(const CampaignSpec& spec) {
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);
   if (!(spec.efficiency_target > 0 && spec.efficiency_target <= 1)) {
     return invalid("efficiency_target = {} must be above 0 and at most 1", spec.efficiency_target);
+  }
+  if (!(spec.protocol.max_foreign_load >= 0 && spec.protocol.max_foreign_load <= 1)) {
+    return invalid("protocol.max_foreign_load = {} must be 0..1", spec.protocol.max_foreign_load);
   }
   if (spec.target_cases.empty()) return invalid("target_shapes is empty");
   std::set<std::string> labels;

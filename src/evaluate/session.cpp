@@ -101,7 +101,8 @@ SessionResult run_session(const Subject& incumbent, const Subject& candidate, co
   }
   for (std::size_t i = 0; i < problems.size(); ++i) result.verification.push_back(arms.candidate->verification(i));
   finish_guards(result.session, arms, before, start_ns, probe_before);
-  if (const auto reason = stats::void_reason(result.session.guards, stats::default_guard_limits())) {
+  const auto limits = stats::guard_limits(harness.protocol.max_foreign_load);
+  if (const auto reason = stats::void_reason(result.session.guards, limits)) {
     result.session.voided = true;
     result.session.void_reason = *reason;
   }

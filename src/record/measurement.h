@@ -46,6 +46,7 @@ struct Protocol {
   std::int64_t max_quads = 8;        // Q: quads per session for small effects
   std::int64_t max_launches = 5;     // m: launches per block for small effects
   double max_void_fraction = 0.2;
+  double max_foreign_load = 0.1;  // a session with more processor time used by others is void
   double noninferiority = 0.05;  // a shape may not be slower by more than this
   double call_timeout = 30.0;    // seconds for one call of a candidate
   double build_timeout = 120.0;
@@ -60,6 +61,7 @@ struct Protocol {
     v("max_quads", self.max_quads);
     v("max_launches", self.max_launches);
     v("max_void_fraction", self.max_void_fraction);
+    v.optional("max_foreign_load", self.max_foreign_load);
     v("noninferiority", self.noninferiority);
     v("call_timeout", self.call_timeout);
     v("build_timeout", self.build_timeout);

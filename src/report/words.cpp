@@ -313,6 +313,9 @@ Facts protocol_words(const Model& model) {
           "most {}; decision {} would be refused.",
           plain(static_cast<double>(p.max_decisions) / p.alpha), plain(p.alpha), p.max_decisions, p.max_decisions,
           plain_percent(p.alpha), p.max_decisions + 1));
+  facts.emplace_back("A busy machine",
+                     fmt::format("A session in which other programs used more than {} of the processors is void.",
+                                 plain_percent(p.max_foreign_load)));
   facts.emplace_back("No shape may pay", fmt::format("A round is refused when some shape is slower by {} or more.",
                                                      plain_percent(p.noninferiority)));
   facts.emplace_back(

@@ -42,11 +42,11 @@ Result<SessionStatistic> session_statistic(std::span<const ShapeRatios> shapes, 
   return result;
 }
 
-std::vector<GuardLimit> default_guard_limits() {
+std::vector<GuardLimit> guard_limits(double max_foreign_load) {
   return {{"clock_gap", 0, 0.005},
           {"steal_fraction", 0, 0.05},
           {"throttle", 0, 0},
-          {"foreign_load", 0, 0.10},
+          {"foreign_load", 0, max_foreign_load},
           {"missing_samples", 0, 0}};
 }
 

@@ -46,9 +46,9 @@ struct GuardLimit {
 //   clock_gap        |median clock of A / of B - 1|          <= 0.005
 //   steal_fraction   CPU time taken by the hypervisor        <= 0.05
 //   throttle         throttle reasons seen, a count          <= 0
-//   foreign_load     CPU or GPU time of other processes      <= 0.10
+//   foreign_load     CPU or GPU time of other processes      <= max_foreign_load
 //   missing_samples  a count                                 <= 0
-std::vector<GuardLimit> default_guard_limits();
+std::vector<GuardLimit> guard_limits(double max_foreign_load = 0.10);
 
 // The first violated limit as a sentence with its values, or nothing. Guards that were not recorded do not void;
 // recorded names without a limit are information only. Never looks at a time of A or B.

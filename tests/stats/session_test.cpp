@@ -120,7 +120,7 @@ TEST(Session, BadInputIsRefusedByName) {
 }
 
 TEST(Guards, OnlyLimitsThatWereCrossedVoid) {
-  const auto limits = default_guard_limits();
+  const auto limits = guard_limits();
   EXPECT_FALSE(void_reason({}, limits).has_value());
   EXPECT_FALSE(void_reason({{"wall", 1e9}, {"clock_gap", 0.004}, {"steal_fraction", 0.01}}, limits).has_value());
   const auto reason = void_reason({{"clock_gap", 0.02}}, limits);
