@@ -36,14 +36,16 @@ if(RIDGE_SANITIZE)
   target_compile_options(ridge_warnings INTERFACE -Wno-error)
 endif()
 
-# ridge_module(<name> [DEPENDS module...] [LINK library...] [PRIVATE_LINK library...])
-# The static library ridge_<name> (alias ridge::<name>) from every .cpp of the current folder and its subfolders.
+# ridge_module(<name> [DEPENDS module...] [LINK library...] [PRIVATE_LINK library...] [WITHOUT_CUDA regex...])
+# The static library ridge_<name> (alias ridge::<name>) from every .cpp of the current folder and its subfolders; of the CUDA
+# backend's only those named by WITHOUT_CUDA when it is left out (ridge_backend_sources).
 function(ridge_module name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LINK;PRIVATE_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS;LINK;PRIVATE_LINK;EXCLUDE;WITHOUT_CUDA" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(pattern IN LISTS arg_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()
+  ridge_backend_sources(sources ALWAYS ${arg_WITHOUT_CUDA})
   add_library(ridge_${name} STATIC ${sources})
   add_library(ridge::${name} ALIAS ridge_${name})
   target_include_directories(ridge_${name} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")

@@ -4,7 +4,8 @@
 #   src/ops/<op>/{op,reference,cases,cost}.cpp           what an operator needs
 #   src/ops/<op>/cpu_<idea>.cpp                          an implementation: defines Implementation cpu_<idea>()
 #   src/ops/<op>/**/*.cpp                                 helpers; *_avx2.cpp and *_avx512.cpp get those instructions
-#   src/ops/<op>/cuda_*.cu hip_*.hip                     device source, compiled at run time; checked by the cuda preset
+#   src/ops/<op>/cuda_<idea>.cpp                         the same for CUDA, in builds that have that backend
+#   src/ops/<op>/cuda_*.cu                               its device source, embedded, compiled at run time
 #
 # The lists are generated because self-registering objects vanish from static libraries.
 set(RIDGE_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")
@@ -53,7 +54,9 @@ function(ridge_op_sources list sources_variable entries_variable)
   foreach(op IN LISTS ops)
     get_property(folder GLOBAL PROPERTY RIDGE_OP_FOLDER_${list}_${op})
     file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS "${folder}/*.cpp")
-    file(GLOB implementations CONFIGURE_DEPENDS "${folder}/cpu_*.cpp")
+    file(GLOB implementations CONFIGURE_DEPENDS "${folder}/cpu_*.cpp" "${folder}/cuda_*.cpp")
+    ridge_backend_sources(op_sources)
+    ridge_backend_sources(implementations)
     list(APPEND sources ${op_sources})
     set(calls "")
     string(APPEND declarations "namespace ${op} {\nOperator describe();\n")

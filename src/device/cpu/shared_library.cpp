@@ -9,11 +9,27 @@ namespace ridge::device::cpu {
 
 SharedLibrary::SharedLibrary(std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle_ != nullptr) break;
-    const char* reason = dlerror();
-    if (error_.empty()) error_ = reason == nullptr ? "not found" : reason;
+    if (load(name)) break;
   }
+  look_up_path();
+}
+
+SharedLibrary::SharedLibrary(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (load(name.c_str())) break;
+  }
+  look_up_path();
+}
+
+bool SharedLibrary::load(const char* name) {
+  handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle_ != nullptr) return true;
+  const char* reason = dlerror();
+  if (error_.empty()) error_ = reason == nullptr ? "not found" : reason;
+  return false;
+}
+
+void SharedLibrary::look_up_path() {
   if (handle_ == nullptr) return;
   error_.clear();
   link_map* map = nullptr;

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace ridge::device::cpu {
 
@@ -10,6 +11,7 @@ class SharedLibrary {
  public:
   // Loads the first of the names that the system finds. Its symbols stay private to it.
   explicit SharedLibrary(std::initializer_list<const char*> names);
+  explicit SharedLibrary(const std::vector<std::string>& names);
 
   [[nodiscard]] bool loaded() const { return handle_ != nullptr; }
   // Why it is not there, in the loader's words.
@@ -25,6 +27,8 @@ class SharedLibrary {
 
  private:
   [[nodiscard]] void* symbol(const char* name) const;
+  bool load(const char* name);
+  void look_up_path();
 
   void* handle_ = nullptr;
   std::string error_, path_;

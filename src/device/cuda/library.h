@@ -1,8 +1,11 @@
 // Where NVIDIA's libraries are looked for, since few systems have the toolkit on the loader's path.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
+
+#include "base/embedded.h"
 
 namespace ridge::device::cuda {
 
@@ -13,5 +16,8 @@ std::vector<std::string> toolkit_library(const std::string& stem, const std::vec
 
 // Folders with the toolkit's headers (cuda_bf16.h), where they exist.
 std::vector<std::string> toolkit_include_folders();
+
+// The headers of src/device/cuda/kernel, by file name: what every kernel of ours is built from.
+std::span<const EmbeddedFile> kernel_layer();
 
 }  // namespace ridge::device::cuda

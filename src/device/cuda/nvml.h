@@ -29,8 +29,8 @@ struct Telemetry {
   std::optional<std::vector<GpuProcess>> processes;  // all of them, ours included
   std::string missing;  // "libnvidia-ml.so.1: ...", or the refused readings; empty when everything was read
 
-  // Other people's processes: all but this one. In a container other processes may show no pid of ours at all, and a
-  // foreign process may be invisible; `foreign_known` of the environment should say so.
+  // All processes but this one. A container sees pids of its own, so its own process may appear here under another one,
+  // and processes of other containers may not appear at all: compare with the list of a quiet moment.
   [[nodiscard]] std::vector<GpuProcess> foreign_processes() const;
   // Whether a reason lowers clocks against a run at full load (not "idle", "application clocks", "sync boost").
   [[nodiscard]] bool throttled() const;

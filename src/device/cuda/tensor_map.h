@@ -10,7 +10,7 @@
 namespace ridge::device::cuda {
 
 // 128 bytes that go to a kernel by value, as a __grid_constant__ parameter.
-struct alignas(64) TensorMap {
+struct alignas(128) TensorMap {
   std::array<std::uint64_t, 16> words{};
 };
 
@@ -31,6 +31,6 @@ struct TensorMapRequest {
 // bytes, sides of the box, swizzle width, sizes from 1 to 2^32.
 Status check(const TensorMapRequest& request, const void* base);
 // Host arithmetic in the driver, about a microsecond; no device work.
-Result<TensorMap> encode(const TensorMapRequest& request, const void* base);
+Status encode(const TensorMapRequest& request, const void* base, TensorMap& map);
 
 }  // namespace ridge::device::cuda

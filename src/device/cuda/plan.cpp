@@ -1,0 +1,151 @@
+#include "device/cuda/plan.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "device/cuda/buffer.h"
+
+namespace ridge::device::cuda {
+namespace {
+
+using record::ResolvedArgument;
+
+Dim3 dim3(const std::uint32_t (&sides)[3]) { return Dim3{sides[0], sides[1], sides[2]}; }
+
+LaunchShape shape_of(const record::ResolvedKernel& kernel) {
+  LaunchShape shape;
+  shape.grid = dim3(kernel.grid);
+  shape.block = dim3(kernel.block);
+  shape.cluster = dim3(kernel.cluster);
+  shape.shared_bytes = kernel.shared_bytes;
+  shape.overlap_previous = kernel.overlap_previous;
+  return shape;
+}
+
+// The driver copies as many bytes as the kernel declares from wherever we point, so the sizes must agree.
+Status check_parameters(const record::ResolvedKernel& planned, const Kernel& kernel) {
+  const std::vector<std::size_t>& wanted = kernel.parameter_bytes();
+  if (wanted.empty()) return ok_status();
+  if (wanted.size() != planned.parameters.size()) {
+    return with_hint(invalid("kernel {}: the plan gives {} arguments, the kernel has {} parameters", planned.symbol,
+                             planned.parameters.size(), wanted.size()),
+                     "list one argument for each parameter, in order");
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == planned.parameters[i].bytes) continue;
+    return with_hint(invalid("kernel {}: argument {} of the plan has {} bytes, the kernel's parameter {}", planned.symbol,
+                             i, planned.parameters[i].bytes, wanted[i]),
+                     "i32, u32 and f32 are 4 bytes, i64, u64, f64 and addresses 8, a tensor map 128");
+  }
+  return ok_status();
+}
+
+Status check_kernel(const record::ResolvedKernel& planned, const Kernel& kernel, const GpuInfo& gpu) {
+  const LaunchShape shape = shape_of(planned);
+  if (Status fits = check_shape(shape, gpu); !fits) return in_context("kernel " + planned.symbol, fits.error());
+  const KernelAttributes& built = kernel.attributes();
+  if (shape.block.count() > static_cast<std::uint64_t>(built.max_threads_per_block)) {
+    return with_hint(
+        invalid("kernel {}: block of {} threads, but with its {} registers and launch bounds it takes {}",
+                planned.symbol, shape.block.count(), built.registers, built.max_threads_per_block),
+        "use a smaller block or add __launch_bounds__");
+  }
+  const std::int64_t shared = std::int64_t{shape.shared_bytes} + built.static_shared_bytes;
+  if (shared > gpu.max_shared_bytes) {
+    return invalid("kernel {}: {} bytes of dynamic and {} of static shared memory; a block of {} has {}",
+                   planned.symbol, shape.shared_bytes, built.static_shared_bytes, gpu.name, gpu.max_shared_bytes);
+  }
+  return check_parameters(planned, kernel);
+}
+
+TensorMapRequest request_of(const record::ResolvedTensorMap& map) {
+  TensorMapRequest request;
+  request.dtype = map.dtype;
+  request.rank = static_cast<int>(map.sizes.size());
+  for (std::size_t i = 0; i < map.sizes.size(); ++i) {
+    request.sizes[i] = map.sizes[i];
+    request.box[i] = map.box[i];
+    if (i < map.element_strides.size()) request.element_strides[i] = map.element_strides[i];
+    if (i > 0) request.strides_bytes[i] = map.strides_bytes[i - 1];
+  }
+  request.swizzle_bytes = map.swizzle_bytes;
+  request.l2_promotion_bytes = map.l2_promotion_bytes;
+  request.fill_nan = map.fill_nan;
+  return request;
+}
+
+struct Addresses {
+  std::span<void* const> operands, workspaces;
+  std::vector<TensorMap> maps;
+};
+
+void write(std::byte* parameter, const ResolvedArgument& part, const Addresses& at) {
+  std::byte* const target = parameter + part.offset;
+  switch (part.kind) {
+    case ResolvedArgument::Kind::kOperand: std::memcpy(target, &at.operands[part.index], sizeof(void*)); break;
+    case ResolvedArgument::Kind::kWorkspace: std::memcpy(target, &at.workspaces[part.index], sizeof(void*)); break;
+    case ResolvedArgument::Kind::kTensorMap: std::memcpy(target, &at.maps[part.index], sizeof(TensorMap)); break;
+    case ResolvedArgument::Kind::kValue: std::memcpy(target, &part.bits, part.bytes); break;
+  }
+}
+
+constexpr std::size_t kArgumentAlignment = 128;  // of a tensor map, the strictest
+std::size_t aligned(std::size_t bytes) { return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment; }
+
+}  // namespace
+
+Status BoundPlan::launch(StreamHandle stream) const {
+  for (const Clear& clear : clears_) RIDGE_CHECK_OK(fill_bytes(clear.data, 0, clear.bytes, stream));
+  for (const Step& step : steps_) RIDGE_CHECK_OK(step.kernel.launch(step.shape, step.arguments, stream));
+  return ok_status();
+}
+
+Result<PreparedPlan> PreparedPlan::prepare(const Module& module, const record::ResolvedPlan& plan, const GpuInfo& gpu) {
+  PreparedPlan prepared;
+  for (const record::ResolvedKernel& planned : plan.kernels) {
+    RIDGE_TRY(kernel, module.kernel(planned.symbol));
+    RIDGE_CHECK_OK(check_kernel(planned, kernel, gpu));
+    const bool large_clusters = dim3(planned.cluster).count() > 8;
+    if (planned.shared_bytes > 0 || large_clusters) RIDGE_CHECK_OK(kernel.allow(planned.shared_bytes, large_clusters));
+    prepared.kernels_.push_back(std::move(kernel));
+  }
+  for (const record::ResolvedWorkspace& workspace : plan.workspaces) prepared.workspace_bytes_.push_back(workspace.bytes);
+  prepared.plan_ = plan;
+  return prepared;
+}
+
+Result<BoundPlan> PreparedPlan::bind(std::span<void* const> operands, std::span<void* const> workspaces) const {
+  if (operands.size() != plan_.operand_count || workspaces.size() != plan_.workspaces.size()) {
+    return make_error(ErrorCode::kInternal, "the plan has {} operands and {} workspaces; {} and {} addresses were given",
+                      plan_.operand_count, plan_.workspaces.size(), operands.size(), workspaces.size());
+  }
+  Addresses at{operands, workspaces, {}};
+  for (const record::ResolvedTensorMap& map : plan_.tensor_maps) {
+    const void* base = map.in_workspace ? workspaces[map.index] : operands[map.index];
+    if (Status encoded = encode(request_of(map), base, at.maps.emplace_back()); !encoded) {
+      return in_context("tensor map " + map.name, encoded.error());
+    }
+  }
+  BoundPlan bound;
+  for (std::size_t i = 0; i < plan_.workspaces.size(); ++i) {
+    if (plan_.workspaces[i].zero) bound.clears_.push_back({workspaces[i], plan_.workspaces[i].bytes});
+  }
+  for (std::size_t i = 0; i < plan_.kernels.size(); ++i) {
+    const record::ResolvedKernel& planned = plan_.kernels[i];
+    std::size_t total = kArgumentAlignment;
+    for (const auto& parameter : planned.parameters) total += aligned(parameter.bytes);
+    auto& storage = bound.storage_.emplace_back(std::make_unique<std::byte[]>(total));
+    const auto start = reinterpret_cast<std::uintptr_t>(storage.get());
+    std::byte* next = storage.get() + (kArgumentAlignment - start % kArgumentAlignment) % kArgumentAlignment;
+    BoundPlan::Step step{kernels_[i], shape_of(planned), {}};
+    for (const auto& parameter : planned.parameters) {
+      for (const ResolvedArgument& part : parameter.parts) write(next, part, at);
+      step.arguments.push_back(next);
+      next += aligned(parameter.bytes);
+    }
+    bound.steps_.push_back(std::move(step));
+  }
+  return bound;
+}
+
+}  // namespace ridge::device::cuda

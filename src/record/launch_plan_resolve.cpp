@@ -1,0 +1,259 @@
+// A launch plan and a case -> the numbers of every launch.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "base/error.h"
+#include "record/expression.h"
+#include "record/launch_plan.h"
+
+namespace ridge::record {
+namespace {
+
+constexpr std::int64_t kMaxWorkspace = std::int64_t{1} << 40;
+constexpr std::size_t kAddressBytes = 8, kTensorMapBytes = 128, kTensorMapAlignment = 128;
+
+Variables variables_of(const PlanFacts& facts) {
+  Variables variables = facts.values;
+  for (const PlanOperand& operand : facts.operands) {
+    variables[operand.name + "_bytes"] = static_cast<std::int64_t>(size_bytes(operand.dtype, 1));
+    for (std::size_t i = 0; i < operand.shape.size(); ++i) {
+      variables[fmt::format("{}_shape{}", operand.name, i)] = operand.shape[i];
+      variables[fmt::format("{}_stride{}", operand.name, i)] = operand.stride[i];
+    }
+  }
+  return variables;
+}
+
+class Resolver {
+ public:
+  Resolver(const LaunchPlan& plan, const PlanFacts& facts)
+      : plan_(plan), facts_(facts), variables_(variables_of(facts)) {}
+
+  Result<ResolvedPlan> run() {
+    RIDGE_CHECK_OK(check_needs());
+    ResolvedPlan resolved;
+    resolved.operand_count = facts_.operands.size();
+    for (const PlanWorkspace& workspace : plan_.workspaces) {
+      RIDGE_TRY(bytes, number("workspace " + workspace.name, "bytes", workspace.bytes, 0, kMaxWorkspace));
+      resolved.workspaces.push_back({workspace.name, static_cast<std::uint64_t>(bytes), workspace.zero});
+    }
+    for (const PlanKernel& kernel : plan_.kernels) RIDGE_CHECK_OK(add_kernel(kernel, resolved));
+    // Maps of a kernel that is not launched may have sizes no engine takes (k = 0), so only the used ones are computed.
+    for (const PlanTensorMap& map : plan_.tensor_maps) {
+      if (!used(map, resolved)) {
+        resolved.tensor_maps.push_back({map.name});
+        continue;
+      }
+      RIDGE_TRY(one, tensor_map(map));
+      resolved.tensor_maps.push_back(std::move(one));
+    }
+    compact_maps(resolved);
+    return resolved;
+  }
+
+ private:
+  Status check_needs() const {
+    for (const Constraint& needs : plan_.needs) {
+      RIDGE_TRY(holds, evaluate(needs.expression, variables_));
+      if (holds != 0) continue;
+      std::string values;
+      RIDGE_TRY(names, expression_variables(needs.expression));
+      for (const std::string& name : names) values += fmt::format(" {}={}", name, variables_.at(name));
+      return make_error(ErrorCode::kUnsupported, "the launch plan needs {}: {};{}", needs.expression, needs.reason,
+                        values);
+    }
+    return ok_status();
+  }
+
+  Result<std::int64_t> number(const std::string& place, std::string_view field, const PlanNumber& text,
+                              std::int64_t least, std::int64_t most) const {
+    Result<std::int64_t> value = evaluate(text, variables_);
+    if (!value) return in_context(fmt::format("{}, {}", place, field), value.error());
+    if (*value < least || *value > most) {
+      return invalid("{}, {} = \"{}\" is {}; it must be {} to {}", place, field, text, *value, least, most);
+    }
+    return value;
+  }
+
+  Status sides(const std::string& place, std::string_view field, const std::vector<PlanNumber>& from,
+               std::uint32_t (&to)[3], std::int64_t least) const {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      RIDGE_TRY(value, number(place, fmt::format("{}[{}]", field, i), from[i], least,
+                              std::numeric_limits<std::int32_t>::max()));
+      to[i] = static_cast<std::uint32_t>(value);
+    }
+    return ok_status();
+  }
+
+  Status add_kernel(const PlanKernel& kernel, ResolvedPlan& resolved) const {
+    const std::string place = "kernel " + kernel.symbol;
+    RIDGE_TRY(when, number(place, "when", kernel.when, std::numeric_limits<std::int64_t>::min(),
+                           std::numeric_limits<std::int64_t>::max()));
+    if (when == 0) return ok_status();
+    ResolvedKernel one;
+    one.symbol = kernel.symbol;
+    one.overlap_previous = kernel.overlap_previous;
+    RIDGE_CHECK_OK(sides(place, "grid", kernel.grid, one.grid, 0));
+    if (one.grid[0] == 0 || one.grid[1] == 0 || one.grid[2] == 0) return ok_status();
+    RIDGE_CHECK_OK(sides(place, "block", kernel.block, one.block, 1));
+    RIDGE_CHECK_OK(sides(place, "cluster", kernel.cluster, one.cluster, 1));
+    RIDGE_TRY(shared, number(place, "shared", kernel.shared, 0, std::numeric_limits<std::int32_t>::max()));
+    one.shared_bytes = static_cast<std::uint32_t>(shared);
+    for (std::size_t i = 0; i < kernel.args.size(); ++i) {
+      RIDGE_TRY(made, parameter(fmt::format("{}, args[{}]", place, i), kernel.args[i]));
+      one.parameters.push_back(std::move(made));
+    }
+    resolved.kernels.push_back(std::move(one));
+    return ok_status();
+  }
+
+  Result<ResolvedParameter> parameter(const std::string& place, const PlanArgument& argument) const {
+    ResolvedParameter made;
+    const std::vector<PlanArgument> alone = {argument};
+    for (const PlanArgument& member : argument.members.empty() ? alone : argument.members) {
+      RIDGE_TRY(part, single(place, member));
+      const std::size_t alignment =
+          part.kind == ResolvedArgument::Kind::kTensorMap ? kTensorMapAlignment : part.bytes;
+      part.offset = (made.bytes + alignment - 1) / alignment * alignment;
+      made.bytes = part.offset + part.bytes;
+      made.alignment = std::max(made.alignment, alignment);
+      made.parts.push_back(part);
+    }
+    made.bytes = (made.bytes + made.alignment - 1) / made.alignment * made.alignment;
+    return made;
+  }
+
+  Result<ResolvedArgument> single(const std::string& place, const PlanArgument& argument) const {
+    using Kind = ResolvedArgument::Kind;
+    if (!argument.operand.empty()) {
+      RIDGE_TRY(index, operand_index(place, argument.operand));
+      return ResolvedArgument{Kind::kOperand, index, 0, kAddressBytes, 0};
+    }
+    if (!argument.workspace.empty()) {
+      return ResolvedArgument{Kind::kWorkspace, position(plan_.workspaces, argument.workspace), 0, kAddressBytes, 0};
+    }
+    if (!argument.tensor_map.empty()) {
+      return ResolvedArgument{Kind::kTensorMap, position(plan_.tensor_maps, argument.tensor_map), 0, kTensorMapBytes, 0};
+    }
+    return value(place, argument);
+  }
+
+  Result<ResolvedArgument> value(const std::string& place, const PlanArgument& argument) const {
+    using Kind = ResolvedArgument::Kind;
+    if (argument.type == "f32" || argument.type == "f64") {
+      Result<double> real = evaluate_real(argument.value, variables_);
+      if (!real) return in_context(place, real.error());
+      if (argument.type == "f64") return ResolvedArgument{Kind::kValue, 0, 0, 8, std::bit_cast<std::uint64_t>(*real)};
+      return ResolvedArgument{Kind::kValue, 0, 0, 4, std::bit_cast<std::uint32_t>(static_cast<float>(*real))};
+    }
+    const bool wide = argument.type == "i64" || argument.type == "u64";
+    const bool is_signed = argument.type == "i32" || argument.type == "i64";
+    const std::int64_t most = wide        ? std::numeric_limits<std::int64_t>::max()
+                              : is_signed ? std::numeric_limits<std::int32_t>::max()
+                                          : std::numeric_limits<std::uint32_t>::max();
+    const std::int64_t least = !is_signed ? 0
+                               : wide     ? std::numeric_limits<std::int64_t>::min()
+                                          : std::numeric_limits<std::int32_t>::min();
+    RIDGE_TRY(integer, number(place, argument.type, argument.value, least, most));
+    return ResolvedArgument{Kind::kValue, 0, 0, wide ? std::size_t{8} : 4, static_cast<std::uint64_t>(integer)};
+  }
+
+  Result<std::size_t> operand_index(const std::string& place, const std::string& name) const {
+    std::string known;
+    for (std::size_t i = 0; i < facts_.operands.size(); ++i) {
+      if (facts_.operands[i].name == name) return i;
+      known += (known.empty() ? "" : ", ") + facts_.operands[i].name;
+    }
+    return with_hint(invalid("{}: the operator has no operand \"{}\"", place, name), "its operands: " + known);
+  }
+
+  Result<ResolvedTensorMap> tensor_map(const PlanTensorMap& map) const {
+    constexpr std::int64_t kMaxSize = std::int64_t{1} << 32;
+    const std::string place = "tensor map " + map.name;
+    ResolvedTensorMap one;
+    one.name = map.name;
+    one.in_workspace = !map.workspace.empty();
+    if (one.in_workspace) {
+      one.index = position(plan_.workspaces, map.workspace);
+    } else {
+      RIDGE_TRY(index, operand_index(place, map.operand));
+      one.index = index;
+      one.dtype = facts_.operands[index].dtype;
+    }
+    if (!map.dtype.empty()) {
+      RIDGE_TRY(dtype, parse_dtype(map.dtype));
+      one.dtype = dtype;
+    }
+    for (std::size_t i = 0; i < map.sizes.size(); ++i) {
+      RIDGE_TRY(size, number(place, fmt::format("sizes[{}]", i), map.sizes[i], 1, kMaxSize));
+      one.sizes.push_back(static_cast<std::uint64_t>(size));
+      RIDGE_TRY(box, number(place, fmt::format("box[{}]", i), map.box[i], 1, 256));
+      one.box.push_back(static_cast<std::uint32_t>(box));
+      const PlanNumber& text = map.element_strides.empty() ? kOne : map.element_strides[i];
+      RIDGE_TRY(step, number(place, fmt::format("element_strides[{}]", i), text, 1, 8));
+      one.element_strides.push_back(static_cast<std::uint32_t>(step));
+    }
+    for (std::size_t i = 0; i < map.strides.size(); ++i) {
+      RIDGE_TRY(stride, number(place, fmt::format("strides[{}]", i), map.strides[i], 16, (std::int64_t{1} << 40) - 16));
+      if (stride % 16 != 0) {
+        return with_hint(invalid("{}, strides[{}] = \"{}\" is {} bytes; the copy engine wants multiples of 16", place, i,
+                                 map.strides[i], stride),
+                         "exclude such cases with [[needs]]");
+      }
+      one.strides_bytes.push_back(static_cast<std::uint64_t>(stride));
+    }
+    one.swizzle_bytes = static_cast<int>(map.swizzle);
+    one.l2_promotion_bytes = static_cast<int>(map.l2_promotion);
+    one.fill_nan = map.fill == "nan";
+    return one;
+  }
+
+  [[nodiscard]] bool used(const PlanTensorMap& map, const ResolvedPlan& resolved) const {
+    const std::size_t index = position(plan_.tensor_maps, map.name);
+    for (const ResolvedKernel& kernel : resolved.kernels) {
+      for (const ResolvedParameter& parameter : kernel.parameters) {
+        for (const ResolvedArgument& part : parameter.parts) {
+          if (part.kind == ResolvedArgument::Kind::kTensorMap && part.index == index) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Drops the maps that nothing uses; arguments keep pointing at theirs.
+  static void compact_maps(ResolvedPlan& resolved) {
+    std::vector<std::size_t> moved(resolved.tensor_maps.size());
+    std::vector<ResolvedTensorMap> kept;
+    for (std::size_t i = 0; i < resolved.tensor_maps.size(); ++i) {
+      moved[i] = kept.size();
+      if (!resolved.tensor_maps[i].sizes.empty()) kept.push_back(std::move(resolved.tensor_maps[i]));
+    }
+    resolved.tensor_maps = std::move(kept);
+    for (ResolvedKernel& kernel : resolved.kernels) {
+      for (ResolvedParameter& parameter : kernel.parameters) {
+        for (ResolvedArgument& part : parameter.parts) {
+          if (part.kind == ResolvedArgument::Kind::kTensorMap) part.index = moved[part.index];
+        }
+      }
+    }
+  }
+
+  // Names were checked when the plan was read.
+  template <class Items>
+  static std::size_t position(const Items& items, const std::string& name) {
+    const auto found = std::ranges::find_if(items, [&](const auto& item) { return item.name == name; });
+    return static_cast<std::size_t>(found - items.begin());
+  }
+
+  static inline const PlanNumber kOne = "1";
+  const LaunchPlan& plan_;
+  const PlanFacts& facts_;
+  Variables variables_;
+};
+
+}  // namespace
+
+Result<ResolvedPlan> resolve(const LaunchPlan& plan, const PlanFacts& facts) { return Resolver(plan, facts).run(); }
+
+}  // namespace ridge::record
