@@ -73,7 +73,8 @@ Result<std::int64_t> evaluate(const std::string& text, const Variables& variable
   if (!std::isfinite(value)) return wrong(text, "division by zero, or a value too large");
   if (std::abs(value) > kExact) return wrong(text, fmt::format("{:.17g} is beyond 2^53", value));
   if (value != std::nearbyint(value)) {
-    return with_hint(wrong(text, fmt::format("{:.17g} is no integer", value)), "write ceil_div(a, b) or floor_div(a, b)");
+    return with_hint(wrong(text, fmt::format("{:.17g} is no integer", value)),
+                     "write ceil_div(a, b) or floor_div(a, b)");
   }
   return static_cast<std::int64_t>(value);
 }

@@ -8,6 +8,7 @@
 
 #include "record/expression.h"
 #include "record/source_block.h"
+#include "record/tunables.h"
 
 namespace ridge::record {
 namespace {
@@ -51,8 +52,8 @@ Status numbers(BlockKeys& keys, std::string_view key, std::vector<PlanNumber>& o
     return ok_status();
   }
   if (array->size() > most || (required && array->empty())) {
-    return keys.error_at(*node, fmt::format("\"{}\" has {} entries; {} to {} are possible", key, array->size(),
-                                            required ? 1 : 0, most));
+    return keys.error_at(
+        *node, fmt::format("\"{}\" has {} entries; {} to {} are possible", key, array->size(), required ? 1 : 0, most));
   }
   for (const toml::node& item : *array) {
     RIDGE_TRY(value, read_number(keys, item, key));
@@ -64,8 +65,7 @@ Status numbers(BlockKeys& keys, std::string_view key, std::vector<PlanNumber>& o
 Status choice(BlockKeys& keys, std::string_view key, std::int64_t& out, std::initializer_list<std::int64_t> allowed) {
   RIDGE_CHECK_OK(keys.integer(key, out, false));
   if (std::ranges::find(allowed, out) != allowed.end()) return ok_status();
-  return keys.error(keys.line(),
-                    fmt::format("\"{}\" is {}; it must be one of {}", key, out, fmt::join(allowed, ", ")));
+  return keys.error(keys.line(), fmt::format("\"{}\" is {}; it must be one of {}", key, out, fmt::join(allowed, ", ")));
 }
 
 Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& node, bool in_struct);
@@ -105,8 +105,8 @@ Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& n
   }
   if (!keys.finish()) {
     return block_error(kMarker, line,
-                       fmt::format("\"{}\" is no kind of argument{}; an argument is one of {}", table->begin()->first.str(),
-                                   in_struct ? " inside a struct" : "", kArgumentForms));
+                       fmt::format("\"{}\" is no kind of argument{}; an argument is one of {}",
+                                   table->begin()->first.str(), in_struct ? " inside a struct" : "", kArgumentForms));
   }
   return argument;
 }
@@ -143,7 +143,8 @@ Result<PlanTensorMap> read_tensor_map(BlockKeys& keys) {
     return wrong(fmt::format("{} sizes need {} strides and {} box sides, not {} and {}", map.sizes.size(),
                              map.sizes.size() - 1, map.sizes.size(), map.strides.size(), map.box.size()));
   }
-  if (map.fill != "zero" && map.fill != "nan") return wrong(fmt::format("fill \"{}\" is neither zero nor nan", map.fill));
+  if (map.fill != "zero" && map.fill != "nan")
+    return wrong(fmt::format("fill \"{}\" is neither zero nor nan", map.fill));
   return map;
 }
 
@@ -193,7 +194,8 @@ bool has_name(const Items& items, const std::string& name) {
   return std::ranges::any_of(items, [&](const auto& item) { return item.name == name; });
 }
 
-Status check_argument(const LaunchPlan& plan, const PlanKernel& kernel, const PlanArgument& argument, std::size_t line) {
+Status check_argument(const LaunchPlan& plan, const PlanKernel& kernel, const PlanArgument& argument,
+                      std::size_t line) {
   for (const PlanArgument& member : argument.members) RIDGE_CHECK_OK(check_argument(plan, kernel, member, line));
   const auto undeclared = [&](std::string_view kind, const std::string& name) {
     return block_error(kMarker, line, fmt::format("kernel {}: no [[{}]] is called \"{}\"", kernel.symbol, kind, name));
@@ -239,11 +241,12 @@ Result<LaunchPlan> read_plan(const toml::table& root, const SourceBlock& block) 
     const bool known = kind == "kernel" || kind == "workspace" || kind == "tensor_map" || kind == "needs";
     const toml::array* tables = node.as_array();
     if (!known || tables == nullptr) {
-      return block_error(
-          kMarker, line, fmt::format("\"{}\" is none of [[kernel]], [[workspace]], [[tensor_map]], [[needs]]", kind));
+      return block_error(kMarker, line,
+                         fmt::format("\"{}\" is none of [[kernel]], [[workspace]], [[tensor_map]], [[needs]]", kind));
     }
     for (const toml::node& item : *tables) {
-      if (!item.is_table()) return block_error(kMarker, line, fmt::format("\"{}\" must be written as [[{}]]", kind, kind));
+      if (!item.is_table())
+        return block_error(kMarker, line, fmt::format("\"{}\" must be written as [[{}]]", kind, kind));
       BlockKeys keys(*item.as_table(), block);
       RIDGE_CHECK_OK(read_table(plan, kind, keys));
     }
@@ -276,6 +279,13 @@ Result<LaunchPlan> launch_plan(const Candidate& candidate) {
                      "args = [{ operand = \"a\" }]; see docs/candidates.md");
   }
   return std::move(**plan);
+}
+
+Result<std::map<std::string, std::int64_t>> define_values(const Candidate& candidate) {
+  std::map<std::string, std::int64_t> values = candidate.defines;
+  RIDGE_TRY(space, tune_space(candidate));
+  for (const Tunable& tunable : space.tunables) values.try_emplace(tunable.name, tunable.default_value);
+  return values;
 }
 
 }  // namespace ridge::record

@@ -137,6 +137,9 @@ Result<std::optional<LaunchPlan>> parse_launch_plan(std::string_view source);
 // The plan of a CUDA candidate: of sources[0]; a source without one is an error that shows the smallest plan.
 Result<LaunchPlan> launch_plan(const Candidate& candidate);
 
+// The defines of a candidate as its source sees them: its own, and the defaults of tunables it does not set.
+Result<std::map<std::string, std::int64_t>> define_values(const Candidate& candidate);
+
 // ---- One case
 
 // An operand as the case binds it, in the operator's order.

@@ -113,8 +113,7 @@ class Resolver {
     const std::vector<PlanArgument> alone = {argument};
     for (const PlanArgument& member : argument.members.empty() ? alone : argument.members) {
       RIDGE_TRY(part, single(place, member));
-      const std::size_t alignment =
-          part.kind == ResolvedArgument::Kind::kTensorMap ? kTensorMapAlignment : part.bytes;
+      const std::size_t alignment = part.kind == ResolvedArgument::Kind::kTensorMap ? kTensorMapAlignment : part.bytes;
       part.offset = (made.bytes + alignment - 1) / alignment * alignment;
       made.bytes = part.offset + part.bytes;
       made.alignment = std::max(made.alignment, alignment);
@@ -134,7 +133,8 @@ class Resolver {
       return ResolvedArgument{Kind::kWorkspace, position(plan_.workspaces, argument.workspace), 0, kAddressBytes, 0};
     }
     if (!argument.tensor_map.empty()) {
-      return ResolvedArgument{Kind::kTensorMap, position(plan_.tensor_maps, argument.tensor_map), 0, kTensorMapBytes, 0};
+      return ResolvedArgument{Kind::kTensorMap, position(plan_.tensor_maps, argument.tensor_map), 0, kTensorMapBytes,
+                              0};
     }
     return value(place, argument);
   }
@@ -197,8 +197,8 @@ class Resolver {
     for (std::size_t i = 0; i < map.strides.size(); ++i) {
       RIDGE_TRY(stride, number(place, fmt::format("strides[{}]", i), map.strides[i], 16, (std::int64_t{1} << 40) - 16));
       if (stride % 16 != 0) {
-        return with_hint(invalid("{}, strides[{}] = \"{}\" is {} bytes; the copy engine wants multiples of 16", place, i,
-                                 map.strides[i], stride),
+        return with_hint(invalid("{}, strides[{}] = \"{}\" is {} bytes; the copy engine wants multiples of 16", place,
+                                 i, map.strides[i], stride),
                          "exclude such cases with [[needs]]");
       }
       one.strides_bytes.push_back(static_cast<std::uint64_t>(stride));

@@ -30,9 +30,7 @@ class BlockKeys {
  public:
   BlockKeys(const toml::table& table, const SourceBlock& block) : table_(table), block_(block) {}
 
-  [[nodiscard]] std::size_t line_of(const toml::node& node) const {
-    return block_.line + node.source().begin.line - 1;
-  }
+  [[nodiscard]] std::size_t line_of(const toml::node& node) const { return block_.line + node.source().begin.line - 1; }
   [[nodiscard]] std::size_t line() const { return line_of(table_); }
   [[nodiscard]] const SourceBlock& block() const { return block_; }
   [[nodiscard]] Error error(std::size_t line, std::string what) const {

@@ -49,10 +49,12 @@ Result<Tunable> read_tunable(BlockKeys& keys) {
     return keys.error(keys.line(), fmt::format("\"{}\" is not a macro name (A-Z, 0-9, _)", tunable.name));
   }
   if (tunable.kind != "parameter" && tunable.kind != "structure") {
-    return keys.error(keys.line(), fmt::format("{}: kind \"{}\" is neither parameter nor structure", tunable.name, tunable.kind));
+    return keys.error(keys.line(),
+                      fmt::format("{}: kind \"{}\" is neither parameter nor structure", tunable.name, tunable.kind));
   }
   if (std::ranges::find(tunable.values, tunable.default_value) == tunable.values.end()) {
-    return keys.error(keys.line(), fmt::format("{}: default {} is not among its values", tunable.name, tunable.default_value));
+    return keys.error(keys.line(),
+                      fmt::format("{}: default {} is not among its values", tunable.name, tunable.default_value));
   }
   if (std::set(tunable.values.begin(), tunable.values.end()).size() != tunable.values.size()) {
     return keys.error(keys.line(), fmt::format("{}: a value is listed twice", tunable.name));
@@ -79,7 +81,8 @@ Result<TuneSpace> read_space(const toml::table& root, const SourceBlock& block) 
       return block_error(kMarker, line, fmt::format("\"{}\" is neither [[tunable]] nor [[constraint]]", key.str()));
     }
     for (const toml::node& item : *tables) {
-      if (!item.is_table()) return block_error(kMarker, line, fmt::format("\"{}\" must be written as [[{}]]", key.str(), key.str()));
+      if (!item.is_table())
+        return block_error(kMarker, line, fmt::format("\"{}\" must be written as [[{}]]", key.str(), key.str()));
       BlockKeys keys(*item.as_table(), block);
       if (tunables) {
         RIDGE_TRY(tunable, read_tunable(keys));

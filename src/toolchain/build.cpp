@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cctype>
 #include <chrono>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "toolchain/cache.h"
 #include "toolchain/flags.h"
 #include "toolchain/listing.h"
+#include "toolchain/names.h"
 
 namespace ridge::toolchain {
 namespace {
@@ -25,7 +25,6 @@ constexpr std::array<std::string_view, 5> kDefaultFlags = {"-std=c++20", "-O3", 
 constexpr std::array<std::string_view, 6> kLinkFlags = {"-shared",           "-static-libgcc",
                                                         "-static-libstdc++", "-Wl,--no-undefined",
                                                         "-Wl,-z,now",        "-Wl,--require-defined=ridge_kernel"};
-constexpr std::size_t kLogLimit = 4000;
 
 // Model and feature flags of the processor: what -march=native depends on.
 std::string processor_identity() {
@@ -66,27 +65,6 @@ std::string cache_key(const record::Candidate& candidate, const Compiler& compil
     text += fmt::format("{} {} {}\n", file.path, file.text.size(), sha256(file.text));
   }
   return sha256(text);
-}
-
-bool is_macro_name(std::string_view name) {
-  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
-}
-
-bool stays_inside(const std::string& path) {
-  const fs::path relative(path);
-  return !path.empty() && relative.is_relative() && path.find('\0') == std::string::npos && path[0] != '-' &&
-         std::none_of(relative.begin(), relative.end(), [](const fs::path& part) { return part == ".."; });
-}
-
-std::string shortened(const std::string& log, const std::string& private_directory) {
-  std::string text = log;
-  const std::string prefix = private_directory + "/";
-  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
-    text.erase(at, prefix.size());
-  if (text.size() > kLogLimit) text = text.substr(0, kLogLimit) + "\n... shortened";
-  return text;
 }
 
 // The first line that says what is wrong: "kernel.cpp:12:3: error: ...". collect2 only repeats that ld failed.

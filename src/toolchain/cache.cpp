@@ -24,8 +24,8 @@ std::optional<ArtifactCache::Entry> ArtifactCache::find(const std::string& key) 
   const Result<std::string> text = read_file(entry / kEvidenceName);
   if (!text) return std::nullopt;
   auto evidence = record::parse_record<record::BuildEvidence>(*text, "evidence");
-  const Result<std::string> digest = sha256_file(entry / kArtifactName);
-  if (evidence && digest && *digest == evidence->artifact) return Entry{entry / kArtifactName, std::move(*evidence)};
+  const Result<std::string> digest = sha256_file(entry / name_);
+  if (evidence && digest && *digest == evidence->artifact) return Entry{entry / name_, std::move(*evidence)};
   std::error_code ignored;
   std::filesystem::remove_all(entry, ignored);
   return std::nullopt;
@@ -56,7 +56,7 @@ Result<ArtifactCache::Entry> ArtifactCache::commit(const std::string& key, const
     if (std::optional<Entry> theirs = find(key)) return std::move(*theirs);
     return make_error(ErrorCode::kIo, "cannot move an artefact to {}: {}", entry.string(), failure.message());
   }
-  return Entry{entry / kArtifactName, evidence};
+  return Entry{entry / name_, evidence};
 }
 
 }  // namespace ridge::toolchain

@@ -30,7 +30,9 @@ struct DeviceCode {
 class DeviceCompiler {
  public:
   virtual ~DeviceCompiler() = default;
-  [[nodiscard]] virtual std::string version() const = 0;  // "NVRTC 13.0 (/usr/.../libnvrtc.so.13)"
+  [[nodiscard]] virtual std::string version() const = 0;  // for people: "NVRTC 13.0"
+  // Part of the cache's key: tells builds of one version apart.
+  [[nodiscard]] virtual std::string identity() const = 0;
   struct Output {
     bool ok = false;
     std::string cubin;

@@ -120,9 +120,9 @@ Status fill_bytes(void* device_target, std::uint8_t byte, std::size_t bytes, Str
 
 Status fill_rows(Rows device_target, std::uint8_t byte, std::size_t row_bytes, std::size_t rows, StreamHandle stream) {
   if (row_bytes == 0 || rows == 0) return ok_status();
-  return check(driver().cuMemsetD2D8Async(address(device_target.data), device_target.pitch_bytes, byte, row_bytes, rows,
-                                          stream),
-               "cuMemsetD2D8Async");
+  return check(
+      driver().cuMemsetD2D8Async(address(device_target.data), device_target.pitch_bytes, byte, row_bytes, rows, stream),
+      "cuMemsetD2D8Async");
 }
 
 }  // namespace ridge::device::cuda

@@ -24,21 +24,18 @@ Meaning meaning_of(CUresult code) {
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
     case CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
-    case CUDA_ERROR_INVALID_CLUSTER_SIZE:
-      return {FaultKind::kBadLaunch, false, ErrorCode::kInvalidArgument, ""};
+    case CUDA_ERROR_INVALID_CLUSTER_SIZE: return {FaultKind::kBadLaunch, false, ErrorCode::kInvalidArgument, ""};
     case CUDA_ERROR_ILLEGAL_ADDRESS:
       return {FaultKind::kIllegalAddress, true, ErrorCode::kToolFailed,
               "a kernel read or wrote memory that is not its own; compute-sanitizer names the place"};
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-      return {FaultKind::kLaunchTimeout, true, ErrorCode::kTimeout, kStickyHint};
+    case CUDA_ERROR_LAUNCH_TIMEOUT: return {FaultKind::kLaunchTimeout, true, ErrorCode::kTimeout, kStickyHint};
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-      return {FaultKind::kKernelFailed, true, ErrorCode::kToolFailed, kStickyHint};
+    case CUDA_ERROR_HARDWARE_STACK_ERROR: return {FaultKind::kKernelFailed, true, ErrorCode::kToolFailed, kStickyHint};
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
     case CUDA_ERROR_CONTAINED:
@@ -51,8 +48,7 @@ Meaning meaning_of(CUresult code) {
     case CUDA_ERROR_NO_DEVICE:
     case CUDA_ERROR_INVALID_DEVICE:
     case CUDA_ERROR_STUB_LIBRARY:
-    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-      return {FaultKind::kNoDevice, false, ErrorCode::kUnsupported, ""};
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: return {FaultKind::kNoDevice, false, ErrorCode::kUnsupported, ""};
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_INVALID_PTX:

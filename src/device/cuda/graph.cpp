@@ -10,8 +10,8 @@ namespace ridge::device::cuda {
 Result<Graph> Graph::capture(const Device& device, const std::function<Status(StreamHandle)>& work) {
   const Driver& d = driver();
   RIDGE_TRY(stream, Stream::create(device));
-  RIDGE_CHECK_OK(check(d.cuStreamBeginCapture(stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                       "cuStreamBeginCapture"));
+  RIDGE_CHECK_OK(
+      check(d.cuStreamBeginCapture(stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
   const Status enqueued = work(stream.handle());
   CUgraph graph{};
   const CUresult ended = d.cuStreamEndCapture(stream.handle(), &graph);

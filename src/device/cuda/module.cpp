@@ -144,11 +144,10 @@ Result<Kernel> Module::kernel(const std::string& symbol) const {
   Kernel kernel;
   kernel.handle_ = function;
   kernel.symbol_ = symbol;
-  kernel.attributes_ = {attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS),
-                        attribute(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
-                        attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
-                        attribute(function, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES),
-                        attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)};
+  kernel.attributes_ = {
+      attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS), attribute(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
+      attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES), attribute(function, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES),
+      attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)};
   kernel.parameter_bytes_ = parameters_of(function);
   return kernel;
 }

@@ -13,8 +13,8 @@
 namespace ridge::device::cuda {
 namespace {
 
-// The interface of libnvidia-ml, as far as it is used (https://docs.nvidia.com/deploy/nvml-api). Its header does not come
-// with the toolkit's compiler, its ABI is stable, and every function returns 0 on success.
+// The interface of libnvidia-ml, as far as it is used (https://docs.nvidia.com/deploy/nvml-api). Its header does not
+// come with the toolkit's compiler, its ABI is stable, and every function returns 0 on success.
 using Handle = void*;
 using Code = int;
 constexpr Code kSuccess = 0;
@@ -53,14 +53,14 @@ struct Library {
   Code (*driver_version)(char*, unsigned) = library.function<Code(char*, unsigned)>("nvmlSystemGetDriverVersion");
   Code (*by_uuid)(const char*, Handle*) = library.function<Code(const char*, Handle*)>("nvmlDeviceGetHandleByUUID");
   Code (*clock)(Handle, int, unsigned*) = library.function<Code(Handle, int, unsigned*)>("nvmlDeviceGetClockInfo");
-  Code (*max_clock)(Handle, int, unsigned*) =
-      library.function<Code(Handle, int, unsigned*)>("nvmlDeviceGetMaxClockInfo");
+  Code (*max_clock)(Handle, int,
+                    unsigned*) = library.function<Code(Handle, int, unsigned*)>("nvmlDeviceGetMaxClockInfo");
   Code (*power)(Handle, unsigned*) = library.function<Code(Handle, unsigned*)>("nvmlDeviceGetPowerUsage");
   Code (*power_limit)(Handle, unsigned*) = library.function<Code(Handle, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit");
-  Code (*temperature)(Handle, int, unsigned*) =
-      library.function<Code(Handle, int, unsigned*)>("nvmlDeviceGetTemperature");
-  Code (*utilization)(Handle, Utilization*) =
-      library.function<Code(Handle, Utilization*)>("nvmlDeviceGetUtilizationRates");
+  Code (*temperature)(Handle, int,
+                      unsigned*) = library.function<Code(Handle, int, unsigned*)>("nvmlDeviceGetTemperature");
+  Code (*utilization)(Handle,
+                      Utilization*) = library.function<Code(Handle, Utilization*)>("nvmlDeviceGetUtilizationRates");
   Code (*reasons)(Handle, unsigned long long*) =
       library.function<Code(Handle, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
   Code (*ecc)(Handle, int, int, unsigned long long*) =

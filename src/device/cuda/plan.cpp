@@ -33,8 +33,8 @@ Status check_parameters(const record::ResolvedKernel& planned, const Kernel& ker
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] == planned.parameters[i].bytes) continue;
-    return with_hint(invalid("kernel {}: argument {} of the plan has {} bytes, the kernel's parameter {}", planned.symbol,
-                             i, planned.parameters[i].bytes, wanted[i]),
+    return with_hint(invalid("kernel {}: argument {} of the plan has {} bytes, the kernel's parameter {}",
+                             planned.symbol, i, planned.parameters[i].bytes, wanted[i]),
                      "i32, u32 and f32 are 4 bytes, i64, u64, f64 and addresses 8, a tensor map 128");
   }
   return ok_status();
@@ -45,10 +45,9 @@ Status check_kernel(const record::ResolvedKernel& planned, const Kernel& kernel,
   if (Status fits = check_shape(shape, gpu); !fits) return in_context("kernel " + planned.symbol, fits.error());
   const KernelAttributes& built = kernel.attributes();
   if (shape.block.count() > static_cast<std::uint64_t>(built.max_threads_per_block)) {
-    return with_hint(
-        invalid("kernel {}: block of {} threads, but with its {} registers and launch bounds it takes {}",
-                planned.symbol, shape.block.count(), built.registers, built.max_threads_per_block),
-        "use a smaller block or add __launch_bounds__");
+    return with_hint(invalid("kernel {}: block of {} threads, but with its {} registers and launch bounds it takes {}",
+                             planned.symbol, shape.block.count(), built.registers, built.max_threads_per_block),
+                     "use a smaller block or add __launch_bounds__");
   }
   const std::int64_t shared = std::int64_t{shape.shared_bytes} + built.static_shared_bytes;
   if (shared > gpu.max_shared_bytes) {
@@ -75,7 +74,7 @@ TensorMapRequest request_of(const record::ResolvedTensorMap& map) {
 }
 
 struct Addresses {
-  std::span<void* const> operands, workspaces;
+  std::span<void*const> operands, workspaces;
   std::vector<TensorMap> maps;
 };
 
@@ -90,7 +89,9 @@ void write(std::byte* parameter, const ResolvedArgument& part, const Addresses& 
 }
 
 constexpr std::size_t kArgumentAlignment = 128;  // of a tensor map, the strictest
-std::size_t aligned(std::size_t bytes) { return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment;
+}
 
 }  // namespace
 
@@ -109,15 +110,17 @@ Result<PreparedPlan> PreparedPlan::prepare(const Module& module, const record::R
     if (planned.shared_bytes > 0 || large_clusters) RIDGE_CHECK_OK(kernel.allow(planned.shared_bytes, large_clusters));
     prepared.kernels_.push_back(std::move(kernel));
   }
-  for (const record::ResolvedWorkspace& workspace : plan.workspaces) prepared.workspace_bytes_.push_back(workspace.bytes);
+  for (const record::ResolvedWorkspace& workspace : plan.workspaces)
+    prepared.workspace_bytes_.push_back(workspace.bytes);
   prepared.plan_ = plan;
   return prepared;
 }
 
 Result<BoundPlan> PreparedPlan::bind(std::span<void* const> operands, std::span<void* const> workspaces) const {
   if (operands.size() != plan_.operand_count || workspaces.size() != plan_.workspaces.size()) {
-    return make_error(ErrorCode::kInternal, "the plan has {} operands and {} workspaces; {} and {} addresses were given",
-                      plan_.operand_count, plan_.workspaces.size(), operands.size(), workspaces.size());
+    return make_error(ErrorCode::kInternal,
+                      "the plan has {} operands and {} workspaces; {} and {} addresses were given", plan_.operand_count,
+                      plan_.workspaces.size(), operands.size(), workspaces.size());
   }
   Addresses at{operands, workspaces, {}};
   for (const record::ResolvedTensorMap& map : plan_.tensor_maps) {

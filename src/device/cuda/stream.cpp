@@ -82,8 +82,7 @@ Result<bool> Event::reached() const {
 
 Result<double> Event::since(const Event& earlier) const {
   float milliseconds = 0;
-  RIDGE_CHECK_OK(
-      check(driver().cuEventElapsedTime(&milliseconds, earlier.handle_, handle_), "cuEventElapsedTime"));
+  RIDGE_CHECK_OK(check(driver().cuEventElapsedTime(&milliseconds, earlier.handle_, handle_), "cuEventElapsedTime"));
   return static_cast<double>(milliseconds) * 1e-3;
 }
 

@@ -1,0 +1,239 @@
+#include "toolchain/device_build.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "device/cuda/library.h"
+#include "toolchain/cache.h"
+#include "toolchain/device_includes.h"
+#include "toolchain/names.h"
+
+namespace ridge::toolchain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLayerFolder = "ridge/kernel/";
+
+std::string cache_key(const DeviceCode& code, const DeviceCompiler& compiler) {
+  std::string text = fmt::format("device format 1\n{}\n{}\n{}\n", compiler.version(), compiler.identity(), code.arch);
+  for (const std::string& flag : code.flags) text += "flag " + flag + "\n";
+  for (const std::string& define : code.defines) text += "define " + define + "\n";
+  for (const record::SourceFile& file : code.files) {
+    text += fmt::format("{} {} {}\n", file.path, file.text.size(), sha256(file.text));
+  }
+  return sha256(text + toolkit_headers(code.files, device::cuda::toolkit_include_folders()));
+}
+
+// Removes the private directory unless it was moved into the cache.
+struct Scratch {
+  fs::path path;
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+Status write_file(const fs::path& path, const std::string& text) {
+  RIDGE_CHECK_OK(make_directories(path.parent_path()));
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return make_error(ErrorCode::kIo, "cannot write {}", path.string());
+  return ok_status();
+}
+
+std::string_view next_line(std::string_view& rest) {
+  const std::string_view line = rest.substr(0, rest.find('\n'));
+  rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  return line;
+}
+
+// The number that stands before `unit`: "Used 58 registers".
+std::optional<double> number_before(std::string_view line, std::string_view unit) {
+  const std::size_t at = line.find(unit);
+  if (at == std::string_view::npos || at == 0) return std::nullopt;
+  std::size_t begin = at;
+  while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
+  double value = 0;
+  const auto [end, failure] = std::from_chars(line.data() + begin, line.data() + at, value);
+  return failure == std::errc() && begin < at ? std::optional(value) : std::nullopt;
+}
+
+// What ptxas -v says, the largest over the kernels.
+std::map<std::string, double> count_resources(std::string_view log) {
+  std::map<std::string, double> counts;
+  const auto keep_largest = [&counts](const char* name, std::optional<double> value) {
+    if (value) counts[name] = std::max(counts[name], *value);
+  };
+  while (!log.empty()) {
+    const std::string_view line = next_line(log);
+    keep_largest("registers", number_before(line, " registers"));
+    keep_largest("shared_bytes", number_before(line, " bytes smem"));
+    keep_largest("stack_bytes", number_before(line, " bytes stack frame"));
+    const auto stores = number_before(line, " bytes spill stores"), loads = number_before(line, " bytes spill loads");
+    if (stores && loads) keep_largest("spill_bytes", *stores + *loads);
+    if (line.find("Compiling entry function") != std::string_view::npos) counts["kernels"] += 1;
+    // wgmma instructions that must wait for each other, because the compiler could not keep their registers apart
+    if (line.find("C7510") != std::string_view::npos) counts["wgmma_serialised"] += 1;
+  }
+  return counts;
+}
+
+// Line `number` of the source that the error is in, as the compiler names it: "kernel.cu(12): error: ...".
+std::string source_line(std::string_view error, const DeviceCode& code) {
+  const std::size_t open = error.find('('), close = error.find(')', open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return {};
+  std::size_t number = 0;
+  std::from_chars(error.data() + open + 1, error.data() + close, number);
+  for (const record::SourceFile& file : code.files) {
+    if (error.substr(0, open) != file.path) continue;
+    std::string_view rest = file.text, line;
+    for (std::size_t i = 0; i < number; ++i) line = next_line(rest);
+    return std::string(line);
+  }
+  return {};
+}
+
+std::string first_error(const std::string& log, const DeviceCode& code) {
+  std::string_view rest = log;
+  while (!rest.empty()) {
+    const std::string_view line = next_line(rest);
+    if (line.find("error") == std::string_view::npos) continue;
+    const std::string source = source_line(line, code);
+    return source.empty() ? std::string(line) : fmt::format("{}: {}", line, source);
+  }
+  return log.empty() ? "the compiler gave no reason" : log.substr(0, log.find('\n'));
+}
+
+Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
+                                const ArtifactCache& cache, const std::string& key, DeviceBuild outcome) {
+  const auto start = std::chrono::steady_clock::now();
+  RIDGE_TRY(directory, cache.scratch());
+  const Scratch sources{directory / "source"};
+  const Scratch whole{directory};
+  for (const record::SourceFile& file : code.files) RIDGE_CHECK_OK(write_file(sources.path / file.path, file.text));
+  RIDGE_TRY(output, compiler.compile(code, sources.path, options));
+  outcome.evidence.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.evidence.command = output.command;
+  const std::string log = shortened(output.log, sources.path.string());
+  outcome.evidence.log = log;
+  if (!output.ok) {
+    outcome.error = first_error(log, code);
+    return outcome;
+  }
+  outcome.evidence.counts = count_resources(output.log);
+  outcome.evidence.artifact = sha256(output.cubin);
+  RIDGE_CHECK_OK(write_file_durably(directory / kCubinName, output.cubin));
+  std::error_code ignored;
+  fs::remove_all(sources.path, ignored);
+  RIDGE_TRY(entry, cache.commit(key, directory, outcome.evidence));
+  outcome.artifact = entry.artifact;
+  outcome.cubin = std::move(output.cubin);
+  // Another process may have been faster with its own build of the same key; its bytes are the ones that stay.
+  if (entry.evidence.artifact != outcome.evidence.artifact) {
+    RIDGE_TRY(theirs, read_file(entry.artifact));
+    outcome.cubin = std::move(theirs);
+    outcome.evidence.artifact = entry.evidence.artifact;
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options) {
+  if (code.files.empty()) return invalid("device code without a source file");
+  DeviceBuild outcome;
+  outcome.evidence.compiler = compiler.version();
+  const ArtifactCache cache(options.cache_directory, kCubinName);
+  const std::string key = cache_key(code, compiler);
+  if (auto entry = cache.find(key)) {
+    if (auto cubin = read_file(entry->artifact)) {
+      outcome.artifact = entry->artifact;
+      outcome.evidence = std::move(entry->evidence);
+      outcome.evidence.cached = true;
+      outcome.evidence.wall = 0;
+      outcome.cubin = std::move(*cubin);
+      return outcome;
+    }
+  }
+  return build_fresh(code, compiler, options, cache, key, std::move(outcome));
+}
+
+std::optional<std::string> refuse_device(const record::Candidate& candidate) {
+  if (candidate.backend != "cuda") {
+    return fmt::format("backend \"{}\" cannot be built here; this is the cuda toolchain", candidate.backend);
+  }
+  if (candidate.sources.empty()) return "the candidate has no source file";
+  for (const record::SourceFile& file : candidate.sources) {
+    if (!stays_inside(file.path)) return fmt::format("source path \"{}\" leaves the candidate's folder", file.path);
+    if (*fs::path(file.path).begin() == "ridge" || file.path == kCubinName) {
+      return fmt::format("source path \"{}\" is reserved", file.path);
+    }
+    if (const std::string outside = include_outside(file); !outside.empty()) {
+      return fmt::format(
+          "{}: #include {} leaves the candidate's folder; include its own files, ridge/kernel/*.cuh and "
+          "headers of the CUDA toolkit by name",
+          file.path, outside);
+    }
+  }
+  for (const auto& [name, value] : candidate.defines) {
+    if (!is_macro_name(name)) return fmt::format("define \"{}\" is not a macro name", name);
+  }
+  for (const std::string& flag : candidate.flags) {
+    if (!device_flag_allowed(flag)) {
+      return fmt::format(
+          "compiler flag \"{}\" is not allowed; allowed are --use_fast_math, --fmad=, --ftz=, --prec-div=, "
+          "--prec-sqrt=, --maxrregcount=, --extra-device-vectorization and --ptxas-options=-O0 to -O3",
+          flag);
+    }
+  }
+  return std::nullopt;
+}
+
+Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, const std::string& arch,
+                                           const DeviceCompiler& compiler, const BuildOptions& options) {
+  DeviceBuild refused;
+  refused.evidence.candidate = candidate.id();
+  refused.evidence.compiler = compiler.version();
+  if (const auto reason = refuse_device(candidate)) {
+    refused.error = *reason;
+    return refused;
+  }
+  DeviceCode code;
+  code.files = candidate.sources;
+  for (const EmbeddedFile& header : device::cuda::kernel_layer()) {
+    code.files.push_back({kLayerFolder + std::string(header.path), std::string(header.text)});
+  }
+  for (const auto& [name, value] : candidate.defines) code.defines.push_back(fmt::format("{}={}", name, value));
+  code.flags = candidate.flags;
+  code.arch = arch;
+  RIDGE_TRY(built, build_device(code, compiler, options));
+  built.evidence.candidate = candidate.id();
+  return built;
+}
+
+bool device_flag_allowed(std::string_view flag) {
+  constexpr std::array<std::string_view, 9> kExact = {
+      "--use_fast_math",     "-use_fast_math",       "--extra-device-vectorization",
+      "-lineinfo",           "--generate-line-info", "--ptxas-options=-O0",
+      "--ptxas-options=-O1", "--ptxas-options=-O2",  "--ptxas-options=-O3"};
+  if (std::ranges::find(kExact, flag) != kExact.end()) return true;
+  for (const std::string_view prefix : {"--fmad=", "--ftz=", "--prec-div=", "--prec-sqrt="}) {
+    if (flag.starts_with(prefix)) return flag.substr(prefix.size()) == "true" || flag.substr(prefix.size()) == "false";
+  }
+  for (const std::string_view prefix : {"--maxrregcount=", "-maxrregcount="}) {
+    if (!flag.starts_with(prefix)) continue;
+    const std::string_view number = flag.substr(prefix.size());
+    return !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  return false;
+}
+
+}  // namespace ridge::toolchain

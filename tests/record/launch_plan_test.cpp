@@ -1,0 +1,243 @@
+#include "record/launch_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "base/files.h"
+#include "record/archive.h"
+#include "record/expression.h"
+
+namespace ridge::record {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string block(const std::string& toml) { return "// a kernel\n/* ridge-launch\n" + toml + "\n*/\nint x;\n"; }
+
+const std::string kKernel = "[[kernel]]\nsymbol = \"k\"\ngrid = [1]\nblock = [32]\n";
+
+PlanFacts gemm_facts(std::int64_t m, std::int64_t n, std::int64_t k) {
+  PlanFacts facts;
+  facts.values = {{"m", m}, {"n", n}, {"k", k}, {"TILE", 64}, {"sm_count", 132}};
+  facts.operands = {
+      {"a", DType::kBf16, {m, k}, {k + 8, 1}}, {"b", DType::kBf16, {k, n}, {n, 1}}, {"c", DType::kF32, {m, n}, {n, 1}}};
+  return facts;
+}
+
+std::string parse_error(const std::string& toml) {
+  const auto plan = parse_launch_plan(block(toml));
+  return plan ? "no error" : plan.error().message;
+}
+
+std::string resolve_error(const std::string& toml, const PlanFacts& facts = gemm_facts(100, 200, 300)) {
+  const auto plan = parse_launch_plan(block(toml));
+  if (!plan) return "parse: " + plan.error().message;
+  const auto resolved = resolve(**plan, facts);
+  return resolved ? "no error" : resolved.error().text();
+}
+
+TEST(Expression, KnowsIntegersConditionsAndRounding) {
+  const Variables v = {{"m", 100}, {"n", 7}};
+  EXPECT_EQ(*evaluate("ceil_div(m, 64)", v), 2);
+  EXPECT_EQ(*evaluate("floor_div(m, 64) + m % 64", v), 37);
+  EXPECT_EQ(*evaluate("round_up(m, 16)", v), 112);
+  EXPECT_EQ(*evaluate("n > 4 && m == 100 ? min(m, n) : -1", v), 7);
+  EXPECT_EQ(*evaluate("9007199254740991", {}), 9007199254740991);
+}
+
+TEST(Expression, RefusesWhatIsNoIntegerAndNamesTheWayOut) {
+  const auto half = evaluate("m / 8", {{"m", 100}});
+  ASSERT_FALSE(half);
+  EXPECT_THAT(half.error().text(), HasSubstr("\"m / 8\": 12.5 is no integer (write ceil_div"));
+  EXPECT_THAT(evaluate("m / z", {{"m", 1}, {"z", 0}}).error().message, HasSubstr("division by zero"));
+  EXPECT_THAT(evaluate("m * m * m", {{"m", 1 << 30}}).error().message, HasSubstr("beyond 2^53"));
+  EXPECT_THAT(evaluate("m + q", {{"m", 1}}).error().text(), HasSubstr("q is not known (known: m)"));
+  EXPECT_FALSE(expression_variables("m +"));
+}
+
+TEST(LaunchPlan, IsAbsentWhereNoneIsDeclared) {
+  const auto plan = parse_launch_plan("int x; /* ridge-tunables */");
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->has_value());
+  Candidate candidate;
+  candidate.sources = {{"k.cu", "int x;"}};
+  EXPECT_THAT(launch_plan(candidate).error().text(), HasSubstr("k.cu: a CUDA candidate needs a launch plan"));
+}
+
+TEST(LaunchPlan, ReadsEveryPartAndComesBackFromJson) {
+  const auto plan = parse_launch_plan(block(R"(
+[[needs]]
+expression = "k % 8 == 0"
+reason = "whole chunks"
+[[workspace]]
+name = "w"
+bytes = "m * n * 4"
+zero = true
+[[tensor_map]]
+name = "t"
+operand = "a"
+sizes = ["k", "m"]
+strides = ["a_stride0 * a_bytes"]
+box = [64, "TILE"]
+swizzle = 64
+[[kernel]]
+symbol = "first"
+grid = ["ceil_div(n, TILE)", 2]
+block = 256
+cluster = [2]
+shared = "TILE * 1024"
+when = "k > 0"
+overlap_previous = true
+args = [{ tensor_map = "t" }, { struct = [{ operand = "c" }, { i64 = "c_stride0" }, { u32 = "m" }] }, { workspace = "w" }, { f32 = 0.5 }]
+)"));
+  ASSERT_TRUE(plan) << plan.error().text();
+  const LaunchPlan& p = **plan;
+  EXPECT_EQ(p.needs[0].reason, "whole chunks");
+  EXPECT_TRUE(p.workspaces[0].zero);
+  EXPECT_THAT(p.tensor_maps[0].box, ElementsAre("64", "TILE"));
+  EXPECT_THAT(p.kernels[0].grid, ElementsAre("ceil_div(n, TILE)", "2"));
+  EXPECT_THAT(p.kernels[0].block, ElementsAre("256"));
+  EXPECT_EQ(p.kernels[0].args[1].members.size(), 3u);
+  const auto again = parse_record<LaunchPlan>(to_line(p));
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(to_line(*again), to_line(p));
+}
+
+TEST(LaunchPlan, ErrorsOfReadingNameLineFieldAndWhatIsAllowed) {
+  EXPECT_THAT(parse_error("[[kernel]]\nsymbol = \"k\"\ngrid = [1]"), HasSubstr("line 3: key \"block\" is missing"));
+  EXPECT_THAT(parse_error(kKernel + "grids = 1"), HasSubstr("line 7: unknown key \"grids\""));
+  EXPECT_THAT(parse_error("[[kernel]]\nsymbol = \"k\"\ngrid = [1, 2, 3, 4]\nblock = 1"),
+              HasSubstr("line 5: \"grid\" has 4 entries; 1 to 3 are possible"));
+  EXPECT_THAT(parse_error("[[kernel]]\nsymbol = \"k\"\ngrid = [\"m +\"]\nblock = 1"), HasSubstr("expression \"m +\""));
+  EXPECT_THAT(parse_error(kKernel + "args = [{ i16 = 1 }]"), HasSubstr("\"i16\" is no kind of argument"));
+  EXPECT_THAT(parse_error(kKernel + "args = [{ operand = \"a\", i32 = 1 }]"), HasSubstr("an argument is one of"));
+  EXPECT_THAT(parse_error(kKernel + "args = [{ struct = [{ tensor_map = \"t\" }] }]"), HasSubstr("inside a struct"));
+  EXPECT_THAT(parse_error(kKernel + "args = [{ workspace = \"w\" }]"), HasSubstr("no [[workspace]] is called \"w\""));
+  EXPECT_THAT(parse_error("[[workspace]]\nname = \"w\"\nbytes = 4"), HasSubstr("there is no [[kernel]]"));
+  EXPECT_THAT(parse_error("[[kernels]]\n"), HasSubstr("none of [[kernel]], [[workspace]]"));
+  EXPECT_THAT(parse_error(kKernel + "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = [8, 8]\nbox = [8, 8]"),
+              HasSubstr("2 sizes need 1 strides"));
+  EXPECT_THAT(parse_error(kKernel + "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = 8\nbox = 8\nswizzle = 48"),
+              HasSubstr("\"swizzle\" is 48; it must be one of 0, 32, 64, 128"));
+  EXPECT_THAT(parse_launch_plan("/* ridge-launch\n").error().message, HasSubstr("not closed"));
+}
+
+TEST(LaunchPlan, ResolvesToTheNumbersOfACase) {
+  const auto plan = parse_launch_plan(block(R"(
+[[workspace]]
+name = "w"
+bytes = "m * n * 4"
+[[tensor_map]]
+name = "unused"
+operand = "b"
+sizes = ["k - 300"]
+box = [8]
+[[tensor_map]]
+name = "t"
+operand = "a"
+sizes = ["k", "m"]
+strides = ["a_stride0 * a_bytes"]
+box = [64, "TILE"]
+[[kernel]]
+symbol = "never"
+grid = ["m - 100"]
+block = [32]
+args = [{ tensor_map = "unused" }]
+[[kernel]]
+symbol = "skipped"
+grid = [1]
+block = [0]
+when = "k == 0"
+[[kernel]]
+symbol = "runs"
+grid = ["ceil_div(n, TILE)", "ceil_div(m, TILE)"]
+block = [256]
+shared = "TILE * 1024"
+args = [{ tensor_map = "t" }, { struct = [{ u32 = "m" }, { operand = "c" }, { i32 = -1 }] }, { workspace = "w" }, { f32 = "1 / 4" }, { i64 = "-k" }]
+)"));
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto resolved = resolve(**plan, gemm_facts(100, 200, 300));
+  ASSERT_TRUE(resolved) << resolved.error().text();
+  EXPECT_EQ(resolved->workspaces[0].bytes, 80000u);
+  ASSERT_EQ(resolved->kernels.size(), 1u) << "a kernel with an empty grid or a false condition is not launched";
+  const ResolvedKernel& kernel = resolved->kernels[0];
+  EXPECT_EQ(kernel.symbol, "runs");
+  EXPECT_THAT(kernel.grid, ElementsAre(4, 2, 1));
+  EXPECT_EQ(kernel.shared_bytes, 65536u);
+  ASSERT_EQ(resolved->tensor_maps.size(), 1u) << "maps of kernels that are not launched are not encoded";
+  EXPECT_THAT(resolved->tensor_maps[0].sizes, ElementsAre(300, 100));
+  EXPECT_THAT(resolved->tensor_maps[0].strides_bytes, ElementsAre(616));
+  EXPECT_EQ(resolved->tensor_maps[0].dtype, DType::kBf16);
+  ASSERT_EQ(kernel.parameters.size(), 5u);
+  EXPECT_EQ(kernel.parameters[0].bytes, 128u);
+  EXPECT_EQ(kernel.parameters[0].parts[0].index, 0u);
+  const ResolvedParameter& record = kernel.parameters[1];
+  EXPECT_EQ(record.bytes, 24u) << "u32, padding, address, i32, padding";
+  EXPECT_EQ(record.parts[1].offset, 8u);
+  EXPECT_EQ(record.parts[1].index, 2u);
+  EXPECT_EQ(record.parts[2].offset, 16u);
+  EXPECT_EQ(static_cast<std::uint32_t>(record.parts[2].bits), 0xffffffffu);
+  EXPECT_EQ(kernel.parameters[3].parts[0].bits, std::bit_cast<std::uint32_t>(0.25f));
+  EXPECT_EQ(kernel.parameters[4].parts[0].bits, static_cast<std::uint64_t>(std::int64_t{-300}));
+}
+
+// The stride of 616 bytes above is no multiple of 16: the plan of a real kernel must exclude it, or hear of it here.
+TEST(LaunchPlan, ErrorsOfACaseNameFieldExpressionAndValue) {
+  const auto map = [](const std::string& strides) {
+    return "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = [\"k\", \"m\"]\nstrides = [\"" + strides +
+           "\"]\nbox = [64, 64]\n" + kKernel + "args = [{ tensor_map = \"t\" }]";
+  };
+  EXPECT_THAT(resolve_error(map("a_stride0 * a_bytes"), gemm_facts(100, 200, 301)),
+              HasSubstr("tensor map t, strides[0] = \"a_stride0 * a_bytes\" is 618 bytes; the copy engine wants"));
+  EXPECT_THAT(resolve_error("[[kernel]]\nsymbol = \"k\"\ngrid = [\"m / 64\"]\nblock = 32"),
+              HasSubstr("kernel k, grid[0]: expression \"m / 64\": 1.5625 is no integer"));
+  EXPECT_THAT(resolve_error("[[kernel]]\nsymbol = \"k\"\ngrid = [\"0 - m\"]\nblock = 32"),
+              HasSubstr("grid[0] = \"0 - m\" is -100; it must be 0 to"));
+  EXPECT_THAT(resolve_error("[[kernel]]\nsymbol = \"k\"\ngrid = 1\nblock = [\"m - 100\"]"),
+              HasSubstr("block[0] = \"m - 100\" is 0; it must be 1 to"));
+  EXPECT_THAT(resolve_error(kKernel + "args = [{ operand = \"d\" }]"),
+              HasSubstr("kernel k, args[0]: the operator has no operand \"d\" (its operands: a, b, c)"));
+  EXPECT_THAT(resolve_error(kKernel + "args = [{ i32 = \"m * 1000000000\" }]"), HasSubstr("it must be -2147483648 to"));
+  EXPECT_THAT(resolve_error(kKernel + "args = [{ u64 = \"-m\" }]"), HasSubstr("it must be 0 to"));
+  EXPECT_THAT(resolve_error(kKernel + "shared = \"SPLIT\""), HasSubstr("SPLIT is not known (known: TILE, a_bytes"));
+}
+
+TEST(LaunchPlan, NeedsRefuseACaseWithTheReasonAndTheValues) {
+  const auto plan =
+      parse_launch_plan(block("[[needs]]\nexpression = \"k % 8 == 0\"\nreason = \"whole chunks\"\n" + kKernel));
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(resolve(**plan, gemm_facts(1, 1, 16)));
+  const auto refused = resolve(**plan, gemm_facts(1, 1, 17));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("needs k % 8 == 0: whole chunks; k=17"));
+}
+
+TEST(LaunchPlan, OfTheShippedCandidateResolvesForEveryLayout) {
+  const auto text = read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu");
+  ASSERT_TRUE(text);
+  Candidate candidate;
+  candidate.sources = {{"gemm_bf16_tiled.cu", *text}};
+  candidate.defines = {{"TILE_M", 32}};
+  const auto plan = launch_plan(candidate);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto defines = define_values(candidate);
+  ASSERT_TRUE(defines);
+  for (std::int64_t layout = 0; layout < 4; ++layout) {
+    PlanFacts facts = gemm_facts(100, 200, 300);
+    facts.operands[2].dtype = DType::kBf16;
+    facts.values.insert(defines->begin(), defines->end());
+    facts.values.insert({{"dtype", 1}, {"out", 0}, {"layout", layout}, {"accumulate", 0}});
+    const auto resolved = resolve(*plan, facts);
+    ASSERT_TRUE(resolved) << resolved.error().text();
+    EXPECT_THAT(resolved->kernels[0].grid, ElementsAre(4, 4, 1));
+    EXPECT_THAT(resolved->kernels[0].block, ElementsAre(128, 1, 1));
+    EXPECT_EQ(resolved->kernels[0].parameters[1].parts[0].bits, layout >= 2 ? 1u : 308u);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::record

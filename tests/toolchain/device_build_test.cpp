@@ -1,0 +1,161 @@
+// Compiling device code: for real, since neither NVRTC nor nvcc needs a GPU.
+#include "toolchain/device_build.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "device/cuda/library.h"
+
+namespace ridge::toolchain {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kScale =
+    "#include \"inner/factor.cuh\"\n"
+    "extern \"C\" __global__ void scale(float* x) { x[threadIdx.x] *= factor(); }\n";
+
+DeviceCode scale_code() {
+  DeviceCode code;
+  code.files = {{"kernels/scale.cu", kScale},
+                {"kernels/inner/factor.cuh",
+                 "#pragma once\n#include \"number.cuh\"\n"
+                 "__device__ inline float factor() { return number; }\n"},
+                {"kernels/inner/number.cuh", "#pragma once\nconstexpr float number = NUMBER;\n"}};
+  code.defines = {"NUMBER=3.0f"};
+  return code;
+}
+
+// Both compilers, or the reason why one is not here.
+class DeviceBuilding : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto found = std::string_view(GetParam()) == "nvrtc" ? find_nvrtc() : find_nvcc();
+    if (!found) {
+      EXPECT_THAT(found.error().text(), HasSubstr("install the CUDA toolkit"));
+      GTEST_SKIP() << found.error().text();
+    }
+    compiler_ = *found;
+    auto directory = TempDir::create("ridge-device-build");
+    ASSERT_TRUE(directory);
+    directory_.emplace(std::move(*directory));
+    options_.cache_directory = directory_->path();
+  }
+
+  DeviceBuild build(const DeviceCode& code) {
+    auto built = build_device(code, *compiler_, options_);
+    EXPECT_TRUE(built) << built.error().text();
+    return built ? *built : DeviceBuild{};
+  }
+
+  std::shared_ptr<const DeviceCompiler> compiler_;
+  std::optional<TempDir> directory_;
+  BuildOptions options_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Compilers, DeviceBuilding, testing::Values("nvrtc", "nvcc"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(DeviceBuilding, MakesACubinAndTakesItFromTheCacheNextTime) {
+  const DeviceBuild first = build(scale_code());
+  ASSERT_TRUE(first.ok()) << first.error;
+  EXPECT_TRUE(
+      first.cubin.starts_with("\x7f"
+                              "ELF"));
+  EXPECT_FALSE(first.evidence.cached);
+  EXPECT_GT(first.evidence.counts.at("registers"), 0);
+  EXPECT_EQ(first.evidence.counts.at("spill_bytes"), 0);
+  EXPECT_EQ(first.evidence.counts.at("kernels"), 1);
+  const DeviceBuild second = build(scale_code());
+  EXPECT_TRUE(second.evidence.cached);
+  EXPECT_EQ(second.cubin, first.cubin);
+  EXPECT_EQ(second.evidence.counts, first.evidence.counts);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_->path() / "building"));
+}
+
+TEST_P(DeviceBuilding, KeyCoversHeadersDefinesFlagsAndArchitecture) {
+  build(scale_code());
+  DeviceCode header = scale_code();
+  header.files[2].text += "// changed\n";
+  EXPECT_FALSE(build(header).evidence.cached);
+  DeviceCode define = scale_code();
+  define.defines = {"NUMBER=4.0f"};
+  EXPECT_FALSE(build(define).evidence.cached);
+  DeviceCode flag = scale_code();
+  flag.flags = {"--maxrregcount=32"};
+  EXPECT_FALSE(build(flag).evidence.cached);
+  DeviceCode arch = scale_code();
+  arch.arch = "sm_80";
+  EXPECT_FALSE(build(arch).evidence.cached);
+}
+
+TEST_P(DeviceBuilding, AnErrorComesWithItsLineOfSource) {
+  DeviceCode code = scale_code();
+  code.files[0].text += "extern \"C\" __global__ void bad(float* x) {\n  x[0] = undeclared_name;\n}\n";
+  const DeviceBuild built = build(code);
+  EXPECT_FALSE(built.ok());
+  EXPECT_THAT(built.error, HasSubstr("scale.cu(4)"));
+  EXPECT_THAT(built.error, HasSubstr("undeclared_name"));
+  EXPECT_THAT(built.error, HasSubstr("x[0] = undeclared_name;"));
+  EXPECT_THAT(built.evidence.log, testing::Not(HasSubstr(directory_->path().string())));
+}
+
+TEST_P(DeviceBuilding, ToolkitHeadersAreFound) {
+  if (device::cuda::toolkit_include_folders().empty()) GTEST_SKIP() << "no cuda_fp16.h on this machine";
+  DeviceCode code;
+  code.files = {
+      {"half.cu", "#include <cuda_fp16.h>\nextern \"C\" __global__ void k(__half* x) { *x = __hadd(*x, *x); }\n"}};
+  EXPECT_TRUE(build(code).ok());
+}
+
+TEST_P(DeviceBuilding, CandidatesReachTheKernelLayer) {
+  record::Candidate candidate;
+  candidate.op = "gemm";
+  candidate.backend = "cuda";
+  candidate.sources = {
+      {"k.cu",
+       "#include \"ridge/kernel/mbarrier.cuh\"\n"
+       "extern \"C\" __global__ void k(int* x) { *x = static_cast<int>(sizeof(ridge::cuda::u64)) + SIZE; }\n"}};
+  candidate.defines = {{"SIZE", 3}};
+  const auto built = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
+  ASSERT_TRUE(built) << built.error().text();
+  EXPECT_TRUE(built->ok()) << built->error << "\n" << built->evidence.log;
+  EXPECT_EQ(built->evidence.candidate, candidate.id());
+}
+
+TEST_P(DeviceBuilding, TheShippedCandidateCompilesWithoutSpills) {
+  const auto text = read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu");
+  ASSERT_TRUE(text);
+  record::Candidate candidate;
+  candidate.backend = "cuda";
+  candidate.sources = {{"gemm_bf16_tiled.cu", *text}};
+  const auto built = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
+  ASSERT_TRUE(built) << built.error().text();
+  ASSERT_TRUE(built->ok()) << built->error << "\n" << built->evidence.log;
+  EXPECT_EQ(built->evidence.counts.at("spill_bytes"), 0);
+}
+
+TEST(DeviceCandidate, IsRefusedForWhatReachesOutsideItsFolder) {
+  const auto refusal = [](const std::string& path, const std::string& text, const std::string& flag = {}) {
+    record::Candidate candidate;
+    candidate.backend = "cuda";
+    candidate.sources = {{path, text}};
+    if (!flag.empty()) candidate.flags = {flag};
+    return refuse_device(candidate).value_or("");
+  };
+  EXPECT_EQ(refusal("k.cu", "#include <cuda_bf16.h>\n#include \"ridge/kernel/ptx.cuh\"\n", "--use_fast_math"), "");
+  EXPECT_THAT(refusal("k.cu", "#include \"/etc/passwd\"\n"), HasSubstr("#include \"/etc/passwd\" leaves"));
+  EXPECT_THAT(refusal("k.cu", "  #  include \"../../secret.h\"\n"), HasSubstr("leaves the candidate's folder"));
+  EXPECT_THAT(refusal("k.cu", "#define X </etc/passwd>\n#include X\n"), HasSubstr("#include X"));
+  EXPECT_THAT(refusal("../k.cu", ""), HasSubstr("leaves the candidate's folder"));
+  EXPECT_THAT(refusal("ridge/k.cu", ""), HasSubstr("reserved"));
+  EXPECT_THAT(refusal("k.cu", "", "-I/"), HasSubstr("\"-I/\" is not allowed"));
+  EXPECT_THAT(refusal("k.cu", "", "--maxrregcount=32 -I/"), HasSubstr("not allowed"));
+  EXPECT_THAT(refusal("k.cu", "", "--ptxas-options=-O3,--gpu-name=sm_80"), HasSubstr("not allowed"));
+}
+
+}  // namespace
+}  // namespace ridge::toolchain
