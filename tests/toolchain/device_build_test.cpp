@@ -57,7 +57,7 @@ class DeviceBuilding : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Compilers, DeviceBuilding, testing::Values("nvrtc", "nvcc"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& compiler) { return std::string(compiler.param); });
 
 TEST_P(DeviceBuilding, MakesACubinAndTakesItFromTheCacheNextTime) {
   const DeviceBuild first = build(scale_code());
