@@ -59,18 +59,4 @@ std::string baseline_problem(const record::CampaignSpec& spec, const record::Eva
   return {};
 }
 
-std::string calibration_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation) {
-  const std::vector<const record::Session*> sessions = valid_sessions(evaluation.sessions, "calibrate");
-  if (sessions.size() < 2) {
-    const bool any = !evaluation.sessions.empty() && !evaluation.sessions.back().void_reason.empty();
-    return fmt::format(
-        "only {} of {} calibration sessions are usable: the machine is too busy{}; stop other work on it "
-        "and resume the campaign",
-        sessions.size(), evaluation.sessions.size(),
-        any ? " (" + evaluation.sessions.back().void_reason + ")" : std::string());
-  }
-  const Result<RatioTable> table = ratio_table(sessions, labels_of(spec.target_cases));
-  return table ? std::string() : table.error().message;
-}
-
 }  // namespace ridge::campaign

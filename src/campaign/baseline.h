@@ -13,7 +13,5 @@ std::vector<std::string> representative_shapes(const std::vector<record::Rooflin
 
 // Why a campaign cannot start from this baseline (it is wrong, or has no bound); empty: it can.
 std::string baseline_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation);
-// Why its A/A sessions are no calibration; empty: they are.
-std::string calibration_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation);
 
 }  // namespace ridge::campaign

@@ -116,7 +116,9 @@ class Engine {
   Status prepare();
   Status read_tips();
   Result<record::Evaluation> look_at_baseline();
-  Status calibrate_baseline(record::Evaluation& evaluation);
+  Result<std::vector<record::Session>> calibration_sessions(const record::Candidate& candidate, double launch,
+                                                            double share);
+  Status calibrate_again();
   Status measure_baseline();
   // steps_round.cpp
   record::ProposalRequest proposal_request() const;

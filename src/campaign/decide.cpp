@@ -24,11 +24,12 @@ const GateResult* first_not_passed(const std::vector<GateResult>& results) {
 
 Outcome outcome_of(const GateResult& reason, const record::Evaluation& evaluation) {
   if (evaluation.outcome == Outcome::kHarnessFault) return Outcome::kHarnessFault;
+  if (reason.gate == "physics" && reason.outcome == GateOutcome::kFail) return Outcome::kHarnessFault;  // an audit error
   if (reason.outcome == GateOutcome::kInconclusive) return Outcome::kAmbiguous;
   // What the worker says against the candidate stands.
   if (evaluation.outcome != Outcome::kPass) return evaluation.outcome;
   if (reason.gate == "correctness" || reason.gate == "verified calls") return Outcome::kWrong;
-  if (reason.gate == "physics" || reason.gate == "labels" || reason.gate == "sessions") return Outcome::kCheat;
+  if (reason.gate == "labels" || reason.gate == "sessions") return Outcome::kCheat;
   return Outcome::kSlower;
 }
 
@@ -86,7 +87,7 @@ Decision decide(const State& state) {
   }
   decision.needed = sequential_rule(input.protocol).needed();
   if (const Result<RatioTable> table = confirmation_ratios(input); table && !table->suite.empty()) {
-    decision.effects = effects_of(*table, input.labels);
+    decision.effects = effects_of(*table, input.labels, Stopping::kByTest);
     decision.evidence = stats::decide(table->suite, sequential_rule(input.protocol)).evidence;
     const PlainRule plain = plain_rule(*table, input.labels);
     decision.plain_rule_accepts = plain.accepts;
@@ -109,7 +110,7 @@ std::vector<record::Effect> final_effects(const record::Evaluation& evaluation,
     if (!session.voided && session.role != "screen") sessions.push_back(&session);
   }
   const Result<RatioTable> table = ratio_table(sessions, labels);
-  return table ? effects_of(*table, labels) : std::vector<record::Effect>();
+  return table ? effects_of(*table, labels, Stopping::kFixed) : std::vector<record::Effect>();
 }
 
 PlainRule plain_rule(const RatioTable& table, const std::vector<std::string>& labels) {

@@ -151,6 +151,7 @@ Status Engine::perform(Due due) {
     case Due::kPrepare: return prepare();
     case Due::kReadTips: return read_tips();
     case Due::kMeasureBaseline: return measure_baseline();
+    case Due::kCalibrate: return calibrate_again();
     case Due::kPropose: return propose();
     case Due::kScreen: return screen();
     case Due::kEvaluate: return evaluate();

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "campaign/samples.h"
+#include "campaign/session_size.h"
 #include "record/archive.h"
 
 namespace ridge::campaign {
@@ -62,12 +63,29 @@ Status on_prepared(State& state, const Event& event) {
   return ok_status();
 }
 
+void take_calibration(State& state, const record::Calibration& calibration) {
+  state.calibration = calibration;
+  state.calibrated_decisions = state.decisions_used;
+  state.calibrated_launch = launch_seconds(state.incumbent.roofline);
+}
+
+Status on_calibrated(State& state, const Event& event) {
+  if (!state.baseline_committed || open_round(state) != nullptr) {
+    return impossible(event, "the machine is calibrated between rounds");
+  }
+  RIDGE_TRY(calibrated, payload<record::Calibrated>(event));
+  if (calibrated.candidate != state.incumbent.candidate.id()) return impossible(event, "it is not of the incumbent");
+  if (calibrated.calibration.healthy) take_calibration(state, calibrated.calibration);
+  return ok_status();
+}
+
 Status on_baseline(State& state, const Event& event) {
   if (!state.prepared || state.baseline) return impossible(event, "it is measured once, after preparing");
   RIDGE_TRY(baseline, payload<record::Baseline>(event));
   state.incumbent.candidate = baseline.candidate;
   state.incumbent.build = baseline.evaluation.build;
   state.incumbent.roofline = measured_roofline(baseline.evaluation.roofline, baseline.evaluation.sessions);
+  take_calibration(state, baseline.calibration);
   state.baseline = std::move(baseline);
   state.baseline_at = event.time;
   state.baseline_active = event.active;
@@ -294,6 +312,7 @@ constexpr Handler kHandlers[] = {
     {EventKind::kBaseline, on_baseline},       {EventKind::kIntent, on_intent},
     {EventKind::kProposed, on_proposed},       {EventKind::kScreened, on_screened},
     {EventKind::kEvaluated, on_evaluated},     {EventKind::kDecided, on_decided},
+    {EventKind::kCalibrated, on_calibrated},
     {EventKind::kCommitted, on_committed},     {EventKind::kRolledBack, on_rolled_back},
     {EventKind::kTermination, on_termination}, {EventKind::kFinal, on_final},
     {EventKind::kReported, on_reported},       {EventKind::kPaused, on_paused},

@@ -96,6 +96,15 @@ GateResult check_labels(const GateInput& in) {
   return pass(fmt::format("exactly the {} target shapes", wanted.size()));
 }
 
+// A session is void exactly when its recorded guards leave the protocol's limits; nobody chooses.
+std::string void_objection(const record::Session& session, const record::Protocol& protocol) {
+  const auto limits = stats::guard_limits(protocol.max_clock_gap, protocol.max_steal, protocol.max_foreign_load);
+  const auto reason = stats::void_reason(session.guards, limits);
+  if (session.voided && !reason) return fmt::format("session {} is void, but its guards are not", session.index);
+  if (!session.voided && reason) return fmt::format("session {} counts, but {}", session.index, *reason);
+  return {};
+}
+
 // Every session of the test must be there: leaving out the bad ones would make any candidate win.
 GateResult check_sessions(const GateInput& in) {
   std::set<std::int64_t> indices;
@@ -103,9 +112,7 @@ GateResult check_sessions(const GateInput& in) {
   for (const record::Session& session : in.evaluation.sessions) {
     if (!indices.insert(session.index).second) return fail(fmt::format("session {} appears twice", session.index));
     voided += session.voided ? 1 : 0;
-    if (session.voided && session.void_reason.empty()) {
-      return fail(fmt::format("session {} is void without a reason", session.index));
-    }
+    if (std::string objection = void_objection(session, in.protocol); !objection.empty()) return fail(objection);
   }
   if (indices.empty()) return inconclusive("nothing was measured");
   const std::int64_t span = *indices.rbegin() - *indices.begin() + 1;
@@ -178,8 +185,10 @@ GateResult check_physics(const GateInput& in) {
     if (values.empty()) return inconclusive(fmt::format("{} was not measured", bound.label));
     const double latency = stats::median(values);
     if (!(latency >= bound.bound_time * (1.0 - kFloorTolerance))) {
-      return fail(fmt::format("{}: {:.4g} s is under the {}-bound floor of {:.4g} s", bound.label, latency, bound.bound,
-                              bound.bound_time));
+      return fail(
+          fmt::format("audit: {}: {:.4g} s is under the {}-bound floor of {:.4g} s; the ceiling was measured too low, or "
+                      "the time is not real",
+                      bound.label, latency, bound.bound, bound.bound_time));
     }
     closest = std::max(closest, bound.bound_time / latency);
   }

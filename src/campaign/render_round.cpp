@@ -120,7 +120,7 @@ std::string render_baseline_summary(const State& state) {
   text += fmt::format(
       "## Decision\n\nBASELINE\n\n## Attribution\n\n- Noise of a session: {:.2f} %\n"
       "- Smallest decidable gain: about {:.1f} %\n- Representative shapes: {}\n\n",
-      100 * baseline.noise, 100 * baseline.detectable, join(baseline.representative_labels));
+      100 * baseline.calibration.noise, 100 * baseline.calibration.detectable, join(baseline.representative_labels));
   text += "## Next direction\n\nThe proposer's first hypothesis, round-2.\n\n";
   return text + transfer_text(state, "K1", 1.0, false);
 }

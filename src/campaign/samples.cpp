@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "stats/decide.h"
 #include "stats/session.h"
 #include "stats/summary.h"
 
@@ -37,20 +38,15 @@ Result<std::map<std::string, const ShapeSamples*>> by_label(const Session& sessi
   return shapes;
 }
 
-record::Effect effect_of(const std::string& label, const std::vector<double>& log_ratios) {
-  const stats::Interval interval = stats::sign_interval(log_ratios, kConfidence);
+record::Effect effect_of(const std::string& label, const std::vector<double>& log_ratios, Stopping stopping) {
+  const stats::Interval interval = stopping == Stopping::kByTest ? stats::betting_interval(log_ratios, kConfidence)
+                                                                 : stats::sign_interval(log_ratios, kConfidence);
   return {label,
           std::exp(stats::hodges_lehmann(log_ratios)),
           std::exp(interval.low),
           std::exp(interval.high),
           interval.confidence,
           static_cast<std::int64_t>(log_ratios.size())};
-}
-
-// The larger of the robust and the classical estimate: with a handful of sessions the robust one can be zero by luck.
-double spread(const std::vector<double>& values) {
-  if (values.size() < 2) return 0.0;
-  return std::max(stats::kMadToSigma * stats::mad(values), stats::standard_deviation(values));
 }
 
 }  // namespace
@@ -132,22 +128,15 @@ Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, cons
   return table;
 }
 
-std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels) {
+std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels,
+                                       Stopping stopping) {
   std::vector<record::Effect> effects;
   if (table.suite.empty()) return effects;
-  effects.push_back(effect_of("suite", table.suite));
-  for (std::size_t i = 0; i < labels.size(); ++i) effects.push_back(effect_of(labels[i], table.per_shape[i]));
+  effects.push_back(effect_of("suite", table.suite, stopping));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    effects.push_back(effect_of(labels[i], table.per_shape[i], stopping));
+  }
   return effects;
-}
-
-NoiseFloor noise_floor(const RatioTable& table, double min_effect) {
-  NoiseFloor floor;
-  if (table.suite.empty()) return floor;
-  floor.noise = spread(table.suite);
-  floor.detectable = (1.0 + min_effect) * std::exp(2.0 * floor.noise) - 1.0;
-  floor.bias = stats::median(table.suite);
-  for (const std::vector<double>& shape : table.per_shape) floor.by_shape.push_back(spread(shape));
-  return floor;
 }
 
 std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {

@@ -45,17 +45,11 @@ struct RatioTable {
 Result<RatioTable> ratio_table(const std::vector<const record::Session*>& sessions,
                                const std::vector<std::string>& labels);
 
-// Suite first, then every shape: Hodges-Lehmann estimate and sign interval of the speed-up.
-std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels);
-
-// What an A/A run says about this machine.
-struct NoiseFloor {
-  double noise = 0;       // robust standard deviation of a session's suite log ratio
-  double detectable = 0;  // smallest gain that can be decided, as a fraction: about two of these above min_effect
-  double bias = 0;        // median suite log ratio; should be zero
-  std::vector<double> by_shape;
-};
-NoiseFloor noise_floor(const RatioTable& table, double min_effect);
+// Suite first, then every shape: Hodges-Lehmann estimate and an interval of the speed-up. The interval inverts the sign
+// betting where a test decided when to stop, and the sign test where the number of sessions was fixed beforehand.
+enum class Stopping { kByTest, kFixed };
+std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels,
+                                       Stopping stopping);
 
 // The labels of cases, in order.
 std::vector<std::string> labels_of(const std::vector<record::Case>& cases);

@@ -124,6 +124,7 @@ Status Engine::evaluate() {
   WorkerRequest request = this->request(WorkerTask::kEvaluate);
   request.incumbent = round.incumbent;
   request.candidates = {candidate};
+  request.calibration = state_.calibration;
   const double started = services_.clock.monotonic();
   Result<WorkerResponse> response = work(request);
   if (!response && interrupted_) return response.error();

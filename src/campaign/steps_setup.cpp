@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "campaign/baseline.h"
+#include "campaign/calibration.h"
 #include "campaign/campaign.h"
 #include "campaign/render.h"
 #include "campaign/samples.h"
@@ -21,9 +22,10 @@ using record::WorkerRequest;
 using record::WorkerResponse;
 using record::WorkerTask;
 
-constexpr std::int64_t kFewestCalibrations = 4, kMostCalibrations = 8;
-constexpr double kCalibrationSeconds = 60.0;  // without a wall budget
-constexpr double kCalibrationShare = 0.1;     // of the wall budget
+constexpr std::int64_t kFewestCalibrations = 4, kMostCalibrations = 12;
+constexpr double kCalibrationSeconds = 600.0;  // stands for the wall budget where there is none
+constexpr double kCalibrationShare = 0.1;      // of the wall budget, for the baseline
+constexpr double kRecalibrationShare = 0.03;   // for each one later
 constexpr int kLookTries = 5;
 constexpr int kCalibrationTries = 2;  // a machine that is busy for a moment gets a second chance
 
@@ -87,30 +89,41 @@ Result<record::Evaluation> Engine::look_at_baseline() {
   }
 }
 
-// A/A sessions. Void ones are kept in the record; when too few are left, they are measured once more.
-Status Engine::calibrate_baseline(record::Evaluation& evaluation) {
+// A/A sessions that fit a share of the budget. Void ones are kept in the record; when too few are left, all are measured
+// once more.
+Result<std::vector<record::Session>> Engine::calibration_sessions(const record::Candidate& candidate, double launch,
+                                                                  double share) {
   const record::CampaignSpec& spec = state_.spec();
-  const double allowed = state_.wall_budget > 0 ? kCalibrationShare * state_.wall_budget : kCalibrationSeconds;
-  const SessionSize size =
-      fit_sessions(launch_seconds(evaluation.roofline), allowed, kFewestCalibrations, kMostCalibrations, spec.protocol);
+  const double allowed = share * (state_.wall_budget > 0 ? state_.wall_budget : kCalibrationSeconds);
+  const SessionSize size = fit_sessions(launch, allowed, kFewestCalibrations, kMostCalibrations, spec.protocol);
   WorkerRequest calibrate = request(WorkerTask::kCalibrate);
-  calibrate.incumbent = state_.created->baseline;
-  calibrate.candidates = {state_.created->baseline};
+  calibrate.incumbent = candidate;
+  calibrate.candidates = {candidate};
   calibrate.sessions = size.sessions;
   calibrate.protocol.max_quads = size.quads;
   calibrate.protocol.max_launches = size.launches;
   if (state_.wall_budget > 0) calibrate.time_limit = std::max(2 * allowed, kShortestRequest);
-  for (int attempt = 0; attempt < kCalibrationTries; ++attempt) {
+  for (int attempt = 1;; ++attempt) {
     RIDGE_TRY(calibrated, work(calibrate));
-    evaluation.sessions = std::move(calibrated.sessions);
-    for (const record::Session& session : evaluation.sessions) {
-      const auto wall = session.guards.find("wall");
-      if (wall != session.guards.end()) evaluation.seconds["measure"] += wall->second;
-    }
-    if (static_cast<std::int64_t>(valid_sessions(evaluation.sessions, "calibrate").size()) >= kFewestCalibrations)
-      break;
+    const auto valid = static_cast<std::int64_t>(valid_sessions(calibrated.sessions, "calibrate").size());
+    if (valid >= kFewestCalibrations || attempt == kCalibrationTries) return std::move(calibrated.sessions);
   }
-  return ok_status();
+}
+
+// The evidence is recorded in any case; on an unhealthy machine the campaign pauses and calibrates again when resumed.
+Status Engine::calibrate_again() {
+  const record::Candidate& incumbent = state_.incumbent.candidate;
+  RIDGE_CHECK_OK(intend(fmt::format("calibrate-{}", state_.decisions_used), "measure the incumbent against itself"));
+  record::Calibrated calibrated;
+  calibrated.candidate = incumbent.id();
+  RIDGE_TRY(sessions, calibration_sessions(incumbent, launch_seconds(state_.incumbent.roofline), kRecalibrationShare));
+  calibrated.sessions = std::move(sessions);
+  RIDGE_TRY(calibration,
+            calibration_of(calibrated.sessions, labels_of(state_.spec().target_cases), state_.spec().protocol));
+  calibrated.calibration = calibration;
+  RIDGE_CHECK_OK(record(EventKind::kCalibrated, record::to_json(calibrated)));
+  const std::string problem = calibration_problem(calibration, calibrated.sessions);
+  return problem.empty() ? ok_status() : Status(make_error(ErrorCode::kUnsupported, "{}", problem));
 }
 
 Status Engine::measure_baseline() {
@@ -124,17 +137,19 @@ Status Engine::measure_baseline() {
   baseline.evaluation = std::move(evaluation);
   std::string problem = baseline_problem(spec, baseline.evaluation);
   if (problem.empty()) {
-    RIDGE_CHECK_OK(calibrate_baseline(baseline.evaluation));
-    problem = calibration_problem(spec, baseline.evaluation);
+    RIDGE_TRY(sessions, calibration_sessions(baseline.candidate, launch_seconds(baseline.evaluation.roofline),
+                                             kCalibrationShare));
+    RIDGE_TRY(calibration, calibration_of(sessions, labels_of(spec.target_cases), spec.protocol));
+    for (const record::Session& session : sessions) {
+      const auto wall = session.guards.find("wall");
+      if (wall != session.guards.end()) baseline.evaluation.seconds["measure"] += wall->second;
+    }
+    baseline.calibration = calibration;
+    baseline.evaluation.sessions = std::move(sessions);
+    problem = calibration_problem(baseline.calibration, baseline.evaluation.sessions);
   }
   if (!problem.empty()) return make_error(ErrorCode::kUnsupported, "{}", problem);
-  RIDGE_TRY(table,
-            ratio_table(valid_sessions(baseline.evaluation.sessions, "calibrate"), labels_of(spec.target_cases)));
-  const NoiseFloor floor = noise_floor(table, spec.protocol.min_effect);
-  baseline.noise = floor.noise;
-  baseline.detectable = floor.detectable;
-  baseline.noise_by_shape = floor.by_shape;
-  baseline.representative_labels = representative_shapes(baseline.evaluation.roofline, floor.by_shape);
+  baseline.representative_labels = representative_shapes(baseline.evaluation.roofline, baseline.calibration.noise_by_shape);
   return record(EventKind::kBaseline, record::to_json(baseline));
 }
 

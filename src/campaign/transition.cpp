@@ -1,5 +1,7 @@
 #include "campaign/transition.h"
 
+#include "campaign/calibration.h"
+
 namespace ridge::campaign {
 namespace {
 
@@ -31,6 +33,9 @@ constexpr Transition kTable[] = {
     {Due::kCheckTermination, Phase::kTermination, "check the termination conditions",
      "no round is open and the conditions are not checked since the last one",
      [](const State& s) { return !round_open(s) && !s.checked; }},
+    {Due::kCalibrate, Phase::kBaseline, "measure the incumbent against itself",
+     "no round is open, and the last calibration was 20 decisions or a factor of two in speed ago",
+     [](const State& s) { return !round_open(s) && calibration_due(s); }},
     {Due::kPropose, Phase::kAnalyze, "ask the proposer", "no round is open",
      [](const State& s) { return !round_open(s); }},
     {Due::kCommit, Phase::kDecide, "accept: snapshot and commit", "the round is decided and accepted",

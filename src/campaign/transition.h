@@ -18,6 +18,7 @@ enum class Due {
   kCommit,
   kRollBack,
   kCheckTermination,
+  kCalibrate,
   kPropose,
   kScreen,
   kEvaluate,

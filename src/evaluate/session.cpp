@@ -1,9 +1,12 @@
 #include "evaluate/session.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "base/error.h"
-#include "stats/session.h"
+#include "measure/machine.h"
+#include "stats/summary.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -11,105 +14,135 @@ namespace {
 using measure::Arm;
 
 struct Arms {
-  std::unique_ptr<Station> incumbent, candidate;
-  [[nodiscard]] Station& of(Arm arm) const { return arm == Arm::kIncumbent ? *incumbent : *candidate; }
+  std::unique_ptr<Launcher> incumbent, candidate;
+  [[nodiscard]] Launcher& of(Arm arm) const { return arm == Arm::kIncumbent ? *incumbent : *candidate; }
 };
 
-std::optional<ArmFailure> open_arm(Arm arm, const Subject& subject, const ops::Operator& op,
-                                   const std::vector<ops::Problem>& problems, const Harness& harness, Arms& arms) {
-  auto opened = Station::open(subject, op, problems, harness);
-  if (Failure* failure = std::get_if<Failure>(&opened)) return ArmFailure{arm, "starting", std::move(*failure)};
-  (arm == Arm::kIncumbent ? arms.incumbent : arms.candidate) = std::move(std::get<0>(opened));
-  return std::nullopt;
-}
+// Clock readings of each arm's launches.
+struct Clocks {
+  std::vector<double> incumbent, candidate;
+  [[nodiscard]] std::vector<double>& of(Arm arm) { return arm == Arm::kIncumbent ? incumbent : candidate; }
+};
 
-// The measured part of one problem. `failure` is set when a launch failed.
-record::ShapeSamples measure_problem(const Arms& arms, std::size_t index, const std::string& label,
-                                     const SessionOptions& options, measure::Coin& coin,
-                                     std::optional<ArmFailure>& failure) {
-  record::ShapeSamples samples;
-  samples.label = label;
-  const auto launch = [&](Arm arm, Depth depth) -> Result<double> {
-    CallResult result = arms.of(arm).launch(index, depth);
-    if (Failure* failed = std::get_if<Failure>(&result)) {
-      failure = ArmFailure{arm, label, *failed};
+class SessionRun {
+ public:
+  SessionRun(Rig& rig, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+             const SessionOptions& options)
+      : rig_(rig), op_(op), problems_(problems), options_(options) {}
+
+  SessionResult run(const Subject& incumbent, const Subject& candidate, const SessionProgress& progress) {
+    result_.session.index = options_.index;
+    result_.session.role = options_.role;
+    const std::uint64_t start_ns = measure::now_ns();
+    const std::unique_ptr<Watch> watch = rig_.watch();
+    // Swapped slots: who starts first is a coin as well.
+    for (const Arm arm : in_random_order()) {
+      if (!open(arm, arm == Arm::kIncumbent ? incumbent : candidate)) return std::move(result_);
+    }
+    for (std::size_t i = 0; i < problems_.size() && !result_.failure; ++i) {
+      if (progress) progress(i, problems_.size());
+      result_.session.shapes.push_back(measure_problem(i));
+    }
+    for (const Arm arm : {Arm::kIncumbent, Arm::kCandidate}) {
+      if (result_.failure) break;
+      if (auto late = arms_.of(arm).finish()) result_.failure = ArmFailure{arm, "after the last call", *late};
+    }
+    for (std::size_t i = 0; i < problems_.size(); ++i) {
+      result_.verification.push_back(arms_.candidate->verification(i));
+    }
+    finish_guards(*watch, start_ns);
+    return std::move(result_);
+  }
+
+ private:
+  std::array<Arm, 2> in_random_order() {
+    if (coin_.flip()) return {Arm::kCandidate, Arm::kIncumbent};
+    return {Arm::kIncumbent, Arm::kCandidate};
+  }
+
+  bool open(Arm arm, const Subject& subject) {
+    OpenResult opened = rig_.open(subject, op_, problems_);
+    if (Failure* failure = std::get_if<Failure>(&opened)) {
+      result_.failure = ArmFailure{arm, "starting", std::move(*failure)};
+      return false;
+    }
+    (arm == Arm::kIncumbent ? arms_.incumbent : arms_.candidate) = std::move(std::get<0>(opened));
+    return true;
+  }
+
+  Result<double> launch(Arm arm, std::size_t index, Depth depth) {
+    LaunchResult launched = arms_.of(arm).launch(index, depth);
+    if (Failure* failed = std::get_if<Failure>(&launched)) {
+      result_.failure = ArmFailure{arm, problems_[index].problem_case.label(), *failed};
       return make_error(ErrorCode::kToolFailed, "{}", failed->detail);
     }
-    return std::get<CallTiming>(result).latency;
-  };
-  // One call each that is verified but not timed: a kernel may allocate its workspace in its first call.
-  const bool candidate_first = coin.flip();
-  for (const Arm arm :
-       {candidate_first ? Arm::kCandidate : Arm::kIncumbent, candidate_first ? Arm::kIncumbent : Arm::kCandidate}) {
-    const Depth depth = arm == Arm::kCandidate && options.full_first_check ? Depth::kFull : Depth::kQuick;
-    if (!launch(arm, depth)) return samples;
+    const Launch& one = std::get<Launch>(launched);
+    if (one.clock) clocks_.of(arm).push_back(*one.clock);
+    return one.latency;
   }
-  Result<std::vector<record::Quad>> quads =
-      measure::run_quads([&](Arm arm) { return launch(arm, Depth::kQuick); }, options.quads, options.launches, coin);
-  if (quads) samples.quads = std::move(*quads);
-  return samples;
-}
 
-void finish_guards(record::Session& session, const Arms& arms, const measure::CpuAccount& before,
-                   std::uint64_t start_ns, double probe_before) {
-  double host_seconds = 0, gap = 0, empty = 0;
-  for (const Station* station : {arms.incumbent.get(), arms.candidate.get()}) {
-    if (station == nullptr) continue;
-    host_seconds += station->host().cpu_seconds();
-    gap = std::max(gap, station->host().witness_gap());
-    empty = std::max(empty, station->host().empty_wall());
+  // Stops at a failing launch, which result_ then names.
+  record::ShapeSamples measure_problem(std::size_t index) {
+    record::ShapeSamples samples;
+    samples.label = problems_[index].problem_case.label();
+    // One call each that is verified but not timed: a kernel may allocate its workspace in its first call.
+    for (const Arm arm : in_random_order()) {
+      const Depth depth = arm == Arm::kCandidate && options_.full_first_check ? Depth::kFull : Depth::kQuick;
+      if (!launch(arm, index, depth)) return samples;
+    }
+    Result<std::vector<record::Quad>> quads =
+        measure::run_quads([&](Arm arm) { return launch(arm, index, Depth::kQuick); }, options_.quads,
+                           options_.launches, coin_);
+    if (quads) samples.quads = std::move(*quads);
+    return samples;
   }
-  const measure::StretchGuards stretch = measure::guards_between(before, measure::read_cpu_account(), host_seconds);
-  session.guards["steal_fraction"] = stretch.steal_fraction;
-  session.guards["foreign_load"] = stretch.foreign_load;
-  session.guards["witness_gap_max"] = gap;
-  session.guards["empty_call"] = empty;
-  session.guards["frequency_probe_ratio"] = measure::frequency_probe() / probe_before;
-  session.guards["wall"] = 1e-9 * static_cast<double>(measure::now_ns() - start_ns);
-}
+
+  void finish_guards(Watch& watch, std::uint64_t start_ns) {
+    auto& guards = result_.session.guards;
+    const std::array<const Launcher*, 2> launchers = {arms_.incumbent.get(), arms_.candidate.get()};
+    guards = watch.guards(launchers);
+    for (const Launcher* launcher : launchers) {
+      for (const auto& [name, value] : launcher->facts()) guards[name] = std::max(guards[name], value);
+    }
+    guards["sandbox"] = arms_.candidate->sandbox();
+    if (!clocks_.incumbent.empty() && !clocks_.candidate.empty()) {
+      const double a = stats::median(clocks_.incumbent), b = stats::median(clocks_.candidate);
+      guards["clock_incumbent"] = a;
+      guards["clock_candidate"] = b;
+      guards["clock_gap"] = std::fabs(a / b - 1);
+    }
+    guards["wall"] = 1e-9 * static_cast<double>(measure::now_ns() - start_ns);
+  }
+
+  Rig& rig_;
+  const ops::Operator& op_;
+  const std::vector<ops::Problem>& problems_;
+  const SessionOptions& options_;
+  measure::Coin coin_;
+  Arms arms_;
+  Clocks clocks_;
+  SessionResult result_;
+};
 
 }  // namespace
 
-SessionResult run_session(const Subject& incumbent, const Subject& candidate, const ops::Operator& op,
-                          const std::vector<ops::Problem>& problems, const Harness& harness,
-                          const SessionOptions& options, const SessionProgress& progress) {
-  SessionResult result;
-  result.session.index = options.index;
-  result.session.role = options.role;
-  measure::Coin coin;
-  const std::uint64_t start_ns = measure::now_ns();
-  const measure::CpuAccount before = measure::read_cpu_account();
-  const double probe_before = measure::frequency_probe();
-  const HarnessPin pinned(harness);
-  Arms arms;
-  // Swapped slots: who starts first is a coin as well.
-  const bool swapped = coin.flip();
-  for (const bool first : {true, false}) {
-    const Arm arm = first == swapped ? Arm::kCandidate : Arm::kIncumbent;
-    result.failure = open_arm(arm, arm == Arm::kIncumbent ? incumbent : candidate, op, problems, harness, arms);
-    if (result.failure) return result;
-  }
-  result.sandbox = arms.candidate->host().sandbox();
-  for (std::size_t i = 0; i < problems.size() && !result.failure; ++i) {
-    if (progress) progress(i, problems.size());
-    result.session.shapes.push_back(
-        measure_problem(arms, i, problems[i].problem_case.label(), options, coin, result.failure));
-  }
-  for (const Arm arm : {Arm::kIncumbent, Arm::kCandidate}) {
-    if (result.failure) break;
-    if (auto late = arms.of(arm).finish()) result.failure = ArmFailure{arm, "after the last call", *late};
-  }
-  for (std::size_t i = 0; i < problems.size(); ++i) result.verification.push_back(arms.candidate->verification(i));
-  finish_guards(result.session, arms, before, start_ns, probe_before);
-  const auto limits = stats::guard_limits(harness.protocol.max_foreign_load);
-  if (const auto reason = stats::void_reason(result.session.guards, limits)) {
+std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol) {
+  return stats::guard_limits(protocol.max_clock_gap, protocol.max_steal, protocol.max_foreign_load);
+}
+
+SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subject& incumbent,
+                          const Subject& candidate, const ops::Operator& op,
+                          const std::vector<ops::Problem>& problems, const SessionOptions& options,
+                          const SessionProgress& progress) {
+  SessionResult result = SessionRun(rig, op, problems, options).run(incumbent, candidate, progress);
+  if (const auto reason = stats::void_reason(result.session.guards, guard_limits(protocol))) {
     result.session.voided = true;
     result.session.void_reason = *reason;
   }
   return result;
 }
 
-Result<double> log_ratio(const record::Session& session) {
+Result<stats::SessionStatistic> statistic(const record::Session& session) {
   std::vector<stats::ShapeRatios> shapes;
   for (const record::ShapeSamples& shape : session.shapes) {
     stats::ShapeRatios ratios{shape.label, 1.0, {}};
@@ -119,8 +152,7 @@ Result<double> log_ratio(const record::Session& session) {
     }
     shapes.push_back(std::move(ratios));
   }
-  RIDGE_TRY(statistic, stats::session_statistic(shapes));
-  return statistic.suite;
+  return stats::session_statistic(shapes);
 }
 
 std::vector<double> latencies(const record::ShapeSamples& shape, Arm arm) {

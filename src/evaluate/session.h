@@ -1,4 +1,5 @@
-// One session: two fresh processes, incumbent and candidate, interleaved over all problems in quads.
+// One session: incumbent and candidate, each freshly started on a rig, interleaved over all problems in quads. The same
+// code for every backend.
 #pragma once
 
 #include <functional>
@@ -6,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/station.h"
+#include "evaluate/rig.h"
 #include "measure/quads.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
+#include "stats/session.h"
 
 namespace ridge::evaluate {
 
@@ -31,18 +33,21 @@ struct SessionResult {
   record::Session session;
   std::optional<ArmFailure> failure;       // the session then ended early
   std::vector<Verification> verification;  // of the candidate, per problem
-  std::uint32_t sandbox = 0;               // of the candidate's process
 };
 
 // Says where we are: problem index and count.
 using SessionProgress = std::function<void(std::size_t, std::size_t)>;
 
-SessionResult run_session(const Subject& incumbent, const Subject& candidate, const ops::Operator& op,
-                          const std::vector<ops::Problem>& problems, const Harness& harness,
-                          const SessionOptions& options, const SessionProgress& progress = {});
+SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subject& incumbent,
+                          const Subject& candidate, const ops::Operator& op,
+                          const std::vector<ops::Problem>& problems, const SessionOptions& options,
+                          const SessionProgress& progress = {});
 
-// The session as one number: log of the geometric mean over shapes of incumbent time / candidate time.
-Result<double> log_ratio(const record::Session& session);
+// The guards that void a session under a protocol.
+std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol);
+
+// The session as numbers: log ratios incumbent time / candidate time of every shape, and their mean.
+Result<stats::SessionStatistic> statistic(const record::Session& session);
 
 // All launches of one arm of one shape, in seconds.
 std::vector<double> latencies(const record::ShapeSamples& shape, measure::Arm arm);

@@ -16,11 +16,6 @@
 
 namespace ridge::evaluate {
 
-enum class Depth {
-  kQuick,  // spot check, and the full comparison for calls drawn after the fact
-  kFull    // full comparison
-};
-
 class Station {
  public:
   static std::variant<std::unique_ptr<Station>, Failure> open(const Subject& subject, const ops::Operator& op,

@@ -2,9 +2,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "evaluate/cpu_rig.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {
+
+std::unique_ptr<Rig> make_rig(const Job& job) { return std::make_unique<CpuRig>(job.harness); }
 
 Result<BoundCases> bind_cases(const std::vector<record::Case>& cases, ops::CaseSet set) {
   BoundCases bound;

@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "evaluate/tasks.h"
-#include "stats/decide.h"
-#include "stats/session.h"
+#include "stats/confirm.h"
 #include "stats/summary.h"
 
 namespace ridge::evaluate {
@@ -28,8 +27,8 @@ stats::SequentialRule rule_of(const record::Protocol& protocol) {
 
 class Evaluator {
  public:
-  Evaluator(const Job& job, const BoundCases& bound, record::Evaluation& evaluation)
-      : job_(job), bound_(bound), evaluation_(evaluation), rule_(rule_of(job.request.protocol)) {}
+  Evaluator(const Job& job, Rig& rig, const BoundCases& bound, record::Evaluation& evaluation)
+      : job_(job), rig_(rig), bound_(bound), evaluation_(evaluation), rule_(rule_of(job.request.protocol)) {}
 
   Status run(const record::Candidate& incumbent, const record::Candidate& candidate) {
     RIDGE_TRY(built, build(incumbent, candidate));
@@ -90,12 +89,11 @@ class Evaluator {
     const std::string name =
         role == "confirm" ? fmt::format("session {} of at most {}", confirmed_ + 1, rule_.max_sessions) : role;
     SessionResult result = run_session(
-        incumbent_, candidate_, *bound_.op, bound_.problems, job_.harness, options,
+        rig_, job_.request.protocol, incumbent_, candidate_, *bound_.op, bound_.problems, options,
         [&](std::size_t shape, std::size_t shapes) {
           job_.progress("measuring", fmt::format("{}, shape {} of {}", name, shape + 1, shapes),
                         0.1 + 0.9 * std::min(1.0, confirmed_ / static_cast<double>(rule_.shortest_accept())));
         });
-    result.session.guards["sandbox"] = result.sandbox;
     evaluation_.sessions.push_back(result.session);
     for (std::size_t i = 0; i < evaluation_.checks.size() && i < result.verification.size(); ++i) {
       evaluation_.checks[i].verified_calls += result.verification[i].calls;
@@ -136,18 +134,18 @@ class Evaluator {
     const auto screened = session("screen", 1, kScreenLaunches);
     if (!screened) return std::nullopt;
     const double wall = job_.elapsed() - start;
-    const Result<double> effect = log_ratio(*screened);
+    const Result<stats::SessionStatistic> effect = statistic(*screened);
     if (!effect) {
       stop(Outcome::kHarnessFault, effect.error().text());
       return std::nullopt;
     }
-    if (stats::screened_out(*effect, rule_.min_effect)) {
+    if (stats::screened_out(effect->suite, rule_.min_effect)) {
       stop(Outcome::kSlower,
            fmt::format("screening: {:.4f}x the incumbent's speed; more than {:.4f}x would be confirmed",
-                       std::exp(*effect), std::exp(rule_.threshold() / 2)));
+                       std::exp(effect->suite), std::exp(rule_.threshold() / 2)));
       return std::nullopt;
     }
-    return plan_from(*screened, *effect, wall);
+    return plan_from(*screened, effect->suite, wall);
   }
 
   stats::Plan plan_from(const record::Session& screened, double effect, double wall) {
@@ -165,17 +163,26 @@ class Evaluator {
     input.max_quads = static_cast<int>(job_.request.protocol.max_quads);
     input.max_launches = static_cast<int>(job_.request.protocol.max_launches);
     if (job_.request.time_limit > 0) input.budget = std::max(1.0, job_.remaining());
+    if (const auto& known = job_.request.calibration; known && known->sessions > 0) {
+      input.sigma_session = known->noise;
+      input.calibration_work = static_cast<int>(std::max<std::int64_t>(1, known->quads * known->launches));
+      input.sigma_shape = 0;
+      for (const double noise : known->noise_by_shape) input.sigma_shape = std::max(input.sigma_shape, noise);
+      input.shape_margin = std::log1p(job_.request.protocol.noninferiority);
+    }
     return stats::plan_sessions(input, rule_);
   }
 
   void confirm(const stats::Plan& plan) {
     const record::Protocol& protocol = job_.request.protocol;
-    stats::SequentialTest test(rule_);
+    std::vector<std::string> labels;
+    for (const ops::Problem& problem : bound_.problems) labels.push_back(problem.problem_case.label());
+    stats::Confirmation test({rule_, protocol.noninferiority, protocol.alpha}, labels);
     int voided = 0;
-    while (true) {
+    while (!test.stopped()) {
       if (job_.remaining() <= 0) {
         return stop(Outcome::kAmbiguous,
-                    fmt::format("the time limit was reached after {} sessions; {}", confirmed_, test.result().reason));
+                    fmt::format("the time limit was reached after {} sessions; {}", confirmed_, test.reason()));
       }
       const auto measured = session("confirm", plan.quads, plan.launches);
       if (!measured) return;
@@ -187,10 +194,11 @@ class Evaluator {
         continue;
       }
       ++confirmed_;
-      const Result<double> effect = log_ratio(*measured);
+      const Result<stats::SessionStatistic> effect = statistic(*measured);
       if (!effect) return stop(Outcome::kHarnessFault, effect.error().text());
-      if (test.add(*effect) != stats::Verdict::kUndecided) return stop(Outcome::kPass, test.result().reason);
+      test.add(*effect);
     }
+    stop(Outcome::kPass, test.reason());
   }
 
   void fill_roofline() {
@@ -210,6 +218,7 @@ class Evaluator {
   }
 
   const Job& job_;
+  Rig& rig_;
   const BoundCases& bound_;
   record::Evaluation& evaluation_;
   stats::SequentialRule rule_;
@@ -230,7 +239,8 @@ Status evaluate(const Job& job, record::WorkerResponse& response) {
   record::Evaluation evaluation;
   evaluation.candidate = candidate.id();
   evaluation.incumbent = incumbent.id();
-  Evaluator evaluator(job, bound, evaluation);
+  const std::unique_ptr<Rig> rig = make_rig(job);
+  Evaluator evaluator(job, *rig, bound, evaluation);
   RIDGE_CHECK_OK(evaluator.run(incumbent, candidate));
   response.evaluation = std::move(evaluation);
   return ok_status();

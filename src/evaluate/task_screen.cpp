@@ -25,26 +25,26 @@ double bound_time(const Job& job, const ops::Operator& op, const ops::Problem& p
   return cost.flop * 1e-12;  // without ceilings the scale is arbitrary and the ranking the same
 }
 
-void look(const Job& job, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Subject& subject,
-          record::ScreenRow& row) {
-  const HarnessPin pinned(job.harness);
-  auto opened = Station::open(subject, op, problems, job.harness);
+void look(const Job& job, Rig& rig, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+          const Subject& subject, record::ScreenRow& row) {
+  const std::unique_ptr<Watch> watch = rig.watch();
+  OpenResult opened = rig.open(subject, op, problems);
   if (const Failure* failure = std::get_if<Failure>(&opened)) return fail(row, failure->outcome, failure->detail);
-  Station& station = *std::get<0>(opened);
+  Launcher& launcher = *std::get<0>(opened);
   std::vector<double> fractions;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     std::vector<double> samples;
     for (int call = 0; call <= kTimedCalls; ++call) {
-      const CallResult result = station.launch(i, Depth::kQuick);
+      const LaunchResult result = launcher.launch(i, Depth::kQuick);
       if (const Failure* failure = std::get_if<Failure>(&result)) {
         return fail(row, failure->outcome, fmt::format("{}: {}", problems[i].problem_case.label(), failure->detail));
       }
-      if (call > 0) samples.push_back(std::get<CallTiming>(result).latency);
+      if (call > 0) samples.push_back(std::get<Launch>(result).latency);
     }
     row.latencies.push_back(stats::median(samples));
     fractions.push_back(bound_time(job, op, problems[i]) / row.latencies.back());
   }
-  if (const auto late = station.finish()) return fail(row, late->outcome, late->detail);
+  if (const auto late = launcher.finish()) return fail(row, late->outcome, late->detail);
   row.score = stats::geomean(fractions);
 }
 
@@ -53,6 +53,7 @@ void look(const Job& job, const ops::Operator& op, const std::vector<ops::Proble
 // Built in small batches, so that a time limit loses the last batch and not everything.
 Status screen(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kTarget));
+  const std::unique_ptr<Rig> rig = make_rig(job);
   const std::vector<record::Candidate>& all = job.request.candidates;
   for (std::size_t first = 0; first < all.size(); first += kBuildBatch) {
     const std::size_t last = std::min(all.size(), first + kBuildBatch);
@@ -77,7 +78,7 @@ Status screen(const Job& job, record::WorkerResponse& response) {
       } else {
         job.progress("screening", fmt::format("{} of {}", i + 1, all.size()),
                      static_cast<double>(i) / static_cast<double>(all.size()));
-        look(job, *bound.op, bound.problems, Subject{all[i].name, builds[i - first].artifact, nullptr}, row);
+        look(job, *rig, *bound.op, bound.problems, Subject{all[i].name, builds[i - first].artifact, nullptr}, row);
       }
       response.screen.push_back(std::move(row));
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class Job {
   const RunContext& context_;
   std::uint64_t start_ns_;
 };
+
+// What the request is measured on.
+std::unique_ptr<Rig> make_rig(const Job& job);
 
 // The operator and the bound cases of a request. Cases of two operators in one request are an error. A case without
 // any parameter stands for the operator's own list `set`.

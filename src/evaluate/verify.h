@@ -12,6 +12,11 @@
 
 namespace ridge::evaluate {
 
+enum class Depth {
+  kQuick,  // spot check, and the full comparison for calls drawn after the fact
+  kFull    // full comparison
+};
+
 // Adds up over the verified calls of one case.
 struct Verification {
   double max_error_ratio = 0, rms_error_ratio = 0, snr_db = 0;

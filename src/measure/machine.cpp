@@ -125,11 +125,10 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-double frequency_probe() {
-  constexpr int kSteps = 40'000;
+double dependent_chain(std::int64_t steps) {
   std::uint64_t x = 88172645463325252u;
   const std::uint64_t start = now_ns();
-  for (int i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < steps; ++i) {
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;

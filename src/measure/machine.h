@@ -36,8 +36,8 @@ const char* evict_method();  // "clflushopt", "clflush", "dc civac" or "none"
 // Monotonic nanoseconds, the same clock in every process.
 std::uint64_t now_ns();
 
-// Seconds that a fixed chain of dependent integer operations takes: proportional to 1 / clock frequency.
-double frequency_probe();
+// Seconds that a chain of `steps` times six dependent integer operations takes: proportional to 1 / clock frequency.
+double dependent_chain(std::int64_t steps);
 
 // What the kernel accounted so far, in seconds of processor time.
 struct CpuAccount {

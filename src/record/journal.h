@@ -27,6 +27,7 @@ enum class EventKind {
   kScreened,     // round, screen rows of a sweep, the chosen candidate
   kEvaluated,    // round, candidate, evaluation with all raw samples
   kDecided,      // round, decision
+  kCalibrated,   // the incumbent against itself, again: sessions, noise
   kCommitted,    // round, snapshot digest, git commit
   kRolledBack,   // round, snapshot digest restored
   kTermination,  // termination
@@ -44,6 +45,7 @@ struct EnumNames<EventKind> {
       {EventKind::kBaseline, "baseline"},       {EventKind::kIntent, "intent"},
       {EventKind::kProposed, "proposed"},       {EventKind::kScreened, "screened"},
       {EventKind::kEvaluated, "evaluated"},     {EventKind::kDecided, "decided"},
+      {EventKind::kCalibrated, "calibrated"},
       {EventKind::kCommitted, "committed"},     {EventKind::kRolledBack, "rolled_back"},
       {EventKind::kTermination, "termination"}, {EventKind::kFinal, "final"},
       {EventKind::kReported, "reported"},       {EventKind::kPaused, "paused"},
@@ -96,17 +98,13 @@ struct Baseline {
   TuneSpace space;
   Evaluation evaluation;  // of the baseline against itself: checks, roofline, A/A sessions
   std::vector<std::string> representative_labels;
-  double noise = 0;       // robust standard deviation of a session's log ratio
-  double detectable = 0;  // smallest effect this machine can decide, as a fraction
-  std::vector<double> noise_by_shape;
+  Calibration calibration;
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("space", self.space);
     v("evaluation", self.evaluation);
     v("representative_labels", self.representative_labels);
-    v("noise", self.noise);
-    v("detectable", self.detectable);
-    v("noise_by_shape", self.noise_by_shape);
+    v("calibration", self.calibration);
   }
 };
 
@@ -156,6 +154,17 @@ struct Evaluated {
     v("candidate", self.candidate);
     v("evaluation", self.evaluation);
     v("seconds", self.seconds);
+  }
+};
+
+struct Calibrated {
+  std::string candidate;  // the incumbent at that time
+  std::vector<Session> sessions;
+  Calibration calibration;
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("sessions", self.sessions);
+    v("calibration", self.calibration);
   }
 };
 

@@ -51,6 +51,12 @@ struct Protocol {
   double call_timeout = 30.0;    // seconds for one call of a candidate
   double build_timeout = 120.0;
   std::int64_t memory_limit_mib = 4096;
+  // Guards: a session outside of them is void, whatever it measured.
+  double max_clock_gap = 0.005;     // between the median clocks of the two arms, as a fraction
+  double max_steal = 0.05;          // processor time taken by the hypervisor
+  double max_foreign_load = 0.10;   // processor or device time used by others
+  std::int64_t calibrate_every = 20;  // decisions after which the machine is calibrated again
+  std::string decision_rule = "sign-betting-1";  // names every constant that is not a field: docs/measurement.md
   static void fields(auto& v, auto& self) {
     v("mode", self.mode);
     v("threads", self.threads);
@@ -66,6 +72,11 @@ struct Protocol {
     v("call_timeout", self.call_timeout);
     v("build_timeout", self.build_timeout);
     v("memory_limit_mib", self.memory_limit_mib);
+    v("max_clock_gap", self.max_clock_gap);
+    v("max_steal", self.max_steal);
+    v("max_foreign_load", self.max_foreign_load);
+    v("calibrate_every", self.calibrate_every);
+    v("decision_rule", self.decision_rule);
   }
 };
 
@@ -96,7 +107,7 @@ struct Session {
   bool voided = false;           // decided by arm-symmetric facts before the sign was looked at
   std::string void_reason;
   std::vector<ShapeSamples> shapes;
-  std::map<std::string, double> guards;  // "steal_fraction", "frequency_probe_ratio", "witness_gap_max", "wall", ...
+  std::map<std::string, double> guards;  // "clock_gap", "steal_fraction", "foreign_load", "witness_gap_max", "wall", ...
   static void fields(auto& v, auto& self) {
     v("index", self.index);
     v("role", self.role);
@@ -104,6 +115,32 @@ struct Session {
     v("void_reason", self.void_reason);
     v("shapes", self.shapes);
     v("guards", self.guards);
+  }
+};
+
+// What A/A sessions (a kernel against itself) said about a machine. It plans how large later sessions are and may stop a
+// campaign; it never accepts anything.
+struct Calibration {
+  std::int64_t sessions = 0;              // valid ones
+  std::int64_t quads = 0, launches = 0;   // of each: the noise is that of sessions of this size
+  double noise = 0;                       // robust standard deviation of a session's log ratio
+  double detectable = 0;                  // smallest gain that is decided in about 15 sessions, as a fraction
+  double bias = 0;                        // median log ratio; should be zero
+  double sign_p_value = 1;                // of the balance of signs
+  std::vector<double> noise_by_shape;
+  bool healthy = false;  // a campaign may rest on this machine
+  std::string reason;    // one sentence with the values
+  static void fields(auto& v, auto& self) {
+    v("sessions", self.sessions);
+    v("quads", self.quads);
+    v("launches", self.launches);
+    v("noise", self.noise);
+    v("detectable", self.detectable);
+    v("bias", self.bias);
+    v("sign_p_value", self.sign_p_value);
+    v("noise_by_shape", self.noise_by_shape);
+    v("healthy", self.healthy);
+    v("reason", self.reason);
   }
 };
 

@@ -51,6 +51,7 @@ struct WorkerRequest {
   std::optional<std::string> versus;  // bench: the implementation that every other is paired with
   Protocol protocol;
   std::vector<Ceiling> ceilings;  // known ones, so that roofline fractions can be given
+  std::optional<Calibration> calibration;  // evaluate: plans the size of the sessions
   std::int64_t sessions = 0;      // calibrate, and evaluate with quick_look: how many
   bool quick_look = false;        // evaluate: fixed size, no error control
   double time_limit = 0;          // seconds for the whole request; 0 = none
@@ -65,6 +66,7 @@ struct WorkerRequest {
     v.optional("versus", self.versus);
     v.optional("protocol", self.protocol);
     v.optional("ceilings", self.ceilings);
+    v.optional("calibration", self.calibration);
     v.optional("sessions", self.sessions);
     v.optional("quick_look", self.quick_look);
     v.optional("time_limit", self.time_limit);

@@ -99,6 +99,7 @@ class Fold {
   void on(const record::Screened& screened, const Event& event);
   void on(const record::Evaluated& evaluated, const Event& event);
   void on(const record::Decision& decision, const Event& event);
+  void on(const record::Calibrated& calibrated, const Event& event, double seconds);
   void on(const record::Committed& committed, const Event& event);
   void on(const record::RolledBack& rolled_back, const Event& event);
   void on(const record::Final& final_event, double seconds);
@@ -205,8 +206,8 @@ void Fold::on(const record::Baseline& baseline, double seconds) {
   model_.baseline_id = model_.best_id = incumbent_.id();
   model_.baseline_name = incumbent_.name;
   model_.lineage = {{1, model_.baseline_id, "", "baseline: " + incumbent_.name, "", "", std::nullopt, 1.0}};
-  model_.noise = baseline.noise;
-  model_.detectable = baseline.detectable;
+  model_.noise = baseline.calibration.noise;
+  model_.detectable = baseline.calibration.detectable;
   model_.baseline = trial(baseline.evaluation, "baseline", seconds);
   model_.spec.representative_labels = baseline.representative_labels;
   best_roofline_ = model_.baseline->roofline;
@@ -214,7 +215,8 @@ void Fold::on(const record::Baseline& baseline, double seconds) {
     const auto& point = best_roofline_[i];
     record::ReportShape shape;
     shape.label = point.label;
-    shape.noise = i < baseline.noise_by_shape.size() ? baseline.noise_by_shape[i] : kNan;
+    const std::vector<double>& noise = baseline.calibration.noise_by_shape;
+    shape.noise = i < noise.size() ? noise[i] : kNan;
     shape.cost = point.cost;
     shape.intensity = point.intensity;
     shape.bound_time = point.bound_time;
@@ -308,6 +310,20 @@ void Fold::on(const record::Decision& decision, const Event& event) {
   target.speed = reached.ratio;
   target.low = reached.low;
   target.high = reached.high;
+}
+
+void Fold::on(const record::Calibrated& calibrated, const Event& event, double seconds) {
+  double measured = 0;
+  for (const auto& session : calibrated.sessions) {
+    model_.launches += reduce(session).launches;
+    model_.sessions += 1;
+    model_.voided_sessions += session.voided ? 1 : 0;
+    const auto wall = session.guards.find("wall");
+    if (wall != session.guards.end()) measured += wall->second;
+  }
+  spend("measure", measured);
+  spend("worker start-up and transfer", seconds - measured);
+  note(event, "The incumbent was measured against itself: " + calibrated.calibration.reason + ".");
 }
 
 void Fold::on(const record::Committed& committed, const Event& event) {
@@ -409,6 +425,11 @@ Status Fold::dispatch(const Event& event, double seconds) {
     case EventKind::kDecided: {
       RIDGE_TRY(decision, payload<record::Decision>(event));
       on(decision, event);
+      break;
+    }
+    case EventKind::kCalibrated: {
+      RIDGE_TRY(calibrated, payload<record::Calibrated>(event));
+      on(calibrated, event, seconds);
       break;
     }
     case EventKind::kCommitted: {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/error.h"
 
@@ -51,6 +52,39 @@ double SignBetting::evidence_after_wins(int more) const {
   double sum = 0;
   for (std::size_t j = 0; j < capital_.size(); ++j) sum += capital_[j] * std::pow(1 + kBetLambdas[j], more);
   return sum;
+}
+
+namespace {
+
+// The largest evidence along the way against "the median is `threshold` or below" (above: or above it).
+double largest_evidence(std::span<const double> values, double threshold, bool below) {
+  SignBetting betting;
+  double largest = 1;
+  for (const double value : values) {
+    betting.add(below ? value >= threshold : value <= threshold);
+    largest = std::max(largest, betting.evidence());
+  }
+  return largest;
+}
+
+}  // namespace
+
+Interval betting_interval(std::span<const double> values, double confidence) {
+  const bool usable = !values.empty() && std::none_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+  if (!usable) return {std::nan(""), std::nan(""), 0};
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double strongest = largest_evidence(values, sorted.front(), true);  // every session wins
+  const double wanted = std::min(2 / (1 - confidence), strongest);
+  Interval interval{sorted.front(), sorted.back(), std::max(0.0, 1 - 2 / wanted)};
+  for (const double value : sorted) {
+    if (largest_evidence(values, value, true) >= wanted) interval.low = value;
+  }
+  std::reverse(sorted.begin(), sorted.end());
+  for (const double value : sorted) {
+    if (largest_evidence(values, value, false) >= wanted) interval.high = value;
+  }
+  return interval;
 }
 
 Verdict SequentialTest::judge() const {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "ridge/result.h"
+#include "stats/summary.h"
 
 namespace ridge::stats {
 
@@ -64,6 +65,13 @@ class SignBetting {
   int sessions_ = 0, wins_ = 0;
 };
 
+// An interval for the median of S that holds however the number of sessions came about: the thresholds that betting on
+// the signs (decide.h) refutes in neither direction, each at (1 - confidence) / 2. The ends are sessions' values. With
+// too few sessions for that confidence it is the range of all values, with the confidence that this has. The interval of
+// stats/summary.h is for a number of sessions that was fixed beforehand; after a test that stops when it has seen
+// enough it would promise too much.
+Interval betting_interval(std::span<const double> values, double confidence);
+
 // The incremental test: one call of add() per valid confirmation session, until the verdict is no longer kUndecided.
 class SequentialTest {
  public:
@@ -89,14 +97,18 @@ bool screened_out(double log_ratio, double min_effect);
 // What is known when the size of the confirmation sessions is chosen. The statistical validity does not depend on the
 // choice (only the sign of a session counts), only the power and the cost do.
 struct PlanInput {
-  double sigma_session = 0.01;  // noise of S with full sessions, from calibration
+  double sigma_session = 0.01;  // noise of S from calibration, of the suite
+  int calibration_work = 40;    // Q m of the calibration sessions
+  int screening_work = 2;       // Q m of the screening session
+  double sigma_shape = 0;       // the noisiest shape's, of the same sessions
+  double shape_margin = 0;      // ln(1 + regression) that must be refuted for every shape; 0 = none
   double screened_effect = 0;   // S of the screening session (a log ratio)
   double call_latency = 0;      // seconds of the slower arm's shortest call over the shapes
   double launch_cost = 0;       // seconds that one launch of every shape costs, with inputs and verification
   double session_overhead = 0;  // seconds to start a session
   double budget = 0;            // seconds for this decision; 0 = no limit
   int max_quads = 8, max_launches = 5;
-  double session_share = 0.5;  // part of the variance that more quads cannot average away (the process, the layout)
+  double session_share = 0.5;  // of the variance at Q m = 40: what more launches cannot average away (process, layout)
 };
 
 struct Plan {
@@ -108,9 +120,10 @@ struct Plan {
   std::string reason;
 };
 
-// Chooses Q in 1..max_quads and m in {3, 4, 5}, the cheapest whose expected margin is at least 3, otherwise the full
-// block. The variance model is sigma^2 (share + (1 - share) * 40 / (Q m)), 40 = 8 * 5 launches being what calibration
-// used; the screened effect is first reduced by one sigma, because it was selected for being large. m = 1 is used
+// Chooses Q in 1..max_quads and m in {3, 4, 5}, the cheapest whose expected margin is at least 3 (and in which a shape of
+// unchanged speed is 2 sigma from the regression to be refuted), otherwise the full block. The variance model is
+// sigma^2 (share + (1 - share) * 40 / (Q m)), scaled to what calibration measured with its own Q m; the screened effect
+// is first reduced by one sigma of the screening session, because it was selected for being large. m = 1 is used
 // when the effect is above 3x and a call takes over 20 ms (one launch is then cleaner than the difference is small).
 // If a decision would not fit the budget, the block is cut to what fits, but never below Q = 1, m = 3 (or 1 as above).
 // More noise never gives a smaller block, a larger effect or a smaller budget never a larger one.

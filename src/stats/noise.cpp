@@ -11,29 +11,28 @@ namespace ridge::stats {
 namespace {
 
 constexpr int kFewestSessions = 4;
-constexpr double kSignLevel = 0.01;
+constexpr double kLevel = 0.01;
+constexpr double kShare = 0.25;  // of d: a smaller bias does not matter
 
 std::string explain(const Calibration& c, double min_effect, int positive, int signs) {
   const std::string figures =
       fmt::format("{} A/A sessions: median {:+.3f} %, sigma {:.3f} %, {} of {} positive (p = {:.2g})", c.sessions,
                   100 * c.median, 100 * c.sigma, positive, signs, c.sign_p_value);
   if (c.sessions < kFewestSessions) return fmt::format("{}; at least {} are needed", figures, kFewestSessions);
-  if (!(std::fabs(c.median) <= min_effect / 4)) {
-    return fmt::format(
-        "{}; the median exceeds a quarter of the smallest effect of interest, {:.3g} %: this machine is "
-        "too noisy or favours an arm",
-        figures, 100 * min_effect);
+  if (c.biased) return figures + "; one arm is favoured: this machine is biased";
+  if (c.too_noisy) {
+    return fmt::format("{}; only differences above {:.0f} % could be decided: this machine is too noisy", figures,
+                       100 * c.smallest_effect);
   }
-  if (!(c.sign_p_value > kSignLevel)) return fmt::format("{}; one arm is favoured", figures);
-  if (!c.effect_decidable) {
-    return fmt::format("{}; gains below {:.2g} % will mostly be rejected here", figures, 100 * c.smallest_effect);
-  }
-  return figures;
+  std::string text = fmt::format("{}; gains above {:.2g} % are decided in about 15 sessions", figures,
+                                 100 * c.smallest_effect);
+  if (!c.proven_fair) text += fmt::format("; a bias up to {:.2g} % cannot be excluded", 100 * std::fabs(c.median));
+  return text;
 }
 
 }  // namespace
 
-Calibration calibrate(std::span<const double> session_log_ratios, double min_effect) {
+Calibration calibrate(std::span<const double> session_log_ratios, double min_effect, double largest_effect) {
   const auto count = [&](auto predicate) {
     return static_cast<int>(std::count_if(session_log_ratios.begin(), session_log_ratios.end(), predicate));
   };
@@ -42,13 +41,17 @@ Calibration calibrate(std::span<const double> session_log_ratios, double min_eff
   Calibration result;
   result.sessions = static_cast<int>(session_log_ratios.size());
   result.median = median(session_log_ratios);
-  result.sigma = kMadToSigma * mad(session_log_ratios);
-  result.smallest_effect = std::expm1(2 * result.sigma);
+  result.sigma = spread(session_log_ratios);
+  result.smallest_effect = (1 + min_effect) * std::exp(2 * result.sigma) - 1;
   result.sign_p_value = sign_test_p_value(positive, signs);
-  result.effect_decidable = min_effect >= result.smallest_effect;
+  const double tolerated = kShare * min_effect;
+  const Interval interval = sign_interval(session_log_ratios, 1 - kLevel);
+  const bool beyond = interval.confidence >= 1 - kLevel && (interval.low > tolerated || interval.high < -tolerated);
+  result.biased = result.sign_p_value <= kLevel || beyond;
+  result.too_noisy = !(result.smallest_effect <= largest_effect);
+  result.proven_fair = !result.biased && std::fabs(result.median) <= tolerated;
   const bool finite = count([](double x) { return std::isfinite(x); }) == result.sessions;
-  result.healthy = result.sessions >= kFewestSessions && finite && std::fabs(result.median) <= min_effect / 4 &&
-                   result.sign_p_value > kSignLevel;
+  result.healthy = result.sessions >= kFewestSessions && finite && !result.biased && !result.too_noisy;
   result.reason = explain(result, min_effect, positive, signs);
   return result;
 }

@@ -1,5 +1,11 @@
 // Calibration: what the machine says when nothing changed. A/A sessions (the same kernel on both arms) give the noise
 // of a session and show whether the arms are treated alike.
+//
+// Betting on signs (decide.h) assumes nothing about the size or the shape of the noise, but it does assume that the
+// arms are treated alike: a session of two equal kernels must be as likely to favour one as the other. That is what is
+// tested here, as a hypothesis: a machine is refused when a bias that matters is *shown*, not when noise leaves one
+// possible. (A rule "|median| <= d / 4" alone would refuse most noisy but fair machines: with 8 sessions the
+// median itself wanders by 0.44 sigma.)
 #pragma once
 
 #include <span>
@@ -9,17 +15,20 @@ namespace ridge::stats {
 
 struct Calibration {
   int sessions = 0;
-  double sigma = 0;              // 1.4826 MAD of the A/A log ratios; insensitive to a wild session
-  double median = 0;             // should be near 0
-  double smallest_effect = 0;    // exp(2 sigma) - 1: gains below it take more than about 15 sessions to accept
-  double sign_p_value = 1;       // two-sided binomial p of the number of positive log ratios (zeros left out)
-  bool healthy = false;          // |median| <= d / 4 and sign_p_value > 0.01
-  bool effect_decidable = true;  // d >= smallest_effect; when false decisions are valid but will often be rejections
-  std::string reason;            // one sentence with the values
+  double sigma = 0;            // robust standard deviation: stats::spread
+  double median = 0;           // should be near 0
+  double smallest_effect = 0;  // (1 + d) exp(2 sigma) - 1: 2 sigma above d a decision takes about 15 sessions
+  double sign_p_value = 1;     // two-sided binomial p of the number of positive log ratios (zeros left out)
+  bool biased = false;         // an arm is favoured: sign_p_value <= 0.01, or the 99 % interval of the median lies beyond d / 4
+  bool too_noisy = false;      // smallest_effect exceeds `largest_effect`: nothing of interest can be decided
+  bool healthy = false;        // enough finite sessions, neither biased nor too noisy
+  bool proven_fair = false;    // |median| <= d / 4 as well
+  std::string reason;          // one sentence with the values
 };
 
-// `min_effect` is d. Fewer than 4 sessions, or a value that is not finite, is never healthy. With 24 or more sessions a
-// fair machine fails by chance in about 1 % of calibrations; with fewer than 8 the sign balance can hardly fail at all.
-Calibration calibrate(std::span<const double> session_log_ratios, double min_effect);
+// `min_effect` is d. Fewer than 4 sessions, or a value that is not finite, is never healthy. A fair machine is called
+// biased in at most 2 % of calibrations (each of the two tests has a level of 1 %); with fewer than 8 sessions neither
+// can fail.
+Calibration calibrate(std::span<const double> session_log_ratios, double min_effect, double largest_effect = 1.0);
 
 }  // namespace ridge::stats

@@ -9,7 +9,8 @@ namespace ridge::stats {
 namespace {
 
 constexpr double kGoodMargin = 3;           // 3 sigma per session: 13.1 sessions on average, power 1
-constexpr double kCalibrationWork = 40;     // Q m = 8 * 5
+constexpr double kGoodShapeMargin = 2;      // 2 sigma: 14.6 sessions; the suite's own test takes 13
+constexpr double kFullWork = 40;            // Q m = 8 * 5
 constexpr double kSingleLaunchGain = 3;     // x
 constexpr double kSingleLaunchCall = 0.02;  // seconds
 
@@ -30,9 +31,14 @@ std::vector<Block> blocks(int max_quads, int max_launches) {
   return all;
 }
 
-double sigma_of(const Block& block, const PlanInput& input) {
-  const double within = (1 - input.session_share) * kCalibrationWork / block.work();
-  return input.sigma_session * std::sqrt(input.session_share + within);
+// Noise of sessions with `work` launches, relative to those with kFullWork.
+double relative_noise(double work, const PlanInput& input) {
+  return std::sqrt(input.session_share + (1 - input.session_share) * kFullWork / work);
+}
+
+// Scales a sigma of the calibration sessions to sessions with `work` launches.
+double scale_of(int work, const PlanInput& input) {
+  return relative_noise(std::max(work, 1), input) / relative_noise(std::max(input.calibration_work, 1), input);
 }
 
 double session_time(const Block& block, const PlanInput& input) {
@@ -42,10 +48,15 @@ double session_time(const Block& block, const PlanInput& input) {
 }  // namespace
 
 Plan plan_sessions(const PlanInput& input, const SequentialRule& rule) {
-  const double effect = input.screened_effect - input.sigma_session - rule.threshold();
+  const double effect = input.screened_effect -
+                        input.sigma_session * scale_of(input.screening_work, input) - rule.threshold();
   const auto margin = [&](const Block& block) {
-    const double sigma = sigma_of(block, input);
+    const double sigma = input.sigma_session * scale_of(block.work(), input);
     return sigma > 0 ? effect / sigma : (effect > 0 ? HUGE_VAL : 0.0);
+  };
+  const auto good = [&](const Block& block) {
+    const double shape_sigma = input.sigma_shape * scale_of(block.work(), input);
+    return margin(block) >= kGoodMargin && input.shape_margin >= kGoodShapeMargin * shape_sigma;
   };
   const int sessions = rule.shortest_accept();
   const auto decision_time = [&](const Block& block) { return sessions * session_time(block, input); };
@@ -55,9 +66,8 @@ Plan plan_sessions(const PlanInput& input, const SequentialRule& rule) {
   const bool single = input.screened_effect > std::log(kSingleLaunchGain) && input.call_latency > kSingleLaunchCall;
   if (single) choices.insert(choices.begin(), {1, 1});
 
-  const auto good =
-      std::find_if(choices.begin(), choices.end(), [&](const Block& block) { return margin(block) >= kGoodMargin; });
-  Block chosen = good != choices.end() ? *good : choices.back();
+  const auto found = std::find_if(choices.begin(), choices.end(), good);
+  Block chosen = found != choices.end() ? *found : choices.back();
   const bool wanted_fits = affordable(chosen);
   if (!wanted_fits) {
     chosen = choices.front();

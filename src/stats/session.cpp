@@ -42,11 +42,11 @@ Result<SessionStatistic> session_statistic(std::span<const ShapeRatios> shapes, 
   return result;
 }
 
-std::vector<GuardLimit> guard_limits(double max_foreign_load) {
-  return {{"clock_gap", 0, 0.005},
-          {"steal_fraction", 0, 0.05},
+std::vector<GuardLimit> guard_limits(double clock_gap, double steal_fraction, double foreign_load) {
+  return {{"clock_gap", 0, clock_gap},
+          {"steal_fraction", 0, steal_fraction},
+          {"foreign_load", 0, foreign_load},
           {"throttle", 0, 0},
-          {"foreign_load", 0, max_foreign_load},
           {"missing_samples", 0, 0}};
 }
 

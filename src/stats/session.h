@@ -42,13 +42,14 @@ struct GuardLimit {
   double low, high;  // inside is fine; NaN is not
 };
 
-// What voids a session unless the campaign says otherwise:
-//   clock_gap        |median clock of A / of B - 1|          <= 0.005
-//   steal_fraction   CPU time taken by the hypervisor        <= 0.05
-//   throttle         throttle reasons seen, a count          <= 0
-//   foreign_load     CPU or GPU time of other processes      <= max_foreign_load
-//   missing_samples  a count                                 <= 0
-std::vector<GuardLimit> guard_limits(double max_foreign_load = 0.10);
+// What voids a session; the first three as the campaign's protocol says:
+//   clock_gap        |median clock of A / of B - 1|
+//   steal_fraction   CPU time taken by the hypervisor
+//   foreign_load     CPU or GPU time of other processes
+//   throttle         throttle reasons seen, a count          0
+//   missing_samples  a count                                 0
+std::vector<GuardLimit> guard_limits(double clock_gap = 0.005, double steal_fraction = 0.05,
+                                     double foreign_load = 0.10);
 
 // The first violated limit as a sentence with its values, or nothing. Guards that were not recorded do not void;
 // recorded names without a limit are information only. Never looks at a time of A or B.

@@ -78,6 +78,13 @@ double mad(std::span<const double> values) {
   return median(distance);
 }
 
+double spread(std::span<const double> values) {
+  if (values.size() < 2) return 0.0;
+  constexpr std::size_t kEnoughForMad = 12;
+  const double robust = kMadToSigma * mad(values);
+  return values.size() >= kEnoughForMad ? robust : std::max(robust, standard_deviation(values));
+}
+
 double geomean(std::span<const double> values) {
   double sum = 0;
   for (const double x : values) {

@@ -19,6 +19,9 @@ double median(std::span<const double> values);
 double quantile(std::span<const double> values, double q);
 // Median of |x - median(x)|, unscaled.
 double mad(std::span<const double> values);
+// Standard deviation of a sample with wild values in it: 1.4826 MAD; below 12 values, where that can be near zero by
+// luck, at least the classical one. 0 below two values.
+double spread(std::span<const double> values);
 // exp(mean(log x)); NaN if a value is not positive.
 double geomean(std::span<const double> values);
 

@@ -1,0 +1,62 @@
+#include "evaluate/cpu_rig.h"
+
+#include <algorithm>
+
+namespace ridge::evaluate {
+namespace {
+
+// A station whose processor's clock is read just before every launch.
+class CpuLauncher final : public Launcher {
+ public:
+  CpuLauncher(std::unique_ptr<Station> station, measure::ClockProbe& probe)
+      : station_(std::move(station)), probe_(probe) {}
+
+  LaunchResult launch(std::size_t index, Depth depth) override {
+    const double clock = probe_.read();
+    CallResult result = station_->launch(index, depth);
+    if (Failure* failure = std::get_if<Failure>(&result)) return std::move(*failure);
+    return Launch{std::get<CallTiming>(result).latency, clock};
+  }
+  std::optional<Failure> finish() override { return station_->finish(); }
+  [[nodiscard]] const Verification& verification(std::size_t index) const override {
+    return station_->verification(index);
+  }
+  [[nodiscard]] std::map<std::string, double> facts() const override {
+    return {{"witness_gap_max", station_->host().witness_gap()}, {"empty_call", station_->host().empty_wall()}};
+  }
+  [[nodiscard]] std::uint32_t sandbox() const override { return station_->host().sandbox(); }
+  [[nodiscard]] double processor_seconds() const override { return station_->host().cpu_seconds(); }
+
+ private:
+  std::unique_ptr<Station> station_;
+  measure::ClockProbe& probe_;
+};
+
+class CpuWatch final : public Watch {
+ public:
+  explicit CpuWatch(const Harness& harness) : pin_(harness), before_(measure::read_cpu_account()) {}
+
+  std::map<std::string, double> guards(std::span<const Launcher* const> launchers) override {
+    double host_seconds = 0;
+    for (const Launcher* launcher : launchers) host_seconds += launcher->processor_seconds();
+    const measure::StretchGuards stretch =
+        measure::guards_between(before_, measure::read_cpu_account(), host_seconds);
+    return {{"steal_fraction", stretch.steal_fraction}, {"foreign_load", stretch.foreign_load}};
+  }
+
+ private:
+  HarnessPin pin_;
+  measure::CpuAccount before_;
+};
+
+}  // namespace
+
+OpenResult CpuRig::open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) {
+  auto opened = Station::open(subject, op, problems, harness_);
+  if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
+  return std::make_unique<CpuLauncher>(std::move(std::get<0>(opened)), probe_);
+}
+
+std::unique_ptr<Watch> CpuRig::watch() { return std::make_unique<CpuWatch>(harness_); }
+
+}  // namespace ridge::evaluate

@@ -1,0 +1,71 @@
+// What measuring needs of a backend: subjects that can be launched on verified fresh inputs, and the state of the
+// machine around them. Sessions, benchmarks and decisions are written against this alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "evaluate/subject.h"
+#include "evaluate/verify.h"
+
+namespace ridge::evaluate {
+
+// One timed launch whose output was verified.
+struct Launch {
+  double latency = 0;           // seconds
+  std::optional<double> clock;  // of the processor at this launch, in any unit that stays the same
+};
+using LaunchResult = std::variant<Launch, Failure>;
+
+// A subject in a fresh process, or freshly loaded on a device, with new memory of its own.
+class Launcher {
+ public:
+  Launcher() = default;
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  virtual ~Launcher() = default;
+
+  // One launch of problem `index` of those it was opened with.
+  virtual LaunchResult launch(std::size_t index, Depth depth) = 0;
+  // A closer look, after the last launch, whether anything still works.
+  virtual std::optional<Failure> finish() = 0;
+  [[nodiscard]] virtual const Verification& verification(std::size_t index) const = 0;
+  // Facts recorded with a session, the larger of the two arms': "witness_gap_max", "empty_call", ...
+  [[nodiscard]] virtual std::map<std::string, double> facts() const { return {}; }
+  // Bits of evaluate/host_protocol.h; 0 when no foreign host code runs.
+  [[nodiscard]] virtual std::uint32_t sandbox() const { return 0; }
+  // Processor time of its own process, so that a watch can tell it from other people's.
+  [[nodiscard]] virtual double processor_seconds() const { return 0; }
+};
+using OpenResult = std::variant<std::unique_ptr<Launcher>, Failure>;
+
+// A stretch of time during which the machine is watched.
+class Watch {
+ public:
+  Watch() = default;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  virtual ~Watch() = default;
+  // Facts since the watch began that are the same for both arms; names and limits: stats/session.h.
+  virtual std::map<std::string, double> guards(std::span<const Launcher* const> launchers) = 0;
+};
+
+class Rig {
+ public:
+  Rig() = default;
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+  virtual ~Rig() = default;
+
+  virtual OpenResult open(const Subject& subject, const ops::Operator& op,
+                          const std::vector<ops::Problem>& problems) = 0;
+  virtual std::unique_ptr<Watch> watch() = 0;
+};
+
+}  // namespace ridge::evaluate
