@@ -1,116 +1,160 @@
-// ridge bench: how fast, on verified calls with fresh inputs; paired with another implementation if asked.
+// ridge bench: how fast, on verified calls with fresh inputs; everything interleaved, paired with one subject if asked.
 #include <fmt/format.h>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "bench_words.h"
 #include "record/archive.h"
 #include "record/bench_table.h"
 #include "subcommands.h"
+#include "subjects.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
 namespace {
 
 struct BenchOptions {
-  std::string op, versus, candidate, csv, markdown, budget = "60s", mode = "cold";
-  std::vector<std::string> words, implementations, defines;
-  std::int64_t threads = 1;
+  SubjectOptions subjects;
+  std::string versus, budget, mode = "cold", format, baseline;
+  std::vector<std::string> out;
+  std::int64_t samples = 0;
+  double min_time = 0, tolerance = 0.05;
 };
 
-void print_rows(const std::vector<record::BenchRow>& rows, const std::string& versus) {
-  std::vector<std::string> header = {"case", "implementation", "median",    "p10",     "p90", "min",
-                                     "n",    "rate",           "bandwidth", "roofline"};
-  if (!versus.empty()) header.push_back("vs " + versus);
-  std::vector<std::vector<std::string>> cells;
-  std::string failures;
-  for (const record::BenchRow& row : rows) {
-    if (row.outcome != record::Outcome::kPass) {
-      failures += fmt::format("{}, {}: {} {}\n", row.label, row.subject, record::name_of(row.outcome), row.detail);
-      cells.push_back({row.label, row.subject, std::string(record::name_of(row.outcome))});
-      continue;
-    }
-    std::vector<std::string> line = {row.label,
-                                     row.subject,
-                                     format_duration(row.median),
-                                     format_duration(row.p10),
-                                     format_duration(row.p90),
-                                     format_duration(row.min),
-                                     std::to_string(row.samples.size()),
-                                     format_flops(row.flops),
-                                     format_bandwidth(row.bandwidth),
-                                     fmt::format("{:.1f} %", 100 * row.roofline_fraction)};
-    if (row.ratio) line.push_back(fmt::format("{:.3f}x [{:.3f}, {:.3f}]", *row.ratio, *row.ratio_low, *row.ratio_high));
-    cells.push_back(std::move(line));
-  }
-  fmt::print("{}", table(header, cells));
-  if (!failures.empty()) fmt::print("\n{}", failures);
+constexpr std::string_view kFormats[] = {"table", "json", "csv", "markdown"};
+
+Status check_format(const std::string& format) {
+  if (std::find(std::begin(kFormats), std::end(kFormats), format) != std::end(kFormats)) return ok_status();
+  return with_hint(invalid("format \"{}\" is unknown", format), "use table, json, csv or markdown");
 }
 
-Status write_tables(const BenchOptions& options, const std::vector<record::BenchRow>& rows) {
-  if (!options.csv.empty()) RIDGE_CHECK_OK(write_file_durably(options.csv, record::bench_csv(rows)));
-  if (!options.markdown.empty()) RIDGE_CHECK_OK(write_file_durably(options.markdown, record::bench_markdown(rows)));
-  return ok_status();
+// By its ending.
+Result<std::string> format_of(const std::string& path) {
+  if (path.ends_with(".json")) return std::string("json");
+  if (path.ends_with(".csv")) return std::string("csv");
+  if (path.ends_with(".md")) return std::string("markdown");
+  if (path.ends_with(".txt")) return std::string("table");
+  return with_hint(invalid("--out {}: the ending says nothing about the format", path),
+                   "end it in .json, .csv, .md or .txt");
+}
+
+std::string render(const record::BenchReport& report, std::string_view format) {
+  if (format == "json") return pretty_json(record::to_json(report)) + "\n";
+  if (format == "csv") return record::bench_csv(report.bench);
+  if (format == "markdown") return record::bench_markdown(report.bench);
+  return bench_table(report) + noise_words(report);
+}
+
+// Everything that can be refused is, before anything is measured.
+Result<record::WorkerRequest> request_of(const BenchOptions& options) {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kBench;
+  request.protocol.mode = options.mode;
+  if (options.mode != "cold" && options.mode != "warm") {
+    return with_hint(invalid("--mode {} is unknown", options.mode), "use cold or warm");
+  }
+  if (!options.format.empty()) RIDGE_CHECK_OK(check_format(options.format));
+  for (const std::string& path : options.out) {
+    RIDGE_TRY(known, format_of(path));
+    (void)known;
+  }
+  constexpr std::int64_t kMostSamples = 100'000;
+  if (options.samples < 0 || options.samples > kMostSamples) {
+    return invalid("--samples {} must be between 1 and {}", options.samples, kMostSamples);
+  }
+  if (!(options.min_time >= 0 && options.min_time <= 3600)) {
+    return invalid("--min-time {} must be between 0 and 3600 seconds", options.min_time);
+  }
+  request.samples = options.samples;
+  request.min_time = options.min_time;
+  if (!options.versus.empty()) request.versus = options.versus;
+  if (!options.budget.empty()) {
+    RIDGE_TRY(limit, parse_duration(options.budget));
+    request.time_limit = limit;
+  }
+  RIDGE_CHECK_OK(fill_subjects(options.subjects, request));
+  RIDGE_TRY(cases, cases_of(options.subjects.op, options.subjects.words));
+  request.cases = std::move(cases);
+  return request;
+}
+
+Result<record::BenchReport> measure(const BenchOptions& options) {
+  RIDGE_TRY(request, request_of(options));
+  RIDGE_TRY(ceilings, known_ceilings(options.subjects.threads));
+  request.ceilings = ceilings;
+  record::BenchReport report;
+  report.ridge = RIDGE_VERSION;
+  report.created = format_minute(SystemClock().unix_time());
+  report.protocol = request.protocol;
+  report.ceilings = request.ceilings;
+  report.versus = options.versus;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  if (response.environment) report.environment = *response.environment;
+  report.bench = std::move(response.bench);
+  return report;
+}
+
+Result<record::BenchReport> read_report(const std::string& path) {
+  RIDGE_TRY(text, read_file(path));
+  RIDGE_TRY(json, parse_json(text));
+  auto report = record::from_json<record::BenchReport>(json, path);
+  if (!report) return with_hint(report.error(), "give a file that `ridge bench --out FILE.json` wrote");
+  return report;
 }
 
 int bench(const BenchOptions& options) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kBench;
-  request.implementations = options.implementations;
-  request.protocol.threads = options.threads;
-  request.protocol.mode = options.mode;
-  if (options.mode != "cold" && options.mode != "warm") {
-    return fail(with_hint(invalid("--mode {} is unknown", options.mode), "use cold or warm"));
+  std::optional<record::BenchReport> before;
+  if (!options.baseline.empty()) {
+    Result<record::BenchReport> read = read_report(options.baseline);
+    if (!read) return fail(read.error());
+    before = std::move(*read);
   }
-  if (!options.versus.empty()) request.versus = options.versus;
-  const Result<double> limit = parse_duration(options.budget);
-  if (!limit) return fail(limit.error());
-  request.time_limit = *limit;
-  Result<std::vector<record::Case>> cases = cases_of(options.op, options.words);
-  if (!cases) return fail(cases.error());
-  request.cases = std::move(*cases);
-  if (!options.candidate.empty()) {
-    Result<record::Candidate> candidate = candidate_of(options.op, options.candidate, options.defines);
-    if (!candidate) return fail(candidate.error());
-    request.candidates.push_back(std::move(*candidate));
+  const Result<record::BenchReport> report = measure(options);
+  if (!report) return fail(report.error());
+  for (const std::string& path : options.out) {
+    if (const Status written = write_file_durably(path, render(*report, *format_of(path))); !written)
+      return fail(written.error());
   }
-  Result<std::vector<record::Ceiling>> ceilings = known_ceilings(options.threads);
-  if (!ceilings) return fail(ceilings.error());
-  request.ceilings = std::move(*ceilings);
-  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
-  if (!response) return fail(response.error());
-  if (const Status status = write_tables(options, response->bench); !status) return fail(status.error());
-  if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*response)));
-  } else {
-    print_rows(response->bench, options.versus);
+  const std::string format = globals().json ? "json" : (options.format.empty() ? "table" : options.format);
+  fmt::print("{}", render(*report, format));
+  bool good = !report->bench.empty();
+  for (const record::BenchRow& row : report->bench) good = good && row.outcome == record::Outcome::kPass;
+  if (report->bench.empty()) fmt::print(stderr, "nothing was measured: no subject can run these cases\n");
+  if (before) {
+    const Result<Regression> regression = compare_with_earlier(*report, *before, options.tolerance);
+    if (!regression) return fail(regression.error());
+    fmt::print(format == "table" ? stdout : stderr, "\n{}", regression->text);
+    good = good && !regression->slower;
   }
-  for (const record::BenchRow& row : response->bench) {
-    if (row.outcome != record::Outcome::kPass) return kNo;
-  }
-  return response->bench.empty() ? kNo : kSuccess;
+  return good ? kSuccess : kNo;
 }
 
 }  // namespace
 
 void define_bench(Command root) {
   auto options = std::make_shared<BenchOptions>();
-  root.subcommand("bench", "Time implementations or a candidate; every timed call is verified")
-      .positional("operator", options->op, "Operator, for instance gemm")
-      .positional("case", options->words, "Parameters; a list such as m=256,512 runs through its values", false)
-      .option("--impl", options->implementations, "Only this implementation (repeatable)")
-      .option("--vs", options->versus, "Pair every implementation with this one, interleaved; prints the ratio")
-      .option("--candidate", options->candidate, "Time this candidate source, too")
-      .option("-D,--define", options->defines, "NAME=VALUE of a tunable of the candidate (repeatable)")
-      .option("--threads", options->threads, "CPU threads of one call")
-      .option("--mode", options->mode, "cold (rotating buffers) or warm (reused)")
-      .option("--budget", options->budget, "Time for all of it")
-      .option("--csv", options->csv, "Also write the rows as CSV to this file")
-      .option("--markdown", options->markdown, "Also write the rows as a Markdown table to this file")
-      .example("ridge bench gemm m=256,512,1024 n=512 k=512 --vs cpu_onednn", "an axis, paired with a vendor library")
-      .example("ridge bench gemm --candidate my_kernel.cpp --vs cpu_simd", "your kernel against the library's")
-      .example("ridge bench gemm m=512 n=512 k=512 --json", "with all raw samples")
+  Command command = root.subcommand("bench", "Time implementations or candidates; every timed call is verified");
+  add_subject_options(command, options->subjects,
+                      "Parameters; lists (m=256,512) and ranges (m=512:4096:*2, m=64:256:64) run through their values")
+      .option("--vs", options->versus, "Compare every subject with this one, paired in the same sessions")
+      .option("--mode", options->mode, "cold (operands in no private cache) or warm (called once before, untimed)")
+      .option("--samples", options->samples, "Timed calls of every subject on every case (default: 48)")
+      .option("--min-time", options->min_time, "Seconds of timed calls of every subject on every case, at least")
+      .option("--time-limit,--budget", options->budget,
+              "Time for all of it, for instance 90s; cut evenly over the cases")
+      .option("--format", options->format, "What to print: table, json, csv or markdown")
+      .option("-o,--out", options->out, "Also write to this file; .json, .csv, .md or .txt (repeatable)")
+      .option("--baseline", options->baseline, "Compare with an earlier --out FILE.json; exit code 1 when slower")
+      .option("--tolerance", options->tolerance, "With --baseline: slower by up to this fraction is no failure")
+      .example("ridge bench gemm m=512:4096:*2 n=512 k=512 --vs cpu_onednn", "an axis, paired with a vendor library")
+      .example("ridge bench gemm m=512 n=512 k=512 --candidate a.cpp --candidate b.cpp --vs a",
+               "two kernel sources against each other")
+      .example("ridge bench gemm m=1024 n=1024 k=1024 dtype=f32,bf16 --threads 2 --out gemm.json --out gemm.md",
+               "raw samples with the environment, and a table for a README")
+      .example("ridge bench gemm --baseline gemm.json", "has anything become slower since?")
       .action([options] { return bench(*options); });
 }
 

@@ -3,21 +3,30 @@
 
 #include "record/archive.h"
 #include "subcommands.h"
+#include "subjects.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
 namespace {
 
 struct CheckOptions {
-  std::string op;
-  std::vector<std::string> words, implementations, defines;
-  std::string candidate;
-  std::int64_t threads = 1;
+  SubjectOptions subjects;
   bool all = false;
 };
 
-int report(const record::WorkerResponse& response, bool all) {
-  std::size_t failures = 0, count = 0;
+bool all_passed(const std::vector<record::CheckReport>& reports) {
+  std::size_t rows = 0;
+  for (const record::CheckReport& report : reports) {
+    rows += report.rows.size();
+    for (const record::CheckRow& row : report.rows) {
+      if (row.outcome != record::Outcome::kPass) return false;
+    }
+  }
+  return rows > 0;
+}
+
+void print(const record::WorkerResponse& response, bool all) {
+  std::size_t count = 0;
   for (const record::CheckReport& subject : response.checks) {
     std::size_t bad = 0;
     double worst = 0;
@@ -31,52 +40,37 @@ int report(const record::WorkerResponse& response, bool all) {
     }
     fmt::print("{}: {} cases, {} failed, largest error {:.3f} of what its error model allows\n", subject.subject,
                subject.rows.size(), bad, worst);
-    failures += bad;
     count += subject.rows.size();
   }
   if (count == 0) fmt::print("nothing was checked\n");
-  return failures == 0 && count > 0 ? kSuccess : kNo;
 }
 
 int check(const CheckOptions& options) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kCheck;
-  request.implementations = options.implementations;
-  request.protocol.threads = options.threads;
-  if (!options.words.empty()) {
-    Result<std::vector<record::Case>> cases = cases_of(options.op, options.words);
+  request.cases = {record::Case{options.subjects.op, {}}};  // no parameters: the operator's own list of edge cases
+  if (!options.subjects.words.empty()) {
+    Result<std::vector<record::Case>> cases = cases_of(options.subjects.op, options.subjects.words);
     if (!cases) return fail(cases.error());
     request.cases = std::move(*cases);
-  } else {
-    request.cases = {record::Case{options.op, {}}};  // no parameters: the operator's own list of edge cases
   }
-  if (!options.candidate.empty()) {
-    Result<record::Candidate> candidate = candidate_of(options.op, options.candidate, options.defines);
-    if (!candidate) return fail(candidate.error());
-    request.candidates.push_back(std::move(*candidate));
-  }
+  if (const Status filled = fill_subjects(options.subjects, request); !filled) return fail(filled.error());
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
-  if (!globals().json) return report(*response, options.all);
-  fmt::print("{}\n", pretty_json(record::to_json(response->checks)));
-  bool good = !response->checks.empty();
-  for (const record::CheckReport& subject : response->checks) {
-    for (const record::CheckRow& row : subject.rows) good = good && row.outcome == record::Outcome::kPass;
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(response->checks)));
+  } else {
+    print(*response, options.all);
   }
-  return good ? kSuccess : kNo;
+  return all_passed(response->checks) ? kSuccess : kNo;
 }
 
 }  // namespace
 
 void define_check(Command root) {
   auto options = std::make_shared<CheckOptions>();
-  root.subcommand("check", "Compare implementations or a candidate with the fp64 reference")
-      .positional("operator", options->op, "Operator, for instance gemm")
-      .positional("case", options->words, "Parameters; without any, the operator's edge cases", false)
-      .option("--impl", options->implementations, "Only this implementation (repeatable)")
-      .option("--candidate", options->candidate, "Check this candidate source instead")
-      .option("-D,--define", options->defines, "NAME=VALUE of a tunable of the candidate (repeatable)")
-      .option("--threads", options->threads, "CPU threads of one call")
+  Command command = root.subcommand("check", "Compare implementations or a candidate with the fp64 reference");
+  add_subject_options(command, options->subjects, "Parameters; without any, the operator's edge cases")
       .flag("--all", options->all, "Print the cases that passed, too")
       .example("ridge check gemm", "all implementations on all edge cases")
       .example("ridge check gemm m=129 n=65 k=33 dtype=bf16 --impl cpu_simd", "one case of one implementation")

@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
                               define_optimize(root);
                               define_campaign(root);
                               define_bench(root);
+                              define_compare(root);
+                              define_calibrate(root);
                               define_check(root);
                               define_ceilings(root);
                               define_ops(root);

@@ -8,6 +8,8 @@ namespace ridge::cli {
 void define_optimize(Command root);
 void define_campaign(Command root);
 void define_bench(Command root);
+void define_compare(Command root);
+void define_calibrate(Command root);
 void define_check(Command root);
 void define_ceilings(Command root);
 void define_ops(Command root);

@@ -78,9 +78,10 @@ std::vector<std::string> what_would_help(const std::vector<record::Session>& ses
     advice.push_back(fmt::format("other programs use {:.1f} % of the processors: stop them", 100 * foreign));
   }
   if (gap > 0.002) {
-    advice.push_back(fmt::format("the clock differs by {:.2f} % between the arms of a session: fix the frequency (governor "
-                                 "performance, no turbo)",
-                                 100 * gap));
+    advice.push_back(
+        fmt::format("the clock differs by {:.2f} % between the arms of a session: fix the frequency (governor "
+                    "performance, no turbo)",
+                    100 * gap));
   }
   const std::string governor = fact(environment, "cpu.governor");
   if (!governor.empty() && governor != "performance" && governor != "not visible") {
@@ -89,15 +90,17 @@ std::vector<std::string> what_would_help(const std::vector<record::Session>& ses
   if (fact(environment, "cpu.usable") == "1") {
     advice.push_back("the harness and the kernel share the only processor: allow two");
   }
-  const std::string sibling = fact(environment, "cpu.measured_sibling");
-  if (!sibling.empty()) {
-    advice.push_back(fmt::format("processor {} shares a core with the measured one: keep it idle or turn SMT off", sibling));
+  const std::string siblings = fact(environment, "cpu.measured_siblings");
+  if (!siblings.empty()) {
+    advice.push_back(
+        fmt::format("processors {} are threads of one core: keep the others idle or turn SMT off", siblings));
   }
   const std::string quota = fact(environment, "cpu.quota");
   if (!quota.empty()) {
-    advice.push_back(fmt::format("the container may use {} processors' worth of time and is stopped when it is spent: "
-                                 "lift the quota",
-                                 quota));
+    advice.push_back(
+        fmt::format("the container may use {} processors' worth of time and is stopped when it is spent: "
+                    "lift the quota",
+                    quota));
   }
   if (fact(environment, "system.hypervisor") == "yes") {
     advice.push_back("this is a virtual machine: its neighbours share caches and memory; bare metal is quieter");

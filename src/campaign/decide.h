@@ -2,6 +2,9 @@
 // the journal and compares. Beside it stands the plain rule that people know, with any disagreement, for information.
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include "campaign/fold.h"
 #include "campaign/gates.h"
 
@@ -9,6 +12,9 @@ namespace ridge::campaign {
 
 // From the open round of a state in which a decision is due.
 record::Decision decide(const State& state);
+
+// Of any evaluation against its incumbent, through all gates but those named in `without`.
+record::Decision judge(const GateInput& input, std::span<const std::string_view> without = {});
 
 // What the gates see of the last attempt of a round.
 GateInput gate_input(const State& state, const Round& round);

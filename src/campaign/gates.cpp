@@ -185,10 +185,10 @@ GateResult check_physics(const GateInput& in) {
     if (values.empty()) return inconclusive(fmt::format("{} was not measured", bound.label));
     const double latency = stats::median(values);
     if (!(latency >= bound.bound_time * (1.0 - kFloorTolerance))) {
-      return fail(
-          fmt::format("audit: {}: {:.4g} s is under the {}-bound floor of {:.4g} s; the ceiling was measured too low, or "
-                      "the time is not real",
-                      bound.label, latency, bound.bound, bound.bound_time));
+      return fail(fmt::format(
+          "audit: {}: {:.4g} s is under the {}-bound floor of {:.4g} s; the ceiling was measured too low, or "
+          "the time is not real",
+          bound.label, latency, bound.bound, bound.bound_time));
     }
     closest = std::max(closest, bound.bound_time / latency);
   }

@@ -160,7 +160,7 @@ std::string render_trend(const State& state) {
       "Combined Step TFLOPS | vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|\n";
   const Throughput baseline = throughput(baseline_points(state));
   text += trend_row(1, "BASELINE", "the kernel to beat", baseline, "—",
-                    fmt::format("noise {:.2f} % per session", 100 * state.baseline->noise));
+                    fmt::format("noise {:.2f} % per session", 100 * state.baseline->calibration.noise));
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
     const Throughput t = throughput(points_of(state, round));

@@ -89,8 +89,8 @@ Result<record::Evaluation> Engine::look_at_baseline() {
   }
 }
 
-// A/A sessions that fit a share of the budget. Void ones are kept in the record; when too few are left, all are measured
-// once more.
+// A/A sessions that fit a share of the budget. Void ones are kept in the record; when too few are left, all are
+// measured once more.
 Result<std::vector<record::Session>> Engine::calibration_sessions(const record::Candidate& candidate, double launch,
                                                                   double share) {
   const record::CampaignSpec& spec = state_.spec();
@@ -149,7 +149,8 @@ Status Engine::measure_baseline() {
     problem = calibration_problem(baseline.calibration, baseline.evaluation.sessions);
   }
   if (!problem.empty()) return make_error(ErrorCode::kUnsupported, "{}", problem);
-  baseline.representative_labels = representative_shapes(baseline.evaluation.roofline, baseline.calibration.noise_by_shape);
+  baseline.representative_labels =
+      representative_shapes(baseline.evaluation.roofline, baseline.calibration.noise_by_shape);
   return record(EventKind::kBaseline, record::to_json(baseline));
 }
 

@@ -39,8 +39,7 @@ class CpuWatch final : public Watch {
   std::map<std::string, double> guards(std::span<const Launcher* const> launchers) override {
     double host_seconds = 0;
     for (const Launcher* launcher : launchers) host_seconds += launcher->processor_seconds();
-    const measure::StretchGuards stretch =
-        measure::guards_between(before_, measure::read_cpu_account(), host_seconds);
+    const measure::StretchGuards stretch = measure::guards_between(before_, measure::read_cpu_account(), host_seconds);
     return {{"steal_fraction", stretch.steal_fraction}, {"foreign_load", stretch.foreign_load}};
   }
 

@@ -90,9 +90,8 @@ class SessionRun {
       const Depth depth = arm == Arm::kCandidate && options_.full_first_check ? Depth::kFull : Depth::kQuick;
       if (!launch(arm, index, depth)) return samples;
     }
-    Result<std::vector<record::Quad>> quads =
-        measure::run_quads([&](Arm arm) { return launch(arm, index, Depth::kQuick); }, options_.quads,
-                           options_.launches, coin_);
+    Result<std::vector<record::Quad>> quads = measure::run_quads(
+        [&](Arm arm) { return launch(arm, index, Depth::kQuick); }, options_.quads, options_.launches, coin_);
     if (quads) samples.quads = std::move(*quads);
     return samples;
   }
@@ -131,9 +130,8 @@ std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol) {
 }
 
 SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subject& incumbent,
-                          const Subject& candidate, const ops::Operator& op,
-                          const std::vector<ops::Problem>& problems, const SessionOptions& options,
-                          const SessionProgress& progress) {
+                          const Subject& candidate, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+                          const SessionOptions& options, const SessionProgress& progress) {
   SessionResult result = SessionRun(rig, op, problems, options).run(incumbent, candidate, progress);
   if (const auto reason = stats::void_reason(result.session.guards, guard_limits(protocol))) {
     result.session.voided = true;

@@ -39,9 +39,8 @@ struct SessionResult {
 using SessionProgress = std::function<void(std::size_t, std::size_t)>;
 
 SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subject& incumbent,
-                          const Subject& candidate, const ops::Operator& op,
-                          const std::vector<ops::Problem>& problems, const SessionOptions& options,
-                          const SessionProgress& progress = {});
+                          const Subject& candidate, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+                          const SessionOptions& options, const SessionProgress& progress = {});
 
 // The guards that void a session under a protocol.
 std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol);

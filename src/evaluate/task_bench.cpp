@@ -1,157 +1,205 @@
-// bench: implementations and candidates over cases, by the same engine that campaigns decide with.
+// bench: implementations and candidates over cases, by the same calls that campaigns decide with.
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <fstream>
 
 #include "base/error.h"
+#include "evaluate/bench_case.h"
 #include "evaluate/tasks.h"
-#include "stats/session.h"
 #include "stats/summary.h"
 
 namespace ridge::evaluate {
 namespace {
 
-using measure::Arm;
+using record::BenchRow;
 using record::Outcome;
 
 constexpr double kConfidence = 0.95;
-constexpr std::int64_t kQuadsPerSession = 2, kLaunches = 3;
-constexpr int kMaxSessions = 6;
-constexpr double kFullCheckFlop = 4e9;  // the fp64 reference of more than this takes many seconds
+constexpr std::int64_t kSamples = 48;
+constexpr double kSecondsPerCase = 6.0;   // and subject, without a time limit
+constexpr double kFullCheckFlop = 4e9;    // the fp64 reference of more than this takes many seconds
+constexpr double kFloorTolerance = 0.05;  // the ceiling is itself a measurement
+constexpr double kMemoryShare = 0.4;      // of the available memory
+constexpr double kCopies = 3;             // of the operands: the arena, what was written, what came back
 
-// What was collected about one subject on one problem.
-struct Collected {
-  std::vector<double> samples, versus_samples, log_ratios;
-  std::optional<Failure> failure;
-  double wall = 0;  // of the last session
-};
-
-void fill_row(const Job& job, const ops::Operator& op, const ops::Problem& problem, const std::vector<double>& samples,
-              record::BenchRow& row) {
-  row.samples = samples;
-  if (samples.empty()) return;
-  row.median = stats::median(samples);
-  row.p10 = stats::quantile(samples, 0.1);
-  row.p90 = stats::quantile(samples, 0.9);
-  row.min = stats::min(samples);
+void fill_times(const Job& job, const ops::Operator& op, const ops::Problem& problem, const BenchSamples& collected,
+                BenchRow& row) {
+  row.samples = collected.samples;
+  row.sessions = static_cast<std::int64_t>(collected.session_log_medians.size());
+  row.noise = stats::spread(collected.session_log_medians);
+  if (row.samples.empty()) return;
+  row.median = stats::median(row.samples);
+  row.p10 = stats::quantile(row.samples, 0.1);
+  row.p90 = stats::quantile(row.samples, 0.9);
+  row.min = stats::min(row.samples);
   const record::Cost cost = op.cost(problem);
   row.flops = cost.flop / row.median;
   row.bandwidth = cost.bytes / row.median;
-  if (const auto limits = limits_of(job, problem)) {
-    row.roofline_fraction = roofline::place(row.label, cost, *limits, row.median).fraction;
+  const auto limits = limits_of(job, problem);
+  if (!limits) return;
+  const record::RooflinePoint point = roofline::place(row.label, cost, *limits, row.median);
+  row.roofline_fraction = point.fraction;
+  if (point.bound == "compute" && point.fraction > 1 + kFloorTolerance) {
+    row.outcome = Outcome::kHarnessFault;
+    row.detail = fmt::format(
+        "audit: {:.4g} s is under the compute floor of {:.4g} s; the ceiling was measured too low (`ridge ceilings` "
+        "measures it again), or the time is not real",
+        row.median, point.bound_time);
   }
 }
 
-class Bench {
- public:
-  Bench(const Job& job, const ops::Operator& op) : job_(job), op_(op) {}
-
-  // One more session of `subject` against `versus` (or against itself) on one problem.
-  void session(const Subject& versus, const Subject& subject, const ops::Problem& problem, int index, Collected& into) {
-    SessionOptions options;
-    options.index = index;
-    options.role = "bench";
-    options.quads = into.wall > 2.0 ? 1 : kQuadsPerSession;
-    options.launches = into.wall > 4.0 ? 1 : kLaunches;
-    options.full_first_check = index == 0 && op_.cost(problem).flop <= kFullCheckFlop;
-    const bool paired = &versus != &subject;
-    const SessionResult result = run_session(versus, subject, op_, {problem}, job_.harness, options);
-    into.wall = result.session.guards.contains("wall") ? result.session.guards.at("wall") : 0;
-    if (result.failure) {
-      into.failure = result.failure->failure;
-      if (paired && result.failure->arm == Arm::kIncumbent) {
-        into.failure =
-            Failure{Outcome::kHarnessFault, fmt::format("{}: {}", versus.name, result.failure->failure.detail)};
-      }
-      return;
-    }
-    const record::ShapeSamples& shape = result.session.shapes[0];
-    append(into.samples, latencies(shape, Arm::kCandidate));
-    append(paired ? into.versus_samples : into.samples, latencies(shape, Arm::kIncumbent));
-    for (const record::Quad& quad : shape.quads) {
-      if (const auto ratio = stats::quad_log_ratio(quad.order, quad.blocks)) into.log_ratios.push_back(*ratio);
-    }
-  }
-
- private:
-  static void append(std::vector<double>& to, const std::vector<double>& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  }
-  const Job& job_;
-  const ops::Operator& op_;
-};
-
-void fill_ratio(const Collected& collected, record::BenchRow& row) {
-  if (collected.log_ratios.empty()) return;
-  const stats::Interval interval = stats::sign_interval(collected.log_ratios, kConfidence);
-  row.ratio = std::exp(stats::hodges_lehmann(collected.log_ratios));
+void fill_ratio(const BenchSamples& collected, BenchRow& row) {
+  if (collected.session_log_ratios.empty()) return;
+  const stats::Interval interval = stats::sign_interval(collected.session_log_ratios, kConfidence);
+  row.noise = stats::spread(collected.session_log_ratios);
+  row.ratio = std::exp(stats::hodges_lehmann(collected.session_log_ratios));
   row.ratio_low = std::exp(interval.low);
   row.ratio_high = std::exp(interval.high);
 }
 
-record::BenchRow bench_one(const Job& job, const ops::Operator& op, const NamedSubject& named, const Subject* versus,
-                           const ops::Problem& problem, double budget, std::vector<double>& versus_samples) {
-  record::BenchRow row;
-  row.subject = named.subject.name;
-  row.label = problem.problem_case.label();
-  const auto fail = [&](Outcome outcome, std::string detail) {
+double available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name, rest; file >> name; std::getline(file, rest)) {
+    double kib = 0;
+    if (name == "MemAvailable:" && file >> kib) return 1024 * kib;
+  }
+  return 4e9;
+}
+
+double operand_bytes(const ops::Problem& problem) {
+  double bytes = 0;
+  for (const ops::OperandSpec& operand : problem.operands) {
+    bytes += static_cast<double>(operand.element_count()) * static_cast<double>(size_bytes(operand.dtype, 1));
+  }
+  return bytes;
+}
+
+class Bench {
+ public:
+  Bench(const Job& job, const BoundCases& bound, std::vector<NamedSubject> subjects)
+      : job_(job), bound_(bound), subjects_(std::move(subjects)), rig_(make_rig(job)) {}
+
+  // Puts the subject that all others are compared with first.
+  Status choose_versus(const std::string& name) {
+    const auto is_it = [&](const NamedSubject& one) { return one.subject.name == name; };
+    auto found = std::find_if(subjects_.begin(), subjects_.end(), is_it);
+    if (found == subjects_.end()) {
+      RIDGE_TRY(implementation, ops::find_implementation(*bound_.op, name));
+      subjects_.insert(subjects_.begin(), {Subject{implementation->name, {}, implementation}, {}});
+    } else {
+      std::rotate(subjects_.begin(), found, found + 1);
+    }
+    if (!subjects_[0].build_error.empty()) return invalid("{} does not build: {}", name, subjects_[0].build_error);
+    paired_ = true;
+    return ok_status();
+  }
+
+  void run(std::vector<BenchRow>& rows) {
+    const std::size_t total = bound_.problems.size();
+    for (std::size_t i = 0; i < total; ++i) {
+      const double left = job_.request.time_limit > 0 ? 0.95 * job_.remaining() / static_cast<double>(total - i)
+                                                      : kSecondsPerCase * static_cast<double>(subjects_.size());
+      bench(bound_.problems[i], left, static_cast<double>(i) / static_cast<double>(total), rows);
+    }
+  }
+
+ private:
+  static BenchRow failed(const ops::Problem& problem, const std::string& name, Outcome outcome, std::string detail) {
+    BenchRow row;
+    row.subject = name;
+    row.label = problem.problem_case.label();
     row.outcome = outcome;
     row.detail = std::move(detail);
     return row;
-  };
-  if (!named.build_error.empty()) return fail(Outcome::kCompile, named.build_error);
-  if (job.remaining() <= 0.05 * job.request.time_limit)
-    return fail(Outcome::kAmbiguous, "not measured: the time limit was reached");
-  Bench bench(job, op);
-  Collected collected;
-  const double start = job.elapsed();
-  for (int index = 0; index < kMaxSessions && !collected.failure; ++index) {
-    if (index > 0 && job.elapsed() - start + collected.wall > budget) break;
-    bench.session(versus != nullptr ? *versus : named.subject, named.subject, problem, index, collected);
   }
-  if (collected.failure) return fail(collected.failure->outcome, collected.failure->detail);
-  fill_row(job, op, problem, collected.samples, row);
-  if (versus != nullptr) fill_ratio(collected, row);
-  versus_samples = std::move(collected.versus_samples);
-  return row;
-}
+
+  void bench(const ops::Problem& problem, double seconds, double done, std::vector<BenchRow>& rows) {
+    std::vector<const Subject*> runnable;
+    const bool paired = paired_ && !refusal(subjects_[0].subject, problem);
+    for (const NamedSubject& named : subjects_) {
+      if (!named.build_error.empty()) {
+        rows.push_back(failed(problem, named.subject.name, Outcome::kCompile, named.build_error));
+      } else if (!refusal(named.subject, problem)) {
+        runnable.push_back(&named.subject);
+      }
+    }
+    if (runnable.empty()) return;
+    if (job_.remaining() <= 0.02 * job_.request.time_limit) {
+      for (const Subject* one : runnable) {
+        rows.push_back(failed(problem, one->name, Outcome::kAmbiguous, "not measured: the time limit was reached"));
+      }
+      return;
+    }
+    const std::vector<std::vector<const Subject*>> groups = groups_of(problem, runnable, paired);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      std::vector<std::string> names;
+      for (const Subject* one : groups[g]) names.push_back(one->name);
+      job_.progress("measuring", fmt::format("{}: {}", problem.problem_case.label(), fmt::join(names, ", ")), done);
+      measure(problem, groups[g], seconds / static_cast<double>(groups.size()), paired, g > 0, rows);
+    }
+  }
+
+  // All together if they fit into memory; otherwise as many at a time as do, each time with the one compared with.
+  std::vector<std::vector<const Subject*>> groups_of(const ops::Problem& problem,
+                                                     const std::vector<const Subject*>& runnable, bool paired) const {
+    const double fits = kMemoryShare * available_memory() / std::max(1.0, kCopies * operand_bytes(problem));
+    const std::size_t most = std::max<std::size_t>(paired ? 2 : 1, static_cast<std::size_t>(std::min(fits, 1e6)));
+    std::vector<std::vector<const Subject*>> groups;
+    for (const Subject* one : runnable) {
+      if (groups.empty() || groups.back().size() >= most) {
+        groups.emplace_back();
+        if (paired && one != runnable[0]) groups.back().push_back(runnable[0]);
+      }
+      groups.back().push_back(one);
+    }
+    return groups;
+  }
+
+  void measure(const ops::Problem& problem, const std::vector<const Subject*>& group, double seconds, bool paired,
+               bool skip_first, std::vector<BenchRow>& rows) {
+    BenchCase one(*rig_, *bound_.op, problem, group);
+    BenchGoal goal;
+    goal.samples = job_.request.samples > 0 ? job_.request.samples : kSamples;
+    goal.min_time = job_.request.min_time;
+    goal.seconds = seconds;
+    goal.full_check = bound_.op->cost(problem).flop <= kFullCheckFlop;
+    one.run(goal);
+    for (std::size_t i = skip_first && paired ? 1 : 0; i < group.size(); ++i) {
+      const BenchSamples& collected = one.collected()[i];
+      if (collected.failure) {
+        rows.push_back(failed(problem, group[i]->name, collected.failure->outcome, collected.failure->detail));
+        continue;
+      }
+      BenchRow row;
+      row.subject = group[i]->name;
+      row.label = problem.problem_case.label();
+      row.guards = one.guards();
+      fill_times(job_, *bound_.op, problem, collected, row);
+      if (paired && i > 0) fill_ratio(collected, row);
+      if (paired && i == 0) row.ratio = row.ratio_low = row.ratio_high = 1.0;
+      rows.push_back(std::move(row));
+    }
+  }
+
+  const Job& job_;
+  const BoundCases& bound_;
+  std::vector<NamedSubject> subjects_;
+  std::unique_ptr<Rig> rig_;
+  bool paired_ = false;
+};
 
 }  // namespace
 
 Status bench(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kBench));
   RIDGE_TRY(subjects, subjects_of(job, *bound.op));
-  std::optional<Subject> versus;
-  if (job.request.versus) {
-    RIDGE_TRY(implementation, ops::find_implementation(*bound.op, *job.request.versus));
-    versus = Subject{implementation->name, {}, implementation};
-    std::erase_if(subjects, [&](const NamedSubject& named) { return named.subject.implementation == implementation; });
-    if (subjects.empty()) subjects.push_back({*versus, {}});
+  if (job.request.samples < 0 || job.request.min_time < 0) {
+    return invalid("samples = {} and min_time = {} s must not be negative", job.request.samples, job.request.min_time);
   }
-  const double total = static_cast<double>(bound.problems.size() * subjects.size());
-  double done = 0;
-  for (const ops::Problem& problem : bound.problems) {
-    std::map<std::string, std::vector<double>> versus_samples;
-    const bool pairable = versus && !refusal(*versus, problem);
-    std::vector<double> of_versus;
-    for (const NamedSubject& named : subjects) {
-      job.progress("measuring", fmt::format("{}, {}", named.subject.name, problem.problem_case.label()), done / total);
-      const double share = (job.request.time_limit > 0 ? 0.9 * job.remaining() : 4.0 * (total - done)) / (total - done);
-      done += 1;
-      if (refusal(named.subject, problem)) continue;
-      std::vector<double> samples;
-      response.bench.push_back(
-          bench_one(job, *bound.op, named, pairable ? &*versus : nullptr, problem, std::min(share, 6.0), samples));
-      of_versus.insert(of_versus.end(), samples.begin(), samples.end());
-    }
-    if (of_versus.empty()) continue;
-    record::BenchRow row;
-    row.subject = versus->name;
-    row.label = problem.problem_case.label();
-    fill_row(job, *bound.op, problem, of_versus, row);
-    row.ratio = row.ratio_low = row.ratio_high = 1.0;
-    response.bench.push_back(std::move(row));
-  }
+  Bench bench(job, bound, std::move(subjects));
+  if (job.request.versus) RIDGE_CHECK_OK(bench.choose_versus(*job.request.versus));
+  bench.run(response.bench);
+  response.environment = environment(job);
   return ok_status();
 }
 

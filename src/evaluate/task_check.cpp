@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "evaluate/station.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {

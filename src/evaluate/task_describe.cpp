@@ -35,7 +35,24 @@ std::string field_of(const char* path, std::string_view name) {
   return {};
 }
 
-record::Environment environment() {
+// Other hardware threads of the core of `cpu`, as the kernel lists them; empty when there are none.
+std::string siblings_of(int cpu) {
+  const std::string listed =
+      first_line(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu).c_str());
+  return listed == std::to_string(cpu) ? std::string() : listed;
+}
+
+// Processors' worth of time that the control group may use; empty without a quota.
+std::string quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double most = 0, period = 0;
+  if (!(file >> most >> period) || period <= 0) return {};  // "max 100000" holds no number
+  return fmt::format("{:.2f}", most / period);
+}
+
+}  // namespace
+
+record::Environment environment(const Job& job) {
   record::Environment result;
   const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
   utsname system{};
@@ -60,9 +77,16 @@ record::Environment environment() {
       measure::usable_cpus().size() > 1
           ? "operands are written on another processor before every call: in no private cache of the measured one"
           : fmt::format("operands are evicted from all caches by {}", measure::evict_method());
+  facts["cpu.measured"] = fmt::format("{}", fmt::join(job.harness.placement.measured, ","));
+  if (std::string shared = siblings_of(job.harness.placement.measured.front()); !shared.empty()) {
+    facts["cpu.measured_siblings"] = std::move(shared);
+  }
+  if (std::string limit = quota(); !limit.empty()) facts["cpu.quota"] = std::move(limit);
   if (const auto compiler = toolchain::find_host_compiler()) facts["compiler"] = compiler->version;
   return result;
 }
+
+namespace {
 
 record::Capability capability(std::string name, bool available, std::string detail, std::string remedy) {
   record::Capability one;
@@ -97,7 +121,7 @@ std::uint32_t try_sandbox(const Job& job, std::string& trouble) {
 }  // namespace
 
 Status describe(const Job& job, record::WorkerResponse& response) {
-  response.environment = environment();
+  response.environment = environment(job);
   auto& list = response.capabilities;
   const auto compiler = toolchain::find_host_compiler();
   list.push_back(capability("C++ compiler", compiler.ok(), compiler ? compiler->version : compiler.error().message,

@@ -243,6 +243,7 @@ Status evaluate(const Job& job, record::WorkerResponse& response) {
   Evaluator evaluator(job, *rig, bound, evaluation);
   RIDGE_CHECK_OK(evaluator.run(incumbent, candidate));
   response.evaluation = std::move(evaluation);
+  response.environment = environment(job);
   return ok_status();
 }
 

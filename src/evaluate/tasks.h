@@ -39,6 +39,9 @@ class Job {
 // What the request is measured on.
 std::unique_ptr<Rig> make_rig(const Job& job);
 
+// The machine and the software that a result depends on.
+record::Environment environment(const Job& job);
+
 // The operator and the bound cases of a request. Cases of two operators in one request are an error. A case without
 // any parameter stands for the operator's own list `set`.
 struct BoundCases {

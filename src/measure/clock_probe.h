@@ -2,8 +2,8 @@
 //
 // User programs may read neither cycle nor frequency counters here (APERF and MPERF need ring 0, and a hypervisor hides
 // them), so the clock is inferred: a chain of dependent integer operations takes a fixed number of cycles, and its time
-// gives the clock in steps per second. An interrupt can only lengthen a chain; of several short ones the fastest counts.
-// A candidate has no hand in it: the thread belongs to the harness, and it runs while the candidate sleeps.
+// gives the clock in steps per second. An interrupt can only lengthen a chain; of several short ones the fastest
+// counts. A candidate has no hand in it: the thread belongs to the harness, and it runs while the candidate sleeps.
 #pragma once
 
 #include <condition_variable>

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace ridge::record {
 namespace {
 
@@ -18,27 +20,41 @@ std::string number(const std::optional<double>& value) { return value ? fmt::for
 
 std::string bench_csv(const std::vector<BenchRow>& rows) {
   std::string text =
-      "label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,FLOP/s,B/s,roofline_fraction,ratio,ratio_low,"
-      "ratio_high\n";
+      "label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,sessions,noise,FLOP/s,B/s,roofline_fraction,"
+      "ratio,ratio_low,ratio_high\n";
   for (const BenchRow& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.label), quoted(row.subject),
-                        name_of(row.outcome), row.median, row.p10, row.p90, row.min, row.samples.size(), row.flops,
-                        row.bandwidth, row.roofline_fraction, number(row.ratio), number(row.ratio_low),
-                        number(row.ratio_high));
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.label), quoted(row.subject),
+                        name_of(row.outcome), row.median, row.p10, row.p90, row.min, row.samples.size(), row.sessions,
+                        row.noise, row.flops, row.bandwidth, row.roofline_fraction, number(row.ratio),
+                        number(row.ratio_low), number(row.ratio_high));
   }
   return text;
 }
 
 std::string bench_markdown(const std::vector<BenchRow>& rows) {
   std::string text =
-      "| case | implementation | check | median (us) | GFLOP/s | GB/s | roofline | ratio |\n"
-      "|---|---|---|---:|---:|---:|---:|---:|\n";
+      "| case | implementation | check | median (us) | p10 | p90 | GFLOP/s | GB/s | roofline | noise | ratio (95 %) |\n"
+      "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
   for (const BenchRow& row : rows) {
-    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} % | {} |\n", row.label, row.subject,
-                        name_of(row.outcome), row.median * 1e6, row.flops / 1e9, row.bandwidth / 1e9,
-                        100 * row.roofline_fraction, row.ratio ? fmt::format("{:.3f}", *row.ratio) : std::string("-"));
+    if (row.outcome != Outcome::kPass) {
+      text += fmt::format("| {} | {} | {} | - | - | - | - | - | - | - | - |\n", row.label, row.subject,
+                          name_of(row.outcome));
+      continue;
+    }
+    const std::string ratio = row.ratio
+                                  ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", *row.ratio, *row.ratio_low, *row.ratio_high)
+                                  : std::string("-");
+    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} % | {:.1f} % | {} |\n",
+                        row.label, row.subject, name_of(row.outcome), row.median * 1e6, row.p10 * 1e6, row.p90 * 1e6,
+                        row.flops / 1e9, row.bandwidth / 1e9, 100 * row.roofline_fraction, 100 * row.noise, ratio);
   }
   return text;
+}
+
+double smallest_visible(const BenchRow& row) {
+  if (row.sessions < 2) return std::nan("");
+  constexpr double kHalfWidth = 1.96 * 1.2533;  // of a mean; the median of normal values is wider by sqrt(pi / 2)
+  return std::expm1(kHalfWidth * row.noise / std::sqrt(static_cast<double>(row.sessions)));
 }
 
 }  // namespace ridge::record

@@ -9,8 +9,13 @@
 namespace ridge::record {
 
 // Header:
-// label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,FLOP/s,B/s,roofline_fraction,ratio,ratio_low,ratio_high
+// label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,sessions,noise,FLOP/s,B/s,roofline_fraction,ratio,
+// ratio_low,ratio_high
 std::string bench_csv(const std::vector<BenchRow>& rows);
 std::string bench_markdown(const std::vector<BenchRow>& rows);
+
+// The smallest relative difference that a row's sessions can tell from none: the half-width of a 95 % interval of the
+// median of as many normal sessions. NaN below two sessions.
+double smallest_visible(const BenchRow& row);
 
 }  // namespace ridge::record

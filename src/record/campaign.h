@@ -171,6 +171,50 @@ struct Decision {
   }
 };
 
+// One candidate against one incumbent outside of any campaign (`ridge compare`), with everything it rests on.
+struct Comparison {
+  std::int64_t version = 1;
+  Environment environment;
+  Protocol protocol;
+  bool quick_look = false;  // sessions of a fixed number, and no control of errors: never an accept
+  Decision decision;
+  Evaluation evaluation;
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v("environment", self.environment);
+    v("protocol", self.protocol);
+    v("quick_look", self.quick_look);
+    v("decision", self.decision);
+    v("evaluation", self.evaluation);
+  }
+};
+
+// What `ridge calibrate` found out about this machine.
+struct CalibrationReport {
+  std::int64_t version = 1;
+  std::string subject;
+  std::vector<std::string> labels;  // in the order of Calibration::noise_by_shape
+  Environment environment;
+  Protocol protocol;
+  Calibration calibration;
+  std::vector<std::string> advice;  // what would make this machine measure better
+  std::vector<Session> sessions;    // raw
+  std::vector<Decision> decisions;  // whole decisions on the subject against itself; an accept is a false one
+  std::int64_t false_accepts = 0;
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v("subject", self.subject);
+    v("labels", self.labels);
+    v("environment", self.environment);
+    v("protocol", self.protocol);
+    v("calibration", self.calibration);
+    v("advice", self.advice);
+    v("sessions", self.sessions);
+    v("decisions", self.decisions);
+    v("false_accepts", self.false_accepts);
+  }
+};
+
 struct Termination {
   std::string condition;  // "T1".."T5", or "none"
   std::string detail;

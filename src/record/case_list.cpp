@@ -1,5 +1,8 @@
 #include "record/case_list.h"
 
+#include <charconv>
+#include <optional>
+
 #include "base/error.h"
 
 namespace ridge::record {
@@ -18,6 +21,52 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 constexpr std::size_t kMaxCases = 10'000;
 
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "first:last:step" or "first:last:*factor".
+Result<std::vector<std::string>> expand_range(const std::string& word, const std::string& item) {
+  const auto refused = [&](std::string_view why) {
+    return with_hint(invalid("{}: the range {} {}", word, item, why),
+                     "write first:last:step or first:last:*factor, for instance 64:256:64 or 512:4096:*2");
+  };
+  const std::vector<std::string> parts = split(item, ':');
+  if (parts.size() != 3) return refused("needs three parts");
+  const bool multiply = parts[2].starts_with('*');
+  const auto first = whole_number(parts[0]), last = whole_number(parts[1]);
+  const auto step = whole_number(std::string_view(parts[2]).substr(multiply ? 1 : 0));
+  if (!first || !last || !step) return refused("has a part that is not a whole number");
+  if (*first < 0 || *last < *first) return refused("runs backwards");
+  if (*step < (multiply ? 2 : 1) || (multiply && *first == 0)) return refused("never ends");
+  std::vector<std::string> values;
+  for (std::int64_t value = *first; value <= *last;) {
+    values.push_back(std::to_string(value));
+    if (values.size() > kMaxCases) return refused(fmt::format("has more than {} values", kMaxCases));
+    if (multiply ? value > *last / *step : value > *last - *step) break;  // the next one could overflow
+    value = multiply ? value * *step : value + *step;
+  }
+  return values;
+}
+
+Result<std::vector<std::string>> values_of(const Param& param) {
+  const std::string word = param.name + "=" + param.value;
+  std::vector<std::string> values;
+  for (const std::string& item : split(param.value, ',')) {
+    if (item.empty()) return invalid("{} has an empty value in its list", word);
+    if (item.find(':') == std::string::npos) {
+      values.push_back(item);
+      continue;
+    }
+    RIDGE_TRY(range, expand_range(word, item));
+    values.insert(values.end(), range.begin(), range.end());
+  }
+  return values;
+}
+
 }  // namespace
 
 Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<std::string>& words) {
@@ -26,16 +75,16 @@ Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<
   RIDGE_TRY(pattern, parse_case(text));
   std::vector<Case> cases = {Case{op, {}}};
   for (const Param& param : pattern.params) {
+    RIDGE_TRY(values, values_of(param));
+    if (values.size() * cases.size() > kMaxCases) return invalid("{} describes more than {} cases", text, kMaxCases);
     std::vector<Case> longer;
     for (const Case& shorter : cases) {
-      for (const std::string& value : split(param.value, ',')) {
-        if (value.empty()) return invalid("{}={} has an empty value in its list", param.name, param.value);
+      for (const std::string& value : values) {
         Case next = shorter;
         next.params.push_back({param.name, value});
         longer.push_back(std::move(next));
       }
     }
-    if (longer.size() > kMaxCases) return invalid("{} describes more than {} cases", text, kMaxCases);
     cases = std::move(longer);
   }
   return cases;

@@ -8,8 +8,12 @@
 
 namespace ridge::record {
 
-// Words of one command line as cases of `op`. Each word is name=value; a value may be a list, "m=256,512", and the
-// result is every combination, the last word varying fastest.
+// Words of one command line as cases of `op`, every combination, the last word varying fastest. Each word is
+// name=value; a value may be a list whose items are values or ranges, both ends included:
+//   m=256,512,1000      three values
+//   m=512:4096:*2       512 1024 2048 4096
+//   m=64:256:64         64 128 192 256
+// Errors name the word: an empty item, a range that runs backwards or never ends, more than 10 000 cases.
 Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<std::string>& words);
 
 }  // namespace ridge::record

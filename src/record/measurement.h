@@ -52,10 +52,10 @@ struct Protocol {
   double build_timeout = 120.0;
   std::int64_t memory_limit_mib = 4096;
   // Guards: a session outside of them is void, whatever it measured.
-  double max_clock_gap = 0.005;     // between the median clocks of the two arms, as a fraction
-  double max_steal = 0.05;          // processor time taken by the hypervisor
-  double max_foreign_load = 0.10;   // processor or device time used by others
-  std::int64_t calibrate_every = 20;  // decisions after which the machine is calibrated again
+  double max_clock_gap = 0.005;                  // between the median clocks of the two arms, as a fraction
+  double max_steal = 0.05;                       // processor time taken by the hypervisor
+  double max_foreign_load = 0.10;                // processor or device time used by others
+  std::int64_t calibrate_every = 20;             // decisions after which the machine is calibrated again
   std::string decision_rule = "sign-betting-1";  // names every constant that is not a field: docs/measurement.md
   static void fields(auto& v, auto& self) {
     v("mode", self.mode);
@@ -107,7 +107,8 @@ struct Session {
   bool voided = false;           // decided by arm-symmetric facts before the sign was looked at
   std::string void_reason;
   std::vector<ShapeSamples> shapes;
-  std::map<std::string, double> guards;  // "clock_gap", "steal_fraction", "foreign_load", "witness_gap_max", "wall", ...
+  std::map<std::string, double>
+      guards;  // "clock_gap", "steal_fraction", "foreign_load", "witness_gap_max", "wall", ...
   static void fields(auto& v, auto& self) {
     v("index", self.index);
     v("role", self.role);
@@ -118,15 +119,15 @@ struct Session {
   }
 };
 
-// What A/A sessions (a kernel against itself) said about a machine. It plans how large later sessions are and may stop a
-// campaign; it never accepts anything.
+// What A/A sessions (a kernel against itself) said about a machine. It plans how large later sessions are and may stop
+// a campaign; it never accepts anything.
 struct Calibration {
-  std::int64_t sessions = 0;              // valid ones
-  std::int64_t quads = 0, launches = 0;   // of each: the noise is that of sessions of this size
-  double noise = 0;                       // robust standard deviation of a session's log ratio
-  double detectable = 0;                  // smallest gain that is decided in about 15 sessions, as a fraction
-  double bias = 0;                        // median log ratio; should be zero
-  double sign_p_value = 1;                // of the balance of signs
+  std::int64_t sessions = 0;             // valid ones
+  std::int64_t quads = 0, launches = 0;  // of each: the noise is that of sessions of this size
+  double noise = 0;                      // robust standard deviation of a session's log ratio
+  double detectable = 0;                 // smallest gain that is decided in about 15 sessions, as a fraction
+  double bias = 0;                       // median log ratio; should be zero
+  double sign_p_value = 1;               // of the balance of signs
   std::vector<double> noise_by_shape;
   bool healthy = false;  // a campaign may rest on this machine
   std::string reason;    // one sentence with the values
@@ -239,18 +240,23 @@ struct BenchRow {
   std::string label;
   Outcome outcome = Outcome::kPass;
   std::string detail;
-  std::vector<double> samples;  // seconds
+  std::vector<double> samples;  // seconds, in the order they ran
+  std::int64_t sessions = 0;    // fresh processes that they come from
+  double noise = 0;             // standard deviation between sessions: of the log of their medians, or of their ratios
   double median = 0, p10 = 0, p90 = 0, min = 0;
   double flops = 0, bandwidth = 0;  // FLOP/s, B/s of compulsory bytes, at the median
   double roofline_fraction = 0;
-  std::optional<double> ratio;  // against --vs: median of paired ratios, > 1 is faster than the other
+  std::optional<double> ratio;  // against --vs: Hodges-Lehmann of the sessions' paired ratios, > 1 is faster
   std::optional<double> ratio_low, ratio_high;
+  std::map<std::string, double> guards;  // the worst of the sessions: "steal_fraction", "foreign_load", ...
   static void fields(auto& v, auto& self) {
     v("subject", self.subject);
     v("label", self.label);
     v("outcome", self.outcome);
     v("detail", self.detail);
     v("samples", self.samples);
+    v("sessions", self.sessions);
+    v("noise", self.noise);
     v("median", self.median);
     v("p10", self.p10);
     v("p90", self.p90);
@@ -261,6 +267,29 @@ struct BenchRow {
     v.optional("ratio", self.ratio);
     v.optional("ratio_low", self.ratio_low);
     v.optional("ratio_high", self.ratio_high);
+    v.optional("guards", self.guards);
+  }
+};
+
+// A benchmark as it is kept: what ran, where, how, and every sample.
+struct BenchReport {
+  std::int64_t version = 1;
+  std::string ridge;    // version of the program
+  std::string created;  // "2026-11-21T07:30:12Z"
+  Environment environment;
+  Protocol protocol;
+  std::vector<Ceiling> ceilings;
+  std::string versus;  // what ratios are against; empty: none
+  std::vector<BenchRow> bench;
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v("ridge", self.ridge);
+    v("created", self.created);
+    v("environment", self.environment);
+    v("protocol", self.protocol);
+    v("ceilings", self.ceilings);
+    v.optional("versus", self.versus);
+    v("bench", self.bench);
   }
 };
 

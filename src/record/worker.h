@@ -48,7 +48,9 @@ struct WorkerRequest {
   std::vector<std::string> implementations;  // empty: all of them
   std::vector<Candidate> candidates;
   std::optional<Candidate> incumbent;
-  std::optional<std::string> versus;  // bench: the implementation that every other is paired with
+  std::optional<std::string> versus;  // bench: the implementation or candidate that every other is compared with
+  std::int64_t samples = 0;           // bench: of every subject on every case; 0 = as many as is usual
+  double min_time = 0;                // bench: seconds of timed calls of every subject on every case, at least
   Protocol protocol;
   std::vector<Ceiling> ceilings;  // known ones, so that roofline fractions can be given
   std::optional<Calibration> calibration;  // evaluate: plans the size of the sessions
@@ -64,6 +66,8 @@ struct WorkerRequest {
     v.optional("candidates", self.candidates);
     v.optional("incumbent", self.incumbent);
     v.optional("versus", self.versus);
+    v.optional("samples", self.samples);
+    v.optional("min_time", self.min_time);
     v.optional("protocol", self.protocol);
     v.optional("ceilings", self.ceilings);
     v.optional("calibration", self.calibration);

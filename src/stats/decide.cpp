@@ -70,7 +70,8 @@ double largest_evidence(std::span<const double> values, double threshold, bool b
 }  // namespace
 
 Interval betting_interval(std::span<const double> values, double confidence) {
-  const bool usable = !values.empty() && std::none_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+  const bool usable =
+      !values.empty() && std::none_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
   if (!usable) return {std::nan(""), std::nan(""), 0};
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());

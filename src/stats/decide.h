@@ -67,8 +67,8 @@ class SignBetting {
 
 // An interval for the median of S that holds however the number of sessions came about: the thresholds that betting on
 // the signs (decide.h) refutes in neither direction, each at (1 - confidence) / 2. The ends are sessions' values. With
-// too few sessions for that confidence it is the range of all values, with the confidence that this has. The interval of
-// stats/summary.h is for a number of sessions that was fixed beforehand; after a test that stops when it has seen
+// too few sessions for that confidence it is the range of all values, with the confidence that this has. The interval
+// of stats/summary.h is for a number of sessions that was fixed beforehand; after a test that stops when it has seen
 // enough it would promise too much.
 Interval betting_interval(std::span<const double> values, double confidence);
 
@@ -120,8 +120,8 @@ struct Plan {
   std::string reason;
 };
 
-// Chooses Q in 1..max_quads and m in {3, 4, 5}, the cheapest whose expected margin is at least 3 (and in which a shape of
-// unchanged speed is 2 sigma from the regression to be refuted), otherwise the full block. The variance model is
+// Chooses Q in 1..max_quads and m in {3, 4, 5}, the cheapest whose expected margin is at least 3 (and in which a shape
+// of unchanged speed is 2 sigma from the regression to be refuted), otherwise the full block. The variance model is
 // sigma^2 (share + (1 - share) * 40 / (Q m)), scaled to what calibration measured with its own Q m; the screened effect
 // is first reduced by one sigma of the screening session, because it was selected for being large. m = 1 is used
 // when the effect is above 3x and a call takes over 20 ms (one launch is then cleaner than the difference is small).

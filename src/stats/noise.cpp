@@ -14,7 +14,7 @@ constexpr int kFewestSessions = 4;
 constexpr double kLevel = 0.01;
 constexpr double kShare = 0.25;  // of d: a smaller bias does not matter
 
-std::string explain(const Calibration& c, double min_effect, int positive, int signs) {
+std::string explain(const Calibration& c, int positive, int signs) {
   const std::string figures =
       fmt::format("{} A/A sessions: median {:+.3f} %, sigma {:.3f} %, {} of {} positive (p = {:.2g})", c.sessions,
                   100 * c.median, 100 * c.sigma, positive, signs, c.sign_p_value);
@@ -24,8 +24,8 @@ std::string explain(const Calibration& c, double min_effect, int positive, int s
     return fmt::format("{}; only differences above {:.0f} % could be decided: this machine is too noisy", figures,
                        100 * c.smallest_effect);
   }
-  std::string text = fmt::format("{}; gains above {:.2g} % are decided in about 15 sessions", figures,
-                                 100 * c.smallest_effect);
+  std::string text =
+      fmt::format("{}; gains above {:.2g} % are decided in about 15 sessions", figures, 100 * c.smallest_effect);
   if (!c.proven_fair) text += fmt::format("; a bias up to {:.2g} % cannot be excluded", 100 * std::fabs(c.median));
   return text;
 }
@@ -52,7 +52,7 @@ Calibration calibrate(std::span<const double> session_log_ratios, double min_eff
   result.proven_fair = !result.biased && std::fabs(result.median) <= tolerated;
   const bool finite = count([](double x) { return std::isfinite(x); }) == result.sessions;
   result.healthy = result.sessions >= kFewestSessions && finite && !result.biased && !result.too_noisy;
-  result.reason = explain(result, min_effect, positive, signs);
+  result.reason = explain(result, positive, signs);
   return result;
 }
 

@@ -48,8 +48,8 @@ double session_time(const Block& block, const PlanInput& input) {
 }  // namespace
 
 Plan plan_sessions(const PlanInput& input, const SequentialRule& rule) {
-  const double effect = input.screened_effect -
-                        input.sigma_session * scale_of(input.screening_work, input) - rule.threshold();
+  const double effect =
+      input.screened_effect - input.sigma_session * scale_of(input.screening_work, input) - rule.threshold();
   const auto margin = [&](const Block& block) {
     const double sigma = input.sigma_session * scale_of(block.work(), input);
     return sigma > 0 ? effect / sigma : (effect > 0 ? HUGE_VAL : 0.0);

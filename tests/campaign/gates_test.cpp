@@ -112,7 +112,44 @@ TEST(Gate, VoidingSessionsIsBoundedAndNeedsAReason) {
   for (record::Session& session : input.evaluation.sessions) {
     session.voided = true;
     session.void_reason = "steal";
+    session.guards["steal_fraction"] = 0.2;
   }
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kInconclusive);
+}
+
+// Whoever could choose which sessions count could make any candidate win.
+TEST(Gate, RefusesASessionThatIsVoidWithoutItsGuards) {
+  GateInput input = honest();
+  input.evaluation.sessions[4].voided = true;
+  input.evaluation.sessions[4].void_reason = "the machine was busy";
+  input.evaluation.sessions[4].guards = {{"steal_fraction", 0.01}, {"foreign_load", 0.02}, {"clock_gap", 0.001}};
+  const record::GateResult result = verdict(input, "sessions");
+  EXPECT_EQ(result.outcome, GateOutcome::kFail);
+  EXPECT_NE(result.detail.find("its guards are not"), std::string::npos);
+  EXPECT_FALSE(accepted(input));
+}
+
+TEST(Gate, RefusesASessionThatCountsAgainstItsGuards) {
+  for (const char* guard : {"clock_gap", "steal_fraction", "foreign_load", "throttle"}) {
+    GateInput input = honest();
+    input.evaluation.sessions[4].guards[guard] = 0.5;
+    EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail) << guard;
+  }
+}
+
+TEST(Gate, AClockGapVoidsAndIsAllowedOnlySoOften) {
+  GateInput input = honest();
+  const auto void_first = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      record::Session& session = input.evaluation.sessions[i];
+      session.voided = true;
+      session.void_reason = "clock_gap";
+      session.guards["clock_gap"] = 0.0051;
+    }
+  };
+  void_first(6);  // 20 % of 32
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kPass);
+  void_first(7);
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kInconclusive);
 }
 

@@ -114,7 +114,7 @@ class Manners(Base):
         result = self.ridge("--help")
         self.assertEqual(result.returncode, 0)
         self.assertIn("Exit codes", result.stdout)
-        for name in ("optimize", "bench", "check", "ops explain", "ceilings", "doctor", "campaign verify"):
+        for name in ("optimize", "bench", "compare", "calibrate", "check", "ops explain", "ceilings", "doctor", "campaign verify"):
             result = self.ridge(*name.split(), "--help")
             self.assertEqual(result.returncode, 0, name)
             self.assertIn("Examples", result.stdout, name)
@@ -130,11 +130,51 @@ class Manners(Base):
         self.assertTrue(all(row["reason"] for row in rows))
 
     def test_bench_gives_raw_samples_and_tables(self):
-        rows = self.json("bench", "gemm", "m=32,64", "n=64", "k=64", "--impl", "cpu_simd", "--vs", "reference", "--budget", "10s",
-                         "--csv", "t.csv")["bench"]
-        self.assertEqual({row["label"].split()[0] for row in rows}, {"m=32", "m=64"})
-        self.assertTrue(all(len(row["samples"]) >= 5 for row in rows))
+        report = self.json("bench", "gemm", "m=32:64:*2", "n=64", "k=64", "--impl", "cpu_simd", "--vs", "reference",
+                           "--time-limit", "10s", "--samples", "8", "--out", "t.csv", "--out", "t.md", "--out", "t.json")
+        rows = report["bench"]
+        self.assertEqual([(row["label"].split()[0], row["subject"]) for row in rows],
+                         [("m=32", "reference"), ("m=32", "cpu_simd"), ("m=64", "reference"), ("m=64", "cpu_simd")])
+        self.assertTrue(all(len(row["samples"]) >= 8 and row["sessions"] >= 2 for row in rows))
+        self.assertTrue(all(row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows))
+        self.assertIn("cpu.model", report["environment"]["facts"])
         self.assertTrue((self.tmp / "t.csv").read_text().startswith("label,"))
+        self.assertIn("cpu_simd", (self.tmp / "t.md").read_text())
+        self.assertEqual(json.loads((self.tmp / "t.json").read_text())["bench"][0]["samples"], rows[0]["samples"])
+        again = self.ridge("bench", "gemm", "m=32", "n=64", "k=64", "--impl", "cpu_simd", "--time-limit", "5s", "--samples", "8",
+                           "--baseline", "t.json", "--tolerance", "1000")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("Not paired", again.stdout)
+
+    def test_absurd_benchmarks(self):
+        shape = ("m=8", "n=8", "k=8")
+        self.refused(2, "bench", "gemm", *shape, "--samples", "-3", says="-3")
+        self.refused(2, "bench", "gemm", *shape, "--min-time", "1e9", says="3600")
+        self.refused(2, "bench", "gemm", *shape, "--mode", "tepid", says=["tepid", "cold or warm"])
+        self.refused(2, "bench", "gemm", *shape, "--format", "xml", says=["xml", "csv"])
+        self.refused(2, "bench", "gemm", *shape, "--out", "t.xlsx", says=["t.xlsx", ".csv"])
+        self.refused(2, "bench", "gemm", "m=9:3:1", "n=8", "k=8", says=["m=9:3:1", "runs backwards"])
+        self.refused(2, "bench", "gemm", *shape, "--vs", "nobody", says="nobody")
+        self.refused(2, "bench", "gemm", *shape, "--threads", "4096", says="4096")
+        self.refused(2, "bench", "gemm", *shape, "-D", "MR=4", says="--candidate")
+        (self.tmp / "no.json").write_text("{}")
+        self.refused(2, "bench", "gemm", *shape, "--baseline", "no.json", says="no.json")
+
+    def test_compare_never_accepts_a_quick_look_and_calibrate_reports_noise(self):
+        shape = ("m=24", "n=24", "k=24")
+        look = self.ridge("--json", "compare", "gemm", *shape, "--incumbent", PLAIN, "--candidate", PLAIN, "--quick-look")
+        self.assertEqual(look.returncode, 1, look.stderr)
+        document = json.loads(look.stdout)
+        self.assertFalse(document["decision"]["accepted"])
+        self.assertIn("no control of errors", document["decision"]["reason"])
+        found = self.ridge("--json", "calibrate", "gemm", *shape, "--sessions", "8", "--time-limit", "4s", "--candidate", PLAIN,
+                           "--decisions", "2")
+        report = json.loads(found.stdout)
+        self.assertEqual(report["false_accepts"], 0)
+        self.assertEqual(len(report["decisions"]), 2)
+        self.assertGreater(report["calibration"]["noise"], 0)
+        self.refused(2, "calibrate", "gemm", "--sessions", "2", says="2")
+        self.refused(2, "compare", "gemm", "--incumbent", "a.cpp", "--candidate", "b.cpp", says="a.cpp")
 
 
 PLAIN = ROOT / "data/candidates/gemm_f32_plain.cpp"

@@ -17,6 +17,29 @@ TEST(CaseList, RunsThroughEveryCombinationLastWordFastest) {
   EXPECT_EQ(cases[3].label(), "m=2 n=4 dtype=f32");
 }
 
+TEST(CaseList, RangesRunByStepsAndByFactorsAndIncludeTheirEnds) {
+  const auto labels = [](const char* word) {
+    std::string text;
+    const auto cases = expand_cases("gemm", {word}).value();
+    for (const Case& one : cases) text += one.get("m") + " ";
+    return text;
+  };
+  EXPECT_EQ(labels("m=512:4096:*2"), "512 1024 2048 4096 ");
+  EXPECT_EQ(labels("m=64:256:64,1000"), "64 128 192 256 1000 ");
+  EXPECT_EQ(labels("m=5:9:3"), "5 8 ");
+  EXPECT_EQ(labels("m=7:7:*2"), "7 ");
+  EXPECT_EQ(labels("m=4611686018427387904:9223372036854775807:*2"), "4611686018427387904 ");
+}
+
+TEST(CaseList, RefusesRangesThatNeverEndOrSayNothing) {
+  for (const char* word : {"m=512:4096", "m=9:3:1", "m=1:9:0", "m=1:9:*1", "m=0:9:*2", "m=1:9:-1", "m=a:9:1", "m=1::1",
+                           "m=1:100000:1", "m=1:2:3:4"}) {
+    const auto cases = expand_cases("gemm", {word});
+    ASSERT_FALSE(cases.ok()) << word;
+    EXPECT_THAT(cases.error().message, HasSubstr(word));
+  }
+}
+
 TEST(CaseList, RefusesEmptyValuesAndTooManyCases) {
   EXPECT_THAT(expand_cases("gemm", {"m=1,,2"}).error().message, HasSubstr("m=1,,2"));
   std::string many = "1";
@@ -38,9 +61,11 @@ TEST(BenchTable, CsvQuotesWhatNeedsIt) {
 TEST(BenchTable, MarkdownShowsRatiosOnlyWhereThereIsOne) {
   BenchRow alone, paired;
   paired.ratio = 1.25;
+  paired.ratio_low = 1.2;
+  paired.ratio_high = 1.3;
   const std::string text = bench_markdown({alone, paired});
   EXPECT_THAT(text, HasSubstr("| - |"));
-  EXPECT_THAT(text, HasSubstr("| 1.250 |"));
+  EXPECT_THAT(text, HasSubstr("| 1.250 [1.200, 1.300] |"));
 }
 
 }  // namespace

@@ -228,6 +228,40 @@ TEST(Screening, KeepsWhatIsAtLeastHalfTheEffect) {
   EXPECT_TRUE(screened_out(std::numeric_limits<double>::quiet_NaN(), 0.01));
 }
 
+// The interval must hold although the test chose when to stop: that is when a fixed-sample interval breaks.
+TEST(BettingInterval, CoversTheTruthWhereverTheTestStops) {
+  Noise noise(21);
+  const SequentialRule rule;
+  for (const double truth : {0.012, 0.02, 0.05}) {
+    int covered = 0;
+    constexpr int kRuns = 2000;
+    for (int run = 0; run < kRuns; ++run) {
+      SequentialTest test(rule);
+      std::vector<double> sessions;
+      do sessions.push_back(truth + 0.006 * noise.heavy());
+      while (test.add(sessions.back()) == Verdict::kUndecided);
+      const Interval interval = betting_interval(sessions, 0.95);
+      covered += interval.low <= truth && truth <= interval.high ? 1 : 0;
+      if (sessions.size() >= 13) {
+        EXPECT_GE(interval.confidence, 0.949);
+      }
+    }
+    // A few sessions cannot carry 95 %; their intervals say so with a smaller confidence. Accepts have 13 or more.
+    EXPECT_GE(covered, static_cast<int>(kRuns * (truth > 0.015 ? 0.95 : 0.80))) << truth;
+  }
+}
+
+TEST(BettingInterval, IsTheRangeWithItsConfidenceWhenThereIsLittle) {
+  const Interval three = betting_interval(std::vector<double>{0.01, 0.03, 0.02}, 0.95);
+  EXPECT_EQ(three.low, 0.01);
+  EXPECT_EQ(three.high, 0.03);
+  EXPECT_LT(three.confidence, 0.80);
+  EXPECT_EQ(betting_interval({}, 0.95).confidence, 0);
+  const Interval same = betting_interval(std::vector<double>(20, 0.02), 0.95);
+  EXPECT_EQ(same.low, 0.02);
+  EXPECT_EQ(same.high, 0.02);
+}
+
 PlanInput cpu_machine(double sigma, double effect) {
   return {.sigma_session = sigma,
           .screened_effect = std::log(effect),
@@ -270,6 +304,23 @@ TEST(Plan, BudgetCutsTheBlockAndSaysSo) {
   const Plan tiny = plan_sessions(input, {});
   EXPECT_EQ(tiny.quads * tiny.launches, 3);
   EXPECT_FALSE(tiny.within_budget);
+}
+
+// The noise that calibration measured is that of its own sessions.
+TEST(Plan, NoiseOfSmallCalibrationSessionsCountsLess) {
+  PlanInput input = cpu_machine(0.03, 1.25);
+  const Plan full = plan_sessions(input, {});
+  input.calibration_work = 3;
+  const Plan small = plan_sessions(input, {});
+  EXPECT_LT(small.quads * small.launches, full.quads * full.launches);
+}
+
+TEST(Plan, ANoisyShapeAsksForMoreLaunchesThanTheSuite) {
+  PlanInput input = cpu_machine(0.005, 1.5);
+  EXPECT_EQ(plan_sessions(input, {}).quads, 1);
+  input.sigma_shape = 0.03;
+  input.shape_margin = std::log(1.05);
+  EXPECT_GT(plan_sessions(input, {}).quads, 1);
 }
 
 TEST(Plan, IsMonotone) {

@@ -1,0 +1,147 @@
+#include "bench_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "record/bench_table.h"
+#include "stats/summary.h"
+#include "terminal.h"
+
+namespace ridge::cli {
+namespace {
+
+using record::BenchReport;
+using record::BenchRow;
+using record::Outcome;
+
+std::vector<const BenchRow*> passed(const BenchReport& report) {
+  std::vector<const BenchRow*> rows;
+  for (const BenchRow& row : report.bench) {
+    if (row.outcome == Outcome::kPass && !row.samples.empty()) rows.push_back(&row);
+  }
+  return rows;
+}
+
+double worst_guard(const BenchReport& report, const std::string& name) {
+  double worst = 0;
+  for (const BenchRow& row : report.bench) {
+    const auto found = row.guards.find(name);
+    if (found != row.guards.end()) worst = std::max(worst, found->second);
+  }
+  return worst;
+}
+
+std::string percent(double fraction) {
+  return fraction < 0.0995 ? fmt::format("{:.1f} %", 100 * fraction) : fmt::format("{:.0f} %", 100 * fraction);
+}
+
+}  // namespace
+
+std::string bench_table(const BenchReport& report) {
+  std::vector<std::string> header = {"case",    "subject", "median",    "p10",      "p90",  "min",
+                                     "samples", "rate",    "bandwidth", "roofline", "noise"};
+  if (!report.versus.empty()) header.push_back("vs " + report.versus);
+  std::vector<std::vector<std::string>> cells;
+  std::string failures;
+  for (const BenchRow& row : report.bench) {
+    if (row.outcome != Outcome::kPass) {
+      failures += fmt::format("{}, {}: {} {}\n", row.label, row.subject, record::name_of(row.outcome), row.detail);
+      cells.push_back({row.label, row.subject, std::string(record::name_of(row.outcome))});
+      continue;
+    }
+    std::vector<std::string> line = {row.label,
+                                     row.subject,
+                                     format_duration(row.median),
+                                     format_duration(row.p10),
+                                     format_duration(row.p90),
+                                     format_duration(row.min),
+                                     std::to_string(row.samples.size()),
+                                     format_flops(row.flops),
+                                     format_bandwidth(row.bandwidth),
+                                     row.roofline_fraction > 0 ? percent(row.roofline_fraction) : std::string("-"),
+                                     percent(row.noise)};
+    if (row.ratio) line.push_back(fmt::format("{:.3f}x [{:.3f}, {:.3f}]", *row.ratio, *row.ratio_low, *row.ratio_high));
+    cells.push_back(std::move(line));
+  }
+  return table(header, cells) + (failures.empty() ? "" : "\n" + failures);
+}
+
+std::string noise_words(const BenchReport& report) {
+  const std::vector<const BenchRow*> rows = passed(report);
+  if (rows.empty()) return {};
+  std::vector<double> noises, visible;
+  const BenchRow* noisiest = rows[0];
+  for (const BenchRow* row : rows) {
+    const double smallest = record::smallest_visible(*row);
+    if (!std::isfinite(smallest)) continue;
+    noises.push_back(row->noise);
+    visible.push_back(smallest);
+    if (!(smallest <= record::smallest_visible(*noisiest))) noisiest = row;
+  }
+  if (noises.empty())
+    return "Only one session was measured: the noise is not known. Give it more time (--time-limit).\n";
+  std::string text = fmt::format(
+      "Noise {} between sessions (median over rows): a difference under {} cannot be seen here; worst {} for {}, {}.\n",
+      percent(stats::median(noises)), percent(stats::median(visible)), percent(record::smallest_visible(*noisiest)),
+      noisiest->subject, noisiest->label);
+  const double steal = worst_guard(report, "steal_fraction"), foreign = worst_guard(report, "foreign_load");
+  if (steal > report.protocol.max_steal || foreign > report.protocol.max_foreign_load) {
+    text += fmt::format(
+        "Disturbed: other programs used up to {} of the processors, the hypervisor took up to {}. A campaign "
+        "would not have counted such sessions.\n",
+        percent(foreign), percent(steal));
+  }
+  if (!report.versus.empty()) {
+    text +=
+        "Ratios are paired (interleaved in the same sessions); brackets: 95 % interval. No error control over many "
+        "comparisons: to decide, run `ridge compare` or a campaign.\n";
+  } else {
+    text += "Subjects ran interleaved; for ratios with intervals name one with --vs.\n";
+  }
+  return text;
+}
+
+Result<Regression> compare_with_earlier(const BenchReport& now, const BenchReport& before, double tolerance) {
+  const auto fact = [](const BenchReport& report, const char* name) {
+    const auto found = report.environment.facts.find(name);
+    return found == report.environment.facts.end() ? std::string("?") : found->second;
+  };
+  if (fact(now, "cpu.model") != fact(before, "cpu.model")) {
+    return invalid("the earlier result is from another machine: \"{}\", this is \"{}\"", fact(before, "cpu.model"),
+                   fact(now, "cpu.model"));
+  }
+  if (now.protocol.threads != before.protocol.threads || now.protocol.mode != before.protocol.mode) {
+    return invalid("the earlier result has threads = {}, mode {}; this one has threads = {}, mode {}",
+                   before.protocol.threads, before.protocol.mode, now.protocol.threads, now.protocol.mode);
+  }
+  std::vector<std::vector<std::string>> cells;
+  Regression regression;
+  const std::vector<const BenchRow*> earlier = passed(before);
+  for (const BenchRow* row : passed(now)) {
+    const auto same = [&](const BenchRow* one) { return one->subject == row->subject && one->label == row->label; };
+    const auto found = std::find_if(earlier.begin(), earlier.end(), same);
+    if (found == earlier.end()) continue;
+    const double ratio = (*found)->median / row->median;
+    // Two runs at different times: the noise between sessions of both.
+    const double width = std::hypot(record::smallest_visible(*row), record::smallest_visible(**found));
+    const bool slower = ratio * (1 + width) < 1 - tolerance;
+    regression.slower = regression.slower || slower;
+    const bool differs = std::fabs(ratio - 1) > width;
+    cells.push_back(
+        {row->label, row->subject, format_duration((*found)->median), format_duration(row->median),
+         fmt::format("{:.3f}x", ratio), fmt::format("+-{}", percent(width)),
+         slower ? "SLOWER" : (differs ? (ratio > 1 ? "faster" : "slower, within tolerance") : "cannot tell")});
+  }
+  if (cells.empty()) return invalid("the earlier result has no case and subject in common with this one");
+  regression.text = table({"case", "subject", "before", "now", "speed", "noise", ""}, cells);
+  regression.text +=
+      "Not paired: the two runs met the machine at different times, and whatever changed between them (clock, "
+      "neighbours, libraries) is in the figure. For a claim, measure both together with --vs.\n";
+  return regression;
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,27 @@
+// A benchmark in words and tables for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "record/measurement.h"
+#include "ridge/result.h"
+
+namespace ridge::cli {
+
+// The table of a terminal, failures with their reasons below it.
+std::string bench_table(const record::BenchReport& report);
+
+// What the noise hides, and what disturbed the machine; a few sentences.
+std::string noise_words(const record::BenchReport& report);
+
+// Rows of `now` against the rows of the same subject and case in `before`.
+struct Regression {
+  std::string text;     // a table, and what it cannot claim
+  bool slower = false;  // some row is slower by more than `tolerance`, beyond its interval
+};
+// Errors: nothing in common, or another machine, threads or mode.
+Result<Regression> compare_with_earlier(const record::BenchReport& now, const record::BenchReport& before,
+                                        double tolerance);
+
+}  // namespace ridge::cli

@@ -1,0 +1,37 @@
+#include "subjects.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+
+Command& add_subject_options(Command& command, SubjectOptions& options, const std::string& about_cases) {
+  return command.positional("operator", options.op, "Operator, for instance gemm")
+      .positional("case", options.words, about_cases, false)
+      .option("--impl", options.implementations, "Only this implementation (repeatable)")
+      .option("--candidate", options.candidates, "This candidate source (repeatable); alone or beside --impl")
+      .option("-D,--define", options.defines, "NAME=VALUE of a tunable of the candidates (repeatable)")
+      .option("--threads", options.threads, "CPU threads of one call");
+}
+
+Status fill_subjects(const SubjectOptions& options, record::WorkerRequest& request) {
+  request.implementations = options.implementations;
+  request.protocol.threads = options.threads;
+  if (options.candidates.empty() && !options.defines.empty()) {
+    return with_hint(invalid("-D {} has no candidate to be defined in", options.defines[0]),
+                     "name one with --candidate");
+  }
+  for (const std::string& path : options.candidates) {
+    RIDGE_TRY(candidate, candidate_of(options.op, path, options.defines));
+    const auto same = [&](const record::Candidate& one) { return one.name == candidate.name; };
+    if (std::any_of(request.candidates.begin(), request.candidates.end(), same)) {
+      return with_hint(invalid("two candidates are called {}", candidate.name), "give their files different names");
+    }
+    request.candidates.push_back(std::move(candidate));
+  }
+  return ok_status();
+}
+
+}  // namespace ridge::cli
