@@ -225,8 +225,19 @@ Status validate_spec(const CampaignSpec& spec) {
   if (!(spec.efficiency_target > 0 && spec.efficiency_target <= 1)) {
     return invalid("efficiency_target = {} must be above 0 and at most 1", spec.efficiency_target);
   }
-  if (!(spec.protocol.max_foreign_load >= 0 && spec.protocol.max_foreign_load <= 1)) {
-    return invalid("protocol.max_foreign_load = {} must be 0..1", spec.protocol.max_foreign_load);
+  const record::Protocol& protocol = spec.protocol;
+  for (const auto& [name, value] :
+       {std::pair("max_foreign_load", protocol.max_foreign_load), std::pair("max_steal", protocol.max_steal),
+        std::pair("max_clock_gap", protocol.max_clock_gap), std::pair("max_void_fraction", protocol.max_void_fraction),
+        std::pair("noninferiority", protocol.noninferiority)}) {
+    if (!(value >= 0 && value <= 1)) return invalid("protocol.{} = {} must be 0..1", name, value);
+  }
+  if (protocol.calibrate_every < 1) {
+    return invalid("protocol.calibrate_every = {} must be at least 1", protocol.calibrate_every);
+  }
+  if (protocol.decision_rule != record::Protocol().decision_rule) {
+    return with_hint(invalid("protocol.decision_rule = \"{}\" is not known", protocol.decision_rule),
+                     fmt::format("this version decides by {}", record::Protocol().decision_rule));
   }
   if (spec.target_cases.empty()) return invalid("target_shapes is empty");
   std::set<std::string> labels;

@@ -1,5 +1,6 @@
 #include "measure/rounds.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace ridge::measure {
@@ -27,7 +28,7 @@ std::vector<Round> run_rounds(const LaunchSubject& launch, std::size_t subjects,
         alive[subject] = latency.has_value();
         times[subject][half] = latency.value_or(0.0);
       }
-      order.assign(order.rbegin(), order.rend());
+      std::reverse(order.begin(), order.end());
     }
     Round round(subjects);
     for (std::size_t i = 0; i < subjects; ++i) {

@@ -46,7 +46,6 @@ struct Protocol {
   std::int64_t max_quads = 8;        // Q: quads per session for small effects
   std::int64_t max_launches = 5;     // m: launches per block for small effects
   double max_void_fraction = 0.2;
-  double max_foreign_load = 0.1;  // a session with more processor time used by others is void
   double noninferiority = 0.05;  // a shape may not be slower by more than this
   double call_timeout = 30.0;    // seconds for one call of a candidate
   double build_timeout = 120.0;
@@ -67,16 +66,15 @@ struct Protocol {
     v("max_quads", self.max_quads);
     v("max_launches", self.max_launches);
     v("max_void_fraction", self.max_void_fraction);
-    v.optional("max_foreign_load", self.max_foreign_load);
     v("noninferiority", self.noninferiority);
     v("call_timeout", self.call_timeout);
     v("build_timeout", self.build_timeout);
     v("memory_limit_mib", self.memory_limit_mib);
-    v("max_clock_gap", self.max_clock_gap);
-    v("max_steal", self.max_steal);
-    v("max_foreign_load", self.max_foreign_load);
-    v("calibrate_every", self.calibrate_every);
-    v("decision_rule", self.decision_rule);
+    v.optional("max_clock_gap", self.max_clock_gap);
+    v.optional("max_steal", self.max_steal);
+    v.optional("max_foreign_load", self.max_foreign_load);
+    v.optional("calibrate_every", self.calibrate_every);
+    v.optional("decision_rule", self.decision_rule);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "record/archive.h"
@@ -107,6 +108,7 @@ class Fold {
 
   void describe_change(record::ReportRound& round, const record::Candidate& candidate) const;
   void spend(const std::string& activity, double seconds);
+  void spend_sessions(const std::vector<record::Session>& sessions, double seconds);
   void note(const Event& event, std::string text);
   void take_refused(record::ReportRound& round);
   void reopen();
@@ -145,6 +147,21 @@ void Fold::spend(const std::string& activity, double seconds) {
   if (std::isfinite(seconds) && seconds > 0) spent_[activity] += seconds;
 }
 
+// Of a session only the launches that were timed are timing; the rest is what makes them trustworthy.
+void Fold::spend_sessions(const std::vector<record::Session>& sessions, double seconds) {
+  double timed = 0;
+  for (const auto& session : sessions) {
+    for (const auto& shape : session.shapes) {
+      for (const auto& quad : shape.quads) {
+        for (const auto& block : quad.blocks) timed = std::accumulate(block.begin(), block.end(), timed);
+      }
+    }
+  }
+  timed = std::min(timed, seconds);
+  spend("measure", timed);
+  spend("prepare and verify", seconds - timed);
+}
+
 void Fold::note(const Event& event, std::string text) {
   model_.notes.push_back({event.time, std::string(record::name_of(event.kind)), std::move(text)});
 }
@@ -176,7 +193,7 @@ record::ReportTrial Fold::trial(const record::Evaluation& evaluation, std::strin
   for (const auto& check : evaluation.checks) model_.verified_calls += check.verified_calls;
   double itemised = 0;
   for (const auto& [activity, seconds] : evaluation.seconds) {
-    spend(activity, seconds);
+    activity == "measure" ? spend_sessions(evaluation.sessions, seconds) : spend(activity, seconds);
     itemised += seconds;
   }
   spend("worker start-up and transfer", outer_seconds - itemised);
@@ -321,7 +338,7 @@ void Fold::on(const record::Calibrated& calibrated, const Event& event, double s
     const auto wall = session.guards.find("wall");
     if (wall != session.guards.end()) measured += wall->second;
   }
-  spend("measure", measured);
+  spend_sessions(calibrated.sessions, measured);
   spend("worker start-up and transfer", seconds - measured);
   note(event, "The incumbent was measured against itself: " + calibrated.calibration.reason + ".");
 }
@@ -541,8 +558,8 @@ void Fold::fill_total() {
 // In the order of the work; what remains is the engine itself.
 void Fold::fill_time() {
   double rest = model_.active_seconds;
-  for (const char* activity : {"measure", "check", "build", "screen sweeps", "measure the ceilings", "propose",
-                               "worker start-up and transfer"}) {
+  for (const char* activity : {"measure", "prepare and verify", "check", "build", "screen sweeps",
+                               "measure the ceilings", "propose", "worker start-up and transfer"}) {
     const auto found = spent_.find(activity);
     if (found == spent_.end()) continue;
     model_.time.push_back({activity, found->second});

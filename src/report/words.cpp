@@ -242,8 +242,9 @@ std::string session_words(const record::SessionRatios& session) {
 }
 
 std::string activity_words(std::string_view activity) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
-      {"measure", "timing sessions"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kWords = {{
+      {"measure", "timed launches"},
+      {"prepare and verify", "fresh processes and inputs, verification of every launch"},
       {"check", "checking outputs"},
       {"build", "building candidates"},
       {"screen sweeps", "looking through sweeps"},

@@ -11,7 +11,7 @@ namespace ridge::stats {
 namespace {
 
 constexpr int kFewestSessions = 4;
-constexpr double kLevel = 0.01;
+constexpr double kSignLevel = 0.01;
 constexpr double kShare = 0.25;  // of d: a smaller bias does not matter
 
 std::string explain(const Calibration& c, int positive, int signs) {
@@ -44,12 +44,9 @@ Calibration calibrate(std::span<const double> session_log_ratios, double min_eff
   result.sigma = spread(session_log_ratios);
   result.smallest_effect = (1 + min_effect) * std::exp(2 * result.sigma) - 1;
   result.sign_p_value = sign_test_p_value(positive, signs);
-  const double tolerated = kShare * min_effect;
-  const Interval interval = sign_interval(session_log_ratios, 1 - kLevel);
-  const bool beyond = interval.confidence >= 1 - kLevel && (interval.low > tolerated || interval.high < -tolerated);
-  result.biased = result.sign_p_value <= kLevel || beyond;
+  result.biased = result.sign_p_value <= kSignLevel;
   result.too_noisy = !(result.smallest_effect <= largest_effect);
-  result.proven_fair = !result.biased && std::fabs(result.median) <= tolerated;
+  result.proven_fair = !result.biased && std::fabs(result.median) <= kShare * min_effect;
   const bool finite = count([](double x) { return std::isfinite(x); }) == result.sessions;
   result.healthy = result.sessions >= kFewestSessions && finite && !result.biased && !result.too_noisy;
   result.reason = explain(result, positive, signs);

@@ -19,17 +19,15 @@ struct Calibration {
   double median = 0;           // should be near 0
   double smallest_effect = 0;  // (1 + d) exp(2 sigma) - 1: 2 sigma above d a decision takes about 15 sessions
   double sign_p_value = 1;     // two-sided binomial p of the number of positive log ratios (zeros left out)
-  bool biased =
-      false;  // an arm is favoured: sign_p_value <= 0.01, or the 99 % interval of the median lies beyond d / 4
-  bool too_noisy = false;    // smallest_effect exceeds `largest_effect`: nothing of interest can be decided
-  bool healthy = false;      // enough finite sessions, neither biased nor too noisy
-  bool proven_fair = false;  // |median| <= d / 4 as well
-  std::string reason;        // one sentence with the values
+  bool biased = false;         // an arm is favoured: sign_p_value <= 0.01
+  bool too_noisy = false;      // smallest_effect exceeds `largest_effect`: nothing of interest can be decided
+  bool healthy = false;        // enough finite sessions, neither biased nor too noisy
+  bool proven_fair = false;    // |median| <= d / 4 as well
+  std::string reason;          // one sentence with the values
 };
 
 // `min_effect` is d. Fewer than 4 sessions, or a value that is not finite, is never healthy. A fair machine is called
-// biased in at most 2 % of calibrations (each of the two tests has a level of 1 %); with fewer than 8 sessions neither
-// can fail.
+// biased in at most 1 % of calibrations; with fewer than 8 sessions none can be.
 Calibration calibrate(std::span<const double> session_log_ratios, double min_effect, double largest_effect = 1.0);
 
 }  // namespace ridge::stats

@@ -135,13 +135,6 @@ TEST(Calibration, ABiasedArmStopsTheCampaign) {
   }
 }
 
-// A hypervisor that swallows half of one arm's disturbances: the median moves, few signs do.
-TEST(Calibration, ABiasOfTheMedianIsSeenWhereSignsStillBalance) {
-  std::vector<double> sessions;
-  for (int i = 0; i < 40; ++i) sessions.push_back(i % 10 < 3 ? -0.001 : 0.02 + 0.001 * i);
-  EXPECT_TRUE(calibrate(sessions, 0.01).biased);
-}
-
 TEST(Calibration, ANoisyButFairMachineIsUsedAndSaysWhatItCannotDecide) {
   Noise noise(12);
   const Calibration result = calibrate(sessions_of(noise, 8, 0, 0.03), 0.01);
@@ -165,14 +158,14 @@ TEST(Calibration, FewOrBrokenSessionsAreNeverHealthy) {
   EXPECT_TRUE(calibrate(std::vector<double>{0, 0, 0, 0}, 0.01).healthy);
 }
 
-TEST(Calibration, FairMachinesAreRefusedAboutTwiceInAHundred) {
+TEST(Calibration, FairMachinesAreRefusedAboutOnceInAHundred) {
   Noise noise(10);
   for (const double sigma : {0.002, 0.02}) {
     int failed = 0;
     for (int run = 0; run < 2000; ++run) {
       failed += calibrate(sessions_of(noise, 24, 0, sigma), 0.01).healthy ? 0 : 1;
     }
-    EXPECT_LE(failed, 60) << sigma;
+    EXPECT_LE(failed, 40) << sigma;
   }
 }
 
