@@ -1,0 +1,47 @@
+# cmake --install: the programs and their data, and the operator library as the CMake package Ridgeline.
+#
+#   find_package(Ridgeline REQUIRED)
+#   target_link_libraries(mine PRIVATE ridge::dispatch)      # every operator, behind its dispatcher
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS ridge ridge-worker ridge-host RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge")
+
+# Public headers use nothing but the standard library; the libraries below are what a program links.
+install(DIRECTORY include/ridge DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+get_property(operators GLOBAL PROPERTY RIDGE_OPS_ridge)
+foreach(op IN LISTS operators)
+  get_property(folder GLOBAL PROPERTY RIDGE_OP_FOLDER_ridge_${op})
+  install(FILES "${folder}/contract.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/ridge/ops" RENAME "${op}.h")
+endforeach()
+
+# Everything that ridge_dispatch links, so that a new layer below it is exported without a word here.
+function(ridge_modules_below target variable)
+  set(found ${${variable}})
+  if(NOT "${target}" IN_LIST found)
+    list(APPEND found "${target}")
+    get_target_property(links "${target}" LINK_LIBRARIES)
+    foreach(link IN LISTS links)
+      if(link MATCHES "^ridge_" AND TARGET "${link}")
+        ridge_modules_below("${link}" found)
+      endif()
+    endforeach()
+  endif()
+  set(${variable} ${found} PARENT_SCOPE)
+endfunction()
+ridge_modules_below(ridge_dispatch modules)
+foreach(module IN LISTS modules)
+  string(REGEX REPLACE "^ridge_" "" name "${module}")
+  set_target_properties(${module} PROPERTIES EXPORT_NAME "${name}")
+endforeach()
+
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/Ridgeline")
+install(TARGETS ${modules} EXPORT Ridgeline ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT Ridgeline NAMESPACE ridge:: DESTINATION "${package}" FILE RidgelineTargets.cmake)
+configure_package_config_file(cmake/RidgelineConfig.cmake.in "${CMAKE_BINARY_DIR}/RidgelineConfig.cmake"
+                              INSTALL_DESTINATION "${package}")
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/RidgelineConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/RidgelineConfig.cmake" "${CMAKE_BINARY_DIR}/RidgelineConfigVersion.cmake"
+        DESTINATION "${package}")
