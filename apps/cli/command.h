@@ -17,6 +17,7 @@ enum ExitCode : int {
   kNo = 1,           // it ran, and the answer is no: a check failed, a verification found a difference
   kUsage = 2,        // a flag, a name, a shape or a file that cannot be used
   kUnavailable = 3,  // this machine or build cannot do it
+  kUnknown = 4,      // no source states the fact that was asked for
   kSystem = 5,       // the operating system refused: disk full, permission
   kFault = 6,        // a tool failed or a bug of ours
   kHeld = 7,         // another process holds it, or its state does not allow it

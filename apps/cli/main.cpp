@@ -11,10 +11,11 @@ namespace {
 
 constexpr const char* kFooter = R"(
 Exit codes:
-  0  done                         5  the operating system refused (disk full, permission)
-  1  it ran, and the answer is no 6  a tool or this program failed
-  2  unusable flag, name or file  7  held by another process, or in a state that does not allow it
-  3  this machine cannot do it  130  stopped by Ctrl-C
+  0  done                         4  no source states the fact that was asked for
+  1  it ran, and the answer is no 5  the operating system refused (disk full, permission)
+  2  unusable flag, name or file  6  a tool or this program failed
+  3  this machine cannot do it    7  held by another process, or in a state that does not allow it
+                                130  stopped by Ctrl-C
 
 Examples:
   ridge optimize gemm --yes --budget 5m
@@ -44,6 +45,8 @@ int main(int argc, char** argv) {
                               define_calibrate(root);
                               define_check(root);
                               define_ceilings(root);
+                              define_spec(root);
+                              define_roofline(root);
                               define_ops(root);
                               define_doctor(root);
                               define_list(root);

@@ -12,6 +12,8 @@ void define_compare(Command root);
 void define_calibrate(Command root);
 void define_check(Command root);
 void define_ceilings(Command root);
+void define_spec(Command root);
+void define_roofline(Command root);
 void define_ops(Command root);
 void define_doctor(Command root);
 void define_list(Command root);

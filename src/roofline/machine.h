@@ -1,0 +1,47 @@
+// The limits of a machine that a roofline rests on: cited from the spec database, or measured. A measured ceiling
+// replaces the cited peak, which nothing reaches; a value that neither states does not exist, it is never guessed.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hardware/spec.h"
+#include "record/measurement.h"
+
+namespace ridge::roofline {
+
+struct Limit {
+  std::string name;  // "bf16 matrix", "fp32 vector", "memory", "L2", "shared memory"
+  double peak = 0;   // FLOP/s or B/s
+  bool measured = false;
+  std::string source;
+};
+
+struct Machine {
+  std::string name;
+  std::vector<Limit> memory;  // from the outside in; the first is device memory
+  double launch_latency = 0;  // seconds of an empty launch, when measured
+};
+
+// What a user measured or assumes; a peak of 0 is not given.
+struct Override {
+  double flops = 0, bandwidth = 0, l2_bandwidth = 0, shared_bandwidth = 0;
+  std::string source = "measured, as given on the command line";
+};
+
+// Names of element types as operators write them ("f32", "bf16", "e4m3") to the metric of the peak that bounds them.
+Result<std::string> peak_metric(std::string_view dtype);
+
+// The arithmetic limit of `dtype`, from the database.
+Result<Limit> arithmetic_limit(const hardware::Spec& spec, std::string_view dtype, const Override& given);
+
+// The memory levels that the database or the user knows a bandwidth of.
+Result<Machine> machine_of(const hardware::Spec& spec, const Override& given);
+
+// The processor of this machine, from its measured ceilings.
+Result<Limit> arithmetic_limit(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype,
+                               const Override& given);
+Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64_t threads, const Override& given);
+
+}  // namespace ridge::roofline
