@@ -31,8 +31,7 @@ Result<std::vector<record::Ceiling>> known_ceilings(std::int64_t threads);
 
 Status keep_ceilings(std::int64_t threads, const std::vector<record::Ceiling>& ceilings);
 
-// Words of the command line as cases of `op`: each word with spaces or several name=value words make one case;
-// none: the operator's own target cases. "m=256,512" runs through the listed values.
+// Words of the command line as cases of `op` (record/case_list.h); none: the operator's own target cases.
 Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vector<std::string>& words);
 
 // A candidate from a source file and NAME=VALUE definitions.

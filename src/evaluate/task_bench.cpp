@@ -94,6 +94,17 @@ class Bench {
     return ok_status();
   }
 
+  // Which version of which library ran.
+  void name_libraries(record::Environment& machine) const {
+    for (const NamedSubject& named : subjects_) {
+      const ops::Implementation* implementation = named.subject.implementation;
+      if (implementation == nullptr || !implementation->version) continue;
+      if (std::string version = implementation->version(); !version.empty()) {
+        machine.facts["library." + implementation->name] = std::move(version);
+      }
+    }
+  }
+
   void run(std::vector<BenchRow>& rows) {
     const std::size_t total = bound_.problems.size();
     for (std::size_t i = 0; i < total; ++i) {
@@ -200,6 +211,7 @@ Status bench(const Job& job, record::WorkerResponse& response) {
   if (job.request.versus) RIDGE_CHECK_OK(bench.choose_versus(*job.request.versus));
   bench.run(response.bench);
   response.environment = environment(job);
+  bench.name_libraries(*response.environment);
   return ok_status();
 }
 

@@ -67,13 +67,10 @@ Result<std::vector<std::string>> values_of(const Param& param) {
   return values;
 }
 
-}  // namespace
-
-Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<std::string>& words) {
-  std::string text = op;
-  for (const std::string& word : words) text += " " + word;
+// Every combination of the values of one case's parameters.
+Result<std::vector<Case>> combinations(const std::string& text) {
   RIDGE_TRY(pattern, parse_case(text));
-  std::vector<Case> cases = {Case{op, {}}};
+  std::vector<Case> cases = {Case{pattern.op, {}}};
   for (const Param& param : pattern.params) {
     RIDGE_TRY(values, values_of(param));
     if (values.size() * cases.size() > kMaxCases) return invalid("{} describes more than {} cases", text, kMaxCases);
@@ -87,6 +84,28 @@ Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<
     }
     cases = std::move(longer);
   }
+  return cases;
+}
+
+}  // namespace
+
+Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<std::string>& words) {
+  std::string common;
+  std::vector<std::string> own;
+  for (const std::string& word : words) {
+    if (word.find(' ') == std::string::npos) {
+      common += " " + word;
+    } else {
+      own.push_back(word);
+    }
+  }
+  if (own.empty()) return combinations(op + common);
+  std::vector<Case> cases;
+  for (const std::string& word : own) {
+    RIDGE_TRY(more, combinations(op + " " + word + common));
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  if (cases.size() > kMaxCases) return invalid("{} words describe more than {} cases", words.size(), kMaxCases);
   return cases;
 }
 

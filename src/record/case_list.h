@@ -13,6 +13,7 @@ namespace ridge::record {
 //   m=256,512,1000      three values
 //   m=512:4096:*2       512 1024 2048 4096
 //   m=64:256:64         64 128 192 256
+// A word with spaces is a case of its own, to which the plain words are added: "m=64 n=8" "m=8 n=64" dtype=f32,bf16.
 // Errors name the word: an empty item, a range that runs backwards or never ends, more than 10 000 cases.
 Result<std::vector<Case>> expand_cases(const std::string& op, const std::vector<std::string>& words);
 

@@ -244,7 +244,7 @@ TEST_F(Dispatch, ManyThreadsMayCallAndForceAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The budget is 1 us; the median of many blocks keeps a busy machine from deciding. bench/cpu_gemm prints the figure.
+// The budget is 1 us; the median of many blocks keeps a busy machine from deciding. bench/dispatch prints the figure.
 TEST_F(Dispatch, AWarmCallCostsLessThanAMicrosecond) {
   GemmArgs args;
   args.a = TensorView::contiguous(a_, DType::kF32, {1, 0});

@@ -31,6 +31,13 @@ TEST(CaseList, RangesRunByStepsAndByFactorsAndIncludeTheirEnds) {
   EXPECT_EQ(labels("m=4611686018427387904:9223372036854775807:*2"), "4611686018427387904 ");
 }
 
+TEST(CaseList, AWordWithSpacesIsACaseOfItsOwn) {
+  const auto cases = expand_cases("gemm", {"m=1 n=2", "dtype=f32,bf16", "m=3 n=4"}).value();
+  ASSERT_EQ(cases.size(), 4u);
+  EXPECT_EQ(cases[1].label(), "m=1 n=2 dtype=bf16");
+  EXPECT_EQ(cases[2].label(), "m=3 n=4 dtype=f32");
+}
+
 TEST(CaseList, RefusesRangesThatNeverEndOrSayNothing) {
   for (const char* word : {"m=512:4096", "m=9:3:1", "m=1:9:0", "m=1:9:*1", "m=0:9:*2", "m=1:9:-1", "m=a:9:1", "m=1::1",
                            "m=1:100000:1", "m=1:2:3:4"}) {

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Writes the table of docs/operators/gemm.md from the result files of `bench/gemm_cpu/run`: table.py FOLDER [--check]."""
+import json
+import math
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MANUAL = ROOT / "docs/operators/gemm.md"
+BEGIN, END = "<!-- figures: begin (bench/gemm_cpu/table.py) -->", "<!-- figures: end -->"
+NAMES = {"cpu_simd": "cpu_simd", "cpu_onednn": "oneDNN", "cpu_openblas": "OpenBLAS", "cpu_blis": "BLIS"}
+
+
+def rows_by_case(report):
+    cases = {}
+    for row in report["bench"]:
+        if row["outcome"] == "PASS":
+            cases.setdefault(row["label"].split(" dtype")[0], {})[row["subject"]] = row
+    return cases
+
+
+def table(path):
+    report = json.loads(path.read_text())
+    cases = rows_by_case(report)
+    present = [name for name in NAMES if any(name in rows for rows in cases.values())]
+    threads = report["protocol"]["threads"]
+    dtype = path.stem.split("-")[1]
+    lines = [f"{dtype}, {threads} thread{'s' if threads > 1 else ''}, GFLOP/s:", "",
+             "| m n k | " + " | ".join(NAMES[n] for n in present) + " | cpu_simd : oneDNN | interval |", "|---" * (len(present) + 3) + "|"]
+    ratios = []
+    for label, rows in cases.items():
+        rates = [f"{rows[n]['flops'] / 1e9:.0f}" if n in rows else "-" for n in present]
+        own = rows.get("cpu_simd", {})
+        shape = " ".join(word.split("=")[1] for word in label.split())
+        if "ratio" in own:
+            ratios.append(own["ratio"])
+            lines.append(f"| {shape} | {' | '.join(rates)} | {own['ratio']:.3f} | {own['ratio_low']:.3f} .. {own['ratio_high']:.3f} |")
+        else:
+            lines.append(f"| {shape} | {' | '.join(rates)} | - | - |")
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        lines.append(f"| **geomean** |{' |' * len(present)} **{mean:.3f}** | |")
+    noises = sorted(row["noise"] for rows in cases.values() for row in rows.values())
+    lines += ["", f"Median noise between sessions {100 * noises[len(noises) // 2]:.1f} %. [{path.name}]"
+              f"(../../{path.resolve().relative_to(ROOT)}), measured {report['created']} UTC.", ""]
+    return lines
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    files = [folder / f"gemm-{dtype}-{threads}.json" for dtype in ("f32", "bf16") for threads in (1, 2)]
+    lines = [line for path in files if path.exists() for line in table(path)]
+    text = MANUAL.read_text()
+    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    written = text[:start] + "\n" + "\n".join(lines) + text[end:]
+    if "--check" in sys.argv:
+        sys.exit(0 if written == text else "docs/operators/gemm.md does not show the result files; run bench/gemm_cpu/table.py")
+    MANUAL.write_text(written)
+
+
+if __name__ == "__main__":
+    main()

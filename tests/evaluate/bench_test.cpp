@@ -1,0 +1,150 @@
+// bench, calibrate and evaluate on the processor of this machine, through the real worker code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "evaluate/run.h"
+#include "kernels.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using record::Outcome;
+using testing::gemm;
+using ::testing::HasSubstr;
+
+record::WorkerRequest request_of(record::WorkerTask task) {
+  static const Result<TempDir> directory = TempDir::create("ridge-test");
+  record::WorkerRequest request;
+  request.task = task;
+  request.cases = {*record::parse_case("gemm m=33 n=40 k=21")};
+  request.cache_directory = directory->path();
+  request.protocol.call_timeout = 2;
+  request.protocol.memory_limit_mib = 256;
+  return request;
+}
+
+record::WorkerResponse run(const record::WorkerRequest& request) {
+  const RunContext context{std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}};
+  return run(request, context);
+}
+
+const record::BenchRow* row_of(const record::WorkerResponse& response, std::string_view subject) {
+  for (const record::BenchRow& row : response.bench) {
+    if (row.subject == subject) return &row;
+  }
+  ADD_FAILURE() << "no row of " << subject;
+  return nullptr;
+}
+
+record::Candidate named(record::Candidate candidate, std::string name) {
+  candidate.name = std::move(name);
+  return candidate;
+}
+
+TEST(Bench, ManySubjectsShareTheirSessionsAndAreComparedWithOne) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+  request.implementations = {"cpu_simd"};
+  request.candidates = {named(gemm(), "plain"), named(gemm("/* other */"), "copy")};
+  request.versus = "plain";
+  request.samples = 24;
+  const record::WorkerResponse response = run(request);
+  ASSERT_EQ(response.error, "");
+  ASSERT_EQ(response.bench.size(), 3u);
+  EXPECT_EQ(response.bench[0].subject, "plain");
+  EXPECT_EQ(*response.bench[0].ratio, 1.0);
+  for (const record::BenchRow& row : response.bench) {
+    EXPECT_EQ(row.outcome, Outcome::kPass) << row.detail;
+    EXPECT_GE(row.samples.size(), 24u);
+    EXPECT_EQ(row.samples.size(), response.bench[0].samples.size());
+    EXPECT_GE(row.sessions, 6);
+    EXPECT_LE(row.min, row.p10);
+    EXPECT_LE(row.p10, row.median);
+    EXPECT_LE(row.median, row.p90);
+    EXPECT_LE(*row.ratio_low, *row.ratio);
+    EXPECT_LE(*row.ratio, *row.ratio_high);
+  }
+  EXPECT_TRUE(response.environment->facts.contains("cpu.model"));
+}
+
+TEST(Bench, OneSubjectThatFailsDoesNotTakeTheOthersDown) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+  request.candidates = {named(gemm(), "honest"), named(gemm({}, "*(volatile int*)8 = 1;"), "crashes"),
+                        named(gemm("int x = nonsense;"), "broken"),
+                        named(gemm({}, {}, "((float*)call->operands[2].data)[0] = 1e30f;"), "wrong")};
+  request.samples = 8;
+  const record::WorkerResponse response = run(request);
+  ASSERT_EQ(response.bench.size(), 4u);
+  EXPECT_EQ(row_of(response, "honest")->outcome, Outcome::kPass);
+  EXPECT_EQ(row_of(response, "crashes")->outcome, Outcome::kCrash);
+  EXPECT_EQ(row_of(response, "broken")->outcome, Outcome::kCompile);
+  EXPECT_EQ(row_of(response, "wrong")->outcome, Outcome::kWrong);
+  EXPECT_TRUE(row_of(response, "wrong")->samples.empty());  // a wrong result has no time
+}
+
+TEST(Bench, BeatingTheComputeCeilingIsAnAuditError) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+  request.implementations = {"cpu_simd"};
+  request.samples = 4;
+  request.ceilings = {{"fma_f32", "FLOP/s", 1, 1e6, {1e6}, "far too low"},
+                      {"read_bandwidth", "B/s", 1, 1e12, {1e12}, "test"},
+                      {"copy_bandwidth", "B/s", 1, 1e12, {1e12}, "test"}};
+  const record::WorkerResponse response = run(request);
+  ASSERT_EQ(response.bench.size(), 1u);
+  EXPECT_EQ(response.bench[0].outcome, Outcome::kHarnessFault);
+  EXPECT_THAT(response.bench[0].detail, HasSubstr("audit"));
+}
+
+TEST(Bench, NegativeEffortIsRefused) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+  request.samples = -1;
+  EXPECT_THAT(run(request).error, HasSubstr("samples = -1"));
+}
+
+TEST(Calibrate, RunsSessionsOfExactlyTheRequestedSizeWithTheirGuards) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kCalibrate);
+  request.incumbent = gemm();
+  request.sessions = 3;
+  request.protocol.max_quads = 2;
+  request.protocol.max_launches = 3;
+  const record::WorkerResponse response = run(request);
+  ASSERT_EQ(response.error, "");
+  ASSERT_EQ(response.sessions.size(), 3u);
+  for (const record::Session& session : response.sessions) {
+    EXPECT_EQ(session.role, "calibrate");
+    ASSERT_EQ(session.shapes[0].quads.size(), 2u);
+    EXPECT_EQ(session.shapes[0].quads[0].blocks[0].size(), 3u);
+    for (const char* guard : {"clock_gap", "steal_fraction", "foreign_load", "witness_gap_max", "wall", "sandbox"}) {
+      EXPECT_TRUE(session.guards.contains(guard)) << guard;
+    }
+    EXPECT_GT(session.guards.at("clock_incumbent"), 0);
+  }
+}
+
+TEST(Calibrate, AnImplementationCanBeMeasuredAgainstItselfToo) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kCalibrate);
+  request.implementations = {"cpu_simd"};
+  request.sessions = 1;
+  request.protocol.max_quads = request.protocol.max_launches = 1;
+  EXPECT_EQ(run(request).sessions.size(), 1u);
+  request.implementations.clear();
+  EXPECT_THAT(run(request).error, HasSubstr("needs an incumbent"));
+}
+
+// The limit on the gap between the arms' clocks is the protocol's: at zero every session is void, and void sessions end
+// in AMBIGUOUS, never in a number.
+TEST(Evaluate, AClockGapBeyondTheProtocolVoidsAndEndsAmbiguous) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kEvaluate);
+  request.incumbent = named(gemm({}, "for (volatile int i = 0; i < 300000; i = i + 1) {}"), "slow");
+  request.candidates = {gemm()};
+  request.protocol.max_clock_gap = -1;
+  request.protocol.max_sessions = 13;
+  const record::WorkerResponse response = run(request);
+  ASSERT_TRUE(response.evaluation.has_value()) << response.error;
+  EXPECT_EQ(response.evaluation->outcome, Outcome::kAmbiguous);
+  EXPECT_THAT(response.evaluation->detail, HasSubstr("clock_gap"));
+  EXPECT_TRUE(response.evaluation->sessions.back().voided);
+}
+
+}  // namespace
+}  // namespace ridge::evaluate
