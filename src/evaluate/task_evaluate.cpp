@@ -127,28 +127,60 @@ class Evaluator {
     }
   }
 
-  // One cheap session. A candidate that is not even half way to the wanted effect is not confirmed.
-  std::optional<stats::Plan> screen() {
-    constexpr std::int64_t kScreenLaunches = 2;
-    const double start = job_.elapsed();
-    const auto screened = session("screen", 1, kScreenLaunches);
-    if (!screened) return std::nullopt;
-    const double wall = job_.elapsed() - start;
-    const Result<stats::SessionStatistic> effect = statistic(*screened);
-    if (!effect) {
-      stop(Outcome::kHarnessFault, effect.error().text());
-      return std::nullopt;
+  // A session that counts. A void one is repeated, which only the machine can cause; too many of them, a failed arm or
+  // the end of the time leave the outcome behind and nothing else.
+  std::optional<record::Session> valid_session(const std::string& role, std::int64_t quads, std::int64_t launches,
+                                               const std::string& so_far) {
+    while (true) {
+      if (!evaluation_.sessions.empty() && job_.remaining() <= 0) {
+        stop(Outcome::kAmbiguous, fmt::format("the time limit was reached after {} sessions; {}", confirmed_, so_far));
+        return std::nullopt;
+      }
+      auto measured = session(role, quads, launches);
+      if (!measured || !measured->voided) return measured;
+      if (stats::too_many_voids(++voided_, rule_.max_sessions, job_.request.protocol.max_void_fraction)) {
+        stop(Outcome::kAmbiguous,
+             fmt::format("{} sessions were void, the last because {}", voided_, measured->void_reason));
+        return std::nullopt;
+      }
     }
-    if (stats::screened_out(effect->suite, rule_.min_effect)) {
-      stop(Outcome::kSlower,
-           fmt::format("screening: {:.4f}x the incumbent's speed; more than {:.4f}x would be confirmed",
-                       std::exp(effect->suite), std::exp(rule_.threshold() / 2)));
-      return std::nullopt;
-    }
-    return plan_from(*screened, effect->suite, wall);
   }
 
-  stats::Plan plan_from(const record::Session& screened, double effect, double wall) {
+  // A candidate that is not even half way to the wanted effect is not confirmed: stats::screened_out.
+  std::optional<stats::Plan> screen() {
+    constexpr double kLongestLook = 3.0;  // seconds
+    stats::ScreeningLook look = stats::kGlance;
+    double seconds = 0;
+    auto seen = screened(look, seconds);
+    if (!seen) return std::nullopt;
+    const int factor = stats::kCloserLook.quads * stats::kCloserLook.launches / (look.quads * look.launches);
+    if (stats::screened_out(seen->suite, rule_.min_effect) && seen->suite > stats::kHopeless &&
+        factor * seconds < kLongestLook) {
+      look = stats::kCloserLook;
+      seen = screened(look, seconds);
+      if (!seen) return std::nullopt;
+    }
+    if (stats::screened_out(seen->suite, rule_.min_effect)) {
+      stop(Outcome::kSlower,
+           fmt::format("screening: {:.4f}x the incumbent's speed; more than {:.4f}x would be confirmed",
+                       std::exp(seen->suite), std::exp(rule_.threshold() / 2)));
+      return std::nullopt;
+    }
+    return plan_from(evaluation_.sessions.back(), seen->suite, seconds, look);
+  }
+
+  std::optional<stats::SessionStatistic> screened(const stats::ScreeningLook& look, double& seconds) {
+    const double start = job_.elapsed();
+    const auto measured = valid_session("screen", look.quads, look.launches, "the candidate was being screened");
+    if (!measured) return std::nullopt;
+    seconds = job_.elapsed() - start;
+    Result<stats::SessionStatistic> seen = statistic(*measured);
+    if (seen) return std::move(*seen);
+    stop(Outcome::kHarnessFault, seen.error().text());
+    return std::nullopt;
+  }
+
+  stats::Plan plan_from(const record::Session& screened, double effect, double wall, const stats::ScreeningLook& look) {
     stats::PlanInput input;
     input.screened_effect = effect;
     double shortest = HUGE_VAL, launches = 0;
@@ -160,6 +192,7 @@ class Evaluator {
     input.call_latency = shortest;
     input.launch_cost = wall / std::max(launches, 1.0);
     input.session_overhead = 0.1;
+    input.screening_work = look.quads * look.launches;
     input.max_quads = static_cast<int>(job_.request.protocol.max_quads);
     input.max_launches = static_cast<int>(job_.request.protocol.max_launches);
     if (job_.request.time_limit > 0) input.budget = std::max(1.0, job_.remaining());
@@ -178,21 +211,9 @@ class Evaluator {
     std::vector<std::string> labels;
     for (const ops::Problem& problem : bound_.problems) labels.push_back(problem.problem_case.label());
     stats::Confirmation test({rule_, protocol.noninferiority, protocol.alpha}, labels);
-    int voided = 0;
     while (!test.stopped()) {
-      if (job_.remaining() <= 0) {
-        return stop(Outcome::kAmbiguous,
-                    fmt::format("the time limit was reached after {} sessions; {}", confirmed_, test.reason()));
-      }
-      const auto measured = session("confirm", plan.quads, plan.launches);
+      const auto measured = valid_session("confirm", plan.quads, plan.launches, test.reason());
       if (!measured) return;
-      if (measured->voided) {
-        if (stats::too_many_voids(++voided, rule_.max_sessions, protocol.max_void_fraction)) {
-          return stop(Outcome::kAmbiguous,
-                      fmt::format("{} sessions were void, the last because {}", voided, measured->void_reason));
-        }
-        continue;
-      }
       ++confirmed_;
       const Result<stats::SessionStatistic> effect = statistic(*measured);
       if (!effect) return stop(Outcome::kHarnessFault, effect.error().text());
@@ -223,7 +244,7 @@ class Evaluator {
   record::Evaluation& evaluation_;
   stats::SequentialRule rule_;
   Subject incumbent_, candidate_;
-  int confirmed_ = 0;
+  int confirmed_ = 0, voided_ = 0;
 };
 
 }  // namespace

@@ -91,8 +91,15 @@ class SequentialTest {
 // The same as a function of the stored trace: used to replay a decision. Sessions after the verdict are ignored.
 SequentialResult decide(std::span<const double> session_log_ratios, const SequentialRule& rule);
 
-// Screening by one session whose data are then discarded: S < ln(1 + d) / 2 (or NaN) is SLOWER and not confirmed.
+// Screening by a session whose data are then discarded: S < ln(1 + d) / 2 (or NaN) is SLOWER and not confirmed. A first
+// session of a few launches is a glance; a candidate that fails it without being hopeless gets a closer look, whose
+// result counts, because the noise of the glance alone would turn away one in ten that are worth confirming.
 bool screened_out(double log_ratio, double min_effect);
+struct ScreeningLook {
+  int quads, launches;
+};
+inline constexpr ScreeningLook kGlance = {1, 2}, kCloserLook = {2, 5};
+inline constexpr double kHopeless = -0.25;  // log ratio below which nobody looks again
 
 // What is known when the size of the confirmation sessions is chosen. The statistical validity does not depend on the
 // choice (only the sign of a session counts), only the power and the cost do.

@@ -66,7 +66,12 @@ double simulate_session(RandomStream& random, const NoiseLevel& level, double ef
 SequentialResult simulate_decision(RandomStream& random, const NoiseLevel& level, double effect,
                                    const SequentialRule& rule, SessionShape shape, bool screening) {
   SequentialTest test(rule);
-  if (screening && screened_out(simulate_session(random, level, effect, {1, 2}), rule.min_effect)) {
+  const auto look = [&](const ScreeningLook& how) {
+    return simulate_session(random, level, effect, {how.quads, how.launches});
+  };
+  double seen = screening ? look(kGlance) : HUGE_VAL;
+  if (screened_out(seen, rule.min_effect) && seen > kHopeless) seen = look(kCloserLook);
+  if (screened_out(seen, rule.min_effect)) {
     SequentialResult slower = test.result();
     slower.verdict = Verdict::kReject;
     slower.reason = "screened out";

@@ -45,7 +45,7 @@ struct SessionShape {
 // One session of a candidate that is faster by `effect` (a log ratio), reduced by the same code as a real one.
 double simulate_session(RandomStream& random, const NoiseLevel& level, double effect, SessionShape shape = {});
 
-// Screening, then confirmation, as in a campaign. The screening session has one quad of two launches.
+// Screening, then confirmation, as in a campaign.
 SequentialResult simulate_decision(RandomStream& random, const NoiseLevel& level, double effect,
                                    const SequentialRule& rule, SessionShape shape = {}, bool screening = true);
 

@@ -166,6 +166,21 @@ TEST(Gate, AScreeningSessionIsNoEvidence) {
   EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kInconclusive);
 }
 
+// The noise of a glance may hide a gain; the closer look that follows it counts, whichever way it falls.
+TEST(Gate, TheLastScreeningSessionCounts) {
+  const record::Candidate incumbent = make_candidate(100);
+  const auto with_screens = [&](std::int64_t first, std::int64_t second) {
+    GateInput input = honest();
+    std::vector<record::Session>& sessions = input.evaluation.sessions;
+    for (record::Session& session : sessions) ++session.index;
+    sessions[0] = make_session(incumbent, make_candidate(first), 0, "screen");
+    sessions.insert(sessions.begin() + 1, make_session(incumbent, make_candidate(second), 1, "screen"));
+    return verdict(input, "effect").outcome;
+  };
+  EXPECT_EQ(with_screens(95, 150), GateOutcome::kPass);
+  EXPECT_EQ(with_screens(150, 95), GateOutcome::kFail);
+}
+
 TEST(Gate, ATieIsNotAGainHoweverItIsSummarised) {
   GateInput input = honest(100);
   input.evaluation.outcome = record::Outcome::kPass;
