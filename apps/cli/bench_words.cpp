@@ -91,9 +91,12 @@ std::string noise_words(const BenchReport& report) {
   const double steal = worst_guard(report, "steal_fraction"), foreign = worst_guard(report, "foreign_load");
   if (steal > report.protocol.max_steal || foreign > report.protocol.max_foreign_load) {
     text += fmt::format(
-        "Disturbed: other programs used up to {} of the processors, the hypervisor took up to {}. A campaign "
-        "would not have counted such sessions.\n",
+        "Disturbed: other programs used up to {} of the processors, the hypervisor took up to {}. Too "
+        "few undisturbed sessions were left for that case.\n",
         percent(foreign), percent(steal));
+  }
+  if (const double dropped = worst_guard(report, "dropped_sessions"); dropped > 0) {
+    text += fmt::format("Up to {:.0f} sessions of a case were disturbed, dropped and repeated.\n", dropped);
   }
   if (!report.versus.empty()) {
     text +=

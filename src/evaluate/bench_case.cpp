@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "evaluate/session.h"
 #include "measure/machine.h"
-#include "measure/rounds.h"
 #include "stats/summary.h"
 
 namespace ridge::evaluate {
@@ -13,6 +13,7 @@ namespace {
 // Six sessions are the fewest whose range covers the median with 95 %.
 constexpr std::int64_t kSessions = 6;
 constexpr std::int64_t kMostSessions = 200;
+constexpr std::size_t kMostDisturbed = 2 * kSessions;
 constexpr std::int64_t kLongestSession = 64;  // rounds
 
 }  // namespace
@@ -38,19 +39,33 @@ bool BenchCase::reached(const BenchGoal& goal) const {
 void BenchCase::run(const BenchGoal& goal) {
   const std::uint64_t start = measure::now_ns();
   const auto elapsed = [&] { return 1e-9 * static_cast<double>(measure::now_ns() - start); };
+  const std::vector<stats::GuardLimit> limits = guard_limits(protocol_);
   double longest = 0;
-  while (sessions_ < kMostSessions && !reached(goal)) {
+  std::int64_t sessions = 0;
+  std::vector<std::pair<std::vector<measure::Round>, Guards>> disturbed;
+  while (sessions < kMostSessions && disturbed.size() < kMostDisturbed && !reached(goal)) {
+    const bool first = sessions++ == 0;
     const double before = elapsed();
-    if (sessions_ > 0 && before + longest > goal.seconds) break;
+    if (!first && before + longest > goal.seconds) break;
     // The first session is short: it shows what a call costs.
-    const std::int64_t rounds = sessions_ == 0 ? std::min<std::int64_t>(rounds_wanted(goal), 2) : rounds_wanted(goal);
-    session(rounds, goal.full_check && sessions_ == 0);
+    const std::int64_t rounds = first ? std::min<std::int64_t>(rounds_wanted(goal), 2) : rounds_wanted(goal);
+    Guards guards;
+    std::vector<measure::Round> measured = session(rounds, goal.full_check && first, guards);
+    if (stats::void_reason(guards, limits)) {
+      disturbed.emplace_back(std::move(measured), std::move(guards));
+    } else {
+      keep(measured, guards);
+    }
     longest = std::max(longest, elapsed() - before);
-    ++sessions_;
+  }
+  if (reached(goal)) {
+    guards_["dropped_sessions"] = static_cast<double>(disturbed.size());
+  } else {
+    for (const auto& [rounds, guards] : disturbed) keep(rounds, guards);
   }
 }
 
-void BenchCase::session(std::int64_t rounds, bool full_check) {
+std::vector<measure::Round> BenchCase::session(std::int64_t rounds, bool full_check, Guards& guards) {
   const std::unique_ptr<Watch> watch = rig_.watch();
   std::vector<std::unique_ptr<Launcher>> launchers(subjects_.size());
   const auto fails = [&](std::size_t i, Failure failure) {
@@ -86,10 +101,15 @@ void BenchCase::session(std::int64_t rounds, bool full_check) {
     alive.push_back(launchers[i].get());
     if (auto late = launchers[i]->finish()) collected_[i].failure = std::move(*late);
   }
-  for (const auto& [name, value] : watch->guards(alive)) guards_[name] = std::max(guards_[name], value);
+  guards = watch->guards(alive);
+  return done;
+}
+
+void BenchCase::keep(const std::vector<measure::Round>& rounds, const Guards& guards) {
+  for (const auto& [name, value] : guards) guards_[name] = std::max(guards_[name], value);
   for (std::size_t i = 0; i < subjects_.size(); ++i) {
     std::vector<double> samples, ratios;
-    for (const measure::Round& round : done) {
+    for (const measure::Round& round : rounds) {
       if (!round[i]) continue;
       samples.insert(samples.end(), round[i]->begin(), round[i]->end());
       if (!round[0]) continue;

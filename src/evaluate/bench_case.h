@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evaluate/rig.h"
-#include "measure/quads.h"
+#include "measure/rounds.h"
 
 namespace ridge::evaluate {
 
@@ -27,32 +27,41 @@ struct BenchGoal {
   bool full_check = true;
 };
 
+// A session that the machine disturbed beyond the protocol's limits is dropped before its times are looked at, and
+// repeated while there is time. When too few are left, the disturbed ones count too, and the guards say so.
 class BenchCase {
  public:
-  BenchCase(Rig& rig, const ops::Operator& op, const ops::Problem& problem, std::vector<const Subject*> subjects)
-      : rig_(rig), op_(op), problems_{problem}, subjects_(std::move(subjects)), collected_(subjects_.size()) {}
+  BenchCase(Rig& rig, const record::Protocol& protocol, const ops::Operator& op, const ops::Problem& problem,
+            std::vector<const Subject*> subjects)
+      : rig_(rig),
+        protocol_(protocol),
+        op_(op),
+        problems_{problem},
+        subjects_(std::move(subjects)),
+        collected_(subjects_.size()) {}
 
   // The first subject is the one that all others are compared with.
   void run(const BenchGoal& goal);
 
   [[nodiscard]] const std::vector<BenchSamples>& collected() const { return collected_; }
-  // The worst of the sessions.
+  // The worst of the sessions that count, and "dropped_sessions" that do not.
   [[nodiscard]] const std::map<std::string, double>& guards() const { return guards_; }
-  // Guards of every session, in order: what may have disturbed it.
-  [[nodiscard]] std::int64_t sessions() const { return sessions_; }
 
  private:
-  void session(std::int64_t rounds, bool full_check);
+  using Guards = std::map<std::string, double>;
+  // Latencies of every round; failures go to collected_ at once.
+  std::vector<measure::Round> session(std::int64_t rounds, bool full_check, Guards& guards);
+  void keep(const std::vector<measure::Round>& rounds, const Guards& guards);
   [[nodiscard]] std::int64_t rounds_wanted(const BenchGoal& goal) const;
   [[nodiscard]] bool reached(const BenchGoal& goal) const;
 
   Rig& rig_;
+  const record::Protocol& protocol_;
   const ops::Operator& op_;
   std::vector<ops::Problem> problems_;
   std::vector<const Subject*> subjects_;
   std::vector<BenchSamples> collected_;
-  std::map<std::string, double> guards_;
-  std::int64_t sessions_ = 0;
+  Guards guards_;
   measure::Coin coin_;
 };
 

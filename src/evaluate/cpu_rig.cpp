@@ -5,19 +5,26 @@
 namespace ridge::evaluate {
 namespace {
 
-// A station whose processor's clock is read just before every launch.
+// A station whose processor's clock is read just before every launch, and whose process is frozen between launches.
 class CpuLauncher final : public Launcher {
  public:
   CpuLauncher(std::unique_ptr<Station> station, measure::ClockProbe& probe)
-      : station_(std::move(station)), probe_(probe) {}
+      : station_(std::move(station)), probe_(probe) {
+    station_->host().freeze();
+  }
 
   LaunchResult launch(std::size_t index, Depth depth) override {
     const double clock = probe_.read();
+    station_->host().thaw();
     CallResult result = station_->launch(index, depth);
+    station_->host().freeze();
     if (Failure* failure = std::get_if<Failure>(&result)) return std::move(*failure);
     return Launch{std::get<CallTiming>(result).latency, clock};
   }
-  std::optional<Failure> finish() override { return station_->finish(); }
+  std::optional<Failure> finish() override {
+    station_->host().thaw();
+    return station_->finish();
+  }
   [[nodiscard]] const Verification& verification(std::size_t index) const override {
     return station_->verification(index);
   }

@@ -103,6 +103,14 @@ HostProcess& HostProcess::operator=(HostProcess&& other) noexcept {
 
 HostProcess::~HostProcess() { kill(); }
 
+void HostProcess::freeze() const {
+  if (pid_ > 0) ::kill(pid_, SIGSTOP);
+}
+
+void HostProcess::thaw() const {
+  if (pid_ > 0) ::kill(pid_, SIGCONT);
+}
+
 void HostProcess::kill() {
   if (pid_ > 0) {
     ::kill(-pid_, SIGKILL);

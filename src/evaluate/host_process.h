@@ -76,6 +76,11 @@ class HostProcess {
   // After a candidate's last call: a closer look, some milliseconds long, whether anything still works.
   std::optional<Failure> finish();
 
+  // Stops every thread of the process until it is thawed: while another one is measured, this one uses no processor
+  // time, whatever its threads would like to do (idle workers of some libraries spin).
+  void freeze() const;
+  void thaw() const;
+
   [[nodiscard]] std::uint32_t sandbox() const { return sandbox_; }
   // Processor seconds used so far; for guards.
   [[nodiscard]] double cpu_seconds() const;

@@ -168,7 +168,7 @@ class Bench {
 
   void measure(const ops::Problem& problem, const std::vector<const Subject*>& group, double seconds, bool paired,
                bool skip_first, std::vector<BenchRow>& rows) {
-    BenchCase one(*rig_, *bound_.op, problem, group);
+    BenchCase one(*rig_, job_.request.protocol, *bound_.op, problem, group);
     BenchGoal goal;
     goal.samples = job_.request.samples > 0 ? job_.request.samples : kSamples;
     goal.min_time = job_.request.min_time;

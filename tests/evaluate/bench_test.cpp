@@ -21,6 +21,7 @@ record::WorkerRequest request_of(record::WorkerTask task) {
   request.cache_directory = directory->path();
   request.protocol.call_timeout = 2;
   request.protocol.memory_limit_mib = 256;
+  request.protocol.max_foreign_load = request.protocol.max_steal = 1;  // beside other tests
   return request;
 }
 
