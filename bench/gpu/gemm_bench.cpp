@@ -1,11 +1,13 @@
 // Times our matrix products against cuBLASLt on this machine's GPU, and searches our configurations.
-//   gemm_bench compare ROOT [shapes]     chosen configuration against cuBLASLt's first and best algorithm -> CSV on
-//   stdout gemm_bench sweep ROOT [shapes]       every shipped configuration -> CSV on stdout gemm_bench explore-rested
-//   ROOT [shapes]  the same with a pause of light work before each launch, so that the card is not
-//                                        power-limited when it runs
-//   gemm_bench explore ROOT [shapes]     every configuration that fits the machine, shipped or not -> CSV on stdout
-// ROOT is the repository; a shape is LAYOUT:TYPES:M,N,K with LAYOUT in NT NN TN TT and TYPES like bf16, f16, bf16-f32,
-// bf16-f32add, e4m3-bf16. Exit status 77: no GPU, driver or run-time compiler here.
+//   gemm_bench compare ROOT [shapes]         chosen configuration against cuBLASLt's first and best algorithm
+//   gemm_bench sweep ROOT [shapes]           every shipped configuration, without a pause
+//   gemm_bench sweep-flushed ROOT [shapes]   the same with the cache cleared before each launch
+//   gemm_bench explore ROOT [shapes]         every configuration that fits the machine, shipped or not
+//   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card
+//   is
+//                                            not power-limited when it runs
+// All write CSV to stdout. ROOT is the repository; gemm_runner.h says how a shape is spelled. Exit status 77: no GPU,
+// driver or run-time compiler here.
 #include <chrono>
 #include <iostream>
 #include <sstream>
@@ -29,7 +31,7 @@ std::vector<Named> default_shapes() {
 
 int samples_per(const GemmCase& g) {
   const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  const double rate = rc::bytes_of(g.type_a) == 1 ? 1.4e15 : 7e14;
+  const double rate = g.eight_bit() ? 1.4e15 : rc::bytes_of(g.type_a) == 4 ? 3.5e14 : 7e14;
   return static_cast<int>(std::clamp(4e-4 / (flops / rate), 1.0, 10.0) + 0.5);
 }
 
@@ -71,16 +73,13 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
   for (const auto& s : shapes) {
     const auto& g = s.g;
     const OperandSets sets(kernels, g, 1234);
-    Buffer scale(4);
-    const float one = 1.0f;
-    RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
+    const ExtraBuffers extra(kernels, g, 77);
     const auto& config = *rc::choose_wgmma(g, device().multiprocessors);
     std::vector<ReadyGemm> runs;
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      runs.push_back(
-          ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
+      runs.push_back(ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
     }
-    const PeerGemm peer(g, scale.get(), scale.get());
+    const PeerGemm peer(g, extra.scale_a.get(), extra.scale_b.get(), !g.promotes());
     const int per_sample = samples_per(g);
     const std::size_t best = best_algorithm(peer, sets, per_sample);
     const std::vector<Launcher> contenders = {
@@ -126,13 +125,13 @@ std::vector<WgmmaConfig> every_config() {
           if ((m / cn) % 8 != 0 || (n / cm) % 8 != 0) continue;
           for (const int slabs : {1, 2, 4}) {
             WgmmaConfig c{"", m, n, 16, cm, cn, 2, pingpong, slabs};
-            while (rc::shared_bytes_of(c) > 232448) --c.stages;
+            while (rc::shared_bytes_of(c, GemmCase{}) > 232448) --c.stages;
             if (c.stages < 3) continue;
             // More slab buffers only where they do not cost a stage, or where there are stages to spare.
             WgmmaConfig fewer = c;
             fewer.slab_buffers = slabs / 2;
             fewer.stages = c.stages + 1;
-            if (slabs > 1 && rc::shared_bytes_of(fewer) <= 232448 && c.stages < 4) continue;
+            if (slabs > 1 && rc::shared_bytes_of(fewer, GemmCase{}) <= 232448 && c.stages < 4) continue;
             c.stages = std::min(c.stages, 10);
             names.push_back(std::string(pingpong ? "pp_" : "coop_") + std::to_string(m) + "x" + std::to_string(n) +
                             (cm == 2   ? "_m2"
@@ -149,7 +148,7 @@ std::vector<WgmmaConfig> every_config() {
   return all;
 }
 
-void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all, bool rested) {
+void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all, int flushes) {
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
     for (const auto& c : all) {
@@ -171,10 +170,8 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
   for (const auto& s : shapes) {
     const auto& g = s.g;
     const OperandSets sets(kernels, g, 99);
-    Buffer scale(4);
-    const float one = 1.0f;
-    RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
-    const PeerGemm peer(g, scale.get(), scale.get());
+    const ExtraBuffers extra(kernels, g, 77);
+    const PeerGemm peer(g, extra.scale_a.get(), extra.scale_b.get(), !g.promotes());
     const int per_sample = samples_per(g);
     const std::size_t best = best_algorithm(peer, sets, per_sample);
     std::vector<std::vector<ReadyGemm>> runs;
@@ -191,8 +188,7 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
       configs.push_back(&c);
       runs.emplace_back();
       for (std::size_t i = 0; i < sets.size(); ++i) {
-        runs.back().push_back(
-            ready(kernels, g, c, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), 0, scale.get(), scale.get()));
+        runs.back().push_back(ready(kernels, g, c, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
       }
     }
     for (auto& list : runs) contenders.push_back([&list](std::size_t set) { list[set].launch(device().stream); });
@@ -200,10 +196,10 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
       peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
     });
     const std::function<void()> rest = [&] {
-      for (int i = 0; i < 5; ++i) launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
+      for (int i = 0; i < flushes; ++i) launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
     };
-    const auto t = time_interleaved(contenders, sets.size(), all.size() > 40 ? 7 : 12, rested ? 1 : per_sample,
-                                    rested ? rest : std::function<void()>{});
+    const auto t = time_interleaved(contenders, sets.size(), all.size() > 60 ? 7 : 12, flushes ? 1 : per_sample,
+                                    flushes ? rest : std::function<void()>{});
     const double top = median(t.samples.back());
     const auto* chosen = rc::choose_wgmma(g, device().multiprocessors);
     for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -223,7 +219,7 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: gemm_bench compare|sweep|explore ROOT [LAYOUT:TYPES:M,N,K ...]\n";
+    std::cerr << "usage: gemm_bench compare|sweep|sweep-flushed|explore|explore-rested ROOT [LAYOUT:TYPES:M,N,K ...]\n";
     return 2;
   }
   const std::string mode = argv[1];
@@ -238,11 +234,13 @@ int main(int argc, char** argv) {
   if (mode == "compare") {
     compare(kernels, shapes);
   } else if (mode == "explore") {
-    sweep(kernels, shapes, every_config(), false);
+    sweep(kernels, shapes, every_config(), 0);
   } else if (mode == "explore-rested") {
-    sweep(kernels, shapes, every_config(), true);
+    sweep(kernels, shapes, every_config(), 5);
   } else {
-    sweep(kernels, shapes, {rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end()}, false);
+    std::vector<WgmmaConfig> shipped(rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end());
+    shipped.insert(shipped.end(), rc::kPromotedConfigs.begin(), rc::kPromotedConfigs.end());
+    sweep(kernels, shapes, shipped, mode == "sweep-flushed" ? 1 : 0);
   }
   return 0;
 }

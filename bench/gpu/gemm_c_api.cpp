@@ -18,20 +18,20 @@ void ridge_bench_open(const char* root) {
   device();
 }
 
-// Compiles the chosen configuration for the shape and binds it to the tensors; the name of the configuration goes to
-// `name`.
+// Compiles the chosen configuration for the shape and binds it to the tensors (`extras`: scales of A and B, bias,
+// residual); the name of the configuration goes to `name`.
 void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, std::uint64_t b, std::uint64_t c,
-                       std::uint64_t scale_a, std::uint64_t scale_b, char* name, int name_size) {
+                       const std::uint64_t* extras, char* name, int name_size) {
   const Named named = parse(shape);
   const WgmmaConfig* chosen = ridge::cuda::choose_wgmma(named.g, device().multiprocessors);
   for (const auto& candidate : ridge::cuda::kWgmmaConfigs) {
     if (config && std::string(config) == candidate.name) chosen = &candidate;
   }
-  for (const auto& candidate : ridge::cuda::kBlockScaleConfigs) {
+  for (const auto& candidate : ridge::cuda::kPromotedConfigs) {
     if (config && std::string(config) == candidate.name) chosen = &candidate;
   }
   std::snprintf(name, static_cast<std::size_t>(name_size), "%s", chosen->name);
-  return new ReadyGemm(ready(kernels(), named.g, *chosen, a, b, c, 0, scale_a, scale_b));
+  return new ReadyGemm(ready(kernels(), named.g, *chosen, a, b, c, Extras{extras[0], extras[1], extras[2], extras[3]}));
 }
 void ridge_bench_gemm_launch(void* gemm, void* stream) {
   static_cast<ReadyGemm*>(gemm)->launch(static_cast<CUstream>(stream));

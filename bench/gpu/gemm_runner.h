@@ -12,7 +12,9 @@
 
 namespace ridge::gpu {
 
+using cuda::GemmActivation;
 using cuda::GemmCase;
+using cuda::GemmScaling;
 using cuda::GemmType;
 using cuda::WgmmaConfig;
 using cuda::WgmmaPlan;
@@ -24,17 +26,51 @@ inline constexpr const char* kSimtSource = "src/ops/gemm/cuda_simt.cu";
 // ---- Shapes in words
 // ------------------------------------------------------------------------------------------------------
 
-// LAYOUT:TYPES:M,N,K, for instance NT:bf16:4096,4096,4096, TN:bf16-f32add:... or NT:e4m3-bf16:...
+// LAYOUT:WORDS:M,N,K. The words are joined by '-': first the type of A and B (bf16, f16, f32, tf32, e4m3, e5m2, or two
+// 8-bit ones like e4m3e5m2), then in any order the type of C (default: A's, bf16 for 8-bit, f32 for tf32; with `add`
+// for C +=), the scales of 8-bit operands (tensor, row, block, vector, mx), `promote`, and the epilogue (bias, gelu,
+// gelutanh, silu, residual). For instance NT:bf16:4096,4096,4096, TN:bf16-f32add:..., NT:e4m3-block:...
 struct Named {
   std::string layout, types;
   GemmCase g;
 };
 
+inline bool read_word(const std::string& word, GemmCase& g) {
+  const std::map<std::string, GemmType> outputs = {
+      {"bf16", GemmType::kBf16}, {"f16", GemmType::kF16}, {"f32", GemmType::kF32}};
+  const std::map<std::string, GemmScaling> scalings = {{"tensor", GemmScaling::kTensor},
+                                                       {"row", GemmScaling::kRow},
+                                                       {"block", GemmScaling::kBlock},
+                                                       {"vector", GemmScaling::kVector},
+                                                       {"mx", GemmScaling::kMx}};
+  const std::map<std::string, GemmActivation> activations = {
+      {"gelu", GemmActivation::kGelu}, {"gelutanh", GemmActivation::kGeluTanh}, {"silu", GemmActivation::kSilu}};
+  const bool adds = word.size() > 3 && word.ends_with("add");
+  const std::string out = adds ? word.substr(0, word.size() - 3) : word;
+  if (outputs.count(out)) {
+    g.type_c = outputs.at(out);
+    g.accumulate = adds;
+  } else if (scalings.count(word)) {
+    g.scaling = scalings.at(word);
+  } else if (activations.count(word)) {
+    g.activation = activations.at(word);
+  } else if (word == "promote") {
+    g.promote = true;
+  } else if (word == "bias") {
+    g.bias = true;
+  } else if (word == "residual") {
+    g.residual = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 inline Named parse(const std::string& text) {
   Named named;
-  char layout[8], types[32];
+  char layout[8], types[64];
   long long m, n, k;
-  if (std::sscanf(text.c_str(), "%7[A-Z]:%31[a-z0-9-]:%lld,%lld,%lld", layout, types, &m, &n, &k) != 5) {
+  if (std::sscanf(text.c_str(), "%7[A-Z]:%63[a-z0-9-]:%lld,%lld,%lld", layout, types, &m, &n, &k) != 5) {
     fail("cannot read the shape " + text + "; expected for instance NT:bf16:4096,4096,4096");
   }
   named.layout = layout;
@@ -45,20 +81,25 @@ inline Named parse(const std::string& text) {
   g.k = k;
   g.a_mn_major = layout[0] == 'T';
   g.b_mn_major = layout[1] == 'N';
-  const std::string t = types;
-  g.block_scaled = t.find("block") != std::string::npos;  // e4m3block-bf16
-  const std::string in = t.substr(0, g.block_scaled ? t.find("block") : t.find('-')),
-                    out = t.find('-') == std::string::npos ? in : t.substr(t.find('-') + 1);
-  auto type_of = [](const std::string& s) {
-    if (s == "bf16") return GemmType::kBf16;
-    if (s == "f16") return GemmType::kF16;
-    if (s == "e4m3") return GemmType::kE4m3;
-    if (s == "e5m2") return GemmType::kE5m2;
-    return GemmType::kF32;
-  };
-  g.type_a = g.type_b = type_of(in);
-  g.accumulate = out == "f32add";
-  g.type_c = out == "f32" || out == "f32add" ? GemmType::kF32 : type_of(out);
+  const std::map<std::string, GemmType> inputs = {{"bf16", GemmType::kBf16}, {"f16", GemmType::kF16},
+                                                  {"f32", GemmType::kF32},   {"tf32", GemmType::kTf32},
+                                                  {"e4m3", GemmType::kE4m3}, {"e5m2", GemmType::kE5m2}};
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= named.types.size();) {
+    const std::size_t end = std::min(named.types.find('-', begin), named.types.size());
+    words.push_back(named.types.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const bool two = words[0].size() == 8;
+  const std::string first = two ? words[0].substr(0, 4) : words[0], second = two ? words[0].substr(4) : words[0];
+  if (!inputs.count(first) || !inputs.count(second)) fail("unknown operand type " + words[0] + " in " + text);
+  g.type_a = inputs.at(first);
+  g.type_b = inputs.at(second);
+  g.type_c = g.eight_bit() ? GemmType::kBf16 : g.type_a == GemmType::kTf32 ? GemmType::kF32 : g.type_a;
+  if (g.eight_bit()) g.scaling = GemmScaling::kTensor;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (!read_word(words[i], g)) fail("unknown word " + words[i] + " in " + text);
+  }
   return named;
 }
 
@@ -70,7 +111,7 @@ inline CUtensorMap encode(const cuda::TensorMapSpec& spec, CUdeviceptr base) {
   CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
   if (spec.type == GemmType::kBf16) type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   if (spec.type == GemmType::kF16) type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-  if (spec.type == GemmType::kF32) type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  if (spec.type == GemmType::kF32 || spec.type == GemmType::kTf32) type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(spec.inner), static_cast<cuuint64_t>(spec.outer)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(spec.row_bytes)};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(spec.box_inner), static_cast<cuuint32_t>(spec.box_outer)};
@@ -81,29 +122,43 @@ inline CUtensorMap encode(const cuda::TensorMapSpec& spec, CUdeviceptr base) {
   return map;
 }
 
+// What a product reads besides A and B.
+struct Extras {
+  CUdeviceptr scale_a = 0, scale_b = 0, bias = 0, residual = 0;
+};
+struct ScaleView {
+  CUdeviceptr a = 0, b = 0;
+  long long stride_a = 0, stride_b = 0;
+};
+struct EpilogueView {
+  CUdeviceptr bias = 0, residual = 0;
+  long long residual_stride = 0;
+};
+struct OutputView {
+  CUdeviceptr data;
+  long long row_stride;
+  unsigned rows, cols;
+};
+
 // A plan with its kernel and its encoded maps: everything a launch needs, so that timing measures the launch alone.
 struct ReadyGemm {
   WgmmaPlan plan;
   CUfunction function{};
   CUtensorMap a, b, c{};
-  struct Output {
-    CUdeviceptr data;
-    long long row_stride;
-    unsigned rows, cols;
-  } output{};
-  CUdeviceptr scale_a = 0, scale_b = 0;
-  long long scale_stride = 0;
+  OutputView output{};
+  ScaleView scales;
+  EpilogueView extra;
 
   void launch(CUstream stream) const {
     gpu::launch(function, plan.grid, plan.block, plan.cluster, plan.shared_bytes, stream,
-                {&a, &b, &c, &output, &plan.tile_rows, &plan.k_blocks, &scale_a, &scale_b, &scale_stride});
+                {&a, &b, &c, &output, &plan.tile_rows, &plan.k_blocks, &scales, &extra});
   }
 };
 
 inline ReadyGemm ready(Kernels& kernels, const GemmCase& g, const WgmmaConfig& config, CUdeviceptr a, CUdeviceptr b,
-                       CUdeviceptr c, int group_rows = 0, CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0) {
+                       CUdeviceptr c, const Extras& extras = {}) {
   ReadyGemm r;
-  r.plan = cuda::plan_wgmma(g, config, device().multiprocessors, group_rows);
+  r.plan = cuda::plan_wgmma(g, config, device().multiprocessors);
   r.function = kernels.get(kWgmmaSource, r.plan.defines, "ridge_gemm");
   RIDGE_CU(cuFuncSetAttribute(r.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                               static_cast<int>(r.plan.shared_bytes)));
@@ -111,9 +166,9 @@ inline ReadyGemm ready(Kernels& kernels, const GemmCase& g, const WgmmaConfig& c
   r.b = encode(r.plan.b, b);
   if (!r.plan.direct_store) r.c = encode(r.plan.c, c);
   r.output = {c, g.row_c(), static_cast<unsigned>(g.m), static_cast<unsigned>(g.n)};
-  r.scale_a = scale_a;
-  r.scale_b = scale_b;
-  r.scale_stride = g.m;
+  r.scales = {extras.scale_a, extras.scale_b, r.plan.scale_stride_a, r.plan.scale_stride_b};
+  r.extra = {extras.bias, extras.residual, g.row_residual()};
+  if (r.plan.residual_is_c) r.extra = {0, c, g.row_c()};
   return r;
 }
 
@@ -124,15 +179,23 @@ inline std::vector<std::string> simt_defines(const GemmCase& g) {
           std::string("RIDGE_TYPE_C=") + cuda::name_of(g.type_c),
           std::string("RIDGE_MAJOR_A=") + (g.a_mn_major ? "kMn" : "kK"),
           std::string("RIDGE_MAJOR_B=") + (g.b_mn_major ? "kMn" : "kK"),
-          std::string("RIDGE_STORE=") + (g.accumulate ? "kAdd" : "kOverwrite")};
+          std::string("RIDGE_STORE=") + (g.accumulate && !g.residual_is_c() ? "kAdd" : "kOverwrite"),
+          std::string("RIDGE_SCALING=") + cuda::name_of(g.scaling),
+          std::string("RIDGE_BIAS=") + (g.bias ? "1" : "0"),
+          std::string("RIDGE_ACTIVATION=") + cuda::name_of(g.activation),
+          std::string("RIDGE_RESIDUAL=") + (g.residual || g.residual_is_c() ? "1" : "0")};
 }
 inline void launch_simt(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                        CUstream stream, CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0) {
-  const ReadyGemm::Output output{c, g.row_c(), static_cast<unsigned>(g.m), static_cast<unsigned>(g.n)};
+                        CUstream stream, const Extras& extras = {}) {
+  const OutputView output{c, g.row_c(), static_cast<unsigned>(g.m), static_cast<unsigned>(g.n)};
+  const ScaleView scales{extras.scale_a, extras.scale_b, g.m,
+                         g.scaling == GemmScaling::kBlock ? cuda::ceil_div(g.k, 128) : g.n};
+  const EpilogueView extra{extras.bias, g.residual_is_c() ? c : extras.residual,
+                           g.residual_is_c() ? g.row_c() : g.row_residual()};
   const long long row_a = g.row_a(), row_b = g.row_b(), k = g.k;
-  launch(kernels.get(kSimtSource, simt_defines(g), "ridge_gemm_simt"), static_cast<unsigned>(cuda::ceil_div(g.n, 64)),
-         256, 1, 0, stream, {&a, &b, &row_a, &row_b, &k, &output, &scale_a, &scale_b},
-         static_cast<unsigned>(cuda::ceil_div(g.m, 64)));
+  launch(kernels.get(kSimtSource, simt_defines(g), "ridge_gemm_simt"), static_cast<unsigned>(cuda::ceil_div(g.n, 128)),
+         256, 1, 0, stream, {&a, &b, &row_a, &row_b, &k, &output, &scales, &extra},
+         static_cast<unsigned>(cuda::ceil_div(g.m, 128)));
 }
 
 // ---- Operands and checks
@@ -151,6 +214,58 @@ inline void fill_normal(Kernels& kernels, CUdeviceptr data, GemmType type, std::
          {&data, &t, &n, &s, &scale});
 }
 
+// Sizes of the arrays beside the operands, in bytes; 0 where the case has none.
+struct ExtraBytes {
+  std::int64_t scale_a = 0, scale_b = 0, bias = 0, residual = 0;
+};
+inline ExtraBytes extra_bytes(const GemmCase& g) {
+  const std::int64_t k128 = cuda::ceil_div(g.k, 128), k32 = cuda::ceil_div(g.k, 32), size = cuda::bytes_of(g.type_c);
+  ExtraBytes bytes;
+  switch (g.scaling) {
+    case GemmScaling::kNone: break;
+    case GemmScaling::kTensor: bytes = {4, 4}; break;
+    case GemmScaling::kRow: bytes = {4 * g.m, 4 * g.n}; break;
+    case GemmScaling::kBlock: bytes = {4 * k128 * g.m, 4 * k128 * cuda::ceil_div(g.n, 128)}; break;
+    case GemmScaling::kVector: bytes = {4 * k128 * g.m, 4 * k128 * g.n}; break;
+    case GemmScaling::kMx: bytes = {k32 * g.m, k32 * g.n}; break;
+  }
+  if (g.bias) bytes.bias = g.n * size;
+  if (g.residual) bytes.residual = g.m * g.row_residual() * size;
+  return bytes;
+}
+
+// Random scales, bias and residual for a case. Scales keep off zero and differ by factors, so that a mixed-up index
+// shows.
+struct ExtraBuffers {
+  Buffer scale_a, scale_b, bias, residual;
+  ExtraBuffers(Kernels& kernels, const GemmCase& g, std::uint64_t seed) {
+    const ExtraBytes bytes = extra_bytes(g);
+    auto scales = [&](std::int64_t size, std::uint64_t which) {
+      Buffer buffer(static_cast<std::size_t>(size));
+      const int mx = g.scaling == GemmScaling::kMx;
+      const CUdeviceptr data = buffer.get();
+      const long long count = mx ? size : size / 4;
+      const unsigned long long s = which;
+      if (count != 0) {
+        launch(kernels.get(kHarness, {}, "fill_scales"), blocks_for(count), 256, 1, 0, device().stream,
+               {&data, &mx, &count, &s});
+      }
+      return buffer;
+    };
+    scale_a = scales(bytes.scale_a, seed);
+    scale_b = scales(bytes.scale_b, seed + 1);
+    bias = Buffer(static_cast<std::size_t>(bytes.bias));
+    residual = Buffer(static_cast<std::size_t>(bytes.residual));
+    const std::int64_t size = cuda::bytes_of(g.type_c);
+    if (bytes.bias) fill_normal(kernels, bias.get(), g.type_c, bytes.bias / size, seed + 2, 3.0f);
+    if (bytes.residual) fill_normal(kernels, residual.get(), g.type_c, bytes.residual / size, seed + 3, 3.0f);
+  }
+  Extras view() const {
+    auto of = [](const Buffer& buffer) { return buffer.bytes() ? buffer.get() : 0; };
+    return {of(scale_a), of(scale_b), of(bias), of(residual)};
+  }
+};
+
 inline std::int64_t elements_a(const GemmCase& g) { return (g.a_mn_major ? g.k : g.m) * g.row_a(); }
 inline std::int64_t elements_b(const GemmCase& g) { return (g.b_mn_major ? g.k : g.n) * g.row_b(); }
 inline std::int64_t elements_c(const GemmCase& g) { return g.m * g.row_c(); }
@@ -161,40 +276,73 @@ struct CheckResult {
   bool passed() const { return wrong == 0 && touched_outside == 0 && !std::isnan(relative_error) && worst <= 1.0; }
 };
 
-// Compares `rows` rows of C (row0, row0 + step, ...) with float64. The bound: half an ulp of the output type, plus what
-// fp32 accumulation may lose: the tensor core truncates when it aligns the sixteen products of a step with the running
-// sum, so each step may cost one unit in the last place of the largest partial sum, which the sum of magnitudes bounds.
+// Compares about `rows_wanted` evenly spaced rows of C with float64. The bound: half an ulp of the output type, plus
+// what fp32 accumulation may lose: the tensor core truncates when it aligns the sixteen products of a step with the
+// running sum, so each step may cost one unit in the last place of the largest partial sum, which the sum of magnitudes
+// bounds. `exact_sums`: the product was not made by the matrix unit but by fp32 multiply-adds.
 inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b,
                                           CUdeviceptr c, CUdeviceptr c_before, std::int64_t rows_wanted,
-                                          CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0) {
+                                          const Extras& extras = {}, bool exact_sums = false) {
   CheckResult result;
   if (g.m == 0 || g.n == 0) return result;
   const long long rows = std::min<std::int64_t>(g.m, rows_wanted);
   const long long step = std::max<std::int64_t>(1, (g.m - 1) / std::max<long long>(1, rows - 1));
-  const long long row0 = 0;
   const long long total = rows * g.n;
   Buffer ref(total * 8), magnitude(total * 4), comparison(64);
   comparison.fill(0);
-  const int ta = static_cast<int>(g.type_a), tb = static_cast<int>(g.type_b), tc = static_cast<int>(g.type_c);
-  const int amn = g.a_mn_major, bmn = g.b_mn_major;
-  const long long m = g.m, n = g.n, k = g.k, lda = g.row_a(), ldb = g.row_b(), ldc = g.row_c();
+  struct Problem {  // as harness.cu has it
+    CUdeviceptr a, b, c_before, scale_a, scale_b, bias, residual;
+    long long m, n, k, lda, ldb, ldc, ld_residual, row_step, rows;
+    int type_a, type_b, type_c, a_mn_major, b_mn_major, scaling, activation;
+  };
+  const Problem problem{a,
+                        b,
+                        c_before,
+                        extras.scale_a,
+                        extras.scale_b,
+                        extras.bias,
+                        extras.residual,
+                        g.m,
+                        g.n,
+                        g.k,
+                        g.row_a(),
+                        g.row_b(),
+                        g.row_c(),
+                        g.row_residual(),
+                        step,
+                        rows,
+                        static_cast<int>(g.type_a),
+                        static_cast<int>(g.type_b),
+                        static_cast<int>(g.type_c),
+                        g.a_mn_major,
+                        g.b_mn_major,
+                        static_cast<int>(g.scaling),
+                        static_cast<int>(g.activation)};
   CUdeviceptr ref_p = ref.get(), mag_p = magnitude.get(), cmp_p = comparison.get();
   launch(kernels.get(kHarness, {}, "reference"), static_cast<unsigned>((total + 127) / 128), 128, 1, 0, device().stream,
-         {&a,   &b,    &ta,   &tb,   &amn,      &bmn, &m,       &n,       &k,     &lda,
-          &ldb, &row0, &step, &rows, &c_before, &ldc, &scale_a, &scale_b, &ref_p, &mag_p});
+         {&problem, &ref_p, &mag_p});
   const double half_ulp = g.type_c == GemmType::kBf16  ? 1.0 / 256
                           : g.type_c == GemmType::kF16 ? 1.0 / 2048
                                                        : 1.0 / 16777216;
-  const bool eight_bit = cuda::bytes_of(g.type_a) == 1;
-  // 8-bit operands: the adder keeps about 14 bits, so aligning to the largest addend costs up to 2^-13 of it in each
-  // step of 32.
-  const double per_step = eight_bit ? 1.0 / 8192 : 1.0 / 8388608;
-  // Block scales promote every 128 of K, so only four steps add up.
-  const double steps = g.block_scaled ? 8 : static_cast<double>(g.k) / (eight_bit ? 32 : 16) + 4;
-  const double accumulate = (eight_bit ? 1 + std::sqrt(steps) * 0.25 : steps) * per_step;
+  double accumulate;
+  if (exact_sums) {
+    accumulate = static_cast<double>(g.k + 4) / 16777216;
+  } else if (g.eight_bit()) {
+    // The adder keeps about 14 bits, so aligning to the largest addend costs up to 2^-13 of it in each step of 32.
+    // Promotion starts afresh every 128 of K, so only four steps add up.
+    const double steps = g.promotes() ? 8 : static_cast<double>(g.k) / 32 + 4;
+    accumulate = (1 + std::sqrt(steps) * 0.25) / 8192;
+  } else {
+    accumulate = (static_cast<double>(g.k) / 16 + 4) / 8388608;
+  }
+  if (g.type_a == GemmType::kTf32) accumulate += 2.0 / 1024;  // each operand loses up to an ulp of its 10 bits
+  // The activations' slope is at most 1.13 and their own error a few ulps.
+  if (g.activation != GemmActivation::kIdentity) accumulate = 1.13 * accumulate + 2e-6;
   const double tiny = g.type_c == GemmType::kF16 ? 6e-8 : 1e-37;
+  const int tc = static_cast<int>(g.type_c);
+  const long long n = g.n, ldc = g.row_c();
   launch(kernels.get(kHarness, {}, "compare"), blocks_for(total), 256, 1, 0, device().stream,
-         {&c, &tc, &n, &ldc, &row0, &step, &rows, &ref_p, &mag_p, &half_ulp, &accumulate, &tiny, &cmp_p});
+         {&c, &tc, &n, &ldc, &step, &rows, &ref_p, &mag_p, &half_ulp, &accumulate, &tiny, &cmp_p});
   struct Raw {
     unsigned long long wrong, first;
     double error, ref, worst;
@@ -250,25 +398,33 @@ class PeerGemm {
       switch (type) {
         case GemmType::kBf16: return CUDA_R_16BF;
         case GemmType::kF16: return CUDA_R_16F;
-        case GemmType::kF32: return CUDA_R_32F;
+        case GemmType::kF32:
+        case GemmType::kTf32: return CUDA_R_32F;
         case GemmType::kE4m3: return CUDA_R_8F_E4M3;
         default: return CUDA_R_8F_E5M2;
       }
     };
-    lt.cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    lt.cublasLtMatmulDescCreate(
+        &operation_, g.type_a == GemmType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
     auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
       lt.cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value);
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, g.b_mn_major ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_TRANSB, g.a_mn_major ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (cuda::bytes_of(g.type_a) == 1) {
+    if (g.eight_bit()) {
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulate));
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, reinterpret_cast<void*>(scale_b));
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, reinterpret_cast<void*>(scale_a));
-      if (g.block_scaled) {
-        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
-        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
-      }
+      auto modes = [&](cublasLtMatmulMatrixScale_t of_b, cublasLtMatmulMatrixScale_t of_a) {
+        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, of_b);
+        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, of_a);
+      };
+      if (g.scaling == GemmScaling::kRow)
+        modes(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      if (g.scaling == GemmScaling::kBlock)
+        modes(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+      if (g.scaling == GemmScaling::kVector)
+        modes(CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
     }
     auto layout = [&](cublasLtMatrixLayout_t* out, GemmType type, bool mn_major, std::int64_t mn, std::int64_t ld) {
       lt.cublasLtMatrixLayoutCreate(out, type_of(type), mn_major ? mn : g.k, mn_major ? g.k : mn, ld);
@@ -287,6 +443,7 @@ class PeerGemm {
                                       static_cast<int>(algorithms_.size()), algorithms_.data(), &found);
     algorithms_.resize(static_cast<std::size_t>(found));
   }
+  // cuBLASLt is asked for the product alone: a case with an epilogue of ours has no peer here.
   std::size_t algorithms() const { return algorithms_.size(); }
   bool launch(std::size_t algorithm, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const {
     auto& lt = blaslt();

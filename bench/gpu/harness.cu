@@ -4,7 +4,9 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum Type { kBf16 = 0, kF16 = 1, kF32 = 2, kE4m3 = 3, kE5m2 = 4 };
+enum Type { kBf16 = 0, kF16 = 1, kF32 = 2, kE4m3 = 3, kE5m2 = 4, kTf32 = 5 };
+enum Scaling { kNone, kTensor, kRow, kBlock, kVector, kMx };
+enum Activation { kIdentity, kGelu, kGeluTanh, kSilu };
 
 __device__ u64 mix(u64 x) {
   x += 0x9E3779B97F4A7C15ull;
@@ -22,7 +24,7 @@ __device__ float normal(u64 seed, u64 index) {
 }
 
 __device__ void put(void* data, int type, i64 index, float value) {
-  if (type == kF32) {
+  if (type == kF32 || type == kTf32) {
     ((float*)data)[index] = value;
   } else if (type == kBf16) {
     unsigned short h;
@@ -49,7 +51,7 @@ __device__ float half_bits_to_float(unsigned short h) {
 }
 
 __device__ float get(const void* data, int type, i64 index) {
-  if (type == kF32) return ((const float*)data)[index];
+  if (type == kF32 || type == kTf32) return ((const float*)data)[index];
   if (type == kBf16) return __uint_as_float((u32)((const unsigned short*)data)[index] << 16);
   if (type == kF16) return half_bits_to_float(((const unsigned short*)data)[index]);
   const unsigned char b = ((const unsigned char*)data)[index];
@@ -69,29 +71,72 @@ extern "C" __global__ void fill_normal(void* data, int type, i64 count, u64 seed
 
 extern "C" __global__ void set_value(void* data, int type, i64 index, float value) { put(data, type, index, value); }
 
-// out[i, j] for row = row_list(i): the exact sum (float64), and the sum of magnitudes that bounds any order of
-// summation. Rows are row0 + i * row_step. c_before (may be null) is added: the accumulate contract.
-extern "C" __global__ void reference(const void* a, const void* b, int type_a, int type_b, int a_mn_major,
-                                     int b_mn_major, i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 row0, i64 row_step,
-                                     i64 rows, const float* c_before, i64 ldc, const float* scale_a,
-                                     const float* scale_b, double* out, float* magnitude) {
-  const i64 total = rows * n;
+// fp32: from 0.25 to 4. E8M0: from 2^-3 to 2^4.
+extern "C" __global__ void fill_scales(void* data, int mx, i64 count, u64 seed) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {
+    const u32 bits = (u32)(mix(seed * 0x100000001B3ull ^ mix((u64)i)) >> 32);
+    if (mx) {
+      ((unsigned char*)data)[i] = (unsigned char)(124 + bits % 8);
+    } else {
+      ((float*)data)[i] = exp2f((bits >> 8) * (4.0f / 16777216.0f) - 2.0f);
+    }
+  }
+}
+
+struct Problem {
+  const void *a, *b, *c_before, *scale_a, *scale_b, *bias, *residual;
+  i64 m, n, k, lda, ldb, ldc, ld_residual, row_step, rows;
+  int type_a, type_b, type_c, a_mn_major, b_mn_major, scaling, activation;
+};
+
+// The factor of A(i, k) B(j, k).
+__device__ double scale_of(const Problem& p, i64 i, i64 j, i64 k) {
+  const float *a = (const float*)p.scale_a, *b = (const float*)p.scale_b;
+  const i64 blocks = (p.k + 127) / 128;
+  switch (p.scaling) {
+    case kTensor: return (double)a[0] * (double)b[0];
+    case kRow: return (double)a[i] * (double)b[j];
+    case kBlock: return (double)a[k / 128 * p.m + i] * (double)b[j / 128 * blocks + k / 128];
+    case kVector: return (double)a[k / 128 * p.m + i] * (double)b[k / 128 * p.n + j];
+    case kMx: {
+      const int x = ((const unsigned char*)p.scale_a)[k / 32 * p.m + i];
+      const int y = ((const unsigned char*)p.scale_b)[k / 32 * p.n + j];
+      return exp2((double)(x + y - 254));
+    }
+    default: return 1.0;
+  }
+}
+
+__device__ double activated(int kind, double x) {
+  if (kind == kGelu) return 0.5 * x * (1.0 + erf(x * 0.70710678118654752));
+  if (kind == kGeluTanh) return 0.5 * x * (1.0 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+  if (kind == kSilu) return x / (1.0 + exp(-x));
+  return x;
+}
+
+// out[i, j] for rows 0, row_step, ...: the exact sum (float64) with its epilogue, and the sum of magnitudes that bounds
+// any order of summation. c_before (may be null) is added: the accumulate contract.
+extern "C" __global__ void reference(const Problem p, double* out, float* magnitude) {
+  const i64 total = p.rows * p.n;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {
-    const i64 i = row0 + (index / n) * row_step, j = index % n;
+    const i64 i = (index / p.n) * p.row_step, j = index % p.n;
     double sum = 0.0, size = 0.0;
-    for (i64 p = 0; p < k; ++p) {
-      const double x = get(a, type_a, a_mn_major ? p * lda + i : i * lda + p);
-      const double y = get(b, type_b, b_mn_major ? p * ldb + j : j * ldb + p);
-      // Block scales, where there are any: A's per row and 128 of K, B's per 128 x 128.
-      const double scale =
-          scale_a ? (double)scale_a[p / 128 * m + i] * (double)scale_b[j / 128 * ((k + 127) / 128) + p / 128] : 1.0;
-      sum += x * y * scale;
-      size += fabs(x * y * scale);
+    for (i64 k = 0; k < p.k; ++k) {
+      const double x = get(p.a, p.type_a, p.a_mn_major ? k * p.lda + i : i * p.lda + k);
+      const double y = get(p.b, p.type_b, p.b_mn_major ? k * p.ldb + j : j * p.ldb + k);
+      const double product = x * y * scale_of(p, i, j, k);
+      sum += product;
+      size += fabs(product);
     }
-    if (c_before) {
-      sum += (double)c_before[i * ldc + j];
-      size += fabs((double)c_before[i * ldc + j]);
-    }
+    auto add = [&](const void* data, i64 at) {
+      const double value = get(data, p.type_c, at);
+      sum += value;
+      size += fabs(value);
+    };
+    if (p.bias) add(p.bias, j);
+    sum = activated(p.activation, sum);
+    if (p.residual) add(p.residual, i * p.ld_residual + j);
+    if (p.c_before) add(p.c_before, i * p.ldc + j);
     out[index] = sum;
     magnitude[index] = (float)size;
   }
@@ -106,13 +151,13 @@ struct Comparison {
 };
 
 // |out - ref| <= half_ulp * |ref| + accumulate * magnitude + tiny
-extern "C" __global__ void compare(const void* c, int type_c, i64 n, i64 ldc, i64 row0, i64 row_step, i64 rows,
+extern "C" __global__ void compare(const void* c, int type_c, i64 n, i64 ldc, i64 row_step, i64 rows,
                                    const double* ref, const float* magnitude, double half_ulp, double accumulate,
                                    double tiny, Comparison* result) {
   const i64 total = rows * n;
   double error_square = 0, ref_square = 0, worst = 0;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {
-    const i64 i = row0 + (index / n) * row_step, j = index % n;
+    const i64 i = (index / n) * row_step, j = index % n;
     const double got = get(c, type_c, i * ldc + j), want = ref[index];
     bool bad;
     if (isfinite(want)) {

@@ -15,9 +15,10 @@ int failures = 0, checks = 0;
 std::string describe(const GemmCase& g, const WgmmaConfig& c) {
   return std::string(c.name) + " " + (g.a_mn_major ? "T" : "N") + (g.b_mn_major ? "N" : "T") + " " +
          rc::name_of(g.type_a) + "," + rc::name_of(g.type_b) + "->" + rc::name_of(g.type_c) +
-         (g.accumulate ? "+=" : "") + " " + std::to_string(g.m) + "," + std::to_string(g.n) + "," +
-         std::to_string(g.k) + " ld " + std::to_string(g.row_a()) + "," + std::to_string(g.row_b()) + "," +
-         std::to_string(g.row_c());
+         (g.accumulate ? "+=" : "") + " " + rc::name_of(g.scaling) + (g.promote ? " promote " : " ") +
+         rc::name_of(g.activation) + (g.bias ? " bias" : "") + (g.residual ? " residual" : "") + " " +
+         std::to_string(g.m) + "," + std::to_string(g.n) + "," + std::to_string(g.k) + " ld " +
+         std::to_string(g.row_a()) + "," + std::to_string(g.row_b()) + "," + std::to_string(g.row_c());
 }
 
 void report(bool passed, const std::string& what, const std::string& detail = "") {
@@ -41,26 +42,18 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))),
       b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
   Buffer c(bytes_c + kTail), again(bytes_c + kTail), before(bytes_c + kTail), counter(8);
-  const std::int64_t blocks_k = rc::ceil_div(g.k, 128), blocks_n = rc::ceil_div(g.n, 128);
-  Buffer scale_a(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * g.m : 4));
-  Buffer scale_b(static_cast<std::size_t>(g.block_scaled ? 4 * blocks_k * blocks_n : 4));
-  const float one = 1.0f;
-  RIDGE_CU(cuMemcpyHtoD(scale_a.get(), &one, 4));
-  RIDGE_CU(cuMemcpyHtoD(scale_b.get(), &one, 4));
-  if (g.block_scaled) {
-    fill_normal(kernels, scale_a.get(), GemmType::kF32, blocks_k * g.m, seed + 3);
-    fill_normal(kernels, scale_b.get(), GemmType::kF32, blocks_k * blocks_n, seed + 4);
-  }
+  const ExtraBuffers extra(kernels, g, seed + 3);
   fill_normal(kernels, a.get(), g.type_a, elements_a(g), seed);
   fill_normal(kernels, b.get(), g.type_b, elements_b(g), seed + 1);
   before.fill(kPoison);
   if (g.accumulate) {
     // Only the columns inside the matrix hold numbers; the padding stays poisoned.
+    const std::int64_t size = rc::bytes_of(g.type_c);
     for (std::int64_t row = 0; row < g.m; ++row) {
-      fill_normal(kernels, before.get() + static_cast<CUdeviceptr>(row * g.row_c() * 4), GemmType::kF32, g.n,
+      fill_normal(kernels, before.get() + static_cast<CUdeviceptr>(row * g.row_c() * size), g.type_c, g.n,
                   seed + 2 + row);
       if (g.row_c() == g.n && row == 0) {
-        fill_normal(kernels, before.get(), GemmType::kF32, elements_c(g), seed + 2);
+        fill_normal(kernels, before.get(), g.type_c, elements_c(g), seed + 2);
         break;
       }
     }
@@ -68,15 +61,15 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   auto run = [&](const Buffer& out) {
     RIDGE_CU(cuMemcpyDtoDAsync(out.get(), before.get(), out.bytes(), device().stream));
     if (config) {
-      ready(kernels, g, *config, a.get(), b.get(), out.get(), 0, scale_a.get(), scale_b.get()).launch(device().stream);
+      ready(kernels, g, *config, a.get(), b.get(), out.get(), extra.view()).launch(device().stream);
     } else {
-      launch_simt(kernels, g, a.get(), b.get(), out.get(), device().stream, scale_a.get(), scale_b.get());
+      launch_simt(kernels, g, a.get(), b.get(), out.get(), device().stream, extra.view());
     }
   };
   run(c);
   run(again);
   auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), g.accumulate ? before.get() : 0, rows,
-                                       g.block_scaled ? scale_a.get() : 0, g.block_scaled ? scale_b.get() : 0);
+                                       extra.view(), config == nullptr);
   counter.fill(0);
   const CUdeviceptr c_p = c.get(), again_p = again.get(), counter_p = counter.get();
   const long long bytes = static_cast<long long>(c.bytes()), row_bytes = g.row_c() * rc::bytes_of(g.type_c),
@@ -99,9 +92,9 @@ void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
   const std::string name = "nan/inf " + describe(g, config);
   Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))),
       b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
-  Buffer c(static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c))), scale(4);
-  const float one = 1.0f;
-  RIDGE_CU(cuMemcpyHtoD(scale.get(), &one, 4));
+  Buffer c(static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c)));
+  const ExtraBuffers extra(kernels, g, 8);
+  g.accumulate = false;
   fill_normal(kernels, a.get(), g.type_a, elements_a(g), 5);
   fill_normal(kernels, b.get(), g.type_b, elements_b(g), 6);
   auto set = [&](CUdeviceptr data, GemmType type, std::int64_t index, float value) {
@@ -115,8 +108,8 @@ void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
     set(b.get(), g.type_b, g.b_mn_major ? p * g.row_b() + bad_col : bad_col * g.row_b() + p, INFINITY);
   }
   c.fill(0x11);
-  ready(kernels, g, config, a.get(), b.get(), c.get(), 0, scale.get(), scale.get()).launch(device().stream);
-  const auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), 0, g.m);
+  ready(kernels, g, config, a.get(), b.get(), c.get(), extra.view()).launch(device().stream);
+  const auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), 0, g.m, extra.view());
   report(result.passed(), name,
          "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
 }
@@ -134,57 +127,39 @@ int main(int argc, char** argv) {
   if (device().major != 9) missing("these kernels need compute capability 9.0 (Hopper); this is " + device().name);
   Kernels kernels(argv[1]);
 
-  struct Variant {
-    bool amn, bmn;
-    GemmType a, b, c;
-    bool accumulate;
-    bool block_scaled = false;
-  };
-  using T = GemmType;
-  const std::vector<Variant> all = {
-      {false, false, T::kBf16, T::kBf16, T::kBf16, false}, {false, true, T::kBf16, T::kBf16, T::kBf16, false},
-      {true, true, T::kBf16, T::kBf16, T::kBf16, false},   {true, false, T::kBf16, T::kBf16, T::kBf16, false},
-      {true, true, T::kBf16, T::kBf16, T::kF32, true},     {true, true, T::kBf16, T::kBf16, T::kF32, false},
-      {false, false, T::kF16, T::kF16, T::kF16, false},    {false, true, T::kF16, T::kF16, T::kF32, true},
-      {false, false, T::kE4m3, T::kE4m3, T::kBf16, false}, {false, false, T::kE5m2, T::kE4m3, T::kBf16, false},
-  };
-  std::vector<std::pair<std::string, std::vector<std::string>>> wanted = {{kHarness, {}}};
-  auto variant_case = [](const Variant& v, std::int64_t m, std::int64_t n, std::int64_t k) {
-    GemmCase g;
+  // Every configuration runs the variants it fits, in these words of the benchmark's shapes.
+  const std::vector<const char*> words = {
+      "NT:bf16", "NN:bf16", "TN:bf16", "TT:bf16", "TN:bf16-f32add", "TN:bf16-f32", "NT:f16", "NN:f16-f32add",
+      // main gradients and epilogues
+      "TN:bf16-bf16add", "NT:bf16-bias-gelu", "NN:bf16-f32-bias-silu-residual", "NT:f16-gelutanh-residual",
+      // 8-bit, summed by the matrix unit
+      "NT:e4m3-tensor", "NT:e5m2e4m3-row", "NT:e4m3-row-f32-bias",
+      // and promoted
+      "NT:e4m3-tensor-promote", "NT:e4m3e5m2-row-promote", "NT:e4m3-block", "NT:e5m2e4m3-block-f32add",
+      "NT:e4m3-vector-f32add", "NT:e5m2-vector", "NT:tf32", "NT:tf32-bias-f32"};
+  std::vector<GemmCase> variants;
+  for (const char* word : words) variants.push_back(parse(std::string(word) + ":64,64,1024").g);
+  auto sized = [](GemmCase g, std::int64_t m, std::int64_t n, std::int64_t k) {
     g.m = m;
     g.n = n;
     g.k = k;
-    g.a_mn_major = v.amn;
-    g.b_mn_major = v.bmn;
-    g.type_a = v.a;
-    g.type_b = v.b;
-    g.type_c = v.c;
-    g.accumulate = v.accumulate;
-    g.block_scaled = v.block_scaled;
     return g;
   };
-  std::vector<std::pair<const WgmmaConfig*, const Variant*>> pairs;
-  for (std::size_t ci = 0; ci < rc::kWgmmaConfigs.size(); ++ci) {
-    for (std::size_t vi = 0; vi < all.size(); ++vi) {
-      if (!rc::config_fits(rc::kWgmmaConfigs[ci], variant_case(all[vi], 64, 64, 64))) continue;
-      if (quick && !(ci == 0 ? vi < 5 : vi == 0 && ci % 4 == 2)) continue;
-      pairs.push_back({&rc::kWgmmaConfigs[ci], &all[vi]});
+  std::vector<const WgmmaConfig*> configs;
+  for (const auto& config : rc::kWgmmaConfigs) configs.push_back(&config);
+  for (const auto& config : rc::kPromotedConfigs) configs.push_back(&config);
+  std::vector<std::pair<const WgmmaConfig*, const GemmCase*>> pairs;
+  std::vector<std::pair<std::string, std::vector<std::string>>> wanted = {{kHarness, {}}};
+  for (std::size_t ci = 0; ci < configs.size(); ++ci) {
+    for (std::size_t vi = 0; vi < variants.size(); ++vi) {
+      if (!rc::config_fits(*configs[ci], variants[vi])) continue;
+      // Quick: each variant once, and each kind of configuration once.
+      if (quick && (ci * 7 + vi) % 11 != 0) continue;
+      pairs.push_back({configs[ci], &variants[vi]});
       for (const std::int64_t n : {64, 63}) {
-        wanted.push_back(
-            {kWgmmaSource,
-             rc::plan_wgmma(variant_case(all[vi], 64, n, 64), *pairs.back().first, device().multiprocessors).defines});
-      }
-    }
-  }
-  static const Variant block_variants[] = {{false, false, T::kE4m3, T::kE4m3, T::kBf16, false, true},
-                                           {false, false, T::kE5m2, T::kE4m3, T::kF32, true, true}};
-  for (const auto& config : rc::kBlockScaleConfigs) {
-    for (const auto& variant : block_variants) {
-      if (quick && !(config.block_m == 256 && config.cluster_m == 2 && !variant.accumulate)) continue;
-      pairs.push_back({&config, &variant});
-      for (const std::int64_t n : {64, 63}) {
-        wanted.push_back(
-            {kWgmmaSource, rc::plan_wgmma(variant_case(variant, 64, n, 64), config, device().multiprocessors).defines});
+        const GemmCase g = sized(variants[vi], 64, n, 1024);
+        if (rc::config_fits(*configs[ci], g))
+          wanted.push_back({kWgmmaSource, rc::plan_wgmma(g, *configs[ci], device().multiprocessors).defines});
       }
     }
   }
@@ -206,7 +181,11 @@ int main(int argc, char** argv) {
                                {bm + 1, bn + 8, 72}, {bm - 1, 2 * bn - 8, 66}};
     if (quick) sizes = {{1, 1, 1}, {bm + 1, bn + 1, 65}, {300, 520, 200}, {300, 2 * bn + 8, 66}};
     for (const auto& size : sizes) {
-      GemmCase g = variant_case(*variant, variant->block_scaled ? (size.m + 3) / 4 * 4 : size.m, size.n, size.k);
+      // What travels with a stage starts on 16 bytes, so the sizes of scaled rows and columns are multiples of four.
+      const bool fours_m = variant->scaling == GemmScaling::kBlock || variant->scaling == GemmScaling::kVector;
+      const bool fours_n = variant->scaling == GemmScaling::kVector;
+      GemmCase g = sized(*variant, fours_m ? (size.m + 3) / 4 * 4 : size.m, fours_n ? (size.n + 3) / 4 * 4 : size.n,
+                         size.k + (config->split_k - 1) * 512);
       auto pad = [](std::int64_t row, GemmType type) {
         const std::int64_t unit = 16 / rc::bytes_of(type);
         return (row + unit - 1) / unit * unit;
@@ -216,24 +195,37 @@ int main(int argc, char** argv) {
       // Dense, padded to 16 bytes, and padded beyond, in turn.
       if (size.k % 3 == 0) g.ldc = pad(g.row_c(), g.type_c) + (size.m % 2 ? 16 / rc::bytes_of(g.type_c) : 0);
       if (size.k % 3 == 1) g.ldc = pad(g.row_c(), g.type_c);
+      if (g.residual || g.residual_is_c()) {
+        g.ld_residual = (g.n + 3) / 2 * 2;
+        if (g.residual_is_c()) g.ldc = pad(g.row_c(), g.type_c);
+      }
       if (!rc::config_fits(*config, g)) continue;
       check_case(kernels, g, config, seed += 10);
     }
-    if (!variant->block_scaled) check_not_finite(kernels, variant_case(*variant, bm + 64, bn + 64, 192), *config);
+    check_not_finite(kernels, sized(*variant, bm + 64, bn + 64, 192 + (config->split_k - 1) * 256), *config);
     if (!quick) {
       // More tiles than multiprocessors: the persistent loop, the ring's phases and the reuse of the output slabs.
-      check_case(kernels, variant_case(*variant, 3072 + 64, 4096 + 128, 320), config, seed += 10, 64);
-      check_case(kernels, variant_case(*variant, 1024, 2048, 4096), config, seed += 10, 32);
+      check_case(kernels, sized(*variant, 3072 + 64, 4096 + 128, 320), config, seed += 10, 64);
+      check_case(kernels, sized(*variant, 1024, 2048, 4096), config, seed += 10, 32);
     }
   }
-  // Dense odd shapes that the wgmma path must refuse by name, and the plain path must compute.
-  for (const auto& variant : all) {
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {65, 63, 17}, {127, 131, 129}, {7, 509, 1}}) {
-      const GemmCase g = variant_case(variant, m, n, k);
+  // Dense odd shapes that the wgmma path must refuse by name, and the plain path must compute; and what only it can.
+  std::vector<const char*> plain(words.begin(), words.begin() + 20);
+  plain.insert(plain.end(), {"NT:f32", "TN:f32-f32add", "NN:f32-bias-gelu-residual", "NT:e4m3-mx", "TT:e5m2e4m3-mx-f32",
+                             "TN:e4m3-block", "NN:e4m3-vector-f32add", "TN:e5m2-row"});
+  for (const char* word : plain) {
+    if (std::string(word).find("promote") != std::string::npos) continue;
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {65, 63, 17}, {127, 131, 129}, {7, 509, 1}, {300, 129, 261}}) {
+      const GemmCase g = sized(parse(std::string(word) + ":1,1,1").g, m, n, k);
       report(rc::wgmma_refuses(g).has_value(), describe(g, rc::kWgmmaConfigs[0]), "should have been refused");
       check_case(kernels, g, nullptr, seed += 10);
     }
     if (quick) break;
+  }
+  // Mistakes of the caller: no kernel takes them.
+  for (const char* word : {"NT:bf16-row", "NT:bf16-promote", "NT:bf16-f32add-bias"}) {
+    report(rc::gemm_refuses(parse(std::string(word) + ":64,64,64").g).has_value(), word, "should have been refused");
   }
   std::cout << "gemm_conformance: " << checks << " checks, " << failures << " failed" << std::endl;
   return failures ? 1 : 0;

@@ -87,7 +87,7 @@ void tile_stores_agree(Kernels& kernels) {
       engine.fill(0);
       direct.fill(0);
       const CUtensorMap map = encode({GemmType::kF32, kCols, kRows, kCols * 4, 32, 16}, engine.get());
-      const ReadyGemm::Output output{direct.get(), kCols, kRows, kCols};
+      const OutputView output{direct.get(), kCols, kRows, kCols};
       const int tile_x = x, tile_y = y;
       launch(kernels.get(kSource, {}, name), 1, 32, 1, 3 * 2048, device().stream, {&map, &output, &tile_x, &tile_y});
       const auto a = to_host<float>(engine, kRows * kCols), b = to_host<float>(direct, kRows * kCols);

@@ -1,47 +1,33 @@
-// Matrix product for operands the copy engine cannot address (a base or a row stride that is not a multiple of 16
-// bytes): C = op(A) * op(B) (+ C) by plain fused multiply-adds in fp32. A block computes 64 x 64 elements out of 64 x
-// 16 slices in shared memory, each thread 4 x 4 of them; every load is one element with its own bounds check, so any
-// stride works.
+// Matrix product by plain fused multiply-adds in fp32: C = op(A) * op(B) (+ C) with the scales and epilogues of
+// cuda_wgmma.cu. A block computes 128 x 128 elements out of 128 x 16 slices in shared memory, each thread 8 x 8 of
+// them; the next slice is read into registers while this one is multiplied. Every load is one element with its own
+// bounds check, so any stride and alignment works.
 //
-// Wins nowhere: it is here so that every shape has a GPU answer. Its bound is the fp32 unit, some twentieth of the
-// tensor cores; padding the rows to 16 bytes is always the better way out. The same macros as cuda_wgmma.cu choose
-// types and layouts; the entry point is `ridge_gemm_simt`, grid (ceil(N/64), ceil(M/64)), 256 threads.
-#include "../../device/cuda/kernel/epilogue.cuh"
-#include "../../device/cuda/kernel/wgmma.cuh"
-
-#ifndef RIDGE_TYPE_A
-#define RIDGE_TYPE_A kBf16
-#endif
-#ifndef RIDGE_TYPE_B
-#define RIDGE_TYPE_B kBf16
-#endif
-#ifndef RIDGE_TYPE_C
-#define RIDGE_TYPE_C kBf16
-#endif
-#ifndef RIDGE_MAJOR_A
-#define RIDGE_MAJOR_A kK
-#endif
-#ifndef RIDGE_MAJOR_B
-#define RIDGE_MAJOR_B kK
-#endif
-#ifndef RIDGE_STORE
-#define RIDGE_STORE kOverwrite
-#endif
+// Wins for fp32 operands, which the tensor cores cannot multiply exactly. Otherwise it is here so that every shape has
+// a GPU answer: operands the copy engine cannot address (a base or a row stride that is not a multiple of 16 bytes),
+// 8-bit operands in layouts the matrix unit cannot read, MX scales. Its bound is the fp32 unit, a fifteenth of the
+// tensor cores for bf16; padding the rows to 16 bytes is always the better way out. Scales are multiplied in as
+// operands are read, so 8-bit sums are fp32 sums throughout. The same macros as cuda_wgmma.cu choose the build
+// (gemm_build.cuh); the entry point is `ridge_gemm_simt`, grid (ceil(N/128), ceil(M/128)), 256 threads.
+#include "../../device/cuda/kernel/gemm_build.cuh"
 
 namespace ridge::cuda {
 namespace {
 
-constexpr u32 kTile = 64;
+constexpr u32 kTile = 128;
 constexpr u32 kDepth = 16;
+constexpr u32 kThreads = 256;
+constexpr u32 kPerThread = kTile * kDepth / kThreads;  // elements of a slice that one thread brings
+constexpr u32 kSide = 8;                               // rows and columns of one thread
 
 template <MatrixType kType>
 __device__ __forceinline__ float load_element(const void* data, i64 index) {
-  if constexpr (kType == MatrixType::kBf16) {
+  if constexpr (kType == MatrixType::kF32) {
+    return static_cast<const float*>(data)[index];
+  } else if constexpr (kType == MatrixType::kBf16) {
     return __uint_as_float(static_cast<u32>(static_cast<const u16*>(data)[index]) << 16);
   } else if constexpr (kType == MatrixType::kF16) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<const u16*>(data)[index]));
-    return value;
+    return half_to_float(static_cast<const u16*>(data)[index]);
   } else {
     const u16 byte = static_cast<const u8*>(data)[index];
     u32 halves;
@@ -50,65 +36,131 @@ __device__ __forceinline__ float load_element(const void* data, i64 index) {
     } else {
       asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(byte));
     }
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<u16>(halves)));
-    return value;
+    return half_to_float(static_cast<u16>(halves));
   }
 }
 
-// One slice: kTile rows of the operand by kDepth of K, stored K-outermost so that a thread reads four neighbours at
-// once. Threads run along whichever side is contiguous in memory.
-template <MatrixType kType, Major kMajor>
-__device__ __forceinline__ void load_slice(float (&slice)[kDepth][kTile + 4], const void* data, i64 row_stride,
-                                           i64 first, i64 limit, i64 k0, i64 k) {
-  for (u32 i = threadIdx.x; i < kTile * kDepth; i += 256) {
-    const u32 mn = kMajor == Major::kK ? i / kDepth : i % kTile;
-    const u32 depth = kMajor == Major::kK ? i % kDepth : i / kTile;
-    const i64 row = first + mn, column = k0 + depth;
-    float value = 0.0f;
-    if (row < limit && column < k) {
-      value = load_element<kType>(data, kMajor == Major::kK ? row * row_stride + column : column * row_stride + row);
-    }
-    slice[depth][mn] = value;
+// E8M0: a power of two, 2^(bits - 127); 255 is NaN. 2^-127 is a subnormal float.
+__device__ __forceinline__ float power_of_two(u8 bits) {
+  if (bits == 255) return __uint_as_float(0x7FC00000u);
+  return __uint_as_float(bits == 0 ? 0x00400000u : static_cast<u32>(bits) << 23);
+}
+
+// The factor of an element of A (kOfA) or B that is not left to the epilogue.
+template <bool kOfA>
+__device__ __forceinline__ float scale_along_k(const ScaleView& scales, i64 mn, i64 k) {
+  constexpr Scaling kScaling = GemmBuild::kScaling;
+  if constexpr (kScaling == Scaling::kMx) {
+    const u8* const data = static_cast<const u8*>(kOfA ? scales.a : scales.b);
+    return power_of_two(data[k / 32 * (kOfA ? scales.stride_a : scales.stride_b) + mn]);
+  } else if constexpr (kScaling == Scaling::kBlock && !kOfA) {
+    return scales.fp32_b()[mn / 128 * scales.stride_b + k / 128];
+  } else if constexpr (kScaling == Scaling::kBlock || kScaling == Scaling::kVector) {
+    return kOfA ? scales.fp32_a()[k / 128 * scales.stride_a + mn] : scales.fp32_b()[k / 128 * scales.stride_b + mn];
+  } else {
+    return 1.0f;
   }
 }
+
+struct Operand {
+  const void* data;
+  i64 row_stride, first, limit;  // rows of the tile within the operand
+};
+
+// Which element of a slice the thread's i-th is: threads run along whichever side is contiguous in memory.
+template <Major kMajor>
+__device__ __forceinline__ u32 row_of(u32 i) {
+  return kMajor == Major::kK ? threadIdx.x / kDepth + i * (kThreads / kDepth) : threadIdx.x % kTile;
+}
+template <Major kMajor>
+__device__ __forceinline__ u32 depth_of(u32 i) {
+  return kMajor == Major::kK ? threadIdx.x % kDepth : threadIdx.x / kTile + i * (kThreads / kTile);
+}
+
+template <MatrixType kType, Major kMajor, bool kOfA>
+__device__ __forceinline__ void read_slice(float (&values)[kPerThread], const Operand& from, const ScaleView& scales,
+                                           i64 k0, i64 k) {
+  i64 row = from.first + row_of<kMajor>(0), column = k0 + depth_of<kMajor>(0);
+  i64 index = kMajor == Major::kK ? row * from.row_stride + column : column * from.row_stride + row;
+#pragma unroll
+  for (u32 i = 0; i < kPerThread; ++i) {
+    values[i] = 0.0f;
+    if (row < from.limit && column < k) {
+      values[i] = load_element<kType>(from.data, index) * scale_along_k<kOfA>(scales, row, column);
+    }
+    if constexpr (kMajor == Major::kK) {
+      row += kThreads / kDepth;
+      index += kThreads / kDepth * from.row_stride;
+    } else {
+      column += kThreads / kTile;
+      index += kThreads / kTile * from.row_stride;
+    }
+  }
+}
+
+using Slice = float[kDepth][kTile + 4];
+
+template <Major kMajor>
+__device__ __forceinline__ void keep_slice(Slice& slice, const float (&values)[kPerThread]) {
+#pragma unroll
+  for (u32 i = 0; i < kPerThread; ++i) slice[depth_of<kMajor>(i)][row_of<kMajor>(i)] = values[i];
+}
+
+// Rows (or columns) of a thread: four from each half of the tile, so that neighbouring threads read neighbouring words.
+__device__ __forceinline__ u32 place_of(u32 group, u32 i) { return group * 4 + i % 4 + i / 4 * (kTile / 2); }
 
 }  // namespace
 }  // namespace ridge::cuda
 
-extern "C" __global__ void __launch_bounds__(256)
+// Two blocks share a multiprocessor, one where scales or an epilogue need the registers.
+extern "C" __global__ void __launch_bounds__(
+    256, ridge::cuda::GemmBuild::kScaling == ridge::cuda::Scaling::kNone && !ridge::cuda::GemmBuild::kFinishes ? 2 : 1)
     ridge_gemm_simt(const void* const a, const void* const b, const ridge::cuda::i64 row_a,
                     const ridge::cuda::i64 row_b, const ridge::cuda::i64 k, const ridge::cuda::OutputView output,
-                    const float* const scale_a, const float* const scale_b) {
+                    const ridge::cuda::ScaleView scales, const ridge::cuda::EpilogueView extra) {
   using namespace ridge::cuda;
-  constexpr MatrixType kTypeA = MatrixType::RIDGE_TYPE_A, kTypeB = MatrixType::RIDGE_TYPE_B;
-  __shared__ float slice_a[kDepth][kTile + 4];
-  __shared__ float slice_b[kDepth][kTile + 4];
-  const i64 m0 = static_cast<i64>(blockIdx.y) * kTile, n0 = static_cast<i64>(blockIdx.x) * kTile;
-  const u32 row = threadIdx.x / 16 * 4, col = threadIdx.x % 16 * 4;
-  float sums[4][4] = {};
+  using Build = GemmBuild;
+  __shared__ __align__(16) Slice slice_a, slice_b;
+  const Operand from_a{a, row_a, static_cast<i64>(blockIdx.y) * kTile, output.rows};
+  const Operand from_b{b, row_b, static_cast<i64>(blockIdx.x) * kTile, output.cols};
+  const u32 row_group = threadIdx.x / 16, col_group = threadIdx.x % 16;
+  float next_a[kPerThread], next_b[kPerThread];
+  auto read = [&](i64 k0) {
+    read_slice<Build::kTypeA, Build::kMajorA, true>(next_a, from_a, scales, k0, k);
+    read_slice<Build::kTypeB, Build::kMajorB, false>(next_b, from_b, scales, k0, k);
+  };
+  float sums[kSide][kSide] = {};
+  read(0);
   for (i64 k0 = 0; k0 < k; k0 += kDepth) {
-    load_slice<kTypeA, Major::RIDGE_MAJOR_A>(slice_a, a, row_a, m0, output.rows, k0, k);
-    load_slice<kTypeB, Major::RIDGE_MAJOR_B>(slice_b, b, row_b, n0, output.cols, k0, k);
     __syncthreads();
+    keep_slice<Build::kMajorA>(slice_a, next_a);
+    keep_slice<Build::kMajorB>(slice_b, next_b);
+    __syncthreads();
+    read(k0 + kDepth);
 #pragma unroll
     for (u32 depth = 0; depth < kDepth; ++depth) {
+      float x[kSide], y[kSide];
 #pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
+      for (u32 i = 0; i < kSide; ++i) {
+        x[i] = slice_a[depth][place_of(row_group, i)];
+        y[i] = slice_b[depth][place_of(col_group, i)];
+      }
 #pragma unroll
-        for (u32 j = 0; j < 4; ++j) sums[i][j] += slice_a[depth][row + i] * slice_b[depth][col + j];
+      for (u32 i = 0; i < kSide; ++i) {
+#pragma unroll
+        for (u32 j = 0; j < kSide; ++j) sums[i][j] += x[i] * y[j];
       }
     }
-    __syncthreads();
   }
-  float scale = 1.0f;
-  if constexpr (kTypeA == MatrixType::kE4m3 || kTypeA == MatrixType::kE5m2) scale = *scale_a * *scale_b;
 #pragma unroll
-  for (u32 i = 0; i < 4; ++i) {
+  for (u32 i = 0; i < kSide; ++i) {
+    const u32 row = static_cast<u32>(from_a.first) + place_of(row_group, i);
 #pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-      store_element<OutputType::RIDGE_TYPE_C, StoreMode::RIDGE_STORE>(
-          output, static_cast<u32>(m0) + row + i, static_cast<u32>(n0) + col + j, sums[i][j] * scale);
+    for (u32 j = 0; j < kSide; ++j) {
+      const u32 col = static_cast<u32>(from_b.first) + place_of(col_group, j);
+      if (row >= output.rows || col >= output.cols) continue;
+      store_element<Build::kTypeC, Build::kStore>(output, row, col,
+                                                  finish_element<Build>(sums[i][j], scales, extra, row, col));
     }
   }
 }

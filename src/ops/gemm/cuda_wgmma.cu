@@ -11,11 +11,9 @@
 // row stride that is not a multiple of 16 bytes (see cuda_simt.cu). Figures: docs/operators/gemm-hopper.md.
 //
 // A build is chosen by the macros below (cuda_wgmma_plan.h writes them); the entry point is `ridge_gemm`.
-#include "../../device/cuda/kernel/epilogue.cuh"
-#include "../../device/cuda/kernel/pipeline.cuh"
+#include "../../device/cuda/kernel/cluster_sum.cuh"
+#include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/tile_scheduler.cuh"
-#include "../../device/cuda/kernel/tma.cuh"
-#include "../../device/cuda/kernel/wgmma.cuh"
 
 #ifndef RIDGE_BLOCK_M
 #define RIDGE_BLOCK_M 128
@@ -42,60 +40,54 @@
 #ifndef RIDGE_SLAB_BUFFERS  // output slabs in flight per warp
 #define RIDGE_SLAB_BUFFERS 2
 #endif
-#ifndef RIDGE_TYPE_A
-#define RIDGE_TYPE_A kBf16
-#endif
-#ifndef RIDGE_TYPE_B
-#define RIDGE_TYPE_B kBf16
-#endif
-#ifndef RIDGE_TYPE_C
-#define RIDGE_TYPE_C kBf16
-#endif
-#ifndef RIDGE_MAJOR_A
-#define RIDGE_MAJOR_A kK
-#endif
-#ifndef RIDGE_MAJOR_B
-#define RIDGE_MAJOR_B kK
-#endif
-#ifndef RIDGE_STORE
-#define RIDGE_STORE kOverwrite
+#ifndef RIDGE_SPLIT_K  // blocks of a cluster that share a tile, each with a part of K
+#define RIDGE_SPLIT_K 1
 #endif
 #ifndef RIDGE_DIRECT_STORE  // 1: an output that the copy engine cannot address (odd N or row stride)
 #define RIDGE_DIRECT_STORE 0
 #endif
-
-#ifndef RIDGE_BLOCK_SCALE  // 1: 8-bit inputs with one scale per 1 x 128 of A and per 128 x 128 of B
-#define RIDGE_BLOCK_SCALE 0
+#ifndef RIDGE_PROMOTE  // 1: 8-bit sums move to fp32 registers every 128 of K; Block and Vector scales need it
+#define RIDGE_PROMOTE 0
+#endif
+#ifndef RIDGE_INSTRUCTION_N  // promotion: columns of one instruction
+#define RIDGE_INSTRUCTION_N RIDGE_BLOCK_N
+#endif
+#ifndef RIDGE_PARTS  // promotion: sets of instruction accumulators
+#define RIDGE_PARTS 1
+#endif
+#ifndef RIDGE_TURNS  // promotion: 1: the warpgroups issue alternately
+#define RIDGE_TURNS 0
 #endif
 
 namespace ridge::cuda {
 namespace {
 
-struct Config {
+struct Config : GemmBuild {
   static constexpr u32 kBlockM = RIDGE_BLOCK_M;
   static constexpr u32 kBlockN = RIDGE_BLOCK_N;
   static constexpr u32 kStages = RIDGE_STAGES;
   static constexpr u32 kClusterM = RIDGE_CLUSTER_M;
   static constexpr u32 kClusterN = RIDGE_CLUSTER_N;
-  static constexpr u32 kClusterBlocks = kClusterM * kClusterN;
+  static constexpr u32 kSplitK = RIDGE_SPLIT_K;
+  static constexpr u32 kClusterBlocks = kClusterM * kClusterN * kSplitK;
+  static constexpr bool kMulticast = kClusterM * kClusterN > 1;
   static constexpr u32 kConsumers = RIDGE_CONSUMERS;
   static constexpr bool kPingpong = RIDGE_PINGPONG != 0;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
-  static constexpr MatrixType kTypeA = MatrixType::RIDGE_TYPE_A;
-  static constexpr MatrixType kTypeB = MatrixType::RIDGE_TYPE_B;
-  static constexpr OutputType kTypeC = OutputType::RIDGE_TYPE_C;
-  static constexpr Major kMajorA = Major::RIDGE_MAJOR_A;
-  static constexpr Major kMajorB = Major::RIDGE_MAJOR_B;
-  static constexpr StoreMode kStore = StoreMode::RIDGE_STORE;
   static constexpr bool kDirectStore = RIDGE_DIRECT_STORE != 0;
+  static constexpr bool kPromote = RIDGE_PROMOTE != 0;
+  static constexpr u32 kInstructionN = RIDGE_INSTRUCTION_N;
+  static constexpr u32 kParts = RIDGE_PARTS;
+  static constexpr bool kTurns = RIDGE_TURNS != 0;
+  static constexpr bool kScalesA = kScaling == Scaling::kBlock || kScaling == Scaling::kVector;
+  static constexpr bool kScalesB = kScaling == Scaling::kVector;
 
-  static constexpr bool kEightBit = kTypeA == MatrixType::kE4m3 || kTypeA == MatrixType::kE5m2;
-  static constexpr bool kBlockScale = RIDGE_BLOCK_SCALE != 0;
-  // One stage is one swizzle row of K: 64 elements of two bytes, 128 of one.
-  static constexpr u32 kBlockK = kEightBit ? 128 : 64;
+  // One stage is one swizzle row of K: 32 elements of four bytes, 64 of two, 128 of one.
+  static constexpr u32 kBlockK = kRowBytes / kTypeBytes<kTypeA>;
   static constexpr u32 kStageBytesA = kBlockM * kRowBytes;
   static constexpr u32 kStageBytesB = kBlockN * kRowBytes;
   static constexpr u32 kStageBytes = kStageBytesA + kStageBytesB;
+  static constexpr u32 kScaleBytes = (kScalesA ? kBlockM * 4 : 0) + (kScalesB ? kBlockN * 4 : 0);  // per stage
 
   static constexpr u32 kRowsPerWarpgroup = kPingpong ? kBlockM : kBlockM / kConsumers;
   static constexpr u32 kSubtiles = kRowsPerWarpgroup / 64;
@@ -111,15 +103,18 @@ struct Config {
 
   // 64512 registers are handed out in all: the producer keeps what it needs, the consumers get the rest.
   // A producer that also fetches scales spills at 40.
-  static constexpr int kProducerRegisters = kBlockScale ? 56 : 40;
-  static constexpr int kConsumerRegisters = kBlockScale ? 224 : 232;
+  static constexpr int kProducerRegisters = kScalesA ? 56 : 40;
+  static constexpr int kConsumerRegisters = kScalesA ? 224 : 232;
 
   static_assert(kBlockM % 64 == 0 && kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
   static_assert(kConsumers == 2, "with three, wgmma of this width does not fit the registers at entry");
   static_assert(!kPingpong || kConsumers == 2, "pingpong alternates between two warpgroups");
-  static_assert(!kBlockScale || (kEightBit && !kPingpong),
-                "promotion hides under the other warpgroup's K loop: no taking turns");
-  static_assert(!kBlockScale || kBlockN == 128, "one scale of B per stage: the tile is as wide as a block of B");
+  static_assert(!kPromote || (kEightBit && !kPingpong),
+                "promotion hides under the other warpgroup's K loop: no taking turns at whole tiles");
+  static_assert(kPromote || !kScalesA, "scales along K are applied while promoting");
+  static_assert(kBlockN % kInstructionN == 0, "a stage is whole instructions");
+  static_assert(kSplitK == 1 || (!kPingpong && !kMulticast && kBlockN % 64 == 0),
+                "a split tile is summed in pieces of 64 x 64 by blocks in step");
   static_assert(kMajorA == Major::kK || kBlockM % 64 == 0, "MN-major tiles are columns of 64 elements");
   static_assert(kMajorB == Major::kK || kBlockN % 64 == 0, "MN-major tiles are columns of 64 elements");
   static_assert(kBlockM / kClusterN <= 256 && kBlockN / kClusterM <= 256, "a box side is at most 256");
@@ -132,13 +127,14 @@ struct SharedLayout {
   static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
   static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
   static constexpr u32 kScales = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
-  static constexpr u32 kScaleBytes = Config::kBlockScale ? Config::kBlockM * 4 : 0;  // per stage: A's, one per row
-  static constexpr u32 kBarriers = kScales + Config::kStages * kScaleBytes;
+  static constexpr u32 kBarriers = kScales + Config::kStages * Config::kScaleBytes;
   static constexpr u32 kBytes = kBarriers + Ring<Config::kStages>::kBytes;
   static_assert(kBytes <= 232448, "a block has 227 KiB of shared memory: fewer stages, a smaller tile or fewer slabs");
+  // The pieces that arrive when a tile is split lie over the stages, which are empty by then.
+  static constexpr u32 kPieces = (Config::kBlockM / 64) * (Config::kBlockN / 64);
+  static constexpr u32 kOwnPieces = (kPieces + Config::kSplitK - 1) / Config::kSplitK;
+  static_assert(kOwnPieces * (Config::kSplitK - 1) * kPieceBytes <= kSlabs, "the pieces must fit over the stages");
 };
-
-inline constexpr u32 kTurnBarrier = 1;  // and 2: whose turn it is in pingpong
 
 struct BlockPlace {
   u32 in_m, in_n;    // position in the cluster
@@ -148,7 +144,7 @@ struct BlockPlace {
 
 __device__ __forceinline__ BlockPlace place_in_cluster() {
   BlockPlace place{};
-  const u32 rank = Config::kClusterBlocks == 1 ? 0 : cluster_rank();
+  const u32 rank = Config::kMulticast ? cluster_rank() : 0;
   place.in_m = rank % Config::kClusterM;
   place.in_n = rank / Config::kClusterM;
   for (u32 n = 0; n < Config::kClusterN; ++n)
@@ -156,6 +152,11 @@ __device__ __forceinline__ BlockPlace place_in_cluster() {
   for (u32 m = 0; m < Config::kClusterM; ++m)
     place.share_b_mask |= static_cast<u16>(1u << (m + Config::kClusterM * place.in_n));
   return place;
+}
+
+// Bytes of scales for the rows (or columns) of a tile that lie inside the matrix.
+__device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 tile) {
+  return count > first ? min(tile, count - first) * 4 : 0;
 }
 
 // Loads this block's part of one operand's stage. `parts` blocks share the tile and this one brings part `part`.
@@ -193,18 +194,62 @@ __device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap&
   }
 }
 
+// All blocks of the cluster hold partial sums of one tile. Each piece is sent to its owner, and the owner calls
+// `store(piece, column, row)` with the sum, column and row being relative to this warpgroup's part of the tile.
+template <class Store>
+__device__ __forceinline__ void sum_over_cluster(float (&sums)[Config::kSubtiles][Config::kBlockN / 2], u32 base,
+                                                 u32 mine, u32 warpgroup, const Store& store) {
+  using C = Config;
+  constexpr u32 kPerRow = C::kBlockN / 64;
+  const u32 thread = threadIdx.x % kWarpgroupThreads;
+  auto index_of = [&](u32 subtile, u32 column) { return (warpgroup * C::kSubtiles + subtile) * kPerRow + column; };
+  // Every block has read its stages for the last time; now pieces may be written over them.
+  cluster_arrive();
+  cluster_wait();
+#pragma unroll
+  for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+#pragma unroll
+    for (u32 column = 0; column < kPerRow; ++column) {
+      const u32 index = index_of(subtile, column), owner = index % C::kSplitK;
+      if (owner == mine) continue;
+      const u32 slot = base + piece_slot<C::kSplitK>(index / C::kSplitK, mine, owner);
+      send_piece(sums[subtile], static_cast<int>(column) * kPieceAccumulators, slot, owner, thread);
+    }
+  }
+  cluster_arrive();
+  cluster_wait();
+#pragma unroll
+  for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+#pragma unroll
+    for (u32 column = 0; column < kPerRow; ++column) {
+      const u32 index = index_of(subtile, column);
+      if (index % C::kSplitK != mine) continue;
+      float piece[kPieceAccumulators] = {};
+#pragma unroll
+      for (u32 source = 0; source < C::kSplitK; ++source) {
+        if (source == mine) {
+#pragma unroll
+          for (int i = 0; i < kPieceAccumulators; ++i) piece[i] += sums[subtile][column * kPieceAccumulators + i];
+        } else {
+          add_piece(piece, base + piece_slot<C::kSplitK>(index / C::kSplitK, source, mine), thread);
+        }
+      }
+      store(piece, column * 64, subtile * 64);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ridge::cuda
 
-// map_c is read by builds that store through the copy engine, `output` by the others.
-// scale_a, scale_b: fp32, read by 8-bit builds only: one each, the product being multiplied by both; or, with block
-// scales, scale_a[K block][row of A] (scale_stride apart) and scale_b[N block][K block], blocks of 128.
+// map_c is read by builds that store through the copy engine, `output` by the others; `scales` by 8-bit builds, `extra`
+// by those with a bias or a residual.
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     ridge_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a,
                const __grid_constant__ ridge::cuda::TensorMap map_b,
                const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::OutputView output,
-               const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks, const float* const scale_a,
-               const float* const scale_b, const ridge::cuda::i64 scale_stride) {
+               const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks, const ridge::cuda::ScaleView scales,
+               const ridge::cuda::EpilogueView extra) {
   using namespace ridge::cuda;
   using C = Config;
   extern __shared__ __align__(1024) u8 shared[];
@@ -218,6 +263,10 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   const u32 first_tile = blockIdx.x / C::kClusterBlocks;
   const u32 tile_step = gridDim.x / C::kClusterBlocks;
   const u32 tile_count = tiles.rows * tiles.cols;
+  // The part of K that is this block's.
+  const u32 part_of_k = C::kSplitK == 1 ? 0 : cluster_rank();
+  const u32 k_first = k_blocks * part_of_k / C::kSplitK;
+  const u32 k_count = k_blocks * (part_of_k + 1) / C::kSplitK - k_first;
 
   if (warp == 0 && elect_one()) {
     prefetch_tensor_map(map_a);
@@ -226,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1));
   }
   // Barriers must exist in every block of the cluster before the first multicast or remote arrival can reach them.
-  if constexpr (C::kClusterBlocks > 1) {
+  if constexpr (C::kMulticast) {
     cluster_arrive();
     cluster_wait();
   } else {
@@ -244,16 +293,18 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         const TileCoordinate at = tile_at(tiles, tile);
         const i32 m = static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM);
         const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
-        for (u32 block = 0; block < k_blocks; ++block) {
+        for (u32 block = k_first; block < k_first + k_count; ++block) {
           const u32 full = ring.full(position.stage);
           barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
-          if constexpr (C::kBlockScale) {
-            // A's scales travel with the stage: fetched by the consumers they would arrive a stage late.
-            const u32 rows = output.rows > static_cast<u32>(m) ? min(C::kBlockM, output.rows - static_cast<u32>(m)) : 0;
-            barrier_arrive_expect_bytes(full, C::kStageBytes + rows * 4);
-            if (rows != 0) {
-              load_bytes(base + SharedLayout::kScales + position.stage * SharedLayout::kScaleBytes,
-                         scale_a + block * scale_stride + m, rows * 4, full);
+          if constexpr (C::kScalesA) {
+            // Scales travel with the stage: fetched by the consumers they would arrive a stage late.
+            const u32 stage_scales = base + SharedLayout::kScales + position.stage * C::kScaleBytes;
+            const u32 bytes_a = scale_bytes(output.rows, static_cast<u32>(m), C::kBlockM);
+            const u32 bytes_b = C::kScalesB ? scale_bytes(output.cols, static_cast<u32>(n), C::kBlockN) : 0;
+            barrier_arrive_expect_bytes(full, C::kStageBytes + bytes_a + bytes_b);
+            if (bytes_a != 0) load_bytes(stage_scales, scales.fp32_a() + block * scales.stride_a + m, bytes_a, full);
+            if (bytes_b != 0) {
+              load_bytes(stage_scales + C::kBlockM * 4, scales.fp32_b() + block * scales.stride_b + n, bytes_b, full);
             }
           } else {
             barrier_arrive_expect_bytes(full, C::kStageBytes);
@@ -271,25 +322,28 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       let_next_grid_start();
     }
     __syncwarp();
+    if constexpr (C::kSplitK > 1) {  // the two cluster barriers around the exchange count every thread
+      for (u32 i = 0; i < 2; ++i) {
+        cluster_arrive();
+        cluster_wait();
+      }
+    }
   } else {
     // ---- Consumers: multiply out of the ring, then store
     // -----------------------------------------------------------------
     if constexpr (C::kConsumers > 1) increase_registers<C::kConsumerRegisters>();
-    using Mma = Wgmma<C::kBlockN, C::kTypeA, C::kTypeB, C::kMajorA, C::kMajorB>;
     const u32 row_in_tile = C::kPingpong ? 0 : warpgroup * C::kRowsPerWarpgroup;
     const u32 slabs = base + SharedLayout::kSlabs + warp * C::kSlabBuffers * kSlabBytes;
     // 64 rows of A are 8 KiB in either order: 64 swizzle rows (K-major), or one column of 64 K rows (MN-major).
     const u64 first_a =
         matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
     const u64 first_b = matrix_descriptor<C::kMajorB>(base + SharedLayout::kB, C::kBlockK * kRowBytes);
-    float scale = 1.0f;
-    if constexpr (C::kEightBit && !C::kBlockScale) scale = *scale_a * *scale_b;
 
     // Lane i tells block i of the cluster that this warp no longer needs a stage it feeds.
-    const bool tells_peer =
-        lane < C::kClusterBlocks && (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
+    const bool tells_peer = C::kMulticast && lane < C::kClusterBlocks &&
+                            (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
     auto release = [&](u32 stage) {
-      if constexpr (C::kClusterBlocks == 1) {
+      if constexpr (!C::kMulticast) {
         if (lane == 0) barrier_arrive(ring.empty(stage));
       } else {
         if (tells_peer) barrier_arrive_in_block(ring.empty(stage), lane);
@@ -297,123 +351,81 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     };
 
     RingPosition<C::kStages> position;
-    if (C::kPingpong && warpgroup == 1) {
-      position.advance_by(k_blocks);
-      named_barrier_arrive(kTurnBarrier, 2 * kWarpgroupThreads);  // the first turn is warpgroup 0's
+    if (C::kPingpong && warpgroup == 1) position.advance_by(k_blocks);
+    if ((C::kPingpong || C::kTurns) && warpgroup == 1) {
+      named_barrier_arrive(kTurnBarrier, kTurnThreads);  // the first turn is warpgroup 0's
     }
     const u32 first_mine = C::kPingpong ? first_tile + warpgroup * tile_step : first_tile;
     const u32 step_mine = C::kPingpong ? 2 * tile_step : tile_step;
     for (u32 tile = first_mine; tile < tile_count; tile += step_mine) {
-      float sums[C::kSubtiles][Mma::kAccumulators];
+      float sums[C::kSubtiles][C::kBlockN / 2];
       const TileCoordinate at = tile_at(tiles, tile);
       const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
       const i32 m =
           static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
-      if constexpr (C::kBlockScale) {
-        // The tensor core's 8-bit adder keeps about 14 bits, so each stage of K is summed by itself and promoted into
-        // fp32 registers, scaled on the way. One set of instruction accumulators serves all 64-row parts in turn; while
-        // this warpgroup promotes, the other's instructions run.
-        float part[Mma::kAccumulators];
-        // Rows past the end have no scales and are never stored: what lies in shared memory there does not matter.
-        const u32 my_scales = base + SharedLayout::kScales + (row_in_tile + (warp % 4) * kSlabRows + lane / 4) * 4;
-#pragma unroll
-        for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-#pragma unroll
-          for (int i = 0; i < Mma::kAccumulators; ++i) sums[subtile][i] = 0.0f;
+      if constexpr (C::kPromote) {
+        // Rows and columns past the end have no scales and are never stored: what lies in shared memory there does not
+        // matter.
+        PromotionScales where{};
+        const u32 stage_scales = base + SharedLayout::kScales;
+        where.rows = stage_scales + (row_in_tile + (warp % 4) * kSlabRows + lane / 4) * 4;
+        where.columns = stage_scales + (C::kBlockM + 2 * (lane % 4)) * 4;
+        if constexpr (C::kScaling == Scaling::kBlock) {
+          const u32 last = (output.cols - 1) / 128, first = min(static_cast<u32>(n) / 128, last);
+          where.b0 = scales.fp32_b() + first * scales.stride_b + k_first;
+          where.b1 = scales.fp32_b() + min(first + 1, last) * scales.stride_b + k_first;
+          where.edge = 128 - static_cast<u32>(n) % 128;
         }
-        const float* const column_b =
-            scale_b + static_cast<i64>(min(static_cast<u32>(n), output.cols - 1) / 128) * k_blocks;
-        float scale_of_b = __ldg(column_b);
-        for (u32 block = 0; block < k_blocks; ++block) {
-          const float next_scale_of_b = __ldg(column_b + min(block + 1, k_blocks - 1));
-          barrier_wait(ring.full(position.stage), position.parity);
-          const u64 a = first_a + position.stage * (C::kStageBytesA >> 4);
-          const u64 b = first_b + position.stage * (C::kStageBytesB >> 4);
-          float factor[C::kSubtiles][2];
-#pragma unroll
-          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-            const u32 scales = my_scales + position.stage * SharedLayout::kScaleBytes + subtile * 64 * 4;
-            factor[subtile][0] = load_shared(scales) * scale_of_b;
-            factor[subtile][1] = load_shared(scales + 8 * 4) * scale_of_b;
-          }
-#pragma unroll
-          for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-            keep_in_registers(part);
-            wgmma_fence();
-#pragma unroll
-            for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
-              Mma::mma(part, a + subtile * (64 * kRowBytes >> 4) + step * kDescriptorStep<C::kMajorA>,
-                       b + step * kDescriptorStep<C::kMajorB>, step != 0);
-            }
-            wgmma_commit();
-            wgmma_wait<0>();
-            keep_in_registers(part);
-            if (subtile + 1 == C::kSubtiles) release(position.stage);
-            const float upper = factor[subtile][0], lower = factor[subtile][1];
-#pragma unroll
-            for (int i = 0; i < Mma::kAccumulators; i += 4) {
-              sums[subtile][i] += upper * part[i];
-              sums[subtile][i + 1] += upper * part[i + 1];
-              sums[subtile][i + 2] += lower * part[i + 2];
-              sums[subtile][i + 3] += lower * part[i + 3];
-            }
-          }
-          scale_of_b = next_scale_of_b;
-          position.advance();
-        }
+        multiply_promoted<C>(sums, ring, position, first_a, first_b, k_count, where, warpgroup, release);
       } else {
-        u32 previous = 0;
         // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so
         // a warpgroup that ran ahead to its next tile would take an old phase of the ring for the new one.
-        if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, 2 * kWarpgroupThreads);
-        for (u32 block = 0; block < k_blocks; ++block) {
-          barrier_wait(ring.full(position.stage), position.parity);
-          const u64 a = first_a + position.stage * (C::kStageBytesA >> 4);
-          const u64 b = first_b + position.stage * (C::kStageBytesB >> 4);
-          wgmma_fence();
-#pragma unroll
-          for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
-#pragma unroll
-            for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-              Mma::mma(sums[subtile], a + subtile * (64 * kRowBytes >> 4) + step * kDescriptorStep<C::kMajorA>,
-                       b + step * kDescriptorStep<C::kMajorB>, block != 0 || step != 0);
-            }
-          }
-          wgmma_commit();
-          // The group just issued may still run; the one before it is done, so its stage goes back to the producers.
-          wgmma_wait<1>();
-          if (block != 0) release(previous);
-          previous = position.stage;
-          position.advance();
-        }
+        if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
+        const u32 in_use = multiply<C>(sums, ring, position, first_a, first_b, k_count, release);
         if constexpr (C::kPingpong) {
-          named_barrier_arrive(kTurnBarrier + 1 - warpgroup, 2 * kWarpgroupThreads);
+          named_barrier_arrive(kTurnBarrier + 1 - warpgroup, kTurnThreads);
           position.advance_by(k_blocks);
         }
         wgmma_wait<0>();
-        release(previous);
+        release(in_use);
       }
 
-#pragma unroll
-      for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-        if constexpr (C::kEightBit && !C::kBlockScale) {
-#pragma unroll
-          for (int i = 0; i < Mma::kAccumulators; ++i) sums[subtile][i] *= scale;
+      // Finishes and stores accumulators whose first element is column x, row y of C.
+      auto store = [&](auto& values, i32 x, i32 y) {
+        const u32 col = static_cast<u32>(x), row = static_cast<u32>(y);
+        float upper = 1.0f, lower = 1.0f;
+        if constexpr (C::kFinishes) {
+          upper = shared_scale<C>(scales, row + lane / 4, output.rows);
+          lower = shared_scale<C>(scales, row + lane / 4 + 8, output.rows);
         }
-        const i32 y = m + static_cast<i32>(subtile * 64);
+        auto finish_at = [&](int i) {
+          if constexpr (C::kFinishes) {
+            finish_pair<C>(values[i], values[i + 1], i, (i & 2) ? lower : upper, output, scales,
+                                             extra, col, row, lane);
+          }
+        };
         if constexpr (C::kDirectStore) {
-          store_warp_tile_direct<C::kTypeC, C::kStore>(sums[subtile], output, static_cast<u32>(n), static_cast<u32>(y),
-                                                       lane);
+          store_warp_tile_direct<C::kTypeC, C::kStore>(values, output, col, row, lane, finish_at);
         } else {
-          store_warp_tile<C::kTypeC, C::kStore, C::kSlabBuffers>(sums[subtile], map_c, slabs, n, y, lane);
+          store_warp_tile<C::kTypeC, C::kStore, C::kSlabBuffers>(values, map_c, slabs, x, y, lane, finish_at);
         }
+      };
+      if constexpr (C::kSplitK == 1) {
+#pragma unroll
+        for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+          store(sums[subtile], n, m + static_cast<i32>(subtile * 64));
+        }
+      } else {
+        sum_over_cluster(sums, base, part_of_k, warpgroup, [&](float(&piece)[kPieceAccumulators], u32 col, u32 row) {
+          store(piece, n + static_cast<i32>(col), m + static_cast<i32>(row));
+        });
       }
     }
     if (lane == 0) wait_stores_done();
     __syncwarp();
   }
   // No block may leave while a peer can still multicast into its shared memory or arrive on its barriers.
-  if constexpr (C::kClusterBlocks > 1) {
+  if constexpr (C::kMulticast) {
     cluster_arrive();
     cluster_wait();
   }

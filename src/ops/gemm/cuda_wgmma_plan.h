@@ -11,36 +11,67 @@
 
 namespace ridge::cuda {
 
-enum class GemmType { kBf16, kF16, kF32, kE4m3, kE5m2 };
+// kTf32: fp32 in memory, multiplied with the 10 mantissa bits that the matrix unit reads; never chosen silently.
+enum class GemmType { kBf16, kF16, kF32, kE4m3, kE5m2, kTf32 };
 inline std::int64_t bytes_of(GemmType type) {
   switch (type) {
-    case GemmType::kF32: return 4;
+    case GemmType::kF32:
+    case GemmType::kTf32: return 4;
     case GemmType::kBf16:
     case GemmType::kF16: return 2;
     default: return 1;
   }
 }
 inline const char* name_of(GemmType type) {
-  constexpr const char* kNames[] = {"kBf16", "kF16", "kF32", "kE4m3", "kE5m2"};
+  constexpr const char* kNames[] = {"kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"};
   return kNames[static_cast<int>(type)];
 }
 
-// C[m, n] (+)= sum over k of A(m, k) * B(n, k). A is stored [m, k] row-major, or [k, m] when a_mn_major; B is stored
-// [n, k], or [k, n] when b_mn_major; C is [m, n] row-major. In BLAS letters for C = op(A) op(B): NT is (no, no), NN is
+// Scales of 8-bit operands, on the device. Tensor: fp32, one of A and one of B. Row: fp32, [m] and [n]. Block: fp32,
+// A's per 1 x 128, [ceil(k/128)][m], and B's per 128 x 128, [ceil(n/128)][ceil(k/128)]. Vector: fp32, both per 1 x 128,
+// [ceil(k/128)][m] and [ceil(k/128)][n]. Mx: E8M0 bytes, both per 1 x 32, [ceil(k/32)][m] and [ceil(k/32)][n]. Every
+// array starts on 16 bytes.
+enum class GemmScaling { kNone, kTensor, kRow, kBlock, kVector, kMx };
+inline const char* name_of(GemmScaling scaling) {
+  constexpr const char* kNames[] = {"kNone", "kTensor", "kRow", "kBlock", "kVector", "kMx"};
+  return kNames[static_cast<int>(scaling)];
+}
+
+enum class GemmActivation { kIdentity, kGelu, kGeluTanh, kSilu };
+inline const char* name_of(GemmActivation activation) {
+  constexpr const char* kNames[] = {"kIdentity", "kGelu", "kGeluTanh", "kSilu"};
+  return kNames[static_cast<int>(activation)];
+}
+
+// C[m, n] = activation(scales * sum over k of A(m, k) * B(n, k) + bias[n]) + residual[m, n], or C += the sum. A is
+// stored [m, k] row-major, or [k, m] when a_mn_major; B is stored [n, k], or [k, n] when b_mn_major; C and the residual
+// are [m, n] row-major in the same type, as is the bias. In BLAS letters for C = op(A) op(B): NT is (no, no), NN is
 // (no, yes), TN is (yes, yes), TT is (yes, no). Leading dimensions are in elements.
 struct GemmCase {
   std::int64_t m = 0, n = 0, k = 0;
   bool a_mn_major = false, b_mn_major = false;
   GemmType type_a = GemmType::kBf16, type_b = GemmType::kBf16, type_c = GemmType::kBf16;
   bool accumulate = false;
-  bool block_scaled =
-      false;  // 8-bit: fp32 scales per 1 x 128 of A, [ceil(k/128)][m], and per 128 x 128 of B, [n/128][k/128]
-  std::int64_t lda = 0, ldb = 0, ldc = 0;             // 0: dense
-  int base_alignment_ab = 16, base_alignment_c = 16;  // bytes, of the pointers
+  GemmScaling scaling = GemmScaling::kNone;
+  bool promote = false;  // 8-bit: sums of 128 products each are added in fp32; Block, Vector and Mx always do
+  bool bias = false, residual = false;
+  GemmActivation activation = GemmActivation::kIdentity;
+  std::int64_t lda = 0, ldb = 0, ldc = 0, ld_residual = 0;  // 0: dense
+  int base_alignment_ab = 16, base_alignment_c = 16;        // bytes, of the pointers
+  int base_alignment_extra = 16;                            // of bias and residual
 
   std::int64_t row_a() const { return lda ? lda : (a_mn_major ? m : k); }
   std::int64_t row_b() const { return ldb ? ldb : (b_mn_major ? n : k); }
   std::int64_t row_c() const { return ldc ? ldc : n; }
+  std::int64_t row_residual() const { return ld_residual ? ld_residual : n; }
+  bool eight_bit() const { return bytes_of(type_a) == 1; }
+  bool promotes() const { return promote || scaling == GemmScaling::kBlock || scaling == GemmScaling::kVector; }
+  // A 16-bit C that is added to is read like a residual and rounded once: the copy engine would round the sum first.
+  bool residual_is_c() const { return accumulate && type_c != GemmType::kF32; }
+  bool finishes() const {
+    return bias || residual || residual_is_c() || activation != GemmActivation::kIdentity ||
+           scaling == GemmScaling::kRow;
+  }
 };
 
 // A build of the kernel. `near` and `far` are what one step of its main loop costs relative to the tensor core's own
@@ -52,6 +83,10 @@ struct WgmmaConfig {
   bool pingpong;
   int slab_buffers;
   double near = 1.1, far = 1.1;
+  int split_k = 1;        // blocks of a cluster that share a tile, each with a part of K
+  int instruction_n = 0;  // promotion: columns of one instruction; 0: the matrix unit adds up all of K
+  int parts = 1;          // promotion: sets of instruction accumulators
+  bool turns = false;     // promotion: the warpgroups issue alternately
 };
 
 // Every configuration that ships; cuda_wgmma.configs.toml repeats the list for the compile check.
@@ -71,15 +106,33 @@ inline constexpr std::array kWgmmaConfigs = {
     WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.025, 1.060},
     WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2, 1.015, 1.033},
     WgmmaConfig{"coop_256x192_n2", 256, 192, 3, 1, 2, 2, false, 2, 0.990, 1.030},
+    WgmmaConfig{"split2_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.02, 1.05, 2},
+    WgmmaConfig{"split4_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.02, 1.05, 4},
+    WgmmaConfig{"split2_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.02, 1.05, 2},
+    WgmmaConfig{"split4_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.02, 1.05, 4},
+    WgmmaConfig{"split2_128x192", 128, 192, 5, 1, 1, 2, false, 1, 1.02, 1.05, 2},
+    WgmmaConfig{"split2_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 2},
+    WgmmaConfig{"split4_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 4},
+    WgmmaConfig{"split8_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 8},
 };
 
-// Builds for block scales: a second set of accumulators, so the tile is 128 wide and both warpgroups share it.
-inline constexpr std::array kBlockScaleConfigs = {
-    WgmmaConfig{"block_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22},
-    WgmmaConfig{"block_128x128_m2", 128, 128, 6, 2, 1, 2, false, 1, 1.23, 1.24},
-    WgmmaConfig{"block_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.10, 1.12},
-    WgmmaConfig{"block_256x128_m2", 256, 128, 4, 2, 1, 2, false, 1, 1.13, 1.135},
-    WgmmaConfig{"block_256x128_n2", 256, 128, 4, 1, 2, 2, false, 1, 1.125, 1.13},
+// Builds for promotion: a second set of accumulators, so tiles are smaller and both warpgroups share them.
+inline constexpr std::array kPromotedConfigs = {
+    WgmmaConfig{"promote_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 1, 128},
+    WgmmaConfig{"promote_128x128_m2", 128, 128, 6, 2, 1, 2, false, 1, 1.23, 1.24, 1, 128},
+    WgmmaConfig{"promote_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.10, 1.12, 1, 128},
+    WgmmaConfig{"promote_256x128_m2", 256, 128, 4, 2, 1, 2, false, 1, 1.13, 1.135, 1, 128},
+    WgmmaConfig{"promote_256x128_n2", 256, 128, 4, 1, 2, 2, false, 1, 1.125, 1.13, 1, 128},
+    WgmmaConfig{"promote_256x128_turns", 256, 128, 4, 1, 1, 2, false, 1, 1.10, 1.12, 1, 128, 1, true},
+    WgmmaConfig{"promote_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.10, 1.12, 1, 128},
+    WgmmaConfig{"promote_128x192", 128, 192, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 192},
+    WgmmaConfig{"promote_128x192_turns", 128, 192, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 192, 1, true},
+    WgmmaConfig{"promote_128x192_halves", 128, 192, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 96, 2},
+    WgmmaConfig{"promote_128x192_m2", 128, 192, 5, 2, 1, 2, false, 1, 1.10, 1.12, 1, 192},
+    WgmmaConfig{"promote_128x160", 128, 160, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 160},
+    WgmmaConfig{"promote_split2_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.12, 1.14, 2, 128},
+    WgmmaConfig{"promote_split2_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 2, 128},
+    WgmmaConfig{"promote_split4_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 4, 128},
 };
 
 // One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
@@ -90,22 +143,45 @@ struct TensorMapSpec {
   int box_inner, box_outer;   // elements
 };
 
-// What a launch consists of. The buffers are A, B, C in this order; the parameters of `ridge_gemm` are the three maps,
-// the output view (pointer, row stride, rows, cols), the tile grid (rows, cols, group, group_along), k_blocks, and two
-// scale pointers and the stride of A's scales (m), which only 8-bit builds read.
+// What a launch consists of. The parameters of `ridge_gemm`, in order: the maps of A, B and C; the output view
+// (pointer, row stride, rows, cols); the tile grid (rows, cols, group, group_along); k_blocks; the scales (two
+// pointers, stride_a, stride_b; all zero without scales); and the epilogue (pointers of bias and residual, the
+// residual's row stride; where residual_is_c is set, C's own).
 struct WgmmaPlan {
   std::vector<std::string> defines;  // for the compiler, without -D
   bool direct_store;                 // map `c` is unused and may stay zero
+  bool residual_is_c;
   TensorMapSpec a, b, c;
   std::uint32_t tile_rows, tile_cols, group, group_along, k_blocks;
   std::uint32_t grid, block, cluster, shared_bytes;
+  std::int64_t scale_stride_a, scale_stride_b;
 };
 
 inline std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-// Why the copy engine cannot take a case, or nothing. M, N or K of zero never reach a kernel: the caller clears or
-// leaves C.
+// Types, scales and epilogues that no kernel takes, or nothing. What is refused here is a caller's mistake.
+inline std::optional<std::string> gemm_refuses(const GemmCase& g) {
+  const bool eight_bit_b = bytes_of(g.type_b) == 1;
+  if (g.eight_bit() != eight_bit_b || (!g.eight_bit() && g.type_a != g.type_b)) {
+    return std::string("gemm: A is ") + name_of(g.type_a) + " and B is " + name_of(g.type_b) +
+           "; give both the same type, or both 8-bit ones";
+  }
+  if (g.eight_bit() != (g.scaling != GemmScaling::kNone)) {
+    return std::string("gemm: scaling ") + name_of(g.scaling) + " with A of type " + name_of(g.type_a) +
+           "; scales belong to 8-bit operands, which must have them";
+  }
+  if (g.promote && !g.eight_bit()) return "gemm: promotion is for 8-bit operands; others are summed in fp32 anyway";
+  if (g.type_c != GemmType::kBf16 && g.type_c != GemmType::kF16 && g.type_c != GemmType::kF32)
+    return std::string("gemm: C cannot be ") + name_of(g.type_c) + "; give it bf16, f16 or f32";
+  if (g.accumulate && (g.bias || g.residual || g.activation != GemmActivation::kIdentity))
+    return "gemm: accumulating adds the product alone; drop the bias, activation and residual, or the accumulation";
+  return std::nullopt;
+}
+
+// Why the copy engine or the matrix unit cannot take a case, or nothing. M, N or K of zero never reach a kernel: the
+// caller clears or leaves C.
 inline std::optional<std::string> wgmma_refuses(const GemmCase& g) {
+  if (auto why = gemm_refuses(g)) return why;
   auto check = [](const char* name, std::int64_t row, GemmType type) -> std::optional<std::string> {
     if ((row * bytes_of(type)) % 16 == 0) return std::nullopt;
     return std::string("gemm_wgmma: the row stride of ") + name + " is " + std::to_string(row) + " elements of " +
@@ -114,15 +190,29 @@ inline std::optional<std::string> wgmma_refuses(const GemmCase& g) {
   if (auto why = check("A", g.row_a(), g.type_a)) return why;
   if (auto why = check("B", g.row_b(), g.type_b)) return why;
   if (g.base_alignment_ab % 16 != 0) return "gemm_wgmma: A and B must start on a multiple of 16 bytes";
-  const bool eight_bit = bytes_of(g.type_a) == 1;
-  if (eight_bit && (g.a_mn_major || g.b_mn_major))
-    return "gemm_wgmma: 8-bit operands must have K contiguous; transpose first";
-  if (g.block_scaled && !eight_bit) return "gemm_wgmma: block scales are for 8-bit operands";
-  if (g.block_scaled && g.m % 4 != 0) {
-    return "gemm_wgmma: M = " + std::to_string(g.m) +
-           " is not a multiple of 4, so A's scales of a stage do not start on 16 bytes; pad A";
+  if (g.type_a == GemmType::kF32) return "gemm_wgmma: the matrix unit has no fp32; allow tf32 or gemm_simt";
+  if (bytes_of(g.type_a) != 2 && (g.a_mn_major || g.b_mn_major)) {
+    return "gemm_wgmma: operands of " + std::to_string(bytes_of(g.type_a)) +
+           " bytes must have K contiguous; transpose first or allow gemm_simt";
   }
-  if (g.accumulate && g.type_c != GemmType::kF32) return "gemm_wgmma: accumulating needs an fp32 C";
+  if (g.scaling == GemmScaling::kMx) return "gemm_wgmma: MX scales are applied by gemm_simt only";
+  if (g.scaling == GemmScaling::kBlock || g.scaling == GemmScaling::kVector) {
+    const bool both = g.scaling == GemmScaling::kVector;
+    if (g.m % 4 != 0 || (both && g.n % 4 != 0)) {
+      return "gemm_wgmma: M = " + std::to_string(g.m) + (both ? " or N = " + std::to_string(g.n) : "") +
+             " is not a multiple of 4, so the scales of a stage do not start on 16 bytes; pad it or allow gemm_simt";
+    }
+  }
+  const bool reads_c = g.residual_is_c();
+  const std::int64_t row_extra = reads_c ? g.row_c() : g.row_residual(), pair = 2 * bytes_of(g.type_c);
+  if ((g.residual || reads_c) && row_extra % 2 != 0) {
+    return std::string("gemm_wgmma: the row stride of ") + (reads_c ? "C" : "the residual") + " is " +
+           std::to_string(row_extra) + ", an odd number of elements; pad the rows or allow gemm_simt";
+  }
+  if ((g.bias || g.residual) && g.base_alignment_extra % pair != 0)
+    return "gemm_wgmma: bias and residual must start on a multiple of " + std::to_string(pair) + " bytes";
+  if (reads_c && g.base_alignment_c % pair != 0)
+    return "gemm_wgmma: a C that is added to must start on a multiple of " + std::to_string(pair) + " bytes";
   if (std::max({g.m, g.n, g.k}) > INT32_MAX - 512) return "gemm_wgmma: a side is over 2^31";
   return std::nullopt;
 }
@@ -133,18 +223,29 @@ inline bool needs_direct_store(const GemmCase& g) {
   return g.base_alignment_c % 16 != 0 || (g.row_c() * size) % 16 != 0 || (g.n * size) % 16 != 0;
 }
 
-inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
-  if (g.b_mn_major && c.block_n % 64 != 0) return false;
-  // The direct store needs registers for its addresses: beside more than 128 accumulators per thread it spills.
-  const int rows = c.pingpong ? c.block_m : c.block_m / c.consumers;
-  if (needs_direct_store(g) && rows / 64 * c.block_n / 2 > 128) return false;
-  // The last slab of a row of output may overlap the one before it, but not when it is added.
-  return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !g.accumulate;
+// Steps of the main loop, each 128 bytes of K.
+inline std::int64_t k_blocks_of(const GemmCase& g) { return ceil_div(g.k * bytes_of(g.type_a), 128); }
+
+inline std::uint32_t shared_bytes_of(const WgmmaConfig& c, const GemmCase& g) {
+  const bool scales_a = g.scaling == GemmScaling::kBlock || g.scaling == GemmScaling::kVector;
+  const int scales = (scales_a ? c.block_m : 0) + (g.scaling == GemmScaling::kVector ? c.block_n : 0);
+  return static_cast<std::uint32_t>(c.stages * (c.block_m + c.block_n) * 128 + c.consumers * 4 * c.slab_buffers * 2048 +
+                                    c.stages * 16 + c.stages * scales * 4);
 }
 
-inline std::uint32_t shared_bytes_of(const WgmmaConfig& c, bool block_scaled = false) {
-  return static_cast<std::uint32_t>(c.stages * (c.block_m + c.block_n) * 128 + c.consumers * 4 * c.slab_buffers * 2048 +
-                                    c.stages * 16 + (block_scaled ? c.stages * c.block_m * 4 : 0));
+inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
+  if (g.promotes() != (c.instruction_n != 0)) return false;
+  if (shared_bytes_of(c, g) > 232448) return false;
+  if (g.b_mn_major && c.block_n % 64 != 0) return false;
+  if (k_blocks_of(g) < c.split_k) return false;
+  // Stores and epilogues need registers for their addresses: beside too many accumulators per thread they spill.
+  const int rows = c.pingpong ? c.block_m : c.block_m / c.consumers, accumulators = rows / 64 * c.block_n / 2;
+  if (g.scaling == GemmScaling::kVector && (c.split_k > 1 || c.turns)) return false;
+  if (needs_direct_store(g) && accumulators > 128) return false;
+  if (g.finishes() && accumulators > 160) return false;
+  // The last slab of a row of output may overlap the one before it, but not when it is added.
+  const bool adds = g.accumulate && !g.residual_is_c();
+  return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !adds;
 }
 
 inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multiprocessors, int group_rows = 0) {
@@ -169,10 +270,21 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   define("TYPE_C", name_of(g.type_c));
   define("MAJOR_A", g.a_mn_major ? "kMn" : "kK");
   define("MAJOR_B", g.b_mn_major ? "kMn" : "kK");
-  define("STORE", g.accumulate ? "kAdd" : "kOverwrite");
+  define("STORE", g.accumulate && !g.residual_is_c() ? "kAdd" : "kOverwrite");
   plan.direct_store = needs_direct_store(g);
   define("DIRECT_STORE", plan.direct_store ? 1 : 0);
-  define("BLOCK_SCALE", g.block_scaled ? 1 : 0);
+  define("SCALING", name_of(g.scaling));
+  define("BIAS", g.bias ? 1 : 0);
+  define("ACTIVATION", name_of(g.activation));
+  define("RESIDUAL", g.residual || g.residual_is_c() ? 1 : 0);
+  define("SPLIT_K", c.split_k);
+  define("PROMOTE", c.instruction_n != 0 ? 1 : 0);
+  if (c.instruction_n != 0) {
+    define("INSTRUCTION_N", c.instruction_n);
+    define("PARTS", c.parts);
+    define("TURNS", c.turns ? 1 : 0);
+  }
+  plan.residual_is_c = g.residual_is_c();
 
   const int block_k = static_cast<int>(128 / bytes_of(g.type_a));
   // Mirrors load_operand: which part of a shared tile one block brings.
@@ -192,13 +304,17 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
 
   plan.tile_rows = static_cast<std::uint32_t>(ceil_div(g.m, c.block_m * c.cluster_m));
   plan.tile_cols = static_cast<std::uint32_t>(ceil_div(g.n, c.block_n * c.cluster_n));
-  plan.k_blocks = static_cast<std::uint32_t>(ceil_div(g.k, block_k));
-  plan.cluster = static_cast<std::uint32_t>(c.cluster_m * c.cluster_n);
+  plan.k_blocks = static_cast<std::uint32_t>(k_blocks_of(g));
+  plan.cluster = static_cast<std::uint32_t>(c.cluster_m * c.cluster_n * c.split_k);
   plan.block = static_cast<std::uint32_t>((c.consumers + 1) * 128);
-  plan.shared_bytes = shared_bytes_of(c, g.block_scaled);
+  plan.shared_bytes = shared_bytes_of(c, g);
+  plan.scale_stride_a = g.m;
+  plan.scale_stride_b = g.scaling == GemmScaling::kBlock ? ceil_div(g.k, 128) : g.n;
   const std::int64_t tiles = static_cast<std::int64_t>(plan.tile_rows) * plan.tile_cols;
   const std::int64_t clusters = multiprocessors / plan.cluster;
-  plan.grid = static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, clusters)) * plan.cluster;
+  // Blocks that share a tile do not walk on to another: their stages receive each other's pieces at its end.
+  const std::int64_t at_once = c.split_k > 1 ? tiles : std::min<std::int64_t>(tiles, clusters);
+  plan.grid = static_cast<std::uint32_t>(at_once) * plan.cluster;
 
   // A wave of clusters covers `group` tiles on one side and clusters / group on the other. L2 traffic per K step is the
   // sum of the two sides in elements, least when the rectangle is square.
@@ -228,17 +344,19 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
 inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multiprocessors) {
   constexpr double kNearBytes = 128e6;
   const std::int64_t rows = ceil_div(g.m, c.block_m * c.cluster_m), cols = ceil_div(g.n, c.block_n * c.cluster_n);
-  const std::int64_t clusters = multiprocessors / (c.cluster_m * c.cluster_n);
+  const int cluster = c.cluster_m * c.cluster_n * c.split_k;
+  // Clusters of four and more live in groups of 16 multiprocessors, and the odd ones are left over.
+  const std::int64_t clusters = (cluster > 2 ? multiprocessors / 16 * 16 : multiprocessors) / cluster;
   const std::int64_t waves = ceil_div(rows * cols, clusters);
-  const std::int64_t block_k = 128 / bytes_of(g.type_a);
-  const double step =
-      2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for either width
+  const std::int64_t steps = ceil_div(k_blocks_of(g), c.split_k);
+  const double step = 2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for every width
   const double bytes = static_cast<double>((g.m + g.n) * g.k * bytes_of(g.type_a));
   double factor = bytes < kNearBytes ? c.near : c.far;
   // With a single wave nothing is left to alternate with, and one warpgroup alone does not quite fill the tensor cores.
   if (waves == 1 && c.pingpong) factor *= 1.04;
-  const double epilogue = (c.pingpong ? 600.0 : 1500.0) * c.block_m * c.block_n / 32768;
-  return static_cast<double>(waves) * (static_cast<double>(ceil_div(g.k, block_k)) * step * factor + epilogue);
+  double epilogue = (c.pingpong ? 600.0 : 1500.0) * c.block_m * c.block_n / 32768;
+  if (c.split_k > 1) epilogue += 2500;  // two barriers of the cluster, the exchange, and a start without a running tile
+  return static_cast<double>(waves) * (static_cast<double>(steps) * step * factor + epilogue);
 }
 
 inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
@@ -252,11 +370,8 @@ inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
       best = &c;
     }
   };
-  if (g.block_scaled) {
-    for (const auto& c : kBlockScaleConfigs) consider(c);
-  } else {
-    for (const auto& c : kWgmmaConfigs) consider(c);
-  }
+  for (const auto& c : kWgmmaConfigs) consider(c);
+  for (const auto& c : kPromotedConfigs) consider(c);
   return best;
 }
 

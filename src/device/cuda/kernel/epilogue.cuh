@@ -9,6 +9,8 @@ namespace ridge::cuda {
 
 enum class OutputType { kBf16, kF16, kF32 };
 enum class StoreMode { kOverwrite, kAdd };
+// Gelu: x Phi(x) with the error function. GeluTanh: its usual approximation by tanh. Silu: x / (1 + exp(-x)).
+enum class Activation { kIdentity, kGelu, kGeluTanh, kSilu };
 
 inline constexpr u32 kSlabRows = 16;
 inline constexpr u32 kSlabBytes = kSlabRows * kRowBytes;
@@ -22,6 +24,66 @@ __device__ __forceinline__ u32 pack_pair(float low, float high) {
     return pack_bf16(low, high);
   } else {
     return pack_f16(low, high);
+  }
+}
+
+// One element of a matrix or vector of the output's type. Volatile, here and below: free to move these reads, the
+// compiler gathers them in front of the stores and runs out of registers.
+template <OutputType kOut>
+__device__ __forceinline__ float load_output(const void* data, i64 index) {
+  if constexpr (kOut == OutputType::kF32) {
+    float value;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(static_cast<const float*>(data) + index));
+    return value;
+  } else {
+    u16 bits;
+    asm volatile("ld.global.u16 %0, [%1];" : "=h"(bits) : "l"(static_cast<const u16*>(data) + index));
+    if constexpr (kOut == OutputType::kBf16) {
+      return __uint_as_float(static_cast<u32>(bits) << 16);
+    } else {
+      return half_to_float(bits);
+    }
+  }
+}
+
+struct Pair {
+  float left, right;
+};
+
+// Two neighbours in one read where there are two; the address must be a multiple of both together.
+template <OutputType kOut>
+__device__ __forceinline__ Pair load_output_pair(const void* data, i64 index, bool both) {
+  Pair pair{};
+  if (!both) {
+    pair.left = load_output<kOut>(data, index);
+  } else if constexpr (kOut == OutputType::kF32) {
+    asm volatile("ld.global.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(pair.left), "=f"(pair.right)
+                 : "l"(static_cast<const float*>(data) + index));
+  } else {
+    u32 bits;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(bits) : "l"(static_cast<const u16*>(data) + index));
+    if constexpr (kOut == OutputType::kBf16) {
+      pair = {__uint_as_float(bits << 16), __uint_as_float(bits & 0xFFFF0000u)};
+    } else {
+      pair = {half_to_float(static_cast<u16>(bits)), half_to_float(static_cast<u16>(bits >> 16))};
+    }
+  }
+  return pair;
+}
+
+template <Activation kKind>
+__device__ __forceinline__ float activate(float x) {
+  if constexpr (kKind == Activation::kGelu) {
+    return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+  } else if constexpr (kKind == Activation::kGeluTanh) {
+    // 0.5 x (1 + tanh u) is x / (1 + exp(-2u)), which keeps its relative precision for negative x.
+    const float u = 0.79788456f * x * (1.0f + 0.044715f * x * x);
+    return x / (1.0f + __expf(-2.0f * u));
+  } else if constexpr (kKind == Activation::kSilu) {
+    return x / (1.0f + __expf(-x));
+  } else {
+    return x;
   }
 }
 
@@ -57,10 +119,12 @@ __device__ __forceinline__ void write_slab_32bit(const float (&d)[kCount], int f
 }
 
 // Stores the 16 x (2 * kCount) part of a tile that this warp holds, at column `x`, row `y` of the output. `buffers` is
-// the warp's own run of kBuffers slabs, 1024-byte aligned. All lanes of the warp take part.
-template <OutputType kOut, StoreMode kMode, u32 kBuffers, int kCount>
+// the warp's own run of kBuffers slabs, 1024-byte aligned. All lanes of the warp take part. `finish(i)` turns the
+// sums i and i + 1 into what is stored; it is called once for each, slab by slab, because all at once would need the
+// registers that the others hold.
+template <OutputType kOut, StoreMode kMode, u32 kBuffers, int kCount, class Finish>
 __device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const TensorMap& map, u32 buffers, i32 x,
-                                                i32 y, u32 lane) {
+                                                i32 y, u32 lane, const Finish& finish) {
   constexpr int kColumns = kSlabColumns<kOut>;
   constexpr int kPerSlab = kColumns / 2;
   // A width that is not whole slabs ends with a slab that overlaps the one before it: the same values are stored twice.
@@ -72,6 +136,10 @@ __device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const 
   for (int slab = 0; slab < kSlabs; ++slab) {
     const int first = slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
     const u32 buffer = buffers + (static_cast<u32>(slab) % kBuffers) * kSlabBytes;
+#pragma unroll
+    for (int i = 0; i < kPerSlab; i += 2) {
+      if (slab * kPerSlab + i < kCount) finish(slab * kPerSlab + i);
+    }
     // The buffer is free once all but the latest kBuffers - 1 stores have been read out. Lane 0 issues them, so it
     // alone knows. Where the slabs of a tile do not fill whole rounds of buffers, a tile starts on a buffer that a
     // later store of the tile before may have used, so it waits for all of them.
@@ -124,13 +192,15 @@ __device__ __forceinline__ void store_element(const OutputView& c, u32 row, u32 
 // The same part of a tile without the copy engine, for an output it cannot address. The engine writes whole 16-byte
 // chunks: it clips a row that ends inside a chunk only at the chunk's end, so such rows (N times the element size not a
 // multiple of 16) take this path too, or the padding behind them would be overwritten.
-template <OutputType kOut, StoreMode kMode, int kCount>
+template <OutputType kOut, StoreMode kMode, int kCount, class Finish>
 __device__ __forceinline__ void store_warp_tile_direct(const float (&d)[kCount], const OutputView& c, u32 x, u32 y,
-                                                       u32 lane) {
+                                                       u32 lane, const Finish& finish) {
   const u32 row = y + (lane >> 2);
   const u32 col = x + 2 * (lane & 3u);
 #pragma unroll
   for (int j = 0; j < kCount / 4; ++j) {
+    finish(4 * j);
+    finish(4 * j + 2);
     store_element<kOut, kMode>(c, row, col + 8 * j, d[4 * j]);
     store_element<kOut, kMode>(c, row, col + 8 * j + 1, d[4 * j + 1]);
     store_element<kOut, kMode>(c, row + 8, col + 8 * j, d[4 * j + 2]);

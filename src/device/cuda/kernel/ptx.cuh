@@ -95,10 +95,20 @@ __device__ __forceinline__ u32 pack_f16(float low, float high) {
   return packed;
 }
 
+__device__ __forceinline__ float half_to_float(u16 bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
 __device__ __forceinline__ float load_shared(u32 address) {
   float value;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
   return value;
+}
+
+__device__ __forceinline__ void load_shared_v2(u32 address, float& x, float& y) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address) : "memory");
 }
 
 // Four 8x8 matrices of 16-bit values from the accumulator layout to rows of shared memory. Lanes 8i..8i+7 give the

@@ -10,12 +10,17 @@
 
 namespace ridge::cuda {
 
-enum class MatrixType { kBf16, kF16, kE4m3, kE5m2 };
+// Tf32: fp32 in memory, of which the matrix unit reads 8 exponent and 10 mantissa bits.
+enum class MatrixType { kBf16, kF16, kE4m3, kE5m2, kTf32, kF32 };
+template <MatrixType kType>
+inline constexpr u32 kTypeBytes = kType == MatrixType::kTf32 || kType == MatrixType::kF32    ? 4
+                                  : kType == MatrixType::kE4m3 || kType == MatrixType::kE5m2 ? 1
+                                                                                             : 2;
 // K-major: K is contiguous in memory. MN-major: M (for A) or N (for B) is contiguous; 16-bit types only, a hardware
 // limit.
 enum class Major { kK, kMn };
 
-// Bytes of K that one instruction consumes, for every type: 16 elements of 2 bytes or 32 of 1 byte.
+// Bytes of K that one instruction consumes, for every type: 8 elements of 4 bytes, 16 of 2 or 32 of 1.
 inline constexpr u32 kWgmmaStepBytes = 32;
 
 // Descriptor fields, in units of 16 bytes: start address (bits 0-13), leading offset (16-29), stride offset (32-45),
@@ -99,34 +104,36 @@ struct Wgmma {
                : RIDGE_OUT_##R                                                                                      \
                : "l"(a), "l"(b), "r"(accumulate), "n"(kMajorA == Major::kMn ? 1 : 0),                               \
                  "n"(kMajorB == Major::kMn ? 1 : 0))
-#define RIDGE_WGMMA_8BIT(N, KIND, R, A, B, P)                                                                       \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k32.f32." KIND \
-               " {" RIDGE_D##R "}, %" #A ", %" #B ", p, 1, 1;\n}\n"                                                 \
-               : RIDGE_OUT_##R                                                                                      \
+#define RIDGE_WGMMA_K_MAJOR(N, DEPTH, KIND, R, A, B, P)                                                        \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N DEPTH KIND \
+               " {" RIDGE_D##R "}, %" #A ", %" #B ", p, 1, 1;\n}\n"                                            \
+               : RIDGE_OUT_##R                                                                                 \
                : "l"(a), "l"(b), "r"(accumulate))
 
-#define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB)                                                                \
-  template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                 \
-  struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                           \
-    static constexpr int kAccumulators = R;                                                                     \
-    static __device__ __forceinline__ void mma(float (&d)[R], u64 a, u64 b, u32 accumulate) {                   \
-      if constexpr (kTypeA == MatrixType::kBf16 && kTypeB == MatrixType::kBf16) {                               \
-        RIDGE_WGMMA_16BIT(N, "bf16.bf16", R, A, B, P, TA, TB);                                                  \
-      } else if constexpr (kTypeA == MatrixType::kF16 && kTypeB == MatrixType::kF16) {                          \
-        RIDGE_WGMMA_16BIT(N, "f16.f16", R, A, B, P, TA, TB);                                                    \
-      } else {                                                                                                  \
-        static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "8-bit wgmma reads K-major operands only"); \
-        if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE4m3) {                             \
-          RIDGE_WGMMA_8BIT(N, "e4m3.e4m3", R, A, B, P);                                                         \
-        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE5m2) {                      \
-          RIDGE_WGMMA_8BIT(N, "e4m3.e5m2", R, A, B, P);                                                         \
-        } else if constexpr (kTypeA == MatrixType::kE5m2 && kTypeB == MatrixType::kE4m3) {                      \
-          RIDGE_WGMMA_8BIT(N, "e5m2.e4m3", R, A, B, P);                                                         \
-        } else {                                                                                                \
-          RIDGE_WGMMA_8BIT(N, "e5m2.e5m2", R, A, B, P);                                                         \
-        }                                                                                                       \
-      }                                                                                                         \
-    }                                                                                                           \
+#define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB)                                                                  \
+  template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                   \
+  struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                             \
+    static constexpr int kAccumulators = R;                                                                       \
+    static __device__ __forceinline__ void mma(float (&d)[R], u64 a, u64 b, u32 accumulate) {                     \
+      if constexpr (kTypeA == MatrixType::kBf16 && kTypeB == MatrixType::kBf16) {                                 \
+        RIDGE_WGMMA_16BIT(N, "bf16.bf16", R, A, B, P, TA, TB);                                                    \
+      } else if constexpr (kTypeA == MatrixType::kF16 && kTypeB == MatrixType::kF16) {                            \
+        RIDGE_WGMMA_16BIT(N, "f16.f16", R, A, B, P, TA, TB);                                                      \
+      } else {                                                                                                    \
+        static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "only 16-bit wgmma reads MN-major operands"); \
+        if constexpr (kTypeA == MatrixType::kTf32 && kTypeB == MatrixType::kTf32) {                               \
+          RIDGE_WGMMA_K_MAJOR(N, "k8.f32.", "tf32.tf32", R, A, B, P);                                             \
+        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE4m3) {                        \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e4m3.e4m3", R, A, B, P);                                            \
+        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE5m2) {                        \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e4m3.e5m2", R, A, B, P);                                            \
+        } else if constexpr (kTypeA == MatrixType::kE5m2 && kTypeB == MatrixType::kE4m3) {                        \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e5m2.e4m3", R, A, B, P);                                            \
+        } else {                                                                                                  \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e5m2.e5m2", R, A, B, P);                                            \
+        }                                                                                                         \
+      }                                                                                                           \
+    }                                                                                                             \
   }
 
 RIDGE_WGMMA_SHAPE(32, 16, 16, 17, 18, 19, 20);
@@ -171,7 +178,7 @@ RIDGE_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132);
 #undef RIDGE_OUT_112
 #undef RIDGE_OUT_128
 #undef RIDGE_WGMMA_16BIT
-#undef RIDGE_WGMMA_8BIT
+#undef RIDGE_WGMMA_K_MAJOR
 #undef RIDGE_WGMMA_SHAPE
 
 }  // namespace ridge::cuda
