@@ -19,10 +19,11 @@ void ridge_bench_open(const char* root) {
 }
 
 // Compiles the chosen configuration for the shape and binds it to the tensors (`extras`: scales of A and B, bias,
-// residual); the name of the configuration goes to `name`.
+// residual); the name of the configuration goes to `name`. What the wgmma kernel refuses runs on the plain one.
 void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                        const std::uint64_t* extras, char* name, int name_size) {
   const Named named = parse(shape);
+  const Extras extra{extras[0], extras[1], extras[2], extras[3]};
   const WgmmaConfig* chosen = ridge::cuda::choose_wgmma(named.g, device().multiprocessors);
   for (const auto& candidate : ridge::cuda::kWgmmaConfigs) {
     if (config && std::string(config) == candidate.name) chosen = &candidate;
@@ -30,13 +31,20 @@ void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, s
   for (const auto& candidate : ridge::cuda::kPromotedConfigs) {
     if (config && std::string(config) == candidate.name) chosen = &candidate;
   }
-  std::snprintf(name, static_cast<std::size_t>(name_size), "%s", chosen->name);
-  return new ReadyGemm(ready(kernels(), named.g, *chosen, a, b, c, Extras{extras[0], extras[1], extras[2], extras[3]}));
+  const bool plain = !chosen || ridge::cuda::wgmma_refuses(named.g).has_value();
+  std::snprintf(name, static_cast<std::size_t>(name_size), "%s", plain ? "simt" : chosen->name);
+  auto* launcher = new std::function<void(CUstream)>;
+  if (plain) {
+    *launcher = [g = named.g, a, b, c, extra](CUstream stream) { launch_simt(kernels(), g, a, b, c, stream, extra); };
+  } else {
+    *launcher = [run = ready(kernels(), named.g, *chosen, a, b, c, extra)](CUstream stream) { run.launch(stream); };
+  }
+  return launcher;
 }
 void ridge_bench_gemm_launch(void* gemm, void* stream) {
-  static_cast<ReadyGemm*>(gemm)->launch(static_cast<CUstream>(stream));
+  (*static_cast<std::function<void(CUstream)>*>(gemm))(static_cast<CUstream>(stream));
 }
-void ridge_bench_gemm_free(void* gemm) { delete static_cast<ReadyGemm*>(gemm); }
+void ridge_bench_gemm_free(void* gemm) { delete static_cast<std::function<void(CUstream)>*>(gemm); }
 
 void* ridge_bench_peer(const char* shape, std::uint64_t scale_a, std::uint64_t scale_b, int fast_accumulate) {
   if (!blaslt().library) return nullptr;

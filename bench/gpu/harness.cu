@@ -85,6 +85,7 @@ extern "C" __global__ void fill_scales(void* data, int mx, i64 count, u64 seed) 
 
 struct Problem {
   const void *a, *b, *c_before, *scale_a, *scale_b, *bias, *residual;
+  double peak_weight;
   i64 m, n, k, lda, ldb, ldc, ld_residual, row_step, rows;
   int type_a, type_b, type_c, a_mn_major, b_mn_major, scaling, activation;
 };
@@ -114,20 +115,23 @@ __device__ double activated(int kind, double x) {
   return x;
 }
 
-// out[i, j] for rows 0, row_step, ...: the exact sum (float64) with its epilogue, and the sum of magnitudes that bounds
-// any order of summation. c_before (may be null) is added: the accumulate contract.
+// out[i, j] for rows 0, row_step, ...: the exact sum (float64) with its epilogue, and what bounds the error of any
+// order of summation: the sum of magnitudes, plus peak_weight times the largest product. c_before (may be null) is
+// added: the accumulate contract.
 extern "C" __global__ void reference(const Problem p, double* out, float* magnitude) {
   const i64 total = p.rows * p.n;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {
     const i64 i = (index / p.n) * p.row_step, j = index % p.n;
-    double sum = 0.0, size = 0.0;
+    double sum = 0.0, size = 0.0, peak = 0.0;
     for (i64 k = 0; k < p.k; ++k) {
       const double x = get(p.a, p.type_a, p.a_mn_major ? k * p.lda + i : i * p.lda + k);
       const double y = get(p.b, p.type_b, p.b_mn_major ? k * p.ldb + j : j * p.ldb + k);
       const double product = x * y * scale_of(p, i, j, k);
       sum += product;
       size += fabs(product);
+      peak = fmax(peak, fabs(product));
     }
+    size += p.peak_weight * peak;
     auto add = [&](const void* data, i64 at) {
       const double value = get(data, p.type_c, at);
       sum += value;
@@ -151,9 +155,9 @@ struct Comparison {
 };
 
 // |out - ref| <= half_ulp * |ref| + accumulate * magnitude + tiny
-extern "C" __global__ void compare(const void* c, int type_c, i64 n, i64 ldc, i64 row_step, i64 rows,
-                                   const double* ref, const float* magnitude, double half_ulp, double accumulate,
-                                   double tiny, Comparison* result) {
+extern "C" __global__ void compare(const void* c, int type_c, i64 n, i64 ldc, i64 row_step, i64 rows, const double* ref,
+                                   const float* magnitude, double half_ulp, double accumulate, double tiny,
+                                   Comparison* result) {
   const i64 total = rows * n;
   double error_square = 0, ref_square = 0, worst = 0;
   for (i64 index = blockIdx.x * (i64)blockDim.x + threadIdx.x; index < total; index += (i64)gridDim.x * blockDim.x) {

@@ -65,12 +65,12 @@ __device__ void store_pattern(const TensorMap& map, const OutputView& direct, i3
     }
   }
   // Every element is finished exactly once, also where slabs overlap.
-  auto finish = [&](int i) {
-    d[i] *= 2.0f;
-    d[i + 1] *= 2.0f;
+  auto finish = [&](int first) {
+    for (int i = first; i < kCount && i < first + kSlabColumns<kOut> / 2; ++i) d[i] *= 2.0f;
   };
+  for (int i = 0; i < kCount; ++i) d[i] *= 0.5f;
   store_warp_tile<kOut, kMode, kBuffers>(d, map, shared_address(shared), x, y, lane, finish);
-  for (int i = 0; i < kCount; ++i) d[i] *= 0.25f;
+  for (int i = 0; i < kCount; ++i) d[i] *= 0.5f;
   store_warp_tile_direct<kOut, kMode>(d, direct, static_cast<u32>(x), static_cast<u32>(y), lane, finish);
   if (lane == 0) wait_stores_done();
 }

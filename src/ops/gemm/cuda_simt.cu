@@ -9,7 +9,7 @@
 // tensor cores for bf16; padding the rows to 16 bytes is always the better way out. Scales are multiplied in as
 // operands are read, so 8-bit sums are fp32 sums throughout. The same macros as cuda_wgmma.cu choose the build
 // (gemm_build.cuh); the entry point is `ridge_gemm_simt`, grid (ceil(N/128), ceil(M/128)), 256 threads.
-#include "../../device/cuda/kernel/gemm_build.cuh"
+#include "../../device/cuda/kernel/finish.cuh"
 
 namespace ridge::cuda {
 namespace {

@@ -12,6 +12,7 @@
 //
 // A build is chosen by the macros below (cuda_wgmma_plan.h writes them); the entry point is `ridge_gemm`.
 #include "../../device/cuda/kernel/cluster_sum.cuh"
+#include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/tile_scheduler.cuh"
 
@@ -55,9 +56,6 @@
 #ifndef RIDGE_PARTS  // promotion: sets of instruction accumulators
 #define RIDGE_PARTS 1
 #endif
-#ifndef RIDGE_TURNS  // promotion: 1: the warpgroups issue alternately
-#define RIDGE_TURNS 0
-#endif
 
 namespace ridge::cuda {
 namespace {
@@ -78,7 +76,6 @@ struct Config : GemmBuild {
   static constexpr bool kPromote = RIDGE_PROMOTE != 0;
   static constexpr u32 kInstructionN = RIDGE_INSTRUCTION_N;
   static constexpr u32 kParts = RIDGE_PARTS;
-  static constexpr bool kTurns = RIDGE_TURNS != 0;
   static constexpr bool kScalesA = kScaling == Scaling::kBlock || kScaling == Scaling::kVector;
   static constexpr bool kScalesB = kScaling == Scaling::kVector;
 
@@ -121,13 +118,15 @@ struct Config : GemmBuild {
   static_assert((kBlockM / kClusterN) % 8 == 0 && (kBlockN / kClusterM) % 8 == 0, "parts must be whole swizzle atoms");
 };
 
-// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, scales, barriers.
+// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, scales, vectors of
+// the epilogue, barriers.
 struct SharedLayout {
   static constexpr u32 kA = 0;
   static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
   static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
   static constexpr u32 kScales = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
-  static constexpr u32 kBarriers = kScales + Config::kStages * Config::kScaleBytes;
+  static constexpr u32 kVectors = kScales + Config::kStages * Config::kScaleBytes;
+  static constexpr u32 kBarriers = kVectors + Config::kConsumers * TileFinish<Config>::kBytes;
   static constexpr u32 kBytes = kBarriers + Ring<Config::kStages>::kBytes;
   static_assert(kBytes <= 232448, "a block has 227 KiB of shared memory: fewer stages, a smaller tile or fewer slabs");
   // The pieces that arrive when a tile is split lie over the stages, which are empty by then.
@@ -135,6 +134,8 @@ struct SharedLayout {
   static constexpr u32 kOwnPieces = (kPieces + Config::kSplitK - 1) / Config::kSplitK;
   static_assert(kOwnPieces * (Config::kSplitK - 1) * kPieceBytes <= kSlabs, "the pieces must fit over the stages");
 };
+
+inline constexpr u32 kFinishBarrier = 3;  // and 4: named barriers of one warpgroup each
 
 struct BlockPlace {
   u32 in_m, in_n;    // position in the cluster
@@ -194,8 +195,50 @@ __device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap&
   }
 }
 
+// Finishes and stores accumulators of a warp.
+struct TileStore {
+  const TensorMap& map;
+  const OutputView& output;
+  const EpilogueView& extra;
+  const TileFinish<Config>& finish;
+  u32 slabs, lane;
+  i32 n, m;  // column and row in C of the warp's first accumulator
+
+  // `values` begin at column `column` of the tile, row `subtile` * 64 of the warp's.
+  template <int kCount>
+  __device__ __forceinline__ void operator()(float (&values)[kCount], u32 column, u32 subtile) const {
+    using C = Config;
+    const i32 x = n + static_cast<i32>(column), y = m + static_cast<i32>(subtile * 64);
+    auto finish_slab = [&](int first) {
+      constexpr int kPerSlab = kSlabColumns<C::kTypeC> / 2;
+      if constexpr (C::kFinishes) {
+        ResidualPairs<C, kPerSlab> residual;
+        if constexpr (C::kResidual) {
+          residual.read(output, extra, first, static_cast<u32>(x), static_cast<u32>(y), lane);
+        }
+#pragma unroll
+        for (int i = 0; i < kPerSlab; i += 2) {
+          const int at = first + i;
+          if (at >= kCount) continue;
+          finish.apply(values[at], values[at + 1], at, subtile, column + 2 * (lane & 3u) + 8 * (at / 4));
+          if constexpr (C::kResidual) {
+            values[at] += residual.pairs[i / 2].left;
+            values[at + 1] += residual.pairs[i / 2].right;
+          }
+        }
+      }
+    };
+    if constexpr (C::kDirectStore) {
+      store_warp_tile_direct<C::kTypeC, C::kStore>(values, output, static_cast<u32>(x), static_cast<u32>(y), lane,
+                                                   finish_slab);
+    } else {
+      store_warp_tile<C::kTypeC, C::kStore, C::kSlabBuffers>(values, map, slabs, x, y, lane, finish_slab);
+    }
+  }
+};
+
 // All blocks of the cluster hold partial sums of one tile. Each piece is sent to its owner, and the owner calls
-// `store(piece, column, row)` with the sum, column and row being relative to this warpgroup's part of the tile.
+// `store(piece, column, subtile)` with the sum.
 template <class Store>
 __device__ __forceinline__ void sum_over_cluster(float (&sums)[Config::kSubtiles][Config::kBlockN / 2], u32 base,
                                                  u32 mine, u32 warpgroup, const Store& store) {
@@ -234,7 +277,7 @@ __device__ __forceinline__ void sum_over_cluster(float (&sums)[Config::kSubtiles
           add_piece(piece, base + piece_slot<C::kSplitK>(index / C::kSplitK, source, mine), thread);
         }
       }
-      store(piece, column * 64, subtile * 64);
+      store(piece, column * 64, subtile);
     }
   }
 }
@@ -350,9 +393,10 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       }
     };
 
+    TileFinish<C> finish{base + SharedLayout::kVectors + warpgroup * TileFinish<C>::kBytes};
     RingPosition<C::kStages> position;
-    if (C::kPingpong && warpgroup == 1) position.advance_by(k_blocks);
-    if ((C::kPingpong || C::kTurns) && warpgroup == 1) {
+    if (C::kPingpong && warpgroup == 1) {
+      position.advance_by(k_blocks);
       named_barrier_arrive(kTurnBarrier, kTurnThreads);  // the first turn is warpgroup 0's
     }
     const u32 first_mine = C::kPingpong ? first_tile + warpgroup * tile_step : first_tile;
@@ -363,6 +407,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
       const i32 m =
           static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
+      finish.read(output, scales, extra, static_cast<u32>(m) + lane / 4, static_cast<u32>(n));
       if constexpr (C::kPromote) {
         // Rows and columns past the end have no scales and are never stored: what lies in shared memory there does not
         // matter.
@@ -376,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           where.b1 = scales.fp32_b() + min(first + 1, last) * scales.stride_b + k_first;
           where.edge = 128 - static_cast<u32>(n) % 128;
         }
-        multiply_promoted<C>(sums, ring, position, first_a, first_b, k_count, where, warpgroup, release);
+        multiply_promoted<C>(sums, ring, position, first_a, first_b, k_count, where, release);
       } else {
         // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so
         // a warpgroup that ran ahead to its next tile would take an old phase of the ring for the new one.
@@ -390,35 +435,13 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         release(in_use);
       }
 
-      // Finishes and stores accumulators whose first element is column x, row y of C.
-      auto store = [&](auto& values, i32 x, i32 y) {
-        const u32 col = static_cast<u32>(x), row = static_cast<u32>(y);
-        float upper = 1.0f, lower = 1.0f;
-        if constexpr (C::kFinishes) {
-          upper = shared_scale<C>(scales, row + lane / 4, output.rows);
-          lower = shared_scale<C>(scales, row + lane / 4 + 8, output.rows);
-        }
-        auto finish_at = [&](int i) {
-          if constexpr (C::kFinishes) {
-            finish_pair<C>(values[i], values[i + 1], i, (i & 2) ? lower : upper, output, scales,
-                                             extra, col, row, lane);
-          }
-        };
-        if constexpr (C::kDirectStore) {
-          store_warp_tile_direct<C::kTypeC, C::kStore>(values, output, col, row, lane, finish_at);
-        } else {
-          store_warp_tile<C::kTypeC, C::kStore, C::kSlabBuffers>(values, map_c, slabs, x, y, lane, finish_at);
-        }
-      };
+      finish.share(kFinishBarrier + warpgroup);
+      const TileStore store{map_c, output, extra, finish, slabs, lane, n, m};
       if constexpr (C::kSplitK == 1) {
 #pragma unroll
-        for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
-          store(sums[subtile], n, m + static_cast<i32>(subtile * 64));
-        }
+        for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) store(sums[subtile], 0, subtile);
       } else {
-        sum_over_cluster(sums, base, part_of_k, warpgroup, [&](float(&piece)[kPieceAccumulators], u32 col, u32 row) {
-          store(piece, n + static_cast<i32>(col), m + static_cast<i32>(row));
-        });
+        sum_over_cluster(sums, base, part_of_k, warpgroup, store);
       }
     }
     if (lane == 0) wait_stores_done();

@@ -68,10 +68,6 @@ struct GemmCase {
   bool promotes() const { return promote || scaling == GemmScaling::kBlock || scaling == GemmScaling::kVector; }
   // A 16-bit C that is added to is read like a residual and rounded once: the copy engine would round the sum first.
   bool residual_is_c() const { return accumulate && type_c != GemmType::kF32; }
-  bool finishes() const {
-    return bias || residual || residual_is_c() || activation != GemmActivation::kIdentity ||
-           scaling == GemmScaling::kRow;
-  }
 };
 
 // A build of the kernel. `near` and `far` are what one step of its main loop costs relative to the tensor core's own
@@ -86,7 +82,6 @@ struct WgmmaConfig {
   int split_k = 1;        // blocks of a cluster that share a tile, each with a part of K
   int instruction_n = 0;  // promotion: columns of one instruction; 0: the matrix unit adds up all of K
   int parts = 1;          // promotion: sets of instruction accumulators
-  bool turns = false;     // promotion: the warpgroups issue alternately
 };
 
 // Every configuration that ships; cuda_wgmma.configs.toml repeats the list for the compile check.
@@ -103,36 +98,23 @@ inline constexpr std::array kWgmmaConfigs = {
     WgmmaConfig{"pp_64x256", 64, 256, 5, 1, 1, 2, true, 1, 1.060, 1.145},
     WgmmaConfig{"pp_64x128", 64, 128, 8, 1, 1, 2, true, 2, 1.30, 1.50},
     WgmmaConfig{"pp_64x64", 64, 64, 12, 1, 1, 2, true, 1, 1.90, 2.20},
-    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.025, 1.060},
+    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.025, 1.070},
     WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2, 1.015, 1.033},
     WgmmaConfig{"coop_256x192_n2", 256, 192, 3, 1, 2, 2, false, 2, 0.990, 1.030},
-    WgmmaConfig{"split2_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.02, 1.05, 2},
-    WgmmaConfig{"split4_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.02, 1.05, 4},
-    WgmmaConfig{"split2_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.02, 1.05, 2},
-    WgmmaConfig{"split4_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.02, 1.05, 4},
-    WgmmaConfig{"split2_128x192", 128, 192, 5, 1, 1, 2, false, 1, 1.02, 1.05, 2},
+    WgmmaConfig{"coop_128x224", 128, 224, 4, 1, 1, 2, false, 1, 1.01, 1.045},
+    WgmmaConfig{"coop_128x224_m2", 128, 224, 4, 2, 1, 2, false, 1, 1.02, 1.04},
+    WgmmaConfig{"split2_128x192", 128, 192, 5, 1, 1, 2, false, 1, 1.20, 1.40, 2},
     WgmmaConfig{"split2_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 2},
-    WgmmaConfig{"split4_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 4},
-    WgmmaConfig{"split8_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 8},
+    WgmmaConfig{"split2_128x64", 128, 64, 8, 1, 1, 2, false, 1, 1.30, 1.40, 2},
 };
 
 // Builds for promotion: a second set of accumulators, so tiles are smaller and both warpgroups share them.
 inline constexpr std::array kPromotedConfigs = {
     WgmmaConfig{"promote_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 1, 128},
-    WgmmaConfig{"promote_128x128_m2", 128, 128, 6, 2, 1, 2, false, 1, 1.23, 1.24, 1, 128},
-    WgmmaConfig{"promote_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.10, 1.12, 1, 128},
-    WgmmaConfig{"promote_256x128_m2", 256, 128, 4, 2, 1, 2, false, 1, 1.13, 1.135, 1, 128},
-    WgmmaConfig{"promote_256x128_n2", 256, 128, 4, 1, 2, 2, false, 1, 1.125, 1.13, 1, 128},
-    WgmmaConfig{"promote_256x128_turns", 256, 128, 4, 1, 1, 2, false, 1, 1.10, 1.12, 1, 128, 1, true},
-    WgmmaConfig{"promote_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.10, 1.12, 1, 128},
-    WgmmaConfig{"promote_128x192", 128, 192, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 192},
-    WgmmaConfig{"promote_128x192_turns", 128, 192, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 192, 1, true},
-    WgmmaConfig{"promote_128x192_halves", 128, 192, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 96, 2},
-    WgmmaConfig{"promote_128x192_m2", 128, 192, 5, 2, 1, 2, false, 1, 1.10, 1.12, 1, 192},
-    WgmmaConfig{"promote_128x160", 128, 160, 5, 1, 1, 2, false, 1, 1.10, 1.12, 1, 160},
-    WgmmaConfig{"promote_split2_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.12, 1.14, 2, 128},
-    WgmmaConfig{"promote_split2_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 2, 128},
-    WgmmaConfig{"promote_split4_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 4, 128},
+    WgmmaConfig{"promote_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.092, 1.112, 1, 128},
+    WgmmaConfig{"promote_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.090, 1.110, 1, 128},
+    WgmmaConfig{"promote_128x192_halves", 128, 192, 5, 1, 1, 2, false, 1, 1.117, 1.126, 1, 96, 2},
+    WgmmaConfig{"promote_128x160", 128, 160, 5, 1, 1, 2, false, 1, 1.18, 1.20, 1, 160},
 };
 
 // One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
@@ -229,8 +211,9 @@ inline std::int64_t k_blocks_of(const GemmCase& g) { return ceil_div(g.k * bytes
 inline std::uint32_t shared_bytes_of(const WgmmaConfig& c, const GemmCase& g) {
   const bool scales_a = g.scaling == GemmScaling::kBlock || g.scaling == GemmScaling::kVector;
   const int scales = (scales_a ? c.block_m : 0) + (g.scaling == GemmScaling::kVector ? c.block_n : 0);
+  const int vectors = (g.scaling == GemmScaling::kRow ? 1 : 0) + (g.bias ? 1 : 0);
   return static_cast<std::uint32_t>(c.stages * (c.block_m + c.block_n) * 128 + c.consumers * 4 * c.slab_buffers * 2048 +
-                                    c.stages * 16 + c.stages * scales * 4);
+                                    c.stages * 16 + c.stages * scales * 4 + c.consumers * vectors * c.block_n * 4);
 }
 
 inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
@@ -240,9 +223,12 @@ inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
   if (k_blocks_of(g) < c.split_k) return false;
   // Stores and epilogues need registers for their addresses: beside too many accumulators per thread they spill.
   const int rows = c.pingpong ? c.block_m : c.block_m / c.consumers, accumulators = rows / 64 * c.block_n / 2;
-  if (g.scaling == GemmScaling::kVector && (c.split_k > 1 || c.turns)) return false;
+  if (g.scaling == GemmScaling::kVector && c.split_k > 1) return false;
   if (needs_direct_store(g) && accumulators > 128) return false;
-  if (g.finishes() && accumulators > 160) return false;
+  const bool reads_matrix = g.residual || g.residual_is_c();
+  const bool other = g.bias || g.activation != GemmActivation::kIdentity;
+  if (reads_matrix && accumulators > (c.instruction_n ? 64 : 128)) return false;
+  if (other && accumulators > (c.instruction_n ? 96 : 160)) return false;
   // The last slab of a row of output may overlap the one before it, but not when it is added.
   const bool adds = g.accumulate && !g.residual_is_c();
   return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !adds;
@@ -282,7 +268,6 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   if (c.instruction_n != 0) {
     define("INSTRUCTION_N", c.instruction_n);
     define("PARTS", c.parts);
-    define("TURNS", c.turns ? 1 : 0);
   }
   plan.residual_is_c = g.residual_is_c();
 
@@ -352,6 +337,8 @@ inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multi
   const double step = 2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for every width
   const double bytes = static_cast<double>((g.m + g.n) * g.k * bytes_of(g.type_a));
   double factor = bytes < kNearBytes ? c.near : c.far;
+  // A tile of 192 columns needs two scales of B per step where they are per 128 x 128, and gains where they are not.
+  if (c.instruction_n == 96 && g.scaling != GemmScaling::kBlock) factor *= 0.97;
   // With a single wave nothing is left to alternate with, and one warpgroup alone does not quite fill the tensor cores.
   if (waves == 1 && c.pingpong) factor *= 1.04;
   double epilogue = (c.pingpong ? 600.0 : 1500.0) * c.block_m * c.block_n / 32768;

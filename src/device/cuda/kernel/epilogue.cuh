@@ -120,8 +120,8 @@ __device__ __forceinline__ void write_slab_32bit(const float (&d)[kCount], int f
 
 // Stores the 16 x (2 * kCount) part of a tile that this warp holds, at column `x`, row `y` of the output. `buffers` is
 // the warp's own run of kBuffers slabs, 1024-byte aligned. All lanes of the warp take part. `finish(i)` turns the
-// sums i and i + 1 into what is stored; it is called once for each, slab by slab, because all at once would need the
-// registers that the others hold.
+// sums from i on, as many as a slab has or are left, into what is stored; slab by slab, because all at once would need
+// the registers that the others hold.
 template <OutputType kOut, StoreMode kMode, u32 kBuffers, int kCount, class Finish>
 __device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const TensorMap& map, u32 buffers, i32 x,
                                                 i32 y, u32 lane, const Finish& finish) {
@@ -136,10 +136,7 @@ __device__ __forceinline__ void store_warp_tile(const float (&d)[kCount], const 
   for (int slab = 0; slab < kSlabs; ++slab) {
     const int first = slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
     const u32 buffer = buffers + (static_cast<u32>(slab) % kBuffers) * kSlabBytes;
-#pragma unroll
-    for (int i = 0; i < kPerSlab; i += 2) {
-      if (slab * kPerSlab + i < kCount) finish(slab * kPerSlab + i);
-    }
+    finish(slab * kPerSlab);
     // The buffer is free once all but the latest kBuffers - 1 stores have been read out. Lane 0 issues them, so it
     // alone knows. Where the slabs of a tile do not fill whole rounds of buffers, a tile starts on a buffer that a
     // later store of the tile before may have used, so it waits for all of them.
@@ -199,8 +196,7 @@ __device__ __forceinline__ void store_warp_tile_direct(const float (&d)[kCount],
   const u32 col = x + 2 * (lane & 3u);
 #pragma unroll
   for (int j = 0; j < kCount / 4; ++j) {
-    finish(4 * j);
-    finish(4 * j + 2);
+    if (4 * j % (kSlabColumns<kOut> / 2) == 0) finish(4 * j);
     store_element<kOut, kMode>(c, row, col + 8 * j, d[4 * j]);
     store_element<kOut, kMode>(c, row, col + 8 * j + 1, d[4 * j + 1]);
     store_element<kOut, kMode>(c, row + 8, col + 8 * j, d[4 * j + 2]);

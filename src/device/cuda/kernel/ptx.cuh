@@ -119,6 +119,9 @@ __device__ __forceinline__ void store_matrix_x4(u32 address, u32 m0, u32 m1, u32
                "r"(m2), "r"(m3)
                : "memory");
 }
+__device__ __forceinline__ void store_shared(u32 address, float x) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
+}
 __device__ __forceinline__ void store_shared_v2(u32 address, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
 }
