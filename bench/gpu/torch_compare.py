@@ -1,35 +1,50 @@
 #!/usr/bin/env python3
-"""Races our matrix product against torch.matmul and cuBLASLt's best algorithm in one process.
+"""Races our matrix products against PyTorch and cuBLASLt's best algorithm in one process.
 
-    torch_compare.py --library libridge_gpu_bench.so --root REPO --csv OUT.csv --json OUT.json [SHAPE ...]
+    torch_compare.py --library libridge_gpu_bench.so --root REPO --json OUT.json [--seconds S] [SHAPE ...]
 
-A shape is LAYOUT:TYPES:M,N,K (see gemm_bench.cpp). Random normal operands, several operand sets larger together than the L2,
-contenders taking turns inside every round with a rotating order, medians. Two protocols: `flushed` (a cache-clearing read
-before every single launch) and `sustained` (no pause). Each row also checks our result against torch in float64 on sampled
-rows. Exit status 77 without PyTorch or a Hopper GPU.
+A shape is LAYOUT:WORDS:M,N,K (gemm_runner.h says which words there are). Random normal operands, several operand sets larger
+together than the L2, contenders taking turns inside every round with a rotating order, medians. Two protocols: `flushed` (a
+cache-clearing read before every single launch) and `sustained` (no pause). Each row first checks our result against float64 on
+sampled rows and keeps its signal-to-noise ratio. Without shapes: the standard table (--list prints it). report.py makes tables
+and plots of the JSON. Exit status 77 without PyTorch or a Hopper GPU.
 """
 import argparse
-import csv
 import ctypes
 import json
+import math
 import platform
 import statistics
 import subprocess
 import sys
 
-try:
-    import torch
-except ImportError:
-    print("skipped: no PyTorch in this Python", file=sys.stderr)
-    sys.exit(77)
-if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
-    print("skipped: PyTorch sees no Hopper GPU", file=sys.stderr)
-    sys.exit(77)
+# Model, then N,K of its dense layers.
+MODELS = [("Llama-3.1-8B", ["6144,4096", "4096,4096", "28672,4096", "4096,14336"]),
+          ("Llama-3.1-70B", ["10240,8192", "8192,8192", "57344,8192", "8192,28672"]),
+          ("Llama-3.1-405B", ["18432,16384", "16384,16384"]),
+          ("Qwen2.5-7B", ["4608,3584", "3584,3584", "37888,3584", "3584,18944"]),
+          ("Qwen2.5-72B", ["59136,8192", "8192,29568"]),
+          ("DeepSeek-V3", ["2112,7168", "7168,2048", "24576,1536", "32768,512", "7168,16384", "4096,7168"])]
+DENSE = [f"{m},{nk}" for _, layers in MODELS for nk in layers for m in (4096, 8192)]
+CORE = ["4096,4096,4096", "8192,8192,8192", "4096,6144,4096", "4096,28672,4096", "4096,4096,14336", "8192,10240,8192",
+        "8192,57344,8192", "8192,8192,28672", "4096,7168,2048", "4096,2112,7168"]
+SMALL = [f"{m},{nk}" for m in (128, 256, 1024)
+         for nk in ("4096,4096", "6144,4096", "28672,4096", "4096,14336", "8192,8192", "10240,8192")]
+# dW[N, K] = dY^T X over T tokens.
+WGRAD = ["6144,4096,8192", "4096,4096,8192", "28672,4096,8192", "4096,14336,8192", "10240,8192,8192", "8192,8192,8192",
+         "8192,28672,4096", "2112,7168,4096", "7168,2048,4096", "4096,4096,4096"]
 
-SHAPES = ["4096,4096,4096", "8192,8192,8192", "4096,6144,4096", "4096,28672,4096", "4096,4096,14336", "8192,10240,8192",
-          "8192,57344,8192", "8192,8192,28672", "4096,7168,2048", "4096,2112,7168", "1024,4096,4096", "256,8192,8192"]
-DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
-          "f32": torch.float32, "f32add": torch.float32}
+
+def standard():
+    rows = [f"{layout}:bf16:{s}" for s in DENSE for layout in ("NT", "NN", "TN")]
+    rows += [f"NT:bf16:{s}" for s in SMALL] + [f"{layout}:bf16:256,8192,8192" for layout in ("NN", "TN")]
+    rows += [f"TN:{t}:{s}" for t in ("bf16-f32add", "bf16-bf16add") for s in WGRAD]
+    rows += [f"NT:{t}:{s}" for t in ("e4m3-tensor", "e4m3-tensor-promote", "e4m3-row", "e4m3-row-promote", "e4m3-block")
+             for s in CORE]
+    rows += [f"NT:e4m3-vector-f32add:{s}" for s in WGRAD]
+    rows += [f"NT:{t}:{s}" for t in ("bf16-bias-gelutanh", "bf16-residual") for s in CORE[:4]]
+    rows += [f"NT:{t}:{s}" for t in ("f16", "tf32", "f32") for s in CORE[:2]]
+    return rows
 
 
 class Library:
@@ -38,8 +53,8 @@ class Library:
         u64, pointer = ctypes.c_uint64, ctypes.c_void_p
         self.lib.ridge_bench_open.argtypes = [ctypes.c_char_p]
         self.lib.ridge_bench_gemm.restype = pointer
-        self.lib.ridge_bench_gemm.argtypes = [ctypes.c_char_p, ctypes.c_char_p, u64, u64, u64, u64, u64, ctypes.c_char_p,
-                                              ctypes.c_int]
+        self.lib.ridge_bench_gemm.argtypes = [ctypes.c_char_p, ctypes.c_char_p, u64, u64, u64, ctypes.POINTER(u64),
+                                              ctypes.c_char_p, ctypes.c_int]
         self.lib.ridge_bench_gemm_launch.argtypes = [pointer, pointer]
         self.lib.ridge_bench_gemm_free.argtypes = [pointer]
         self.lib.ridge_bench_peer.restype = pointer
@@ -56,12 +71,11 @@ class Library:
 
 
 def race(contenders, sets, rounds, per_sample, before=None):
-    """Median seconds per launch of each contender, and the telemetry read two thirds of the way."""
+    """Samples in seconds per launch of each contender, and the telemetry read two thirds of the way."""
     events = [[(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(rounds)]
               for _ in contenders]
     for contender in contenders:
-        for i in range(sets):
-            contender(i)
+        contender(0)
     turn_set, telemetry = 0, None
     for r in range(rounds):
         for t in range(len(contenders)):
@@ -77,138 +91,218 @@ def race(contenders, sets, rounds, per_sample, before=None):
         if r == rounds * 2 // 3:
             telemetry = LIB.telemetry()
     torch.cuda.synchronize()
-    samples = [[b.elapsed_time(e) * 1e-3 / per_sample for b, e in row] for row in events]
-    return [statistics.median(s) for s in samples], samples, telemetry
+    return [[b.elapsed_time(e) * 1e-3 / per_sample for b, e in row] for row in events], telemetry
 
 
-def run_shape(spec, config):
-    layout, types, mnk = spec.split(":")
-    m, n, k = map(int, mnk.split(","))
-    kind_in, _, kind_out = types.partition("-")
-    kind_out = kind_out or kind_in
-    blocks = kind_in.endswith("block")  # e4m3block-bf16: scales per 1x128 of A and 128x128 of B
-    kind_in = kind_in.removesuffix("block")
-    dtype, out_dtype = DTYPES[kind_in], DTYPES[kind_out]
-    eight_bit = dtype.itemsize == 1
-    shape_a = (k, m) if layout[0] == "T" else (m, k)
-    shape_b = (k, n) if layout[1] == "N" else (n, k)
-    set_bytes = dtype.itemsize * (m * k + n * k) + out_dtype.itemsize * m * n
-    sets = max(3, min(24, (200 << 20) // set_bytes + 1))
+class Case:
+    """Operands of one shape, and what PyTorch and float64 make of them."""
 
-    def normal(shape):
-        x = torch.randn(shape, device="cuda", dtype=torch.bfloat16 if eight_bit else dtype)
-        return x.to(dtype) if eight_bit else x
+    def __init__(self, spec):
+        self.spec = spec
+        layout, self.types, self.mnk = spec.split(":")
+        self.layout = layout
+        m, n, k = self.m, self.n, self.k = tuple(map(int, self.mnk.split(",")))
+        words = self.words = self.types.split("-")
+        names = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "tf32": torch.float32,
+                 "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+        self.in_type = names[words[0]]
+        self.eight_bit = self.in_type.itemsize == 1
+        out = [w for w in words[1:] if w.removesuffix("add") in ("bf16", "f16", "f32")]
+        self.adds = bool(out) and out[0].endswith("add")
+        self.out_type = names[out[0].removesuffix("add")] if out else torch.bfloat16 if self.eight_bit else self.in_type
+        self.scaling = next((w for w in words if w in ("tensor", "row", "block", "vector")), "tensor" if self.eight_bit else None)
+        self.fast = "promote" not in words and self.scaling in ("tensor", "row")
+        bytes_of_set = self.in_type.itemsize * (m * k + n * k) + self.out_type.itemsize * m * n
+        self.sets = max(3, min(24, (200 << 20) // bytes_of_set + 1))
+        shape_a, shape_b = (k, m) if layout[0] == "T" else (m, k), (k, n) if layout[1] == "N" else (n, k)
 
-    a = [normal(shape_a) for _ in range(sets)]
-    b = [normal(shape_b) for _ in range(sets)]
-    c = [torch.zeros(m, n, device="cuda", dtype=out_dtype) for _ in range(sets)]
-    d = [torch.zeros(m, n, device="cuda", dtype=out_dtype) for _ in range(sets)]
-    one = torch.ones((), device="cuda")
-    scale_a = scale_b = one
-    if blocks:
-        # Stored as torch and cuBLASLt want them: A's [k/128][m], B's [n/128][k/128].
-        scale_a = (torch.rand(k // 128, m, device="cuda") + 0.5).t()
-        scale_b = (torch.rand((n + 127) // 128, k // 128, device="cuda") + 0.5).t()
+        def normal(shape):
+            x = torch.randn(shape, device="cuda", dtype=torch.bfloat16 if self.eight_bit else self.in_type)
+            return x.to(self.in_type) if self.eight_bit else x
+
+        self.a = [normal(shape_a) for _ in range(self.sets)]
+        self.b = [normal(shape_b) for _ in range(self.sets)]
+        self.c = [torch.zeros(m, n, device="cuda", dtype=self.out_type) for _ in range(self.sets)]
+        self.d = [torch.zeros(m, n, device="cuda", dtype=self.out_type) for _ in range(self.sets)]
+        self.op_a = [x.t() if layout[0] == "T" else x for x in self.a]
+        self.op_b = [x if layout[1] == "N" else x.t() for x in self.b]
+        self.scales()
+        self.bias = torch.randn(n, device="cuda", dtype=self.out_type) if "bias" in words else None
+        self.residual = torch.randn(m, n, device="cuda", dtype=self.out_type) if "residual" in words else None
+
+    def scales(self):
+        m, n, blocks = self.m, self.n, (self.k + 127) // 128
+
+        def draw(*shape):
+            return torch.rand(shape, device="cuda") + 0.5
+
+        # Stored as torch and cuBLASLt want them: A's [k/128][m]; B's [n/128][k/128], or [k/128][n].
+        self.scale_a = self.scale_b = None
+        if self.scaling == "tensor":
+            self.scale_a, self.scale_b = draw(1)[0], draw(1)[0]
+        elif self.scaling == "row":
+            self.scale_a, self.scale_b = draw(m, 1), draw(1, n)
+        elif self.scaling == "block":
+            self.scale_a, self.scale_b = draw(blocks, m).t(), draw((n + 127) // 128, blocks).t()
+        elif self.scaling == "vector":
+            self.scale_a, self.scale_b = draw(blocks, m).t(), draw(blocks, n)
+
+    def torch_launch(self):
+        a, b, d, words = self.op_a, self.op_b, self.d, self.words
+        functional = torch.nn.functional
+        activation = {"gelu": lambda x: functional.gelu(x), "gelutanh": lambda x: functional.gelu(x, approximate="tanh"),
+                      "silu": lambda x: functional.silu(x)}.get(next((w for w in words if w in ("gelu", "gelutanh", "silu")), None))
+        if self.eight_bit:
+            def product(i, dtype=self.out_type):
+                return torch._scaled_mm(a[i], b[i], self.scale_a, self.scale_b, out_dtype=dtype, use_fast_accum=self.fast)
+            return (lambda i: d[i].add_(product(i))) if self.adds else product
+        if self.adds:
+            if self.out_type == torch.float32:
+                return lambda i: d[i].add_(torch.mm(a[i], b[i], out_dtype=torch.float32))
+            return lambda i: d[i].addmm_(a[i], b[i])
+        if self.bias is not None or activation or self.residual is not None:
+            def finished(i):
+                x = torch.addmm(self.bias, a[i], b[i]) if self.bias is not None else None
+                if self.residual is not None:
+                    return torch.addmm(self.residual, a[i], b[i]) if x is None else activation(x) + self.residual
+                return activation(x) if activation else x
+            return finished
+        if self.out_type != self.in_type:
+            return lambda i: torch.mm(a[i], b[i], out_dtype=self.out_type)
+        return lambda i: torch.mm(a[i], b[i], out=d[i])
+
+    def exact(self, rows):
+        a, b = self.op_a[0][rows].double(), self.op_b[0].double()
+        if self.scaling in ("tensor", "row"):
+            a = a * (self.scale_a if self.scaling == "tensor" else self.scale_a[rows]).double()
+            b = b * self.scale_b.double()
+        elif self.scaling:
+            a = a * self.scale_a[rows].double().repeat_interleave(128, 1)[:, :self.k]
+            scale_b = self.scale_b.double().repeat_interleave(128, 0)[:self.k]
+            b = b * (scale_b.repeat_interleave(128, 1)[:, :self.n] if self.scaling == "block" else scale_b)
+        x = a @ b
+        if self.bias is not None:
+            x = x + self.bias.double()
+        functional = torch.nn.functional
+        if "gelu" in self.words:
+            x = functional.gelu(x)
+        if "gelutanh" in self.words:
+            x = functional.gelu(x, approximate="tanh")
+        if "silu" in self.words:
+            x = functional.silu(x)
+        return x if self.residual is None else x + self.residual[rows].double()
+
+
+def run_shape(spec, config, budget):
+    case = Case(spec)
+    m, n, k, sets, lib = case.m, case.n, case.k, case.sets, LIB.lib
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
     name = ctypes.create_string_buffer(64)
-    ours = [LIB.lib.ridge_bench_gemm(spec.encode(), config.encode() if config else None, a[i].data_ptr(), b[i].data_ptr(),
-                                     c[i].data_ptr(), scale_a.data_ptr(), scale_b.data_ptr(), name, 64) for i in range(sets)]
-    peer = LIB.lib.ridge_bench_peer(spec.encode(), scale_a.data_ptr(), scale_b.data_ptr(), 0 if blocks else 1)
-    op_a = [x.t() if layout[0] == "T" else x for x in a]
-    op_b = [x if layout[1] == "N" else x.t() for x in b]
+    pointers = [0 if t is None else t.data_ptr() for t in (case.scale_a, case.scale_b, case.bias, case.residual)]
+    extras = (ctypes.c_uint64 * 4)(*pointers)
+    ours = [lib.ridge_bench_gemm(spec.encode(), config.encode() if config else None, case.a[i].data_ptr(), case.b[i].data_ptr(),
+                                 case.c[i].data_ptr(), extras, name, 64) for i in range(sets)]
 
     def launch_ours(i):
-        LIB.lib.ridge_bench_gemm_launch(ours[i], stream)
+        lib.ridge_bench_gemm_launch(ours[i], stream)
 
-    if eight_bit:
-        def launch_torch(i):
-            torch._scaled_mm(op_a[i], op_b[i], scale_a, scale_b, out_dtype=out_dtype, use_fast_accum=not blocks)
-    elif kind_out == "f32add":
-        def launch_torch(i):
-            d[i].add_(torch.mm(op_a[i], op_b[i], out_dtype=torch.float32))
-    elif kind_out == "f32":
-        def launch_torch(i):
-            torch.mm(op_a[i], op_b[i], out_dtype=torch.float32)
-    else:
-        def launch_torch(i):
-            torch.mm(op_a[i], op_b[i], out=d[i])
-
-    # Correct first: sampled rows against float64.
+    # Correct first: sampled rows against float64, before C has been added to a second time.
     launch_ours(0)
     rows = torch.randint(0, m, (64,), device="cuda")
-    exact_a, exact_b = op_a[0][rows].double(), op_b[0].double()
-    if blocks:
-        exact_a *= scale_a[rows].double().repeat_interleave(128, 1)
-        exact_b *= scale_b.double().repeat_interleave(128, 0).repeat_interleave(128, 1)[:, :n]
-    want = exact_a @ exact_b
-    got = c[0][rows].double()
+    want, got = case.exact(rows), case.c[0][rows].double()
     error = ((got - want).norm() / want.norm()).item()
-    limit = 5e-3 if out_dtype.itemsize == 2 else (1e-2 if eight_bit else 1e-5)
+    limit = 5e-3 if case.out_type.itemsize == 2 else 1e-2 if case.eight_bit else 2e-3 if "tf32" in case.words else 1e-5
     assert error < limit, f"{spec}: relative error {error}"
 
-    seconds_guess = 2.0 * m * n * k / (1.3e15 if eight_bit else 7e14)
-    per_sample = max(1, min(10, round(4e-4 / seconds_guess)))
-    algorithms = LIB.lib.ridge_bench_peer_algorithms(peer)
+    torch_launch = case.torch_launch()
+    guess = 2.0 * m * n * k / (1.3e15 if case.eight_bit else 3e14 if case.words[0] == "tf32" else 4e13 if case.words[0] == "f32" else 7e14)
+    per_sample = max(1, min(10, round(4e-4 / guess)))
+    plain = not (case.bias is not None or case.residual is not None or set(case.words) & {"gelu", "gelutanh", "silu"})
+    peer = lib.ridge_bench_peer(spec.encode(), pointers[0], pointers[1], 1 if case.fast else 0) if plain else None
 
     def peer_with(algorithm):
-        return lambda i: LIB.lib.ridge_bench_peer_launch(peer, algorithm, a[i].data_ptr(), b[i].data_ptr(), d[i].data_ptr(), stream)
+        return lambda i: lib.ridge_bench_peer_launch(peer, algorithm, case.a[i].data_ptr(), case.b[i].data_ptr(),
+                                                     case.d[i].data_ptr(), stream)
 
-    usable = [g for g in range(algorithms)
-              if LIB.lib.ridge_bench_peer_launch(peer, g, a[0].data_ptr(), b[0].data_ptr(), d[0].data_ptr(), stream)]
-    if usable:
-        brief, _, _ = race([peer_with(g) for g in usable], sets, 7, per_sample)
-        third = peer_with(usable[brief.index(min(brief))])
-    else:  # cuBLASLt refuses the case: torch stands in
-        third, brief = launch_torch, [seconds_guess]
-    contenders = [launch_ours, launch_torch, third]
+    usable = [g for g in range(lib.ridge_bench_peer_algorithms(peer) if peer else 0)
+              if lib.ridge_bench_peer_launch(peer, g, case.a[0].data_ptr(), case.b[0].data_ptr(), case.d[0].data_ptr(), stream)]
+    contenders = [launch_ours, torch_launch]
+    if usable:  # where cuBLASLt refuses the case the column stays empty
+        samples, _ = race([peer_with(g) for g in usable], sets, max(2, min(7, round(0.1 / (guess * per_sample * len(usable))))),
+                          per_sample)
+        brief = [statistics.median(s) for s in samples]
+        contenders.append(peer_with(usable[brief.index(min(brief))]))
     work = 2e-12 * m * n * k
-    # Half a second of the same work first: the card reaches its power limit within milliseconds but its temperature does not.
-    for i in range(int(0.5 / min(brief)) + 1):
-        launch_torch(i % sets)
-    for protocol, rounds, repeats, before in (("sustained", 40, per_sample, None), ("flushed", 30, 1, lambda: FLUSH.sum())):
-        medians, samples, telemetry = race(contenders, sets, rounds, repeats, before)
-        row = {"protocol": protocol, "layout": layout, "types": types, "M": m, "N": n, "K": k, "config": name.value.decode(),
-               "ours_tflops": round(work / medians[0], 1), "torch_tflops": round(work / medians[1], 1),
-               "lt_best_tflops": round(work / medians[2], 1), "ours_over_torch": round(medians[1] / medians[0], 4),
-               "ours_over_lt_best": round(medians[2] / medians[0], 4), "ours_us": round(medians[0] * 1e6, 2),
-               "torch_us": round(medians[1] * 1e6, 2), "lt_best_us": round(medians[2] * 1e6, 2), "relative_error": error,
+    # The same work first: the card reaches its power limit within milliseconds, its temperature later.
+    for i in range(int(budget * 0.6 / guess) + 1):
+        torch_launch(i % sets)
+    flush = 3e-4  # seconds that clearing the cache takes
+    for protocol, repeats, before in (("sustained", per_sample, None), ("flushed", 1, lambda: FLUSH.sum())):
+        cost = len(contenders) * (guess * repeats * 1.1 + (flush if before else 0))
+        rounds = max(9, min(40, round(budget / cost)))
+        samples, telemetry = race(contenders, sets, rounds, repeats, before)
+        medians = [statistics.median(s) for s in samples]
+        row = {"protocol": protocol, "layout": case.layout, "types": case.types, "M": m, "N": n, "K": k,
+               "config": name.value.decode(), "relative_error": error, "snr_db": round(-20 * math.log10(max(error, 1e-9)), 2),
                "clock_mhz": telemetry[0], "power_w": telemetry[1] // 1000, "temperature_c": telemetry[2], "samples": rounds}
-        ROWS.append({**row, "samples_us": {"ours": [round(x * 1e6, 2) for x in samples[0]],
-                                           "torch": [round(x * 1e6, 2) for x in samples[1]],
-                                           "lt_best": [round(x * 1e6, 2) for x in samples[2]]}})
-        print(f"{protocol:9s} {layout} {types:11s} {mnk:17s} {row['config']:16s} ours {row['ours_tflops']:7.1f} torch "
-              f"{row['torch_tflops']:7.1f} lt {row['lt_best_tflops']:7.1f}  x{row['ours_over_torch']:.3f} "
-              f"x{row['ours_over_lt_best']:.3f} {row['clock_mhz']} MHz {row['power_w']} W err {error:.1e}", flush=True)
+        for who, seconds, times in zip(("ours", "torch", "lt_best"), medians, samples):
+            row[f"{who}_tflops"] = round(work / seconds, 1)
+            row[f"{who}_us"] = round(seconds * 1e6, 2)
+            row.setdefault("samples_us", {})[who] = [round(x * 1e6, 2) for x in times]
+        row["ours_over_torch"] = round(medians[1] / medians[0], 4)
+        row["ours_over_lt_best"] = round(medians[2] / medians[0], 4) if usable else None
+        ROWS.append(row)
+        print(f"{protocol:9s} {case.layout} {case.types:19s} {case.mnk:17s} {row['config']:22s} ours {row['ours_tflops']:7.1f} torch "
+              f"{row['torch_tflops']:7.1f} lt {row.get('lt_best_tflops', 0):7.1f}  x{row['ours_over_torch']:.3f} "
+              f"x{row['ours_over_lt_best'] or 0:.3f} {row['clock_mhz']} MHz {row['power_w']} W err {error:.1e}", flush=True)
     for handle in ours:
-        LIB.lib.ridge_bench_gemm_free(handle)
-    LIB.lib.ridge_bench_peer_free(peer)
+        lib.ridge_bench_gemm_free(handle)
+    if peer:
+        lib.ridge_bench_peer_free(peer)
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--library", required=True)
-parser.add_argument("--root", required=True)
-parser.add_argument("--csv")
+parser.add_argument("--library")
+parser.add_argument("--root", default=".")
 parser.add_argument("--json")
-parser.add_argument("--config")
+parser.add_argument("--config", help="one configuration for all shapes instead of the chosen one")
 parser.add_argument("--commit", default="unknown")
+parser.add_argument("--seconds", type=float, default=0.3, help="measuring time per shape and protocol")
+parser.add_argument("--list", action="store_true", help="print the standard shapes and stop")
 parser.add_argument("shapes", nargs="*")
 arguments = parser.parse_args()
+if arguments.list:
+    print("\n".join(standard()))
+    sys.exit(0)
+try:
+    import torch
+except ImportError:
+    print("skipped: no PyTorch in this Python", file=sys.stderr)
+    sys.exit(77)
+if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+    print("skipped: PyTorch sees no Hopper GPU", file=sys.stderr)
+    sys.exit(77)
 LIB = Library(arguments.library, arguments.root)
 FLUSH = torch.ones(128 << 20, device="cuda", dtype=torch.int32)
 ROWS = []
-specs = arguments.shapes or [f"{layout}:bf16:{mnk}" for mnk in SHAPES for layout in ("NT", "NN", "TN")]
-for item in specs:
-    run_shape(item, arguments.config)
+refused = failed = 0
+for item in arguments.shapes or standard():
+    torch.backends.cuda.matmul.allow_tf32 = ":tf32" in item
+    try:
+        run_shape(item, arguments.config, arguments.seconds)
+    except AssertionError as problem:
+        failed += 1
+        print(f"FAILED {problem}", flush=True)
+    except RuntimeError as problem:  # PyTorch refuses the case
+        refused += 1
+        print(f"not measured: {item}: {str(problem).splitlines()[0]}", flush=True)
 environment = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
                "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count, "python": platform.python_version(),
                "commit": arguments.commit,
                "driver": subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
                                         capture_output=True, text=True).stdout.strip()}
-if arguments.csv:
-    with open(arguments.csv, "w", newline="") as out:
-        writer = csv.DictWriter(out, [key for key in ROWS[0] if key != "samples_us"], extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(ROWS)
 if arguments.json:
     with open(arguments.json, "w") as out:
         json.dump({"environment": environment, "rows": ROWS}, out)
+print(f"torch_compare: {len(ROWS)} rows, {refused} shapes refused by PyTorch, {failed} wrong")
+sys.exit(1 if failed else 0)

@@ -212,18 +212,23 @@ struct TileStore {
     auto finish_slab = [&](int first) {
       constexpr int kPerSlab = kSlabColumns<C::kTypeC> / 2;
       if constexpr (C::kFinishes) {
-        ResidualPairs<C, kPerSlab> residual;
-        if constexpr (C::kResidual) {
-          residual.read(output, extra, first, static_cast<u32>(x), static_cast<u32>(y), lane);
-        }
+        // Half a slab at a time: its residual is read at once, and more than that does not fit the registers.
 #pragma unroll
-        for (int i = 0; i < kPerSlab; i += 2) {
-          const int at = first + i;
-          if (at >= kCount) continue;
-          finish.apply(values[at], values[at + 1], at, subtile, column + 2 * (lane & 3u) + 8 * (at / 4));
+        for (int half = 0; half < 2; ++half) {
+          ResidualPairs<C, kPerSlab / 2, !C::kDirectStore> residual;
+          const int begin = first + half * kPerSlab / 2;
           if constexpr (C::kResidual) {
-            values[at] += residual.pairs[i / 2].left;
-            values[at + 1] += residual.pairs[i / 2].right;
+            residual.load(output, extra, begin, static_cast<u32>(x), static_cast<u32>(y), lane);
+          }
+#pragma unroll
+          for (int i = 0; i < kPerSlab / 2; i += 2) {
+            const int at = begin + i;
+            if (at >= kCount) continue;
+            finish.apply(values[at], values[at + 1], at, subtile, column + 2 * (lane & 3u) + 8 * (at / 4));
+            if constexpr (C::kResidual) {
+              values[at] += residual.pairs[i / 2].left();
+              values[at + 1] += residual.pairs[i / 2].right();
+            }
           }
         }
       }

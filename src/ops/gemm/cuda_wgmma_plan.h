@@ -224,11 +224,13 @@ inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
   // Stores and epilogues need registers for their addresses: beside too many accumulators per thread they spill.
   const int rows = c.pingpong ? c.block_m : c.block_m / c.consumers, accumulators = rows / 64 * c.block_n / 2;
   if (g.scaling == GemmScaling::kVector && c.split_k > 1) return false;
-  if (needs_direct_store(g) && accumulators > 128) return false;
+  const bool direct = needs_direct_store(g);
+  if (direct && accumulators > 128) return false;
   const bool reads_matrix = g.residual || g.residual_is_c();
   const bool other = g.bias || g.activation != GemmActivation::kIdentity;
-  if (reads_matrix && accumulators > (c.instruction_n ? 64 : 128)) return false;
+  if (reads_matrix && (rows > 64 || accumulators > (c.instruction_n ? 64 : 128))) return false;
   if (other && accumulators > (c.instruction_n ? 96 : 160)) return false;
+  if (direct && (reads_matrix || other) && accumulators > 64) return false;
   // The last slab of a row of output may overlap the one before it, but not when it is added.
   const bool adds = g.accumulate && !g.residual_is_c();
   return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !adds;

@@ -28,7 +28,7 @@ __device__ __forceinline__ u32 pack_pair(float low, float high) {
 }
 
 // One element of a matrix or vector of the output's type. Volatile, here and below: free to move these reads, the
-// compiler gathers them in front of the stores and runs out of registers.
+// compiler gathers those of a whole tile in front of the stores and runs out of registers.
 template <OutputType kOut>
 __device__ __forceinline__ float load_output(const void* data, i64 index) {
   if constexpr (kOut == OutputType::kF32) {
@@ -46,31 +46,54 @@ __device__ __forceinline__ float load_output(const void* data, i64 index) {
   }
 }
 
-struct Pair {
-  float left, right;
-};
+// Two neighbours in a row, as they lie in memory. The reads carry a predicate instead of a branch: with a branch each
+// one would be waited for before the next is issued.
+template <OutputType kOut, bool kAligned>
+struct RawPair {
+  u32 first, second;  // 16-bit values: both in `first`
 
-// Two neighbours in one read where there are two; the address must be a multiple of both together.
-template <OutputType kOut>
-__device__ __forceinline__ Pair load_output_pair(const void* data, i64 index, bool both) {
-  Pair pair{};
-  if (!both) {
-    pair.left = load_output<kOut>(data, index);
-  } else if constexpr (kOut == OutputType::kF32) {
-    asm volatile("ld.global.v2.f32 {%0, %1}, [%2];"
-                 : "=f"(pair.left), "=f"(pair.right)
-                 : "l"(static_cast<const float*>(data) + index));
-  } else {
-    u32 bits;
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(bits) : "l"(static_cast<const u16*>(data) + index));
-    if constexpr (kOut == OutputType::kBf16) {
-      pair = {__uint_as_float(bits << 16), __uint_as_float(bits & 0xFFFF0000u)};
+  // `left`, `right`: whether these elements exist. kAligned: they exist together, and the address is a multiple of both
+  // together.
+  __device__ __forceinline__ void load(const void* data, i64 index, bool left, bool right) {
+    constexpr bool kWide = kOut == OutputType::kF32;
+    const u64 address = reinterpret_cast<u64>(data) + static_cast<u64>(index * (kWide ? 4 : 2));
+    const u32 has_left = left, has_right = right;
+    first = second = 0;
+    if constexpr (kWide && kAligned) {
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n@p ld.global.v2.b32 {%0, %1}, [%2];\n}\n"
+                   : "+r"(first), "+r"(second)
+                   : "l"(address), "r"(has_left));
+    } else if constexpr (kAligned) {
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p ld.global.b32 %0, [%1];\n}\n"
+                   : "+r"(first)
+                   : "l"(address), "r"(has_left));
+    } else if constexpr (kWide) {
+      asm volatile(
+          "{\n.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\nsetp.ne.b32 q, %4, 0;\n@p ld.global.b32 %0, [%2];\n"
+          "@q ld.global.b32 %1, [%2+4];\n}\n"
+          : "+r"(first), "+r"(second)
+          : "l"(address), "r"(has_left), "r"(has_right));
     } else {
-      pair = {half_to_float(static_cast<u16>(bits)), half_to_float(static_cast<u16>(bits >> 16))};
+      u16 low = 0, high = 0;
+      asm volatile(
+          "{\n.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\nsetp.ne.b32 q, %4, 0;\n@p ld.global.b16 %0, [%2];\n"
+          "@q ld.global.b16 %1, [%2+2];\n}\n"
+          : "+h"(low), "+h"(high)
+          : "l"(address), "r"(has_left), "r"(has_right));
+      first = low | static_cast<u32>(high) << 16;
     }
   }
-  return pair;
-}
+  __device__ __forceinline__ float left() const {
+    if constexpr (kOut == OutputType::kF32) return __uint_as_float(first);
+    if constexpr (kOut == OutputType::kBf16) return __uint_as_float(first << 16);
+    return half_to_float(static_cast<u16>(first));
+  }
+  __device__ __forceinline__ float right() const {
+    if constexpr (kOut == OutputType::kF32) return __uint_as_float(second);
+    if constexpr (kOut == OutputType::kBf16) return __uint_as_float(first & 0xFFFF0000u);
+    return half_to_float(static_cast<u16>(first >> 16));
+  }
+};
 
 template <Activation kKind>
 __device__ __forceinline__ float activate(float x) {
@@ -79,9 +102,9 @@ __device__ __forceinline__ float activate(float x) {
   } else if constexpr (kKind == Activation::kGeluTanh) {
     // 0.5 x (1 + tanh u) is x / (1 + exp(-2u)), which keeps its relative precision for negative x.
     const float u = 0.79788456f * x * (1.0f + 0.044715f * x * x);
-    return x / (1.0f + __expf(-2.0f * u));
+    return x * reciprocal(1.0f + __expf(-2.0f * u));
   } else if constexpr (kKind == Activation::kSilu) {
-    return x / (1.0f + __expf(-x));
+    return x * reciprocal(1.0f + __expf(-x));
   } else {
     return x;
   }

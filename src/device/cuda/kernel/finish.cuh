@@ -98,23 +98,20 @@ struct TileFinish {
   }
 };
 
-// The residual of a slab: all reads before the first use. Rows start on a multiple of two elements.
-template <class C, int kCount>
+// The residual of some accumulators: all reads before the first use. kAligned: C has whole pairs, and so do its rows.
+template <class C, int kCount, bool kAligned>
 struct ResidualPairs {
-  Pair pairs[kCount / 2];
+  RawPair<C::kTypeC, kAligned> pairs[kCount / 2];
 
   // Of accumulators first .. first + kCount - 1 whose first element of all is column x, row y.
-  __device__ __forceinline__ void read(const OutputView& c, const EpilogueView& extra, int first, u32 x, u32 y,
+  __device__ __forceinline__ void load(const OutputView& c, const EpilogueView& extra, int first, u32 x, u32 y,
                                        u32 lane) {
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       const int index = first + i;
       const u32 row = y + (lane >> 2) + ((index & 2) ? 8 : 0), col = x + 2 * (lane & 3u) + 8 * (index / 4);
-      pairs[i / 2] = Pair{};
-      if (row < c.rows && col < c.cols) {
-        pairs[i / 2] = load_output_pair<C::kTypeC>(extra.residual, static_cast<i64>(row) * extra.residual_stride + col,
-                                                   col + 1 < c.cols);
-      }
+      pairs[i / 2].load(extra.residual, static_cast<i64>(row) * extra.residual_stride + col,
+                        row < c.rows && col < c.cols, row < c.rows && col + 1 < c.cols);
     }
   }
 };
