@@ -229,6 +229,7 @@ inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
   const bool reads_matrix = g.residual || g.residual_is_c();
   const bool other = g.bias || g.activation != GemmActivation::kIdentity;
   if (reads_matrix && (rows > 64 || accumulators > (c.instruction_n ? 64 : 128))) return false;
+  if (reads_matrix && other && c.pingpong && accumulators > 64) return false;
   if (other && accumulators > (c.instruction_n ? 96 : 160)) return false;
   if (direct && (reads_matrix || other) && accumulators > 64) return false;
   // The last slab of a row of output may overlap the one before it, but not when it is added.
