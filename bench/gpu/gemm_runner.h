@@ -299,8 +299,8 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
     const double steps = g.promotes() ? 8 : static_cast<double>(g.k) / 32 + 4;
     accumulate = (1 + std::sqrt(steps) * 0.25) / 8192;
     // Where one product towers over the others, each of them may be cut by a unit of its last place, not only by one of
-    // the sum's: 33 addends in a step, half a unit each on average, and steps add up like independent errors.
-    peak_weight = 16 * std::sqrt(steps) / 8192 / accumulate;
+    // the sum's: at most a unit for each of the 33 addends of a step, and steps add up like independent errors.
+    peak_weight = 33 * std::sqrt(steps) / 8192 / accumulate;
   } else {
     accumulate = (static_cast<double>(g.k) / 16 + 4) / 8388608;
   }

@@ -25,7 +25,7 @@ MODELS = [("Llama-3.1-8B", ["6144,4096", "4096,4096", "28672,4096", "4096,14336"
           ("Qwen2.5-7B", ["4608,3584", "3584,3584", "37888,3584", "3584,18944"]),
           ("Qwen2.5-72B", ["59136,8192", "8192,29568"]),
           ("DeepSeek-V3", ["2112,7168", "7168,2048", "24576,1536", "32768,512", "7168,16384", "4096,7168"])]
-DENSE = [f"{m},{nk}" for _, layers in MODELS for nk in layers for m in (4096, 8192)]
+TOKENS = (4096, 8192)
 CORE = ["4096,4096,4096", "8192,8192,8192", "4096,6144,4096", "4096,28672,4096", "4096,4096,14336", "8192,10240,8192",
         "8192,57344,8192", "8192,8192,28672", "4096,7168,2048", "4096,2112,7168"]
 SMALL = [f"{m},{nk}" for m in (128, 256, 1024)
@@ -35,8 +35,14 @@ WGRAD = ["6144,4096,8192", "4096,4096,8192", "28672,4096,8192", "4096,14336,8192
          "8192,28672,4096", "2112,7168,4096", "7168,2048,4096", "4096,4096,4096"]
 
 
+def layer_rows(m, n, k, words="bf16"):
+    """Of a layer Y[m,n] = X[m,k] W[n,k]^T: forward, gradient of X, gradient of W."""
+    return [f"NT:{words}:{m},{n},{k}", f"NN:{words}:{m},{k},{n}", f"TN:{words}:{n},{k},{m}"]
+
+
 def standard():
-    rows = [f"{layout}:bf16:{s}" for s in DENSE for layout in ("NT", "NN", "TN")]
+    layers = [tuple(map(int, nk.split(","))) for _, shapes in MODELS for nk in shapes]
+    rows = list(dict.fromkeys(row for n, k in layers for m in TOKENS for row in layer_rows(m, n, k)))
     rows += [f"NT:bf16:{s}" for s in SMALL] + [f"{layout}:bf16:256,8192,8192" for layout in ("NN", "TN")]
     rows += [f"TN:{t}:{s}" for t in ("bf16-f32add", "bf16-bf16add") for s in WGRAD]
     rows += [f"NT:{t}:{s}" for t in ("e4m3-tensor", "e4m3-tensor-promote", "e4m3-row", "e4m3-row-promote", "e4m3-block")
