@@ -6,13 +6,13 @@
 //   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card
 //   is
 //                                            not power-limited when it runs
-// All write CSV to stdout. ROOT is the repository; gemm_runner.h says how a shape is spelled. Exit status 77: no GPU,
+// All write CSV to stdout. ROOT is the repository; gemm_shape.h says how a shape is spelled. Exit status 77: no GPU,
 // driver or run-time compiler here.
 #include <chrono>
 #include <iostream>
 #include <sstream>
 
-#include "gemm_runner.h"
+#include "gemm_peer.h"
 
 using namespace ridge::gpu;
 namespace rc = ridge::cuda;

@@ -1,6 +1,6 @@
 // The launches of gemm_runner.h behind a C interface, so that a Python program can race them against torch.matmul in
 // one process, on one stream, over the same tensors. Built as a shared library.
-#include "gemm_runner.h"
+#include "gemm_peer.h"
 
 using namespace ridge::gpu;
 

@@ -3,7 +3,7 @@
 
     torch_compare.py --library libridge_gpu_bench.so --root REPO --json OUT.json [--seconds S] [SHAPE ...]
 
-A shape is LAYOUT:WORDS:M,N,K (gemm_runner.h says which words there are). Random normal operands, several operand sets larger
+A shape is LAYOUT:WORDS:M,N,K (gemm_shape.h says which words there are). Random normal operands, several operand sets larger
 together than the L2, contenders taking turns inside every round with a rotating order, medians. Two protocols: `flushed` (a
 cache-clearing read before every single launch) and `sustained` (no pause). Each row first checks our result against float64 on
 sampled rows and keeps its signal-to-noise ratio. Without shapes: the standard table (--list prints it). report.py makes tables

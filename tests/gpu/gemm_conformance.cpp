@@ -3,7 +3,7 @@
 //   gemm_conformance ROOT [quick]
 #include <iostream>
 
-#include "../../bench/gpu/gemm_runner.h"
+#include "../../bench/gpu/gemm_check.h"
 
 using namespace ridge::gpu;
 namespace rc = ridge::cuda;

@@ -1,5 +1,6 @@
 // Tests the helpers of src/device/cuda/kernel one by one on this machine's GPU (the matrix-product checks exercise them
 // together). kernel_layer_test ROOT; exit status 77 where there is no Hopper GPU.
+#include <cstring>
 #include <iostream>
 
 #include "../../bench/gpu/gemm_runner.h"
