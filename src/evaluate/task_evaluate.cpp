@@ -3,7 +3,9 @@
 //   build -> check every case -> one screening session (its data decide nothing but whether to go on) -> confirmation
 //   sessions, as many as the sequential test asks for.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/error.h"
 #include "evaluate/tasks.h"
@@ -127,10 +129,11 @@ class Evaluator {
     }
   }
 
-  // A session that counts. A void one is repeated, which only the machine can cause; too many of them, a failed arm or
-  // the end of the time leave the outcome behind and nothing else.
+  // A session that counts. A void one is repeated, after a wait that doubles (a busy moment often lasts seconds); too
+  // many of them, a failed arm or the end of the time leave the outcome behind and nothing else.
   std::optional<record::Session> valid_session(const std::string& role, std::int64_t quads, std::int64_t launches,
                                                const std::string& so_far) {
+    double wait = 0.125;  // seconds
     while (true) {
       if (!evaluation_.sessions.empty() && job_.remaining() <= 0) {
         stop(Outcome::kAmbiguous, fmt::format("the time limit was reached after {} sessions; {}", confirmed_, so_far));
@@ -143,6 +146,8 @@ class Evaluator {
              fmt::format("{} sessions were void, the last because {}", voided_, measured->void_reason));
         return std::nullopt;
       }
+      wait = std::min(2 * wait, 4.0);
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, std::max(job_.remaining(), 0.0))));
     }
   }
 

@@ -140,6 +140,7 @@ TEST(Evaluate, AClockGapBeyondTheProtocolVoidsAndEndsAmbiguous) {
   request.candidates = {gemm()};
   request.protocol.max_clock_gap = -1;
   request.protocol.max_sessions = 13;
+  request.protocol.max_void_fraction = 0.1;
   const record::WorkerResponse response = run(request);
   ASSERT_TRUE(response.evaluation.has_value()) << response.error;
   EXPECT_EQ(response.evaluation->outcome, Outcome::kAmbiguous);
