@@ -307,16 +307,25 @@ struct Handler {
   Status (*apply)(State& state, const Event& event);
 };
 constexpr Handler kHandlers[] = {
-    {EventKind::kCreated, on_created},         {EventKind::kConfirmed, on_confirmed},
-    {EventKind::kPrepared, on_prepared},       {EventKind::kTipsRead, on_tips},
-    {EventKind::kBaseline, on_baseline},       {EventKind::kIntent, on_intent},
-    {EventKind::kProposed, on_proposed},       {EventKind::kScreened, on_screened},
-    {EventKind::kEvaluated, on_evaluated},     {EventKind::kDecided, on_decided},
+    {EventKind::kCreated, on_created},
+    {EventKind::kConfirmed, on_confirmed},
+    {EventKind::kPrepared, on_prepared},
+    {EventKind::kTipsRead, on_tips},
+    {EventKind::kBaseline, on_baseline},
+    {EventKind::kIntent, on_intent},
+    {EventKind::kProposed, on_proposed},
+    {EventKind::kScreened, on_screened},
+    {EventKind::kEvaluated, on_evaluated},
+    {EventKind::kDecided, on_decided},
     {EventKind::kCalibrated, on_calibrated},
-    {EventKind::kCommitted, on_committed},     {EventKind::kRolledBack, on_rolled_back},
-    {EventKind::kTermination, on_termination}, {EventKind::kFinal, on_final},
-    {EventKind::kReported, on_reported},       {EventKind::kPaused, on_paused},
-    {EventKind::kResumed, on_resumed},         {EventKind::kBudget, on_budget},
+    {EventKind::kCommitted, on_committed},
+    {EventKind::kRolledBack, on_rolled_back},
+    {EventKind::kTermination, on_termination},
+    {EventKind::kFinal, on_final},
+    {EventKind::kReported, on_reported},
+    {EventKind::kPaused, on_paused},
+    {EventKind::kResumed, on_resumed},
+    {EventKind::kBudget, on_budget},
 };
 
 std::map<std::string, std::int64_t> changed_defines(const record::Candidate& from, const record::Candidate& to) {

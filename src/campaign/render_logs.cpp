@@ -39,7 +39,8 @@ std::string baseline_block(const State& state) {
       "- Detailed data: rounds/round-1/artifacts/benchmark.csv\n- Quick baseline log: rounds/round-1/summary.md\n\n",
       minute(state.baseline_at), state.spec().backend, state.spec().gpu,
       state.baseline_committed->commit.empty() ? "none" : state.baseline_committed->commit.substr(0, 12),
-      geomean_flops(points) / 1e12, 100 * geomean_efficiency(points), 100 * baseline.calibration.noise, 100 * baseline.calibration.detectable);
+      geomean_flops(points) / 1e12, 100 * geomean_efficiency(points), 100 * baseline.calibration.noise,
+      100 * baseline.calibration.detectable);
   text += "| Shape | Time (ms) | TFLOPS | Of ceiling |\n|---|---|---|---|\n";
   for (const record::RooflinePoint& point : points) {
     text += fmt::format("| {} | {:.4f} | {:.4f} | {:.1f} % |\n", cell(point.label), point.latency * 1e3,

@@ -39,17 +39,25 @@ enum class EventKind {
 };
 template <>
 struct EnumNames<EventKind> {
-  static constexpr std::pair<EventKind, std::string_view> kNames[] = {
-      {EventKind::kCreated, "created"},         {EventKind::kConfirmed, "confirmed"},
-      {EventKind::kPrepared, "prepared"},       {EventKind::kTipsRead, "tips_read"},
-      {EventKind::kBaseline, "baseline"},       {EventKind::kIntent, "intent"},
-      {EventKind::kProposed, "proposed"},       {EventKind::kScreened, "screened"},
-      {EventKind::kEvaluated, "evaluated"},     {EventKind::kDecided, "decided"},
-      {EventKind::kCalibrated, "calibrated"},
-      {EventKind::kCommitted, "committed"},     {EventKind::kRolledBack, "rolled_back"},
-      {EventKind::kTermination, "termination"}, {EventKind::kFinal, "final"},
-      {EventKind::kReported, "reported"},       {EventKind::kPaused, "paused"},
-      {EventKind::kResumed, "resumed"},         {EventKind::kBudget, "budget"}};
+  static constexpr std::pair<EventKind, std::string_view> kNames[] = {{EventKind::kCreated, "created"},
+                                                                      {EventKind::kConfirmed, "confirmed"},
+                                                                      {EventKind::kPrepared, "prepared"},
+                                                                      {EventKind::kTipsRead, "tips_read"},
+                                                                      {EventKind::kBaseline, "baseline"},
+                                                                      {EventKind::kIntent, "intent"},
+                                                                      {EventKind::kProposed, "proposed"},
+                                                                      {EventKind::kScreened, "screened"},
+                                                                      {EventKind::kEvaluated, "evaluated"},
+                                                                      {EventKind::kDecided, "decided"},
+                                                                      {EventKind::kCalibrated, "calibrated"},
+                                                                      {EventKind::kCommitted, "committed"},
+                                                                      {EventKind::kRolledBack, "rolled_back"},
+                                                                      {EventKind::kTermination, "termination"},
+                                                                      {EventKind::kFinal, "final"},
+                                                                      {EventKind::kReported, "reported"},
+                                                                      {EventKind::kPaused, "paused"},
+                                                                      {EventKind::kResumed, "resumed"},
+                                                                      {EventKind::kBudget, "budget"}};
 };
 
 struct Created {

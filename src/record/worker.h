@@ -52,12 +52,12 @@ struct WorkerRequest {
   std::int64_t samples = 0;           // bench: of every subject on every case; 0 = as many as is usual
   double min_time = 0;                // bench: seconds of timed calls of every subject on every case, at least
   Protocol protocol;
-  std::vector<Ceiling> ceilings;  // known ones, so that roofline fractions can be given
+  std::vector<Ceiling> ceilings;           // known ones, so that roofline fractions can be given
   std::optional<Calibration> calibration;  // evaluate: plans the size of the sessions
-  std::int64_t sessions = 0;      // calibrate, and evaluate with quick_look: how many
-  bool quick_look = false;        // evaluate: fixed size, no error control
-  double time_limit = 0;          // seconds for the whole request; 0 = none
-  std::string cache_directory;    // content-addressed artefacts
+  std::int64_t sessions = 0;               // calibrate, and evaluate with quick_look: how many
+  bool quick_look = false;                 // evaluate: fixed size, no error control
+  double time_limit = 0;                   // seconds for the whole request; 0 = none
+  std::string cache_directory;             // content-addressed artefacts
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);

@@ -8,9 +8,9 @@
 namespace ridge::campaign::test {
 namespace {
 
-using ::testing::HasSubstr;
 using record::EventKind;
 using record::WorkerTask;
+using ::testing::HasSubstr;
 
 std::vector<record::Calibrated> calibrations(const std::filesystem::path& campaign) {
   std::vector<record::Calibrated> found;
