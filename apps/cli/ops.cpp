@@ -9,7 +9,7 @@ namespace ridge::cli {
 namespace {
 
 struct ExplainOptions {
-  std::string op;
+  std::string op, backend = "cpu";
   std::vector<std::string> words;
 };
 
@@ -41,6 +41,7 @@ int explain(const ExplainOptions& options) {
   Result<std::vector<record::Case>> cases = cases_of(options.op, options.words);
   if (!cases) return fail(cases.error());
   request.cases = std::move(*cases);
+  request.backend = options.backend;
   const Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
   if (globals().json) {
@@ -67,7 +68,9 @@ void define_ops(Command root) {
   ops.subcommand("explain", "Walk through the choice of implementation for one case")
       .positional("operator", options->op, "Operator, for instance gemm")
       .positional("case", options->words, "Parameters, for instance m=512 n=512 k=512 dtype=bf16", false)
+      .option("--on", options->backend, "Where the call would run: cpu (the default) or cuda")
       .example("ridge ops explain gemm m=512 n=512 k=512 dtype=bf16", "every refusal with its values, and the choice")
+      .example("ridge ops explain gemm m=8192 n=8192 k=8192 dtype=bf16 --on cuda", "the same for the GPU of this machine")
       .example("RIDGE_GEMM_BACKEND=reference ridge ops explain gemm m=8 n=8 k=8", "what forcing does")
       .action([options] { return explain(*options); });
 }

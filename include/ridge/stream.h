@@ -21,6 +21,8 @@ struct Stream {
   void* native = nullptr;  // CUstream or hipStream_t; null is the default stream
 
   static Stream cpu(int threads = 1) { return Stream{Backend::kCpu, 0, threads, nullptr}; }
+  // A stream of the device's primary context (the CUDA runtime's, PyTorch's): cudaStream_t is CUstream.
+  static Stream cuda(void* native, int device = 0) { return Stream{Backend::kCuda, device, 1, native}; }
 };
 
 }  // namespace ridge

@@ -72,13 +72,6 @@ Result<std::string> select_by_dtype(const std::string& variable, std::string_vie
   return other;
 }
 
-Refusal ask(const Implementation& implementation, const Problem& problem, const Stream& stream) {
-  if (implementation.backend != stream.backend) {
-    return fmt::format("runs on {}, the stream is {}", to_string(implementation.backend), to_string(stream.backend));
-  }
-  return implementation.supports(problem, ops::device_info(stream));
-}
-
 void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason,
                    const Implementation& taken) {
   Control& c = control();
@@ -148,15 +141,18 @@ void settle(Walk& walk, const Operator& op, const Problem& problem, const Stream
     walk.reason = "first in the order that can run it";
     return;
   }
-  walk.failure = make_error(ErrorCode::kUnsupported, "{}: nothing can run {} on {}", op.name,
-                            problem.problem_case.text(), to_string(stream.backend));
+  const std::string& missing = ops::device_info(stream).missing;
+  walk.failure =
+      make_error(ErrorCode::kUnsupported, "{}: nothing can run {} on {}{}{}", op.name, problem.problem_case.text(),
+                 to_string(stream.backend), missing.empty() ? "" : ": ", missing);
 }
 
 Result<Walk> walk_list(const Operator& op, const Problem& problem, const Stream& stream) {
   Walk walk;
   RIDGE_TRY(wish, forced(op, problem));
   walk.forced = std::move(wish);
-  for (const Implementation& one : op.implementations) walk.refusals.push_back(ask(one, problem, stream));
+  for (const Implementation& one : op.implementations)
+    walk.refusals.push_back(ops::why_not(one, problem, ops::device_info(stream)));
   settle(walk, op, problem, stream);
   return walk;
 }

@@ -1,10 +1,13 @@
 #include "dispatch/launch.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <unordered_map>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "dispatch/choose.h"
+#include "ops/cuda/device.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -15,6 +18,7 @@ struct Key {
   int device = 0;
   std::size_t count = 0;
   std::array<std::int64_t, ops::kMaxParams> values{};
+  std::array<std::uint8_t, ops::kMaxOperands> alignment{};  // CPU kernels take any, so it splits no CPU case
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -25,6 +29,7 @@ struct KeyHash {
       hash = (hash ^ static_cast<std::uint64_t>(key.values[i])) * 0x9e3779b97f4a7c15u;
       hash ^= hash >> 29;
     }
+    for (const std::uint8_t bytes : key.alignment) hash = hash * 31 + bytes;
     return hash;
   }
 };
@@ -49,10 +54,32 @@ Table& table() {
   return instance;
 }
 
-Result<Choice> decide(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
+Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
+  Key key{&op, stream.backend, stream.device, call.value_count, call.values, {}};
+  if (stream.backend == Backend::kCpu) return key;
+  for (std::size_t i = 0; i < call.operand_count; ++i) {
+    key.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(call.operands[i]));
+  }
+  return key;
+}
+
+// RIDGE_CACHE_DIR, else the user's cache folder.
+std::filesystem::path cache_directory() {
+  if (const char* chosen = std::getenv("RIDGE_CACHE_DIR"); chosen != nullptr && *chosen != '\0') return chosen;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') {
+    return std::filesystem::path(xdg) / "ridge";
+  }
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home == nullptr ? "/tmp" : home) / ".cache" / "ridge";
+}
+
+Result<Choice> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
+  static const bool cache_is_known = (ops::set_kernel_cache(cache_directory()), true);
+  static_cast<void>(cache_is_known);
   Choice choice;
   RIDGE_TRY(problem, op.bind(ops::case_of(op, {call.values.data(), call.value_count})));
   choice.problem = std::move(problem);
+  choice.problem.alignment = key.alignment;
   RIDGE_TRY(implementation, choose(op, choice.problem, stream));
   choice.implementation = implementation;
   return choice;
@@ -72,10 +99,10 @@ Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stre
     known.choices.clear();
     known.generation = now;
   }
-  const Key key{&op, stream.backend, stream.device, call.value_count, call.values};
+  const Key key = key_of(op, call, stream);
   auto found = known.choices.find(key);
   if (found == known.choices.end()) {
-    RIDGE_TRY(choice, decide(op, call, stream));
+    RIDGE_TRY(choice, decide(op, call, key, stream));
     found = known.choices.emplace(key, std::move(choice)).first;
   }
   const Choice& choice = found->second;

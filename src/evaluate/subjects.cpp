@@ -77,7 +77,7 @@ Result<std::vector<NamedSubject>> subjects_of(const Job& job, const ops::Operato
 
 std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem) {
   if (subject.implementation == nullptr) return std::nullopt;
-  return subject.implementation->supports(problem, ops::device_info(Stream::cpu()));
+  return ops::why_not(*subject.implementation, problem, ops::device_info(Stream::cpu()));
 }
 
 std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem) {

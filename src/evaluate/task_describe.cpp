@@ -8,9 +8,12 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "device/cpu/cpu_info.h"
+#include "device/cuda/backend.h"
+#include "device/cuda/nvml.h"
 #include "evaluate/host_process.h"
 #include "evaluate/tasks.h"
 #include "measure/machine.h"
+#include "toolchain/device_build.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -118,6 +121,30 @@ std::uint32_t try_sandbox(const Job& job, std::string& trouble) {
   return std::get<HostProcess>(started).sandbox();
 }
 
+// The GPUs, what compiles for them, and what watches them; each with the way to get it.
+void describe_gpus(record::WorkerResponse& response) {
+  auto& list = response.capabilities;
+  const auto gpus = device::cuda::list_gpus();
+  std::string names;
+  for (const device::cuda::GpuInfo& gpu : gpus ? *gpus : std::vector<device::cuda::GpuInfo>{}) {
+    names += fmt::format("{}{} ({}, {} multiprocessors, {:.0f} GiB, driver for CUDA {}.{})", names.empty() ? "" : "; ",
+                         gpu.name, gpu.arch, gpu.multiprocessors, static_cast<double>(gpu.memory_bytes) / 0x1p30,
+                         gpu.driver_version / 1000, gpu.driver_version % 1000 / 10);
+  }
+  if (gpus) response.environment->facts["gpu"] = names;
+  list.push_back(capability("CUDA GPU", gpus.ok(), gpus ? names : gpus.error().message, gpus ? "" : gpus.error().hint));
+  const auto compiler = toolchain::find_device_compiler();
+  if (compiler) response.environment->facts["compiler.device"] = (*compiler)->version();
+  list.push_back(capability("CUDA compiler", compiler.ok(),
+                            compiler ? (*compiler)->version() : compiler.error().message,
+                            compiler ? "" : compiler.error().hint));
+  const Status watched = device::cuda::nvml_status();
+  list.push_back(
+      capability("GPU telemetry", watched.ok(),
+                 watched ? "clocks, power, throttling and other processes are read" : watched.error().message,
+                 watched ? "" : watched.error().hint));
+}
+
 }  // namespace
 
 Status describe(const Job& job, record::WorkerResponse& response) {
@@ -146,6 +173,7 @@ Status describe(const Job& job, record::WorkerResponse& response) {
   const std::size_t cpus = measure::usable_cpus().size();
   list.push_back(capability("a processor of its own", cpus > 1, fmt::format("{} usable processor(s)", cpus),
                             "with one processor the harness and the candidate take turns; timings are noisier"));
+  describe_gpus(response);
   for (const ops::Operator* op : ops::operators()) {
     for (const ops::Implementation& implementation : op->implementations) {
       if (implementation.backend != Backend::kCpu) continue;

@@ -45,8 +45,10 @@ Status operators(const Job&, record::WorkerResponse& response) {
 
 Status explain(const Job& job, record::WorkerResponse& response) {
   if (job.request.cases.empty()) return invalid("the request names no case");
+  RIDGE_TRY(backend, parse_backend(job.request.backend));
+  const Stream stream = {backend, 0, static_cast<int>(job.request.protocol.threads), nullptr};
   for (const record::Case& wanted : job.request.cases) {
-    RIDGE_TRY(explanation, dispatch::explain(wanted, Stream::cpu(static_cast<int>(job.request.protocol.threads))));
+    RIDGE_TRY(explanation, dispatch::explain(wanted, stream));
     response.explanations.push_back(std::move(explanation));
   }
   return ok_status();

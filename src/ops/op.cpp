@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <mutex>
 
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "device/cpu/cpu_info.h"
 #include "numerics/convert.h"
+#include "ops/cuda/device.h"
 
 namespace ridge::ops {
 
@@ -68,6 +70,31 @@ std::int64_t OperandSpec::element_count() const {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
   return count;
+}
+
+namespace {
+// Of a number of bytes: the largest power of two up to 16 that divides it.
+int alignment_of(std::uint64_t bytes) { return 1 << std::countr_zero(bytes | 16u); }
+
+std::uint64_t bits_to_bytes(DType dtype, std::int64_t elements) {
+  return static_cast<std::uint64_t>(elements) * static_cast<unsigned>(size_bits(dtype)) / 8;
+}
+}  // namespace
+
+int view_alignment(const TensorView& view) {
+  std::uint64_t bytes = reinterpret_cast<std::uintptr_t>(view.data);
+  for (int d = 0; d + 1 < view.rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (view.shape[i] > 1) bytes |= bits_to_bytes(view.dtype, view.stride[i]);
+  }
+  return alignment_of(bytes);
+}
+
+int operand_alignment(const Problem& problem, std::size_t operand) {
+  if (problem.alignment[operand] != 0) return problem.alignment[operand];
+  const OperandSpec& spec = problem.operands[operand];
+  const bool one_row = spec.shape.size() < 2 || spec.element_count() == spec.shape.back();
+  return one_row ? 16 : alignment_of(bits_to_bytes(spec.dtype, spec.shape.back()));
 }
 
 bool DeviceInfo::has(std::string_view feature) const {
@@ -145,8 +172,10 @@ Status run_reference(const Operator& op, const Problem& problem, std::span<const
   return ok_status();
 }
 
+}  // namespace
+
 // The operator's own description travels inside, because an Operator may be copied.
-Implementation generic_reference(const Operator& op) {
+Implementation reference_on_host(const Operator& op) {
   Implementation reference;
   reference.name = "reference";
   reference.summary = "fp64, one element at a time: slow, and what the others are checked against";
@@ -159,22 +188,33 @@ Implementation generic_reference(const Operator& op) {
   return reference;
 }
 
-}  // namespace
-
 Operator assemble(Operator description, std::vector<Implementation> implementations) {
   check(description.params.size() <= kMaxParams, "an operator has more parameters than a Call holds");
-  implementations.push_back(generic_reference(description));
+  implementations.push_back(reference_on_host(description));
+  if (auto on_gpu = cuda_reference(description)) implementations.push_back(std::move(*on_gpu));
   std::stable_sort(implementations.begin(), implementations.end(),
                    [](const Implementation& a, const Implementation& b) { return a.rank < b.rank; });
   description.implementations = std::move(implementations);
   return description;
 }
 
+Refusal why_not(const Implementation& implementation, const Problem& problem, const DeviceInfo& device) {
+  if (implementation.backend != device.backend) {
+    return fmt::format("runs on {}, the stream is {}", to_string(implementation.backend), to_string(device.backend));
+  }
+  if (!device.missing.empty()) return device.missing;
+  return implementation.supports(problem, device);
+}
+
 const DeviceInfo& device_info(const Stream& stream) {
-  check(stream.backend == Backend::kCpu, "only the CPU is described so far");
+  if (stream.backend == Backend::kCuda) return cuda_device_info(stream.device);
+  if (stream.backend != Backend::kCpu) {
+    static const DeviceInfo none = {stream.backend, {}, {}, {}, "there is no backend for it yet"};
+    return none;
+  }
   static const DeviceInfo cpu = [] {
     const device::cpu::CpuInfo& info = device::cpu::cpu_info();
-    return DeviceInfo{Backend::kCpu, info.name, info.arch, info.features};
+    return DeviceInfo{Backend::kCpu, info.name, info.arch, info.features, {}};
   }();
   return cpu;
 }

@@ -34,16 +34,23 @@ struct OperandSpec {
   [[nodiscard]] std::int64_t element_count() const;
 };
 
+inline constexpr std::size_t kMaxParams = 12;
+inline constexpr std::size_t kMaxOperands = 6;
+
 // A case bound by its operator: normalised parameters and operands in call order.
 struct Problem {
   record::Case problem_case;  // every parameter present, in the operator's order
   // The same parameters as integers, an enumerated one by its index in ParamInfo::values: what kernels read.
   std::vector<std::int64_t> values;
   std::vector<OperandSpec> operands;
+  // What each operand's address and row starts are multiples of, in bytes, up to 16: copy engines and vector loads ask.
+  // 0: not known before the call; operand_alignment() then takes dense rows from an allocator.
+  std::array<std::uint8_t, kMaxOperands> alignment{};
 };
-
-inline constexpr std::size_t kMaxParams = 12;
-inline constexpr std::size_t kMaxOperands = 6;
+// 1, 2, 4, 8 or 16.
+int operand_alignment(const Problem& problem, std::size_t operand);
+// The same of a view in memory.
+int view_alignment(const TensorView& view);
 
 // A call of an operator in the form everything generic understands, without a heap allocation: Problem::values and the
 // operands. An operator's make_call() checks its public arguments and fills it; src/dispatch runs it.
@@ -78,7 +85,8 @@ struct DeviceInfo {
   Backend backend = Backend::kCpu;
   std::string name;                   // "Intel(R) Xeon(R) Processor", "NVIDIA H200"
   std::string arch;                   // "x86-64", "sm_90a"
-  std::vector<std::string> features;  // "avx2", "fma", "avx512f", ...
+  std::vector<std::string> features;  // "avx2", "fma", "avx512f", ...; "wgmma", "tma"
+  std::string missing;                // why nothing can run there ("no CUDA driver ..."); empty: it can
   [[nodiscard]] bool has(std::string_view feature) const;
 };
 
@@ -148,6 +156,13 @@ record::Case case_of(const Operator& op, std::span<const std::int64_t> values);
 // Puts an operator together from what its folder provides: sorts by rank and appends the generic "reference"
 // implementation, which rounds Operator::reference to the outputs' dtypes.
 Operator assemble(Operator description, std::vector<Implementation> implementations);
+
+// The "reference" implementation of an operator, in host memory.
+Implementation reference_on_host(const Operator& op);
+
+// Why an implementation cannot run a problem on that device: another backend, a device that is missing, or its own
+// reason. What everybody asks; `supports` alone trusts that the device is one of its backend.
+Refusal why_not(const Implementation& implementation, const Problem& problem, const DeviceInfo& device);
 
 // What there is to know about the device a stream runs on.
 const DeviceInfo& device_info(const Stream& stream);

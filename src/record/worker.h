@@ -58,6 +58,7 @@ struct WorkerRequest {
   bool quick_look = false;                 // evaluate: fixed size, no error control
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
+  std::string backend = "cpu";              // explain: the stream to explain for
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
@@ -75,6 +76,7 @@ struct WorkerRequest {
     v.optional("quick_look", self.quick_look);
     v.optional("time_limit", self.time_limit);
     v.optional("cache_directory", self.cache_directory);
+    v.optional("backend", self.backend);
   }
 };
 

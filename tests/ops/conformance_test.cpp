@@ -22,7 +22,9 @@ struct Row {
 std::vector<Row> rows() {
   std::vector<Row> all;
   for (const ops::Operator* op : all_operators()) {
-    for (const ops::Implementation& implementation : op->implementations) all.push_back({op, &implementation});
+    for (const ops::Implementation& implementation : op->implementations) {
+      if (implementation.backend == Backend::kCpu) all.push_back({op, &implementation});
+    }
   }
   return all;
 }

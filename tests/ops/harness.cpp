@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -67,6 +68,11 @@ void Operand::assign(const std::vector<double>& values) {
   for (std::size_t e = 0; e < values.size(); ++e) {
     numerics::store_element(view_, static_cast<std::int64_t>(e), values[e]);
   }
+}
+
+void Operand::set_bytes(const std::vector<unsigned char>& bytes) {
+  check(bytes.size() == bytes_.size(), "another operand's bytes");
+  std::copy(bytes.begin(), bytes.end(), bytes_.begin());  // in place: the view points into it
 }
 
 std::vector<double> Operand::values() const { return numerics::to_doubles(view_); }
@@ -135,14 +141,10 @@ std::string compare(const std::vector<double>& found, const ops::ReferenceOutput
   return message;
 }
 
-std::string check_run(const ops::Operator& op, const ops::Implementation& implementation, const ops::Problem& problem,
-                      const Layout& layout, std::uint64_t seed, int threads) {
-  const Operands before = make_operands(problem, layout, seed);
+std::string judge(const ops::Operator& op, const ops::Problem& problem, const Operands& before, const Operands& after,
+                  std::uint64_t seed) {
   const auto expected = op.reference(problem, before.views());
   if (!expected) return "reference: " + expected.error().text();
-  Operands after = make_operands(problem, layout, seed);
-  const Status status = implementation.run(problem, after.views(), Stream::cpu(threads));
-  if (!status) return status.error().text();
   std::size_t output = 0;
   for (std::size_t i = 0; i < after.all.size(); ++i) {
     if (std::string damage = after.all[i].guard_damage(); !damage.empty()) return damage;
@@ -158,6 +160,13 @@ std::string check_run(const ops::Operator& op, const ops::Implementation& implem
   if (!spot) return "spot check: " + spot.error().text();
   if (!spot->finite || spot->residual > spot->allowed) return "spot check raises a false alarm: " + spot->detail;
   return {};
+}
+
+std::string check_run(const ops::Operator& op, const ops::Implementation& implementation, const ops::Problem& problem,
+                      const Layout& layout, std::uint64_t seed, int threads) {
+  const Operands before = make_operands(problem, layout, seed), after = make_operands(problem, layout, seed);
+  const Status status = implementation.run(problem, after.views(), Stream::cpu(threads));
+  return status ? judge(op, problem, before, after, seed) : status.error().text();
 }
 
 std::vector<const ops::Operator*> all_operators() {

@@ -32,6 +32,8 @@ class Operand {
   void poison();
   void assign(const std::vector<double>& values);
   [[nodiscard]] std::vector<double> values() const;
+  // The content after a run elsewhere, of the size of bytes().
+  void set_bytes(const std::vector<unsigned char>& bytes);
   // Every byte, elements and guards alike.
   [[nodiscard]] const std::vector<unsigned char>& bytes() const { return bytes_; }
   // The first guard byte that is not as it was, as a sentence; empty when all are.
@@ -59,6 +61,10 @@ Operands make_operands(const ops::Problem& problem, const Layout& layout, std::u
 // Empty when every element is within its allowed error and NaN and Inf agree by kind and sign; else the worst one.
 std::string compare(const std::vector<double>& found, const ops::ReferenceOutput& expected, DType dtype);
 
+// What a run left, held against the reference of what was there before: values, guards, inputs left alone. Empty:
+// right.
+std::string judge(const ops::Operator& op, const ops::Problem& problem, const Operands& before, const Operands& after,
+                  std::uint64_t seed);
 // Runs one implementation on one problem with fresh guarded operands and checks everything it may get wrong: status,
 // values, guards, inputs left alone. Empty on success.
 std::string check_run(const ops::Operator& op, const ops::Implementation& implementation, const ops::Problem& problem,

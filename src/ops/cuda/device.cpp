@@ -1,0 +1,129 @@
+#include "ops/cuda/device.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+#include "device/cuda/buffer.h"
+#include "device/cuda/stream.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace gpu = device::cuda;
+
+constexpr std::int64_t kLargestReference = std::int64_t{64} << 20;  // bytes of all operands
+
+DeviceInfo describe(int index) {
+  DeviceInfo info;
+  info.backend = Backend::kCuda;
+  const Result<gpu::GpuInfo> found = gpu::gpu_info(index);
+  if (!found) {
+    info.missing = found.error().message;
+    return info;
+  }
+  info.name = found->name;
+  info.arch = found->arch;
+  info.features = {found->arch};
+  if (found->compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
+  return info;
+}
+
+std::int64_t operand_bytes(const Problem& problem) {
+  std::int64_t total = 0;
+  for (const OperandSpec& operand : problem.operands) {
+    total += static_cast<std::int64_t>(size_bytes(operand.dtype, operand.element_count()));
+  }
+  return total;
+}
+
+// A dense copy of an operand on the host.
+struct HostCopy {
+  std::unique_ptr<std::byte[]> bytes;
+  TensorView view;
+  std::size_t row_bytes = 0, rows = 0;
+};
+
+HostCopy host_copy(const TensorView& device) {
+  HostCopy copy;
+  copy.view = device;
+  const auto last = static_cast<std::size_t>(device.rank - 1);
+  std::int64_t step = 1;
+  for (std::size_t d = last + 1; d-- > 0;) {
+    copy.view.stride[d] = step;
+    step *= device.shape[d];
+  }
+  const std::int64_t rows = device.shape[last] == 0 ? 0 : step / device.shape[last];
+  copy.row_bytes = size_bytes(device.dtype, device.shape[last]);
+  copy.rows = static_cast<std::size_t>(rows);
+  copy.bytes = std::make_unique<std::byte[]>(copy.row_bytes * copy.rows + 1);
+  copy.view.data = copy.bytes.get();
+  return copy;
+}
+
+gpu::Rows device_rows(const TensorView& device) {
+  const std::int64_t step = device.rank > 1 ? device.stride[static_cast<std::size_t>(device.rank - 2)] : 0;
+  return {device.data, size_bytes(device.dtype, step)};
+}
+
+Status run_reference(const Implementation& host, const Problem& problem, std::span<const TensorView> operands,
+                     const Stream& stream) {
+  RIDGE_TRY(device, gpu::Device::open(stream.device));
+  RIDGE_CHECK_OK(device->make_current());
+  gpu::StreamHandle handle = gpu::handle_of(stream);
+  RIDGE_TRY(capturing, gpu::is_capturing(handle));
+  if (capturing) {
+    return with_hint(
+        make_error(ErrorCode::kConflict, "{}: the reference computes on the host, which no graph can record",
+                   problem.problem_case.text()),
+        "use another implementation");
+  }
+  std::vector<HostCopy> copies;
+  std::vector<TensorView> views;
+  for (const TensorView& operand : operands) {
+    HostCopy& copy = copies.emplace_back(host_copy(operand));
+    RIDGE_CHECK_OK(gpu::copy_rows_to_host({copy.bytes.get(), copy.row_bytes}, device_rows(operand), copy.row_bytes,
+                                          copy.rows, handle));
+    views.push_back(copy.view);
+  }
+  RIDGE_CHECK_OK(gpu::synchronize(handle));
+  RIDGE_CHECK_OK(host.run(problem, views, Stream::cpu()));
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    if (!problem.operands[i].output) continue;
+    RIDGE_CHECK_OK(gpu::copy_rows_to_device(device_rows(operands[i]), {copies[i].bytes.get(), copies[i].row_bytes},
+                                            copies[i].row_bytes, copies[i].rows, handle));
+  }
+  return gpu::synchronize(handle);
+}
+
+}  // namespace
+
+const DeviceInfo& cuda_device_info(int index) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<int, DeviceInfo>;
+  const std::scoped_lock lock(mutex);
+  const auto found = known->find(index);
+  return found != known->end() ? found->second : (*known)[index] = describe(index);
+}
+
+std::optional<Implementation> cuda_reference(const Operator& op) {
+  Implementation reference;
+  reference.name = "cuda_reference";
+  reference.summary = "the reference, computed on the host from copies of the operands: only for small problems";
+  reference.backend = Backend::kCuda;
+  reference.rank = 999;
+  reference.supports = [](const Problem& problem, const DeviceInfo&) -> Refusal {
+    const std::int64_t bytes = operand_bytes(problem);
+    if (bytes <= kLargestReference) return std::nullopt;
+    return fmt::format("operands of {} bytes; the reference takes at most {}", bytes, kLargestReference);
+  };
+  Implementation host = reference_on_host(op);
+  reference.run = [host = std::move(host)](const Problem& problem, std::span<const TensorView> operands,
+                                           const Stream& stream) {
+    return run_reference(host, problem, operands, stream);
+  };
+  return reference;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,21 @@
+// What the operators need of a GPU beside their kernels. In a build without the CUDA backend the answers say so.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "ops/op.h"
+
+namespace ridge::ops {
+
+// The GPU of that index; DeviceInfo::missing says why it cannot be used. Asked once per index; the answer stays.
+const DeviceInfo& cuda_device_info(int index);
+
+// The reference for operands in device memory: copies them to the host, computes there, copies the outputs back. Waits
+// for the stream, so not while a graph is captured; only for small problems. Nothing without the CUDA backend.
+std::optional<Implementation> cuda_reference(const Operator& op);
+
+// Where compiled kernels are kept on disk: set once by whoever reads the environment, before the first call.
+void set_kernel_cache(std::filesystem::path directory);
+
+}  // namespace ridge::ops

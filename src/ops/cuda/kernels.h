@@ -1,0 +1,36 @@
+// The operators' kernels: compiled when a case first needs one, cached on disk, loaded once per device.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/embedded.h"
+#include "device/cuda/module.h"
+
+namespace ridge::ops {
+
+// Device sources of the operators, named from src/: "ops/gemm/cuda_wgmma.cu".
+std::span<const EmbeddedFile> device_sources();
+
+struct KernelRequest {
+  std::string source;                // of device_sources()
+  std::vector<std::string> defines;  // "NAME=VALUE"
+  std::string symbol;
+  std::uint32_t shared_bytes = 0;  // dynamic, of a launch
+  bool large_clusters = false;     // above 8 blocks
+};
+
+// The kernel on that device; a second caller of the same waits for the first. Seconds when it must be compiled,
+// milliseconds from the cache, microseconds from this process. May allocate, so never while a graph is captured.
+Result<device::cuda::Kernel> device_kernel(const device::cuda::Device& device, const KernelRequest& request);
+
+// How long this process spent compiling and loading, and how often each happened; for reports and the tests.
+struct KernelStatistics {
+  std::int64_t compiled = 0, from_cache = 0, loaded = 0;
+  double seconds = 0;
+};
+KernelStatistics kernel_statistics();
+
+}  // namespace ridge::ops

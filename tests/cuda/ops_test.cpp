@@ -1,0 +1,323 @@
+// Every operator x every CUDA implementation x every case, through the dispatcher: poisoned outputs, guard bytes, fp64
+// references, odd strides and unaligned bases. Then graphs, the public entry point, and what a call costs the host.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "cuda/gpu_operands.h"
+#include "device/cuda/graph.h"
+#include "dispatch/choose.h"
+#include "dispatch/launch.h"
+#include "ops/cuda/kernels.h"
+#include "ridge/ops/gemm.h"
+
+namespace ridge::testing {
+namespace {
+
+namespace gpu = device::cuda;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+const gpu::Device& the_device() {
+  static const gpu::Device* const device = *gpu::Device::open(0);
+  return *device;
+}
+
+// The operators' own edge cases, and sizes around the tiles of the GPU kernels.
+std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
+  std::vector<ops::Problem> problems = check_problems(op);
+  if (op.name != "gemm") return problems;
+  const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
+                               "m=8 n=1024 k=512", "m=1024 n=8 k=512",  "m=640 n=384 k=96",  "m=512 n=512 k=2048",
+                               "m=1 n=512 k=512",  "m=264 n=520 k=1032"};
+  for (const char* size : sizes) {
+    for (const char* layout : {"nn", "nt", "tn", "tt"}) {
+      for (const char* more :
+           {"dtype=bf16", "dtype=f16", "dtype=bf16 out=f32 accumulate=1", "dtype=f32", "dtype=bf16 accumulate=1"}) {
+        problems.push_back(*op.bind(*record::parse_case(fmt::format("gemm {} layout={} {}", size, layout, more))));
+      }
+    }
+  }
+  return problems;
+}
+
+std::string check_on_gpu(const ops::Operator& op, const ops::Implementation& implementation, ops::Problem problem,
+                         const Layout& layout, std::uint64_t seed, const gpu::Stream& stream, bool& ran) {
+  const Operands before = make_operands(problem, layout, seed);
+  Operands after = make_operands(problem, layout, seed);
+  const auto device = GpuOperands::upload(the_device(), after, stream.handle());
+  if (!device) return device.error().text();
+  for (std::size_t i = 0; i < device->views().size(); ++i) {
+    problem.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(device->views()[i]));
+  }
+  if (const auto refusal = ops::why_not(implementation, problem, ops::device_info(stream.view()))) {
+    return refusal->size() > 10 ? "" : "a refusal without a reason";
+  }
+  ran = true;
+  if (const Status status = implementation.run(problem, device->views(), stream.view()); !status) {
+    return status.error().text();
+  }
+  if (const Status status = device->download(after, stream.handle()); !status) return status.error().text();
+  return judge(op, problem, before, after, seed);
+}
+
+struct Row {
+  const ops::Operator* op = nullptr;
+  const ops::Implementation* implementation = nullptr;
+};
+std::vector<Row> rows() {
+  std::vector<Row> all;
+  for (const ops::Operator* op : all_operators()) {
+    for (const ops::Implementation& one : op->implementations) {
+      if (one.backend == Backend::kCuda) all.push_back({op, &one});
+    }
+  }
+  return all;
+}
+
+class CudaConformance : public ::testing::TestWithParam<Row> {};
+INSTANTIATE_TEST_SUITE_P(Table, CudaConformance, ::testing::ValuesIn(rows()),
+                         [](const auto& row) { return row.param.op->name + "_" + row.param.implementation->name; });
+
+TEST_P(CudaConformance, MatchesTheReferenceOnEveryCase) {
+  const Row row = GetParam();
+  const std::vector<ops::Problem> problems = gpu_problems(*row.op);
+  std::atomic<std::size_t> next{0}, ran{0};
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  const auto work = [&] {  // one stream per thread, so that kernels compile side by side and streams are mixed
+    const auto stream = gpu::Stream::create(the_device());
+    for (std::size_t i = next++; stream && i < 2 * problems.size(); i = next++) {
+      const ops::Problem& problem = problems[i / 2];
+      const Layout& layout = i % 2 == 0 ? kPacked : kAwkward;
+      bool did_run = false;
+      const std::string wrong = check_on_gpu(*row.op, *row.implementation, problem, layout, i + 1, *stream, did_run);
+      ran += did_run ? 1 : 0;
+      if (wrong.empty()) continue;
+      const std::scoped_lock lock(mutex);
+      failures.push_back(fmt::format("{} ({}): {}", problem.problem_case.text(), layout.name, wrong));
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < std::clamp(std::thread::hardware_concurrency(), 2u, 16u); ++t) threads.emplace_back(work);
+  threads.clear();
+  EXPECT_EQ(failures.size(), 0u);
+  for (std::size_t i = 0; i < std::min<std::size_t>(failures.size(), 12); ++i) ADD_FAILURE() << failures[i];
+  EXPECT_GT(ran.load(), 0u) << "an implementation that runs no case";
+  const ops::KernelStatistics kernels = ops::kernel_statistics();
+  std::printf("%zu runs checked; so far %lld kernels compiled, %lld from the cache\n", ran.load(),
+              static_cast<long long>(kernels.compiled), static_cast<long long>(kernels.from_cache));
+}
+
+TEST_P(CudaConformance, GivesTheSameBitsInTenRuns) {
+  const Row row = GetParam();
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const std::vector<ops::Problem> problems = gpu_problems(*row.op);
+  for (std::size_t p = 0; p < problems.size(); p += 23) {
+    ops::Problem problem = problems[p];
+    if (ops::why_not(*row.implementation, problem, ops::device_info(stream->view()))) continue;
+    std::vector<std::vector<double>> first;
+    for (int run = 0; run < 10; ++run) {
+      Operands host = make_operands(problem, kPacked, 77);
+      const auto device = GpuOperands::upload(the_device(), host, stream->handle());
+      ASSERT_TRUE(device);
+      const Status status = row.implementation->run(problem, device->views(), stream->view());
+      ASSERT_TRUE(status) << problem.problem_case.text() << ": " << status.error().text();
+      ASSERT_TRUE(device->download(host, stream->handle()));
+      for (std::size_t i = 0; i < host.all.size(); ++i) {
+        if (run == 0) first.push_back(host.all[i].values());
+        ASSERT_EQ(host.all[i].values(), first[i]) << problem.problem_case.text() << ", run " << run;
+      }
+    }
+  }
+}
+
+TEST_P(CudaConformance, CarriesNanAndInfThrough) {
+  const Row row = GetParam();
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<ops::Problem> problems = check_problems(*row.op);
+  for (std::size_t p = 0; p < problems.size(); p += 7) {
+    ops::Problem problem = problems[p];
+    if (ops::why_not(*row.implementation, problem, ops::device_info(stream->view()))) continue;
+    for (const double special : {nan, inf, -inf}) {
+      Operands before = make_operands(problem, kPacked, 5), after = make_operands(problem, kPacked, 5);
+      if (before.all[0].view().element_count() == 0) continue;
+      for (Operands* operands : {&before, &after}) {
+        std::vector<double> values = operands->all[0].values();
+        values[values.size() / 2] = special;
+        operands->all[0].assign(values);
+      }
+      const auto device = GpuOperands::upload(the_device(), after, stream->handle());
+      ASSERT_TRUE(device);
+      const auto expected = row.op->reference(problem, before.views());
+      ASSERT_TRUE(expected);
+      ASSERT_TRUE(row.implementation->run(problem, device->views(), stream->view()));
+      ASSERT_TRUE(device->download(after, stream->handle()));
+      std::size_t output = 0;
+      for (const Operand& operand : after.all) {
+        if (!operand.spec().output) continue;
+        EXPECT_EQ(compare(operand.values(), (*expected)[output++], operand.spec().dtype), "")
+            << problem.problem_case.text() << " with " << special;
+      }
+    }
+  }
+}
+
+// ---- The public entry point
+
+struct GemmOnGpu {
+  GemmOnGpu(const char* words, const gpu::Stream& on) : stream(&on) {
+    const ops::Operator& op = **ops::find_operator("gemm");
+    problem = *op.bind(*record::parse_case(std::string("gemm ") + words));
+    before = make_operands(problem, kPacked, 3);
+    after = make_operands(problem, kPacked, 3);
+    auto uploaded = GpuOperands::upload(the_device(), after, on.handle());
+    device.emplace(std::move(*uploaded));
+    args.a = device->views()[0];
+    args.b = device->views()[1];
+    args.c = device->views()[2];
+    args.trans_a = problem.values[5] >= 2;
+    args.trans_b = problem.values[5] % 2 == 1;
+  }
+  std::string judge_now() {
+    if (const Status status = device->download(after, stream->handle()); !status) return status.error().text();
+    return judge(**ops::find_operator("gemm"), problem, before, after, 3);
+  }
+  const gpu::Stream* stream;
+  ops::Problem problem;
+  Operands before, after;
+  std::optional<GpuOperands> device;
+  GemmArgs args;
+};
+
+class CudaGemm : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = gpu::Stream::create(the_device());
+    ASSERT_TRUE(made);
+    stream_.emplace(std::move(*made));
+  }
+  void TearDown() override { dispatch::unforce("gemm"); }
+  std::optional<gpu::Stream> stream_;
+};
+
+TEST_F(CudaGemm, RunsOnTheBestImplementationOfTheDevice) {
+  GemmOnGpu bf16("m=256 n=256 k=256 dtype=bf16 layout=nt", *stream_);
+  ASSERT_TRUE(gemm(bf16.args, stream_->view()));
+  EXPECT_EQ(bf16.judge_now(), "");
+  const bool hopper = ops::device_info(stream_->view()).has("wgmma");
+  EXPECT_EQ(dispatch::last_used("gemm"), hopper ? "cuda_wgmma" : "cuda_cublaslt");
+  GemmOnGpu odd("m=33 n=35 k=37 dtype=bf16 layout=nt", *stream_);
+  ASSERT_TRUE(gemm(odd.args, stream_->view()));
+  EXPECT_EQ(odd.judge_now(), "");
+  EXPECT_NE(dispatch::last_used("gemm"), "cuda_wgmma");
+}
+
+TEST_F(CudaGemm, RunsTheForcedOneOrSaysWhyNot) {
+  GemmOnGpu call("m=64 n=64 k=64 dtype=bf16", *stream_);
+  for (const char* name : {"cuda_simt", "cuda_cublaslt", "cuda_reference"}) {
+    ASSERT_TRUE(dispatch::force("gemm", name));
+    const Status status = gemm(call.args, stream_->view());
+    ASSERT_TRUE(status) << status.error().text();
+    EXPECT_EQ(dispatch::last_used("gemm"), name);
+    EXPECT_EQ(call.judge_now(), "") << name;
+  }
+  ASSERT_TRUE(dispatch::force("gemm", "cpu_simd"));
+  const Status wrong = gemm(call.args, stream_->view());
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().text(), HasSubstr("runs on cpu, the stream is cuda"));
+}
+
+TEST_F(CudaGemm, IsCapturedByAGraphOnceItWasCalled) {
+  GemmOnGpu call("m=192 n=320 k=448 dtype=bf16 layout=nt", *stream_);
+  const auto capture = [&] {
+    return gpu::Graph::capture(the_device(),
+                               [&](gpu::StreamHandle handle) { return gemm(call.args, Stream::cuda(handle)); });
+  };
+  std::thread([&] {  // a thread that has never called: nothing is prepared
+    const auto cold = capture();
+    ASSERT_FALSE(cold);
+    EXPECT_THAT(cold.error().text(), HasSubstr("call it once with the same shapes and strides before the capture"));
+  })
+      .join();
+  ASSERT_TRUE(gemm(call.args, stream_->view()));
+  ASSERT_EQ(call.judge_now(), "");
+  ASSERT_TRUE(gpu::fill_bytes(call.args.c.data, 0xff, 192 * 320 * 2, stream_->handle()));
+  const auto warm = capture();
+  ASSERT_TRUE(warm) << warm.error().text();
+  EXPECT_EQ(warm->nodes(), 1u);
+  ASSERT_TRUE(warm->launch(stream_->handle()));
+  ASSERT_TRUE(stream_->synchronize());
+  EXPECT_EQ(call.judge_now(), "");
+}
+
+TEST_F(CudaGemm, GradientsRunOnTheDeviceToo) {
+  GemmOnGpu forward("m=96 n=160 k=128 dtype=bf16 layout=nt", *stream_);
+  GemmOnGpu grad_a("m=96 n=128 k=160 dtype=bf16 layout=nn", *stream_);  // dA = dC * B
+  GemmGradArgs args;
+  args.forward = forward.args;
+  args.forward.b = grad_a.args.b;
+  args.grad_c = grad_a.args.a;
+  args.grad = grad_a.args.c;
+  ASSERT_TRUE(gemm_grad_a(args, stream_->view()));
+  EXPECT_EQ(grad_a.judge_now(), "");
+}
+
+// Median over batches of the host time of one call, while the device keeps up.
+double host_seconds(const gpu::Stream& stream, const std::function<Status()>& call) {
+  constexpr int kBatch = 200, kBatches = 40;
+  std::vector<double> each;
+  for (int b = 0; b < kBatches; ++b) {
+    EXPECT_TRUE(stream.synchronize());
+    const auto start = Clock::now();
+    for (int i = 0; i < kBatch; ++i) EXPECT_TRUE(call());
+    each.push_back(std::chrono::duration<double>(Clock::now() - start).count() / kBatch);
+  }
+  std::sort(each.begin(), each.end());
+  return each[each.size() / 2];
+}
+
+TEST_F(CudaGemm, AWarmCallCostsTheHostAFewMicrosecondsOverTheBareLaunch) {
+  GemmOnGpu call("m=128 n=128 k=64 dtype=bf16 layout=nt", *stream_);
+  const ops::KernelRequest probe{"ops/gemm/cuda_simt.cu",
+                                 {"RIDGE_TYPE_A=kBf16", "RIDGE_TYPE_B=kBf16", "RIDGE_TYPE_C=kBf16", "RIDGE_MAJOR_A=kK",
+                                  "RIDGE_MAJOR_B=kK", "RIDGE_STORE=kOverwrite"},
+                                 "ridge_gemm_simt"};
+  const auto kernel = ops::device_kernel(the_device(), probe);
+  ASSERT_TRUE(kernel) << kernel.error().text();
+  // The same kernel bare: its parameters are laid out once, the call is the launch alone.
+  void *a = call.args.a.data, *b = call.args.b.data;
+  std::int64_t row = 64, k = 64;
+  struct {
+    void* data;
+    std::int64_t stride;
+    std::uint32_t rows, cols;
+  } output{call.args.c.data, 128, 128, 128};
+  std::array<std::int64_t, 4> scales{}, extra{};
+  const std::array<void*, 8> arguments = {&a, &b, &row, &row, &k, &output, &scales, &extra};
+  gpu::LaunchShape shape;
+  shape.block.x = 256;
+  const double bare = host_seconds(*stream_, [&] { return kernel->launch(shape, arguments, stream_->handle()); });
+  for (const char* name : {"cuda_simt", "cuda_wgmma", "cuda_cublaslt"}) {
+    ASSERT_TRUE(dispatch::force("gemm", name));
+    if (!gemm(call.args, stream_->view())) continue;
+    const double whole = host_seconds(*stream_, [&] { return gemm(call.args, stream_->view()); });
+    std::printf("host time of one warm call: %s %.2f us, bare launch %.2f us, difference %.2f us\n", name, whole * 1e6,
+                bare * 1e6, (whole - bare) * 1e6);
+    if (std::string_view(name) != "cuda_cublaslt") {
+      EXPECT_LT(whole - bare, 3e-6) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::testing

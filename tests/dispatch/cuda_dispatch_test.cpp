@@ -1,0 +1,106 @@
+// Dispatch for a CUDA stream, as far as it shows without a GPU: the walk, its refusals, and errors instead of crashes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device/cuda/backend.h"
+#include "dispatch/choose.h"
+#include "dispatch/launch.h"
+#include "ridge/ops/gemm.h"
+
+namespace ridge::dispatch {
+namespace {
+
+using ::testing::HasSubstr;
+
+record::ExplainRow row_of(const record::Explanation& explanation, std::string_view name) {
+  for (const record::ExplainRow& row : explanation.rows) {
+    if (row.implementation == name) return row;
+  }
+  ADD_FAILURE() << name << " is not explained";
+  return {};
+}
+
+TEST(CudaDispatch, WalksTheSameListAndNamesWhyEachCannotRun) {
+  const auto explanation =
+      explain(*record::parse_case("gemm m=8192 n=8192 k=8192 dtype=bf16 layout=nt"), Stream::cuda(nullptr));
+  ASSERT_TRUE(explanation) << explanation.error().text();
+  EXPECT_EQ(row_of(*explanation, "cpu_simd").reason, "runs on cpu, the stream is cuda");
+  for (const char* name : {"cuda_wgmma", "cuda_cublaslt", "cuda_simt", "cuda_reference"}) {
+    const record::ExplainRow row = row_of(*explanation, name);
+    if (device::cuda::list_gpus()) continue;
+    EXPECT_FALSE(row.supported);
+    EXPECT_THAT(row.reason, HasSubstr("no CUDA driver"));
+  }
+}
+
+TEST(CudaDispatch, ACallWithoutAGpuIsAnErrorThatSaysSo) {
+  if (device::cuda::list_gpus()) GTEST_SKIP() << "this machine has a GPU: tests/cuda runs the calls";
+  float memory[12] = {};
+  GemmArgs args;
+  args.a = TensorView::contiguous(memory, DType::kF32, {2, 2});
+  args.b = TensorView::contiguous(memory + 4, DType::kF32, {2, 2});
+  args.c = TensorView::contiguous(memory + 8, DType::kF32, {2, 2});
+  const Status status = gemm(args, Stream::cuda(nullptr));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(status.error().text(), HasSubstr("nothing can run"));
+  EXPECT_THAT(status.error().text(), HasSubstr("no CUDA driver"));
+  ASSERT_TRUE(force("gemm", "cuda_wgmma"));
+  const Status forced_status = gemm(args, Stream::cuda(nullptr));
+  unforce("gemm");
+  ASSERT_FALSE(forced_status);
+  EXPECT_THAT(forced_status.error().text(), HasSubstr("cuda_wgmma is forced by code but cannot run"));
+}
+
+// What implementations answer for a GPU that is not here: their own reasons, from the problem alone.
+class Hopper : public ::testing::Test {
+ protected:
+  static ops::Refusal ask(const char* implementation, const char* words,
+                          std::array<std::uint8_t, ops::kMaxOperands> alignment = {}) {
+    const ops::Operator& op = **ops::find_operator("gemm");
+    ops::Problem problem = *op.bind(*record::parse_case(std::string("gemm ") + words));
+    problem.alignment = alignment;
+    return ops::why_not(**ops::find_implementation(op, implementation), problem, gpu_);
+  }
+  static inline const ops::DeviceInfo gpu_ = {Backend::kCuda, "a Hopper GPU", "sm_90a", {"sm_90a", "wgmma", "tma"}, ""};
+};
+
+TEST_F(Hopper, WgmmaTakesWhatTheCopyEngineCanAddressAndNamesTheRest) {
+  EXPECT_FALSE(ask("cuda_wgmma", "m=100 n=104 k=64 dtype=bf16"));
+  EXPECT_FALSE(ask("cuda_wgmma", "m=100 n=0 k=63 dtype=bf16"));
+  EXPECT_THAT(*ask("cuda_wgmma", "m=64 n=64 k=64 dtype=f32"), HasSubstr("TF32 is never chosen silently"));
+  EXPECT_THAT(*ask("cuda_wgmma", "m=64 n=64 k=63 dtype=bf16 layout=nt"),
+              HasSubstr("rows of A start on multiples of 2 bytes"));
+  EXPECT_THAT(*ask("cuda_wgmma", "m=64 n=64 k=64 dtype=bf16", {16, 8, 16}),
+              HasSubstr("rows of B start on multiples of 8"));
+  // Rows padded by the caller: the dense size would not do, the memory does.
+  EXPECT_FALSE(ask("cuda_wgmma", "m=64 n=64 k=63 dtype=bf16 layout=nt", {16, 16, 2}));
+}
+
+TEST_F(Hopper, SimtTakesEverythingAndTheReferenceWhatIsSmall) {
+  EXPECT_FALSE(ask("cuda_simt", "m=1 n=3 k=5 dtype=f16", {2, 2, 2}));
+  EXPECT_FALSE(ask("cuda_reference", "m=64 n=64 k=64"));
+  EXPECT_THAT(*ask("cuda_reference", "m=8192 n=8192 k=8192"), HasSubstr("the reference takes at most"));
+}
+
+TEST_F(Hopper, AnOlderGpuIsRefusedByName) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const ops::Problem problem = *op.bind(*record::parse_case("gemm dtype=bf16"));
+  const ops::DeviceInfo ampere = {Backend::kCuda, "an Ampere GPU", "sm_80", {"sm_80"}, ""};
+  EXPECT_THAT(*ops::why_not(**ops::find_implementation(op, "cuda_wgmma"), problem, ampere),
+              HasSubstr("an Ampere GPU (sm_80) has no wgmma"));
+}
+
+TEST(Alignment, IsOfTheAddressAndEveryRow) {
+  TensorView view = TensorView::matrix(reinterpret_cast<void*>(std::uintptr_t{0x1000}), DType::kBf16, 4, 8, 8);
+  EXPECT_EQ(ops::view_alignment(view), 16);
+  view.stride[0] = 12;
+  EXPECT_EQ(ops::view_alignment(view), 8);
+  view.shape[0] = 1;
+  EXPECT_EQ(ops::view_alignment(view), 16) << "a single row has no next one";
+  view.data = reinterpret_cast<void*>(std::uintptr_t{0x1002});
+  EXPECT_EQ(ops::view_alignment(view), 2);
+}
+
+}  // namespace
+}  // namespace ridge::dispatch
