@@ -237,6 +237,25 @@ TEST_F(CudaGemm, RunsTheForcedOneOrSaysWhyNot) {
   EXPECT_THAT(wrong.error().text(), HasSubstr("runs on cpu, the stream is cuda"));
 }
 
+TEST_F(CudaGemm, OperandsInHostMemoryAreAnErrorThatLeavesTheDeviceUsable) {
+  GemmOnGpu call("m=80 n=112 k=48 dtype=bf16 layout=nt", *stream_);
+  GemmArgs wrong = call.args;
+  wrong.b.data = call.after.all[1].view().data;
+  const Status status = gemm(wrong, stream_->view());
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(status.error().text(), HasSubstr("operand b: the address"));
+  EXPECT_THAT(status.error().text(), HasSubstr("copy the operand to the GPU, or call on Stream::cpu()"));
+  ASSERT_TRUE(gemm(call.args, stream_->view()));
+  EXPECT_EQ(call.judge_now(), "");
+}
+
+TEST_F(CudaGemm, ASingleRowMayHaveAnyStride) {
+  GemmOnGpu call("m=1 n=128 k=63 dtype=bf16 layout=nn", *stream_);
+  ASSERT_TRUE(gemm(call.args, stream_->view()));
+  EXPECT_EQ(call.judge_now(), "");
+}
+
 TEST_F(CudaGemm, IsCapturedByAGraphOnceItWasCalled) {
   GemmOnGpu call("m=192 n=320 k=448 dtype=bf16 layout=nt", *stream_);
   const auto capture = [&] {

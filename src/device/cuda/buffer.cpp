@@ -74,6 +74,23 @@ PinnedBuffer::~PinnedBuffer() {
   if (data_ != nullptr) driver().cuMemFreeHost(data_);
 }
 
+Status check_reachable(const void* pointer, const Device& device) {
+  int kind = 0, owner = -1;
+  const CUresult known = driver().cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(pointer));
+  if (known != CUDA_SUCCESS) {
+    return with_hint(invalid("the address {} is no memory of {}", pointer, device.info().name),
+                     "copy the operand to the GPU, or call on Stream::cpu()");
+  }
+  if (kind != CU_MEMORYTYPE_DEVICE) return ok_status();
+  const CUresult asked = driver().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address(pointer));
+  if (asked == CUDA_SUCCESS && owner != device.info().index) {
+    return with_hint(
+        invalid("the address {} belongs to GPU {}, the stream to GPU {}", pointer, owner, device.info().index),
+        "give operands and stream the same GPU");
+  }
+  return ok_status();
+}
+
 Status copy_to_device(void* device_target, const void* host_source, std::size_t bytes, StreamHandle stream) {
   if (bytes == 0) return ok_status();
   return check(driver().cuMemcpyHtoDAsync(address(device_target), host_source, bytes, stream), "cuMemcpyHtoDAsync");

@@ -53,6 +53,10 @@ class PinnedBuffer {
   std::size_t bytes_ = 0;
 };
 
+// Whether kernels of that GPU can read and write at an address: its own memory, or page-locked host memory. Plain host
+// memory would end the context with an illegal address, so callers of a library are asked before the first launch.
+Status check_reachable(const void* pointer, const Device& device);
+
 // Enqueued on the stream; with pageable host memory the driver may wait. Zero bytes do nothing.
 Status copy_to_device(void* device_target, const void* host_source, std::size_t bytes, StreamHandle stream);
 Status copy_to_host(void* host_target, const void* device_source, std::size_t bytes, StreamHandle stream);

@@ -49,6 +49,7 @@ void bind_memory(Driver& d, Binder& bind) {
   bind(d.cuMemFree, "cuMemFree_v2");
   bind(d.cuMemHostAlloc, "cuMemHostAlloc");
   bind(d.cuMemFreeHost, "cuMemFreeHost");
+  bind(d.cuPointerGetAttribute, "cuPointerGetAttribute");
   bind(d.cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   bind(d.cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
   bind(d.cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");

@@ -31,6 +31,7 @@ struct Driver {
   decltype(&::cuMemAlloc) cuMemAlloc = nullptr;
   decltype(&::cuMemFree) cuMemFree = nullptr;
   decltype(&::cuMemHostAlloc) cuMemHostAlloc = nullptr;
+  decltype(&::cuPointerGetAttribute) cuPointerGetAttribute = nullptr;
   decltype(&::cuMemFreeHost) cuMemFreeHost = nullptr;
   decltype(&::cuMemcpyHtoDAsync) cuMemcpyHtoDAsync = nullptr;
   decltype(&::cuMemcpyDtoHAsync) cuMemcpyDtoHAsync = nullptr;

@@ -130,6 +130,11 @@ class PreparedCalls {
                      problem.problem_case.text()),
           "call it once with the same shapes and strides before the capture");
     }
+    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+      if (Status reachable = gpu::check_reachable(operands[i].data, *device); !reachable) {
+        return in_context("gemm: operand " + problem.operands[i].name, reachable.error());
+      }
+    }
     RIDGE_TRY(made, make(*device));
     if (known_.size() >= kMost) known_.clear();  // a program that never repeats a shape must not grow without end
     return (known_[key] = std::make_unique<Prepared>(std::move(made))).get();
