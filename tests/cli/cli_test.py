@@ -124,6 +124,12 @@ class Manners(Base):
         self.assertTrue(self.json("doctor")["capabilities"])
         self.assertTrue(self.json("list")["proposers"])
 
+    def test_explain_walks_the_list_for_a_gpu_too(self):
+        rows = {row["implementation"]: row for row in self.json("ops", "explain", "gemm", "dtype=bf16", "--on", "cuda")[0]["rows"]}
+        self.assertIn("the stream is cuda", rows["cpu_simd"]["reason"])
+        self.assertFalse(rows["reference"]["supported"])
+        self.refused(2, "ops", "explain", "gemm", "--on", "tpu", says="tpu")
+
     def test_explain_names_every_refusal(self):
         rows = self.json("ops", "explain", "gemm", "m=8", "n=8", "k=8")[0]["rows"]
         self.assertEqual(sum(row["chosen"] for row in rows), 1)
