@@ -86,7 +86,7 @@ Refusal supports(const Problem& problem, const DeviceInfo& device) {
   if (s.m == 0 || s.n == 0 || s.k == 0) return std::nullopt;
   if (std::min(a, b) < 16) {
     return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
-                       a < b ? "A" : "B", std::min(a, b));
+                       a <= b ? "A" : "B", std::min(a, b));
   }
   GemmCase g = cuda_case(problem);  // a call may pad its rows: the alignment tells, not the dense stride
   g.lda = padded_row(g.row_a(), s.dtype, a);
