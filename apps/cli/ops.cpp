@@ -70,7 +70,8 @@ void define_ops(Command root) {
       .positional("case", options->words, "Parameters, for instance m=512 n=512 k=512 dtype=bf16", false)
       .option("--on", options->backend, "Where the call would run: cpu (the default) or cuda")
       .example("ridge ops explain gemm m=512 n=512 k=512 dtype=bf16", "every refusal with its values, and the choice")
-      .example("ridge ops explain gemm m=8192 n=8192 k=8192 dtype=bf16 --on cuda", "the same for the GPU of this machine")
+      .example("ridge ops explain gemm m=8192 n=8192 k=8192 dtype=bf16 --on cuda",
+               "the same for the GPU of this machine")
       .example("RIDGE_GEMM_BACKEND=reference ridge ops explain gemm m=8 n=8 k=8", "what forcing does")
       .action([options] { return explain(*options); });
 }

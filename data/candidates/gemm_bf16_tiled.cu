@@ -1,4 +1,5 @@
-// C[m,n] = op(A) * op(B) (+ C) in bf16 with fp32 sums: the textbook tiled kernel, the plainest start for a GPU campaign.
+// C[m,n] = op(A) * op(B) (+ C) in bf16 with fp32 sums: the textbook tiled kernel, the plainest start for a GPU
+// campaign.
 //
 // A block computes TILE_M x TILE_N elements of C. It walks along k in slices of TILE_K: the slice of A and of B goes
 // through shared memory, so that each loaded element is used TILE_N or TILE_M times, and every thread keeps ROWS x COLS
@@ -92,7 +93,6 @@ using Index = long long;
 constexpr int kThreadsDown = TILE_M / ROWS;
 constexpr int kThreadsAcross = TILE_N / COLS;
 constexpr int kThreads = kThreadsDown * kThreadsAcross;
-
 
 struct Size {
   int m, n, k;

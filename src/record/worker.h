@@ -58,7 +58,7 @@ struct WorkerRequest {
   bool quick_look = false;                 // evaluate: fixed size, no error control
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
-  std::string backend = "cpu";              // explain: the stream to explain for
+  std::string backend = "cpu";             // explain: the stream to explain for
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
