@@ -11,6 +11,9 @@
 namespace ridge::evaluate {
 namespace {
 
+using record::Gate;
+using record::Outcome;
+
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kJitterLines = 64;  // a random offset of up to this many cache lines before every operand
 constexpr std::int64_t kPadBytes = 64;
@@ -68,14 +71,15 @@ std::string index_text(const TensorView& view, std::int64_t element) {
 
 }  // namespace
 
-Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin) {
+Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin, const Defences& defences) {
+  const bool jitter = defences.on(Gate::kNewAddress);
   Layout layout;
   std::size_t at = 0;
   for (const ops::OperandSpec& spec : problem.operands) {
     Layout::Slot slot;
     slot.view = shape_view(spec, padding);
     slot.bytes = extent_bytes(slot.view);
-    slot.offset = round_up(at + kRedZone, kAlignment) + kAlignment * coin.below(kJitterLines);
+    slot.offset = round_up(at + kRedZone, kAlignment) + (jitter ? kAlignment * coin.below(kJitterLines) : 0);
     at = slot.offset + slot.bytes;
     layout.slots.push_back(slot);
   }
@@ -91,14 +95,21 @@ std::size_t layout_bytes(const ops::Problem& problem) {
   return round_up(bytes, 4096);
 }
 
-Operands::Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin)
-    : problem_(problem), layout_(std::move(layout)), shadow_(layout_.bytes), coin_(coin.next()) {
+Operands::Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin, const Defences& defences)
+    : problem_(problem), defences_(defences), coin_(coin.next()) {
+  poison_code_.resize(problem_.operands.size());
+  move(std::move(layout));
+}
+
+void Operands::move(Layout layout) {
+  layout_ = std::move(layout);
+  shadow_.resize(layout_.bytes);
   for (std::size_t i = 0; i + 8 <= shadow_.size(); i += 8) {
     const std::uint64_t canary = coin_.next();
     std::memcpy(&shadow_[i], &canary, sizeof canary);
   }
   result_ = shadow_;
-  poison_code_.resize(problem_.operands.size());
+  output_ranges_.clear();
   for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
     if (!problem_.operands[i].output) continue;
     const Layout::Slot& slot = layout_.slots[i];
@@ -144,7 +155,9 @@ void Operands::poison(std::size_t index) {
   const bool nan = calls_ % 2 == 1;
   const double value = (coin_.flip() ? 1.0 : -1.0) * (1.0 + static_cast<double>(coin_.below(1u << 20)) * 0x1p-20) *
                        std::ldexp(1.0, static_cast<int>(coin_.below(12)));
-  const std::uint64_t code = numerics::encode(slot.view.dtype, nan ? std::numeric_limits<double>::quiet_NaN() : value);
+  const bool poisoned = defences_.on(Gate::kPoison);  // else zeros, as a fresh allocation has
+  const std::uint64_t code =
+      poisoned ? numerics::encode(slot.view.dtype, nan ? std::numeric_limits<double>::quiet_NaN() : value) : 0;
   poison_code_[index] = code;
   const int bits = size_bits(slot.view.dtype);
   const std::uint64_t byte_code = bits == 4 ? code | (code << 4) : code;
@@ -183,22 +196,37 @@ void Operands::collect(const unsigned char* arena) {
   std::memcpy(result_.data(), arena, result_.size());
 }
 
-std::string Operands::locate(std::size_t at) const {
+bool Operands::changed_since(const unsigned char* arena) const {
+  return std::any_of(output_ranges_.begin(), output_ranges_.end(), [&](const auto& range) {
+    return std::memcmp(&result_[range.first], arena + range.first, range.second - range.first) != 0;
+  });
+}
+
+std::vector<unsigned char> Operands::output_bytes() const {
+  std::vector<unsigned char> bytes;
+  for (const auto& [first, end] : output_ranges_)
+    bytes.insert(bytes.end(), &result_[first], &result_[first] + (end - first));
+  return bytes;
+}
+
+// What lies at a byte that changed although no output element is there.
+Failure Operands::locate(std::size_t at) const {
+  const auto wrong = [&](Gate gate, std::string where) {
+    return Failure{Outcome::kWrong, fmt::format("{} (byte 0x{:02x} became 0x{:02x})", where, shadow_[at], result_[at]),
+                   gate};
+  };
   for (std::size_t i = 0; i < layout_.slots.size(); ++i) {
     const Layout::Slot& slot = layout_.slots[i];
     const ops::OperandSpec& spec = problem_.operands[i];
-    if (at >= slot.offset && at < slot.offset + slot.bytes) {
-      if (spec.output)
-        return fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset);
-      const TensorView shadow_view = before()[i];
-      for (std::int64_t element = 0; element < shadow_view.element_count(); ++element) {
-        const std::size_t byte = size_bytes(shadow_view.dtype, numerics::element_offset(shadow_view, element));
-        if (slot.offset + byte <= at && at < slot.offset + byte + std::max(1, size_bits(shadow_view.dtype) / 8)) {
-          return fmt::format("changed its input {}{}", spec.name, index_text(shadow_view, element));
-        }
-      }
-      return fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset);
+    if (at < slot.offset || at >= slot.offset + slot.bytes) continue;
+    const TensorView view = before()[i];
+    for (std::int64_t element = 0; !spec.output && element < view.element_count(); ++element) {
+      const std::size_t byte = slot.offset + size_bytes(view.dtype, numerics::element_offset(view, element));
+      if (at < byte || at >= byte + static_cast<std::size_t>(std::max(1, size_bits(view.dtype) / 8))) continue;
+      return wrong(Gate::kInputIntact, fmt::format("changed its input {}{}", spec.name, index_text(view, element)));
     }
+    return wrong(Gate::kRowPadding,
+                 fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset));
   }
   // In a red zone: named after the nearest operand.
   std::string nearest;
@@ -212,15 +240,19 @@ std::string Operands::locate(std::size_t at) const {
     nearest = at >= end ? fmt::format("wrote {} bytes past the end of {}", away + 1, problem_.operands[i].name)
                         : fmt::format("wrote {} bytes before the start of {}", away, problem_.operands[i].name);
   }
-  return nearest;
+  return wrong(Gate::kRedZone, nearest);
 }
 
-std::optional<std::string> Operands::damage() const {
+std::optional<Failure> Operands::damage() const {
   std::size_t at = 0;
-  const auto differs = [&](std::size_t end) -> std::optional<std::string> {
-    if (end == at || std::memcmp(&shadow_[at], &result_[at], end - at) == 0) return std::nullopt;
-    while (shadow_[at] == result_[at]) ++at;
-    return fmt::format("{} (byte 0x{:02x} became 0x{:02x})", locate(at), shadow_[at], result_[at]);
+  const auto differs = [&](std::size_t end) -> std::optional<Failure> {
+    while (at < end && std::memcmp(&shadow_[at], &result_[at], end - at) != 0) {
+      while (shadow_[at] == result_[at]) ++at;
+      Failure found = locate(at);
+      if (defences_.on(found.gate)) return found;
+      ++at;
+    }
+    return std::nullopt;
   };
   for (const auto& [first, end] : output_ranges_) {
     if (auto found = differs(first)) return found;
@@ -231,7 +263,9 @@ std::optional<std::string> Operands::damage() const {
 
 bool Operands::is_poison(std::size_t index, std::int64_t element) const {
   const Layout::Slot& slot = layout_.slots[index];
-  if (problem_.operands[index].read_write || size_bits(slot.view.dtype) < 8) return false;
+  if (problem_.operands[index].read_write || size_bits(slot.view.dtype) < 8 || !defences_.on(Gate::kPoison)) {
+    return false;
+  }
   const std::size_t width = static_cast<std::size_t>(size_bits(slot.view.dtype)) / 8;
   const std::size_t at = slot.offset + size_bytes(slot.view.dtype, numerics::element_offset(slot.view, element));
   return std::memcmp(&result_[at], &poison_code_[index], width) == 0;
@@ -239,7 +273,7 @@ bool Operands::is_poison(std::size_t index, std::int64_t element) const {
 
 bool Operands::untouched(std::size_t index) const {
   const Layout::Slot& slot = layout_.slots[index];
-  bool same = slot.bytes > 0;
+  bool same = slot.bytes > 0 && defences_.on(Gate::kPoison);
   each_run(slot.view, [&](std::size_t first, std::size_t bytes) {
     same = same && std::memcmp(&shadow_[slot.offset + first], &result_[slot.offset + first], bytes) == 0;
   });

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/defences.h"
 #include "measure/quads.h"
 #include "numerics/fill.h"
 #include "ops/op.h"
@@ -33,21 +34,27 @@ struct Layout {
 
 inline constexpr std::size_t kRedZone = 4096;
 
-Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin);
+// With kNewAddress switched off, every layout of a problem is the same.
+Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin, const Defences& defences = {});
 // Enough for any layout of the problem.
 std::size_t layout_bytes(const ops::Problem& problem);
 
 class Operands {
  public:
-  Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin);
+  Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin, const Defences& defences = {});
 
-  // Fills inputs from `seed`, poisons outputs with bits unique to this call (NaN on every other call).
+  // Fills inputs from `seed`, poisons outputs with bits unique to this call (NaN on every other call). The same seed
+  // and family give the same content, wherever it lies.
   void refresh(std::uint64_t seed, numerics::Family family = numerics::Family::kMixture);
+  // From the next refresh on the operands lie elsewhere.
+  void move(Layout layout);
   // Copies shadow to the arena, or the arena to result.
   void publish(unsigned char* arena) const;
   // Outputs alone, for a second call on the same inputs.
   void publish_outputs(unsigned char* arena) const;
   void collect(const unsigned char* arena);
+  // Whether outputs in the arena are others than those collected.
+  [[nodiscard]] bool changed_since(const unsigned char* arena) const;
 
   [[nodiscard]] std::vector<TensorView> arena_views(unsigned char* arena) const;
   // Before the call: inputs, and the old content of read_write outputs.
@@ -56,7 +63,9 @@ class Operands {
   [[nodiscard]] std::vector<TensorView> after() const;
 
   // What was written outside the outputs, in words with operand, place and values; nothing when all is intact.
-  [[nodiscard]] std::optional<std::string> damage() const;
+  [[nodiscard]] std::optional<Failure> damage() const;
+  // The elements of all outputs as they were found, packed.
+  [[nodiscard]] std::vector<unsigned char> output_bytes() const;
   // True when every element of output `index` still holds the poison.
   [[nodiscard]] bool untouched(std::size_t index) const;
   [[nodiscard]] bool is_poison(std::size_t index, std::int64_t element) const;
@@ -64,13 +73,15 @@ class Operands {
   [[nodiscard]] bool same_outputs_as_last() const { return same_as_last_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] const ops::Problem& problem() const { return problem_; }
+  [[nodiscard]] const Defences& defences() const { return defences_; }
 
  private:
   void poison(std::size_t index);
   [[nodiscard]] std::vector<TensorView> views(unsigned char* base) const;
-  [[nodiscard]] std::string locate(std::size_t at) const;
+  [[nodiscard]] Failure locate(std::size_t at) const;
 
   ops::Problem problem_;
+  Defences defences_;
   Layout layout_;
   std::vector<unsigned char> shadow_, result_;
   std::vector<std::pair<std::size_t, std::size_t>> output_ranges_;  // bytes that a kernel may write, ascending

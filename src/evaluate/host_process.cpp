@@ -4,7 +4,6 @@
 #include <linux/futex.h>
 #include <seccomp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -17,17 +16,20 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "evaluate/host_serve.h"
+#include "evaluate/host_spawn.h"
 #include "measure/machine.h"
 #include "stats/summary.h"
 
 namespace ridge::evaluate {
 namespace {
 
+using record::Gate;
 using record::Outcome;
 
 constexpr double kStartTimeout = 20.0;  // loading runs constructors: a candidate may hang there
@@ -46,31 +48,31 @@ std::string system_call_name(int number) {
   return text;
 }
 
-// Starts ridge-host with descriptors 3 and 4 and nothing else of ours.
-int spawn_host(const HostOptions& options, int region_fd, int artifact_fd, std::uint64_t memory_bytes, pid_t& pid) {
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, 0, 1);
-  ::posix_spawn_file_actions_adddup2(&actions, 0, 2);
-  // Through high numbers first: 3 and 4 may be the very descriptors we hold.
-  ::posix_spawn_file_actions_adddup2(&actions, region_fd, 100);
-  ::posix_spawn_file_actions_adddup2(&actions, artifact_fd, 101);
-  ::posix_spawn_file_actions_adddup2(&actions, 100, kRegionFd);
-  ::posix_spawn_file_actions_adddup2(&actions, 101, kArtifactFd);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, kArtifactFd + 1);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  std::string program = options.program.string(), limit = std::to_string(memory_bytes);
-  // Waiting threads of an OpenMP kernel must sleep, or they would be charged as work outside the call.
-  std::string policy = "OMP_WAIT_POLICY=passive", threads = "OMP_NUM_THREADS=" + std::to_string(options.cpus.size());
-  char* argv[] = {program.data(), limit.data(), nullptr};
-  char* environment[] = {policy.data(), threads.data(), nullptr};
-  const int failure = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environment);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  return failure;
+// How many system call filters the kernel says a process has; -1 where it does not say (Linux before 5.9).
+int system_call_filters(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Seccomp_filters:")) return std::atoi(line.c_str() + sizeof "Seccomp_filters:" - 1);
+  }
+  return -1;
+}
+
+// The first line of a sanitizer's report that says what it found.
+std::string finding(int report_fd) {
+  char text[4096] = {};
+  const ssize_t size = ::pread(report_fd, text, sizeof text - 1, 0);
+  std::string_view rest(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    for (const std::string_view mark : {"ERROR: AddressSanitizer: ", "runtime error: "}) {
+      const std::size_t at = line.find(mark);
+      if (at == std::string_view::npos) continue;
+      const std::size_t words = mark.front() == 'E' ? at + mark.size() : 0;
+      return std::string(line.substr(words, 300));
+    }
+  }
+  return "it ended the process without a report";
 }
 
 }  // namespace
@@ -82,6 +84,7 @@ HostProcess& HostProcess::operator=(HostProcess&& other) noexcept {
   kill();
   pid_ = std::exchange(other.pid_, -1);
   region_fd_ = std::exchange(other.region_fd_, -1);
+  report_fd_ = std::exchange(other.report_fd_, -1);
   region_ = std::exchange(other.region_, nullptr);
   region_bytes_ = other.region_bytes_;
   number_ = other.number_;
@@ -92,6 +95,7 @@ HostProcess& HostProcess::operator=(HostProcess&& other) noexcept {
   last_span_ = other.last_span_;
   calls_ = other.calls_;
   contradictions_ = other.contradictions_;
+  defences_ = other.defences_;
   trusted_ = other.trusted_;
   empty_wall_ = other.empty_wall_;
   wall_slack_ = other.wall_slack_;
@@ -120,6 +124,7 @@ void HostProcess::kill() {
   }
   if (region_ != nullptr) ::munmap(std::exchange(region_, nullptr), region_bytes_);
   if (region_fd_ >= 0) ::close(std::exchange(region_fd_, -1));
+  if (report_fd_ >= 0) ::close(std::exchange(report_fd_, -1));
 }
 
 std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
@@ -141,36 +146,56 @@ std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
 std::variant<HostProcess, Failure> HostProcess::start_candidate(const std::filesystem::path& artifact,
                                                                 const HostOptions& options) {
   HostProcess host;
-  host.call_timeout_ = options.call_timeout;
+  host.defences_ = options.defences;
+  constexpr double kPatience = 20;
+  host.call_timeout_ = options.call_timeout * (options.defences.on(Gate::kHang) ? 1 : kPatience);
   host.memory_limit_bytes_ = options.memory_limit_bytes;
   if (auto failure = host.create_region(options.region_bytes)) return *failure;
   const int artifact_fd = ::open(artifact.c_str(), O_RDONLY | O_CLOEXEC);
   if (artifact_fd < 0) return harness_fault(fmt::format("cannot open {}: {}", artifact.string(), std::strerror(errno)));
-  const int refused =
-      spawn_host(options, host.region_fd_, artifact_fd, options.memory_limit_bytes + host.region_bytes_, host.pid_);
+  HostSpawn spawn{options.program, static_cast<int>(options.cpus.size()), host.region_fd_, artifact_fd};
+  spawn.memory_bytes = options.memory_limit_bytes + host.region_bytes_;
+  spawn.defences = options.defences;
+  const bool sanitized = !options.sanitizer_runtime.empty();
+  if (sanitized) {
+    // Shadow memory is a sixteenth of all addresses; what bounds the memory here is the reduced shapes.
+    spawn.memory_bytes = 0;
+    spawn.sanitizer_runtime = options.sanitizer_runtime;
+    host.report_fd_ = spawn.report_fd = ::memfd_create("ridge-report", MFD_CLOEXEC);
+    host.defences_ = host.defences_.without(Gate::kUnpaidWork).without(Gate::kClock);
+  }
+  const Spawned spawned = spawn_host(spawn);
   ::close(artifact_fd);
-  if (refused != 0) {
-    host.pid_ = -1;
-    return harness_fault(fmt::format("cannot start {}: {}", options.program.string(), std::strerror(refused)));
+  host.pid_ = spawned.pid;
+  if (spawned.pid < 0) {
+    return harness_fault(fmt::format("cannot start {}: {}", options.program.string(), std::strerror(spawned.failure)));
   }
   if (!options.cpus.empty()) (void)measure::pin(host.pid_, options.cpus);
   if (auto failure = host.command(HostCommand::kSandbox, kStartTimeout)) {
     return harness_fault("ridge-host did not start: " + failure->detail);
   }
-  host.sandbox_ = host.control().sandbox;
-  if (auto failure = host.command(HostCommand::kLoad, std::min(kStartTimeout, options.call_timeout))) return *failure;
+  host.sandbox_ = host.control().sandbox;  // of before any candidate code was there to write it
+  const int filters = system_call_filters(host.pid_);
+  if (auto failure = host.command(HostCommand::kLoad, std::min(kStartTimeout, host.call_timeout_))) return *failure;
   if (host.control().status != 0) {
     char message[sizeof(HostControl::message) + 1] = {};
     std::memcpy(message, host.control().message, sizeof(HostControl::message));
     return Failure{host.control().out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
-                   fmt::format("the built object cannot be loaded: {}", message)};
+                   fmt::format("the built object cannot be loaded: {}", message), Gate::kStatus};
   }
+  const bool seals = (host.sandbox_ & kSystemCallFilter) != 0 && options.defences.on(Gate::kFiles) && !sanitized;
+  if (seals && filters >= 0 && system_call_filters(host.pid_) <= filters) {
+    return Failure{Outcome::kCheat, "its constructors kept the second system call filter from being loaded",
+                   Gate::kFiles};
+  }
+  if (seals) host.sandbox_ |= kSealed;
   if (auto failure = host.calibrate()) return *failure;
   return host;
 }
 
 std::variant<HostProcess, Failure> HostProcess::start_library(Kernel kernel, const HostOptions& options) {
   HostProcess host;
+  host.defences_ = options.defences;
   host.call_timeout_ = options.call_timeout;
   host.trusted_ = true;
   if (auto failure = host.create_region(options.region_bytes)) return *failure;
@@ -222,7 +247,7 @@ std::optional<Failure> HostProcess::wait_reply(double timeout) {
     }
     if (seconds_between(start, measure::now_ns()) > timeout) {
       kill();
-      return Failure{Outcome::kHang, fmt::format("no answer within {:.1f} s; killed", timeout)};
+      return Failure{Outcome::kHang, fmt::format("no answer within {:.1f} s; killed", timeout), Gate::kHang};
     }
     const timespec slice{0, 10'000'000};
     ::syscall(SYS_futex, &block.reply, FUTEX_WAIT, seen, &slice, nullptr, 0);
@@ -255,25 +280,35 @@ Failure HostProcess::explain_end(int wait_status) const {
   const HostControl& block = control();
   const int noted = block.signal;
   const bool by_handler = WIFEXITED(wait_status) && noted != 0 && WEXITSTATUS(wait_status) == 128 + noted;
+  if (report_fd_ >= 0 && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kSanitizerExit) {
+    return {Outcome::kWrong, finding(report_fd_), Gate::kSanitizer};
+  }
   if (by_handler && noted == SIGSYS) {
-    return {Outcome::kCheat, fmt::format("called {}, which a kernel has no use for; the sandbox refused it",
-                                         system_call_name(block.system_call))};
+    return {Outcome::kCheat,
+            fmt::format("called {}, which a kernel has no use for; the sandbox refused it",
+                        system_call_name(block.system_call)),
+            Gate::kSystemCalls};
   }
   if (by_handler && block.out_of_memory != 0) {
-    return {Outcome::kOom, fmt::format("used up its {} MiB of address space and died by {}", memory_limit_bytes_ >> 20,
-                                       ::strsignal(noted))};
+    return {Outcome::kOom,
+            fmt::format("used up its {} MiB of address space and died by {}", memory_limit_bytes_ >> 20,
+                        ::strsignal(noted)),
+            Gate::kMemory};
   }
   if (by_handler) {
     const bool has_address = noted == SIGSEGV || noted == SIGBUS;
     return {Outcome::kCrash,
-            fmt::format("{}{}", ::strsignal(noted), has_address ? " at " + explain_address() : std::string())};
+            fmt::format("{}{}", ::strsignal(noted), has_address ? " at " + explain_address() : std::string()),
+            Gate::kCrash};
   }
   if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) {
-    return {Outcome::kOom, "killed by the system, which does so when memory runs out"};
+    return {Outcome::kOom, "killed by the system, which does so when memory runs out", Gate::kMemory};
   }
-  if (WIFSIGNALED(wait_status)) return {Outcome::kCrash, fmt::format("{}", ::strsignal(WTERMSIG(wait_status)))};
+  if (WIFSIGNALED(wait_status))
+    return {Outcome::kCrash, fmt::format("{}", ::strsignal(WTERMSIG(wait_status))), Gate::kCrash};
   return {Outcome::kCrash,
-          fmt::format("ended its process with exit code {} instead of returning", WEXITSTATUS(wait_status))};
+          fmt::format("ended its process with exit code {} instead of returning", WEXITSTATUS(wait_status)),
+          Gate::kStatus};
 }
 
 std::optional<Failure> HostProcess::calibrate() {
@@ -313,7 +348,7 @@ bool HostProcess::works_without_request() const {
 
 std::optional<Failure> HostProcess::check_quiet() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
-  if (trusted_) return std::nullopt;
+  if (trusted_ || !defences_.on(Gate::kUnpaidWork)) return std::nullopt;
   const double used = cpu_seconds() - cpu_after_answer_ - quiet_slack_;
   const bool suspect = used > std::max(5e-4, 0.2 * last_span_);
   if (suspect && (works_without_request() || habitual())) return went_on_working(used);
@@ -322,14 +357,17 @@ std::optional<Failure> HostProcess::check_quiet() {
 
 std::optional<Failure> HostProcess::finish() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
-  if (!trusted_ && works_without_request()) return went_on_working(cpu_seconds() - cpu_after_answer_);
+  if (!trusted_ && defences_.on(Gate::kUnpaidWork) && works_without_request())
+    return went_on_working(cpu_seconds() - cpu_after_answer_);
   return check_quiet();
 }
 
 Failure HostProcess::went_on_working(double used) const {
-  return {Outcome::kCheat, fmt::format("went on working for {:.3f} ms of processor time after it had returned "
-                                       "(the call itself reported {:.3f} ms)",
-                                       used * 1e3, last_span_ * 1e3)};
+  return {Outcome::kCheat,
+          fmt::format("went on working for {:.3f} ms of processor time after it had returned "
+                      "(the call itself reported {:.3f} ms)",
+                      used * 1e3, last_span_ * 1e3),
+          Gate::kUnpaidWork};
 }
 
 CallResult HostProcess::call(std::span<const TensorView> operands, std::span<const std::int64_t> params,
@@ -361,28 +399,32 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
   const std::uint64_t claimed_start = block.start_ns, claimed_end = block.end_ns;
   if (block.status != 0) {
     return Failure{block.out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
-                   fmt::format("ridge_kernel returned {} instead of 0", block.status)};
+                   fmt::format("ridge_kernel returned {} instead of 0", block.status), Gate::kStatus};
   }
   timing.wall = seconds_between(start, end);
   timing.cpu = cpu_after_answer_ - cpu_before;
-  if (claimed_start < start || claimed_end < claimed_start || claimed_end > end) {
+  const bool believed = trusted_ || !defences_.on(Gate::kClock);  // a witness is not asked
+  if (!believed && (claimed_start < start || claimed_end < claimed_start || claimed_end > end)) {
     return Failure{Outcome::kCheat,
                    fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to "
                                "{} ns",
-                               claimed_start, claimed_end, start, end)};
+                               claimed_start, claimed_end, start, end),
+                   Gate::kClock};
   }
   timing.span = seconds_between(claimed_start, claimed_end);
   last_span_ = timing.span;
   witness_gap_ = std::max(witness_gap_, timing.wall - timing.span - empty_wall_);
   const double per_thread = (timing.cpu - cpu_slack_) / static_cast<double>(std::max<std::int64_t>(threads, 1));
-  const double by_cpu = trusted_ ? 0.0 : per_thread;
-  timing.latency = std::max({timing.span, by_cpu, timing.wall - wall_slack_}) + timing.outside;
+  const double by_cpu = believed ? 0.0 : per_thread,
+               by_wall = defences_.on(Gate::kClock) ? timing.wall - wall_slack_ : 0;
+  timing.latency = std::max({timing.span, by_cpu, by_wall}) + timing.outside;
   ++calls_;
   if (by_cpu > 2.0 * timing.span + 1e-3 && habitual()) {
     return Failure{Outcome::kCheat,
                    fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} "
                                "thread(s)",
-                               timing.span * 1e3, timing.cpu * 1e3, threads)};
+                               timing.span * 1e3, timing.cpu * 1e3, threads),
+                   Gate::kClock};
   }
   return timing;
 }

@@ -13,18 +13,13 @@
 #include <variant>
 #include <vector>
 
+#include "evaluate/defences.h"
 #include "evaluate/host_protocol.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
 #include "ridge/tensor.h"
 
 namespace ridge::evaluate {
-
-// What a candidate did wrong (or, with kHarnessFault, what we did).
-struct Failure {
-  record::Outcome outcome = record::Outcome::kHarnessFault;
-  std::string detail;
-};
 
 // One call, in seconds. `latency` is what counts: the largest of
 //   span                        claimed by the host around the call,
@@ -44,6 +39,9 @@ struct HostOptions {
   double call_timeout = 30.0;
   std::uint64_t memory_limit_bytes = 4ull << 30;  // on top of the shared region
   std::size_t region_bytes = 0;                   // for operands, without the control block
+  Defences defences;
+  // The run time to preload for an artefact built with AddressSanitizer and UBSan, whose time means nothing.
+  std::filesystem::path sanitizer_runtime;
 };
 
 class HostProcess {
@@ -106,7 +104,7 @@ class HostProcess {
   void kill();
 
   pid_t pid_ = -1;
-  int region_fd_ = -1;
+  int region_fd_ = -1, report_fd_ = -1;
   unsigned char* region_ = nullptr;
   std::size_t region_bytes_ = 0;
   std::uint32_t number_ = 0, sandbox_ = 0;
@@ -114,6 +112,7 @@ class HostProcess {
   std::uint64_t memory_limit_bytes_ = 0;
   double cpu_after_answer_ = 0, last_span_ = 0;
   int calls_ = 0, contradictions_ = 0;
+  Defences defences_;
   bool trusted_ = false;  // a library: its idle workers may spin, and its own clock is believed
   double empty_wall_ = 0, wall_slack_ = 0, cpu_slack_ = 0, quiet_slack_ = 0, witness_gap_ = 0;
 };

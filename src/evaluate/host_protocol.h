@@ -33,8 +33,16 @@ enum SandboxBit : std::uint32_t {
   kNetNamespace = 8,   // own empty network
   kIpcNamespace = 16,  // own System V and POSIX message queues
   kNoNewPrivileges = 32,
-  kSystemCallFilter = 64
+  kSystemCallFilter = 64,
+  kPidNamespace = 128,    // sees no process but itself, and ends with everything it started
+  kMountNamespace = 256,  // sees no file but the system's libraries, read-only, and its own artefact
+  kSealed = 512           // after loading: no file can be opened, no memory made executable
 };
+inline constexpr std::uint32_t kLastSandboxBit = kSealed;
+inline constexpr std::uint32_t kWholeSandbox = 2 * kLastSandboxBit - 1;
+
+// How a host ends when a sanitizer has found something.
+inline constexpr int kSanitizerExit = 66;
 
 struct HostOperand {
   std::uint64_t offset;  // from the start of the region

@@ -49,7 +49,7 @@ Result<Job> Job::create(const record::WorkerRequest& request, const RunContext& 
         protocol.call_timeout, protocol.build_timeout, protocol.memory_limit_mib);
   }
   RIDGE_TRY(placement, measure::place(protocol.threads, measure::usable_cpus()));
-  job.harness = Harness{context.host_program, placement, protocol};
+  job.harness = Harness{context.host_program, placement, protocol, context.defences};
   return job;
 }
 

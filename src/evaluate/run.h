@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "evaluate/defences.h"
 #include "record/worker.h"
 
 namespace ridge::evaluate {
@@ -11,6 +12,7 @@ namespace ridge::evaluate {
 struct RunContext {
   std::filesystem::path host_program;  // ridge-host
   std::function<void(const record::Progress&)> on_progress;
+  Defences defences;
 };
 
 // Never fails as a function: what goes wrong with the request as a whole is in `response.error`.

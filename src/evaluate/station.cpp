@@ -1,11 +1,16 @@
 #include "evaluate/station.h"
 
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace ridge::evaluate {
 namespace {
-// One timed call in so many is compared element by element, drawn after its output was taken.
-constexpr std::uint64_t kFullCheckOneIn = 64;
+
+using record::Gate;
+
 // Above this much work the fp64 reference takes seconds; then only Depth::kFull asks for it.
 constexpr double kCheapReferenceFlop = 1.5e8;
 }  // namespace
@@ -14,11 +19,14 @@ Station::Station(HostProcess host, const ops::Operator& op, const std::vector<op
                  const Harness& harness, RowPadding padding)
     : host_(std::move(host)),
       op_(op),
+      defences_(harness.defences),
+      padding_(padding),
       warm_(harness.protocol.mode == "warm"),
       evict_(harness.placement.shared()),
       threads_(harness.protocol.threads) {
   for (const ops::Problem& problem : problems) {
-    operands_.push_back(std::make_unique<Operands>(problem, make_layout(problem, padding, coin_), coin_));
+    operands_.push_back(
+        std::make_unique<Operands>(problem, make_layout(problem, padding, coin_, defences_), coin_, defences_));
   }
   verifications_.resize(problems.size());
 }
@@ -33,17 +41,63 @@ std::variant<std::unique_ptr<Station>, Failure> Station::open(const Subject& sub
 
 Result<std::optional<Failure>> Station::verify(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
+  // Without this defence: time enough for a thread that writes after its kernel has returned.
+  if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(6));
   operands.collect(host_.arena());
-  const bool drawn = coin_.below(kFullCheckOneIn) == 0 && op_.cost(operands.problem()).flop <= kCheapReferenceFlop;
-  if (depth == Depth::kQuick && !drawn) {
-    return verify_quickly(op_, operands, secret_seed(), verifications_[index]);
-  }
-  return verify_fully(op_, operands, verifications_[index]);
+  if (depth == Depth::kFull) return verify_fully(op_, operands, verifications_[index]);
+  if (!defences_.on(Gate::kEveryCall)) return std::optional<Failure>();
+  const bool drawn =
+      coin_.below(defences_.full_draw_one_in) == 0 && op_.cost(operands.problem()).flop <= kCheapReferenceFlop;
+  Verification& into = verifications_[index];
+  RIDGE_TRY(quick, verify_quickly(op_, operands, secret_seed(), into));
+  if (quick || !drawn || !defences_.on(Gate::kFullDraw)) return quick;
+  --into.calls;  // the same call
+  RIDGE_TRY(full, verify_fully(op_, operands, into));
+  if (full) full->gate = Gate::kFullDraw;
+  return full;
+}
+
+// An output that nobody had written when the call returned, and that somebody has written since.
+void Station::look_again(std::size_t index, Failure& failure) {
+  if (failure.gate != Gate::kPoison) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  if (!operands_[index]->changed_since(host_.arena())) return;
+  failure.gate = Gate::kPromptCopy;
+  failure.detail += ", and was written after the call had returned";
 }
 
 CallResult Station::launch(std::size_t index, Depth depth, numerics::Family family) {
+  last_seed_ = defences_.on(Gate::kFreshInputs) ? secret_seed() : 1;
+  last_family_ = defences_.on(Gate::kFreshInputs) ? family : numerics::Family::kMixture;
+  return run(index, depth);
+}
+
+CallResult Station::launch_again(std::size_t index, Place place) {
   Operands& operands = *operands_[index];
-  operands.refresh(secret_seed(), family);
+  const std::vector<unsigned char> first = operands.output_bytes();
+  if (place == Place::kElsewhere) {
+    operands.move(make_layout(operands.problem(), padding_, coin_, defences_));
+  }
+  CallResult result = run(index, Depth::kFull);
+  const std::vector<unsigned char> second = operands.output_bytes();
+  other_bits_ = 0;
+  std::size_t width = 1;
+  for (const ops::OperandSpec& spec : operands.problem().operands) {
+    if (spec.output) width = std::max<std::size_t>(1, static_cast<std::size_t>(size_bits(spec.dtype)) / 8);
+  }
+  for (std::size_t at = 0; at + width <= first.size() && at + width <= second.size(); at += width) {
+    if (!std::equal(first.begin() + static_cast<std::ptrdiff_t>(at),
+                    first.begin() + static_cast<std::ptrdiff_t>(at + width),
+                    second.begin() + static_cast<std::ptrdiff_t>(at))) {
+      ++other_bits_;
+    }
+  }
+  return result;
+}
+
+CallResult Station::run(std::size_t index, Depth depth) {
+  Operands& operands = *operands_[index];
+  operands.refresh(last_seed_, last_family_);
   operands.publish(host_.arena());
   const std::vector<TensorView> views = operands.arena_views(host_.arena());
   const std::vector<std::int64_t>& params = operands.problem().values;
@@ -57,9 +111,10 @@ CallResult Station::launch(std::size_t index, Depth depth, numerics::Family fami
   CallResult timing = host_.call(views, params, threads_);
   if (std::holds_alternative<Failure>(timing)) return timing;
   Result<std::optional<Failure>> verdict = verify(index, depth);
-  if (!verdict) return Failure{record::Outcome::kHarnessFault, verdict.error().text()};
-  if (*verdict) return **verdict;
-  return timing;
+  if (!verdict) return Failure{record::Outcome::kHarnessFault, verdict.error().text(), {}};
+  if (!*verdict) return timing;
+  look_again(index, **verdict);
+  return **verdict;
 }
 
 }  // namespace ridge::evaluate

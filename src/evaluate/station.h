@@ -16,6 +16,9 @@
 
 namespace ridge::evaluate {
 
+// Where the content of the last call is offered again.
+enum class Place { kSame, kElsewhere };
+
 class Station {
  public:
   static std::variant<std::unique_ptr<Station>, Failure> open(const Subject& subject, const ops::Operator& op,
@@ -23,8 +26,13 @@ class Station {
                                                               const Harness& harness,
                                                               RowPadding padding = RowPadding::kNone);
 
-  // One verified call of problem `index`.
+  // One verified call of problem `index` on content that never was before.
   CallResult launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
+  // The content of the last call again, fully compared. A pair of calls that must agree whatever the reference says.
+  CallResult launch_again(std::size_t index, Place place);
+  // Elements of the outputs in which the last launch_again differs in bits from the call before; nothing where an
+  // element has less than a byte.
+  [[nodiscard]] std::int64_t other_bits() const { return other_bits_; }
   // Work after the last answer.
   std::optional<Failure> finish() { return host_.finish(); }
 
@@ -34,12 +42,19 @@ class Station {
  private:
   Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Harness& harness,
           RowPadding padding);
+  CallResult run(std::size_t index, Depth depth);
+  void look_again(std::size_t index, Failure& failure);
   Result<std::optional<Failure>> verify(std::size_t index, Depth depth);
 
   HostProcess host_;
   const ops::Operator& op_;
+  Defences defences_;
+  RowPadding padding_;
   bool warm_, evict_;
   std::int64_t threads_;
+  std::uint64_t last_seed_ = 0;
+  numerics::Family last_family_ = numerics::Family::kMixture;
+  std::int64_t other_bits_ = 0;
   measure::Coin coin_;
   std::vector<std::unique_ptr<Operands>> operands_;
   std::vector<Verification> verifications_;

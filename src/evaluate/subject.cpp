@@ -37,11 +37,18 @@ HostProcess::Kernel as_kernel(const ops::Implementation* implementation, std::ve
 
 }  // namespace
 
+bool Subject::deterministic() const {
+  if (implementation != nullptr) return implementation->deterministic;
+  return candidate != nullptr && !candidate->sources.empty() &&
+         candidate->sources[0].text.find("// ridge: deterministic") != std::string::npos;
+}
+
 std::variant<HostProcess, Failure> start(const Subject& subject, const std::vector<ops::Problem>& problems,
                                          const Harness& harness) {
   HostOptions options;
   options.program = harness.host_program;
   options.cpus = harness.placement.measured;
+  options.defences = harness.defences;
   options.call_timeout = harness.protocol.call_timeout;
   options.memory_limit_bytes = static_cast<std::uint64_t>(harness.protocol.memory_limit_mib) << 20;
   for (const ops::Problem& problem : problems)
@@ -49,6 +56,7 @@ std::variant<HostProcess, Failure> start(const Subject& subject, const std::vect
   if (subject.implementation != nullptr) {
     return HostProcess::start_library(as_kernel(subject.implementation, problems), options);
   }
+  options.sanitizer_runtime = subject.sanitizer_runtime;
   return HostProcess::start_candidate(subject.artifact, options);
 }
 

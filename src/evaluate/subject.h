@@ -9,6 +9,7 @@
 #include "evaluate/host_process.h"
 #include "measure/machine.h"
 #include "ops/op.h"
+#include "record/candidate.h"
 #include "record/measurement.h"
 
 namespace ridge::evaluate {
@@ -18,6 +19,7 @@ struct Harness {
   std::filesystem::path host_program;
   measure::Placement placement;
   record::Protocol protocol;
+  Defences defences;  // all of them, except in tests of the defences
 };
 
 // Keeps this process off the measured processors for as long as it lives.
@@ -38,6 +40,12 @@ struct Subject {
   std::string name;
   std::filesystem::path artifact;                       // of a candidate
   const ops::Implementation* implementation = nullptr;  // or this
+  const record::Candidate* candidate =
+      nullptr;                              // what `artifact` was built from, so that it can be built in other ways
+  std::filesystem::path sanitizer_runtime;  // to preload, where `artifact` was built with sanitizers
+
+  // Whether it says of itself that equal calls give equal bits: a candidate by a line "// ridge: deterministic".
+  [[nodiscard]] bool deterministic() const;
 };
 
 // Fresh process for a subject, with room for any of the problems. Both kinds are called in exactly the same way, so

@@ -36,13 +36,22 @@ Result<toolchain::Build> build_candidate(const Job& job, const record::Candidate
   return std::move(builds[0]);
 }
 
-Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
-                                                       const std::vector<record::Candidate>& candidates) {
+namespace {
+
+Result<toolchain::BuildOptions> build_options(const Job& job) {
   if (job.request.cache_directory.empty()) return invalid("the request names no cache_directory for built artefacts");
-  RIDGE_TRY(compiler, toolchain::find_host_compiler());
   toolchain::BuildOptions options;
   options.cache_directory = job.request.cache_directory;
   options.timeout = job.request.protocol.build_timeout;
+  return options;
+}
+
+}  // namespace
+
+Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
+                                                       const std::vector<record::Candidate>& candidates) {
+  RIDGE_TRY(options, build_options(job));
+  RIDGE_TRY(compiler, toolchain::find_host_compiler());
   std::vector<toolchain::Build> builds;
   const int jobs = static_cast<int>(measure::usable_cpus().size());
   for (Result<toolchain::Build>& result : toolchain::build_all(candidates, compiler, options, jobs)) {
@@ -50,6 +59,15 @@ Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
     builds.push_back(std::move(*result));
   }
   return builds;
+}
+
+Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& candidate) {
+  RIDGE_TRY(options, build_options(job));
+  options.sanitize = true;
+  RIDGE_TRY(compiler, toolchain::find_host_compiler());
+  RIDGE_TRY(runtime, toolchain::sanitizer_runtime(compiler));
+  RIDGE_TRY(build, toolchain::build(candidate, compiler, options));
+  return SanitizedBuild{std::move(build), std::move(runtime)};
 }
 
 Result<std::vector<NamedSubject>> subjects_of(const Job& job, const ops::Operator& op) {
@@ -70,7 +88,7 @@ Result<std::vector<NamedSubject>> subjects_of(const Job& job, const ops::Operato
   for (std::size_t i = 0; i < builds.size(); ++i) {
     const record::Candidate& candidate = job.request.candidates[i];
     const std::string name = candidate.name.empty() ? candidate.short_id() : candidate.name;
-    subjects.push_back({Subject{name, builds[i].artifact, nullptr}, builds[i].error});
+    subjects.push_back({Subject{name, builds[i].artifact, nullptr, &candidate}, builds[i].error});
   }
   return subjects;
 }

@@ -1,66 +1,28 @@
 // check: is a subject right on every case?
-#include <cmath>
+#include <algorithm>
 
 #include "base/error.h"
-#include "evaluate/station.h"
+#include "evaluate/checker.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {
 namespace {
 
+using record::Gate;
 using record::Outcome;
 
-// Every case meets three families: one of them in turn, spikes (which show any skipped or short-summed element), and
-// the mixture that timed calls use.
-constexpr numerics::Family kTurn[] = {numerics::Family::kNormal, numerics::Family::kHeavyTails, numerics::Family::kTies,
-                                      numerics::Family::kConstantBlocks, numerics::Family::kUniform};
-
-// One subject over its problems.
-class Checker {
- public:
-  Checker(const Job& job, const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems)
-      : job_(job), subject_(subject), op_(op), problems_(problems) {}
-
-  record::CheckRow check(std::size_t index) {
-    record::CheckRow row;
-    row.label = problems_[index].problem_case.label();
-    const numerics::Family turn = kTurn[index % std::size(kTurn)];
-    std::optional<Failure> failure;
-    for (const RowPadding padding : {RowPadding::kPadded, RowPadding::kNone}) {
-      failure = run(index, padding, turn, row);
-      if (!failure && padding == RowPadding::kPadded) failure = run(index, padding, numerics::Family::kSpikes, row);
-      if (!failure && padding == RowPadding::kNone) failure = run(index, padding, numerics::Family::kMixture, row);
-      if (failure) break;
-    }
-    if (failure) {
-      row.outcome = failure->outcome;
-      row.detail = failure->detail;
-    }
-    return row;
+// Rows that all pass although zeros would, too, say nothing about the subject.
+void require_information(std::vector<record::CheckRow>& rows) {
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const record::CheckRow& row) {
+    return row.informative || row.outcome != Outcome::kPass;
+  });
+  if (any) return;
+  for (record::CheckRow& row : rows) {
+    row.outcome = Outcome::kAmbiguous;
+    row.gate = Gate::kInformative;
+    row.detail = fmt::format("the case shows nothing: {}", row.lanes["informative"]);
   }
-
- private:
-  std::optional<Failure> run(std::size_t index, RowPadding padding, numerics::Family family, record::CheckRow& row) {
-    // A fresh process per call: a check must not depend on what ran before it.
-    auto opened = Station::open(subject_, op_, {problems_[index]}, job_.harness, padding);
-    if (Failure* failure = std::get_if<Failure>(&opened)) return *failure;
-    Station& station = *std::get<0>(opened);
-    CallResult result = station.launch(0, Depth::kFull, family);
-    const Verification& seen = station.verification(0);
-    row.max_error_ratio = std::max(row.max_error_ratio, seen.max_error_ratio);
-    row.rms_error_ratio = std::max(row.rms_error_ratio, seen.rms_error_ratio);
-    row.snr_db = row.verified_calls == 0 ? seen.snr_db : std::min(row.snr_db, seen.snr_db);
-    row.verified_calls += seen.calls;
-    row.elements += seen.elements;
-    if (Failure* failure = std::get_if<Failure>(&result)) return *failure;
-    return station.finish();
-  }
-
-  const Job& job_;
-  const Subject& subject_;
-  const ops::Operator& op_;
-  const std::vector<ops::Problem>& problems_;
-};
+}
 
 }  // namespace
 
@@ -82,6 +44,7 @@ std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subje
     }
     rows.push_back(checker.check(i));
   }
+  require_information(rows);
   return rows;
 }
 
@@ -95,6 +58,7 @@ Status check(const Job& job, record::WorkerResponse& response) {
       record::CheckRow row;
       row.label = "build";
       row.outcome = Outcome::kCompile;
+      row.gate = Gate::kBuild;
       row.detail = subjects[s].build_error;
       report.rows = {row};
     } else {

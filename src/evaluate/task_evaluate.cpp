@@ -43,9 +43,10 @@ class Evaluator {
   }
 
  private:
-  void stop(Outcome outcome, std::string detail) {
+  void stop(Outcome outcome, std::string detail, record::Gate gate = record::Gate::kNone) {
     evaluation_.outcome = outcome;
     evaluation_.detail = std::move(detail);
+    evaluation_.gate = gate;
   }
 
   Result<bool> build(const record::Candidate& incumbent, const record::Candidate& candidate) {
@@ -55,9 +56,9 @@ class Evaluator {
     evaluation_.seconds["build"] = job_.elapsed() - start;
     evaluation_.build = builds[1].evidence;
     incumbent_ = Subject{incumbent.name, builds[0].artifact, nullptr};
-    candidate_ = Subject{candidate.name, builds[1].artifact, nullptr};
+    candidate_ = Subject{candidate.name, builds[1].artifact, nullptr, &candidate};
     if (!builds[1].ok()) {
-      stop(Outcome::kCompile, builds[1].error);
+      stop(Outcome::kCompile, builds[1].error, record::Gate::kBuild);
       return false;
     }
     if (!builds[0].ok()) {
@@ -74,8 +75,14 @@ class Evaluator {
     });
     evaluation_.seconds["check"] = job_.elapsed() - start;
     for (const record::CheckRow& row : evaluation_.checks) {
-      if (row.outcome == Outcome::kPass) continue;
-      stop(row.outcome, fmt::format("{}: {}", row.label, row.detail));
+      if (row.outcome == Outcome::kPass && row.informative) continue;
+      if (row.outcome == Outcome::kPass) {
+        stop(Outcome::kAmbiguous,
+             fmt::format("{} shows nothing and is not used: {}", row.label, row.lanes.at("informative")),
+             record::Gate::kInformative);
+      } else {
+        stop(row.outcome, fmt::format("{}: {}", row.label, row.detail), row.gate);
+      }
       return false;
     }
     return true;
@@ -103,7 +110,7 @@ class Evaluator {
     if (!result.failure) return std::move(result.session);
     const ArmFailure& failed = *result.failure;
     if (failed.arm == Arm::kCandidate) {
-      stop(failed.failure.outcome, fmt::format("{}: {}", failed.label, failed.failure.detail));
+      stop(failed.failure.outcome, fmt::format("{}: {}", failed.label, failed.failure.detail), failed.failure.gate);
     } else {
       stop(Outcome::kHarnessFault, fmt::format("the incumbent failed on {}: {} {}", failed.label,
                                                record::name_of(failed.failure.outcome), failed.failure.detail));

@@ -14,9 +14,10 @@ using record::Outcome;
 constexpr int kTimedCalls = 3;
 constexpr std::size_t kBuildBatch = 8;
 
-void fail(record::ScreenRow& row, Outcome outcome, std::string detail) {
+void fail(record::ScreenRow& row, Outcome outcome, std::string detail, record::Gate gate = record::Gate::kNone) {
   row.outcome = outcome;
   row.detail = std::move(detail);
+  row.gate = gate;
 }
 
 double bound_time(const Job& job, const ops::Operator& op, const ops::Problem& problem) {
@@ -29,7 +30,8 @@ void look(const Job& job, Rig& rig, const ops::Operator& op, const std::vector<o
           const Subject& subject, record::ScreenRow& row) {
   const std::unique_ptr<Watch> watch = rig.watch();
   OpenResult opened = rig.open(subject, op, problems);
-  if (const Failure* failure = std::get_if<Failure>(&opened)) return fail(row, failure->outcome, failure->detail);
+  if (const Failure* failure = std::get_if<Failure>(&opened))
+    return fail(row, failure->outcome, failure->detail, failure->gate);
   Launcher& launcher = *std::get<0>(opened);
   std::vector<double> fractions;
   for (std::size_t i = 0; i < problems.size(); ++i) {
@@ -37,14 +39,15 @@ void look(const Job& job, Rig& rig, const ops::Operator& op, const std::vector<o
     for (int call = 0; call <= kTimedCalls; ++call) {
       const LaunchResult result = launcher.launch(i, Depth::kQuick);
       if (const Failure* failure = std::get_if<Failure>(&result)) {
-        return fail(row, failure->outcome, fmt::format("{}: {}", problems[i].problem_case.label(), failure->detail));
+        return fail(row, failure->outcome, fmt::format("{}: {}", problems[i].problem_case.label(), failure->detail),
+                    failure->gate);
       }
       if (call > 0) samples.push_back(std::get<Launch>(result).latency);
     }
     row.latencies.push_back(stats::median(samples));
     fractions.push_back(bound_time(job, op, problems[i]) / row.latencies.back());
   }
-  if (const auto late = launcher.finish()) return fail(row, late->outcome, late->detail);
+  if (const auto late = launcher.finish()) return fail(row, late->outcome, late->detail, late->gate);
   row.score = stats::geomean(fractions);
 }
 
@@ -74,7 +77,7 @@ Status screen(const Job& job, record::WorkerResponse& response) {
       if (!in_time || job.remaining() <= 0) {
         fail(row, Outcome::kAmbiguous, "not measured: the time limit was reached");
       } else if (!builds[i - first].ok()) {
-        fail(row, Outcome::kCompile, builds[i - first].error);
+        fail(row, Outcome::kCompile, builds[i - first].error, record::Gate::kBuild);
       } else {
         job.progress("screening", fmt::format("{} of {}", i + 1, all.size()),
                      static_cast<double>(i) / static_cast<double>(all.size()));

@@ -61,14 +61,20 @@ Result<toolchain::Build> build_candidate(const Job& job, const record::Candidate
 Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
                                                        const std::vector<record::Candidate>& candidates);
 
+// The same with AddressSanitizer and UBSan, and the run time to preload. An Error where that is not possible here.
+struct SanitizedBuild {
+  toolchain::Build build;
+  std::filesystem::path runtime;
+};
+Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& candidate);
+
 // Why an implementation cannot run a problem here, or nothing; candidates are asked to run everything.
 std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem);
 
 // The ceiling that bounds a problem; nothing when the request brought none.
 std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem);
 
-// Full checks of a subject on every problem: padded and plain rows, several families of inputs. One row per problem
-// that the subject supports.
+// Full checks of a subject on every problem (evaluate/checker.h). One row per problem that the subject supports.
 std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subject, const ops::Operator& op,
                                             const std::vector<ops::Problem>& problems,
                                             const std::function<void(std::size_t)>& progress);

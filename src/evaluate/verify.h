@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "evaluate/arena.h"
-#include "evaluate/host_process.h"
+#include "evaluate/defences.h"
 #include "ops/op.h"
 #include "record/measurement.h"
 
@@ -21,10 +22,14 @@ enum class Depth {
 struct Verification {
   double max_error_ratio = 0, rms_error_ratio = 0, snr_db = 0;
   std::int64_t calls = 0, elements = 0;
+  // Why the case shows nothing (see trivial_predictor), found at the first two full comparisons; empty: it does.
+  std::string uninformative;
+  std::int64_t full_comparisons = 0;
+  std::vector<double> first_output;  // of the first full comparison: what "the previous output" would be at the second
 };
 
-// All outputs, all elements, NaN and infinities by kind and sign. `error` / `allowed` above 1 anywhere is a Failure
-// that names the worst element, what it holds, what was expected and what was allowed.
+// All outputs, all elements, NaN and infinities by kind and sign, and the memory around them. A Failure names the gate,
+// and for a wrong element what it holds, what was expected and what was allowed.
 Result<std::optional<Failure>> verify_fully(const ops::Operator& op, const Operands& operands, Verification& into);
 
 // The operator's spot check with a secret seed; on a suspicion, the full comparison decides what is said about it.

@@ -50,6 +50,11 @@ double ideal_square_error(const Reduction& reduction, double reference, double s
   return accumulated_square(reduction, reference, square_sum) + spacing * spacing / 12;
 }
 
+double rms_limit(std::int64_t count) {
+  const auto n = static_cast<double>(std::max<std::int64_t>(count, 1));
+  return kRmsFactor * std::sqrt(1 + 6 / std::sqrt(n) + 12 / n);
+}
+
 double bias_bound(double ideal_rms, std::int64_t count) {
   const auto n = static_cast<double>(std::max<std::int64_t>(count, 1));
   return ideal_rms * (0.1 + 8 / std::sqrt(n));

@@ -62,6 +62,9 @@ double element_bound_mixed_signs(const Reduction& reduction, double reference, d
 // The expected squared error of one element of the ideal (straight-loop) kernel; `square_sum` is Q. When only P is
 // known, P^2 / k underestimates Q and keeps the test strict: for normal inputs 2.5 times.
 double ideal_square_error(const Reduction& reduction, double reference, double square_sum);
+// Limit for sqrt(mean((x - s)^2 / ideal_square_error)) over `count` elements: kRmsFactor, and more for few elements,
+// whose mean is itself uncertain: 8.7 for one (a single error is a matter of luck), 2.6 for 100, 2.06 for 10^4.
+double rms_limit(std::int64_t count);
 // Limit for |Comparison::bias| over `count` elements with this ideal RMS error: 8 standard errors of the mean plus a
 // tenth of the RMS, because elements of a GEMM share rows and are not independent. Truncation instead of rounding of
 // the output biases by 1.7 RMS.

@@ -60,11 +60,15 @@ struct Call {
   std::size_t value_count = 0, operand_count = 0;
 };
 
-// Reference values of one output in fp64, from the inputs as stored (already rounded), and how far a correct
-// implementation of the declared accumulation type may be from each.
+// Reference values of one output in fp64, from the inputs as stored (already rounded), how far a correct implementation
+// of the declared accumulation type may be from each, and how far the ideal one is expected to be.
 struct ReferenceOutput {
   std::vector<double> value;
   std::vector<double> allowed;  // |x - value| <= allowed, from the operator's error model
+  // The mean square error of the ideal kernel at each element (numerics::ideal_square_error; for one rounding,
+  // ulp^2 / 12). Errors of a whole output are held to twice its root: single elements within their bound can still be
+  // the work of a shorter type.
+  std::vector<double> ideal_square;
 };
 
 // The operator's cheap check of a whole output on secret random vectors: O(inputs + outputs) work in fp64.
@@ -93,9 +97,10 @@ struct DeviceInfo {
 struct Implementation {
   std::string name;  // <backend>_<idea>: "cpu_simd", "reference"
   Backend backend = Backend::kCpu;
-  std::string summary;  // one line
-  int rank = 0;         // lower is asked first; the reference comes last
-  bool vendor = false;  // a peer library's, not ours
+  std::string summary;         // one line
+  int rank = 0;                // lower is asked first; the reference comes last
+  bool vendor = false;         // a peer library's, not ours
+  bool deterministic = false;  // equal calls give equal bits, whatever the number of threads; then it is checked
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
   std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;
   // Which library and which of its kernels run here; goes into every result. May be empty.
@@ -107,6 +112,12 @@ enum class CaseSet {
   kCheck,  // edges: 0, 1, primes, one below and above tile sizes, every dtype and layout; small enough to run all
   kBench,  // the shapes people train with, at a size this backend runs in about a second
   kTarget  // what `ridge optimize` uses unless told otherwise
+};
+
+// How far Operator::vary goes.
+enum class Variation {
+  kNeighbour,  // sizes near those of the case, on no multiple of anything
+  kReduced     // a few dozen in every size: for runs that are a hundred times slower, under a sanitizer
 };
 
 // The gradient of an input: a call of an operator (often the same one) whose output is the gradient. Shapes and dtypes
@@ -131,6 +142,9 @@ struct Operator {
   std::function<Result<SpotCheck>(const Problem&, std::span<const TensorView>, std::uint64_t seed)> spot_check;
   std::function<record::Cost(const Problem&)> cost;
   std::function<std::vector<record::Case>(CaseSet, Backend)> cases;
+  // Another case of the declared domain that costs no more: what a caller may ask for next. Everything but sizes stays
+  // (dtypes, layouts, flags). Without it a candidate is checked on the shapes it was told only.
+  std::function<record::Case(const Problem&, Variation, std::uint64_t seed)> vary;
   std::vector<Gradient> gradients;              // one per differentiable input
   std::vector<Implementation> implementations;  // best first, reference last
 };

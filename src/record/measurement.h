@@ -29,6 +29,95 @@ struct EnumNames<Outcome> {
                                                                     {Outcome::kHarnessFault, "HARNESS_FAULT"}};
 };
 
+// The defence that stopped a candidate, or kNone. Each can be switched off by a test (never by a request), and for each
+// tests/cheats holds a candidate that then slips through.
+enum class Gate {
+  kNone,
+  // what the outputs show
+  kElementBound,  // an element is further from the fp64 reference than the error model allows
+  kNonfinite,     // NaN or Inf by kind and sign
+  kRms,           // twice the error of the ideal kernel of the declared accumulation type
+  kBias,          // errors that lean to one side
+  kProjection,    // a secret projection of the output of a timed call
+  kPoison,        // elements that were never written
+  kFreshInputs,   // the results of an earlier call
+  kPromptCopy,    // written after the call had returned
+  kRedZone,       // memory before or behind an operand
+  kRowPadding,    // memory between the rows of an output
+  kInputIntact,   // a changed input
+  kEveryCall,     // wrong in a later call of the same process
+  kFullDraw,      // wrong in a call drawn afterwards for the full comparison
+  kNewAddress,    // wrong when the same content lies elsewhere
+  kPaddedRows,    // wrong when rows are further apart than their length
+  kFamilies,      // wrong on another family of inputs
+  kHeldOut,       // wrong on a shape drawn in secret
+  kInformative,   // a case that zeros, constants or a copy would pass
+  kRerun,         // other bits for the same call, though declared deterministic
+  kSanitizer,     // AddressSanitizer or UBSan
+  // what the clocks show
+  kClock,
+  kUnpaidWork,
+  // what the process did, or was refused
+  kBuild,
+  kStatus,
+  kCrash,
+  kHang,
+  kMemory,
+  kSystemCalls,
+  kFiles,
+  kEnvironment,
+  kDescriptors,
+  kPrivileges,
+  kOtherUser,
+  kUserNamespace,
+  kMountNamespace,
+  kPidNamespace,
+  kNetNamespace,
+  kIpcNamespace
+};
+template <>
+struct EnumNames<Gate> {
+  static constexpr std::pair<Gate, std::string_view> kNames[] = {{Gate::kNone, "none"},
+                                                                 {Gate::kElementBound, "element_bound"},
+                                                                 {Gate::kNonfinite, "nonfinite"},
+                                                                 {Gate::kRms, "rms"},
+                                                                 {Gate::kBias, "bias"},
+                                                                 {Gate::kProjection, "projection"},
+                                                                 {Gate::kPoison, "poison"},
+                                                                 {Gate::kFreshInputs, "fresh_inputs"},
+                                                                 {Gate::kPromptCopy, "prompt_copy"},
+                                                                 {Gate::kRedZone, "red_zone"},
+                                                                 {Gate::kRowPadding, "row_padding"},
+                                                                 {Gate::kInputIntact, "input_intact"},
+                                                                 {Gate::kEveryCall, "every_call"},
+                                                                 {Gate::kFullDraw, "full_draw"},
+                                                                 {Gate::kNewAddress, "new_address"},
+                                                                 {Gate::kPaddedRows, "padded_rows"},
+                                                                 {Gate::kFamilies, "families"},
+                                                                 {Gate::kHeldOut, "held_out"},
+                                                                 {Gate::kInformative, "informative"},
+                                                                 {Gate::kRerun, "rerun"},
+                                                                 {Gate::kSanitizer, "sanitizer"},
+                                                                 {Gate::kClock, "clock"},
+                                                                 {Gate::kUnpaidWork, "unpaid_work"},
+                                                                 {Gate::kBuild, "build"},
+                                                                 {Gate::kStatus, "status"},
+                                                                 {Gate::kCrash, "crash"},
+                                                                 {Gate::kHang, "hang"},
+                                                                 {Gate::kMemory, "memory"},
+                                                                 {Gate::kSystemCalls, "system_calls"},
+                                                                 {Gate::kFiles, "files"},
+                                                                 {Gate::kEnvironment, "environment"},
+                                                                 {Gate::kDescriptors, "descriptors"},
+                                                                 {Gate::kPrivileges, "privileges"},
+                                                                 {Gate::kOtherUser, "other_user"},
+                                                                 {Gate::kUserNamespace, "user_namespace"},
+                                                                 {Gate::kMountNamespace, "mount_namespace"},
+                                                                 {Gate::kPidNamespace, "pid_namespace"},
+                                                                 {Gate::kNetNamespace, "net_namespace"},
+                                                                 {Gate::kIpcNamespace, "ipc_namespace"}};
+};
+
 // The machine and the software, as name/value facts in a fixed order ("cpu.model", "compiler", "kernel", ...).
 struct Environment {
   std::map<std::string, std::string> facts;
@@ -149,10 +238,13 @@ struct CheckRow {
   Outcome outcome = Outcome::kPass;
   std::string detail;          // what was wrong, with index and values; empty on a pass
   double max_error_ratio = 0;  // largest |error| / allowed; above 1 is a failure
-  double rms_error_ratio = 0;
+  double rms_error_ratio = 0;  // RMS error over that of the ideal kernel; above 2 is a failure
   double snr_db = 0;
   std::int64_t verified_calls = 0;  // calls whose output was verified, each on its own fresh input
   std::int64_t elements = 0;
+  Gate gate = Gate::kNone;                   // what stopped it
+  bool informative = true;                   // false: zeros, a constant, or a copy of an input would pass as well
+  std::map<std::string, std::string> lanes;  // what else was looked at and what came out: "held-out", "sanitizer", ...
   static void fields(auto& v, auto& self) {
     v("label", self.label);
     v("outcome", self.outcome);
@@ -162,6 +254,9 @@ struct CheckRow {
     v("snr_db", self.snr_db);
     v("verified_calls", self.verified_calls);
     v("elements", self.elements);
+    v.optional("gate", self.gate);
+    v.optional("informative", self.informative);
+    v.optional("lanes", self.lanes);
   }
 };
 
@@ -301,6 +396,7 @@ struct Evaluation {
   std::vector<Session> sessions;          // screening first, then confirmation, voided ones included
   std::vector<RooflinePoint> roofline;    // of the candidate
   std::map<std::string, double> seconds;  // where the time went: "build", "check", "measure"
+  Gate gate = Gate::kNone;                // what stopped it
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("incumbent", self.incumbent);
@@ -311,6 +407,7 @@ struct Evaluation {
     v("sessions", self.sessions);
     v("roofline", self.roofline);
     v("seconds", self.seconds);
+    v.optional("gate", self.gate);
   }
 };
 
@@ -322,6 +419,7 @@ struct ScreenRow {
   std::string detail;
   double score = 0;               // geomean over shapes of bound_time / median latency
   std::vector<double> latencies;  // median per shape, seconds
+  Gate gate = Gate::kNone;        // what stopped it
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("defines", self.defines);
@@ -329,6 +427,7 @@ struct ScreenRow {
     v("detail", self.detail);
     v("score", self.score);
     v("latencies", self.latencies);
+    v.optional("gate", self.gate);
   }
 };
 

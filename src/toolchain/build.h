@@ -29,7 +29,12 @@ struct BuildOptions {
   std::filesystem::path cache_directory;
   double timeout = 120.0;                         // seconds per tool
   std::uint64_t memory_limit_bytes = 4ull << 30;  // address space of the compiler
+  bool sanitize = false;                          // with AddressSanitizer and UBSan, lightly optimised
 };
+
+// The run-time library that a process must preload to load what was built with `sanitize`. The error says what to
+// install.
+Result<std::filesystem::path> sanitizer_runtime(const Compiler& compiler);
 
 // What became of one build. `error` is empty exactly when `artifact` can be loaded.
 struct Build {

@@ -12,6 +12,8 @@
 #include <cstring>
 
 #include "evaluate/host_serve.h"
+#include "red_zones.h"
+#include "root_directory.h"
 #include "sandbox.h"
 
 namespace {
@@ -20,10 +22,13 @@ using namespace ridge::evaluate;
 using Kernel = int (*)(const ridge_call*);
 
 Kernel kernel = nullptr;
+ridge::host::Sandbox sandbox;
+std::uint32_t in_force = 0;  // not read back from the shared memory: constructors of the candidate may write there
 
 std::int32_t load(HostControl& control) {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", kArtifactFd);
+  if ((in_force & kMountNamespace) != 0) std::snprintf(path, sizeof path, "%s", ridge::host::kArtifactPath);
   void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     std::snprintf(control.message, sizeof control.message, "%s", ::dlerror());
@@ -35,7 +40,9 @@ std::int32_t load(HostControl& control) {
     return 2;
   }
   ::close(kArtifactFd);
-  if ((control.sandbox & kSystemCallFilter) != 0 && !ridge::host::seal_sandbox()) {
+  // A sanitizer looks things up in files when it reports.
+  if ((in_force & kSystemCallFilter) == 0 || (sandbox.left_out & kSealed) != 0 || sandbox.sanitized) return 0;
+  if (!ridge::host::seal_sandbox()) {
     std::snprintf(control.message, sizeof control.message, "the second system call filter was refused");
     return 3;
   }
@@ -44,24 +51,35 @@ std::int32_t load(HostControl& control) {
 
 }  // namespace
 
-// Arguments: the limit of the address space in bytes.
+// Arguments: the limit of the address space in bytes, the SandboxBits we were born in and those to leave out, "plain"
+// or "sanitized".
 int main(int argc, char** argv) {
   struct stat status {};
-  if (argc != 2 || ::fstat(kRegionFd, &status) != 0) {
+  if (argc != 5 || ::fstat(kRegionFd, &status) != 0) {
     std::fprintf(stderr, "ridge-host is started by ridge-worker\n");
     return 64;
   }
-  void* region = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_POPULATE, kRegionFd, 0);
+  sandbox.memory_bytes = std::strtoull(argv[1], nullptr, 10);
+  sandbox.born_in = static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10));
+  sandbox.left_out = static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10));
+  sandbox.sanitized = std::strcmp(argv[4], "sanitized") == 0;
+  const auto region_bytes = static_cast<std::size_t>(status.st_size);
+  void* region = ::mmap(nullptr, region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, kRegionFd, 0);
   if (region == MAP_FAILED) return 65;
   ::close(kRegionFd);
   install_fault_handlers(*static_cast<HostControl*>(region));
+  ridge::host::RedZones red_zones(region, region_bytes, sandbox.sanitized);
   HostHandlers handlers;
-  handlers.sandbox = [argv](HostControl& control) {
-    control.sandbox = ridge::host::enter_sandbox({std::strtoull(argv[1], nullptr, 10)});
+  handlers.sandbox = [](HostControl& control) {
+    in_force = control.sandbox = ridge::host::enter_sandbox(sandbox);
     return 0;
   };
   handlers.load = load;
-  handlers.call = [](const ridge_call& call) { return kernel(&call); };
+  handlers.call = [&red_zones](const ridge_call& call) {
+    red_zones.raise(call);
+    const int result = kernel(&call);
+    red_zones.lower();
+    return result;
+  };
   serve(region, handlers);
 }

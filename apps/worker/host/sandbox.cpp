@@ -3,17 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <initializer_list>
 
 #include "evaluate/host_protocol.h"
+#include "root_directory.h"
 
 namespace ridge::host {
 namespace {
@@ -27,9 +30,22 @@ bool limit(int resource, rlim_t value) {
   return ::setrlimit(static_cast<__rlimit_resource>(resource), &both) == 0;
 }
 
-bool apply_limits(const Limits& limits) {
-  return limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 32) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_MEMLOCK, 0) &&
-         (limits.memory_bytes == 0 || limit(RLIMIT_AS, limits.memory_bytes));
+constexpr rlim_t kReportBytes = 1 << 20;
+
+bool apply_limits(const Sandbox& sandbox) {
+  return limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 32) &&
+         limit(RLIMIT_FSIZE, sandbox.sanitized ? kReportBytes : 0) && limit(RLIMIT_MEMLOCK, 0) &&
+         (sandbox.memory_bytes == 0 || limit(RLIMIT_AS, sandbox.memory_bytes));
+}
+
+// Root inside a name space of its own still has capabilities there.
+bool drop_capabilities() {
+  for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1; ++capability) {
+    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  return ::syscall(SYS_capset, &header, none) == 0;
 }
 
 bool become_nobody() {
@@ -63,7 +79,7 @@ constexpr std::uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE
 constexpr std::uint64_t kWriteFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
 
 // Everything not named here raises SIGSYS, which ends the process: processes, sockets, ptrace, mounts, and so on.
-bool first_filter() {
+bool first_filter(bool sanitized) {
   Filter filter(SCMP_ACT_TRAP);
   filter.on(SCMP_ACT_ALLOW, {SCMP_SYS(read),
                              SCMP_SYS(pread64),
@@ -113,10 +129,16 @@ bool first_filter() {
                              SCMP_SYS(arch_prctl),
                              SCMP_SYS(set_tid_address)});
   // Harmless questions of the C library that have an answer without us.
-  filter.on(SCMP_ACT_ERRNO(EPERM), {SCMP_SYS(ioctl), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(prlimit64),
-                                    SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(fcntl), SCMP_SYS(getdents64)});
+  filter.on(SCMP_ACT_ERRNO(EPERM), {SCMP_SYS(ioctl), SCMP_SYS(writev), SCMP_SYS(prlimit64), SCMP_SYS(readlink),
+                                    SCMP_SYS(readlinkat), SCMP_SYS(fcntl), SCMP_SYS(getdents64)});
   filter.on(SCMP_ACT_ERRNO(ENOENT),
             {SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(stat), SCMP_SYS(lstat)});
+  if (sanitized) {
+    filter.when(SCMP_ACT_ALLOW, SCMP_SYS(write), SCMP_A0(SCMP_CMP_EQ, 2));  // the report
+    filter.on(SCMP_ACT_ERRNO(ENOENT), {SCMP_SYS(open)});                    // of symbols and maps, for the report
+  } else {
+    filter.on(SCMP_ACT_ERRNO(EPERM), {SCMP_SYS(write)});
+  }
   // clone3 hides its flags in memory; refused, the C library falls back to clone, whose flags can be seen: threads
   // only.
   filter.on(SCMP_ACT_ERRNO(ENOSYS), {SCMP_SYS(clone3)});
@@ -127,20 +149,23 @@ bool first_filter() {
 
 }  // namespace
 
-std::uint32_t enter_sandbox(const Limits& limits) {
-  std::uint32_t bits = 0;
-  if (apply_limits(limits)) bits |= kLimits;
-  // The loader reaches the artefact through /proc/self/fd, which a change of user would close.
-  if (become_nobody()) bits |= kOtherUser;
+std::uint32_t enter_sandbox(const Sandbox& sandbox) {
+  std::uint32_t bits = sandbox.born_in & ~static_cast<std::uint32_t>(kMountNamespace);
+  const auto wants = [&sandbox](SandboxBit bit) { return (sandbox.left_out & bit) == 0; };
+  const auto lacks = [&](SandboxBit bit) { return wants(bit) && (bits & bit) == 0; };
+  if ((sandbox.born_in & kMountNamespace) != 0 && enter_root_directory(kArtifactFd)) bits |= kMountNamespace;
+  if (wants(kLimits) && apply_limits(sandbox)) bits |= kLimits;
+  // The loader may reach the artefact through /proc/self/fd, which a change of user would close without the next line.
+  if (wants(kOtherUser) && become_nobody()) bits |= kOtherUser;
   ::prctl(PR_SET_DUMPABLE, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the change of user, which clears it
-  if (::unshare(CLONE_NEWUSER) == 0) {
-    bits |= kUserNamespace;
-    if (::unshare(CLONE_NEWNET) == 0) bits |= kNetNamespace;
-    if (::unshare(CLONE_NEWIPC) == 0) bits |= kIpcNamespace;
+  if (lacks(kUserNamespace) && ::unshare(CLONE_NEWUSER) == 0) bits |= kUserNamespace;
+  if (lacks(kNetNamespace) && ::unshare(CLONE_NEWNET) == 0) bits |= kNetNamespace;
+  if (lacks(kIpcNamespace) && ::unshare(CLONE_NEWIPC) == 0) bits |= kIpcNamespace;
+  if (wants(kNoNewPrivileges) && drop_capabilities() && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
+    bits |= kNoNewPrivileges;
   }
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) bits |= kNoNewPrivileges;
-  if (first_filter()) bits |= kSystemCallFilter;
+  if (wants(kSystemCallFilter) && first_filter(sandbox.sanitized)) bits |= kSystemCallFilter;
   return bits;
 }
 

@@ -5,14 +5,18 @@
 
 namespace ridge::host {
 
-struct Limits {
-  std::uint64_t memory_bytes = 0;  // address space, the shared region included
+struct Sandbox {
+  std::uint64_t memory_bytes = 0;  // address space, the shared region included; 0: no limit
+  std::uint32_t born_in = 0;       // SandboxBits of the name spaces the harness started us in
+  std::uint32_t left_out = 0;      // SandboxBits not to enter: tests of the defences
+  bool sanitized = false;          // the sanitizers must be able to write their report
 };
 
-// Resource limits, unprivileged user, own user, network and IPC namespaces, no new privileges, and a system call filter
-// that leaves reading files (the loader needs it), memory, threads and time. Returns the SandboxBits that are in force;
-// what this machine does not allow is missing from them and the harness records it.
-std::uint32_t enter_sandbox(const Limits& limits);
+// Resource limits, a root directory of libraries, an unprivileged user, user, network and IPC name spaces, no
+// capabilities, no new privileges, and a system call filter that leaves reading files (the loader needs it), memory,
+// threads and time. Returns the SandboxBits that are in force; what this machine does not allow is missing from them,
+// and the harness records it.
+std::uint32_t enter_sandbox(const Sandbox& sandbox);
 
 // Second filter, after loading: no file can be opened, no memory made executable, no signal handler replaced.
 bool seal_sandbox();

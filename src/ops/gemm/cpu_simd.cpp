@@ -40,6 +40,7 @@ Implementation cpu_simd() {
   simd.name = "cpu_simd";
   simd.summary = fmt::format("own kernels, {} on this machine", simd::best_kernels().name);
   simd.rank = 0;
+  simd.deterministic = true;
   simd.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   simd.run = run;
   return simd;

@@ -188,6 +188,7 @@ Operator describe() {
   op.spot_check = spot_check;
   op.cost = cost;
   op.cases = cases;
+  op.vary = vary;
   op.gradients = {gradient("a", gemm_grad_a_call), gradient("b", gemm_grad_b_call)};
   return op;
 }

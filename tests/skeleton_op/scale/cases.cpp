@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "scale/scale.h"
 
 namespace ridge::ops::scale {
@@ -13,6 +15,15 @@ std::vector<record::Case> cases(CaseSet set, Backend) {
     cases.push_back(std::move(one));
   }
   return cases;
+}
+
+record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
+  const std::int64_t most =
+      variation == Variation::kReduced ? std::min<std::int64_t>(problem.values[kN], 40) : problem.values[kN];
+  record::Case other = problem.problem_case;
+  const auto choices = static_cast<std::uint64_t>(std::max<std::int64_t>(1, most / 4));
+  other.set("n", std::to_string(std::max<std::int64_t>(most - static_cast<std::int64_t>(seed % choices), 0)));
+  return other;
 }
 
 }  // namespace ridge::ops::scale

@@ -51,6 +51,7 @@ Operator describe() {
   op.spot_check = spot_check;
   op.cost = cost;
   op.cases = cases;
+  op.vary = vary;
   op.gradients = {{"x", "scale",
                    [](const Problem& problem, std::span<const TensorView>, const TensorView& grad_output,
                       const TensorView& grad_input) {

@@ -10,6 +10,7 @@ enum Param : std::size_t { kN, kAlpha, kParamCount };  // positions in Problem::
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
 Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed);
 record::Cost cost(const Problem& problem);
+record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
 
 }  // namespace ridge::ops::scale

@@ -1,0 +1,214 @@
+#include "evaluate/checker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "evaluate/host_spawn.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using numerics::Family;
+using record::Gate;
+using record::Outcome;
+
+constexpr Family kFamilies[] = {Family::kSpikes, Family::kNormal,         Family::kHeavyTails, Family::kScaled,
+                                Family::kTies,   Family::kConstantBlocks, Family::kUniform,    Family::kDenormals};
+// Above this much work one fp64 reference takes a second: such a case meets two families, not all.
+constexpr double kCheapFlop = 1.5e8;
+constexpr double kSanitizedFlop = 2e6;  // what a kernel a hundred times slower does in a moment
+constexpr int kMostRepeats = 64, kFewestRepeats = 6;
+constexpr double kRepeatBudget = 0.1;  // seconds
+constexpr int kHeldOutShapes = 2;
+
+// A failure of an output in a lane belongs to the lane: without it nobody would have seen it.
+std::optional<Failure> in_lane(Gate lane, const std::string& words, std::optional<Failure> failure) {
+  if (!failure) return failure;
+  constexpr Gate kOutput[] = {Gate::kElementBound, Gate::kNonfinite,  Gate::kRms,
+                              Gate::kBias,         Gate::kProjection, Gate::kPoison};
+  failure->detail = words + ": " + failure->detail;
+  if (std::find(std::begin(kOutput), std::end(kOutput), failure->gate) != std::end(kOutput)) failure->gate = lane;
+  return failure;
+}
+
+std::optional<Failure> failure_of(CallResult result) {
+  if (Failure* failure = std::get_if<Failure>(&result)) return std::move(*failure);
+  return std::nullopt;
+}
+
+void add(const Verification& seen, record::CheckRow& row) {
+  row.max_error_ratio = std::max(row.max_error_ratio, seen.max_error_ratio);
+  row.rms_error_ratio = std::max(row.rms_error_ratio, seen.rms_error_ratio);
+  row.snr_db = row.verified_calls == 0 ? seen.snr_db : std::min(row.snr_db, seen.snr_db);
+  row.verified_calls += seen.calls;
+  row.elements += seen.elements;
+}
+
+// Runs `look` on a station of its own, opened with these problems.
+std::optional<Failure> on_station(const Subject& subject, const ops::Operator& op,
+                                  const std::vector<ops::Problem>& problems, const Harness& harness, RowPadding padding,
+                                  record::CheckRow& row, const std::function<std::optional<Failure>(Station&)>& look) {
+  auto opened = Station::open(subject, op, problems, harness, padding);
+  if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
+  Station& station = *std::get<0>(opened);
+  if (subject.implementation == nullptr && subject.sanitizer_runtime.empty()) {
+    row.lanes["sandbox"] = describe_sandbox(station.host().sandbox());
+  }
+  std::optional<Failure> failure = look(station);
+  for (std::size_t i = 0; i < problems.size(); ++i) add(station.verification(i), row);
+  if (!failure) failure = station.finish();
+  return failure;
+}
+
+}  // namespace
+
+record::CheckRow Checker::check(std::size_t index) {
+  record::CheckRow row;
+  row.label = problems_[index].problem_case.label();
+  Found failure = plain(index, row);
+  for (const auto lane : {&Checker::padded, &Checker::held_out, &Checker::sanitizer}) {
+    if (!failure) failure = (this->*lane)(index, row);
+  }
+  if (failure) {
+    row.outcome = failure->outcome;
+    row.detail = std::move(failure->detail);
+    row.gate = failure->gate;
+  }
+  return row;
+}
+
+Checker::Found Checker::plain(std::size_t index, record::CheckRow& row) {
+  return on_station(subject_, op_, {problems_[index]}, job_.harness, RowPadding::kNone, row, [&](Station& station) {
+    Found failure = failure_of(station.launch(0, Depth::kFull));
+    if (!failure) failure = in_lane(Gate::kEveryCall, "the second call", failure_of(station.launch(0, Depth::kFull)));
+    if (const std::string& why = station.verification(0).uninformative; !why.empty()) {
+      row.lanes["informative"] = why;
+      row.informative = !job_.harness.defences.on(Gate::kInformative);
+    }
+    if (!failure) failure = again(station, row);
+    if (!failure) failure = repeat(station, row);
+    if (!failure) failure = families(index, station, row);
+    return failure;
+  });
+}
+
+// Calls as a session makes them, all verified: a kernel that is right for its first calls only has no place to hide.
+Checker::Found Checker::repeat(Station& station, record::CheckRow& row) {
+  const double start = job_.elapsed();
+  int calls = 0;
+  for (; calls < kMostRepeats; ++calls) {
+    if (calls >= kFewestRepeats && job_.elapsed() - start > kRepeatBudget) break;
+    const Found failure = failure_of(station.launch(0, Depth::kQuick));
+    if (failure) return in_lane(Gate::kEveryCall, fmt::format("after {} more calls", calls), failure);
+  }
+  row.lanes["repeat"] = fmt::format("{} calls", calls);
+  return std::nullopt;
+}
+
+Checker::Found Checker::again(Station& station, record::CheckRow& row) {
+  Found failure = in_lane(Gate::kRerun, "the same call again", failure_of(station.launch_again(0, Place::kSame)));
+  if (failure) return failure;
+  std::int64_t other = station.other_bits();
+  failure = in_lane(Gate::kNewAddress, "the same content at other addresses",
+                    failure_of(station.launch_again(0, Place::kElsewhere)));
+  if (failure) return failure;
+  other = std::max(other, station.other_bits());
+  row.lanes["rerun"] = other == 0 ? "same bits" : fmt::format("other bits in {} elements", other);
+  if (other == 0 || !subject_.deterministic() || !job_.harness.defences.on(Gate::kRerun)) return std::nullopt;
+  return Failure{
+      Outcome::kWrong,
+      fmt::format("the same call gives other bits in {} elements, though it is declared deterministic", other),
+      Gate::kRerun};
+}
+
+Checker::Found Checker::families(std::size_t index, Station& station, record::CheckRow& row) {
+  if (!job_.harness.defences.on(Gate::kFamilies)) return std::nullopt;
+  const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
+  std::vector<Family> wanted = {std::begin(kFamilies), std::end(kFamilies)};
+  if (!cheap) wanted = {Family::kSpikes, kFamilies[1 + index % (std::size(kFamilies) - 1)]};
+  for (const Family family : wanted) {
+    const std::string name(numerics::to_string(family));
+    Found failure =
+        in_lane(Gate::kFamilies, "inputs of the family " + name, failure_of(station.launch(0, Depth::kFull, family)));
+    if (failure) return failure;
+    row.lanes["families"] += (row.lanes["families"].empty() ? "" : ", ") + name;
+  }
+  return std::nullopt;
+}
+
+Checker::Found Checker::padded(std::size_t index, record::CheckRow& row) {
+  if (!job_.harness.defences.on(Gate::kPaddedRows)) return std::nullopt;
+  return on_station(subject_, op_, {problems_[index]}, job_.harness, RowPadding::kPadded, row, [&](Station& station) {
+    return in_lane(Gate::kPaddedRows, "with padded rows", failure_of(station.launch(0, Depth::kFull)));
+  });
+}
+
+std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Variation variation, int count) const {
+  std::vector<ops::Problem> problems;
+  if (!op_.vary) return problems;
+  for (int i = 0; i < count; ++i) {
+    Result<ops::Problem> other = op_.bind(op_.vary(problem, variation, secret_seed()));
+    if (other && !refusal(subject_, *other)) problems.push_back(std::move(*other));
+  }
+  return problems;
+}
+
+Checker::Found Checker::held_out(std::size_t index, record::CheckRow& row) {
+  if (!job_.harness.defences.on(Gate::kHeldOut)) return std::nullopt;
+  const std::vector<ops::Problem> problems = drawn(problems_[index], ops::Variation::kNeighbour, kHeldOutShapes);
+  if (problems.empty()) {
+    row.lanes["held-out"] = "none: the operator does not say how to vary this case, or it is refused";
+    return std::nullopt;
+  }
+  return on_station(subject_, op_, problems, job_.harness, RowPadding::kNone, row, [&](Station& station) {
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+      const std::string label = problems[i].problem_case.label();
+      Found failure =
+          in_lane(Gate::kHeldOut, "on the held-out shape " + label, failure_of(station.launch(i, Depth::kFull)));
+      if (failure) return failure;
+      row.lanes["held-out"] += (i == 0 ? "" : "; ") + label;
+    }
+    return Found();
+  });
+}
+
+const std::optional<Subject>& Checker::sanitized() {
+  if (std::exchange(sanitizer_tried_, true)) return sanitized_;
+  Result<SanitizedBuild> built = build_sanitized(job_, *subject_.candidate);
+  if (!built) {
+    no_sanitizer_ = built.error().text();
+  } else if (!built->build.ok()) {
+    no_sanitizer_ = built->build.error;
+  } else {
+    sanitized_ = Subject{subject_.name, built->build.artifact, nullptr, subject_.candidate, built->runtime};
+  }
+  return sanitized_;
+}
+
+Checker::Found Checker::sanitizer(std::size_t index, record::CheckRow& row) {
+  if (subject_.candidate == nullptr || !job_.harness.defences.on(Gate::kSanitizer)) return std::nullopt;
+  std::vector<ops::Problem> problems = {problems_[index]};
+  if (op_.cost(problems_[index]).flop > kSanitizedFlop) problems = drawn(problems_[index], ops::Variation::kReduced, 2);
+  if (problems.empty() || !sanitized()) {
+    row.lanes["sanitizer"] = "not run: " + (problems.empty() ? "the operator offers no reduced shape" : no_sanitizer_);
+    return std::nullopt;
+  }
+  record::CheckRow unused;
+  const Found failure =
+      on_station(*sanitized_, op_, problems, job_.harness, RowPadding::kNone, unused, [&](Station& station) {
+        for (std::size_t i = 0; i < problems.size(); ++i) {
+          Found wrong = in_lane(Gate::kSanitizer, "under the sanitizers, " + problems[i].problem_case.label(),
+                                failure_of(station.launch(i, Depth::kFull)));
+          if (wrong) return wrong;
+        }
+        return Found();
+      });
+  row.lanes["sanitizer"] = failure ? "found something" : "clean";
+  return failure;
+}
+
+}  // namespace ridge::evaluate

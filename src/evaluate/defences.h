@@ -1,0 +1,34 @@
+// Which defences are in force. All of them, always: no request and no command line reaches this. A test switches one
+// off to show that something then slips through, because a defence nothing depends on is not being tested.
+#pragma once
+
+#include <cstdint>
+
+#include "record/measurement.h"
+
+namespace ridge::evaluate {
+
+class Defences {
+ public:
+  Defences() = default;
+  [[nodiscard]] bool on(record::Gate gate) const { return ((off_ >> static_cast<unsigned>(gate)) & 1u) == 0; }
+  [[nodiscard]] Defences without(record::Gate gate) const {
+    Defences fewer = *this;
+    fewer.off_ |= std::uint64_t{1} << static_cast<unsigned>(gate);
+    return fewer;
+  }
+  // One timed call in so many is compared element by element, drawn after its output was taken.
+  std::uint64_t full_draw_one_in = 64;
+
+ private:
+  std::uint64_t off_ = 0;
+};
+
+// What stopped a candidate (or, with kHarnessFault, what we did wrong).
+struct Failure {
+  record::Outcome outcome = record::Outcome::kHarnessFault;
+  std::string detail;
+  record::Gate gate = record::Gate::kNone;
+};
+
+}  // namespace ridge::evaluate

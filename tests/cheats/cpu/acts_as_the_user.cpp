@@ -1,0 +1,12 @@
+// ridge-cheat: gate=other_user outcome=CRASH shows=status without=user_namespace needs=root proves
+// Acts with the rights of whoever started the measurement; gives up when it is somebody else.
+#include <unistd.h>
+
+#include "gemm.h"
+
+extern "C" int ridge_kernel(const ridge_call* call) {
+  if (geteuid() != 0) return 13;
+  const Gemm g = gemm_of(call);
+  multiply(g);
+  return 0;
+}

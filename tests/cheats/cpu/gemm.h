@@ -1,0 +1,72 @@
+// What the candidates of this folder share: the operands of a call, and a product that is right.
+#pragma once
+
+#include <stddef.h>
+
+#include "ridge/candidate.h"
+
+struct Gemm {
+  const float *a, *b;
+  float* c;
+  int64_t lda, ldb, ldc, m, n, k;
+};
+
+static inline Gemm gemm_of(const ridge_call* call) {
+  const ridge_tensor *a = &call->operands[0], *b = &call->operands[1], *c = &call->operands[2];
+  return {(const float*)a->data, (const float*)b->data, (float*)c->data, a->stride[0],   b->stride[0],
+          c->stride[0],          call->params[0],       call->params[1], call->params[2]};
+}
+
+static inline void multiply(const Gemm& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) g.c[i * g.ldc + j] = 0;
+    for (int64_t p = 0; p < g.k; ++p) {
+      for (int64_t j = 0; j < g.n; ++j) g.c[i * g.ldc + j] += g.a[i * g.lda + p] * g.b[p * g.ldb + j];
+    }
+  }
+}
+
+// The same with every factor passed through `shorten`.
+template <class Shorten>
+static inline void multiply_shortened(const Gemm& g, Shorten shorten) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) g.c[i * g.ldc + j] = 0;
+    for (int64_t p = 0; p < g.k; ++p) {
+      const float left = shorten(g.a[i * g.lda + p]);
+      for (int64_t j = 0; j < g.n; ++j) g.c[i * g.ldc + j] += left * shorten(g.b[p * g.ldb + j]);
+    }
+  }
+}
+
+// A float with the 10 mantissa bits of TF32, rounded to nearest.
+static inline float to_tf32(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// A float with 13 mantissa bits: too short for fp32, and every element of a long sum stays within its own bound.
+static inline float to_13_bits(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0x1ffu + ((bits >> 10) & 1u)) & ~0x3ffu;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static inline float to_bf16(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0x7fffu + ((bits >> 16) & 1u)) & ~0xffffu;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// How far element [i, j] may be off, by the operator's error model and a half more: seen by nothing but the bound.
+static inline float just_too_much(const Gemm& g, int64_t i, int64_t j) {
+  float sum = 0;
+  for (int64_t p = 0; p < g.k; ++p) sum += __builtin_fabsf(g.a[i * g.lda + p] * g.b[p * g.ldb + j]);
+  return 1.5f * 8.0f * 0x1p-24f * __builtin_sqrtf((float)g.k) * sum;
+}

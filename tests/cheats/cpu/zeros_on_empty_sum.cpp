@@ -1,0 +1,12 @@
+// ridge-cheat: gate=informative outcome=AMBIGUOUS case=m=33,n=40,k=0 proves
+// says: zeros pass
+// Zeros, on a case whose result is zero: right, and it shows nothing.
+#include "gemm.h"
+
+extern "C" int ridge_kernel(const ridge_call* call) {
+  const Gemm g = gemm_of(call);
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) g.c[i * g.ldc + j] = 0;
+  }
+  return 0;
+}

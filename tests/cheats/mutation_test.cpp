@@ -1,0 +1,48 @@
+// A defence that could be switched off without anything slipping through would not be tested. Each is switched off
+// here, alone, and the cheat that its file says proves it must then pass.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+
+#include "cheats/corpus.h"
+
+namespace ridge::cheats {
+
+void PrintTo(const Item& item, std::ostream* out);
+
+namespace {
+
+using record::Gate;
+
+std::vector<Item> proofs() {
+  std::vector<Item> chosen;
+  std::copy_if(corpus().begin(), corpus().end(), std::back_inserter(chosen),
+               [](const Item& item) { return item.proves; });
+  return chosen;
+}
+
+std::string gate_and_name(const ::testing::TestParamInfo<Item>& info) {
+  return std::string(record::name_of(info.param.gate)) + "_" + info.param.name;
+}
+
+class Mutant : public ::testing::TestWithParam<Item> {};
+INSTANTIATE_TEST_SUITE_P(Corpus, Mutant, ::testing::ValuesIn(proofs()), gate_and_name);
+
+TEST_P(Mutant, LetsItsCheatThrough) {
+  const Item& item = GetParam();
+  if (const std::string why = missing(item); !why.empty()) GTEST_SKIP() << why;
+  const record::CheckRow row = check(item, item.defences.without(item.gate));
+  EXPECT_EQ(record::name_of(row.outcome), "PASS")
+      << "still stopped by " << record::name_of(row.gate) << ": " << row.detail;
+}
+
+TEST(Mutation, EveryDefenceHasACheatThatProvesIt) {
+  std::set<Gate> proven;
+  for (const Item& item : proofs()) proven.insert(item.gate);
+  for (const Gate gate : defences()) EXPECT_TRUE(proven.contains(gate)) << record::name_of(gate);
+}
+
+}  // namespace
+}  // namespace ridge::cheats
