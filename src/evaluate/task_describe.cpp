@@ -100,6 +100,29 @@ record::Capability capability(std::string name, bool available, std::string deta
   return one;
 }
 
+// What a candidate's process is shut in by, as `ridge doctor` says it.
+struct SandboxPart {
+  std::uint32_t bit;
+  const char *name, *detail, *remedy;
+};
+constexpr const char* kNoUserNamespaces =
+    "allow user name spaces: sysctl user.max_user_namespaces above 0, and "
+    "kernel.apparmor_restrict_unprivileged_userns=0 "
+    "where there is AppArmor; or run as root";
+constexpr SandboxPart kSandboxParts[] = {
+    {kSystemCallFilter, "system call filter", "candidates can compute, and nothing else",
+     "needs Linux with seccomp filters; do not run untrusted candidates without"},
+    {kSealed, "sealed after loading", "no file can be opened and no memory made executable", "needs seccomp filters"},
+    {kLimits, "resource limits", "address space, files, core dumps and locked memory are bounded", ""},
+    {kNoNewPrivileges, "no new privileges", "no capability, and no way to gain one", ""},
+    {kOtherUser, "another user", "candidates do not run as root", ""},
+    {kUserNamespace, "user name space", "no rights over processes and files of ours", kNoUserNamespaces},
+    {kPidNamespace, "process name space", "sees no other process; what it starts ends with it", kNoUserNamespaces},
+    {kMountNamespace, "mount name space", "sees no file but the system's libraries, read-only",
+     "a container needs the right to mount (CAP_SYS_ADMIN, or user name spaces with mounts allowed)"},
+    {kNetNamespace, "network name space", "no network, not even this machine's own", kNoUserNamespaces},
+    {kIpcNamespace, "IPC name space", "no shared memory, semaphores or queues of ours", kNoUserNamespaces}};
+
 // Starts a sandbox for a kernel that does nothing and asks what is in force.
 std::uint32_t try_sandbox(const Job& job, std::string& trouble) {
   auto directory = TempDir::create("ridge-doctor");
@@ -158,15 +181,17 @@ Status describe(const Job& job, record::WorkerResponse& response) {
   list.push_back(capability("git", !find_program("git").empty(), "accepted rounds become commits", "install git"));
   std::string trouble;
   const std::uint32_t bits = try_sandbox(job, trouble);
-  const auto has = [bits](std::uint32_t bit) { return (bits & bit) != 0; };
   list.push_back(capability("candidate process", bits != 0,
                             trouble.empty() ? "a candidate builds, loads and answers" : trouble,
                             "ridge-host belongs beside ridge-worker"));
-  list.push_back(capability("system call filter", has(kSystemCallFilter), "candidates can only compute",
-                            "needs a kernel with seccomp; do not run untrusted candidates without it"));
-  list.push_back(capability("namespaces", has(kUserNamespace) && has(kNetNamespace),
-                            "candidates have no network and no rights over other processes",
-                            "allow unprivileged user namespaces (sysctl user.max_user_namespaces)"));
+  for (const SandboxPart& part : kSandboxParts) {
+    list.push_back(capability(part.name, (bits & part.bit) != 0, part.detail, part.remedy));
+  }
+  const auto sanitizer = compiler ? toolchain::sanitizer_runtime(*compiler) : compiler.error();
+  list.push_back(
+      capability("sanitizer lane", sanitizer.ok(),
+                 sanitizer ? "candidates are also run under AddressSanitizer and UBSan" : sanitizer.error().message,
+                 "install g++ with its libasan; checks say \"not run\" without it"));
   list.push_back(capability("cold caches", measure::evict_method() != std::string_view("none"),
                             fmt::format("operands are evicted by {} before every timed call", measure::evict_method()),
                             ""));

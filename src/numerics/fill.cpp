@@ -172,6 +172,26 @@ float mixture_scale(std::uint64_t key) {
   return std::ldexp(1.0F, static_cast<int>(philox_word(key, ~std::uint64_t{0}) % 5) - 2);
 }
 
+// One run of 64 elements per block, at a secret place, looks like another family: values 2^-3 to 2^-12 times as large
+// (twice as likely), one value over and over, or multiples of a half. Half of the places are near the start of the
+// block, so that small operands have one.
+void disguise(std::uint64_t key, std::int64_t block, float scale, float* out) {
+  constexpr std::uint64_t kPlaces = 0x706c61636573;
+  constexpr std::int64_t kLength = 64;
+  const PhiloxCounter words = philox_block(key, static_cast<std::uint64_t>(block), kPlaces);
+  const std::uint32_t places = (words[0] & 1U) != 0 ? 8 : (kBlock - kLength) / 16;
+  float* run = out + 16 * ((words[0] >> 1) % places);
+  const float sign = (words[2] >> 31) != 0 ? -scale : scale;
+  for (std::int64_t i = 0; i < kLength; ++i) {
+    const std::uint32_t half = 1 + philox_word(key ^ kPlaces, static_cast<std::uint64_t>(block * kLength + i)) % 8;
+    switch (words[1] % 4) {
+      case 2: run[i] = sign * (1.0F + 0.125F * static_cast<float>(words[3] % 8)); break;
+      case 3: run[i] = std::copysign(0.5F * scale * static_cast<float>(half), run[i]); break;
+      default: run[i] = std::ldexp(run[i], -3 - static_cast<int>(words[3] % 10)); break;
+    }
+  }
+}
+
 std::uint64_t family_key(Family family, std::uint64_t seed) {
   return derive_seed(seed, static_cast<std::uint64_t>(family));
 }
@@ -182,7 +202,10 @@ void generate_block(Family family, std::uint64_t key, std::int64_t block, std::i
   random.seed(key, static_cast<std::uint64_t>(block));
   // Families that draw an unknown number of words per element need the whole block to be independent of `count`.
   const std::int64_t rounded = (count + kLanes - 1) / kLanes * kLanes;
-  if (family == Family::kMixture) return mixture(random, mixture_scale(key), out.data(), rounded);
+  if (family == Family::kMixture) {
+    mixture(random, mixture_scale(key), out.data(), rounded);
+    return disguise(key, block, mixture_scale(key), out.data());
+  }
   Words words(random);
   switch (family) {
     case Family::kNormal: return normal(words, out.data(), rounded);

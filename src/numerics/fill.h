@@ -24,8 +24,9 @@ enum class Family : std::uint8_t {
   kTies,            // multiples of 1/2 in -4..4: sums are exact and land on the midpoints of short output types
   kDenormals,       // 3 of 4 elements are subnormal in the dtype, the others normal: catches flushing to zero
   // For timed calls, at more than 1 GB/s per core in f32: bell-shaped with a full mantissa, 1 in 64 elements 8 times
-  // larger and 1 in 8192 64 times, all times 2^k with one secret k in -2..2 per fill. No zeros and no subnormals,
-  // which some machines multiply at another speed or power.
+  // larger and 1 in 8192 64 times, all times 2^k with one secret k in -2..2 per fill. In every 4096 elements one run of
+  // 64 at a secret place is small (down to 2^-12), constant, or made of halves, so that a path that looks for such data
+  // finds it in timed calls, too. No zeros and no subnormals, which some machines multiply at another speed or power.
   kMixture,
 };
 

@@ -1,11 +1,13 @@
 // A defence that could be switched off without anything slipping through would not be tested. Each is switched off
 // here, alone, and the cheat that its file says proves it must then pass.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <ostream>
 #include <set>
 
+#include "base/files.h"
 #include "cheats/corpus.h"
 
 namespace ridge::cheats {
@@ -42,6 +44,30 @@ TEST(Mutation, EveryDefenceHasACheatThatProvesIt) {
   std::set<Gate> proven;
   for (const Item& item : proofs()) proven.insert(item.gate);
   for (const Gate gate : defences()) EXPECT_TRUE(proven.contains(gate)) << record::name_of(gate);
+}
+
+std::string names(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
+
+// The table of docs/checking.md, from the corpus.
+std::string table() {
+  std::string text = "| defence | the cheat that passes without it | others it stops |\n|---|---|---|\n";
+  for (const Gate gate : defences()) {
+    std::vector<std::string> proving, others;
+    for (const Item& item : corpus()) {
+      if (!item.honest && item.gate == gate) (item.proves ? proving : others).push_back(item.name);
+    }
+    text += fmt::format("| {} | {} | {} |\n", record::name_of(gate), names(proving), names(others));
+  }
+  return text;
+}
+
+TEST(Mutation, TheTableInTheDocumentationIsThatOfTheCorpus) {
+  const auto page = read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "docs/checking.md");
+  ASSERT_TRUE(page.ok());
+  const std::string begin = "<!-- corpus -->\n", end = "<!-- /corpus -->";
+  const std::size_t first = page->find(begin) + begin.size(), last = page->find(end);
+  ASSERT_NE(last, std::string::npos);
+  EXPECT_EQ(page->substr(first, last - first), table()) << "put the second text between the two marks";
 }
 
 }  // namespace

@@ -205,6 +205,12 @@ TEST(ErrorModel, BoundGrowsWithEverythingThatMakesErrors) {
   EXPECT_NEAR(accumulation_bound(longer, 10) / accumulation_bound(base, 10), 2, 1e-9);
 }
 
+TEST(ErrorModel, FewElementsHaveAWiderRmsLimit) {
+  EXPECT_NEAR(rms_limit(1), 8.7, 0.1);
+  EXPECT_NEAR(rms_limit(100), 2.6, 0.1);
+  EXPECT_NEAR(rms_limit(1000000), kRmsFactor, 0.01);
+}
+
 TEST(ErrorModel, AnEmptySumMustBeZero) {
   const Reduction empty{.accumulate = DType::kF32, .output = DType::kF32, .length = 0};
   EXPECT_LT(element_bound(empty, 0, 0), 1e-44);

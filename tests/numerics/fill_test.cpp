@@ -183,6 +183,30 @@ TEST(Mixture, TailsHaveTheStatedFrequencies) {
   EXPECT_EQ(scales.size(), 5U);
 }
 
+// A run of small, of equal, or of half numbers lies in every operand, large or small.
+TEST(Mixture, HidesARunOfAnotherFamily) {
+  int small = 0, equal = 0, halves = 0;
+  constexpr int kFills = 200;
+  for (std::uint64_t seed = 0; seed < kFills; ++seed) {
+    const auto x = filled(DType::kF32, Family::kMixture, seed, 4096);
+    int best_small = 0, best_equal = 0, best_halves = 0, run_small = 0, run_equal = 0, run_halves = 0;
+    for (std::size_t i = 1; i < x.size(); ++i) {
+      run_small = std::fabs(x[i]) < 0.14 ? run_small + 1 : 0;  // 3.5 * 64 is rare, 2 the largest scale
+      run_equal = x[i] == x[i - 1] ? run_equal + 1 : 0;
+      run_halves = x[i] * 8 == std::round(x[i] * 8) ? run_halves + 1 : 0;
+      best_small = std::max(best_small, run_small);
+      best_equal = std::max(best_equal, run_equal);
+      best_halves = std::max(best_halves, run_halves);
+    }
+    equal += best_equal >= 63 ? 1 : 0;
+    halves += best_halves >= 64 && best_equal < 20 ? 1 : 0;
+    small += best_small >= 32 ? 1 : 0;
+  }
+  EXPECT_NEAR(equal, kFills / 4, 25);
+  EXPECT_NEAR(halves, kFills / 4, 25);
+  EXPECT_GT(small, kFills / 8);
+}
+
 TEST(Mixture, NeighboursAndSeedsAreUncorrelated) {
   const auto x = filled(DType::kF32, Family::kMixture, 15, 1 << 18),
              y = filled(DType::kF32, Family::kMixture, 16, 1 << 18);

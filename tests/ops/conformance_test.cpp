@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "dispatch/launch.h"
 #include "ops/harness.h"
@@ -139,6 +140,51 @@ TEST_P(EveryOperator, RefusesParametersItDoesNotHave) {
   const auto bound = op.bind(wrong);
   ASSERT_FALSE(bound.ok());
   EXPECT_NE(bound.error().text().find("no_such_parameter"), std::string::npos);
+}
+
+// What the RMS line is held against: without it a shorter type passes.
+TEST_P(EveryOperator, SaysHowFarTheIdealKernelIsFromEveryElement) {
+  const ops::Operator& op = *GetParam();
+  for (const ops::Problem& problem : check_problems(op)) {
+    const Operands operands = make_operands(problem, kPacked, 1);
+    const auto outputs = op.reference(problem, operands.views());
+    ASSERT_TRUE(outputs.ok());
+    for (const ops::ReferenceOutput& output : *outputs) {
+      ASSERT_EQ(output.ideal_square.size(), output.value.size()) << problem.problem_case.text();
+      for (std::size_t e = 0; e < output.value.size(); ++e) {
+        ASSERT_GT(output.ideal_square[e], 0) << problem.problem_case.text();
+        ASSERT_LE(std::sqrt(output.ideal_square[e]), output.allowed[e]) << problem.problem_case.text();
+      }
+    }
+  }
+}
+
+TEST_P(EveryOperator, VariesACaseInsideItsDomainAtNoMoreCost) {
+  const ops::Operator& op = *GetParam();
+  ASSERT_TRUE(op.vary) << "candidates would be checked on the shapes they know only";
+  for (const ops::Problem& problem : check_problems(op)) {
+    std::set<std::string> labels;
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      for (const ops::Variation variation : {ops::Variation::kNeighbour, ops::Variation::kReduced}) {
+        const auto other = op.bind(op.vary(problem, variation, seed));
+        ASSERT_TRUE(other.ok()) << problem.problem_case.text() << ": " << other.error().text();
+        EXPECT_LE(op.cost(*other).flop, op.cost(problem).flop);
+        EXPECT_LE(op.cost(*other).bytes, op.cost(problem).bytes);
+        for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+          EXPECT_EQ(other->operands[i].dtype, problem.operands[i].dtype);
+          EXPECT_EQ(other->operands[i].read_write, problem.operands[i].read_write);
+          EXPECT_EQ(other->operands[i].element_count() == 0, problem.operands[i].element_count() == 0);
+        }
+        if (variation == ops::Variation::kNeighbour) labels.insert(other->problem_case.label());
+        if (variation == ops::Variation::kReduced) {
+          EXPECT_LE(op.cost(*other).flop, 1e6);
+        }
+      }
+    }
+    if (op.cost(problem).flop > 1e4) {
+      EXPECT_GT(labels.size(), 3u) << problem.problem_case.text();
+    }
+  }
 }
 
 TEST_P(EveryOperator, HasTargetAndBenchCasesThatBindAndCostSomething) {

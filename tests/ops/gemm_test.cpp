@@ -314,6 +314,15 @@ double round_bits(double x, int bits) {
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
 }
 
+// The bound of a row is too wide for this; what sees it is the mean over all rows.
+TEST_F(SpotCheck, SeesTf32InputsAtFourThousandTerms) {
+  compute("m=24 n=24 k=4096");
+  const std::vector<double> wrong = mutant(
+      operands_, 24, 24, 4096, [](double x) { return round_bits(x, 11); }, [](double x) { return x; }, 0);
+  operands_.all[2].assign(wrong);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) EXPECT_GT(ratio(seed), 5.0) << "seed " << seed;
+}
+
 TEST_F(SpotCheck, AndTheElementwiseToleranceSeeKernelsOfLessPrecision) {
   const auto exact = [](double x) { return x; };
   const auto tf32 = [](double x) { return round_bits(x, 11); };

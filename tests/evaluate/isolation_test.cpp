@@ -1,0 +1,103 @@
+// What the sandbox leaves of a candidate that tries to get out, seen from outside. That each part of it stops the
+// attack it is there for is shown in tests/cheats.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/files.h"
+#include "evaluate/host_process.h"
+#include "evaluate/host_spawn.h"
+#include "toolchain/build.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using record::Gate;
+
+class Isolation : public ::testing::Test {
+ protected:
+  std::variant<HostProcess, Failure> start(const std::string& body, const Defences& defences = {}) {
+    const auto compiler = toolchain::find_host_compiler();
+    EXPECT_TRUE(compiler.ok());
+    record::Candidate candidate;
+    candidate.sources = {{"kernel.cpp",
+                          "#include <sys/prctl.h>\n#include <unistd.h>\n#include \"ridge/candidate.h\"\n"
+                          "extern \"C\" int ridge_kernel(const ridge_call*) {\n" +
+                              body + "\n  return 0;\n}\n"}};
+    toolchain::BuildOptions options;
+    options.cache_directory = directory_->path();
+    const auto built = toolchain::build(candidate, *compiler, options);
+    EXPECT_TRUE(built.ok() && built->ok()) << built->error;
+    HostOptions host;
+    host.program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
+    host.region_bytes = 4096;
+    host.defences = defences;
+    return HostProcess::start_candidate(built->artifact, host);
+  }
+
+  Result<TempDir> directory_ = TempDir::create("ridge-isolation");
+};
+
+// Processes of that name, anywhere on this machine.
+int processes_named(const std::string& name) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "comm");
+    std::string line;
+    if (std::getline(file, line) && line == name) ++count;
+  }
+  return count;
+}
+
+TEST_F(Isolation, IsCompleteOrSaysWhatIsMissing) {
+  auto started = start("");
+  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+  const std::uint32_t bits = std::get<HostProcess>(started).sandbox();
+  RecordProperty("sandbox", describe_sandbox(bits));
+  EXPECT_NE(bits & kSystemCallFilter, 0u);
+  EXPECT_NE(bits & kSealed, 0u);
+  EXPECT_NE(bits & kLimits, 0u);
+  EXPECT_NE(bits & kNoNewPrivileges, 0u);
+}
+
+TEST_F(Isolation, NamesWhatIsSwitchedOff) {
+  for (const Gate gate : {Gate::kPidNamespace, Gate::kMountNamespace, Gate::kNetNamespace, Gate::kIpcNamespace,
+                          Gate::kUserNamespace, Gate::kSystemCalls, Gate::kFiles}) {
+    auto started = start("", Defences().without(gate));
+    ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+    const std::string text = describe_sandbox(std::get<HostProcess>(started).sandbox());
+    EXPECT_NE(text.find(record::name_of(gate)), std::string::npos) << text;
+  }
+}
+
+// A daemon in a session of its own survives the end of its process group; it does not survive that of its name space.
+TEST_F(Isolation, EndsEveryProcessThatACandidateStarted) {
+  const std::string name = "ridge-" + std::to_string(::getpid());
+  const std::string daemon = "if (fork() == 0) { setsid(); prctl(PR_SET_NAME, \"" + name +
+                             "\"); for (int i = 0; i < 5; ++i) sleep(1); _exit(0); }\n  usleep(20000);";
+  auto started = start(daemon, Defences().without(Gate::kSystemCalls));
+  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+  {
+    HostProcess host = std::move(std::get<HostProcess>(started));
+    if ((host.sandbox() & kPidNamespace) == 0) GTEST_SKIP() << "this machine gives no process name space";
+    ASSERT_TRUE(std::holds_alternative<CallTiming>(host.call({}, {}, 1)));
+    EXPECT_EQ(processes_named(name), 1) << "the daemon should be there as long as its host is";
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(processes_named(name), 0);
+}
+
+TEST_F(Isolation, StartsAFreshProcessWithoutOurDescriptorsAndEnvironment) {
+  ::setenv("RIDGE_ISOLATION_TEST", "1", 1);
+  auto started = start("extern char** environ; int n = 0; while (environ[n]) ++n; return n == 2 ? 0 : 1;");
+  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+  const CallResult result = std::get<HostProcess>(started).call({}, {}, 1);
+  EXPECT_TRUE(std::holds_alternative<CallTiming>(result)) << std::get<Failure>(result).detail;
+}
+
+}  // namespace
+}  // namespace ridge::evaluate
