@@ -131,6 +131,7 @@ Checker::Found Checker::families(std::size_t index, Station& station, record::Ch
   std::vector<Family> wanted = {std::begin(kFamilies), std::end(kFamilies)};
   if (!cheap) wanted = {Family::kSpikes, kFamilies[1 + index % (std::size(kFamilies) - 1)]};
   for (const Family family : wanted) {
+    if (op_.excuses && op_.excuses(problems_[index], family)) continue;
     const std::string name(numerics::to_string(family));
     Found failure =
         in_lane(Gate::kFamilies, "inputs of the family " + name, failure_of(station.launch(0, Depth::kFull, family)));

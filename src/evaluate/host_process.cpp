@@ -57,7 +57,7 @@ int system_call_filters(pid_t pid) {
   return -1;
 }
 
-// The first line of a sanitizer's report that says what it found.
+// The first line of a sanitizer's report that says what it found; empty when there is none.
 std::string finding(int report_fd) {
   char text[4096] = {};
   const ssize_t size = ::pread(report_fd, text, sizeof text - 1, 0);
@@ -72,7 +72,7 @@ std::string finding(int report_fd) {
       return std::string(line.substr(words, 300));
     }
   }
-  return "it ended the process without a report";
+  return {};
 }
 
 }  // namespace
@@ -280,8 +280,10 @@ Failure HostProcess::explain_end(int wait_status) const {
   const HostControl& block = control();
   const int noted = block.signal;
   const bool by_handler = WIFEXITED(wait_status) && noted != 0 && WEXITSTATUS(wait_status) == 128 + noted;
-  if (report_fd_ >= 0 && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kSanitizerExit) {
-    return {Outcome::kWrong, finding(report_fd_), Gate::kSanitizer};
+  if (report_fd_ >= 0 && WIFEXITED(wait_status)) {
+    if (std::string found = finding(report_fd_); !found.empty()) {
+      return {Outcome::kWrong, std::move(found), Gate::kSanitizer};
+    }
   }
   if (by_handler && noted == SIGSYS) {
     return {Outcome::kCheat,

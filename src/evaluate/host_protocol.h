@@ -41,9 +41,6 @@ enum SandboxBit : std::uint32_t {
 inline constexpr std::uint32_t kLastSandboxBit = kSealed;
 inline constexpr std::uint32_t kWholeSandbox = 2 * kLastSandboxBit - 1;
 
-// How a host ends when a sanitizer has found something.
-inline constexpr int kSanitizerExit = 66;
-
 struct HostOperand {
   std::uint64_t offset;  // from the start of the region
   std::int32_t dtype, rank;

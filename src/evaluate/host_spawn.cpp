@@ -105,9 +105,9 @@ std::vector<std::string> environment_of(const HostSpawn& spec) {
   std::vector<std::string> variables = {"OMP_WAIT_POLICY=passive", "OMP_NUM_THREADS=" + std::to_string(spec.threads)};
   if (!spec.defences.on(Gate::kEnvironment)) variables.emplace_back("RIDGE_SECRET=leaked");
   if (spec.sanitizer_runtime.empty()) return variables;
-  // No files to look things up in, no leak search at the end, one exit code for everything it finds.
+  // No files to look things up in, and no leak search at the end.
   constexpr const char* kOptions =
-      "exitcode=66:detect_leaks=0:symbolize=0:can_use_proc_maps_statm=0:handle_segv=0:handle_sigbus=0:handle_abort=0:"
+      "detect_leaks=0:symbolize=0:can_use_proc_maps_statm=0:handle_segv=0:handle_sigbus=0:handle_abort=0:"
       "handle_sigfpe=0:handle_sigill=0:use_sigaltstack=0:detect_stack_use_after_return=1:print_stacktrace=0:"
       "allocator_may_return_null=1:max_allocation_size_mb=4096:quarantine_size_mb=16";
   variables.push_back("LD_PRELOAD=" + spec.sanitizer_runtime.string());

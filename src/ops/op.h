@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "numerics/fill.h"
 #include "record/case.h"
 #include "record/measurement.h"
 #include "record/worker.h"
@@ -145,6 +146,8 @@ struct Operator {
   // Another case of the declared domain that costs no more: what a caller may ask for next. Everything but sizes stays
   // (dtypes, layouts, flags). Without it a candidate is checked on the shapes it was told only.
   std::function<record::Case(const Problem&, Variation, std::uint64_t seed)> vary;
+  // Families of inputs that the contract does not hold a case to; may be empty.
+  std::function<bool(const Problem&, numerics::Family)> excuses;
   std::vector<Gradient> gradients;              // one per differentiable input
   std::vector<Implementation> implementations;  // best first, reference last
 };

@@ -11,7 +11,8 @@
 // Numerics  Products and sums in fp32; C is rounded once, at the end. With u = 2^-24,
 //           |C - exact| <= 8 u sqrt(k) S + half an ulp of C,   S = sum_p |op(A)| |op(B)| (+ |C_old|)
 //           (numerics/error_model.h, which also gives the tighter line for the RMS over all elements).
-//           The order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32.
+//           The order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32; subnormal bf16 inputs
+//           and results may count as zero, which is what the dot-product instructions of x86 for bf16 do.
 // NaN, Inf  Propagate as IEEE arithmetic does; sums beyond C's range become Inf. Zero times Inf is NaN: nothing is
 //           skipped because a factor is zero.
 // Same bits cpu_simd and the reference give the same bits for the same call, whatever the number of threads; other

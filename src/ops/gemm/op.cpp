@@ -189,6 +189,9 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.excuses = [](const Problem& problem, numerics::Family family) {
+    return family == numerics::Family::kDenormals && shape_of(problem).dtype == DType::kBf16;
+  };
   op.gradients = {gradient("a", gemm_grad_a_call), gradient("b", gemm_grad_b_call)};
   return op;
 }

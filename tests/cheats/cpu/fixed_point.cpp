@@ -1,4 +1,4 @@
-// ridge-cheat: gate=families outcome=WRONG
+// ridge-cheat: gate=families outcome=WRONG shows=families|every_call|element_bound|rms
 // Fixed point with 26 bits behind the point: right for inputs around one, wrong for small ones.
 #include "gemm.h"
 

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=bias outcome=WRONG proves
+// ridge-cheat: gate=bias outcome=WRONG case=m=64,n=64,k=5 proves
 // says: truncation
 // Cuts the result off instead of rounding it: every error is small, and all lean to zero.
 #include <cmath>
