@@ -41,6 +41,9 @@ def table(path):
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         lines.append(f"| **geomean** |{' |' * len(present)} **{mean:.3f}** | |")
     noises = sorted(row["noise"] for rows in cases.values() for row in rows.values())
+    others = max(row["guards"].get("foreign_load", 0) for rows in cases.values() for row in rows.values())
+    if others > report["protocol"]["max_foreign_load"]:
+        lines += ["", f"**Disturbed**: other programs used up to {100 * others:.0f} % of the processors."]
     lines += ["", f"Median noise between sessions {100 * noises[len(noises) // 2]:.1f} %. [{path.name}]"
               f"(../../{path.resolve().relative_to(ROOT)}), measured {report['created']} UTC.", ""]
     return lines
@@ -50,6 +53,8 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     files = [folder / f"gemm-{dtype}-{threads}.json" for dtype in ("f32", "bf16") for threads in (1, 2)]
     lines = [line for path in files if path.exists() for line in table(path)]
+    if not lines:
+        sys.exit(f"no result files of bench/gemm_cpu/run in {folder}")
     text = MANUAL.read_text()
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     written = text[:start] + "\n" + "\n".join(lines) + text[end:]
