@@ -8,6 +8,8 @@ find_package(tomlplusplus REQUIRED)      # libtomlplusplus-dev
 find_package(CLI11 REQUIRED)             # libcli11-dev
 find_path(MUPARSER_INCLUDE_DIR muParser.h REQUIRED)       # libmuparser-dev
 find_library(MUPARSER_LIBRARY muparser REQUIRED)
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)               # libzstd-dev
+find_library(ZSTD_LIBRARY zstd REQUIRED)
 find_path(SECCOMP_INCLUDE_DIR seccomp.h REQUIRED)         # libseccomp-dev
 find_library(SECCOMP_LIBRARY seccomp REQUIRED)
 if(RIDGE_TESTS)
@@ -17,6 +19,9 @@ endif()
 add_library(ridge_muparser INTERFACE)
 target_include_directories(ridge_muparser SYSTEM INTERFACE "${MUPARSER_INCLUDE_DIR}")
 target_link_libraries(ridge_muparser INTERFACE "${MUPARSER_LIBRARY}")
+add_library(ridge_zstd INTERFACE)
+target_include_directories(ridge_zstd SYSTEM INTERFACE "${ZSTD_INCLUDE_DIR}")
+target_link_libraries(ridge_zstd INTERFACE "${ZSTD_LIBRARY}")
 add_library(ridge_seccomp INTERFACE)
 target_include_directories(ridge_seccomp SYSTEM INTERFACE "${SECCOMP_INCLUDE_DIR}")
 target_link_libraries(ridge_seccomp INTERFACE "${SECCOMP_LIBRARY}")

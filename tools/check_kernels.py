@@ -3,14 +3,15 @@
 
     tools/check_kernels.py [--nvcc PATH] [--jobs N] [--all] [NAME ...]
 
-Reads each src/**/*.configs.toml (what it declares is described in src/ops/gemm/cuda_wgmma.configs.toml) and fails on register
+Where build/bin/ridge is there, what `ridge inspect` reads from each cubin must equal what ptxas reports, and the required
+instructions are looked for through it. Reads each src/**/*.configs.toml (what it declares is described in src/ops/gemm/cuda_wgmma.configs.toml) and fails on register
 spills or a stack frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 (wgmma pipeline
-serialised) and C7602. Also prints when the machine code lacks a required instruction, if cuobjdump is on the path. Without nvcc
-it says so and exits 77. By default a configuration is built as the first variant and the first configuration as every variant;
+serialised) and C7602. Without nvcc it says so and exits 77. By default a configuration is built as the first variant and the first configuration as every variant;
 --all builds the whole product. A NAME keeps the configurations or variants that contain it.
 """
 import argparse
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -45,7 +46,56 @@ def builds_of(description, everything, names):
             yield name, defines
 
 
-def build(nvcc, source, prefix, name, defines, description, folder):
+def required_opcodes(description, defines):
+    eight_bit = "kE4m3" in defines.values() or "kE5m2" in defines.values()
+    for opcode in description.get("required_sass", []):
+        if opcode == "UTMASTG" and defines.get("DIRECT_STORE"):
+            continue
+        if opcode == "HGMMA" and eight_bit:
+            yield "QGMMA"
+        elif opcode == "UTMASTG" and defines.get("STORE") == "kAdd":
+            yield "UTMAREDG"
+        else:
+            yield opcode
+
+
+def reported_by_ptxas(text):
+    """Resources by kernel, from the output of ptxas -v."""
+    kernels, kernel = {}, None
+    for line in text.splitlines():
+        if found := re.search(r"Compiling entry function '(\w+)'", line):
+            kernel = kernels.setdefault(found[1], {"shared_bytes": 0})
+        for key, pattern in (("stack_bytes", r"(\d+) bytes stack frame"), ("spill_store_bytes", r"(\d+) bytes spill stores"),
+                             ("spill_load_bytes", r"(\d+) bytes spill loads"), ("registers", r"Used (\d+) registers"),
+                             ("shared_bytes", r"(\d+) bytes smem")):
+            if kernel is not None and (found := re.search(pattern, line)):
+                kernel[key] = int(found[1])
+    return kernels
+
+
+def inspect(ridge, cubin, ptxas_text, required):
+    if not ridge.exists():
+        return []
+    result = subprocess.run([ridge, "inspect", cubin, "--json"], capture_output=True, text=True)
+    if result.returncode not in (0, 1):
+        return [f"ridge inspect failed: {result.stderr.strip()}"]
+    problems, reported = [], reported_by_ptxas(ptxas_text)
+    kernels = {k["name"]: k for image in json.loads(result.stdout) for k in image["kernels"]}
+    if kernels.keys() != reported.keys():
+        problems.append(f"ridge inspect finds {sorted(kernels)}, ptxas compiled {sorted(reported)}")
+    for name, kernel in kernels.items():
+        for key, value in reported.get(name, {}).items():
+            if kernel["resources"].get(key) != value:
+                problems.append(f"{name}: ridge inspect reads {key} {kernel['resources'].get(key)}, ptxas reports {value}")
+        if kernel["has_listing"]:
+            opcodes = {opcode.split(".")[0] for opcode in kernel["opcodes"]}
+            problems += [f"{name}: the machine code has no {wanted}" for wanted in required if wanted not in opcodes]
+            if kernel["counts"]["unknown"]:
+                problems.append(f"{name}: {kernel['counts']['unknown']} instructions are in no row of the opcode table")
+    return problems
+
+
+def build(nvcc, ridge, source, prefix, name, defines, description, folder):
     cubin = pathlib.Path(folder) / (name.replace("/", "-") + ".cubin")
     command = [nvcc, *ARCHITECTURE, "-cubin", "-Xptxas", "-v", "-std=c++20", "-o", str(cubin), str(source)]
     command += [f"-D{prefix}{key}={value}" for key, value in defines.items()]
@@ -68,23 +118,14 @@ def build(nvcc, source, prefix, name, defines, description, folder):
         problems.append(f"{sum(spills)} bytes of register spills")
     if any(stack):
         problems.append(f"{max(stack)} bytes of stack frame")
-    dump = shutil.which("cuobjdump")
-    if dump and description.get("required_sass"):
-        sass = subprocess.run([dump, "--dump-sass", str(cubin)], capture_output=True, text=True).stdout
-        eight_bit = "kE4m3" in defines.values() or "kE5m2" in defines.values()
-        for opcode in description["required_sass"]:
-            if opcode == "UTMASTG" and defines.get("DIRECT_STORE"):
-                continue
-            wanted = "QGMMA" if opcode == "HGMMA" and eight_bit else opcode
-            wanted = "UTMAREDG" if opcode == "UTMASTG" and defines.get("STORE") == "kAdd" else wanted
-            if sass and wanted not in sass:
-                problems.append(f"the machine code has no {wanted}")
+    problems += inspect(ridge, cubin, text, required_opcodes(description, defines))
     return name, problems, f"{max(used, default=0)} registers", command
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
+    parser.add_argument("--ridge", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent / "build/bin/ridge")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--verbose", action="store_true")
@@ -101,7 +142,7 @@ def main():
             description = tomllib.loads(path.read_text())
             source = path.parent / description["source"]
             for name, defines in builds_of(description, arguments.all, arguments.names):
-                jobs.append(pool.submit(build, arguments.nvcc, source, description.get("prefix", "RIDGE_"), name, defines,
+                jobs.append(pool.submit(build, arguments.nvcc, arguments.ridge, source, description.get("prefix", "RIDGE_"), name, defines,
                                         description, folder))
         for job in concurrent.futures.as_completed(jobs):
             name, problems, summary, command = job.result()

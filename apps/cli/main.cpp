@@ -47,6 +47,9 @@ int main(int argc, char** argv) {
                               define_ceilings(root);
                               define_spec(root);
                               define_roofline(root);
+                              define_inspect(root);
+                              define_memory(root);
+                              define_workspace(root);
                               define_ops(root);
                               define_doctor(root);
                               define_list(root);

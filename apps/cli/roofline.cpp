@@ -1,4 +1,6 @@
 // ridge roofline: what bounds a problem on a machine, where it stands, and when it is done.
+#include "roofline.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -189,6 +191,16 @@ int run_roofline(const RooflineOptions& o) {
 }
 
 }  // namespace
+
+Result<std::vector<record::RooflineReport>> rooflines(const std::string& op, const std::vector<std::string>& words,
+                                                      const std::string& on, std::int64_t threads) {
+  RooflineOptions options;
+  options.op = op;
+  options.words = words;
+  options.on = on;
+  options.threads = threads;
+  return reports_of(options);
+}
 
 void define_roofline(Command root) {
   auto o = std::make_shared<RooflineOptions>();

@@ -24,16 +24,14 @@ struct Reading {
   const char* unit;  // of the text shown
 };
 constexpr Reading kGpuReadings[] = {{"gpu.multiprocessors", "compute_units", 1, ""},
-                                    {"gpu.clock_khz", "boost_clock", 1e3, "kHz"},
+                                    {"gpu.core_clock_khz", "boost_clock", 1e3, "kHz"},
+                                    {"gpu.memory_bytes", "memory_capacity", 1, "B"},
                                     {"gpu.memory_bus_bits", "memory_bus_width", 1, "bit"},
+                                    {"gpu.memory_clock_khz", "memory_data_rate", 2e3, "kHz, two bits a cycle"},
                                     {"gpu.l2_bytes", "l2_cache", 1, "B"},
-                                    {"gpu.shared_bytes_per_multiprocessor", "shared_memory_per_unit", 1, "B"},
                                     {"gpu.shared_bytes_per_block", "shared_memory_per_block", 1, "B"},
-                                    {"gpu.shared_bytes_reserved", "shared_memory_reserved", 1, "B"},
-                                    {"gpu.registers_per_multiprocessor", "registers_per_unit", 1, ""},
-                                    {"gpu.threads_per_multiprocessor", "max_threads_per_unit", 1, ""},
-                                    {"gpu.blocks_per_multiprocessor", "max_blocks_per_unit", 1, ""},
-                                    {"gpu.warp_size", "warp_size", 1, ""}};
+                                    {"gpu.threads_per_block", "max_threads_per_block", 1, ""},
+                                    {"gpu.threads_per_multiprocessor", "max_threads_per_unit", 1, ""}};
 constexpr Reading kCpuReadings[] = {{"cpu.l1d_bytes", "l1_cache", 1, "B"}, {"cpu.l2_bytes", "l2_cache", 1, "B"}};
 
 std::optional<double> number(const std::map<std::string, std::string>& facts, const char* name) {

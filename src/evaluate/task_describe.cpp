@@ -173,6 +173,7 @@ void describe_gpus(record::WorkerResponse& response) {
 
 Status describe(const Job& job, record::WorkerResponse& response) {
   response.environment = environment(job);
+  add_gpu_facts(*response.environment);
   auto& list = response.capabilities;
   const auto compiler = toolchain::find_host_compiler();
   list.push_back(capability("C++ compiler", compiler.ok(), compiler ? compiler->version : compiler.error().message,

@@ -41,6 +41,8 @@ std::unique_ptr<Rig> make_rig(const Job& job);
 
 // The machine and the software that a result depends on.
 record::Environment environment(const Job& job);
+// Facts "gpu.*" of the first GPU; none without a driver. Opens the driver: for `describe`, not before a measurement.
+void add_gpu_facts(record::Environment& environment);
 
 // The operator and the bound cases of a request. Cases of two operators in one request are an error. A case without
 // any parameter stands for the operator's own list `set`.

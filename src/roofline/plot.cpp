@@ -107,8 +107,10 @@ class Drawing {
       if (a.unit == "B/s") {
         const double meets = std::min(roof() / a.peak, right), floor = std::max(left, std::pow(10, y_.low) / a.peak);
         line(x_.at(floor), y_.at(a.peak * floor), x_.at(meets), y_.at(a.peak * meets), "m");
-        const double middle = std::sqrt(floor * meets);
-        text(x_.at(middle) + 10, y_.at(a.peak * middle) + 16 + 15 * number++, label);
+        // The outermost roof is the lowest and has its name below; the others theirs above, so that names keep apart.
+        const bool lowest = number++ == 0;
+        const double middle = std::sqrt(floor * meets), x = x_.at(middle), y = y_.at(a.peak * middle);
+        text(lowest ? x + 10 : x - 8, lowest ? y + 16 : y - 8, label, lowest ? "start" : "end");
       } else {
         line(x_.at(left), y_.at(a.peak), x_.at(right), y_.at(a.peak), "r");
         text(kWidth - kRight - 4, y_.at(a.peak) - 6, label, "end");

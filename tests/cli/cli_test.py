@@ -42,6 +42,95 @@ class Base(unittest.TestCase):
         return json.loads(result.stdout)
 
 
+class Hardware(Base):
+    def test_a_fact_comes_with_its_source(self):
+        result = self.ridge("spec", "get", "H200", "memory_bandwidth")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("memory_bandwidth: 4.8 TB/s <- nvidia/h200-datasheet.md:H200 SXM", result.stdout)
+
+    def test_an_unknown_fact_is_exit_4(self):
+        self.refused(4, "spec", "get", "H20", "boost_clock", says="boost_clock: UNKNOWN (")
+
+    def test_a_name_of_two_products(self):
+        self.refused(2, "spec", "show", "H100", says=["H100 PCIe", "H100 SXM"])
+
+    def test_no_such_metric(self):
+        self.refused(2, "spec", "get", "H200", "warmth", says=["warmth", "memory_bandwidth"])
+
+    def test_the_repository_is_clean(self):
+        report = self.json("spec", "lint", ROOT / "docs")
+        self.assertTrue(report["ok"], report["findings"])
+        self.assertGreater(report["citations"], 500)
+
+    def test_a_citation_that_does_not_hold(self):
+        plan = self.tmp / "plan.md"
+        plan.write_text("memory_bandwidth: 4.9 TB/s <- nvidia/h200-datasheet.md:H200 SXM\n")
+        self.refused(1, "spec", "lint", plan, says=["plan.md:1", "4.8 TB/s"])
+
+    def test_the_roofline_of_the_manual(self):
+        report = self.json("roofline", "gemm", "m=4096", "n=4096", "k=4096", "dtype=bf16", "--on", "H200", "--latency", "0.25ms",
+                           "--plot", self.tmp / "r.svg", "--write", self.tmp / "README.md")[0]
+        self.assertEqual(f"{report['intensity']:.2f} {report['ridge']:.1f} {100 * report['utilisation']:.1f}", "1365.33 206.1 55.6")
+        self.assertIn("<svg", (self.tmp / "r.svg").read_text())
+        self.assertIn("## Stop Conditions", (self.tmp / "README.md").read_text())
+
+    def test_more_than_there_is(self):
+        self.refused(2, "roofline", "gemm", "m=4096", "n=4096", "k=4096", "dtype=bf16", "--on", "H200", "--latency", "100us",
+                     says="138.9 % of what bf16 matrix can do")
+
+    def test_no_roof_without_a_source(self):
+        self.refused(3, "roofline", "--flop", "1e9", "--dtype", "bf16", "--on", "H20", says="matrix_bf16: UNKNOWN")
+
+    def test_a_file_that_is_no_code(self):
+        text = self.tmp / "notes.txt"
+        text.write_text("hello\nworld\n")
+        self.refused(2, "inspect", text, says="neither machine code nor a listing")
+        self.refused(2, "inspect", self.tmp / "nothing.cubin", says="there is no file")
+
+    def test_a_matrix_kernel_on_the_wrong_path(self):
+        listing = self.tmp / "gemm.sass"
+        listing.write_text(".text.my_gemm:\n/*0000*/ FFMA R0, R1, R2, R0 ;\n/*0010*/ EXIT ;\n")
+        self.refused(1, "inspect", listing, says="wrong path: no matrix instruction")
+
+
+class Workspace(Base):
+    def test_a_kernel_becomes_a_workspace(self):
+        kernel = self.tmp / "mine.cpp"
+        kernel.write_text("// a kernel\n")
+        self.refused(2, "workspace", "init", self.tmp / "w0", says=["--kernel FILE", "--platform", "--language"])
+        made = self.ridge("workspace", "init", self.tmp / "w1", "m=4096", "n=4096", "k=4096", "dtype=bf16", "--op", "gemm", "--kernel", kernel,
+                          "--platform", "H200", "--language", "c++")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        readme = (self.tmp / "w1" / "README.md").read_text()
+        for section in ("Task Context", "Hardware Spec", "Roofline", "Stop Conditions", "ISA Targets"):
+            self.assertIn(f"## {section}", readme)
+        self.assertIn("matrix_bf16: 989.4 TFLOPS <- derived/h200.md:H200", readme)
+        self.assertEqual(self.ridge("spec", "lint", self.tmp / "w1" / "README.md").returncode, 0)
+        log = subprocess.run(["git", "-C", self.tmp / "w1", "status", "--short"], capture_output=True, text=True, check=True)
+        self.assertEqual(log.stdout, "")
+        self.refused(7, "workspace", "init", self.tmp / "w1", "--kernel", kernel, "--platform", "H200", "--language", "c++", says="exists already")
+
+    def test_what_is_not_known_is_said(self):
+        kernel = self.tmp / "norm.cu"
+        kernel.write_text("// a kernel\n")
+        self.assertEqual(self.ridge("workspace", "init", self.tmp / "w2", "--kernel", kernel, "--platform", "H200", "--language", "cuda").returncode, 0)
+        self.assertIn("TBD", (self.tmp / "w2" / "README.md").read_text())
+
+
+class Memory(Base):
+    def test_a_round_is_kept_masked_and_hidden(self):
+        for verb in (["init"], ["create", "--set", "quality_gate.failure_reason=too slow"],
+                     ["create", "--set", "performance.latency_us=9.5", "--set", "quality_gate.result=PASS", "--set",
+                      "correctness.status=PASS", "--set", "git_commit_hash=1234567"],
+                     ["create", "--set", "quality_gate.failure_reason=wrong"]):
+            self.assertEqual(self.ridge("memory", *verb, "--workspace", self.tmp / "w").returncode, 0, verb)
+        self.assertEqual(self.json("memory", "read", "v1", "--workspace", self.tmp / "w")["git_commit_hash"], "1234567")
+        self.refused(7, "memory", "mask", "v1", "--workspace", self.tmp / "w", says="best")
+        self.assertEqual(self.ridge("memory", "mask", "v2", "--workspace", self.tmp / "w").returncode, 0)
+        self.assertEqual([r["version"] for r in self.json("memory", "summary", "--workspace", self.tmp / "w")], ["v0", "v1"])
+        self.refused(2, "memory", "update", "v1", "--workspace", self.tmp / "w", "--set", "performance.latency_us=nan", says="latency_us")
+
+
 class BadInput(Base):
     def test_unknown_operator(self):
         self.refused(2, "bench", "gemmm", "m=8", says=["gemmm", "gemm"])

@@ -1,0 +1,178 @@
+// ridge memory: what each round of an optimisation tried, saw and left to do.
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "knowledge/memory.h"
+#include "record/archive.h"
+#include "record/iteration.h"
+#include "record/schema.h"
+#include "subcommands.h"
+#include "terminal.h"
+
+namespace ridge::cli {
+namespace {
+
+struct MemoryOptions {
+  std::string workspace = ".", version, from;
+  std::vector<std::string> set, versions;
+  std::int64_t seed = 0;
+  bool masked = false;
+};
+
+// Prints a record or the error, and gives the exit code.
+int answer(const Result<record::Iteration>& iteration) {
+  if (!iteration) return fail(iteration.error());
+  fmt::print("{}\n", pretty_json(record::to_json(*iteration)));
+  return kSuccess;
+}
+
+Result<record::Iteration> new_iteration(const MemoryOptions& o) {
+  record::Iteration iteration;
+  if (!o.from.empty()) {
+    RIDGE_TRY(text, read_file(o.from));
+    RIDGE_TRY(parsed, record::parse_record<record::Iteration>(text, o.from));
+    iteration = std::move(parsed);
+  }
+  if (!o.version.empty()) iteration.version = o.version;
+  return knowledge::with_fields(std::move(iteration), o.set);
+}
+
+int create(const MemoryOptions& o) {
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
+  if (!memory) return fail(memory.error());
+  Result<record::Iteration> iteration = new_iteration(o);
+  if (!iteration) return fail(iteration.error());
+  SystemClock clock;
+  return answer(memory->create(std::move(*iteration), clock));
+}
+
+std::string shown(const std::optional<double>& value, const char* format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : std::string("-");
+}
+
+int summary(const MemoryOptions& o) {
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
+  if (!memory) return fail(memory.error());
+  const Result<std::vector<record::Iteration>> all = memory->list(o.masked);
+  if (!all) return fail(all.error());
+  const Result<std::string> best = memory->best();
+  if (!best) return fail(best.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(*all)));
+    return kSuccess;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const record::Iteration& it : *all) {
+    const record::IterationPerformance& p = it.performance;
+    rows.push_back({it.version + (it.version == *best ? " best" : "") + (it.masked ? " masked" : ""),
+                    std::string(record::name_of(it.quality_gate.result)), shown(p.latency_us, "{:.2f}"),
+                    shown(p.speedup_over_previous, "{:.3f}x"),
+                    p.compute_utilisation ? fmt::format("{:.1f} %", 100 * *p.compute_utilisation) : "-",
+                    p.memory_utilisation ? fmt::format("{:.1f} %", 100 * *p.memory_utilisation) : "-",
+                    std::string(record::name_of(it.profile_evidence.bottleneck_type)), it.optimization.action_category,
+                    it.optimization.action_description});
+  }
+  fmt::print("{}", table({"version", "gate", "latency us", "speed-up", "compute", "memory", "bottleneck", "category",
+                          "action"},
+                         rows));
+  return kSuccess;
+}
+
+int mask(const MemoryOptions& o, bool masked) {
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
+  if (!memory) return fail(memory.error());
+  for (const std::string& version : o.versions) {
+    if (const Status done = memory->set_masked(version, masked); !done) return fail(done.error());
+  }
+  return kSuccess;
+}
+
+int restart(const MemoryOptions& o) {
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
+  if (!memory) return fail(memory.error());
+  SystemClock clock;
+  const Result<record::MemoryRestart> entry = memory->restart(o.seed, clock);
+  if (!entry) return fail(entry.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(*entry)));
+  } else {
+    fmt::print("masked {}; kept {}; the next version is {}\n", fmt::join(entry->masked, " "),
+               fmt::join(entry->kept, " "), entry->next_version);
+  }
+  return kSuccess;
+}
+
+int validate(const MemoryOptions& o) {
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
+  if (!memory) return fail(memory.error());
+  const Result<std::vector<std::string>> problems = memory->validate();
+  if (!problems) return fail(problems.error());
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(*problems)));
+  } else {
+    for (const std::string& problem : *problems) fmt::print("{}\n", problem);
+    if (problems->empty()) fmt::print("every record is valid\n");
+  }
+  return problems->empty() ? kSuccess : kNo;
+}
+
+}  // namespace
+
+void define_memory(Command root) {
+  auto o = std::make_shared<MemoryOptions>();
+  Command memory =
+      root.subcommand("memory", "What each round tried, saw and left to do: memory/v<N>.json of a workspace");
+  const auto with_workspace = [o](Command command) {
+    return command.option("--workspace", o->workspace, "Folder that holds memory/");
+  };
+  with_workspace(memory.subcommand("init", "Make the folder")).action([o] {
+    const Result<knowledge::Memory> made = knowledge::Memory::init(o->workspace);
+    return made ? static_cast<int>(kSuccess) : fail(made.error());
+  });
+  with_workspace(memory.subcommand("create", "Add a record; its version is the next one unless given"))
+      .option("--version", o->version, "For instance v0")
+      .option("--from", o->from, "A JSON file to start from")
+      .option("--set", o->set, "FIELD=VALUE (repeatable)")
+      .example(
+          "ridge memory create --set optimization.action_category=swizzle --set performance.latency_us=12.5 --set "
+          "quality_gate.result=PASS --set "
+          "correctness.status=PASS",
+          "a passing round")
+      .action([o] { return create(*o); });
+  with_workspace(memory.subcommand("read", "Print a record"))
+      .positional("version", o->version, "For instance v3")
+      .flag("--masked", o->masked, "Also when it is masked")
+      .action([o] {
+        const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
+        return opened ? answer(opened->read(o->version, o->masked)) : fail(opened.error());
+      });
+  with_workspace(memory.subcommand("update", "Change fields of a record"))
+      .positional("version", o->version, "For instance v3")
+      .option("--set", o->set, "FIELD=VALUE (repeatable)")
+      .example("ridge memory update v3 --set performance.tflops=612.4", "types are checked, nothing invalid is written")
+      .action([o] {
+        const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
+        return opened ? answer(opened->update(o->version, o->set)) : fail(opened.error());
+      });
+  with_workspace(memory.subcommand("mask", "Hide records from every reader; never v0, never the best"))
+      .positional("versions", o->versions, "For instance v2 v5")
+      .action([o] { return mask(*o, true); });
+  with_workspace(memory.subcommand("unmask", "Show them again"))
+      .positional("versions", o->versions, "For instance v2 v5")
+      .action([o] { return mask(*o, false); });
+  with_workspace(memory.subcommand("summary", "One line per record"))
+      .flag("--masked", o->masked, "Masked ones too")
+      .action([o] { return summary(*o); });
+  with_workspace(memory.subcommand("restart", "Hide about half of what was learned, reproducibly"))
+      .option("--seed", o->seed, "The same seed and memory hide the same records")
+      .action([o] { return restart(*o); });
+  with_workspace(memory.subcommand("validate", "Check every record")).action([o] { return validate(*o); });
+  memory.subcommand("schema", "The JSON Schema of a record").action([] {
+    fmt::print("{}\n", pretty_json(record::schema_of<record::Iteration>("iteration")));
+    return static_cast<int>(kSuccess);
+  });
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,66 @@
+// The iteration memory of a workspace: memory/v<N>.json, one validated record per round.
+//
+// A masked record is hidden from every reader until it is unmasked: a partial restart hides about half of what was
+// learned, so that the next rounds look elsewhere. Writes are atomic and hold a lock; nothing that is not valid is
+// written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "record/iteration.h"
+#include "ridge/result.h"
+
+namespace ridge::knowledge {
+
+// What a record must satisfy beyond its schema: version and file agree, numbers are finite and in range, a passing gate
+// has a latency, a hash looks like one, at most three open directions. Empty: valid.
+std::vector<std::string> problems(const record::Iteration& iteration);
+
+// `iteration` with fields set: "performance.latency_us=12.5", "open_directions=[]". A value is read as JSON and, where
+// the field is a text, as that text; an unknown field or a wrong type is an error that names it.
+Result<record::Iteration> with_fields(record::Iteration iteration, const std::vector<std::string>& assignments);
+
+class Memory {
+ public:
+  // `workspace`/memory must exist; `init` makes it.
+  static Result<Memory> open(const std::filesystem::path& workspace);
+  static Result<Memory> init(const std::filesystem::path& workspace);
+
+  // Versions in ascending order; masked ones only when asked for. A file that is damaged is an error that names it.
+  [[nodiscard]] Result<std::vector<record::Iteration>> list(bool with_masked = false) const;
+  [[nodiscard]] Result<record::Iteration> read(const std::string& version, bool with_masked = false) const;
+  // "v<max over all, masked ones too, + 1>"; "v0" when there is none.
+  [[nodiscard]] Result<std::string> next_version() const;
+
+  // A new record with its timestamp; an empty version takes the next. Refuses to replace one.
+  Result<record::Iteration> create(record::Iteration iteration, Clock& clock) const;
+  Result<record::Iteration> update(const std::string& version, const std::vector<std::string>& assignments) const;
+  // Refuses v0 and the best version.
+  Status set_masked(const std::string& version, bool masked) const;
+
+  // Masks about half of the unmasked records, never v0, never the best, the same ones for the same seed and memory;
+  // appends what it did to memory/restarts.jsonl.
+  Result<record::MemoryRestart> restart(std::int64_t seed, Clock& clock) const;
+
+  // The unmasked version with a passing gate and the least latency; empty when there is none.
+  [[nodiscard]] Result<std::string> best() const;
+  // Every problem of every file, masked ones too, as "v3.json: ..."
+  [[nodiscard]] Result<std::vector<std::string>> validate() const;
+
+ private:
+  explicit Memory(std::filesystem::path directory) : directory_(std::move(directory)) {}
+  [[nodiscard]] std::filesystem::path file(const std::string& version) const {
+    return directory_ / (version + ".json");
+  }
+  [[nodiscard]] Result<record::Iteration> load(const std::string& version) const;
+  [[nodiscard]] Result<std::vector<std::string>> versions() const;
+  [[nodiscard]] Status store(const record::Iteration& iteration) const;
+
+  std::filesystem::path directory_;
+};
+
+}  // namespace ridge::knowledge

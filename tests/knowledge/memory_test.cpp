@@ -1,0 +1,187 @@
+#include "knowledge/memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/files.h"
+#include "record/archive.h"
+#include "record/schema.h"
+
+namespace ridge::knowledge {
+namespace {
+
+using ::testing::HasSubstr;
+
+record::Iteration passing(double latency) {
+  record::Iteration it;
+  it.performance.latency_us = latency;
+  it.quality_gate.result = it.correctness.status = record::IterationStatus::kPass;
+  it.optimization = {"swizzle", "swizzle the shared tile", "fewer conflicts", ""};
+  return it;
+}
+
+record::Iteration failing(const std::string& why) {
+  record::Iteration it;
+  it.quality_gate.failure_reason = why;
+  return it;
+}
+
+class MemoryTest : public testing::Test {
+ protected:
+  MemoryTest()
+      : directory_(TempDir::create("ridge-memory").value()), memory_(Memory::init(directory_.path()).value()) {}
+  // v0 slow, v1 fails, v2 better, v3 best, v4 to v7 worse.
+  void fill() {
+    ASSERT_TRUE(memory_.create(passing(100), clock_));
+    ASSERT_TRUE(memory_.create(failing("wrong at m=7"), clock_));
+    for (const double latency : {80.0, 50.0, 60.0, 61.0, 62.0, 63.0})
+      ASSERT_TRUE(memory_.create(passing(latency), clock_));
+  }
+  TempDir directory_;
+  VirtualClock clock_;
+  Memory memory_;
+};
+
+TEST_F(MemoryTest, KeepsWhatWasWritten) {
+  ASSERT_TRUE(memory_.create(passing(12.5), clock_));
+  const auto back = memory_.read("v0");
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(back->performance.latency_us, 12.5);
+  EXPECT_EQ(back->timestamp, "2026-01-01 00:00");
+  EXPECT_EQ(*memory_.next_version(), "v1");
+}
+
+TEST_F(MemoryTest, RefusesToReplaceAndToSkipItsRules) {
+  ASSERT_TRUE(memory_.create(passing(1), clock_));
+  record::Iteration again = passing(2);
+  again.version = "v0";
+  EXPECT_EQ(memory_.create(again, clock_).error().code, ErrorCode::kConflict);
+  for (const char* version : {"v2abc", "2", "v-1", "v01", "../v1", "v"}) {
+    again.version = version;
+    EXPECT_FALSE(memory_.create(again, clock_)) << version;
+  }
+}
+
+TEST_F(MemoryTest, WritesNothingInvalid) {
+  const auto refuses = [&](record::Iteration it, const char* says) {
+    const auto created = memory_.create(std::move(it), clock_);
+    ASSERT_FALSE(created) << says;
+    EXPECT_THAT(created.error().message, HasSubstr(says));
+  };
+  refuses(failing(""), "failure_reason");
+  record::Iteration it = passing(std::numeric_limits<double>::infinity());
+  refuses(it, "latency_us is inf");
+  it = passing(1);
+  it.performance.compute_utilisation = 1.2;
+  refuses(it, "compute_utilisation is 1.2");
+  it = passing(1);
+  it.correctness.status = record::IterationStatus::kFail;
+  refuses(it, "correctness did not");
+  it = passing(1);
+  it.git_commit_hash = "12e45678z";
+  refuses(it, "git_commit_hash");
+  it = passing(1);
+  it.open_directions.resize(4);
+  refuses(it, "at most 3");
+  EXPECT_EQ(*memory_.next_version(), "v0");
+}
+
+TEST_F(MemoryTest, UpdatesByTypeNotByLooks) {
+  ASSERT_TRUE(memory_.create(passing(1), clock_));
+  // A hash that looks like a number stays a text; a number that is none is refused.
+  ASSERT_TRUE(
+      memory_.update("v0", {"git_commit_hash=1234567", "performance.tflops=612.5", "quality_gate.result=PASS"}));
+  EXPECT_EQ(memory_.read("v0")->git_commit_hash, "1234567");
+  ASSERT_TRUE(memory_.update("v0", {"git_commit_hash=12e45678"}));
+  EXPECT_EQ(memory_.read("v0")->git_commit_hash, "12e45678");
+  EXPECT_EQ(memory_.read("v0")->performance.tflops, 612.5);
+  for (const char* wrong : {"performance.tflops=fast", "performance.tflops=nan", "performance.speed=3", "version=v9",
+                            "masked=true", "nothing", "quality_gate.result=MAYBE", "performance.tflops.x=1"}) {
+    EXPECT_FALSE(memory_.update("v0", {wrong})) << wrong;
+  }
+}
+
+TEST_F(MemoryTest, HidesMaskedRecordsFromEveryReader) {
+  fill();
+  ASSERT_TRUE(memory_.set_masked("v2", true));
+  EXPECT_EQ(memory_.read("v2").error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(memory_.read("v2", true));
+  EXPECT_FALSE(memory_.update("v2", {"performance.tflops=1"}));
+  for (const record::Iteration& it : *memory_.list()) EXPECT_NE(it.version, "v2");
+  EXPECT_EQ(memory_.list(true)->size(), 8u);
+  EXPECT_EQ(*memory_.next_version(), "v8") << "the numbers go on above masked ones";
+  ASSERT_TRUE(memory_.set_masked("v2", false));
+  EXPECT_TRUE(memory_.read("v2"));
+}
+
+TEST_F(MemoryTest, NeverMasksTheBaselineOrTheBest) {
+  fill();
+  EXPECT_EQ(*memory_.best(), "v3");
+  EXPECT_FALSE(memory_.set_masked("v0", true));
+  EXPECT_FALSE(memory_.set_masked("v3", true));
+}
+
+TEST_F(MemoryTest, RestartsReproducibly) {
+  fill();
+  const auto first = memory_.restart(7, clock_);
+  ASSERT_TRUE(first) << first.error().text();
+  EXPECT_EQ(first->masked.size(), 4u) << "half of eight";
+  EXPECT_EQ(first->next_version, "v8");
+  for (const std::string& version : first->masked) EXPECT_TRUE(version != "v0" && version != "v3") << version;
+  for (const std::string& version : first->masked) ASSERT_TRUE(memory_.set_masked(version, false));
+  EXPECT_EQ(memory_.restart(7, clock_)->masked, first->masked);
+  for (const std::string& version : first->masked) ASSERT_TRUE(memory_.set_masked(version, false));
+  bool other = false;
+  for (std::int64_t seed = 8; seed < 12; ++seed) {
+    const auto entry = memory_.restart(seed, clock_);
+    other |= entry->masked != first->masked;
+    for (const std::string& version : entry->masked) ASSERT_TRUE(memory_.set_masked(version, false));
+  }
+  EXPECT_TRUE(other);
+  EXPECT_THAT(*read_file(directory_.path() / "memory" / "restarts.jsonl"), HasSubstr("\"seed\":7"));
+}
+
+TEST_F(MemoryTest, ValidatesEveryFileAndNamesTheBadOnes) {
+  fill();
+  EXPECT_TRUE(memory_.validate()->empty());
+  const auto folder = directory_.path() / "memory";
+  ASSERT_TRUE(write_file_durably(folder / "v2abc.json", "{}"));
+  ASSERT_TRUE(write_file_durably(folder / "v9.json", "{\"version\":\"v9\",\"masked\":\"maybe\"}"));
+  ASSERT_TRUE(write_file_durably(folder / "v10.json", *read_file(folder / "v3.json")));
+  const auto problems = memory_.validate();
+  ASSERT_EQ(problems->size(), 3u) << testing::PrintToString(*problems);
+  EXPECT_THAT((*problems)[0], HasSubstr("says it is v3"));
+  EXPECT_THAT((*problems)[1], HasSubstr("v2abc.json"));
+  EXPECT_THAT((*problems)[2], HasSubstr("v9"));
+}
+
+TEST_F(MemoryTest, GivesEachOfManyWritersItsOwnVersion) {
+  std::vector<std::jthread> writers;
+  for (int i = 0; i < 8; ++i) {
+    writers.emplace_back([this] {
+      VirtualClock clock;
+      EXPECT_TRUE(memory_.create(passing(5), clock));
+    });
+  }
+  writers.clear();
+  EXPECT_EQ(memory_.list()->size(), 8u);
+  EXPECT_EQ(*memory_.next_version(), "v8");
+}
+
+TEST(Schema, SaysWhatTheReaderReads) {
+  const Json schema = record::schema_of<record::Iteration>("iteration");
+  EXPECT_EQ(schema["additionalProperties"], false);
+  EXPECT_EQ(schema["properties"]["quality_gate"]["properties"]["result"]["enum"].size(), 3u);
+  EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us"]["type"], "number");
+  EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us_by_shape"]["additionalProperties"]["type"],
+            "number");
+  const auto required = schema["required"].get<std::vector<std::string>>();
+  EXPECT_NE(std::find(required.begin(), required.end(), "masked"), required.end());
+  EXPECT_EQ(std::find(required.begin(), required.end(), "search_log"), required.end());
+  for (const char* text : {"{}", "[]", "42"}) EXPECT_FALSE(record::parse_record<record::Iteration>(text)) << text;
+}
+
+}  // namespace
+}  // namespace ridge::knowledge
