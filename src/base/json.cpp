@@ -11,6 +11,8 @@ Result<Json> parse_json(std::string_view text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     return make_error(ErrorCode::kCorrupt, "not valid JSON at byte {}: {}", error.byte, error.what());
+  } catch (const Json::exception& error) {  // a number beyond what a double holds, and the like
+    return make_error(ErrorCode::kCorrupt, "not valid JSON: {}", error.what());
   }
 }
 
