@@ -11,15 +11,15 @@ namespace ridge::record {
 
 // Resources that a kernel asks of the machine. Absent: the file does not say.
 struct KernelResources {
-  std::optional<std::int64_t> registers;         // per thread; on AMD vector and accumulation registers together
+  std::optional<std::int64_t> registers;  // per thread; on AMD vector and accumulation registers together
   std::optional<std::int64_t> vector_registers, accumulation_registers, scalar_registers;  // AMD
-  std::optional<std::int64_t> shared_bytes;      // static
-  std::optional<std::int64_t> stack_bytes;       // per thread: frame or scratch
+  std::optional<std::int64_t> shared_bytes;                                                // static
+  std::optional<std::int64_t> stack_bytes;                          // per thread: frame or scratch
   std::optional<std::int64_t> spill_store_bytes, spill_load_bytes;  // per thread, as instructions in the code; a local
                                                                     // array counts the same
   std::optional<std::int64_t> spilled_registers;                    // AMD: as its compiler reports
   std::optional<std::int64_t> barriers;
-  std::optional<std::int64_t> max_threads;       // per block, when the source bounds it
+  std::optional<std::int64_t> max_threads;  // per block, when the source bounds it
   std::optional<std::int64_t> code_bytes;
   static void fields(auto& v, auto& self) {
     v.optional("registers", self.registers);
@@ -40,9 +40,9 @@ struct KernelResources {
 // How many instructions of each class and width; a class is a row of the opcode table of the instruction set.
 struct InstructionCounts {
   std::int64_t instructions = 0;
-  std::int64_t unknown = 0;                        // opcodes that no row of the table knows
-  std::map<std::string, std::int64_t> classes;     // "matrix", "load_global", "barrier", ...
-  std::map<std::string, std::int64_t> widths;      // "load_global 128": accesses by bits per lane
+  std::int64_t unknown = 0;                     // opcodes that no row of the table knows
+  std::map<std::string, std::int64_t> classes;  // "matrix", "load_global", "barrier", ...
+  std::map<std::string, std::int64_t> widths;   // "load_global 128": accesses by bits per lane
   static void fields(auto& v, auto& self) {
     v("instructions", self.instructions);
     v("unknown", self.unknown);
