@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,6 +37,10 @@ class HarnessPin {
   const measure::Placement& placement_;
 };
 
+namespace cuda {
+struct Program;  // evaluate/cuda/program.h
+}
+
 struct Subject {
   std::string name;
   std::filesystem::path artifact;                       // of a candidate
@@ -43,7 +48,11 @@ struct Subject {
   const record::Candidate* candidate =
       nullptr;                              // what `artifact` was built from, so that it can be built in other ways
   std::filesystem::path sanitizer_runtime;  // to preload, where `artifact` was built with sanitizers
+  std::shared_ptr<const cuda::Program> program = nullptr;  // of a CUDA candidate, in place of `artifact`
 
+  [[nodiscard]] bool on_gpu() const {
+    return program != nullptr || (implementation != nullptr && implementation->backend == Backend::kCuda);
+  }
   // Whether it says of itself that equal calls give equal bits: a candidate by a line "// ridge: deterministic".
   [[nodiscard]] bool deterministic() const;
 };

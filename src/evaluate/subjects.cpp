@@ -3,40 +3,16 @@
 
 #include "base/error.h"
 #include "evaluate/cpu_rig.h"
+#include "evaluate/gpu.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {
 
-std::unique_ptr<Rig> make_rig(const Job& job) { return std::make_unique<CpuRig>(job.harness); }
-
-Result<BoundCases> bind_cases(const std::vector<record::Case>& cases, ops::CaseSet set) {
-  BoundCases bound;
-  if (cases.empty()) return invalid("the request names no case");
-  RIDGE_TRY(op, ops::find_operator(cases[0].op));
-  bound.op = op;
-  for (const record::Case& wanted : cases) {
-    if (wanted.op != op->name) {
-      return invalid("one request is about one operator; found {} and {}", op->name, wanted.op);
-    }
-    if (!wanted.params.empty()) {
-      RIDGE_TRY(problem, op->bind(wanted));
-      bound.problems.push_back(std::move(problem));
-      continue;
-    }
-    for (const record::Case& own : op->cases(set, Backend::kCpu)) {
-      RIDGE_TRY(problem, op->bind(own));
-      bound.problems.push_back(std::move(problem));
-    }
-  }
-  return bound;
-}
-
-Result<toolchain::Build> build_candidate(const Job& job, const record::Candidate& candidate) {
-  RIDGE_TRY(builds, build_candidates(job, {candidate}));
-  return std::move(builds[0]);
-}
-
 namespace {
+
+Backend backend_of(const record::Candidate& candidate) {
+  return candidate.backend == "cuda" ? Backend::kCuda : Backend::kCpu;
+}
 
 Result<toolchain::BuildOptions> build_options(const Job& job) {
   if (job.request.cache_directory.empty()) return invalid("the request names no cache_directory for built artefacts");
@@ -46,19 +22,86 @@ Result<toolchain::BuildOptions> build_options(const Job& job) {
   return options;
 }
 
-}  // namespace
-
-Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
-                                                       const std::vector<record::Candidate>& candidates) {
+Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const record::Candidate> candidates) {
   RIDGE_TRY(options, build_options(job));
   RIDGE_TRY(compiler, toolchain::find_host_compiler());
-  std::vector<toolchain::Build> builds;
   const int jobs = static_cast<int>(measure::usable_cpus().size());
-  for (Result<toolchain::Build>& result : toolchain::build_all(candidates, compiler, options, jobs)) {
+  const std::vector<record::Candidate> list(candidates.begin(), candidates.end());
+  std::vector<BuiltSubject> built;
+  for (Result<toolchain::Build>& result : toolchain::build_all(list, compiler, options, jobs)) {
     if (!result) return result.error();
-    builds.push_back(std::move(*result));
+    const record::Candidate& candidate = candidates[built.size()];
+    BuiltSubject one;
+    one.subject.name = candidate.name.empty() ? candidate.short_id() : candidate.name;
+    one.subject.artifact = result->artifact;
+    one.subject.candidate = &candidate;
+    one.evidence = std::move(result->evidence);
+    if (!result->ok()) one.failure = Failure{record::Outcome::kCompile, result->error, record::Gate::kBuild};
+    built.push_back(std::move(one));
   }
-  return builds;
+  return built;
+}
+
+}  // namespace
+
+Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
+  std::optional<Backend> backend;
+  std::string first;
+  const auto see = [&](Backend one, const std::string& name) -> Status {
+    if (backend && *backend != one) {
+      return with_hint(invalid("{} runs on {}, {} on {}", first, to_string(*backend), name, to_string(one)),
+                       "measure one backend at a time");
+    }
+    backend = one;
+    first = name;
+    return ok_status();
+  };
+  std::vector<std::string> names = job.request.implementations;
+  if (job.request.versus) names.push_back(*job.request.versus);
+  for (const std::string& name : names) {
+    const auto implementation = ops::find_implementation(op, name);
+    if (implementation) RIDGE_CHECK_OK(see((*implementation)->backend, name));
+  }
+  for (const record::Candidate& candidate : job.request.candidates) {
+    RIDGE_CHECK_OK(see(backend_of(candidate), "candidate " + candidate.name));
+  }
+  if (job.request.incumbent) RIDGE_CHECK_OK(see(backend_of(*job.request.incumbent), "the incumbent"));
+  return backend.value_or(Backend::kCpu);
+}
+
+Result<std::unique_ptr<Rig>> make_rig(const Job& job, const ops::Operator& op) {
+  RIDGE_TRY(backend, backend_of(job, op));
+  if (backend == Backend::kCuda) return make_gpu_rig(job, op);
+  return std::unique_ptr<Rig>(std::make_unique<CpuRig>(job.harness));
+}
+
+Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set) {
+  BoundCases bound;
+  const std::vector<record::Case>& cases = job.request.cases;
+  if (cases.empty()) return invalid("the request names no case");
+  RIDGE_TRY(op, ops::find_operator(cases[0].op));
+  bound.op = op;
+  RIDGE_TRY(backend, backend_of(job, *op));
+  for (const record::Case& wanted : cases) {
+    if (wanted.op != op->name) {
+      return invalid("one request is about one operator; found {} and {}", op->name, wanted.op);
+    }
+    if (!wanted.params.empty()) {
+      RIDGE_TRY(problem, op->bind(wanted));
+      bound.problems.push_back(std::move(problem));
+      continue;
+    }
+    for (const record::Case& own : op->cases(set, backend)) {
+      RIDGE_TRY(problem, op->bind(own));
+      bound.problems.push_back(std::move(problem));
+    }
+  }
+  return bound;
+}
+
+Result<std::vector<BuiltSubject>> build_candidates(const Job& job, std::span<const record::Candidate> candidates) {
+  if (!candidates.empty() && backend_of(candidates[0]) == Backend::kCuda) return build_for_gpu(job, candidates);
+  return build_for_cpu(job, candidates);
 }
 
 Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& candidate) {
@@ -70,32 +113,34 @@ Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& 
   return SanitizedBuild{std::move(build), std::move(runtime)};
 }
 
-Result<std::vector<NamedSubject>> subjects_of(const Job& job, const ops::Operator& op) {
-  std::vector<NamedSubject> subjects;
+Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operator& op) {
+  std::vector<BuiltSubject> subjects;
+  RIDGE_TRY(backend, backend_of(job, op));
   std::vector<std::string> names = job.request.implementations;
   if (names.empty() && job.request.candidates.empty()) {
     for (const ops::Implementation& implementation : op.implementations) {
-      if (implementation.backend == Backend::kCpu) names.push_back(implementation.name);
+      if (implementation.backend == backend) names.push_back(implementation.name);
     }
   }
   for (const std::string& name : names) {
     RIDGE_TRY(implementation, ops::find_implementation(op, name));
-    subjects.push_back({Subject{name, {}, implementation}, {}});
+    subjects.push_back({Subject{name, {}, implementation}, {}, {}});
   }
   if (job.request.candidates.empty()) return subjects;
   job.progress("building", fmt::format("{} candidate(s)", job.request.candidates.size()), 0.0);
-  RIDGE_TRY(builds, build_candidates(job, job.request.candidates));
-  for (std::size_t i = 0; i < builds.size(); ++i) {
-    const record::Candidate& candidate = job.request.candidates[i];
-    const std::string name = candidate.name.empty() ? candidate.short_id() : candidate.name;
-    subjects.push_back({Subject{name, builds[i].artifact, nullptr, &candidate}, builds[i].error});
-  }
+  RIDGE_TRY(built, build_candidates(job, job.request.candidates));
+  for (BuiltSubject& one : built) subjects.push_back(std::move(one));
   return subjects;
 }
 
 std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem) {
   if (subject.implementation == nullptr) return std::nullopt;
-  return ops::why_not(*subject.implementation, problem, ops::device_info(Stream::cpu()));
+  if (subject.implementation->backend == Backend::kCpu) {
+    return ops::why_not(*subject.implementation, problem, ops::device_info(Stream::cpu()));
+  }
+  const Result<ops::DeviceInfo> device = gpu_device_info();
+  if (!device) return device.error().message;
+  return ops::why_not(*subject.implementation, problem, *device);
 }
 
 std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem) {

@@ -76,27 +76,27 @@ double operand_bytes(const ops::Problem& problem) {
 
 class Bench {
  public:
-  Bench(const Job& job, const BoundCases& bound, std::vector<NamedSubject> subjects)
-      : job_(job), bound_(bound), subjects_(std::move(subjects)), rig_(make_rig(job)) {}
+  Bench(const Job& job, Rig& rig, const BoundCases& bound, std::vector<BuiltSubject> subjects)
+      : job_(job), rig_(rig), bound_(bound), subjects_(std::move(subjects)) {}
 
   // Puts the subject that all others are compared with first.
   Status choose_versus(const std::string& name) {
-    const auto is_it = [&](const NamedSubject& one) { return one.subject.name == name; };
+    const auto is_it = [&](const BuiltSubject& one) { return one.subject.name == name; };
     auto found = std::find_if(subjects_.begin(), subjects_.end(), is_it);
     if (found == subjects_.end()) {
       RIDGE_TRY(implementation, ops::find_implementation(*bound_.op, name));
-      subjects_.insert(subjects_.begin(), {Subject{implementation->name, {}, implementation}, {}});
+      subjects_.insert(subjects_.begin(), {Subject{implementation->name, {}, implementation}, {}, {}});
     } else {
       std::rotate(subjects_.begin(), found, found + 1);
     }
-    if (!subjects_[0].build_error.empty()) return invalid("{} does not build: {}", name, subjects_[0].build_error);
+    if (const auto& failure = subjects_[0].failure) return invalid("{} does not build: {}", name, failure->detail);
     paired_ = true;
     return ok_status();
   }
 
   // Which version of which library ran.
   void name_libraries(record::Environment& machine) const {
-    for (const NamedSubject& named : subjects_) {
+    for (const BuiltSubject& named : subjects_) {
       const ops::Implementation* implementation = named.subject.implementation;
       if (implementation == nullptr || !implementation->version) continue;
       if (std::string version = implementation->version(); !version.empty()) {
@@ -127,9 +127,9 @@ class Bench {
   void bench(const ops::Problem& problem, double seconds, double done, std::vector<BenchRow>& rows) {
     std::vector<const Subject*> runnable;
     const bool paired = paired_ && !refusal(subjects_[0].subject, problem);
-    for (const NamedSubject& named : subjects_) {
-      if (!named.build_error.empty()) {
-        rows.push_back(failed(problem, named.subject.name, Outcome::kCompile, named.build_error));
+    for (const BuiltSubject& named : subjects_) {
+      if (const auto& failure = named.failure) {
+        rows.push_back(failed(problem, named.subject.name, failure->outcome, failure->detail));
       } else if (!refusal(named.subject, problem)) {
         runnable.push_back(&named.subject);
       }
@@ -168,7 +168,7 @@ class Bench {
 
   void measure(const ops::Problem& problem, const std::vector<const Subject*>& group, double seconds, bool paired,
                bool skip_first, std::vector<BenchRow>& rows) {
-    BenchCase one(*rig_, job_.request.protocol, *bound_.op, problem, group);
+    BenchCase one(rig_, job_.request.protocol, *bound_.op, problem, group);
     BenchGoal goal;
     goal.samples = job_.request.samples > 0 ? job_.request.samples : kSamples;
     goal.min_time = job_.request.min_time;
@@ -193,21 +193,22 @@ class Bench {
   }
 
   const Job& job_;
+  Rig& rig_;
   const BoundCases& bound_;
-  std::vector<NamedSubject> subjects_;
-  std::unique_ptr<Rig> rig_;
+  std::vector<BuiltSubject> subjects_;
   bool paired_ = false;
 };
 
 }  // namespace
 
 Status bench(const Job& job, record::WorkerResponse& response) {
-  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kBench));
+  RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kBench));
   RIDGE_TRY(subjects, subjects_of(job, *bound.op));
   if (job.request.samples < 0 || job.request.min_time < 0) {
     return invalid("samples = {} and min_time = {} s must not be negative", job.request.samples, job.request.min_time);
   }
-  Bench bench(job, bound, std::move(subjects));
+  RIDGE_TRY(rig, make_rig(job, *bound.op));
+  Bench bench(job, *rig, bound, std::move(subjects));
   if (job.request.versus) RIDGE_CHECK_OK(bench.choose_versus(*job.request.versus));
   bench.run(response.bench);
   response.environment = environment(job);

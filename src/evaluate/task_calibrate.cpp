@@ -16,17 +16,17 @@ Result<Subject> calibrated_subject(const Job& job, const ops::Operator& op) {
     RIDGE_TRY(implementation, ops::find_implementation(op, job.request.implementations[0]));
     return Subject{implementation->name, {}, implementation};
   }
-  RIDGE_TRY(built, build_candidate(job, *job.request.incumbent));
-  if (!built.ok()) return invalid("the incumbent does not build: {}", built.error);
-  return Subject{job.request.incumbent->name, built.artifact, nullptr};
+  RIDGE_TRY(built, build_candidates(job, {&*job.request.incumbent, 1}));
+  if (built[0].failure) return invalid("the incumbent does not build: {}", built[0].failure->detail);
+  return std::move(built[0].subject);
 }
 
 }  // namespace
 
 Status calibrate(const Job& job, record::WorkerResponse& response) {
-  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kTarget));
+  RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
   RIDGE_TRY(subject, calibrated_subject(job, *bound.op));
-  const std::unique_ptr<Rig> rig = make_rig(job);
+  RIDGE_TRY(rig, make_rig(job, *bound.op));
   const std::int64_t wanted = job.request.sessions > 0 ? job.request.sessions : kDefaultSessions;
   SessionOptions options;
   options.role = "calibrate";

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "evaluate/checker.h"
+#include "evaluate/gpu.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {
@@ -30,6 +31,13 @@ std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subje
                                             const std::vector<ops::Problem>& problems,
                                             const std::function<void(std::size_t)>& progress) {
   std::vector<record::CheckRow> rows;
+  if (subject.on_gpu()) {
+    std::vector<ops::Problem> supported = problems;
+    std::erase_if(supported, [&](const ops::Problem& problem) { return refusal(subject, problem).has_value(); });
+    rows = check_gpu_subject(job, subject, op, supported, progress);
+    require_information(rows);
+    return rows;
+  }
   Checker checker(job, subject, op, problems);
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (progress) progress(i);
@@ -49,17 +57,17 @@ std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subje
 }
 
 Status check(const Job& job, record::WorkerResponse& response) {
-  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kCheck));
+  RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kCheck));
   RIDGE_TRY(subjects, subjects_of(job, *bound.op));
   for (std::size_t s = 0; s < subjects.size(); ++s) {
     record::CheckReport report;
     report.subject = subjects[s].subject.name;
-    if (!subjects[s].build_error.empty()) {
+    if (const auto& failure = subjects[s].failure) {
       record::CheckRow row;
       row.label = "build";
-      row.outcome = Outcome::kCompile;
-      row.gate = Gate::kBuild;
-      row.detail = subjects[s].build_error;
+      row.outcome = failure->outcome;
+      row.gate = failure->gate;
+      row.detail = failure->detail;
       report.rows = {row};
     } else {
       report.rows = check_subject(job, subjects[s].subject, *bound.op, bound.problems, [&](std::size_t i) {

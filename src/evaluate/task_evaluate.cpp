@@ -52,17 +52,18 @@ class Evaluator {
   Result<bool> build(const record::Candidate& incumbent, const record::Candidate& candidate) {
     job_.progress("building", candidate.name, 0.0);
     const double start = job_.elapsed();
-    RIDGE_TRY(builds, build_candidates(job_, {incumbent, candidate}));
+    RIDGE_TRY(incumbents, build_candidates(job_, {&incumbent, 1}));
+    RIDGE_TRY(candidates, build_candidates(job_, {&candidate, 1}));
     evaluation_.seconds["build"] = job_.elapsed() - start;
-    evaluation_.build = builds[1].evidence;
-    incumbent_ = Subject{incumbent.name, builds[0].artifact, nullptr};
-    candidate_ = Subject{candidate.name, builds[1].artifact, nullptr, &candidate};
-    if (!builds[1].ok()) {
-      stop(Outcome::kCompile, builds[1].error, record::Gate::kBuild);
+    evaluation_.build = candidates[0].evidence;
+    incumbent_ = std::move(incumbents[0].subject);
+    candidate_ = std::move(candidates[0].subject);
+    if (const auto& failure = candidates[0].failure) {
+      stop(failure->outcome, failure->detail, failure->gate);
       return false;
     }
-    if (!builds[0].ok()) {
-      stop(Outcome::kHarnessFault, "the incumbent does not build: " + builds[0].error);
+    if (const auto& failure = incumbents[0].failure) {
+      stop(Outcome::kHarnessFault, "the incumbent does not build: " + failure->detail);
       return false;
     }
     return true;
@@ -266,13 +267,13 @@ Status evaluate(const Job& job, record::WorkerResponse& response) {
     return invalid("evaluate takes one candidate, the request has {}", job.request.candidates.size());
   }
   RIDGE_CHECK_OK(stats::validate(rule_of(job.request.protocol)));
-  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kTarget));
+  RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
   const record::Candidate& candidate = job.request.candidates[0];
   const record::Candidate& incumbent = job.request.incumbent ? *job.request.incumbent : candidate;
   record::Evaluation evaluation;
   evaluation.candidate = candidate.id();
   evaluation.incumbent = incumbent.id();
-  const std::unique_ptr<Rig> rig = make_rig(job);
+  RIDGE_TRY(rig, make_rig(job, *bound.op));
   Evaluator evaluator(job, *rig, bound, evaluation);
   RIDGE_CHECK_OK(evaluator.run(incumbent, candidate));
   response.evaluation = std::move(evaluation);

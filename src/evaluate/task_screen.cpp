@@ -55,19 +55,17 @@ void look(const Job& job, Rig& rig, const ops::Operator& op, const std::vector<o
 
 // Built in small batches, so that a time limit loses the last batch and not everything.
 Status screen(const Job& job, record::WorkerResponse& response) {
-  RIDGE_TRY(bound, bind_cases(job.request.cases, ops::CaseSet::kTarget));
-  const std::unique_ptr<Rig> rig = make_rig(job);
+  RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
+  RIDGE_TRY(rig, make_rig(job, *bound.op));
   const std::vector<record::Candidate>& all = job.request.candidates;
   for (std::size_t first = 0; first < all.size(); first += kBuildBatch) {
     const std::size_t last = std::min(all.size(), first + kBuildBatch);
     const bool in_time = job.remaining() > 0;
-    std::vector<toolchain::Build> builds;
+    std::vector<BuiltSubject> builds;
     if (in_time) {
       job.progress("building", fmt::format("{} to {} of {}", first + 1, last, all.size()),
                    static_cast<double>(first) / static_cast<double>(all.size()));
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first),
-                 end = all.begin() + static_cast<std::ptrdiff_t>(last);
-      RIDGE_TRY(built, build_candidates(job, {begin, end}));
+      RIDGE_TRY(built, build_candidates(job, std::span(all).subspan(first, last - first)));
       builds = std::move(built);
     }
     for (std::size_t i = first; i < last; ++i) {
@@ -76,12 +74,12 @@ Status screen(const Job& job, record::WorkerResponse& response) {
       row.defines = all[i].defines;
       if (!in_time || job.remaining() <= 0) {
         fail(row, Outcome::kAmbiguous, "not measured: the time limit was reached");
-      } else if (!builds[i - first].ok()) {
-        fail(row, Outcome::kCompile, builds[i - first].error, record::Gate::kBuild);
+      } else if (const auto& failure = builds[i - first].failure) {
+        fail(row, failure->outcome, failure->detail, failure->gate);
       } else {
         job.progress("screening", fmt::format("{} of {}", i + 1, all.size()),
                      static_cast<double>(i) / static_cast<double>(all.size()));
-        look(job, *rig, *bound.op, bound.problems, Subject{all[i].name, builds[i - first].artifact, nullptr}, row);
+        look(job, *rig, *bound.op, bound.problems, builds[i - first].subject, row);
       }
       response.screen.push_back(std::move(row));
     }

@@ -56,8 +56,8 @@ Status explain(const Job& job, record::WorkerResponse& response) {
 
 Status build(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(builds, build_candidates(job, job.request.candidates));
-  for (toolchain::Build& one : builds) {
-    if (!one.ok()) one.evidence.log = one.error + "\n" + one.evidence.log;
+  for (BuiltSubject& one : builds) {
+    if (one.failure) one.evidence.log = one.failure->detail + "\n" + one.evidence.log;
     response.builds.push_back(std::move(one.evidence));
   }
   return ok_status();

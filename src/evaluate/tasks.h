@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,8 +37,10 @@ class Job {
   std::uint64_t start_ns_;
 };
 
+// What the subjects of the request run on. An error when they run on different backends.
+Result<Backend> backend_of(const Job& job, const ops::Operator& op);
 // What the request is measured on.
-std::unique_ptr<Rig> make_rig(const Job& job);
+Result<std::unique_ptr<Rig>> make_rig(const Job& job, const ops::Operator& op);
 
 // The machine and the software that a result depends on.
 record::Environment environment(const Job& job);
@@ -50,18 +53,18 @@ struct BoundCases {
   const ops::Operator* op = nullptr;
   std::vector<ops::Problem> problems;
 };
-Result<BoundCases> bind_cases(const std::vector<record::Case>& cases, ops::CaseSet set);
+Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set);
 
-// Candidates and implementations of a request as subjects; a candidate that does not build has its Build instead.
-struct NamedSubject {
+// A candidate or an implementation that can be measured, or why it cannot.
+struct BuiltSubject {
   Subject subject;
-  std::string build_error;
+  std::optional<Failure> failure;
+  record::BuildEvidence evidence;
 };
-Result<std::vector<NamedSubject>> subjects_of(const Job& job, const ops::Operator& op);
-
-Result<toolchain::Build> build_candidate(const Job& job, const record::Candidate& candidate);
-Result<std::vector<toolchain::Build>> build_candidates(const Job& job,
-                                                       const std::vector<record::Candidate>& candidates);
+// Candidates and implementations of a request, in its order.
+Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operator& op);
+// Candidates of one backend. The subjects point at them.
+Result<std::vector<BuiltSubject>> build_candidates(const Job& job, std::span<const record::Candidate> candidates);
 
 // The same with AddressSanitizer and UBSan, and the run time to preload. An Error where that is not possible here.
 struct SanitizedBuild {
@@ -91,5 +94,6 @@ Status build(const Job& job, record::WorkerResponse& response);
 Status screen(const Job& job, record::WorkerResponse& response);
 Status calibrate(const Job& job, record::WorkerResponse& response);
 Status evaluate(const Job& job, record::WorkerResponse& response);
+Status plain_call(const Job& job, record::WorkerResponse& response);
 
 }  // namespace ridge::evaluate

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "numerics/fill.h"
+#include "ops/device_check.h"
 #include "record/case.h"
 #include "record/measurement.h"
 #include "record/worker.h"
@@ -148,6 +150,8 @@ struct Operator {
   std::function<record::Case(const Problem&, Variation, std::uint64_t seed)> vary;
   // Families of inputs that the contract does not hold a case to; may be empty.
   std::function<bool(const Problem&, numerics::Family)> excuses;
+  // How outputs are checked on a GPU; without it the operator cannot be measured there.
+  std::shared_ptr<const DeviceCheck> device_check;
   std::vector<Gradient> gradients;              // one per differentiable input
   std::vector<Implementation> implementations;  // best first, reference last
 };

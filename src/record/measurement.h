@@ -73,7 +73,12 @@ enum class Gate {
   kMountNamespace,
   kPidNamespace,
   kNetNamespace,
-  kIpcNamespace
+  kIpcNamespace,
+  // on a device
+  kGuardPage,    // memory outside an operand, also when it is only read
+  kDeviceCalls,  // printing, allocating or launching from the device
+  kCold,         // inputs that were in the cache
+  kFloor         // faster than the device can be
 };
 template <>
 struct EnumNames<Gate> {
@@ -115,7 +120,11 @@ struct EnumNames<Gate> {
                                                                  {Gate::kMountNamespace, "mount_namespace"},
                                                                  {Gate::kPidNamespace, "pid_namespace"},
                                                                  {Gate::kNetNamespace, "net_namespace"},
-                                                                 {Gate::kIpcNamespace, "ipc_namespace"}};
+                                                                 {Gate::kIpcNamespace, "ipc_namespace"},
+                                                                 {Gate::kGuardPage, "guard_page"},
+                                                                 {Gate::kDeviceCalls, "device_calls"},
+                                                                 {Gate::kCold, "cold"},
+                                                                 {Gate::kFloor, "floor"}};
 };
 
 // The machine and the software, as name/value facts in a fixed order ("cpu.model", "compiler", "kernel", ...).

@@ -24,7 +24,8 @@ enum class WorkerTask {
   kBuild,
   kScreen,
   kCalibrate,
-  kEvaluate
+  kEvaluate,
+  kPlainCall
 };
 template <>
 struct EnumNames<WorkerTask> {
@@ -38,7 +39,9 @@ struct EnumNames<WorkerTask> {
       {WorkerTask::kBuild, "build"},          // candidates -> builds
       {WorkerTask::kScreen, "screen"},        // candidates x cases -> screen (quick, unpaired, every call verified)
       {WorkerTask::kCalibrate, "calibrate"},  // incumbent against itself -> sessions
-      {WorkerTask::kEvaluate, "evaluate"}};   // incumbent, candidate, cases, protocol -> evaluation
+      {WorkerTask::kEvaluate, "evaluate"},    // incumbent, candidate, cases, protocol -> evaluation
+      // CUDA candidates x cases, one call each in the worker's own process, for a tool that watches it -> checks
+      {WorkerTask::kPlainCall, "plain_call"}};
 };
 
 struct WorkerRequest {

@@ -47,6 +47,14 @@ void bind_memory(Driver& d, Binder& bind) {
   bind(d.cuMemGetInfo, "cuMemGetInfo_v2");
   bind(d.cuMemAlloc, "cuMemAlloc_v2");
   bind(d.cuMemFree, "cuMemFree_v2");
+  bind(d.cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity");
+  bind(d.cuMemAddressReserve, "cuMemAddressReserve");
+  bind(d.cuMemAddressFree, "cuMemAddressFree");
+  bind(d.cuMemCreate, "cuMemCreate");
+  bind(d.cuMemRelease, "cuMemRelease");
+  bind(d.cuMemMap, "cuMemMap");
+  bind(d.cuMemUnmap, "cuMemUnmap");
+  bind(d.cuMemSetAccess, "cuMemSetAccess");
   bind(d.cuMemHostAlloc, "cuMemHostAlloc");
   bind(d.cuMemFreeHost, "cuMemFreeHost");
   bind(d.cuPointerGetAttribute, "cuPointerGetAttribute");

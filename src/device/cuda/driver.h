@@ -30,6 +30,14 @@ struct Driver {
   decltype(&::cuMemGetInfo) cuMemGetInfo = nullptr;
   decltype(&::cuMemAlloc) cuMemAlloc = nullptr;
   decltype(&::cuMemFree) cuMemFree = nullptr;
+  decltype(&::cuMemGetAllocationGranularity) cuMemGetAllocationGranularity = nullptr;
+  decltype(&::cuMemAddressReserve) cuMemAddressReserve = nullptr;
+  decltype(&::cuMemAddressFree) cuMemAddressFree = nullptr;
+  decltype(&::cuMemCreate) cuMemCreate = nullptr;
+  decltype(&::cuMemRelease) cuMemRelease = nullptr;
+  decltype(&::cuMemMap) cuMemMap = nullptr;
+  decltype(&::cuMemUnmap) cuMemUnmap = nullptr;
+  decltype(&::cuMemSetAccess) cuMemSetAccess = nullptr;
   decltype(&::cuMemHostAlloc) cuMemHostAlloc = nullptr;
   decltype(&::cuPointerGetAttribute) cuPointerGetAttribute = nullptr;
   decltype(&::cuMemFreeHost) cuMemFreeHost = nullptr;

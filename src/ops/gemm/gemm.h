@@ -40,5 +40,6 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
+std::shared_ptr<const DeviceCheck> device_check();
 
 }  // namespace ridge::ops::gemm

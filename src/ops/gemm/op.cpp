@@ -188,6 +188,7 @@ Operator describe() {
   op.spot_check = spot_check;
   op.cost = cost;
   op.cases = cases;
+  op.device_check = device_check();
   op.vary = vary;
   op.excuses = [](const Problem& problem, numerics::Family family) {
     return family == numerics::Family::kDenormals && shape_of(problem).dtype == DType::kBf16;

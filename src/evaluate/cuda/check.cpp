@@ -1,0 +1,132 @@
+#include "evaluate/cuda/check.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace ridge::evaluate::cuda {
+namespace {
+
+using record::Gate;
+using record::Outcome;
+
+// The problems asked for, each followed by its secret neighbour where the operator names one.
+struct Asked {
+  std::vector<ops::Problem> problems;
+  std::vector<std::optional<std::size_t>> held_out;  // by problem: where its neighbour is
+};
+
+Asked with_neighbours(const GpuCheck& check) {
+  Asked asked;
+  asked.problems = check.problems;
+  asked.held_out.resize(check.problems.size());
+  if (!check.op.vary || !check.rig.harness().defences.on(Gate::kHeldOut)) return asked;
+  for (std::size_t i = 0; i < check.problems.size(); ++i) {
+    const auto bound = check.op.bind(check.op.vary(check.problems[i], ops::Variation::kNeighbour, secret_seed()));
+    if (!bound) continue;
+    asked.held_out[i] = asked.problems.size();
+    asked.problems.push_back(*bound);
+  }
+  return asked;
+}
+
+class Checker {
+ public:
+  explicit Checker(const GpuCheck& check) : check_(check), asked_(with_neighbours(check)) {}
+
+  record::CheckRow row(std::size_t index) {
+    record::CheckRow row;
+    row.label = check_.problems[index].problem_case.label();
+    if (look(index, row) && asked_.held_out[index]) {
+      const std::size_t neighbour = *asked_.held_out[index];
+      record::CheckRow other;
+      look(neighbour, other);
+      const std::string label = asked_.problems[neighbour].problem_case.label();
+      row.lanes["held-out"] = label;
+      row.verified_calls += other.verified_calls;
+      row.elements += other.elements;
+      if (other.outcome != Outcome::kPass) {
+        row.outcome = other.outcome;
+        row.gate = other.gate == Gate::kNone ? Gate::kHeldOut : other.gate;
+        row.detail = fmt::format("on a shape it was not told ({}): {}", label, other.detail);
+      }
+    }
+    return row;
+  }
+
+ private:
+  // One problem in the process at hand, or a fresh one. True when it passed.
+  bool look(std::size_t index, record::CheckRow& row) {
+    CheckNote note;
+    std::optional<Failure> failure = start();
+    if (!failure) failure = process_->check(index, note);
+    row.max_error_ratio = note.seen.max_error_ratio;
+    row.rms_error_ratio = note.seen.rms_error_ratio;
+    row.snr_db = note.seen.snr_db;
+    row.verified_calls = note.seen.calls;
+    row.elements = note.seen.elements;
+    row.informative = note.seen.uninformative.empty();
+    if (!row.informative) row.lanes["informative"] = note.seen.uninformative;
+    if (!note.refused.empty()) row.lanes["refused"] = note.refused;
+    if (!failure && !note.repeatable) {
+      row.lanes["rerun"] = "other bits";
+      if (check_.deterministic && check_.rig.harness().defences.on(Gate::kRerun)) {
+        failure =
+            Failure{Outcome::kWrong, "declares itself deterministic, but the same call gave other bits", Gate::kRerun};
+      }
+    }
+    if (!failure) return true;
+    row.outcome = failure->outcome;
+    row.detail = failure->detail;
+    row.gate = failure->gate;
+    if (!process_->running()) {
+      process_.reset();
+      check_.rig.note_failure();
+    }
+    return false;
+  }
+
+  std::optional<Failure> start() {
+    if (process_) return std::nullopt;
+    if (auto failure = check_.rig.recover()) {
+      process_.emplace();
+      return failure;
+    }
+    auto started = DeviceProcess::start(check_.rig.spec_of(check_.subject, check_.op, asked_.problems));
+    if (Failure* failure = std::get_if<Failure>(&started)) {
+      process_.emplace();
+      return std::move(*failure);
+    }
+    process_ = std::move(std::get<DeviceProcess>(started));
+    check_.rig.own(*process_);
+    return std::nullopt;
+  }
+
+  const GpuCheck& check_;
+  Asked asked_;
+  std::optional<DeviceProcess> process_;
+};
+
+}  // namespace
+
+std::vector<record::CheckRow> check_on_gpu(const GpuCheck& check) {
+  std::vector<record::CheckRow> rows;
+  Checker checker(check);
+  for (std::size_t i = 0; i < check.problems.size(); ++i) {
+    if (check.progress) check.progress(i);
+    if (check.remaining && check.remaining() <= 0) {
+      record::CheckRow row;
+      row.label = check.problems[i].problem_case.label();
+      row.outcome = Outcome::kAmbiguous;
+      row.detail = "not checked: the time limit was reached";
+      rows.push_back(std::move(row));
+      continue;
+    }
+    rows.push_back(checker.row(i));
+  }
+  return rows;
+}
+
+}  // namespace ridge::evaluate::cuda

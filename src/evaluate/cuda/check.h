@@ -1,0 +1,25 @@
+// check on a GPU: every case in full, and a neighbour of it that nobody was told.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "evaluate/cuda/cuda_rig.h"
+#include "record/measurement.h"
+
+namespace ridge::evaluate::cuda {
+
+struct GpuCheck {
+  CudaRig& rig;
+  const Subject& subject;
+  const ops::Operator& op;
+  const std::vector<ops::Problem>& problems;
+  bool deterministic = false;                 // the subject says that equal calls give equal bits
+  std::function<double()> remaining;          // seconds; may be empty
+  std::function<void(std::size_t)> progress;  // may be empty
+};
+
+// One row per problem. A problem outside the declared domain of a plan has a row that says so in its lanes.
+std::vector<record::CheckRow> check_on_gpu(const GpuCheck& check);
+
+}  // namespace ridge::evaluate::cuda

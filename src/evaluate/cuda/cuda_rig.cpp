@@ -1,0 +1,172 @@
+#include "evaluate/cuda/cuda_rig.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "device/cuda/nvml.h"
+
+namespace ridge::evaluate::cuda {
+namespace {
+
+using record::Gate;
+using record::Outcome;
+
+constexpr int kSessionsPerProcess = 8;
+constexpr std::size_t kMaxIdle = 4;
+constexpr int kLaunchesPerReading = 16;
+
+std::string key_of(const Subject& subject, const std::vector<ops::Problem>& problems) {
+  std::string key = fmt::format("{}|{}|{}", subject.name, static_cast<const void*>(subject.implementation),
+                                static_cast<const void*>(subject.program.get()));
+  for (const ops::Problem& problem : problems) key += "|" + problem.problem_case.label();
+  return key;
+}
+
+}  // namespace
+
+// What NVML says while a session runs: at its ends, and between launches, by whichever arm is next. Facts about the
+// device, the same for both arms.
+class CudaWatch final : public Watch {
+ public:
+  explicit CudaWatch(CudaRig& rig) : rig_(rig) {
+    rig_.watch_ = this;
+    note();
+  }
+  ~CudaWatch() override {
+    if (rig_.watch_ == this) rig_.watch_ = nullptr;
+  }
+  CudaWatch(const CudaWatch&) = delete;
+  CudaWatch& operator=(const CudaWatch&) = delete;
+
+  void launched() {
+    if (++launches_ % kLaunchesPerReading == 0) note();
+  }
+
+  std::map<std::string, double> guards(std::span<const Launcher* const>) override {
+    note();
+    std::map<std::string, double> guards = {{"throttle", static_cast<double>(throttled_)},
+                                            {"telemetry_readings", static_cast<double>(readings_)}};
+    if (power_ > 0) guards["power_watts_max"] = power_;
+    if (temperature_ > 0) guards["temperature_celsius_max"] = temperature_;
+    // Where none of our own processes can be seen, the absence of others says nothing.
+    if (own_seen_) {
+      guards["foreign_processes"] = static_cast<double>(foreign_);
+      // A process beside ours may use the device at any moment; how much of the load is its own cannot be told.
+      guards["foreign_load"] = foreign_ > 0 ? 1.0 : 0.0;
+    }
+    return guards;
+  }
+
+ private:
+  void note() {
+    const device::cuda::Telemetry seen = device::cuda::read_telemetry(rig_.harness_.gpu.uuid);
+    ++readings_;
+    throttled_ += seen.throttled() ? 1 : 0;
+    power_ = std::max(power_, seen.power_watts.value_or(0));
+    temperature_ = std::max(temperature_, seen.temperature_celsius.value_or(0));
+    if (!seen.processes) return;
+    std::int64_t foreign = 0;
+    for (const device::cuda::GpuProcess& process : *seen.processes) {
+      const bool own = rig_.own_.contains(process.pid);
+      own_seen_ = own_seen_ || own;
+      foreign += own ? 0 : 1;
+    }
+    foreign_ = std::max(foreign_, foreign);
+  }
+
+  CudaRig& rig_;
+  int readings_ = 0, throttled_ = 0, launches_ = 0;
+  std::int64_t foreign_ = 0;
+  double power_ = 0, temperature_ = 0;
+  bool own_seen_ = false;
+};
+
+class CudaLauncher final : public Launcher {
+ public:
+  CudaLauncher(CudaRig& rig, CudaRig::Idle idle) : rig_(rig), idle_(std::move(idle)) {}
+  ~CudaLauncher() override { rig_.give_back(std::move(idle_)); }
+  CudaLauncher(const CudaLauncher&) = delete;
+  CudaLauncher& operator=(const CudaLauncher&) = delete;
+
+  LaunchResult launch(std::size_t index, Depth depth) override {
+    if (rig_.watch_ != nullptr) rig_.watch_->launched();
+    auto result = idle_.process.launch(index, depth);
+    if (Failure* failure = std::get_if<Failure>(&result)) return noted(std::move(*failure));
+    const DeviceLaunch& one = std::get<DeviceLaunch>(result);
+    return Launch{one.latency, one.clock};
+  }
+  std::optional<Failure> finish() override {
+    auto failure = idle_.process.finish();
+    if (failure) return noted(std::move(*failure));
+    return std::nullopt;
+  }
+  [[nodiscard]] const Verification& verification(std::size_t index) const override {
+    return idle_.process.verification(index);
+  }
+  [[nodiscard]] std::map<std::string, double> facts() const override { return idle_.process.facts(); }
+
+ private:
+  Failure noted(Failure failure) {
+    if (!idle_.process.running()) rig_.note_failure();
+    return failure;
+  }
+  CudaRig& rig_;
+  CudaRig::Idle idle_;
+};
+
+StationSpec CudaRig::spec_of(const Subject& subject, const ops::Operator& op,
+                             const std::vector<ops::Problem>& problems) const {
+  StationSpec spec;
+  spec.subject = subject;
+  spec.op = &op;
+  spec.problems = problems;
+  spec.protocol = harness_.protocol;
+  spec.defences = harness_.defences;
+  spec.device = harness_.gpu.index;
+  spec.images = harness_.images;
+  return spec;
+}
+
+std::optional<Failure> CudaRig::recover() {
+  if (unusable_.empty() && doubtful_) {
+    if (auto broken = device_trouble(harness_.gpu.index, *harness_.images)) {
+      unusable_ = "the device did not come back after a failed kernel: " + *broken;
+      idle_.clear();
+    }
+    doubtful_ = false;
+  }
+  if (unusable_.empty()) return std::nullopt;
+  return Failure{Outcome::kHarnessFault, unusable_, Gate::kNone};
+}
+
+OpenResult CudaRig::open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) {
+  if (auto failure = recover()) return std::move(*failure);
+  const std::string key = key_of(subject, problems);
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& idle) { return idle.key == key; });
+  if (found != idle_.end()) {
+    Idle idle = std::move(*found);
+    idle_.erase(found);
+    ++idle.sessions;
+    if (!idle.process.renew()) return std::make_unique<CudaLauncher>(*this, std::move(idle));
+  }
+  auto started = DeviceProcess::start(spec_of(subject, op, problems));
+  if (Failure* failure = std::get_if<Failure>(&started)) return std::move(*failure);
+  Idle idle{key, 1, std::move(std::get<DeviceProcess>(started))};
+  own(idle.process);
+  // One after the other: a process that measures its instrument beside another one gets it wrong.
+  if (auto failure = idle.process.await_ready()) {
+    note_failure();
+    return std::move(*failure);
+  }
+  return std::make_unique<CudaLauncher>(*this, std::move(idle));
+}
+
+void CudaRig::give_back(Idle idle) {
+  if (!idle.process.running() || idle.sessions >= kSessionsPerProcess) return;
+  if (idle_.size() >= kMaxIdle) idle_.erase(idle_.begin());
+  idle_.push_back(std::move(idle));
+}
+
+std::unique_ptr<Watch> CudaRig::watch() { return std::make_unique<CudaWatch>(*this); }
+
+}  // namespace ridge::evaluate::cuda

@@ -1,0 +1,210 @@
+#include "evaluate/cuda/device_process.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ridge::evaluate::cuda {
+namespace {
+
+using record::Gate;
+using record::Outcome;
+
+constexpr double kStartLimit = 60.0;  // driver, context, module, calibration of the clocks
+// Around a call: inputs, verification and, when it is drawn, the fp64 reference of a large problem.
+constexpr double kAroundCall = 60.0;
+constexpr double kCallsOfACheck = 24;
+constexpr double kEndLimit = 30.0;  // until the driver has torn a context down
+constexpr std::size_t kMaxFacts = 16;
+
+template <std::size_t kSize>
+void put(char (&to)[kSize], const std::string& text) {
+  const std::size_t length = std::min(text.size(), kSize - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = 0;
+}
+
+// Verification without its strings, which do not travel.
+struct Numbers {
+  double max_error_ratio = 0, rms_error_ratio = 0, snr_db = 0;
+  std::int64_t calls = 0, elements = 0;
+};
+
+}  // namespace
+
+// Both ends are this very program, one forked from the other: plain structs are a protocol.
+struct DeviceProcess::Question {
+  enum class Kind { kLaunch, kCheck, kFinish, kRenew } kind = Kind::kLaunch;
+  std::size_t index = 0;
+  Depth depth = Depth::kQuick;
+};
+
+struct DeviceProcess::Answer {
+  bool failed = false;
+  Outcome outcome = Outcome::kPass;
+  Gate gate = Gate::kNone;
+  char detail[3072] = {};
+  DeviceLaunch launch;
+  Numbers numbers;
+  char uninformative[128] = {};
+  bool repeatable = true;
+  char refused[256] = {};
+  std::size_t fact_count = 0;
+  char fact_names[kMaxFacts][24] = {};
+  double fact_values[kMaxFacts] = {};
+
+  void fail(const Failure& failure) {
+    failed = true;
+    outcome = failure.outcome;
+    gate = failure.gate;
+    put(detail, failure.detail);
+  }
+  void take(const Verification& seen) {
+    numbers = {seen.max_error_ratio, seen.rms_error_ratio, seen.snr_db, seen.calls, seen.elements};
+    put(uninformative, seen.uninformative);
+  }
+  void take(const std::map<std::string, double>& facts) {
+    for (const auto& [name, value] : facts) {
+      if (fact_count == kMaxFacts) break;
+      put(fact_names[fact_count], name);
+      fact_values[fact_count++] = value;
+    }
+  }
+};
+
+std::variant<DeviceProcess, Failure> DeviceProcess::start(StationSpec spec) {
+  DeviceProcess process;
+  process.call_timeout_ = spec.protocol.call_timeout;
+  process.verifications_.resize(spec.problems.size());
+  Result<ForkedProcess> forked = ForkedProcess::start([&spec](int socket) { serve(socket, std::move(spec)); });
+  if (!forked) return Failure{Outcome::kHarnessFault, forked.error().text(), Gate::kNone};
+  process.process_ = std::move(*forked);
+  return process;
+}
+
+// The new process: opens the station, says so, then answers one question after the other.
+void DeviceProcess::serve(int socket, StationSpec spec) {
+  auto opened = DeviceStation::open(std::move(spec));
+  Answer hello;
+  if (const Failure* failure = std::get_if<Failure>(&opened)) hello.fail(*failure);
+  if (!send_message(socket, &hello, sizeof hello) || hello.failed) return;
+  // Never destroyed: after a fault every call into the driver fails, and the driver cleans up in any case.
+  DeviceStation& station = *std::get<0>(opened).release();
+  Question question;
+  while (receive_message(socket, &question, sizeof question)) {
+    Answer answer;
+    switch (question.kind) {
+      case Question::Kind::kLaunch: {
+        auto result = station.launch(question.index, question.depth);
+        if (const Failure* failure = std::get_if<Failure>(&result)) answer.fail(*failure);
+        if (const DeviceLaunch* launch = std::get_if<DeviceLaunch>(&result)) answer.launch = *launch;
+        answer.take(station.verification(question.index));
+        break;
+      }
+      case Question::Kind::kCheck: {
+        CheckNote note;
+        if (const auto failure = station.check(question.index, note)) answer.fail(*failure);
+        answer.take(note.seen);
+        answer.repeatable = note.repeatable;
+        put(answer.refused, note.refused);
+        break;
+      }
+      case Question::Kind::kRenew:
+        if (const auto failure = station.renew()) answer.fail(*failure);
+        break;
+      case Question::Kind::kFinish:
+        if (const auto failure = station.finish()) answer.fail(*failure);
+        answer.take(station.facts());
+        break;
+    }
+    if (!send_message(socket, &answer, sizeof answer)) return;
+  }
+}
+
+// After a hang or a fault the context is gone: only a fresh process can go on.
+Failure DeviceProcess::ended(Failure failure) {
+  if (process_.end(kEndLimit)) return failure;
+  return {Outcome::kHarnessFault,
+          fmt::format("{}; the process that owns the context does not end: the device is stuck", failure.detail),
+          Gate::kNone};
+}
+
+std::variant<DeviceProcess::Answer, Failure> DeviceProcess::await(double limit) {
+  Answer answer;
+  switch (process_.receive(&answer, sizeof answer, limit)) {
+    case ForkedProcess::Received::kMessage: break;
+    case ForkedProcess::Received::kEnded:
+      return Failure{Outcome::kHarnessFault, "the device process ended: " + process_.how_it_ended(), Gate::kNone};
+    case ForkedProcess::Received::kNothing:
+      return ended({Outcome::kHang, fmt::format("no answer within {:.0f} s", limit), Gate::kHang});
+  }
+  if (!answer.failed) return answer;
+  Failure failure{answer.outcome, answer.detail, answer.gate};
+  const bool context_lost = failure.outcome == Outcome::kHang || failure.outcome == Outcome::kCrash ||
+                            failure.outcome == Outcome::kHarnessFault;
+  return context_lost ? ended(std::move(failure)) : failure;
+}
+
+std::optional<Failure> DeviceProcess::await_ready() {
+  if (ready_) return std::nullopt;
+  if (never_ready_) return never_ready_;
+  auto answer = await(kStartLimit);
+  if (Failure* failure = std::get_if<Failure>(&answer)) {
+    if (failure->outcome == Outcome::kHang) {
+      failure->outcome = Outcome::kHarnessFault;
+      failure->detail = "opening the device: " + failure->detail;
+    }
+    never_ready_ = ended(std::move(*failure));
+    return never_ready_;
+  }
+  ready_ = true;
+  return std::nullopt;
+}
+
+std::variant<DeviceProcess::Answer, Failure> DeviceProcess::ask(const Question& question, double limit) {
+  if (auto failure = await_ready()) return std::move(*failure);
+  if (!process_.send(&question, sizeof question)) {
+    return Failure{Outcome::kHarnessFault, "the device process does not take requests", Gate::kNone};
+  }
+  return await(limit);
+}
+
+std::variant<DeviceLaunch, Failure> DeviceProcess::launch(std::size_t index, Depth depth) {
+  auto answer = ask({Question::Kind::kLaunch, index, depth}, call_timeout_ + kAroundCall);
+  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
+  const Answer& got = std::get<Answer>(answer);
+  verifications_[index] = Verification{got.numbers.max_error_ratio, got.numbers.rms_error_ratio, got.numbers.snr_db,
+                                       got.numbers.calls,           got.numbers.elements,        got.uninformative};
+  return got.launch;
+}
+
+std::optional<Failure> DeviceProcess::check(std::size_t index, CheckNote& note) {
+  auto answer = ask({Question::Kind::kCheck, index, Depth::kFull}, kCallsOfACheck * call_timeout_ + kAroundCall);
+  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
+  const Answer& got = std::get<Answer>(answer);
+  note.seen = Verification{got.numbers.max_error_ratio, got.numbers.rms_error_ratio, got.numbers.snr_db,
+                           got.numbers.calls,           got.numbers.elements,        got.uninformative};
+  note.repeatable = got.repeatable;
+  note.refused = got.refused;
+  return std::nullopt;
+}
+
+std::optional<Failure> DeviceProcess::renew() {
+  auto answer = ask({Question::Kind::kRenew, 0, Depth::kQuick}, kStartLimit);
+  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
+  for (Verification& verification : verifications_) verification = {};
+  facts_.clear();
+  return std::nullopt;
+}
+
+std::optional<Failure> DeviceProcess::finish() {
+  auto answer = ask({Question::Kind::kFinish, 0, Depth::kQuick}, call_timeout_ + kAroundCall);
+  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
+  const Answer& got = std::get<Answer>(answer);
+  for (std::size_t i = 0; i < got.fact_count; ++i) facts_[got.fact_names[i]] = got.fact_values[i];
+  return std::nullopt;
+}
+
+}  // namespace ridge::evaluate::cuda

@@ -1,0 +1,315 @@
+#include "evaluate/cuda/device_station.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "evaluate/cuda/floor.h"
+
+namespace ridge::evaluate::cuda {
+namespace {
+
+using record::Gate;
+using record::Outcome;
+
+constexpr double kShort = 10e-6, kChainSpan = 100e-6;  // kernels below are timed in chains of this length
+constexpr int kAttempts = 3;                           // launches whose clocks contradict are repeated
+constexpr double kMaxHitFraction = 0.10;
+constexpr std::int64_t kEnoughProbes = 32;
+constexpr std::uint64_t kSpacerPages = 64;  // of 2 MiB
+constexpr double kFloorSlack = 0.98;        // clocks are read to about a per cent
+
+Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Gate::kNone}; }
+
+}  // namespace
+
+std::variant<std::unique_ptr<DeviceStation>, Failure> DeviceStation::open(StationSpec spec) {
+  std::unique_ptr<DeviceStation> station(new DeviceStation(std::move(spec)));
+  if (auto failure = station->set_up()) return std::move(*failure);
+  return station;
+}
+
+std::optional<Failure> DeviceStation::set_up() {
+  const auto opened = device::cuda::Device::open(spec_.device);
+  if (!opened) return harness_fault(opened.error());
+  device_ = *opened;
+  if (Status current = device_->make_current(); !current) return harness_fault(current.error());
+  auto stream = device::cuda::Stream::create(*device_);
+  if (!stream) return harness_fault(stream.error());
+  stream_ = std::move(*stream);
+  for (auto [image, module] : {std::pair{&spec_.images->harness, &harness_}, {&spec_.images->checks, &checks_}}) {
+    auto loaded = CheckModule::load(*device_, *image);
+    if (!loaded) return harness_fault(loaded.error());
+    *module = std::move(*loaded);
+  }
+  if (spec_.timed) {
+    auto timer = Timer::create(*device_, *harness_, *stream_);
+    if (!timer) return harness_fault(timer.error());
+    timer_ = std::move(*timer);
+  }
+  if (spec_.timed && spec_.protocol.mode == "cold") {
+    auto cold = Cold::create(*device_, *harness_, stream_->handle(), spec_.defences.on(Gate::kCold));
+    if (!cold) return harness_fault(cold.error());
+    cold_ = std::move(*cold);
+  }
+  auto examiner = Examiner::create(*device_, *harness_, *checks_, *spec_.op->device_check, spec_.problems,
+                                   spec_.defences, stream_->handle());
+  if (!examiner) return harness_fault(examiner.error());
+  examiner_ = std::move(*examiner);
+  return load_subject();
+}
+
+std::optional<Failure> DeviceStation::renew() {
+  if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
+  ready_.clear();
+  first_span_.clear();
+  last_output_.clear();
+  compared_.clear();
+  subject_.reset();
+  pool_.reset();
+  suspect_ = launches_ = 0;
+  if (cold_ != nullptr) cold_->forget();
+  return load_subject();
+}
+
+// The subject comes last: seeds are drawn after it was loaded, and no memory of ours lies where it was before.
+std::optional<Failure> DeviceStation::load_subject() {
+  coin_ = measure::Coin();
+  verifications_.assign(spec_.problems.size(), {});
+  auto spacer = device::cuda::Buffer::allocate(*device_, (coin_.below(kSpacerPages) + 1) << 21);
+  if (spacer) spacer_ = std::move(*spacer);
+  auto subject = DeviceSubject::load(*device_, spec_.subject);
+  if (Failure* failure = std::get_if<Failure>(&subject)) return std::move(*failure);
+  subject_ = std::move(std::get<0>(subject));
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < spec_.problems.size(); ++i) {
+    for (const RowPadding padding : {RowPadding::kNone, RowPadding::kPadded}) {
+      auto made = ready(i, padding);
+      if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
+      const Ready& one = *std::get<const Ready*>(made);
+      largest = std::max(largest, place_bytes(one.views, one.prepared.workspace_bytes));
+    }
+  }
+  auto pool = Pool::create(*device_, largest);
+  if (!pool) {
+    Failure failure = harness_fault(pool.error());
+    failure.outcome = Outcome::kOom;
+    failure.gate = Gate::kMemory;
+    return failure;
+  }
+  pool_ = std::move(*pool);
+  return std::nullopt;
+}
+
+std::variant<const DeviceStation::Ready*, Failure> DeviceStation::ready(std::size_t index, RowPadding padding) {
+  const auto key = std::pair{index, padding};
+  if (const auto found = ready_.find(key); found != ready_.end()) return &found->second;
+  Ready made;
+  made.views = operand_views(spec_.problems[index], padding);
+  auto prepared = subject_->prepare(spec_.problems[index], made.views);
+  if (Failure* failure = std::get_if<Failure>(&prepared)) return std::move(*failure);
+  if (const auto* refused = std::get_if<DeviceSubject::Refused>(&prepared)) {
+    made.refused = refused->reason;
+  } else {
+    made.prepared = std::move(std::get<DeviceSubject::Prepared>(prepared));
+  }
+  return &ready_.emplace(key, std::move(made)).first->second;
+}
+
+std::int64_t DeviceStation::chain_length(std::size_t index, const Ready& one) const {
+  const auto known = first_span_.find(index);
+  if (known == first_span_.end() || known->second >= kShort) return 1;
+  const auto wanted = static_cast<std::int64_t>(std::ceil(kChainSpan / std::max(known->second, 1e-7)));
+  return std::min(
+      {wanted, static_cast<std::int64_t>(kMaxChain), pool_->capacity(one.views, one.prepared.workspace_bytes)});
+}
+
+Failure DeviceStation::trouble(const LaunchTrouble& trouble) const {
+  switch (trouble.kind) {
+    case LaunchTrouble::Kind::kHang: return {Outcome::kHang, trouble.detail, Gate::kHang};
+    case LaunchTrouble::Kind::kFault: return failure_of_fault(trouble.detail);
+    case LaunchTrouble::Kind::kHarness: break;
+  }
+  return {Outcome::kHarnessFault, trouble.detail, Gate::kNone};
+}
+
+std::variant<std::vector<Call>, Failure> DeviceStation::new_calls(std::size_t index, const Ready& one,
+                                                                  std::int64_t count, numerics::Family family) {
+  std::vector<Call> calls(static_cast<std::size_t>(count));
+  const bool fresh = spec_.defences.on(Gate::kFreshInputs);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    Call& call = calls[i];
+    call.problem = &spec_.problems[index];
+    call.family = family;
+    // Without the defence every call finds its operands where the one before had them.
+    if (!spec_.defences.on(Gate::kNewAddress) && i == 0) pool_->rewind();
+    call.place = pool_->place(one.views, one.prepared.workspace_bytes, coin_);
+    if (i == 0) call.previous = previous_output(index, call.place);
+    examiner_->draw(call, coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
+    if (const Status prepared = examiner_->prepare(call, i); !prepared) return harness_fault(prepared.error());
+  }
+  return calls;
+}
+
+// The output of the call before, unless this call will write over it.
+std::optional<TensorView> DeviceStation::previous_output(std::size_t index, const Place& place) const {
+  const auto last = last_output_.find(index);
+  if (last == last_output_.end() || !spec_.defences.on(Gate::kFreshInputs)) return std::nullopt;
+  const auto overlaps = [&](const TensorView& view) { return view.data == last->second.data; };
+  if (std::any_of(place.operands.begin(), place.operands.end(), overlaps)) return std::nullopt;
+  return last->second;
+}
+
+std::optional<Failure> DeviceStation::run_ungated(const Ready& one, const Call& call) {
+  auto bound = subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces);
+  if (Failure* failure = std::get_if<Failure>(&bound)) return std::move(*failure);
+  const Status launched = std::get<DeviceSubject::Launches>(bound)(stream_->handle());
+  if (!launched) return failure_of_fault(launched.error().text());
+  if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
+  return std::nullopt;
+}
+
+std::optional<Failure> DeviceStation::warm_up(const Ready& one, std::vector<Call>& calls) {
+  for (const Call& call : calls) {
+    if (auto failure = run_ungated(one, call)) return failure;
+    if (const Status again = examiner_->poison(call); !again) return harness_fault(again.error());
+  }
+  return std::nullopt;
+}
+
+std::variant<Timing, Failure> DeviceStation::time_calls(const Ready& one, std::vector<Call>& calls) {
+  std::vector<DeviceSubject::Launches> launches;
+  for (const Call& call : calls) {
+    auto bound = subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces);
+    if (Failure* failure = std::get_if<Failure>(&bound)) return std::move(*failure);
+    launches.push_back(std::move(std::get<DeviceSubject::Launches>(bound)));
+  }
+  if (cold_ != nullptr) {
+    const Status reset = device_->reset_persisting_l2();
+    if (!reset) return harness_fault(reset.error());
+    std::vector<TensorView> inputs;
+    const Call& probed = calls[coin_.below(calls.size())];
+    for (std::size_t i = 0; i < probed.place.operands.size(); ++i) {
+      if (!probed.problem->operands[i].output) inputs.push_back(probed.place.operands[i]);
+    }
+    if (!inputs.empty()) {
+      const Status swept = cold_->before_call(inputs[coin_.below(inputs.size())], coin_.next());
+      if (!swept) return harness_fault(swept.error());
+    }
+  }
+  auto timed = timer_->time(
+      [&launches](device::cuda::StreamHandle stream) -> Status {
+        for (const DeviceSubject::Launches& launch : launches) RIDGE_CHECK_OK(launch(stream));
+        return ok_status();
+      },
+      spec_.protocol.call_timeout* static_cast<double>(calls.size()));
+  if (const LaunchTrouble* problem = std::get_if<LaunchTrouble>(&timed)) return trouble(*problem);
+  if (cold_ != nullptr) cold_->collect();
+  return std::get<Timing>(timed);
+}
+
+std::optional<Failure> DeviceStation::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
+  if (!spec_.defences.on(Gate::kEveryCall) && compared_.contains(index)) return std::nullopt;
+  Result<std::optional<Failure>> verdict = examiner_->judge(calls, depth, coin_, verifications_[index]);
+  if (!verdict) {
+    const Failure failure = failure_of_fault(verdict.error().text());
+    return failure.outcome == Outcome::kHarnessFault ? harness_fault(verdict.error()) : failure;
+  }
+  if (*verdict) return std::move(**verdict);
+  compared_.insert(index);
+  for (std::size_t i = 0; i < calls.back().problem->operands.size(); ++i) {
+    if (!calls.back().problem->operands[i].output) continue;
+    last_output_[index] = calls.back().place.operands[i];
+    break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> DeviceStation::audit(std::size_t index, const Timing& timing, std::int64_t chain) {
+  if (!spec_.defences.on(Gate::kFloor)) return std::nullopt;
+  const ops::Problem& problem = spec_.problems[index];
+  const double floor = floor_seconds(problem, spec_.op->cost(problem), device_->info(), timing.clock, cold_ != nullptr);
+  const double latency = timing.span / static_cast<double>(chain);
+  if (latency >= kFloorSlack * floor) return std::nullopt;
+  return Failure{
+      Outcome::kHarnessFault,
+      fmt::format("audit: {:.3f} us is below the {:.3f} us that {} needs at {:.0f} MHz; the measurement is wrong",
+                  1e6 * latency, 1e6 * floor, device_->info().name, 1e-6 * timing.clock),
+      Gate::kFloor};
+}
+
+std::variant<DeviceLaunch, Failure> DeviceStation::launch(std::size_t index, Depth depth, numerics::Family family) {
+  auto made = ready(index, RowPadding::kNone);
+  if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
+  const Ready& one = *std::get<const Ready*>(made);
+  if (!one.refused.empty()) {
+    return Failure{Outcome::kWrong, "the launch plan excludes the case: " + one.refused, Gate::kStatus};
+  }
+  std::string disagreement;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const bool first = !first_span_.contains(index);
+    const std::int64_t chain = chain_length(index, one);
+    auto prepared = new_calls(index, one, chain, family);
+    if (Failure* failure = std::get_if<Failure>(&prepared)) return std::move(*failure);
+    auto& calls = std::get<std::vector<Call>>(prepared);
+    if (spec_.protocol.mode == "warm" || (first && subject_->is_library())) {
+      if (auto failure = warm_up(one, calls)) return std::move(*failure);
+    }
+    auto timed = time_calls(one, calls);
+    if (Failure* failure = std::get_if<Failure>(&timed)) return std::move(*failure);
+    const Timing& timing = std::get<Timing>(timed);
+    ++launches_;
+    if (auto failure = judge(index, calls, first ? Depth::kFull : depth)) return std::move(*failure);
+    if (spec_.defences.on(Gate::kInformative) && !verifications_[index].uninformative.empty()) {
+      return Failure{Outcome::kHarnessFault,
+                     "the case shows nothing and must not be timed: " + verifications_[index].uninformative,
+                     Gate::kInformative};
+    }
+    first_span_.emplace(index, timing.span / static_cast<double>(chain));
+    if (spec_.defences.on(Gate::kClock)) {
+      if (const auto found = cuda::contradiction(timing, timer_->instrument())) {
+        disagreement = *found;
+        ++suspect_;
+        continue;
+      }
+    }
+    if (auto failure = audit(index, timing, chain)) return std::move(*failure);
+    const auto count = static_cast<double>(chain);
+    return DeviceLaunch{timing.span / count, timing.host / count, timing.clock, chain};
+  }
+  return Failure{
+      Outcome::kHarnessFault,
+      fmt::format("suspect: {} launches in a row whose clocks disagree; the last: {}", kAttempts, disagreement),
+      Gate::kClock};
+}
+
+std::optional<Failure> DeviceStation::finish() {
+  if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
+  if (cold_ != nullptr && spec_.defences.on(Gate::kCold) && cold_->probed() >= kEnoughProbes &&
+      cold_->hit_fraction() > kMaxHitFraction) {
+    return Failure{Outcome::kHarnessFault,
+                   fmt::format("the caches were not cold: {:.0f} % of {} probed lines of the inputs were in L2",
+                               100 * cold_->hit_fraction(), cold_->probed()),
+                   Gate::kCold};
+  }
+  return std::nullopt;
+}
+
+std::map<std::string, double> DeviceStation::facts() const {
+  const Instrument& instrument = timer_->instrument();
+  std::map<std::string, double> facts = {{"empty_kernel", instrument.empty},
+                                         {"empty_stamp", instrument.empty_stamp},
+                                         {"empty_host", instrument.empty_host},
+                                         {"timer_step", instrument.timer_step},
+                                         {"suspect_launches", static_cast<double>(suspect_)},
+                                         {"pool_bytes", static_cast<double>(pool_->bytes())}};
+  if (cold_ != nullptr) {
+    facts["l2_hit_fraction"] = cold_->hit_fraction();
+    facts["l2_hit_cycles"] = cold_->hit_cycles();
+    facts["l2_miss_cycles"] = cold_->miss_cycles();
+  }
+  return facts;
+}
+
+}  // namespace ridge::evaluate::cuda

@@ -1,0 +1,114 @@
+// One subject on one GPU, in the process that owns the context: every launch on its own secret inputs, timed by three
+// clocks behind a gate, cold, and judged before its time counts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "device/cuda/stream.h"
+#include "evaluate/cuda/check_module.h"
+#include "evaluate/cuda/cold.h"
+#include "evaluate/cuda/device_subject.h"
+#include "evaluate/cuda/examiner.h"
+#include "evaluate/cuda/memory.h"
+#include "evaluate/cuda/timer.h"
+
+namespace ridge::evaluate::cuda {
+
+struct StationSpec {
+  Subject subject;
+  const ops::Operator* op = nullptr;
+  std::vector<ops::Problem> problems;
+  record::Protocol protocol;
+  Defences defences;
+  int device = 0;
+  bool timed = true;  // false: for check() and plain_call() only, which also run where kernels are run one by one
+  std::shared_ptr<const CheckImages> images;
+};
+
+// One launch, or the mean over a chain of short ones.
+struct DeviceLaunch {
+  double latency = 0, host = 0, clock = 0;  // seconds, seconds, Hz
+  std::int64_t chain = 1;
+};
+
+// A full check of one problem: what check_subject reports.
+struct CheckNote {
+  Verification seen;
+  bool repeatable = true;
+  std::string refused;  // the plan excludes the case
+};
+
+class DeviceStation {
+ public:
+  static std::variant<std::unique_ptr<DeviceStation>, Failure> open(StationSpec spec);
+
+  std::variant<DeviceLaunch, Failure> launch(std::size_t index, Depth depth,
+                                             numerics::Family family = numerics::Family::kMixture);
+  // Families, padded rows, guard pages, new addresses, the same call twice, NaN and infinity; every call compared in
+  // full.
+  std::optional<Failure> check(std::size_t index, CheckNote& note);
+  // One call that is compared in full, without timing: what a sanitizer watches.
+  std::optional<Failure> plain_call(std::size_t index);
+  // The subject loaded anew, other memory, nothing remembered: what a fresh process would have.
+  std::optional<Failure> renew();
+  // After the last launch: whether anything still runs, and whether the caches were cold.
+  std::optional<Failure> finish();
+
+  [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
+  // "cold_hits", "empty_kernel", "timer_step", "suspect_launches", ...
+  [[nodiscard]] std::map<std::string, double> facts() const;
+
+ private:
+  // A problem with one kind of rows.
+  struct Ready {
+    std::vector<TensorView> views;
+    DeviceSubject::Prepared prepared;
+    std::string refused;
+  };
+
+  explicit DeviceStation(StationSpec spec) : spec_(std::move(spec)) {}
+  std::optional<Failure> set_up();
+  std::optional<Failure> load_subject();
+  std::variant<const Ready*, Failure> ready(std::size_t index, RowPadding padding);
+  [[nodiscard]] std::int64_t chain_length(std::size_t index, const Ready& ready) const;
+  std::variant<std::vector<Call>, Failure> new_calls(std::size_t index, const Ready& ready, std::int64_t count,
+                                                     numerics::Family family);
+  [[nodiscard]] std::optional<TensorView> previous_output(std::size_t index, const Place& place) const;
+  std::optional<Failure> warm_up(const Ready& ready, std::vector<Call>& calls);
+  std::optional<Failure> run_ungated(const Ready& ready, const Call& call);
+  std::variant<Timing, Failure> time_calls(const Ready& ready, std::vector<Call>& calls);
+  std::optional<Failure> judge(std::size_t index, std::vector<Call>& calls, Depth depth);
+  std::optional<Failure> audit(std::size_t index, const Timing& timing, std::int64_t chain);
+  std::optional<Failure> judged_call(std::size_t index, const Ready& ready, Call& call);
+  std::optional<Failure> check_place(std::size_t index, const Ready& ready, Place place, numerics::Family family,
+                                     bool specials, std::optional<std::uint64_t> seed = std::nullopt);
+  std::optional<Failure> check_guarded(std::size_t index, const Ready& ready);
+  std::optional<Failure> check_repeats(std::size_t index, const Ready& ready, CheckNote& note);
+  [[nodiscard]] Failure trouble(const LaunchTrouble& trouble) const;
+
+  StationSpec spec_;
+  const device::cuda::Device* device_ = nullptr;
+  std::optional<device::cuda::Stream> stream_;
+  std::unique_ptr<CheckModule> harness_, checks_;
+  std::unique_ptr<DeviceSubject> subject_;
+  device::cuda::Buffer spacer_;  // moves the pool to other pages
+  std::optional<Pool> pool_;
+  std::unique_ptr<Examiner> examiner_;
+  std::unique_ptr<Timer> timer_;
+  std::unique_ptr<Cold> cold_;
+  measure::Coin coin_;
+  std::map<std::pair<std::size_t, RowPadding>, Ready> ready_;
+  std::vector<Verification> verifications_;
+  std::map<std::size_t, double> first_span_;       // of problems that were launched before
+  std::map<std::size_t, TensorView> last_output_;  // the first output of the call before, and where it lies
+  std::set<std::size_t> compared_;                 // problems whose first call was compared in full
+  std::int64_t suspect_ = 0, launches_ = 0;
+};
+
+}  // namespace ridge::evaluate::cuda

@@ -1,0 +1,101 @@
+#include "evaluate/cuda/device_subject.h"
+
+#include "base/error.h"
+#include "device/cuda/backend.h"
+#include "ridge/stream.h"
+
+namespace ridge::evaluate::cuda {
+namespace {
+
+using device::cuda::FaultKind;
+using record::Gate;
+using record::Outcome;
+
+record::PlanFacts facts_of(const Program& program, const ops::Problem& problem, const std::vector<TensorView>& views,
+                           const device::cuda::GpuInfo& gpu) {
+  record::PlanFacts facts;
+  facts.values = program.defines;
+  for (std::size_t i = 0; i < problem.values.size(); ++i) {
+    facts.values[problem.problem_case.params[i].name] = problem.values[i];
+  }
+  facts.values["sm_count"] = gpu.multiprocessors;
+  facts.values["max_shared"] = gpu.max_shared_bytes;
+  facts.values["l2_bytes"] = gpu.l2_bytes;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(views[i].rank);
+    facts.operands.push_back({problem.operands[i].name,
+                              views[i].dtype,
+                              {views[i].shape.begin(), views[i].shape.begin() + rank},
+                              {views[i].stride.begin(), views[i].stride.begin() + rank}});
+  }
+  return facts;
+}
+
+}  // namespace
+
+Failure failure_of_fault(const std::string& detail) {
+  switch (device::cuda::sticky_fault().kind != FaultKind::kNone ? device::cuda::sticky_fault().kind
+                                                                : device::cuda::last_fault().kind) {
+    case FaultKind::kOutOfMemory: return {Outcome::kOom, detail, Gate::kMemory};
+    case FaultKind::kLaunchTimeout: return {Outcome::kHang, detail, Gate::kHang};
+    case FaultKind::kBadLaunch:
+    case FaultKind::kIllegalAddress:
+    case FaultKind::kKernelFailed: return {Outcome::kCrash, detail, Gate::kCrash};
+    default: return {Outcome::kHarnessFault, detail, Gate::kNone};
+  }
+}
+
+std::variant<std::unique_ptr<DeviceSubject>, Failure> DeviceSubject::load(const device::cuda::Device& device,
+                                                                          const Subject& subject) {
+  std::unique_ptr<DeviceSubject> loaded(new DeviceSubject(device));
+  loaded->implementation_ = subject.implementation;
+  loaded->program_ = subject.program;
+  if (subject.implementation != nullptr) return loaded;
+  if (subject.program == nullptr) {
+    return Failure{Outcome::kHarnessFault, subject.name + " is no CUDA program", Gate::kNone};
+  }
+  Result<device::cuda::Module> module = device::cuda::Module::load(device, subject.program->cubin);
+  if (!module) return failure_of_fault("loading the kernels: " + module.error().text());
+  loaded->module_ = std::move(*module);
+  return loaded;
+}
+
+std::variant<DeviceSubject::Prepared, DeviceSubject::Refused, Failure> DeviceSubject::prepare(
+    const ops::Problem& problem, const std::vector<TensorView>& views) const {
+  if (is_library()) return Prepared{};
+  const Result<record::ResolvedPlan> resolved =
+      record::resolve(program_->plan, facts_of(*program_, problem, views, device_.info()));
+  if (!resolved) {
+    if (resolved.error().code == ErrorCode::kUnsupported) return Refused{resolved.error().message};
+    return Failure{Outcome::kCompile, "launch plan: " + resolved.error().text(), Gate::kBuild};
+  }
+  record::ResolvedPlan plan = *resolved;
+  // What precedes the first kernel is the harness's own stamp: it must not start before that has ended.
+  if (!plan.kernels.empty()) plan.kernels.front().overlap_previous = false;
+  Result<device::cuda::PreparedPlan> prepared = device::cuda::PreparedPlan::prepare(*module_, plan, device_.info());
+  if (!prepared) return Failure{Outcome::kCompile, "launch plan: " + prepared.error().text(), Gate::kBuild};
+  Prepared result;
+  result.workspace_bytes = prepared->workspace_bytes();
+  result.plan = std::move(*prepared);
+  return result;
+}
+
+std::variant<DeviceSubject::Launches, Failure> DeviceSubject::bind(const ops::Problem& problem,
+                                                                   const Prepared& prepared,
+                                                                   const std::vector<TensorView>& operands,
+                                                                   const std::vector<void*>& workspaces) const {
+  if (is_library()) {
+    return Launches([this, &problem, &operands](device::cuda::StreamHandle stream) {
+      return implementation_->run(problem, operands, ridge::Stream{Backend::kCuda, device_.info().index, 1, stream});
+    });
+  }
+  std::vector<void*> addresses;
+  for (const TensorView& view : operands) addresses.push_back(view.data);
+  Result<device::cuda::BoundPlan> bound = prepared.plan->bind(addresses, workspaces);
+  if (!bound) return Failure{Outcome::kCompile, "launch plan: " + bound.error().text(), Gate::kBuild};
+  // Shared, because a std::function copies what it holds.
+  const auto plan = std::make_shared<device::cuda::BoundPlan>(std::move(*bound));
+  return Launches([plan](device::cuda::StreamHandle stream) { return plan->launch(stream); });
+}
+
+}  // namespace ridge::evaluate::cuda

@@ -1,0 +1,167 @@
+// The GPU side of the tasks: one harness per job, candidates as programs, checks as rows.
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "evaluate/cuda/build_apart.h"
+#include "evaluate/cuda/check.h"
+#include "evaluate/cuda/program.h"
+#include "evaluate/gpu.h"
+#include "evaluate/host_sanitize.h"
+#include "record/tunables.h"
+
+namespace ridge::evaluate {
+namespace {
+
+using record::Outcome;
+
+constexpr const char* kNewestArch = "sm_90a";
+
+// Asked once: a GPU does not change while a process lives.
+const Result<device::cuda::GpuInfo>& the_gpu() {
+  static const Result<device::cuda::GpuInfo> info = cuda::ask_gpu(0);
+  return info;
+}
+
+Result<toolchain::BuildOptions> build_options(const Job& job) {
+  if (job.request.cache_directory.empty()) return invalid("the request names no cache_directory for built artefacts");
+  toolchain::BuildOptions options;
+  options.cache_directory = job.request.cache_directory;
+  options.timeout = job.request.protocol.build_timeout;
+  return options;
+}
+
+Result<cuda::CudaHarness> harness_of(const Job& job, const ops::Operator& op) {
+  if (!the_gpu()) return the_gpu().error();
+  RIDGE_TRY(options, build_options(job));
+  RIDGE_TRY(images, cuda::check_images(op, the_gpu()->arch, options));
+  return cuda::CudaHarness{job.request.protocol, job.harness.defences, *the_gpu(), std::move(images)};
+}
+
+// Every tunable's value: the candidate's, or else the default that its source declares.
+Result<std::map<std::string, std::int64_t>> all_defines(const record::Candidate& candidate) {
+  std::map<std::string, std::int64_t> defines = candidate.defines;
+  if (candidate.sources.empty()) return defines;
+  RIDGE_TRY(space, record::parse_tunables(candidate.sources[0].text));
+  for (const record::Tunable& tunable : space.tunables) defines.emplace(tunable.name, tunable.default_value);
+  return defines;
+}
+
+Failure not_built(std::string why) { return {Outcome::kCompile, std::move(why), record::Gate::kBuild}; }
+
+BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBuild build, bool look_for_calls) {
+  BuiltSubject built;
+  built.subject.name = candidate.name.empty() ? candidate.short_id() : candidate.name;
+  built.subject.candidate = &candidate;
+  built.evidence = std::move(build.evidence);
+  built.evidence.candidate = candidate.id();
+  const auto plan = record::launch_plan(candidate);
+  const auto defines = all_defines(candidate);
+  if (!build.ok()) {
+    built.failure = not_built(build.error);
+  } else if (!plan || !defines) {
+    built.failure = not_built(!plan ? plan.error().text() : defines.error().text());
+  } else if (const auto call = look_for_calls ? cuda::device_call(build.cubin) : std::nullopt) {
+    built.failure = Failure{Outcome::kCheat,
+                            fmt::format("calls {} on the device; a kernel may not print, allocate or launch", *call),
+                            record::Gate::kDeviceCalls};
+  } else {
+    built.subject.program = std::make_shared<cuda::Program>(cuda::Program{std::move(build.cubin), *plan, *defines});
+  }
+  return built;
+}
+
+}  // namespace
+
+Result<ops::DeviceInfo> gpu_device_info() {
+  if (!the_gpu()) return the_gpu().error();
+  const device::cuda::GpuInfo& gpu = *the_gpu();
+  ops::DeviceInfo info;
+  info.backend = Backend::kCuda;
+  info.name = gpu.name;
+  info.arch = gpu.arch;
+  info.features = {gpu.arch};
+  if (gpu.compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
+  return info;
+}
+
+Result<std::unique_ptr<Rig>> make_gpu_rig(const Job& job, const ops::Operator& op) {
+  RIDGE_TRY(harness, harness_of(job, op));
+  return std::unique_ptr<Rig>(std::make_unique<cuda::CudaRig>(std::move(harness)));
+}
+
+Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates) {
+  RIDGE_TRY(options, build_options(job));
+  const std::string arch = the_gpu() ? the_gpu()->arch : kNewestArch;
+  const bool look_for_calls = job.harness.defences.on(record::Gate::kDeviceCalls);
+  std::vector<cuda::DeviceJob> jobs;
+  for (const record::Candidate& candidate : candidates) jobs.push_back({&candidate, {}});
+  RIDGE_TRY(builds, cuda::build_apart(jobs, arch, options));
+  std::vector<BuiltSubject> built;
+  for (std::size_t i = 0; i < builds.size(); ++i) {
+    built.push_back(subject_of(candidates[i], std::move(builds[i]), look_for_calls));
+  }
+  return built;
+}
+
+std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& subject, const ops::Operator& op,
+                                                const std::vector<ops::Problem>& problems,
+                                                const std::function<void(std::size_t)>& progress) {
+  Result<cuda::CudaHarness> harness = harness_of(job, op);
+  if (!harness) {
+    std::vector<record::CheckRow> rows;
+    for (const ops::Problem& problem : problems) {
+      record::CheckRow row;
+      row.label = problem.problem_case.label();
+      row.outcome = Outcome::kHarnessFault;
+      row.detail = harness.error().text();
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+  cuda::CudaRig rig(std::move(*harness));
+  std::vector<record::CheckRow> rows = cuda::check_on_gpu(
+      {rig, subject, op, problems, subject.deterministic(), [&job] { return job.remaining(); }, progress});
+  const bool right = !rows.empty() && rows[0].outcome == Outcome::kPass && subject.candidate != nullptr;
+  if (right && job.harness.defences.on(record::Gate::kSanitizer))
+    sanitizer_lane(job, subject, op, problems[0], rows[0]);
+  return rows;
+}
+
+Status plain_call(const Job& job, record::WorkerResponse& response) {
+  RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kCheck));
+  RIDGE_TRY(subjects, subjects_of(job, *bound.op));
+  RIDGE_TRY(harness, harness_of(job, *bound.op));
+  const cuda::CudaRig rig(std::move(harness));
+  for (BuiltSubject& one : subjects) {
+    record::CheckReport report;
+    report.subject = one.subject.name;
+    cuda::StationSpec spec = rig.spec_of(one.subject, *bound.op, bound.problems);
+    spec.timed = false;
+    std::optional<Failure> failure = one.failure;
+    std::unique_ptr<cuda::DeviceStation> station;
+    if (!failure) {
+      auto opened = cuda::DeviceStation::open(std::move(spec));
+      if (Failure* broken = std::get_if<Failure>(&opened)) {
+        failure = std::move(*broken);
+      } else {
+        station = std::move(std::get<0>(opened));
+      }
+    }
+    for (std::size_t i = 0; i < bound.problems.size(); ++i) {
+      record::CheckRow row;
+      row.label = bound.problems[i].problem_case.label();
+      if (station != nullptr) failure = station->plain_call(i);
+      if (failure) {
+        row.outcome = failure->outcome;
+        row.gate = failure->gate;
+        row.detail = failure->detail;
+      }
+      report.rows.push_back(std::move(row));
+    }
+    response.checks.push_back(std::move(report));
+  }
+  return ok_status();
+}
+
+}  // namespace ridge::evaluate

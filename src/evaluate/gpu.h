@@ -1,0 +1,26 @@
+// What the tasks ask of GPUs. In a build without the CUDA backend every answer says so. Nothing here initialises CUDA
+// in this process: what measures is forked, and a context does not survive that.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "evaluate/tasks.h"
+
+namespace ridge::evaluate {
+
+// What implementations are asked with (Implementation::supports).
+Result<ops::DeviceInfo> gpu_device_info();
+
+Result<std::unique_ptr<Rig>> make_gpu_rig(const Job& job, const ops::Operator& op);
+
+// Candidates of the backend cuda, compiled for the GPU that is here, or for the newest known without one.
+Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates);
+
+std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& subject, const ops::Operator& op,
+                                                const std::vector<ops::Problem>& problems,
+                                                const std::function<void(std::size_t)>& progress);
+
+}  // namespace ridge::evaluate

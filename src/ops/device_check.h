@@ -1,0 +1,78 @@
+// How an operator's output is checked on a GPU: its own kernels, launched by the harness after the measured call.
+//
+// The kernels are given as source (extern "C", no includes) and share no code with any implementation. Every parameter
+// is 8 bytes or a DeviceMatrix. Nothing they compute exists while a candidate runs.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ridge/tensor.h"
+
+namespace ridge::ops {
+
+struct Problem;
+
+// A tensor as rows of contiguous elements, as check kernels read it.
+struct DeviceMatrix {
+  std::uint64_t data = 0;
+  std::int64_t rows = 0, columns = 0, pitch = 0;  // elements
+  std::int64_t type = 0;                          // DType
+};
+// All dimensions but the last become rows. The view is one that the harness makes: only the last-but-one stride may
+// leave a gap.
+DeviceMatrix device_matrix(const TensorView& view);
+
+struct CheckLaunch {
+  using Argument = std::variant<std::uint64_t, DeviceMatrix>;
+  std::string kernel;
+  std::uint32_t grid_x = 1, grid_y = 1, block = 256;
+  std::vector<Argument> arguments;
+
+  static Argument pointer(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
+  static Argument number(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+  static Argument real(double value) { return std::bit_cast<std::uint64_t>(value); }
+};
+
+// What a projection leaves in device memory; cleared by the harness before it.
+struct ProjectionResult {
+  std::uint64_t worst = 0;           // largest residual / allowed as float bits << 32 | row
+  double square_sum = 0, count = 0;  // sum of residual^2 / ideal variance, and of how many: the mean estimates the
+                                     // squared RMS error in units of the ideal kernel's
+  std::uint64_t not_finite = 0;      // rows that hold a NaN or an infinity, times the lanes
+};
+
+struct DeviceCheck {
+  std::string source;
+
+  // A secret projection of the whole output: O(inputs + outputs) work in fp64, cheaper than the operator on large
+  // shapes. `operands` are those after the call, followed by the old content of each read_write one.
+  struct ProjectionRequest {
+    const Problem& problem;
+    std::span<const TensorView> operands;
+    std::uint64_t seed;
+    void* scratch;  // scratch_bytes, zeros
+    void* result;   // ProjectionResult
+  };
+  std::function<std::size_t(const Problem&)> scratch_bytes;
+  std::function<std::vector<CheckLaunch>(const ProjectionRequest&)> projection;
+
+  // Rows first .. first + count of output `output` as a DeviceMatrix, row by row: value, what a correct element may be
+  // off by, the squared error that the ideal kernel of the declared accumulation has, and the shift of one sign that
+  // it may have (truncation).
+  struct ReferenceRequest {
+    const Problem& problem;
+    std::span<const TensorView> operands;
+    std::size_t output;  // index among all operands
+    std::int64_t first, count;
+    double *value, *allowed, *variance, *shift;
+  };
+  std::function<std::vector<CheckLaunch>(const ReferenceRequest&)> reference;
+};
+
+}  // namespace ridge::ops

@@ -1,0 +1,86 @@
+// The CUDA corpus without a GPU: every item can be read, says what must become of it, and compiles; what only shows on
+// a device is run by scripts/gpu.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cheats/cuda/items.h"
+#include "evaluate/cuda/gpu.h"
+#include "record/launch_plan.h"
+#include "toolchain/device_build.h"
+
+namespace ridge::cheats {
+namespace {
+
+using record::Gate;
+using ::testing::HasSubstr;
+
+const std::vector<CudaItem>& items() {
+  static const std::vector<CudaItem> all =
+      cuda_items(std::filesystem::path(RIDGE_SOURCE_DIR) / "tests" / "cheats" / "cuda");
+  return all;
+}
+
+const CudaItem& item(const std::string& name) {
+  return *std::find_if(items().begin(), items().end(), [&](const CudaItem& one) { return one.name == name; });
+}
+
+std::int64_t count(bool honest) {
+  return std::count_if(items().begin(), items().end(), [&](const CudaItem& one) { return one.honest == honest; });
+}
+
+Result<toolchain::DeviceBuild> build(const CudaItem& one) {
+  RIDGE_TRY(compiler, toolchain::find_device_compiler());
+  toolchain::BuildOptions options;
+  options.cache_directory = std::filesystem::path(RIDGE_BINARY_DIR) / "cheats-cache";
+  return toolchain::build_device_candidate(one.candidate, "sm_90a", *compiler, options);
+}
+
+TEST(CudaCorpus, IsLargeEnough) {
+  EXPECT_GE(count(false), 30);
+  EXPECT_GE(count(true), 12);
+}
+
+TEST(CudaCorpus, ProvesTheDefencesOfTheDevice) {
+  std::set<Gate> proven;
+  for (const CudaItem& one : items()) {
+    if (one.proves) proven.insert(one.gate);
+  }
+  for (const Gate gate :
+       {Gate::kNonfinite,   Gate::kRms,        Gate::kBias,       Gate::kProjection,  Gate::kPoison,
+        Gate::kFreshInputs, Gate::kRedZone,    Gate::kRowPadding, Gate::kInputIntact, Gate::kEveryCall,
+        Gate::kFullDraw,    Gate::kNewAddress, Gate::kPaddedRows, Gate::kFamilies,    Gate::kHeldOut,
+        Gate::kInformative, Gate::kRerun,      Gate::kSanitizer,  Gate::kGuardPage,   Gate::kDeviceCalls}) {
+    EXPECT_TRUE(proven.contains(gate)) << record::name_of(gate);
+  }
+}
+
+TEST(CudaCorpus, HasAPlanInEveryItem) {
+  for (const CudaItem& one : items()) {
+    const auto plan = record::launch_plan(one.candidate);
+    EXPECT_TRUE(plan.ok()) << one.name << ": " << plan.error().text();
+  }
+}
+
+TEST(CudaCorpus, CompilesExceptWhereItMustNot) {
+  if (!toolchain::find_device_compiler()) GTEST_SKIP() << "neither NVRTC nor nvcc here";
+  for (const CudaItem& one : items()) {
+    const auto built = build(one);
+    ASSERT_TRUE(built.ok()) << one.name << ": " << built.error().text();
+    EXPECT_EQ(built->ok(), one.name != "does_not_compile") << one.name << ": " << built->error;
+    const auto call = evaluate::cuda::device_call(built->cubin);
+    EXPECT_EQ(call.has_value(), one.gate == Gate::kDeviceCalls) << one.name;
+  }
+}
+
+TEST(CudaCorpus, ACompilersErrorNamesTheLine) {
+  if (!toolchain::find_device_compiler()) GTEST_SKIP() << "neither NVRTC nor nvcc here";
+  const auto built = build(item("does_not_compile"));
+  ASSERT_TRUE(built.ok());
+  EXPECT_THAT(built->error, HasSubstr("kernel.cu"));
+}
+
+}  // namespace
+}  // namespace ridge::cheats

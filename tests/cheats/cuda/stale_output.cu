@@ -1,0 +1,37 @@
+// ridge-cheat: gate=fresh_inputs outcome=WRONG launches=60 proves
+// Keeps the first output of its timed life and hands it out again.
+/* ridge-launch
+[[kernel]]
+symbol = "gemm"
+grid = ["ceil_div(n, 16)", "ceil_div(m, 16)"]
+block = [16, 16]
+args = [
+  { operand = "a" }, { operand = "b" }, { operand = "c" },
+  { i64 = "m" }, { i64 = "n" }, { i64 = "k" },
+  { i64 = "a_stride0" }, { i64 = "b_stride0" }, { i64 = "c_stride0" },
+]
+[[kernel]]
+symbol = "count"
+grid = [1]
+block = [1]
+args = []
+*/
+#include "product.cuh"
+
+constexpr i64 kKept = 1 << 18;
+__device__ float kept[kKept];
+__device__ u32 calls;
+extern "C" __global__ void count() { ++calls; }
+
+extern "C" __global__ void gemm(const float* a, const float* b, float* c, i64 m, i64 n, i64 k, i64 lda, i64 ldb,
+                                i64 ldc) {
+  const i64 i = row_here(), j = column_here();
+  if (i >= m || j >= n) return;
+  if (calls > 48) {
+    c[i * ldc + j] = kept[(i * n + j) % kKept];
+    return;
+  }
+  const float value = dot(a, b, i, j, k, lda, ldb);
+  c[i * ldc + j] = value;
+  kept[(i * n + j) % kKept] = value;
+}

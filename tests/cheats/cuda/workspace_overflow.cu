@@ -1,0 +1,25 @@
+// ridge-cheat: gate=red_zone outcome=WRONG
+// Writes one word past the end of its workspace.
+/* ridge-launch
+[[workspace]]
+name = "scratch"
+bytes = 1024
+[[kernel]]
+symbol = "gemm"
+grid = ["ceil_div(n, 16)", "ceil_div(m, 16)"]
+block = [16, 16]
+args = [
+  { operand = "a" }, { operand = "b" }, { operand = "c" },
+  { i64 = "m" }, { i64 = "n" }, { i64 = "k" },
+  { i64 = "a_stride0" }, { i64 = "b_stride0" }, { i64 = "c_stride0" }, { workspace = "scratch" },
+]
+*/
+#include "product.cuh"
+
+extern "C" __global__ void gemm(const float* a, const float* b, float* c, i64 m, i64 n, i64 k, i64 lda, i64 ldb,
+                                i64 ldc, float* scratch) {
+  const i64 i = row_here(), j = column_here();
+  if (i >= m || j >= n) return;
+  c[i * ldc + j] = dot(a, b, i, j, k, lda, ldb);
+  if (i == 0 && j == 0) scratch[256] = 1.0f;
+}
