@@ -34,7 +34,7 @@ constexpr std::uint64_t kAll = ~std::uint64_t{0}, kSize = kAll >> 1;
 constexpr std::uint64_t kLaneMask[kLaneCount] = {kAll, kAll, kAll, kAll, kSize, kSize, kSize, kSize};
 
 // One vector register of kWidth doubles; eight lanes are 8 / kWidth of them. Products and sums stay separate
-// operations (the build is strict ISO C++, which forbids contraction), so every width gives the same bits.
+// operations (this file is built without contraction), so every width gives the same bits.
 template <int kWidth>
 struct Register {
   using Vector = typename Types<kWidth>::Vector;
