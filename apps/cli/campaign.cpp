@@ -3,7 +3,9 @@
 
 #include "campaign/campaign.h"
 #include "campaign/verify.h"
+#include "campaign_rules.h"
 #include "campaign_run.h"
+#include "campaign_watch.h"
 #include "record/archive.h"
 #include "record/listing.h"
 #include "report/report.h"
@@ -32,6 +34,37 @@ int stop(const std::string& directory) {
   if (const Status asked = campaign::request_stop(directory); !asked) return fail(asked.error());
   fmt::print("The campaign ends after the measurement that is under way, with its final measurement and report.\n");
   return kSuccess;
+}
+
+int pause(const std::string& directory) {
+  if (const Status asked = campaign::request_pause(directory); !asked) return fail(asked.error());
+  fmt::print("The campaign pauses after the measurement that is under way; go on with: ridge campaign resume {}\n",
+             directory);
+  return kSuccess;
+}
+
+struct StopAfterOptions {
+  std::string directory;
+  std::int64_t rounds = 0;
+};
+
+int stop_after(const StopAfterOptions& options) {
+  if (const Status asked = campaign::request_stop_after(options.directory, options.rounds); !asked)
+    return fail(asked.error());
+  fmt::print("The campaign ends in good order when {} rounds are closed.\n", options.rounds);
+  return kSuccess;
+}
+
+// One campaign after the other; one that fails does not keep the others from running.
+int run_queue(const std::vector<std::string>& directories) {
+  int worst = kSuccess;
+  for (const std::string& directory : directories) {
+    fmt::print(stderr, "{}\n", directory);
+    const int code = run_campaign(directory);
+    if (code == kInterrupted) return code;
+    worst = std::max(worst, code);
+  }
+  return worst;
 }
 
 struct ExtendOptions {
@@ -119,12 +152,27 @@ void define_campaign(Command root) {
   verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
        [directory] { return run_campaign(*directory); });
   verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); });
+  verb("pause", "Ask it to pause", "from another terminal; resume goes on", [directory] { return pause(*directory); });
   verb("report", "Write the report again from the journal", "HTML, Markdown and JSON",
        [directory] { return report(*directory); });
   verb("verify", "Check the journal's chain and render every file again", "exit code 1 when anything differs",
        [directory] { return verify(*directory); });
   verb("replay", "Decide every round again from the raw samples", "exit code 1 when a decision differs",
        [directory] { return replay(*directory); });
+  define_campaign_rules(group);
+  define_campaign_watch(group);
+  auto after = std::make_shared<StopAfterOptions>();
+  group.subcommand("stop-after", "Ask it to end in good order after so many rounds")
+      .positional("directory", after->directory, "Folder of the campaign")
+      .option("--rounds", after->rounds, "Attempts after the baseline, 1 to 119")
+      .example("ridge campaign stop-after campaigns/gemm_cpu_xeon_20260101 --rounds 8", "also while it runs")
+      .action([after] { return stop_after(*after); });
+  auto directories = std::make_shared<std::vector<std::string>>();
+  group.subcommand("queue", "Run several campaigns, one after the other")
+      .positional("directories", *directories, "Folders of campaigns that are confirmed")
+      .example("ridge campaign queue campaigns/a campaigns/b",
+               "campaigns started side by side share the device too, turn by turn")
+      .action([directories] { return run_queue(*directories); });
   auto extend_options = std::make_shared<ExtendOptions>();
   group.subcommand("extend", "More time or more rounds, also for a campaign that has ended")
       .positional("directory", extend_options->directory, "Folder of the campaign")

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "campaign/campaign.h"
+#include "execute/lease.h"
 #include "propose/proposer.h"
 #include "record/archive.h"
 #include "report/report.h"
@@ -97,7 +98,8 @@ int run_campaign(const fs::path& directory) {
   if (!state) return fail(state.error());
   Result<std::unique_ptr<propose::Proposer>> proposer = propose::make_proposer(state->spec().proposer);
   if (!proposer) return fail(proposer.error());
-  const std::unique_ptr<execute::Executor> executor = local_executor();
+  const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
+      local_executor(), fs::path(cache_directory()) / "device" / state->spec().backend, state->spec().id);
   SystemClock clock;
   const campaign::Engine* running = nullptr;
   Narrator narrator(running);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cctype>
 #include <iostream>
 
 #include "base/clock.h"
@@ -10,6 +9,7 @@
 #include "base/files.h"
 #include "campaign/campaign.h"
 #include "campaign/manifest.h"
+#include "campaign/naming.h"
 #include "campaign/target.h"
 #include "campaign_run.h"
 #include "propose/proposer.h"
@@ -43,33 +43,13 @@ Result<fs::path> shipped_kernel(const std::string& op) {
                    "name the source to start from with --kernel FILE");
 }
 
-// A short name of the processor for the campaign's id: "Intel(R) Xeon(R) Processor" is intel-xeon.
-std::string short_name(std::string_view model) {
-  std::string name, word;
-  const auto take = [&] {
-    if (!word.empty() && word != "processor" && word != "cpu" && word != "r" && word != "tm") {
-      name += (name.empty() ? "" : "-") + word;
-    }
-    word.clear();
-  };
-  for (const char c : model.substr(0, model.find('@'))) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    } else {
-      take();
-    }
-  }
-  take();
-  return name.empty() ? "cpu" : name;
-}
-
 Result<std::string> machine_name() {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kDescribe;
   RIDGE_TRY(response, ask_worker(std::move(request)));
   if (!response.environment) return std::string("cpu");
   const auto found = response.environment->facts.find("cpu.model");
-  return short_name(found == response.environment->facts.end() ? std::string("cpu") : found->second);
+  return campaign::short_machine_name(found == response.environment->facts.end() ? std::string("cpu") : found->second);
 }
 
 Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::path& kernel) {

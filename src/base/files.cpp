@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -88,6 +89,22 @@ Status write_file_durably(const fs::path& path, std::string_view content) {
     return io_error("write", path, failure);
   }
   return sync_directory(directory);
+}
+
+Status remove_unfinished_files(const fs::path& directory) {
+  std::error_code error;
+  std::vector<fs::path> unfinished;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    const std::string extension = it->path().extension().string();
+    if (it->path().filename() == ".git") it.disable_recursion_pending();
+    if (extension.starts_with(".tmp-") && extension.find_first_not_of("0123456789", 5) == std::string::npos) {
+      unfinished.push_back(it->path());
+    }
+  }
+  for (const fs::path& path : unfinished) {
+    if (!fs::remove(path, error) && error) return io_error("remove", path, error.value());
+  }
+  return ok_status();
 }
 
 Status sync_directory(const fs::path& directory) {

@@ -15,6 +15,10 @@ Result<std::string> read_file(const std::filesystem::path& path);
 // holds the old content or the new, never a part. Creates missing parent directories.
 Status write_file_durably(const std::filesystem::path& path, std::string_view content);
 
+// Removes the temporary files that write_file_durably() left in a folder and below when its process was killed. Only
+// for the one process that writes there.
+Status remove_unfinished_files(const std::filesystem::path& directory);
+
 // fsync of a directory, which makes a rename or a new file in it durable.
 Status sync_directory(const std::filesystem::path& directory);
 

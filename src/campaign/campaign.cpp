@@ -5,6 +5,7 @@
 #include "campaign/files.h"
 #include "campaign/manifest.h"
 #include "campaign/render.h"
+#include "campaign/rules/rule.h"
 #include "record/archive.h"
 
 namespace ridge::campaign {
@@ -109,6 +110,22 @@ Result<State> extend_budget(const fs::path& directory, const record::BudgetChang
   return std::move(opened.state);
 }
 
+Result<State> waive_rule(const fs::path& directory, const std::string& name, const std::string& reason,
+                         const std::string& by, Clock& clock) {
+  const Rule* rule = find_rule(name);
+  if (rule == nullptr) return with_hint(invalid("there is no rule \"{}\"", name), "`ridge campaign rules` lists them");
+  if (!rule->waivable) {
+    return with_hint(
+        make_error(ErrorCode::kConflict, "rule {} ({}) cannot be waived: {}", rule->number, rule->name, rule->says),
+        "put right what it found");
+  }
+  if (reason.find_first_not_of(" \t\r\n") == std::string::npos) return invalid("a waiver needs a reason");
+  RIDGE_TRY(opened, open_locked(directory, clock, true));
+  RIDGE_CHECK_OK(opened.add(record::EventKind::kWaived, record::to_json(record::Waived{rule->number, reason, by})));
+  RIDGE_CHECK_OK(write_campaign_files(directory, render_campaign(opened.state)));
+  return std::move(opened.state);
+}
+
 Result<State> load_campaign(const fs::path& directory) {
   Result<record::JournalText> journal = record::read_journal(directory / kJournalFile);
   if (!journal && journal.error().code == ErrorCode::kNotFound) return no_campaign(directory);
@@ -118,10 +135,27 @@ Result<State> load_campaign(const fs::path& directory) {
   return state;
 }
 
-Status request_stop(const fs::path& directory) {
+namespace {
+
+Status leave_wish(const fs::path& directory, const char* file, const std::string& text) {
   std::error_code ignored;
   if (!fs::exists(directory / kJournalFile, ignored)) return no_campaign(directory);
-  return write_file_durably(directory / kStopFile, "stop\n");
+  return write_file_durably(directory / file, text + "\n");
+}
+
+}  // namespace
+
+Status request_stop(const fs::path& directory) { return leave_wish(directory, kStopFile, "stop"); }
+Status request_pause(const fs::path& directory) {
+  if (lock_holder(directory).pid == 0) {
+    return with_hint(make_error(ErrorCode::kConflict, "nothing runs in {}", directory.string()),
+                     "a campaign that does not run is paused already");
+  }
+  return leave_wish(directory, kPauseFile, "pause");
+}
+Status request_stop_after(const fs::path& directory, std::int64_t rounds) {
+  if (rounds < 1 || rounds > 119) return invalid("stop-after {}: 1 to 119 rounds are possible", rounds);
+  return leave_wish(directory, kStopAfterFile, std::to_string(rounds));
 }
 
 }  // namespace ridge::campaign

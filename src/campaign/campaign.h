@@ -38,10 +38,18 @@ Result<State> create_campaign(const std::filesystem::path& directory, record::Ca
 Result<State> confirm_campaign(const std::filesystem::path& directory, const std::string& by, Clock& clock);
 // More attempts or more time, also for a campaign that has ended.
 Result<State> extend_budget(const std::filesystem::path& directory, const record::BudgetChange& change, Clock& clock);
+// Lets the campaign go on although a rule fails or cannot be answered. Refused without a reason, and for rules that
+// make a result true.
+Result<State> waive_rule(const std::filesystem::path& directory, const std::string& rule, const std::string& reason,
+                         const std::string& by, Clock& clock);
 // Reads without locking; for status and watch.
 Result<State> load_campaign(const std::filesystem::path& directory);
 // Honoured before the next measurement begins; works whether or not an engine runs.
 Status request_stop(const std::filesystem::path& directory);
+// The same, as soon as `rounds` attempts are closed (the baseline does not count).
+Status request_stop_after(const std::filesystem::path& directory, std::int64_t rounds);
+// Asks the running engine to pause; it goes on when it is resumed.
+Status request_pause(const std::filesystem::path& directory);
 
 // What is outside of the engine; fakes stand in for all of it in tests.
 struct Services {
@@ -106,6 +114,7 @@ class Engine {
   Status check_manifest() const;
   Status perform(Due due);
   Result<std::optional<RunResult>> before(const Transition& next);
+  [[nodiscard]] std::string rules_that_block(Due due) const;
   Result<RunResult> pause(const std::string& why);
   Status record(record::EventKind kind, Json payload);
   Status intend(const std::string& key, std::string_view effect);
@@ -120,6 +129,11 @@ class Engine {
                                                             double share);
   Status calibrate_again();
   Status measure_baseline();
+  // steps_escalate.cpp
+  Status escalate();
+  Status look_at_incumbent(record::Escalated& escalated);
+  Status inspect_incumbent(record::Escalated& escalated);
+  Status compare_with_known(record::Escalated& escalated);
   // steps_round.cpp
   record::ProposalRequest proposal_request() const;
   Status propose();
@@ -140,6 +154,7 @@ class Engine {
   [[nodiscard]] TerminationInput termination_input() const;
   [[nodiscard]] StopLevel stop_level() const;
   [[nodiscard]] bool stop_file_exists() const;
+  [[nodiscard]] std::optional<std::int64_t> stop_after() const;
   [[nodiscard]] std::filesystem::path worktree() const { return options_.directory / "src"; }
   [[nodiscard]] SnapshotStore snapshots() const { return SnapshotStore(options_.directory / "objects"); }
 
@@ -151,6 +166,7 @@ class Engine {
   State state_;
   double stop_seen_ = -1;  // monotonic time of the first stop signal
   bool interrupted_ = false;
+  std::size_t rendered_rounds_ = 0;
   std::string action_;
 };
 

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "campaign/level.h"
+#include "campaign/rules/rule.h"
 #include "campaign/transition.h"
 #include "stats/plain_rule.h"
 #include "stats/summary.h"
@@ -40,6 +42,15 @@ std::string accepted_reason(const Decision& decision) {
                      suite.ratio, 100 * suite.confidence, suite.low, suite.high, suite.sessions);
 }
 
+// The written rules that a decision rests on beside its gates.
+GateResult check_rules(const State& state, const Round& round, const GateResult* failed) {
+  if (failed != nullptr) return {"rules", GateOutcome::kNotApplicable, "rejected by the gate " + failed->gate};
+  const std::vector<record::RuleRow> blocked = blocking(judge_for_decision({state, &round}));
+  if (blocked.empty()) return {"rules", GateOutcome::kPass, "no written rule speaks against it"};
+  const bool fails = blocked.front().verdict == record::RuleVerdict::kFail;
+  return {"rules", fails ? GateOutcome::kFail : GateOutcome::kInconclusive, blocking_text(blocked)};
+}
+
 // A sweep of which no configuration was usable, or a round that was abandoned: there is nothing to put through gates.
 Decision decide_unusable(const Round& round, Decision decision) {
   const Attempt& attempt = round.last();
@@ -61,15 +72,27 @@ Decision decide_unusable(const Round& round, Decision decision) {
 GateInput gate_input(const State& state, const Round& round) {
   GateInput input;
   input.protocol = state.spec().protocol;
-  input.labels = labels_of(state.spec().target_cases);
+  if (round.last().evaluated) input.level = round.last().evaluated->level;
+  input.labels = labels_of_level(state, input.level);
   input.incumbent_id = round.incumbent.id();
   input.incumbent_artifact = state.incumbent.build.artifact;
   input.bucket = round.last().proposal.hypothesis.bucket;
-  input.bounds = state.baseline->evaluation.roofline;
+  for (const record::RooflinePoint& bound : state.baseline->evaluation.roofline) {
+    if (std::find(input.labels.begin(), input.labels.end(), bound.label) != input.labels.end()) {
+      input.bounds.push_back(bound);
+    }
+  }
   input.decisions_used = state.decisions_used;
   if (const record::Candidate* candidate = round.last().candidate()) input.candidate_id = candidate->id();
   if (round.last().evaluated) input.evaluation = round.last().evaluated->evaluation;
   return input;
+}
+
+bool passes_quick_look(const State& state) {
+  const GateInput input = gate_input(state, *state.open_round());
+  return std::all_of(gates().begin(), gates().end(), [&](const Gate& gate) {
+    return std::string_view(gate.name) == kLevelGate || gate.check(input).outcome == GateOutcome::kPass;
+  });
 }
 
 Decision decide(const State& state) {
@@ -96,6 +119,7 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
     result.gate = gate.name;
     decision.gates.push_back(std::move(result));
   }
+  if (rules_in_force(state)) decision.gates.push_back(check_rules(state, round, first_not_passed(decision.gates)));
   decision.needed = sequential_rule(input.protocol).needed();
   if (const Result<RatioTable> table = confirmation_ratios(input); table && !table->suite.empty()) {
     decision.effects = effects_of(*table, input.labels, Stopping::kByTest);

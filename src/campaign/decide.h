@@ -15,6 +15,8 @@ record::Decision decide(const State& state);
 
 // Of any evaluation against its incumbent, through all gates but those named in `without`.
 record::Decision judge(const GateInput& input, std::span<const std::string_view> without = {});
+// Whether the open round's quick look passed every gate but the one that asks for all shapes.
+bool passes_quick_look(const State& state);
 
 // What the gates see of the last attempt of a round.
 GateInput gate_input(const State& state, const Round& round);

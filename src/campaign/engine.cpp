@@ -1,9 +1,12 @@
+#include <cstdlib>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
 #include "campaign/manifest.h"
 #include "campaign/render.h"
+#include "campaign/rules/rule.h"
 #include "record/archive.h"
 
 namespace ridge::campaign {
@@ -16,7 +19,7 @@ constexpr std::int64_t kMaxFailuresInARow = 3;
 // Steps that begin new work; the others only finish what is begun.
 bool begins_work(Due due) {
   return due == Due::kPrepare || due == Due::kReadTips || due == Due::kMeasureBaseline || due == Due::kPropose ||
-         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal;
+         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal || due == Due::kEscalate;
 }
 bool works_on_a_round(Due due) { return due == Due::kPropose || due == Due::kScreen || due == Due::kEvaluate; }
 
@@ -90,6 +93,7 @@ Status Engine::begin_process() {
   const bool fresh = !state_.prepared && state_.intents.empty() && !state_.paused && journal_.torn_bytes() == 0;
   if (fresh) return ok_status();
   RIDGE_CHECK_OK(remove_stale_git_locks(worktree()));
+  RIDGE_CHECK_OK(remove_unfinished_files(options_.directory));
   std::string text = fmt::format("by process {}", current_process().pid);
   if (journal_.torn_bytes() > 0)
     text += fmt::format("; {} bytes of an unfinished line were cut off", journal_.torn_bytes());
@@ -104,7 +108,19 @@ bool Engine::stop_file_exists() const {
   return fs::exists(options_.directory / kStopFile, ignored);
 }
 
-Status Engine::render_files() { return write_campaign_files(options_.directory, render_campaign(state_)); }
+// Closed attempts after which the user wants to stop; none when not asked.
+std::optional<std::int64_t> Engine::stop_after() const {
+  const Result<std::string> text = read_file(options_.directory / kStopAfterFile);
+  const std::int64_t rounds = text ? std::atoll(text->c_str()) : 0;
+  return rounds > 0 ? std::optional(rounds) : std::nullopt;
+}
+
+// The files of closed rounds are written once by a process; all of them when it begins.
+Status Engine::render_files() {
+  RIDGE_CHECK_OK(write_campaign_files(options_.directory, render_campaign(state_, rendered_rounds_)));
+  if (state_.baseline_committed) rendered_rounds_ = static_cast<std::size_t>(state_.rounds_closed());
+  return ok_status();
+}
 
 Result<RunResult> Engine::pause(const std::string& why) {
   RIDGE_CHECK_OK(record(record::EventKind::kPaused, record::to_json(record::Note{why})));
@@ -124,6 +140,22 @@ Status Engine::finish() {
   return render_files();
 }
 
+// A rule that fails or cannot be answered before a hypothesis is asked for, or before the report; empty: none.
+std::string Engine::rules_that_block(Due due) const {
+  const bool hypothesis = due == Due::kPropose && state_.open_round() == nullptr;
+  if ((!hypothesis && due != Due::kReport) || !rules_in_force(state_)) return {};
+  const RuleContext context{state_, nullptr, &options_.directory};
+  const std::vector<record::RuleRow> blocked =
+      blocking(hypothesis ? judge_before_round(context) : judge_before_report(context));
+  if (blocked.empty()) return {};
+  const Rule* rule = find_rule(std::to_string(blocked.front().rule));
+  const std::string way_out = rule->waivable
+                                  ? fmt::format("put it right, or: ridge campaign waive {} {} --reason '...'",
+                                                options_.directory.string(), rule->number)
+                                  : std::string("put it right; this rule cannot be waived");
+  return fmt::format("{} ({})", blocking_text(blocked), way_out);
+}
+
 // What must be settled before the next step: a stop, a pause, a budget that ran out in the middle of a round.
 Result<std::optional<RunResult>> Engine::before(const Transition& next) {
   const StopLevel level = stop_level();
@@ -132,9 +164,18 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
     RIDGE_TRY(paused, pause("interrupted by the user"));
     return std::optional(paused);
   }
+  std::error_code ignored;
+  if (begins_work(next.due) && fs::remove(options_.directory / kPauseFile, ignored)) {
+    RIDGE_TRY(paused, pause("the user asked to pause"));
+    return std::optional(paused);
+  }
   if (next.due == Due::kPropose && state_.failures_in_a_row >= kMaxFailuresInARow) {
     RIDGE_TRY(paused, pause(fmt::format("the proposer {} gave no usable answer {} times in a row; the last: {}",
                                         services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
+    return std::optional(paused);
+  }
+  if (const std::string blocked = rules_that_block(next.due); !blocked.empty()) {
+    RIDGE_TRY(paused, pause(blocked));
     return std::optional(paused);
   }
   if (state_.open_round() != nullptr && works_on_a_round(next.due)) {
@@ -152,6 +193,7 @@ Status Engine::perform(Due due) {
     case Due::kReadTips: return read_tips();
     case Due::kMeasureBaseline: return measure_baseline();
     case Due::kCalibrate: return calibrate_again();
+    case Due::kEscalate: return escalate();
     case Due::kPropose: return propose();
     case Due::kScreen: return screen();
     case Due::kEvaluate: return evaluate();
@@ -173,6 +215,8 @@ Result<RunResult> Engine::run() {
     RIDGE_CHECK_OK(render_files());
     return RunResult{RunEnd::kDone, state_.termination->detail};
   }
+  std::error_code ignored;
+  fs::remove(options_.directory / kPauseFile, ignored);  // asked of a process that is gone
   RIDGE_CHECK_OK(begin_process());
   while (true) {
     const Transition* next = &next_transition(state_);

@@ -133,7 +133,7 @@ Status on_proposed(State& state, const Event& event) {
     round->opened_active = event.active - answer.seconds;
   }
   if (round->decision) return impossible(event, "the round is already decided");
-  round->attempts.push_back({std::move(answer.proposal), {}, {}});
+  round->attempts.push_back({std::move(answer.proposal), {}, {}, {}});
   return ok_status();
 }
 
@@ -149,7 +149,11 @@ Status on_evaluated(State& state, const Event& event) {
   RIDGE_TRY(evaluated, payload<record::Evaluated>(event));
   RIDGE_TRY(round, round_of(state, event, evaluated.round));
   Attempt& attempt = round->attempts.back();
-  if (attempt.evaluated || round->decision) return impossible(event, "the candidate is already evaluated");
+  const bool after_quick = attempt.evaluated && attempt.evaluated->level == "quick" && evaluated.level == "full";
+  if ((attempt.evaluated && !after_quick) || round->decision) {
+    return impossible(event, "the candidate is already evaluated");
+  }
+  if (after_quick) attempt.quick = std::move(attempt.evaluated);
   attempt.evaluated = std::move(evaluated);
   return ok_status();
 }
@@ -158,7 +162,9 @@ Status on_decided(State& state, const Event& event) {
   RIDGE_TRY(decision, payload<record::Decision>(event));
   RIDGE_TRY(round, round_of(state, event, decision.round));
   if (round->decision) return impossible(event, "the round is already decided");
-  if (round->last().evaluated && confirmation_count(round->last().evaluated->evaluation.sessions) > 0) {
+  // A quick look can only reject, so it takes no share of the chance of a false accept.
+  const std::optional<record::Evaluated>& evaluated = round->last().evaluated;
+  if (evaluated && evaluated->level == "full" && confirmation_count(evaluated->evaluation.sessions) > 0) {
     ++state.decisions_used;
   }
   round->decision = std::move(decision);
@@ -252,6 +258,22 @@ Status on_tips(State& state, const Event& event) {
   return ok_status();
 }
 
+Status on_waived(State& state, const Event& event) {
+  RIDGE_TRY(waived, payload<record::Waived>(event));
+  if (waived.reason.empty()) return impossible(event, "a waiver needs a reason");
+  state.occurrences.push_back(
+      {event.time, fmt::format("rule {} waived by {}: {}", waived.rule, waived.by, waived.reason), event.kind});
+  state.waivers[waived.rule] = std::move(waived);
+  return ok_status();
+}
+
+Status on_escalated(State& state, const Event& event) {
+  if (open_round(state) != nullptr) return impossible(event, "a round is open");
+  RIDGE_TRY(escalated, payload<record::Escalated>(event));
+  state.escalations.push_back(std::move(escalated));
+  return ok_status();
+}
+
 Status on_reported(State& state, const Event& event) {
   RIDGE_TRY(reported, payload<record::Reported>(event));
   state.reported = std::move(reported);
@@ -282,7 +304,7 @@ Status on_resumed(State& state, const Event& event) {
 // Every event but an intent or a note records that the effect begun before it is done.
 bool completes_an_effect(EventKind kind) {
   return kind != EventKind::kIntent && kind != EventKind::kPaused && kind != EventKind::kResumed &&
-         kind != EventKind::kBudget;
+         kind != EventKind::kBudget && kind != EventKind::kWaived;
 }
 
 void note_cost(State& state, const Event& event) {
@@ -292,6 +314,7 @@ void note_cost(State& state, const Event& event) {
     case EventKind::kReported:        // not part of what is rendered: the report cannot hold its own digest
     case EventKind::kResumed:
     case EventKind::kBudget:
+    case EventKind::kWaived:
     case EventKind::kPaused: break;
     default: {
       const bool in_round = !state.rounds.empty() && state.baseline_committed;
@@ -326,6 +349,8 @@ constexpr Handler kHandlers[] = {
     {EventKind::kPaused, on_paused},
     {EventKind::kResumed, on_resumed},
     {EventKind::kBudget, on_budget},
+    {EventKind::kWaived, on_waived},
+    {EventKind::kEscalated, on_escalated},
 };
 
 std::map<std::string, std::int64_t> changed_defines(const record::Candidate& from, const record::Candidate& to) {
@@ -347,6 +372,13 @@ const record::Candidate* Attempt::candidate() const {
     if (candidate.id() == screened->chosen) return &candidate;
   }
   return nullptr;
+}
+
+std::string incumbent_artifact(const State& state, const Round& round) {
+  for (const Round& one : state.rounds) {
+    if (one.number == round.incumbent_round) return one.last().evaluated->evaluation.build.artifact;
+  }
+  return state.baseline ? state.baseline->evaluation.build.artifact : std::string();
 }
 
 const Round* State::open_round() const { return rounds.empty() || rounds.back().closed() ? nullptr : &rounds.back(); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,7 +21,8 @@ namespace ridge::campaign {
 struct Attempt {
   record::Proposal proposal;
   std::optional<record::Screened> screened;
-  std::optional<record::Evaluated> evaluated;
+  std::optional<record::Evaluated> evaluated;  // the last level that was measured
+  std::optional<record::Evaluated> quick;      // the quick look that came before a full evaluation
 
   // What is, or is to be, evaluated: the only candidate, or the one chosen from the sweep; null when none was usable.
   [[nodiscard]] const record::Candidate* candidate() const;
@@ -101,6 +103,9 @@ struct State {
   double wall_budget = 0;                      // as extended
   std::optional<std::int64_t> max_iterations;  // as extended
 
+  std::map<std::int64_t, record::Waived> waivers;  // by rule
+  std::vector<record::Escalated> escalations;      // oldest first
+
   std::string ended_at;         // event time of the final measurement
   std::vector<Ending> endings;  // earlier ones; the current one is not among them
   std::vector<CostRow> costs;
@@ -127,6 +132,9 @@ struct State {
 // Adds one event. An error (kCorrupt) names the event and why it cannot follow.
 Status apply(State& state, const record::Event& event);
 Result<State> fold(const std::vector<record::Event>& events);
+
+// Digest of the built object that a round had to beat.
+std::string incumbent_artifact(const State& state, const Round& round);
 
 // What one closed round came to, and all of them, oldest first.
 record::RoundSummary summarise(const Round& round);

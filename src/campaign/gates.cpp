@@ -31,6 +31,11 @@ GateResult check_budget(const GateInput& in) {
   return pass(fmt::format("decision {} of {}", in.decisions_used + 1, allowed));
 }
 
+GateResult check_level(const GateInput& in) {
+  if (in.level == "full") return pass("full: all target shapes");
+  return inconclusive("only the quick look was taken: it can reject and not accept");
+}
+
 GateResult check_build(const GateInput& in) {
   const record::Evaluation& e = in.evaluation;
   if (e.outcome == Outcome::kHarnessFault) return inconclusive("no evaluation: " + e.detail);
@@ -217,6 +222,7 @@ constexpr Gate kGates[] = {
     {"non-inferiority", "Is no shape slower by the limit?", check_noninferiority},
     {"physics", "Is no time under the roofline floor?", check_physics},
     {"transfer", "Will training see the gain?", check_transfer},
+    {kLevelGate, "Was it measured on all target shapes?", check_level},
 };
 
 }  // namespace

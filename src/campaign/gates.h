@@ -18,7 +18,8 @@ namespace ridge::campaign {
 
 struct GateInput {
   record::Protocol protocol;
-  std::vector<std::string> labels;            // of the target cases: what must have been measured
+  std::string level = "full";                 // only a full evaluation can be accepted
+  std::vector<std::string> labels;            // of the level's cases: what must have been measured
   std::string candidate_id, incumbent_id;     // computed from the sources, not as claimed
   std::string incumbent_artifact;             // digest of the incumbent's built object
   std::string bucket;                         // transfer bucket of the hypothesis
@@ -32,6 +33,7 @@ struct Gate {
   const char* question;  // what a person is told it asks
   record::GateResult (*check)(const GateInput& input);
 };
+inline constexpr const char* kLevelGate = "level";
 // In the order they are shown; the first that does not pass names the reason.
 std::span<const Gate> gates();
 

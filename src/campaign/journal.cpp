@@ -1,6 +1,7 @@
 #include "campaign/journal.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,13 @@ Error journal_error(std::string_view what, const fs::path& path, int error_numbe
                    ? "the disk is full; nothing was lost: free some space and resume the campaign"
                    : "nothing was lost: make the file writable and resume the campaign";
   return error;
+}
+
+// Size and time of the last change of a file; the latter cannot be set back by a program. Empty when it is not there.
+std::string stamp_of(const fs::path& path) {
+  struct stat now {};
+  if (::stat(path.c_str(), &now) != 0) return {};
+  return fmt::format("{} {} {}.{}", now.st_ino, now.st_size, now.st_ctim.tv_sec, now.st_ctim.tv_nsec);
 }
 
 class JournalFile final : public JournalSink {
@@ -96,7 +104,7 @@ Result<Journal> Journal::open(const fs::path& path, Clock& clock, std::unique_pt
     RIDGE_TRY(file, open_journal_file(path));
     sink = std::move(file);
   }
-  Journal journal(clock, std::move(sink));
+  Journal journal(clock, std::move(sink), path);
   journal.loaded_ = std::move(parsed->events);
   journal.torn_bytes_ = parsed->torn_bytes;
   journal.file_size_ = text.size() - parsed->torn_bytes;
@@ -106,6 +114,24 @@ Result<Journal> Journal::open(const fs::path& path, Clock& clock, std::unique_pt
   journal.active_before_ = journal.loaded_.empty() ? 0.0 : journal.loaded_.back().active;
   journal.opened_at_ = clock.monotonic();
   return journal;
+}
+
+Result<std::size_t> Journal::cut_foreign_bytes(bool thorough) {
+  const std::string stamp = stamp_of(path_);
+  if (!thorough && !stamp.empty() && stamp == stamp_) return std::size_t{0};
+  RIDGE_TRY(text, read_file(path_));
+  const Result<record::JournalText> own = record::parse_journal(std::string_view(text).substr(0, file_size_));
+  const bool intact = text.size() >= file_size_ && own && own->torn_bytes == 0 && !own->events.empty() &&
+                      own->events.back().hash == last_hash_;
+  if (!intact) {
+    return with_hint(
+        make_error(ErrorCode::kCorrupt, "{} was changed by somebody else while the campaign ran", path_.string()),
+        "restore it from a copy; nothing that was written there by others counts");
+  }
+  const std::size_t foreign = text.size() - file_size_;
+  if (foreign > 0) RIDGE_CHECK_OK(sink_->truncate(file_size_));
+  stamp_ = stamp_of(path_);
+  return foreign;
 }
 
 double Journal::active() const { return active_before_ + (clock_->monotonic() - opened_at_); }
@@ -123,6 +149,7 @@ Result<record::Event> Journal::append(record::EventKind kind, Json payload) {
   RIDGE_CHECK_OK(sink_->append(file_size_, line));
   file_size_ += line.size();
   last_hash_ = event.hash;
+  stamp_ = stamp_of(path_);
   ++next_sequence_;
   return event;
 }

@@ -47,9 +47,18 @@ class Journal {
   [[nodiscard]] std::int64_t size() const { return next_sequence_; }
   // Seconds of active campaign time: what earlier processes used, and this one since it opened the journal.
   [[nodiscard]] double active() const;
+  // Whether the file is still what this object wrote. Bytes that somebody put behind it are cut off and counted: they
+  // never were part of the journal. A change before that is kCorrupt. Called after programs ran that may reach the
+  // file. `thorough` reads the file even when nothing seems to have touched it.
+  Result<std::size_t> cut_foreign_bytes(bool thorough = false);
+  // Takes seconds out of the active time: they were spent waiting for a device.
+  void discount(double seconds) { opened_at_ += seconds; }
 
  private:
-  Journal(Clock& clock, std::unique_ptr<JournalSink> sink) : clock_(&clock), sink_(std::move(sink)) {}
+  Journal(Clock& clock, std::unique_ptr<JournalSink> sink, std::filesystem::path path)
+      : path_(std::move(path)), clock_(&clock), sink_(std::move(sink)) {}
+  std::filesystem::path path_;
+  std::string stamp_;  // of the file after the last append
   Clock* clock_;
   std::unique_ptr<JournalSink> sink_;
   std::vector<record::Event> loaded_;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "campaign/gates.h"
+#include "campaign/naming.h"
+#include "campaign/render.h"
 #include "campaign/target.h"
 
 namespace ridge::campaign {
@@ -220,6 +222,10 @@ Status validate_spec(const CampaignSpec& spec) {
   }
   if (spec.execution_mode != "workspace") {
     return invalid("execution_mode \"{}\" is not supported; use workspace", spec.execution_mode);
+  }
+  for (const std::string& problem : {id_problem(spec), language_problem(spec.backend, spec.language),
+                                     metric_problem(spec.primary_metric, kBenchmarkHeader)}) {
+    if (!problem.empty()) return invalid("{}", problem);
   }
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);
   if (!(spec.efficiency_target > 0 && spec.efficiency_target <= 1)) {

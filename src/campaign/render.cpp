@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign/files.h"
+#include "campaign/level.h"
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
 #include "campaign/samples.h"
@@ -30,9 +31,14 @@ void add_round(FileMap& files, const State& state, const Round& round) {
   files[folder + "/summary.md"] = render_round_summary(state, round);
   if (const record::Candidate* candidate = round.last().candidate()) add_tree(files, folder, *candidate);
   if (!round.last().evaluated) return;
+  const std::vector<record::RooflinePoint>& bounds = state.baseline->evaluation.roofline;
   const record::Evaluation& evaluation = round.last().evaluated->evaluation;
   files[folder + "/artifacts/benchmark.csv"] =
-      render_benchmark(state.spec(), evaluation, state.baseline->evaluation.roofline);
+      render_benchmark(cases_of_level(state, level_of(round)), evaluation, bounds);
+  if (const std::optional<record::Evaluated>& quick = round.last().quick) {
+    files[folder + "/artifacts/quick_benchmark.csv"] =
+        render_benchmark(cases_of_level(state, quick->level), quick->evaluation, bounds);
+  }
   if (!evaluation.build.command.empty()) files[folder + "/artifacts/build.log"] = build_log(evaluation.build);
 }
 
@@ -40,7 +46,8 @@ void add_baseline(FileMap& files, const State& state) {
   const record::Evaluation& evaluation = state.baseline->evaluation;
   files["rounds/round-1/summary.md"] = render_baseline_summary(state);
   add_tree(files, "rounds/round-1", state.baseline->candidate);
-  files["rounds/round-1/artifacts/benchmark.csv"] = render_benchmark(state.spec(), evaluation, evaluation.roofline);
+  files["rounds/round-1/artifacts/benchmark.csv"] =
+      render_benchmark(state.spec().target_cases, evaluation, evaluation.roofline);
   if (!evaluation.build.command.empty()) files["rounds/round-1/artifacts/build.log"] = build_log(evaluation.build);
 }
 
@@ -75,7 +82,7 @@ std::string csv_text(const std::string& text) {
 
 }  // namespace
 
-FileMap render_campaign(const State& state) {
+FileMap render_campaign(const State& state, std::size_t first_round) {
   FileMap files;
   if (!state.created) return files;
   files[kManifestFile] = render_manifest(manifest_of(state));
@@ -85,8 +92,9 @@ FileMap render_campaign(const State& state) {
   files["logs/performance_trend.md"] = render_trend(state);
   files["logs/cost.md"] = render_cost(state);
   files["verified_ineffective.jsonl"] = render_ineffective(state);
-  add_baseline(files, state);
-  for (const Round& round : state.rounds) {
+  if (first_round == 0) add_baseline(files, state);
+  for (std::size_t i = first_round; i < state.rounds.size(); ++i) {
+    const Round& round = state.rounds[i];
     if (!round.closed()) continue;
     add_round(files, state, round);
     files[fmt::format("memory/v{}.json", round.number)] = pretty_json(record::to_json(summarise(round))) + "\n";
@@ -119,12 +127,12 @@ Status write_campaign_files(const std::filesystem::path& directory, const FileMa
   return ok_status();
 }
 
-std::string render_benchmark(const record::CampaignSpec& spec, const record::Evaluation& evaluation,
+std::string render_benchmark(const std::vector<record::Case>& cases, const record::Evaluation& evaluation,
                              const std::vector<record::RooflinePoint>& bounds) {
   const std::vector<record::RooflinePoint> points = measured_roofline(bounds, evaluation.sessions);
   std::string csv = std::string(kBenchmarkHeader) + "\r\n";
   const double nan = std::nan("");
-  for (const record::Case& one : spec.target_cases) {
+  for (const record::Case& one : cases) {
     const std::string label = one.label();
     const record::CheckRow* check = with_label(evaluation.checks, label);
     const record::RooflinePoint* point = with_label(points, label);
@@ -178,6 +186,8 @@ std::vector<record::RooflinePoint> points_of(const State& state, const Round& ro
   if (!round.last().evaluated) return {};
   return measured_roofline(state.baseline->evaluation.roofline, round.last().evaluated->evaluation.sessions);
 }
+
+std::string level_of(const Round& round) { return round.last().evaluated ? round.last().evaluated->level : "none"; }
 
 std::string file_list(const record::Candidate& candidate) {
   std::string list;

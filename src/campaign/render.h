@@ -12,7 +12,8 @@ namespace ridge::campaign {
 
 // path inside the campaign -> content
 using FileMap = std::map<std::string, std::string>;
-FileMap render_campaign(const State& state);
+// Files of rounds with an index below `first_round` are left out: a closed round's files never change.
+FileMap render_campaign(const State& state, std::size_t first_round = 0);
 
 // The manifest as it stands: with representative_shapes filled in and budgets as extended.
 record::CampaignSpec manifest_of(const State& state);
@@ -34,7 +35,7 @@ std::string render_trend(const State& state);             // logs/performance_tr
 std::string render_cost(const State& state);              // logs/cost.md
 std::string render_baseline_summary(const State& state);  // rounds/round-1/summary.md
 std::string render_round_summary(const State& state, const Round& round);
-std::string render_benchmark(const record::CampaignSpec& spec, const record::Evaluation& evaluation,
+std::string render_benchmark(const std::vector<record::Case>& cases, const record::Evaluation& evaluation,
                              const std::vector<record::RooflinePoint>& bounds);
 std::string render_ineffective(const State& state);  // verified_ineffective.jsonl
 
@@ -49,5 +50,7 @@ Throughput throughput(const std::vector<record::RooflinePoint>& points);
 // The points of a round's candidate as measured; empty when it was not.
 std::vector<record::RooflinePoint> points_of(const State& state, const Round& round);
 std::string file_list(const record::Candidate& candidate);
+// "full", "quick": what a round was decided on.
+std::string level_of(const Round& round);
 
 }  // namespace ridge::campaign

@@ -1,5 +1,6 @@
 // The logs: dated blocks, appended and never changed.
 #include "base/error.h"
+#include "campaign/ledger.h"
 #include "campaign/render.h"
 #include "campaign/samples.h"
 #include "campaign/target.h"
@@ -61,11 +62,11 @@ std::string round_block(const Round& round) {
   std::string notes = decision.plain_rule.empty() ? "" : "the plain rule " + decision.plain_rule;
   if (!round.refused.empty()) notes += fmt::format("; {} answers of the proposer were refused", round.refused.size());
   return fmt::format(
-      "### round-{} — {}\n\n- Time: {}\n- Validation level: full\n- Hypothesis: {}\n- Changes: {}\n- Result: {}\n"
+      "### round-{} — {}\n\n- Time: {}\n- Validation level: {}\n- Hypothesis: {}\n- Changes: {}\n- Result: {}\n"
       "- Test: {}\n- Decision: {}\n- Detailed data: rounds/round-{}/\n- Notes: {}\n\n",
-      round.number, cell(summary.hypothesis.title), minute(round.closed_at), cell(summary.hypothesis.reasoning),
-      cell(changes_text(summary)), cell(decision.reason), record::name_of(decision.outcome),
-      summary.accepted ? "accept" : "rollback", round.number, cell(notes));
+      round.number, cell(summary.hypothesis.title), minute(round.closed_at), level_of(round),
+      cell(summary.hypothesis.reasoning), cell(changes_text(summary)), cell(decision.reason),
+      record::name_of(decision.outcome), summary.accepted ? "accept" : "rollback", round.number, cell(notes));
 }
 
 std::string termination_block(const record::Termination& termination) {
@@ -75,6 +76,19 @@ std::string termination_block(const record::Termination& termination) {
     text += fmt::format("- {}: {} {}\n", condition.gate, holds ? "✅" : "❌", condition.detail);
   }
   return text + fmt::format("\n-> Satisfied condition(s): {}\n\n", termination.condition);
+}
+
+// How much of the gain a training step keeps. Rounds compound; the sum of percentages is what people write down.
+std::string attribution_block(const Ledger& ledger, double measured) {
+  const auto percent = [](double ratio) { return 100 * (ratio - 1); };
+  return fmt::format(
+      "### Real-training applicability audit\n\n| Source | Buckets | Benchmark gain | Real-training-equivalent gain |\n"
+      "|---|---|---|---|\n| structural | K1-K4 | {0:+.2f} % | {0:+.2f} % |\n| bounded weight cache | W1 | {1:+.2f} % | "
+      "{1:+.2f} % |\n| benchmark-only residual | - | {2:+.2f} % | 0.00 % |\n| Total | | {3:+.2f} % | {4:+.2f} % |\n\n"
+      "- headline: {5:+.2f} % measured afresh; rounds compound to {3:+.2f} %, their percentages add up to {6:+.2f} %\n"
+      "- equivalent: {4:+.2f} %\n- inflation gap: {7:.2f} %\n- verdict: {8}\n\n",
+      percent(ledger.structural), percent(ledger.weight), percent(ledger.residual), percent(ledger.headline),
+      percent(ledger.equivalent()), percent(measured), ledger.sum_percent, ledger.gap_percent(), ledger.verdict());
 }
 
 // Current best, directions, ineffective ones and the final report, as they stood after `rounds` rounds.
@@ -117,14 +131,7 @@ std::string ending_block(const State& state, const Ending& ending) {
   }
   text +=
       fmt::format("- Product of the accepted gains: {:.3f}x\n\n### Effective directions\n\n{}\n", product, effective);
-  const double structural = accepted == 0 ? 1.0 : ratio;
-  text += fmt::format(
-      "### Real-training applicability audit\n\n| Source | Buckets | Benchmark gain | Real-training-equivalent gain |\n"
-      "|---|---|---|---|\n| structural | K1-K4 | {0:+.2f} % | {0:+.2f} % |\n| bounded weight cache | W1 | 0 % | 0 % |\n"
-      "| benchmark-only residual | - | 0 % | 0 % |\n| Total | | {0:+.2f} % | {0:+.2f} % |\n\n"
-      "- headline: {0:+.2f} %\n- equivalent: {0:+.2f} %\n- inflation gap: 0.00 %\n- verdict: clean\n\n",
-      100 * (structural - 1));
-  return text;
+  return text + attribution_block(ledger_of(state, ending.rounds), accepted == 0 ? 1.0 : ratio);
 }
 
 std::string trend_number(const Throughput& t, double value) { return t.known ? fmt::format("{:.3f}", value) : "-"; }

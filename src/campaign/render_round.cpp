@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "campaign/ledger.h"
 #include "campaign/render.h"
 #include "campaign/samples.h"
 #include "campaign/target.h"
@@ -42,13 +43,13 @@ std::string shape_table(const State& state, const record::Evaluation& evaluation
   return text + "\n";
 }
 
-std::string validation(const std::string& time, const std::string& folder) {
+std::string validation(const std::string& time, const std::string& level, const std::string& folder) {
   return fmt::format(
-      "### Validation\n\n- Time: {}\n- Validation level: full\n- Test command: the engine's worker, every timed call "
+      "### Validation\n\n- Time: {}\n- Validation level: {}\n- Test command: the engine's worker, every timed call "
       "on a "
       "fresh secret input\n- Benchmark command: the engine's worker, paired and interleaved with the incumbent\n"
       "- Raw artifacts: {}/artifacts/, journal.jsonl\n\n",
-      time, folder);
+      time, level, folder);
 }
 
 std::string aggregate(const State& state, const std::vector<record::RooflinePoint>& points, double versus_best) {
@@ -87,14 +88,27 @@ std::string change_text(const record::RoundSummary& summary) {
   return text;
 }
 
-std::string transfer_text(const State& state, const std::string& bucket, double gain, bool accepted) {
+// `round`: null for the baseline, which changes nothing.
+std::string transfer_text(const State& state, const Round* round) {
   const std::size_t shapes = state.spec().target_cases.size();
+  const record::Hypothesis none, &h = round != nullptr ? round->last().proposal.hypothesis : none;
+  const bool accepted = round != nullptr && round->committed;
+  const double gain = round != nullptr ? 100 * (summarise(*round).suite_ratio - 1) : 0.0;
+  std::string key = "none", audit = "no state survives a call", trace = "not applicable, no cache";
+  if (h.cache) {
+    const KeyTrace four = trace_key(h.cache->key, kTraceSteps);
+    const std::string refused = refuse_key(h.cache->key);
+    key = join(h.cache->key);
+    audit = refused.empty() ? "every part is stable" : refused;
+    trace = fmt::format("{} of {}", four.hits, four.lookups);
+  }
   return fmt::format(
-      "## Real-training transfer check\n\n- Bucket: {}\n- Cache key: none\n- id(...) audit: no state survives a call\n"
-      "- 4-step trace hit rate: not applicable, no cache\n- Workload distribution robustness: {} target shapes\n"
+      "## Real-training transfer check\n\n- Bucket: {}\n- Cache key: {}\n- id(...) audit: {}\n"
+      "- 4-step trace hit rate: {}\n- Workload distribution robustness: {} target shapes\n"
       "- Benchmark gain: {:+.2f} %\n- Estimated real-training gain: {:+.2f} % of this operator's time\n- Decision: "
       "{}\n",
-      bucket, shapes, 100 * (gain - 1), 100 * (gain - 1), accepted ? "ACCEPT-as-real" : "not accepted");
+      h.bucket, key, audit, trace, shapes, gain, gain,
+      accepted ? to_string(transfer_of(state, *round)) : std::string_view("not accepted"));
 }
 
 std::string rollback_text(const record::RoundSummary& summary, const record::Decision& decision) {
@@ -115,14 +129,14 @@ std::string render_baseline_summary(const State& state) {
       measured_roofline(baseline.evaluation.roofline, baseline.evaluation.sessions);
   std::string text =
       "# round-1\n\n## Hypothesis\n\nNone: this is the kernel to beat.\n\n## Single change\n\nNo code change.\n\n";
-  text += "## Results\n\n" + validation(state.baseline_at, "rounds/round-1");
+  text += "## Results\n\n" + validation(state.baseline_at, "full", "rounds/round-1");
   text += shape_table(state, baseline.evaluation, {}) + aggregate(state, points, 1.0);
   text += fmt::format(
       "## Decision\n\nBASELINE\n\n## Attribution\n\n- Noise of a session: {:.2f} %\n"
       "- Smallest decidable gain: about {:.1f} %\n- Representative shapes: {}\n\n",
       100 * baseline.calibration.noise, 100 * baseline.calibration.detectable, join(baseline.representative_labels));
   text += "## Next direction\n\nThe proposer's first hypothesis, round-2.\n\n";
-  return text + transfer_text(state, "K1", 1.0, false);
+  return text + transfer_text(state, nullptr);
 }
 
 std::string render_round_summary(const State& state, const Round& round) {
@@ -131,7 +145,7 @@ std::string render_round_summary(const State& state, const Round& round) {
   const std::string folder = fmt::format("rounds/round-{}", round.number);
   std::string text = fmt::format("# round-{}\n\n## Hypothesis\n\n{}\n## Single change\n\n{}\n## Results\n\n",
                                  round.number, hypothesis_text(summary.hypothesis), change_text(summary));
-  text += validation(round.decided, folder);
+  text += validation(round.decided, level_of(round), folder);
   if (round.last().evaluated) text += shape_table(state, round.last().evaluated->evaluation, decision.effects);
   text += aggregate(state, points_of(state, round), summary.suite_ratio);
   text += fmt::format("## Decision\n\n{}: {}\n\n{}\n- Evidence: {:.4g} of {:.4g} needed\n- Plain rule: {}\n\n",
@@ -141,7 +155,7 @@ std::string render_round_summary(const State& state, const Round& round) {
                       summary.hypothesis.mechanism, summary.hypothesis.title, summary.hypothesis.category,
                       summary.accepted ? "Build on this candidate." : "Return to the last accepted candidate.");
   if (!summary.accepted) text += rollback_text(summary, decision);
-  return text + transfer_text(state, summary.hypothesis.bucket, summary.suite_ratio, summary.accepted);
+  return text + transfer_text(state, &round);
 }
 
 }  // namespace ridge::campaign

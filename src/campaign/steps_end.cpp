@@ -8,6 +8,7 @@
 #include "campaign/decide.h"
 #include "campaign/files.h"
 #include "campaign/render.h"
+#include "campaign/rules/rule.h"
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
 #include "campaign/tips.h"
@@ -49,7 +50,8 @@ record::Evaluation harness_fault(const std::string& candidate, const std::string
 
 TerminationInput Engine::termination_input() const {
   TerminationInput input;
-  input.stop_requested = stop_file_exists();
+  const std::optional<std::int64_t> rounds = stop_after();
+  input.stop_requested = stop_file_exists() || (rounds && state_.rounds_closed() >= *rounds);
   input.active = journal_.active();
   const bool needed = state_.incumbent.round > 1;  // nothing to measure while the baseline stands
   input.reserve = kReportSeconds + (needed ? 1.2 * final_size(state_).seconds : 0.0);
@@ -81,7 +83,9 @@ Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
     return level == StopLevel::kNow || now - stop_seen_ > options_.unit_grace;
   };
   for (int attempt = 0;; ++attempt) {
+    const double waited = services_.executor.waited();
     Result<WorkerResponse> response = services_.executor.run(request, on_progress, should_stop);
+    journal_.discount(services_.executor.waited() - waited);
     if (response && response->error.empty()) return response;
     if (!response && should_stop()) {
       interrupted_ = true;
@@ -101,6 +105,7 @@ Status Engine::conclude() {
   if (state_.terminated()) {
     std::error_code ignored;
     std::filesystem::remove(options_.directory / kStopFile, ignored);
+    std::filesystem::remove(options_.directory / kStopAfterFile, ignored);
   }
   return ok_status();
 }
@@ -140,6 +145,7 @@ Status Engine::measure_final() {
 }
 
 Status Engine::report() {
+  RIDGE_CHECK_OK(journal_.cut_foreign_bytes(true));
   RIDGE_CHECK_OK(intend("report", "append the tips and write the files"));
   if (!options_.experience.empty()) {
     const record::CampaignSpec& spec = state_.spec();
@@ -150,6 +156,7 @@ Status Engine::report() {
   RIDGE_CHECK_OK(write_campaign_files(options_.directory, files));
   record::Reported reported;
   for (const auto& [path, content] : files) reported.files[path] = sha256(content);
+  reported.rules = judge_before_report({state_, nullptr, &options_.directory});
   RIDGE_CHECK_OK(record(EventKind::kReported, record::to_json(reported)));
   return ok_status();
 }

@@ -3,8 +3,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "campaign/campaign.h"
 #include "campaign/decide.h"
+#include "campaign/escalate.h"
+#include "campaign/level.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/render.h"
 #include "record/archive.h"
@@ -61,6 +64,10 @@ record::ProposalRequest Engine::proposal_request() const {
   request.history = history(state_);
   request.environment = state_.prepared->environment;
   request.tips = state_.tips->tips;
+  if (const record::Escalated* evidence = escalation_of(state_, request.round)) {
+    request.findings = evidence->findings;
+    request.directions = evidence->directions;
+  }
   const double left = seconds_left(state_, termination_input());
   if (std::isfinite(left)) request.seconds_left = std::max(left, 0.0);
   if (state_.max_iterations) request.rounds_left = *state_.max_iterations - state_.rounds_closed();
@@ -78,12 +85,18 @@ Status Engine::propose() {
   Result<record::Proposal> answer = services_.proposer.propose(request);
   record::Proposed proposed;
   proposed.round = request.round;
+  proposed.context = sha256(record::to_line(request));
   proposed.seconds = services_.clock.monotonic() - started;
   if (answer) {
     proposed.refused = refuse(*answer, state_);
     proposed.proposal = std::move(*answer);
   } else {
     proposed.refused = "the proposer failed: " + answer.error().text();
+  }
+  RIDGE_TRY(foreign, journal_.cut_foreign_bytes());
+  if (foreign > 0) {
+    proposed.refused = fmt::format(
+        "the proposer wrote {} bytes into the journal; they do not count, and neither does its answer", foreign);
   }
   // A parent is a fact, not a claim.
   for (record::Candidate& candidate : proposed.proposal.candidates) candidate.parent = state_.incumbent.candidate.id();
@@ -118,10 +131,14 @@ Status Engine::screen() {
 Status Engine::evaluate() {
   const Round& round = *state_.open_round();
   const record::Candidate candidate = *round.last().candidate();
-  RIDGE_CHECK_OK(intend(fmt::format("round-{}/evaluate-{}", round.number, round.attempts.size()),
+  const std::string level = quick_pays(state_) && !round.last().evaluated ? "quick" : "full";
+  RIDGE_CHECK_OK(intend(fmt::format("round-{}/evaluate-{}-{}", round.number, round.attempts.size(), level),
                         "build, check and measure the candidate against the incumbent"));
-  RIDGE_CHECK_OK(write_tree(worktree(), tree_of(candidate), tree_of(round.incumbent)));
+  const Tree wanted = tree_of(candidate);
+  RIDGE_CHECK_OK(write_tree(worktree(), wanted, tree_of(round.incumbent)));
+  RIDGE_TRY(on_disk, read_tree(worktree(), wanted));
   WorkerRequest request = this->request(WorkerTask::kEvaluate);
+  request.cases = cases_of_level(state_, level);
   request.incumbent = round.incumbent;
   request.candidates = {candidate};
   request.calibration = state_.calibration;
@@ -130,7 +147,9 @@ Status Engine::evaluate() {
   if (!response && interrupted_) return response.error();
   record::Evaluated evaluated;
   evaluated.round = round.number;
+  evaluated.level = level;
   evaluated.candidate = candidate;
+  evaluated.tree = tree_digest(on_disk);
   evaluated.seconds = services_.clock.monotonic() - started;
   if (response && response->evaluation) {
     evaluated.evaluation = std::move(*response->evaluation);

@@ -3,11 +3,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "campaign/baseline.h"
 #include "campaign/calibration.h"
 #include "campaign/campaign.h"
-#include "campaign/render.h"
+#include "campaign/naming.h"
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
 #include "knowledge/tips.h"
@@ -29,12 +28,6 @@ constexpr double kRecalibrationShare = 0.03;   // for each one later
 constexpr int kLookTries = 5;
 constexpr int kCalibrationTries = 2;  // a machine that is busy for a moment gets a second chance
 
-std::string digest_of_cases(const record::CampaignSpec& spec) {
-  std::string text;
-  for (const record::Case& one : spec.target_cases) text += one.text() + "\n";
-  return sha256(text);
-}
-
 }  // namespace
 
 Status Engine::prepare() {
@@ -44,13 +37,11 @@ Status Engine::prepare() {
   record::Prepared prepared;
   if (described.environment) prepared.environment = *described.environment;
   prepared.ceilings = measured.ceilings;
-  prepared.frozen = {{"target_shapes", digest_of_cases(state_.spec())},
-                     {"protocol", sha256(record::to_line(state_.spec().protocol))},
-                     {"benchmark_header", sha256(kBenchmarkHeader)},
-                     {"baseline", state_.created->baseline.id()}};
+  prepared.frozen = frozen_digests(state_);
   RIDGE_CHECK_OK(make_directories(worktree()));
   if (state_.spec().git_commit) {
-    RIDGE_CHECK_OK(services_.git->init());
+    const std::string wanted = branch_name(state_.spec());
+    RIDGE_CHECK_OK(services_.git->init(wanted.empty() ? "main" : wanted));
     RIDGE_TRY(branch, services_.git->branch());
     prepared.branch = branch;
   }
@@ -66,7 +57,8 @@ Status Engine::read_tips() {
     RIDGE_TRY(path, knowledge::tips_path(options_.experience, spec.gpu, spec.op, spec.backend));
     RIDGE_TRY(tips, knowledge::read_tips(path));
     read.digest = tips.digest;
-    read.tips = std::move(tips.entries);
+    RIDGE_TRY(kept, knowledge::quarantine(path, tips.entries));
+    read.tips = std::move(kept);
   }
   return record(EventKind::kTipsRead, record::to_json(read));
 }

@@ -1,6 +1,8 @@
 #include "campaign/transition.h"
 
 #include "campaign/calibration.h"
+#include "campaign/decide.h"
+#include "campaign/escalate.h"
 
 namespace ridge::campaign {
 namespace {
@@ -9,6 +11,15 @@ using record::Phase;
 
 bool round_open(const State& s) { return s.open_round() != nullptr; }
 const Attempt& attempt(const State& s) { return s.open_round()->last(); }
+bool quick_look_passed(const State& s) {
+  return attempt(s).evaluated && attempt(s).evaluated->level == "quick" && passes_quick_look(s);
+}
+bool evidence_missing(const State& s) {
+  const std::int64_t due = escalation_due(s, s.next_round());
+  if (round_open(s) || due == 0 || s.waivers.contains(kEscalationRule)) return false;
+  const record::Escalated* found = escalation_of(s, s.next_round());
+  return found == nullptr || found->level < due;
+}
 bool is_sweep(const State& s) { return attempt(s).proposal.candidates.size() > 1; }
 
 // The order is the campaign's law: a row is reached only when none above it holds.
@@ -36,6 +47,8 @@ constexpr Transition kTable[] = {
     {Due::kCalibrate, Phase::kBaseline, "measure the incumbent against itself",
      "no round is open, and the last calibration was 20 decisions or a factor of two in speed ago",
      [](const State& s) { return !round_open(s) && calibration_due(s); }},
+    {Due::kEscalate, Phase::kAnalyze, "gather the evidence that rollbacks in a row ask for",
+     "the last round was rolled back and its evidence is not gathered", evidence_missing},
     {Due::kPropose, Phase::kAnalyze, "ask the proposer", "no round is open",
      [](const State& s) { return !round_open(s); }},
     {Due::kCommit, Phase::kDecide, "accept: snapshot and commit", "the round is decided and accepted",
@@ -44,6 +57,8 @@ constexpr Transition kTable[] = {
      [](const State& s) { return s.open_round()->decision.has_value(); }},
     {Due::kPropose, Phase::kOptimize, "ask the proposer for a repair", "the candidate did not build or was wrong",
      [](const State& s) { return repair_is_due(*s.open_round()); }},
+    {Due::kEvaluate, Phase::kValidate, "measure the candidate on all target shapes", "it passed the quick look",
+     quick_look_passed},
     {Due::kDecide, Phase::kDecide, "decide", "the candidate is evaluated",
      [](const State& s) { return attempt(s).evaluated.has_value(); }},
     {Due::kScreen, Phase::kOptimize, "look at every configuration of the sweep", "the sweep is not screened",

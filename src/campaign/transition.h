@@ -19,6 +19,7 @@ enum class Due {
   kRollBack,
   kCheckTermination,
   kCalibrate,
+  kEscalate,
   kPropose,
   kScreen,
   kEvaluate,

@@ -37,7 +37,8 @@ class FakeGit final : public Git {
     staged_ = committed();
   }
 
-  Status init() override {
+  Status init(const std::string& branch) override {
+    if (!repository_->exists) branch_ = branch;
     repository_->exists = true;
     return ok_status();
   }

@@ -18,10 +18,10 @@ class CommandGit final : public Git {
  public:
   explicit CommandGit(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
-  Status init() override {
+  Status init(const std::string& branch) override {
     if (is_repository()) return ok_status();
     RIDGE_CHECK_OK(make_directories(directory_));
-    return nothing(run({"init", "--quiet", "--initial-branch=main"}));
+    return nothing(run({"init", "--quiet", "--initial-branch=" + branch}));
   }
 
   // A folder inside somebody else's repository is none: what a campaign commits must never land there.

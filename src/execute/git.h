@@ -16,8 +16,8 @@ namespace ridge::execute {
 class Git {
  public:
   virtual ~Git() = default;
-  // Makes `directory()` a repository with a first branch; nothing happens where one exists.
-  virtual Status init() = 0;
+  // Makes `directory()` a repository whose first branch is `branch`; nothing happens where one exists.
+  virtual Status init(const std::string& branch = "main") = 0;
   virtual bool is_repository() = 0;
   // The commit that HEAD names; kNotFound before the first commit.
   virtual Result<std::string> head() = 0;

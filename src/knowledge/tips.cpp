@@ -13,9 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kForbidden[] = {"id(activation", "id(grad",          "data_ptr",
-                                           "weakref",       "activation cache", "grad_out cache"};
-
 std::string lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(),
@@ -29,13 +26,8 @@ Status check_tip(const NewTip& tip) {
       return invalid("tip of round {}: context, signal, takeaway and applicability are all needed", tip.round);
     }
   }
-  const std::string text = lower(tip.takeaway);
-  for (const std::string_view word : kForbidden) {
-    if (tip.accepted && text.find(word) != std::string::npos) {
-      return invalid("tip of round {} praises a cache keyed on tensor identity (\"{}\")", tip.round, word);
-    }
-  }
-  return ok_status();
+  const std::string problem = tip.accepted ? hygiene_problem(tip.takeaway) : std::string();
+  return problem.empty() ? ok_status() : Status(invalid("tip of round {} {}", tip.round, problem));
 }
 
 std::string identity(const NewTip& tip) { return fmt::format("<!-- {} round-{} -->", tip.campaign, tip.round); }
@@ -76,6 +68,46 @@ Result<Tips> read_tips(const fs::path& path) {
   if (!text && text.error().code == ErrorCode::kNotFound) return Tips{};
   if (!text) return text.error();
   return Tips{sha256(*text), parse_tips(*text)};
+}
+
+std::string hygiene_problem(std::string_view tip) {
+  const std::string text = lower(tip);
+  for (const std::string_view word :
+       {"rolled back", "rolled_back", "do not", "don't", "never", "forbidden", "overfit"}) {
+    if (text.find(word) != std::string::npos) return {};
+  }
+  for (const std::string_view word :
+       {"id(activation", "id(grad", "id(x", "data_ptr", "weakref", "lru_cache", "activation cache", "grad_out cache",
+        "activation and grad_out", "identity cache"}) {
+    if (text.find(word) != std::string::npos) {
+      return fmt::format("praises a cache keyed on tensor identity (\"{}\")", word);
+    }
+  }
+  for (const std::string_view word : {"uniform only", "only uniform", "uniform loads only", "only for uniform"}) {
+    if (text.find(word) != std::string::npos) return "praises a gain for uniform loads only";
+  }
+  const bool weight_cache = text.find("weight cache") != std::string::npos || text.find("w1") != std::string::npos;
+  if (weight_cache && text.find('%') == std::string::npos) return "praises a weight cache without its bound";
+  return {};
+}
+
+Result<std::vector<std::string>> quarantine(const fs::path& path, const std::vector<std::string>& entries) {
+  const fs::path aside = path.parent_path() / "tips.quarantine.md";
+  Result<std::string> old = read_file(aside);
+  if (!old && old.error().code != ErrorCode::kNotFound) return old.error();
+  std::string text = old ? *old : std::string("# Tips that must not be followed\n");
+  const std::size_t before = text.size();
+  std::vector<std::string> kept;
+  for (const std::string& entry : entries) {
+    const std::string problem = hygiene_problem(entry);
+    if (problem.empty()) {
+      kept.push_back(entry);
+    } else if (text.find(entry) == std::string::npos) {
+      text += fmt::format("\n<!-- {} -->\n{}", problem, entry);
+    }
+  }
+  if (text.size() != before) RIDGE_CHECK_OK(write_file_durably(aside, text));
+  return kept;
 }
 
 Status append_tips(const fs::path& path, const std::vector<NewTip>& tips) {

@@ -22,6 +22,15 @@ std::vector<std::string> parse_tips(std::string_view text);
 // A missing file is no error.
 Result<Tips> read_tips(const std::filesystem::path& path);
 
+// Why a tip must not be followed: it praises a cache keyed on the identity of a tensor that is new in every training
+// step, a gain for uniform loads only, or a weight cache without its bound. Empty: it may. A tip that warns of these
+// passes.
+std::string hygiene_problem(std::string_view tip);
+
+// Appends tips that must not be followed to tips.quarantine.md beside the file, each once and with the reason; the file
+// itself is left as it is. Returns those that may be followed.
+Result<std::vector<std::string>> quarantine(const std::filesystem::path& path, const std::vector<std::string>& entries);
+
 struct NewTip {
   std::string time;      // "2026-11-21 07:30"
   std::string campaign;  // with `round` the tip's identity: appending it again does nothing

@@ -115,6 +115,33 @@ struct EnumNames<GateOutcome> {
       {GateOutcome::kNotApplicable, "not applicable"}};
 };
 
+// What a written rule says of a campaign or a round. Unknown is not a pass: it blocks.
+enum class RuleVerdict { kPass, kFail, kNotApplicable, kUnknown };
+template <>
+struct EnumNames<RuleVerdict> {
+  static constexpr std::pair<RuleVerdict, std::string_view> kNames[] = {{RuleVerdict::kPass, "pass"},
+                                                                        {RuleVerdict::kFail, "fail"},
+                                                                        {RuleVerdict::kNotApplicable, "not applicable"},
+                                                                        {RuleVerdict::kUnknown, "unknown"}};
+};
+
+struct RuleRow {
+  std::int64_t rule = 0;
+  std::string name;
+  Phase phase = Phase::kDefineTarget;  // where it is asked
+  RuleVerdict verdict = RuleVerdict::kUnknown;
+  std::string evidence;  // with the values
+  std::string waived;    // the reason of a waiver; empty: none
+  static void fields(auto& v, auto& self) {
+    v("rule", self.rule);
+    v("name", self.name);
+    v("phase", self.phase);
+    v("verdict", self.verdict);
+    v("evidence", self.evidence);
+    v.optional("waived", self.waived);
+  }
+};
+
 struct GateResult {
   std::string gate;  // "build", "correctness", "labels", "effect", "non-inferiority", "physics", ...
   GateOutcome outcome = GateOutcome::kInconclusive;
@@ -263,6 +290,45 @@ struct Ineffective {
   }
 };
 
+// One way out of a stagnation.
+struct Direction {
+  std::string title, category, hypothesis, signal;
+  static void fields(auto& v, auto& self) {
+    v("title", self.title);
+    v("category", self.category);
+    v("hypothesis", self.hypothesis);
+    v("signal", self.signal);
+  }
+};
+
+struct Waived {
+  std::int64_t rule = 0;
+  std::string reason, by;
+  static void fields(auto& v, auto& self) {
+    v("rule", self.rule);
+    v("reason", self.reason);
+    v("by", self.by);
+  }
+};
+
+// What rollbacks in a row made the engine gather before the next hypothesis: 1 diagnosis, 2 a fresh measurement and
+// classification, 3 the instructions against a reference, 4 the best known implementation.
+struct Escalated {
+  std::int64_t after_round = 0, level = 1;
+  std::string artifact;               // the build that the evidence is about
+  std::vector<std::string> findings;  // one sentence each, with the values
+  std::map<std::string, double> figures;
+  std::vector<Direction> directions;  // of a stagnation review; empty when none was due
+  static void fields(auto& v, auto& self) {
+    v("after_round", self.after_round);
+    v("level", self.level);
+    v("artifact", self.artifact);
+    v("findings", self.findings);
+    v("figures", self.figures);
+    v.optional("directions", self.directions);
+  }
+};
+
 // What a proposer sees: records only, read-only. Also the body of the JSON request to `--proposer command:CMD`.
 struct ProposalRequest {
   std::int64_t version = 1;
@@ -278,7 +344,9 @@ struct ProposalRequest {
   std::vector<std::string> tips;
   double seconds_left = 0;  // of the budget; 0 = no budget
   std::optional<std::int64_t> rounds_left;
-  std::string last_error;  // why the previous answer in this round was refused; empty at first
+  std::string last_error;             // why the previous answer in this round was refused; empty at first
+  std::vector<std::string> findings;  // evidence gathered after rollbacks in a row
+  std::vector<Direction> directions;  // the review of a stagnation: categories not used of late
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("round", self.round);
@@ -294,6 +362,8 @@ struct ProposalRequest {
     v("seconds_left", self.seconds_left);
     v.optional("rounds_left", self.rounds_left);
     v.optional("last_error", self.last_error);
+    v.optional("findings", self.findings);
+    v.optional("directions", self.directions);
   }
 };
 

@@ -104,6 +104,19 @@ struct TuneSpace {
   }
 };
 
+// A cache that a change keeps between calls: what it keeps and what finds it again. Declared, because a cache that is
+// keyed on the identity of a tensor which is new in every training step never hits there.
+struct CacheClaim {
+  std::string caches;              // "the quantised weight"
+  std::vector<std::string> key;    // id(weight) | weight._version | shape | stride | dtype | id(activation) | ...
+  std::vector<std::string> tests;  // names of tests that change the weight in place and expect a miss
+  static void fields(auto& v, auto& self) {
+    v("caches", self.caches);
+    v("key", self.key);
+    v.optional("tests", self.tests);
+  }
+};
+
 // What changed, why, and what would show it: stated before anything is built.
 struct Hypothesis {
   std::string title;                     // one line: the single change
@@ -117,7 +130,9 @@ struct Hypothesis {
   std::vector<std::string> risks;
   std::string verification_signal;
   std::vector<std::string> evidence;        // ids of records it rests on
-  std::optional<std::int64_t> informed_by;  // the round whose failure led here
+  std::optional<std::int64_t> informed_by;  // the round whose failure led here; needed after a rollback
+  std::vector<std::string> planned_files;   // sources that the change edits; parameters need none
+  std::optional<CacheClaim> cache;
   static void fields(auto& v, auto& self) {
     v("title", self.title);
     v("bottleneck", self.bottleneck);
@@ -131,6 +146,8 @@ struct Hypothesis {
     v.optional("verification_signal", self.verification_signal);
     v.optional("evidence", self.evidence);
     v.optional("informed_by", self.informed_by);
+    v.optional("planned_files", self.planned_files);
+    v.optional("cache", self.cache);
   }
 };
 

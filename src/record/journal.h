@@ -35,7 +35,9 @@ enum class EventKind {
   kReported,     // digests of the rendered files
   kPaused,       // why
   kResumed,      // by which process
-  kBudget        // extended budgets
+  kBudget,       // extended budgets
+  kWaived,       // a rule that shall not block, by whom and why
+  kEscalated,    // evidence gathered after rollbacks in a row, and the review of a stagnation
 };
 template <>
 struct EnumNames<EventKind> {
@@ -57,7 +59,9 @@ struct EnumNames<EventKind> {
                                                                       {EventKind::kReported, "reported"},
                                                                       {EventKind::kPaused, "paused"},
                                                                       {EventKind::kResumed, "resumed"},
-                                                                      {EventKind::kBudget, "budget"}};
+                                                                      {EventKind::kBudget, "budget"},
+                                                                      {EventKind::kWaived, "waived"},
+                                                                      {EventKind::kEscalated, "escalated"}};
 };
 
 struct Created {
@@ -128,11 +132,13 @@ struct Proposed {
   std::int64_t round = 0;
   Proposal proposal;
   std::string refused;  // why this answer opens no attempt; empty: it does
+  std::string context;  // SHA-256 of the request that was answered
   double seconds = 0;
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("proposal", self.proposal);
     v.optional("refused", self.refused);
+    v.optional("context", self.context);
     v("seconds", self.seconds);
   }
 };
@@ -152,14 +158,16 @@ struct Screened {
 
 struct Evaluated {
   std::int64_t round = 0;
-  std::string level = "full";  // quick | full
+  std::string level = "full";  // quick: the representative shapes | full: all target shapes
   Candidate candidate;
+  std::string tree;  // digest of the worktree's in-scope files as they were on disk when it was built
   Evaluation evaluation;
   double seconds = 0;
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("level", self.level);
     v("candidate", self.candidate);
+    v.optional("tree", self.tree);
     v("evaluation", self.evaluation);
     v("seconds", self.seconds);
   }
@@ -211,7 +219,11 @@ struct Final {
 
 struct Reported {
   std::map<std::string, std::string> files;  // path inside the campaign -> SHA-256
-  static void fields(auto& v, auto& self) { v("files", self.files); }
+  std::vector<RuleRow> rules;                // every rule, as it stood when the report was written
+  static void fields(auto& v, auto& self) {
+    v("files", self.files);
+    v.optional("rules", self.rules);
+  }
 };
 
 struct Note {  // payload of paused, resumed

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "record/campaign.h"
+
 namespace ridge::record {
 
 struct ListedItem {
@@ -23,6 +25,31 @@ struct Audit {
     v("ok", self.ok);
     v("summary", self.summary);
     v("differences", self.differences);
+  }
+};
+
+// What `ridge campaign rules` answers.
+struct RuleTable {
+  bool ok = false;  // nothing blocks
+  std::vector<RuleRow> rules;
+  static void fields(auto& v, auto& self) {
+    v("ok", self.ok);
+    v("rules", self.rules);
+  }
+};
+
+// One line of `ridge campaign watch --json`.
+struct WatchLine {
+  std::string time, event, phase, text;
+  std::int64_t round = 1;
+  double active = 0;
+  static void fields(auto& v, auto& self) {
+    v("time", self.time);
+    v("event", self.event);
+    v("phase", self.phase);
+    v("round", self.round);
+    v("active", self.active);
+    v("text", self.text);
   }
 };
 

@@ -406,6 +406,7 @@ struct Evaluation {
   std::vector<RooflinePoint> roofline;    // of the candidate
   std::map<std::string, double> seconds;  // where the time went: "build", "check", "measure"
   Gate gate = Gate::kNone;                // what stopped it
+  std::string timing = "ridge-worker";    // the timing engine; numbers of two are never compared
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("incumbent", self.incumbent);
@@ -417,6 +418,7 @@ struct Evaluation {
     v("roofline", self.roofline);
     v("seconds", self.seconds);
     v.optional("gate", self.gate);
+    v.optional("timing", self.timing);
   }
 };
 

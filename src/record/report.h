@@ -202,6 +202,9 @@ struct Report {
   std::string total_source = "none";  // final | product | none: where `total` comes from
   double product_of_accepted = 1;
   std::optional<Termination> termination;
+  std::vector<RuleRow> rules;  // as they stood when the report was written; empty before
+  std::vector<Waived> waivers;
+  std::vector<Escalated> escalations;  // what rollbacks in a row made the engine look at
 
   double active_seconds = 0;
   std::vector<ReportTime> time;
@@ -238,6 +241,9 @@ struct Report {
     v("total_source", self.total_source);
     v("product_of_accepted", self.product_of_accepted);
     v.optional("termination", self.termination);
+    v.optional("rules", self.rules);
+    v.optional("waivers", self.waivers);
+    v.optional("escalations", self.escalations);
     v("active_seconds", self.active_seconds);
     v("time", self.time);
     v("notes", self.notes);

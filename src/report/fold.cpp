@@ -488,8 +488,23 @@ Status Fold::dispatch(const Event& event, double seconds) {
       reopen();
       break;
     }
-    case EventKind::kIntent:
-    case EventKind::kReported: break;
+    case EventKind::kWaived: {
+      RIDGE_TRY(waived, payload<record::Waived>(event));
+      note(event, fmt::format("rule {} waived by {}: {}", waived.rule, waived.by, waived.reason));
+      model_.waivers.push_back(waived);
+      break;
+    }
+    case EventKind::kEscalated: {
+      RIDGE_TRY(escalated, payload<record::Escalated>(event));
+      model_.escalations.push_back(escalated);
+      break;
+    }
+    case EventKind::kReported: {
+      RIDGE_TRY(reported, payload<record::Reported>(event));
+      model_.rules = reported.rules;
+      break;
+    }
+    case EventKind::kIntent: break;
   }
   return ok_status();
 }

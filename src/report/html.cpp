@@ -194,6 +194,21 @@ std::string environment(const Model& model) {
   return section("environment", kSections[5][1], html.empty() ? paragraph("Not recorded yet.") : html);
 }
 
+std::string rules(const Model& model) {
+  if (model.rules.empty() && model.waivers.empty()) return {};
+  std::string html = paragraph(rules_words(model));
+  Table waived({{"Waived rule", true}, {"By"}, {"Reason"}});
+  for (const auto& waiver : model.waivers) {
+    waived.row({std::to_string(waiver.rule), escape_html(waiver.by), escape_html(waiver.reason)});
+  }
+  Table table({{"Rule", true}, {"What"}, {"Verdict"}, {"Evidence"}});
+  for (const auto& rule : model.rules) {
+    table.row({std::to_string(rule.rule), escape_html(rule.name), std::string(record::name_of(rule.verdict)),
+               escape_html(rule.evidence)});
+  }
+  return html + waived.str() + folded("Every rule with its verdict", table.str());
+}
+
 std::string protocol(const Model& model) {
   std::string html = fact_list(protocol_words(model)) + paragraph(error_statement(model));
   if (model.termination) {
@@ -204,6 +219,7 @@ std::string protocol(const Model& model) {
     }
     html += table.str();
   }
+  html += rules(model);
   return section("protocol", kSections[6][1], html);
 }
 

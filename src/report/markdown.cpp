@@ -190,6 +190,22 @@ std::string termination(const Model& model) {
   return text + "\n";
 }
 
+std::string rules(const Model& model) {
+  if (model.rules.empty() && model.waivers.empty()) return {};
+  std::string text = "## Rules\n\n" + md(rules_words(model)) + "\n\n";
+  for (const auto& waiver : model.waivers) {
+    text += fmt::format("- Rule {} was waived by {}: {}\n", waiver.rule, md(waiver.by), md(waiver.reason));
+  }
+  if (!model.waivers.empty()) text += "\n";
+  if (model.rules.empty()) return text;
+  text += head({"Rule", "What", "Verdict", "Evidence"}, "rlll");
+  for (const auto& rule : model.rules) {
+    text +=
+        row({std::to_string(rule.rule), md(rule.name), std::string(record::name_of(rule.verdict)), md(rule.evidence)});
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string markdown(const Model& model) {
@@ -214,6 +230,7 @@ std::string markdown(const Model& model) {
   text += environment(model);
   text += "## Protocol and error budget\n\n";
   text += facts(protocol_words(model)) + termination(model);
+  text += rules(model);
   text += "## What is not claimed\n\n";
   for (const auto& claim : not_claimed(model)) text += fmt::format("- {}\n", md(claim));
   text += "\n## Check it yourself\n\n";

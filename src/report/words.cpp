@@ -179,6 +179,22 @@ std::string error_statement(const Model& model) {
       plain_percent(protocol.min_effect), plain_percent(protocol.alpha), model.decisions, protocol.max_decisions);
 }
 
+std::string rules_words(const Model& model) {
+  std::int64_t pass = 0, idle = 0;
+  std::string open;
+  for (const auto& rule : model.rules) {
+    pass += rule.verdict == record::RuleVerdict::kPass ? 1 : 0;
+    idle += rule.verdict == record::RuleVerdict::kNotApplicable ? 1 : 0;
+    const bool holds =
+        rule.verdict == record::RuleVerdict::kPass || rule.verdict == record::RuleVerdict::kNotApplicable;
+    if (!holds)
+      open += fmt::format("{}{} ({})", open.empty() ? "" : ", ", rule.rule, rule.waived.empty() ? "open" : "waived");
+  }
+  if (model.rules.empty()) return fmt::format("{} rules were waived.", model.waivers.size());
+  return fmt::format("{} written rules: {} hold, {} do not apply{}.", model.rules.size(), pass, idle,
+                     open.empty() ? "" : "; not held: " + open);
+}
+
 std::string evidence_words(const record::ReportRound& round) {
   if (round.trials.empty()) return "nothing was measured";
   std::int64_t confirm = 0, voided = 0, screened = 0;

@@ -29,6 +29,7 @@ std::string error_statement(const Model& model);
 std::string total_words(const Model& model);
 // "13 of 14 sessions counted, E = 2913 of the 2400 needed".
 std::string evidence_words(const record::ReportRound& round);
+std::string rules_words(const Model& model);  // how many rules hold, and which were waived
 // The gates that stopped a round, or that let it through.
 std::string gates_words(const record::ReportRound& round);
 // "MR = 6, NR = 16; kernel.cpp", or "" when nothing differs.

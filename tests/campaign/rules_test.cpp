@@ -212,6 +212,41 @@ TEST(Signal, TheSecondLeavesAtOnceAndLosesNothing) {
   EXPECT_TRUE(world.state().rounds[0].committed);
 }
 
+TEST(Signal, PauseIsHonouredBeforeTheNextMeasurementAndResumeGoesOn) {
+  World* there = nullptr;
+  World world([&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    if (request.round == 3) {
+      EXPECT_TRUE(request_pause(there->path()));
+    }
+    return request.round > 3 ? nothing_left() : make_proposal({make_candidate(100 + 10 * request.round)});
+  });
+  there = &world;
+  const Result<RunResult> paused = world.run();
+  ASSERT_TRUE(paused);
+  EXPECT_EQ(paused->end, RunEnd::kPaused);
+  EXPECT_EQ(paused->reason, "the user asked to pause");
+  EXPECT_TRUE(world.state().open_round());    // proposed, not measured yet
+  EXPECT_FALSE(request_pause(world.path()));  // nothing runs
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.state().rounds.size(), 2u);
+  EXPECT_TRUE(world.state().rounds[1].committed);
+}
+
+TEST(Signal, StopAfterEndsInGoodOrderWhenTheRoundsAreClosed) {
+  World world([](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    return make_proposal({make_candidate(100 + 10 * request.round)});
+  });
+  ASSERT_TRUE(world.create());
+  EXPECT_FALSE(request_stop_after(world.path(), 0));
+  ASSERT_TRUE(request_stop_after(world.path(), 2));
+  ASSERT_TRUE(world.run());
+  const State state = world.state();
+  EXPECT_EQ(state.rounds.size(), 2u);
+  EXPECT_EQ(state.termination->condition, "T4");
+  EXPECT_TRUE(state.reported);
+  EXPECT_FALSE(std::filesystem::exists(world.path() / "stop-after"));
+}
+
 TEST(Manifest, RoundTripsAndKeepsUnknownKeys) {
   record::CampaignSpec spec = make_spec();
   spec.performance_target = *parse_target("hw_efficiency >= 85% on all");

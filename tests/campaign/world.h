@@ -54,6 +54,8 @@ inline record::Proposal make_proposal(std::vector<record::Candidate> candidates,
   proposal.hypothesis.expected_gain = 0.5;
   proposal.hypothesis.category = "tile";
   proposal.hypothesis.mechanism = mechanism;
+  proposal.hypothesis.risks = {"it may not be"};
+  proposal.hypothesis.verification_signal = "a suite ratio above 1.2";
   proposal.candidates = std::move(candidates);
   return proposal;
 }
@@ -71,8 +73,16 @@ class ScriptedProposer final : public propose::Proposer {
   [[nodiscard]] std::string name() const override { return "scripted"; }
   Result<record::Proposal> propose(const record::ProposalRequest& request) override {
     requests.push_back(request);
-    return answer_(request);
+    Result<record::Proposal> answer = answer_(request);
+    // What every attentive proposer does: say which rollback it learned from.
+    if (answer && attentive && !answer->hypothesis.informed_by) {
+      for (const record::RoundSummary& round : request.history) {
+        if (!round.accepted) answer->hypothesis.informed_by = round.round;
+      }
+    }
+    return answer;
   }
+  bool attentive = true;
   std::vector<record::ProposalRequest> requests;
 
  private:
@@ -87,17 +97,17 @@ inline ScriptedProposer::Answer one_per_round(std::vector<record::Proposal> prop
 }
 
 inline double latency_of(const record::Candidate& candidate, std::size_t shape) {
-  const double base[] = {1e-4, 2e-3, 1e-2};
-  return base[shape % 3] * 100.0 / static_cast<double>(candidate.defines.at("SPEED"));
+  const double base[] = {1e-4, 2e-3, 1e-2, 3e-2, 5e-2, 9e-2, 1.2e-1, 2e-1};
+  return base[shape % 8] * 100.0 / static_cast<double>(candidate.defines.at("SPEED"));
 }
 
 // One session; the noise is a fixed small function of its index.
 inline record::Session make_session(const record::Candidate& a, const record::Candidate& b, std::int64_t index,
-                                    const std::string& role) {
+                                    const std::string& role, const std::vector<std::string>& shapes = kShapes) {
   record::Session session;
   session.index = index;
   session.role = role;
-  for (std::size_t s = 0; s < kShapes.size(); ++s) {
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
     const double noise = 0.002 * std::sin(static_cast<double>(index) * 1.7 + static_cast<double>(s));
     record::Quad quad;
     quad.order = index % 2 == 0 ? "ABBA" : "BAAB";
@@ -105,7 +115,7 @@ inline record::Session make_session(const record::Candidate& a, const record::Ca
       const double t = arm == 'A' ? latency_of(a, s) : latency_of(b, s) * std::exp(noise);
       quad.blocks.push_back({t, t * 1.01, t * 0.99});
     }
-    session.shapes.push_back({kShapes[s], {quad, quad}});
+    session.shapes.push_back({shapes[s], {quad, quad}});
   }
   return session;
 }
@@ -119,9 +129,10 @@ inline record::BuildEvidence make_build(const record::Candidate& candidate) {
   return build;
 }
 
-inline std::vector<record::CheckRow> make_checks(record::Outcome outcome = record::Outcome::kPass) {
+inline std::vector<record::CheckRow> make_checks(record::Outcome outcome = record::Outcome::kPass,
+                                                 const std::vector<std::string>& shapes = kShapes) {
   std::vector<record::CheckRow> rows;
-  for (const std::string& shape : kShapes) {
+  for (const std::string& shape : shapes) {
     record::CheckRow row;
     row.label = shape;
     row.outcome = outcome;
@@ -134,11 +145,12 @@ inline std::vector<record::CheckRow> make_checks(record::Outcome outcome = recor
   return rows;
 }
 
-inline std::vector<record::RooflinePoint> make_roofline(const record::Candidate& candidate) {
+inline std::vector<record::RooflinePoint> make_roofline(const record::Candidate& candidate,
+                                                        const std::vector<std::string>& shapes = kShapes) {
   std::vector<record::RooflinePoint> points;
-  for (std::size_t s = 0; s < kShapes.size(); ++s) {
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
     record::RooflinePoint point;
-    point.label = kShapes[s];
+    point.label = shapes[s];
     point.latency = latency_of(candidate, s);
     point.bound_time = latency_of(make_candidate(1000), s);  // ten times the baseline is the limit
     point.fraction = point.bound_time / point.latency;
@@ -150,7 +162,8 @@ inline std::vector<record::RooflinePoint> make_roofline(const record::Candidate&
 }
 
 inline record::Evaluation make_evaluation(const record::Candidate& incumbent, const record::Candidate& candidate,
-                                          const record::Protocol& protocol = {}) {
+                                          const record::Protocol& protocol = {},
+                                          const std::vector<std::string>& shapes = kShapes) {
   record::Evaluation evaluation;
   evaluation.incumbent = incumbent.id();
   evaluation.candidate = candidate.id();
@@ -164,21 +177,21 @@ inline record::Evaluation make_evaluation(const record::Candidate& incumbent, co
   if (speed == kIsWrong || speed == kCrashes) {
     evaluation.outcome = speed == kIsWrong ? record::Outcome::kWrong : record::Outcome::kCrash;
     evaluation.detail = "element 7 is 1.5, expected 2";
-    evaluation.checks = make_checks(evaluation.outcome);
+    evaluation.checks = make_checks(evaluation.outcome, shapes);
     return evaluation;
   }
-  evaluation.checks = make_checks();
-  evaluation.roofline = make_roofline(candidate);
-  evaluation.sessions.push_back(make_session(incumbent, candidate, 0, "screen"));
-  const Result<SessionRatios> screen = session_ratios(evaluation.sessions[0], kShapes);
+  evaluation.checks = make_checks(record::Outcome::kPass, shapes);
+  evaluation.roofline = make_roofline(candidate, shapes);
+  evaluation.sessions.push_back(make_session(incumbent, candidate, 0, "screen", shapes));
+  const Result<SessionRatios> screen = session_ratios(evaluation.sessions[0], shapes);
   if (stats::screened_out(screen->suite, protocol.min_effect)) {
     evaluation.outcome = record::Outcome::kSlower;
     return evaluation;
   }
   stats::SequentialTest test(sequential_rule(protocol));
   for (std::int64_t index = 1; test.result().verdict == stats::Verdict::kUndecided; ++index) {
-    evaluation.sessions.push_back(make_session(incumbent, candidate, index, "confirm"));
-    (void)test.add(session_ratios(evaluation.sessions.back(), kShapes)->suite);
+    evaluation.sessions.push_back(make_session(incumbent, candidate, index, "confirm", shapes));
+    (void)test.add(session_ratios(evaluation.sessions.back(), shapes)->suite);
   }
   return evaluation;
 }
@@ -186,7 +199,8 @@ inline record::Evaluation make_evaluation(const record::Candidate& incumbent, co
 inline record::WorkerResponse calibrate(const record::WorkerRequest& request) {
   record::WorkerResponse response;
   for (std::int64_t i = 0; i < request.sessions; ++i) {
-    response.sessions.push_back(make_session(*request.incumbent, *request.incumbent, i, "calibrate"));
+    response.sessions.push_back(
+        make_session(*request.incumbent, *request.incumbent, i, "calibrate", labels_of(request.cases)));
   }
   return response;
 }
@@ -194,14 +208,17 @@ inline record::WorkerResponse calibrate(const record::WorkerRequest& request) {
 inline record::WorkerResponse evaluate(const record::WorkerRequest& request) {
   record::WorkerResponse response;
   const record::Candidate &a = *request.incumbent, &b = request.candidates.front();
+  const std::vector<std::string> shapes = labels_of(request.cases);
   if (!request.quick_look) {
-    response.evaluation = make_evaluation(a, b, request.protocol);
+    response.evaluation = make_evaluation(a, b, request.protocol, shapes);
     return response;
   }
-  record::Evaluation evaluation = make_evaluation(a, b, request.protocol);
+  record::Evaluation evaluation = make_evaluation(a, b, request.protocol, shapes);
   evaluation.outcome = record::Outcome::kPass;
   evaluation.sessions.clear();
-  for (std::int64_t i = 0; i < request.sessions; ++i) evaluation.sessions.push_back(make_session(a, b, i, "confirm"));
+  for (std::int64_t i = 0; i < request.sessions; ++i) {
+    evaluation.sessions.push_back(make_session(a, b, i, "confirm", shapes));
+  }
   response.evaluation = evaluation;
   return response;
 }
@@ -222,10 +239,33 @@ inline record::WorkerResponse screen(const record::WorkerRequest& request) {
   return response;
 }
 
+inline record::WorkerResponse build(const record::WorkerRequest& request) {
+  record::WorkerResponse response;
+  for (const record::Candidate& candidate : request.candidates) {
+    response.builds.push_back(make_build(candidate));
+    response.builds.back().counts = {{"fma_vector", 12}, {"stack_spill", 0}};
+  }
+  return response;
+}
+
+// One implementation that is eight times as fast as the baseline.
+inline record::WorkerResponse bench(const record::WorkerRequest& request) {
+  record::WorkerResponse response;
+  const std::vector<std::string> labels = labels_of(request.cases);
+  for (std::size_t s = 0; s < labels.size(); ++s) {
+    record::BenchRow row;
+    row.subject = "library";
+    row.label = labels[s];
+    row.median = latency_of(make_candidate(800), s);
+    response.bench.push_back(row);
+  }
+  return response;
+}
+
 inline void script(execute::ScriptedExecutor& executor) {
   using record::WorkerTask;
   record::WorkerResponse described;
-  described.environment = record::Environment{{{"cpu.model", "test"}}};
+  described.environment = record::Environment{{{"cpu.model", "testcpu"}}};
   executor.on(WorkerTask::kDescribe, described);
   record::WorkerResponse ceilings;
   ceilings.ceilings = {{"fma_f32", "FLOP/s", 1, 1e11, {1e11}, "test"}};
@@ -233,6 +273,8 @@ inline void script(execute::ScriptedExecutor& executor) {
   executor.on(WorkerTask::kCalibrate, calibrate);
   executor.on(WorkerTask::kEvaluate, evaluate);
   executor.on(WorkerTask::kScreen, screen);
+  executor.on(WorkerTask::kBuild, build);
+  executor.on(WorkerTask::kBench, bench);
 }
 
 // A campaign in its own temporary folder.

@@ -1,0 +1,100 @@
+#include "campaign_rules.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "campaign/campaign.h"
+#include "campaign/rules/rule.h"
+#include "record/archive.h"
+#include "record/listing.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+struct RulesOptions {
+  std::string directory;
+  std::optional<std::int64_t> round;
+  bool markdown = false;
+};
+
+void print(const std::vector<record::RuleRow>& rows) {
+  std::string_view phase;
+  for (const record::RuleRow& row : rows) {
+    if (record::name_of(row.phase) != phase) fmt::print("{}\n", phase = record::name_of(row.phase));
+    fmt::print("  {:>2}  {:<15} {:<24} {}{}\n", row.rule, record::name_of(row.verdict), row.name, row.evidence,
+               row.waived.empty() ? "" : "  [waived: " + row.waived + "]");
+  }
+}
+
+int show_rules(const RulesOptions& options) {
+  if (options.markdown || options.directory.empty()) {
+    fmt::print("{}", campaign::rules_markdown());
+    return kSuccess;
+  }
+  const Result<campaign::State> state = campaign::load_campaign(options.directory);
+  if (!state) return fail(state.error());
+  const std::filesystem::path directory = options.directory;
+  campaign::RuleContext context{*state, nullptr, &directory};
+  if (options.round) {
+    const auto found = std::find_if(state->rounds.begin(), state->rounds.end(),
+                                    [&](const campaign::Round& round) { return round.number == *options.round; });
+    if (found == state->rounds.end()) {
+      return fail(with_hint(invalid("there is no round {}", *options.round),
+                            fmt::format("rounds 2 to {} exist", state->rounds.size() + 1)));
+    }
+    context.round = &*found;
+  }
+  std::vector<record::RuleRow> rows = campaign::judge_all(context);
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.phase < b.phase; });
+  const std::vector<record::RuleRow> blocked = campaign::blocking(rows);
+  if (globals().json) {
+    fmt::print("{}\n", pretty_json(record::to_json(record::RuleTable{blocked.empty(), rows})));
+  } else {
+    print(rows);
+    fmt::print("{}\n",
+               blocked.empty() ? std::string("No rule blocks.") : "Blocks: " + campaign::blocking_text(blocked));
+  }
+  return blocked.empty() ? kSuccess : kNo;
+}
+
+struct WaiveOptions {
+  std::string directory, rule, reason;
+};
+
+int waive(const WaiveOptions& options) {
+  SystemClock clock;
+  const char* user = std::getenv("USER");
+  const Result<campaign::State> state =
+      campaign::waive_rule(options.directory, options.rule, options.reason, user != nullptr ? user : "unknown", clock);
+  if (!state) return fail(state.error());
+  fmt::print("Waived, with its reason in the journal and the report; carry on with: ridge campaign resume {}\n",
+             options.directory);
+  return kSuccess;
+}
+
+}  // namespace
+
+void define_campaign_rules(Command& group) {
+  auto rules = std::make_shared<RulesOptions>();
+  group.subcommand("rules", "Every written rule with its verdict and evidence")
+      .positional("directory", rules->directory, "Folder of the campaign (default: print the rules themselves)", false)
+      .option("--round", rules->round, "Of this round (default: the last one closed)")
+      .flag("--markdown", rules->markdown, "Print the rules themselves, as docs/rules.md")
+      .example("ridge campaign rules campaigns/gemm_cpu_xeon_20260101", "exit code 1 when a rule blocks")
+      .example("ridge campaign rules campaigns/gemm_cpu_xeon_20260101 --round 3 --json", "one round, for programs")
+      .action([rules] { return show_rules(*rules); });
+  auto options = std::make_shared<WaiveOptions>();
+  group.subcommand("waive", "Let a campaign go on although a rule blocks; needs a reason")
+      .positional("directory", options->directory, "Folder of the campaign")
+      .positional("rule", options->rule, "Its number or name")
+      .option("--reason", options->reason, "Why; stays in the journal and in the report")
+      .example("ridge campaign waive campaigns/gemm_cpu_xeon_20260101 3 --reason 'renamed by a firmware update'",
+               "only rules that do not make a result true")
+      .action([options] { return waive(*options); });
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,66 @@
+#include "campaign/ledger.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "campaign/samples.h"
+#include "campaign/score.h"
+#include "campaign/skew.h"
+#include "stats/summary.h"
+
+namespace ridge::campaign {
+namespace {
+
+const record::Hypothesis& hypothesis_of(const Round& round) { return round.last().proposal.hypothesis; }
+
+const record::Effect* effect_of(const Round& round, const std::string& label) {
+  if (!round.decision) return nullptr;
+  const auto& effects = round.decision->effects;
+  const auto found = std::find_if(effects.begin(), effects.end(), [&](const auto& e) { return e.label == label; });
+  return found == effects.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool gains_on_skew(const State& state, const Round& round) {
+  if (!is_grouped(state.spec().op)) return true;
+  for (const record::Case& one : state.spec().target_cases) {
+    const record::Effect* effect = effect_of(round, one.label());
+    if (load_of(one).skewed() && effect != nullptr && effect->low > 1.0) return true;
+  }
+  return false;
+}
+
+TransferDecision transfer_of(const State& state, const Round& round) {
+  const record::Hypothesis& h = hypothesis_of(round);
+  const bool key_allowed = !h.cache || refuse_key(h.cache->key).empty();
+  // What a weight cache skips is not measured by this engine's operator campaigns, so its bound is not known.
+  return transfer_decision(h.bucket, key_allowed, false, gains_on_skew(state, round));
+}
+
+double structural_bound(const State& state, const Round& round) {
+  std::vector<double> room;
+  for (const record::RooflinePoint& bound : state.baseline->evaluation.roofline) {
+    if (!round.last().evaluated) return INFINITY;
+    const std::vector<double> values =
+        launches(round.last().evaluated->evaluation.sessions, bound.label, Arm::kIncumbent);
+    if (values.empty() || !(bound.bound_time > 0)) continue;
+    room.push_back(stats::median(values) / bound.bound_time);
+  }
+  const double bound = geometric_mean(room);
+  return std::isfinite(bound) ? bound : INFINITY;
+}
+
+Ledger ledger_of(const State& state, std::size_t rounds) {
+  std::vector<LedgerRow> rows;
+  for (std::size_t i = 0; i < std::min(rounds, state.rounds.size()); ++i) {
+    const Round& round = state.rounds[i];
+    const record::Effect* suite = effect_of(round, "suite");
+    if (round.committed && suite != nullptr)
+      rows.push_back({round.number, hypothesis_of(round).bucket, suite->ratio, {}});
+  }
+  return add_up(rows);
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,67 @@
+// How long the engine itself takes. Processor time of this process, so that a busy machine does not matter.
+#include <sys/resource.h>
+
+#include <ctime>
+
+#include "campaign/verify.h"
+#include "world.h"
+
+namespace ridge::campaign::test {
+namespace {
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kSlowdown = 20;
+#else
+constexpr double kSlowdown = 1;
+#endif
+
+TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
+  record::CampaignSpec spec = make_spec();
+  spec.max_iterations = 100;
+  World world(
+      [](const record::ProposalRequest& request) -> Result<record::Proposal> {
+        const std::int64_t speed = request.round % 10 == 2 ? 100 + 8 * request.round : 40 + request.round / 2;
+        return make_proposal({make_candidate(speed)}, "direction " + std::to_string(request.round));
+      },
+      spec);
+  const double before = processor_seconds();
+  const Result<RunResult> done = world.run();
+  const double used = processor_seconds() - before;
+  ASSERT_TRUE(done) << done.error().text();
+  EXPECT_EQ(done->end, RunEnd::kDone) << done->reason;
+  EXPECT_EQ(world.state().rounds.size(), 100u);
+  RecordProperty("seconds", std::to_string(used));
+  std::printf("100 rounds: %.2f s of processor time\n", used);
+  EXPECT_LT(used, 2.0 * kSlowdown);
+}
+
+TEST(Scale, TenThousandEventsFoldInAFifthOfASecond) {
+  World world(one_per_round({make_proposal({make_candidate(150)})}));
+  ASSERT_TRUE(world.run());
+  const std::vector<record::Event> story = record::read_journal(world.path() / "journal.jsonl")->events;
+  // Pauses and resumptions are what a long life adds most of.
+  std::vector<record::Event> events = story;
+  while (events.size() < 10'000) {
+    record::Event event = events.back();
+    event.kind = event.kind == record::EventKind::kPaused ? record::EventKind::kResumed : record::EventKind::kPaused;
+    event.payload = record::to_json(record::Note{"again"});
+    event.sequence = static_cast<std::int64_t>(events.size());
+    events.push_back(event);
+  }
+  const double before = processor_seconds();
+  const Result<State> state = fold(events);
+  const double used = processor_seconds() - before;
+  ASSERT_TRUE(state) << state.error().text();
+  EXPECT_EQ(state->events, 10'000);
+  std::printf("10000 events: %.3f s\n", used);
+  EXPECT_LT(used, 0.2 * kSlowdown);
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test

@@ -1,0 +1,219 @@
+// Keys, traces, ledgers, scanners and the arithmetic of scores.
+#include "campaign/transfer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "campaign/scan.h"
+#include "campaign/score.h"
+#include "campaign/skew.h"
+#include "knowledge/tips.h"
+#include "world.h"
+
+namespace ridge::campaign::test {
+namespace {
+
+// The worked example of the written rules, to the last digit.
+TEST(Score, IsTheWorkedExample) {
+  const double forward[] = {320, 305, 290}, backward[] = {160, 152, 145}, wanted[] = {192, 182.52, 174};
+  std::vector<double> steps;
+  for (int i = 0; i < 3; ++i) {
+    steps.push_back(combined_step_tflops(forward[i], backward[i]));
+    EXPECT_NEAR(steps.back(), wanted[i], 0.005) << i;
+    EXPECT_NEAR(steps.back(), 6 / (2 / forward[i] + 4 / backward[i]), 1e-9);
+  }
+  EXPECT_NEAR(steps[0], 192.0, 1e-9);
+  EXPECT_NEAR(steps[1], 182.51968503937007, 1e-9);
+  EXPECT_NEAR(steps[2], 174.0, 1e-9);
+  EXPECT_NEAR(geometric_mean(steps), std::cbrt(192.0 * 182.51968503937007 * 174.0), 1e-9);
+  EXPECT_NEAR(geometric_mean(steps), 182.69, 0.005);
+  const StepScore now{geometric_mean(forward), geometric_mean(backward), geometric_mean(steps)};
+  const StepScore baseline{285.0, 140.0, combined_step_tflops(285.0, 140.0)};
+  EXPECT_NEAR(baseline.step, 168.59, 0.005);
+  EXPECT_NEAR(baseline.step, 168.59154929577466, 1e-9);
+  EXPECT_EQ(versus_baseline(now, baseline), "step +8.363%, fwd +6.947%, bwd +8.714%");
+  EXPECT_EQ(versus_baseline({500, std::nan(""), 500}, {400, std::nan(""), 400}), "step +25.000%, fwd +25.000%, bwd —");
+}
+
+TEST(Score, GivesTheTrendOfTheWrittenRules) {
+  const struct {
+    double forward, backward, step, change;
+  } rows[] = {{500, 250, 300.0, 0}, {520, 258, 310.0772, 3.359}, {480, 240, 288.0, -4.0}, {550, 272, 327.1137, 9.038}};
+  for (const auto& row : rows) {
+    const double step = combined_step_tflops(row.forward, row.backward);
+    EXPECT_NEAR(step, row.step, 5e-4);
+    EXPECT_NEAR(percent_change(step, 300.0), row.change, 5e-4);
+  }
+}
+
+TEST(Score, TheTwoFormulasOfACombinedStepAgree) {
+  for (const double m : {64.0, 4096.0}) {
+    for (const double forward_ms : {0.01, 0.7, 12.0}) {
+      const double backward_ms = 2.3 * forward_ms, mnk = m * 512 * 1024;
+      const double forward = 2 * mnk / (forward_ms * 1e-3) / 1e12, backward = 4 * mnk / (backward_ms * 1e-3) / 1e12;
+      const double direct = combined_step_tflops(m, 512, 1024, forward_ms, backward_ms);
+      EXPECT_NEAR(combined_step_tflops(forward, backward) / direct, 1.0, 1e-9);
+    }
+  }
+}
+
+TEST(Score, BoundsAreWhatStructureAllows) {
+  EXPECT_NEAR(weight_cache_bound(30e-6, 2e-3), 0.015, 1e-9);
+  EXPECT_TRUE(std::isnan(weight_cache_bound(1, 0)));
+  EXPECT_NEAR(amdahl_speedup(0.5, INFINITY), 2.0, 1e-9);
+  EXPECT_NEAR(amdahl_speedup(0.25, 2.0), 1 / 0.875, 1e-9);
+  EXPECT_NEAR(amdahl_speedup(0.0, 100.0), 1.0, 1e-9);
+  EXPECT_TRUE(std::isnan(geometric_mean(std::array{1.0, std::nan("")})));
+  EXPECT_TRUE(std::isnan(geometric_mean(std::array{1.0, 0.0})));
+  EXPECT_TRUE(std::isnan(geometric_mean(std::span<const double>())));
+}
+
+TEST(Transfer, OnlyAWeightWithItsVersionAndLayoutIsAKey) {
+  EXPECT_EQ(refuse_key({"id(weight)", "weight._version", "shape"}), "");
+  EXPECT_EQ(refuse_key({"weight.data_ptr()", "weight._version", "dtype", "shape"}), "");
+  EXPECT_NE(refuse_key({"id(weight)", "shape"}).find("no version"), std::string::npos);
+  EXPECT_NE(refuse_key({"weight._version", "shape"}), "");
+  EXPECT_NE(refuse_key({"id(weight)", "weight._version"}), "");
+  // A version, shape or dtype beside it does not rescue the identity of an activation.
+  EXPECT_NE(refuse_key({"id(weight)", "weight._version", "shape", "id(activation)"}).find("new in every"),
+            std::string::npos);
+  EXPECT_NE(refuse_key({"x._version", "shape"}), "");
+  EXPECT_NE(refuse_key({"id(weight_scale)", "weight._version", "shape"}), "");
+  EXPECT_NE(refuse_key({"step_counter"}), "");
+  EXPECT_NE(refuse_key({}), "");
+}
+
+TEST(Transfer, FourStepsOfTrainingHitAWeightOncePerStepAndAnActivationNever) {
+  const KeyTrace weight = trace_key({"id(weight)", "weight._version", "shape"}, kTraceSteps);
+  EXPECT_EQ(weight.lookups, 8);
+  EXPECT_EQ(weight.hits, 4);  // the backward call finds the entry of the forward call
+  EXPECT_GE(weight.hit_rate(), kLeastHitRate);
+  for (const char* part :
+       {"id(activation)", "id(grad_out)", "id(x_scale)", "weakref(a)", "a._version", "step_counter"}) {
+    const KeyTrace trace = trace_key({part, "shape"}, kTraceSteps);
+    EXPECT_EQ(trace.hits, 0) << part;
+    EXPECT_LT(trace.hit_rate(), kLeastHitRate);
+  }
+  const KeyTrace eight = trace_key({"id(weight)", "weight._version", "shape"}, kSimulationSteps);
+  EXPECT_EQ(eight.weight_hits, 8);
+  EXPECT_EQ(eight.tensor_hits, 0);
+}
+
+TEST(Transfer, TheDecisionIsDerivedAndNeverTyped) {
+  EXPECT_EQ(transfer_decision("K2", true, false, true), TransferDecision::kReal);
+  EXPECT_EQ(transfer_decision("K2", true, false, false), TransferDecision::kOverfit);  // uniform loads only
+  EXPECT_EQ(transfer_decision("W1", true, true, true), TransferDecision::kAsterisk);
+  EXPECT_EQ(transfer_decision("W1", true, false, true), TransferDecision::kOverfit);  // no bound, no asterisk
+  EXPECT_EQ(transfer_decision("W1", false, true, true), TransferDecision::kOverfit);
+  for (const char* bucket : {"W2", "W3", "", "K5", "ACCEPT-as-real"}) {
+    EXPECT_EQ(transfer_decision(bucket, true, true, true), TransferDecision::kOverfit) << bucket;
+  }
+}
+
+TEST(Ledger, GainsCompoundAndAWeightCacheIsCapped) {
+  const Ledger ledger = add_up({{2, "K1", 1.10, {}}, {3, "K3", 1.20, {}}, {4, "W1", 1.30, 0.015}});
+  EXPECT_NEAR(ledger.structural, 1.32, 1e-9);
+  EXPECT_NEAR(ledger.weight, 1.015, 1e-9);
+  EXPECT_NEAR(ledger.headline, 1.716, 1e-9);
+  EXPECT_NEAR(ledger.sum_percent, 60.0, 1e-9);
+  EXPECT_NEAR(ledger.gap_percent(), 100 * (1.716 / (1.32 * 1.015) - 1), 1e-9);
+  EXPECT_EQ(ledger.verdict(), "inflated");
+  EXPECT_EQ(add_up({{2, "K1", 1.5, {}}}).verdict(), "clean");
+  EXPECT_EQ(add_up({{2, "W2", 1.5, {}}}).verdict(), "rolled-back");
+  EXPECT_EQ(add_up({}).verdict(), "clean");
+}
+
+record::Candidate with_source(const std::string& text, const std::string& path = "kernel.cpp") {
+  record::Candidate candidate = make_candidate(100);
+  candidate.sources = {{path, text}};
+  return candidate;
+}
+
+TEST(Scan, CommentsAndBlanksAreNoChange) {
+  const record::Candidate a =
+      with_source("int f() { return 1; }  // one\n/* old */\nconst char* s = \"// no comment\";\n");
+  EXPECT_EQ(meaning_of(a), meaning_of(with_source("int f() {   return 1; }\n\nconst char* s = \"// no comment\";")));
+  EXPECT_NE(meaning_of(a), meaning_of(with_source("int f() { return 2; }\nconst char* s = \"// no comment\";")));
+  EXPECT_NE(meaning_of(a), meaning_of(with_source("int f() { return 1; }\nconst char* s = \"//no comment\";")));
+  EXPECT_NE(meaning_of(with_source("/* ridge-tunables\nvalues = [1, 2] */ int x;")),
+            meaning_of(with_source("/* ridge-tunables\nvalues = [1, 3] */ int x;")));
+  EXPECT_NE(meaning_of(with_source("if a:\n  b()\n", "k.py")), meaning_of(with_source("if a:\n    b()\n", "k.py")));
+}
+
+TEST(Scan, FindsWhatRemembersATensorAndOnlyThat) {
+  const record::Candidate before = with_source("int f();\n");
+  for (const char* line :
+       {"static std::unordered_map<const void*, float*> cache;", "thread_local std::map<long, int> seen;",
+        "static const float* last_input = nullptr;", "static const void *previous;", "key = (id(x), x.shape)",
+        "cache[x.data_ptr()] = q", "r = weakref.ref(a)", "@functools.lru_cache", "if w._version == v:"}) {
+    EXPECT_EQ(find_identity_memory(before, with_source("int f();\n" + std::string(line) + "\n")).size(), 1u) << line;
+  }
+  for (const char* line :
+       {"static constexpr int table[4] = {1, 2, 3, 4};", "static float buffer[4096];",
+        "static const char* kName = \"map\";", "static int multiply(const float* a, const float* b) {",
+        "int width(int grid)", "static_assert(sizeof(x) == 4);", "// static std::map<const void*, int> cache;",
+        "valid(x);", "thread_local alignas(64) float panel[256];"}) {
+    EXPECT_TRUE(find_identity_memory(before, with_source("int f();\n" + std::string(line) + "\n")).empty()) << line;
+  }
+  // What was there before is not held against the change.
+  const record::Candidate old = with_source("static std::map<int, int> table;\n");
+  EXPECT_TRUE(find_identity_memory(old, with_source("static  std::map<int, int> table; // moved\nint g();\n")).empty());
+}
+
+TEST(Scan, FindsBakedInLoads) {
+  const record::Candidate before = with_source("");
+  for (const char* line : {"static_assert(M_per_group % BLOCK_M == 0);", "constexpr int M_per_group = 4096;",
+                           "assert(tokens > 0);", "M_per_group: tl.constexpr"}) {
+    EXPECT_EQ(find_baked_in_load(before, with_source(line)).size(), 1u) << line;
+  }
+  for (const char* line : {"constexpr int BLOCK_M = 128;", "int rows = tokens[g];", "static_assert(BLOCK_M > 0);"}) {
+    EXPECT_TRUE(find_baked_in_load(before, with_source(line)).empty()) << line;
+  }
+}
+
+TEST(Scan, ReadsTheInterface) {
+  EXPECT_EQ(exported_names(with_source("extern \"C\" int ridge_kernel(const ridge_call* call) {")),
+            (std::vector<std::string>{"ridge_kernel"}));
+  EXPECT_EQ(exported_names(with_source("// extern \"C\" int gone(int);\nextern \"C\" void one (int);\nint two(int);")),
+            (std::vector<std::string>{"one"}));
+  EXPECT_EQ(exported_names(with_source("extern \"C\" {\nint f();\n}\n")), std::vector<std::string>{});
+}
+
+TEST(Skew, ReadsLoads) {
+  const auto load = [](const std::string& tokens) {
+    return load_of(*record::parse_case("moe_gemm k=64 tokens=" + tokens));
+  };
+  EXPECT_TRUE(load("64/64/64/64").uniform());
+  EXPECT_NEAR(load("0/64/64/384").largest_share, 0.75, 1e-9);
+  EXPECT_EQ(load("0/64/64/384").empty, 1);
+  EXPECT_TRUE(load("0/64/64/384").skewed());
+  for (const char* bad : {"", "a/b", "1//2", "-1/2", "0/0"}) EXPECT_FALSE(load(bad).known()) << bad;
+  EXPECT_FALSE(is_grouped("gemm"));
+}
+
+TEST(Tips, ThoseThatPraiseWhatTrainingCannotHaveAreQuarantinedAndKept) {
+  EXPECT_NE(knowledge::hygiene_problem("A weakref cache on grad_out gave 36 %."), "");
+  EXPECT_NE(knowledge::hygiene_problem("Works for uniform loads only."), "");
+  EXPECT_NE(knowledge::hygiene_problem("Keep a weight cache."), "");
+  EXPECT_EQ(knowledge::hygiene_problem("A weight cache is worth at most 1.5 % of a step."), "");
+  EXPECT_EQ(knowledge::hygiene_problem("Never key on data_ptr of an activation."), "");
+  EXPECT_EQ(knowledge::hygiene_problem("Pack B into panels."), "");
+
+  World world(one_per_round({}));
+  world.engine_options.experience = world.base() / "experience";
+  const std::filesystem::path path = world.base() / "experience/testcpu/gemm/cpu/tips.md";
+  const std::string text = "# Tips\n\n## Pack B\nIt helps.\n\n## Cache\nKeep a weakref to the activation.\n";
+  ASSERT_TRUE(write_file_durably(path, text));
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.state().tips->tips.size(), 1u);
+  EXPECT_EQ(*read_file(path), text);
+  const std::string aside = *read_file(path.parent_path() / "tips.quarantine.md");
+  EXPECT_NE(aside.find("weakref"), std::string::npos);
+  ASSERT_TRUE(knowledge::quarantine(path, knowledge::parse_tips(text)));
+  EXPECT_EQ(*read_file(path.parent_path() / "tips.quarantine.md"), aside);
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test

@@ -1,0 +1,196 @@
+// A campaign of twelve rounds is killed by SIGKILL at every effect it has on the disk: before every write of the
+// journal and in the middle of it, before every fsync, every rename and every truncation. It is resumed, and everything
+// on disk must be, byte for byte, what the campaign that was left alone has.
+//
+// This program defines fsync, rename, pwrite and ftruncate itself, so that it can count them: each is one point.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "campaign/verify.h"
+#include "campaign/world.h"
+
+namespace {
+
+long calls = 0, fatal_call = -1;  // counted in the child that is to be killed
+
+bool is_fatal() { return ++calls == fatal_call; }
+void die() { ::kill(::getpid(), SIGKILL); }
+
+}  // namespace
+
+extern "C" {
+int fsync(int fd) {
+  if (is_fatal()) die();
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+int rename(const char* from, const char* to) noexcept {
+  if (is_fatal()) die();
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+int ftruncate(int fd, off_t length) noexcept {
+  if (is_fatal()) die();
+  return static_cast<int>(::syscall(SYS_ftruncate, fd, length));
+}
+// Half of the bytes reach the file, then the process is gone: a torn line.
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  if (is_fatal()) {
+    (void)!::syscall(SYS_pwrite64, fd, data, size / 2, offset);
+    die();
+  }
+  return ::syscall(SYS_pwrite64, fd, data, size, offset);
+}
+}
+
+namespace ridge::campaign::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Twelve rounds with everything that can happen in one: accepted, slower, a sweep, wrong and repaired, crashed,
+// refused.
+ScriptedProposer::Answer story() {
+  return [](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    const std::int64_t n = request.round;
+    if (n > 13) return nothing_left();
+    const std::string key = "direction " + std::to_string(n);
+    if (n % 4 == 2) return make_proposal({make_candidate(100 + 20 * n)}, key);
+    if (n % 4 == 3) return make_proposal({make_candidate(50 + n)}, key);
+    if (n % 4 == 0) return make_proposal({make_candidate(30 + n), make_candidate(101 + 20 * n)}, key);
+    if (request.last_error.empty()) return make_proposal({make_candidate(n == 9 ? kCrashes : kDoesNotCompile)}, key);
+    return make_proposal({make_candidate(n == 13 ? 60 : 102 + 20 * n)}, key);
+  };
+}
+
+class Twelve : public World {
+ public:
+  explicit Twelve(bool real_git) : World(story(), spec(real_git)) {
+    clock = VirtualClock(1'767'225'600, 0);  // time does not pass, so that every byte can be compared
+    if (real_git) git = execute::make_git(path() / "src");
+    engine_options.experience = base() / "experience";
+  }
+
+ private:
+  static record::CampaignSpec spec(bool real_git) {
+    record::CampaignSpec spec = make_spec();
+    spec.git_commit = real_git;
+    return spec;
+  }
+};
+
+// Everything on disk but the journal, the lock and the repository's own files.
+std::map<std::string, std::string> contents(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (fs::recursive_directory_iterator it(directory), end; it != end; ++it) {
+    if (it->path().filename() == ".git") it.disable_recursion_pending();
+    const std::string path = it->path().lexically_relative(directory).string();
+    if (it->is_regular_file() && path != "c/journal.jsonl" && path != "c/lock") files[path] = *read_file(it->path());
+  }
+  return files;
+}
+
+// The story without what tells of restarts: intents, "resumed", and where in the chain an event stands.
+std::string told(const fs::path& journal) {
+  std::string text;
+  for (const record::Event& event : record::read_journal(journal)->events) {
+    if (event.kind == record::EventKind::kIntent || event.kind == record::EventKind::kResumed) continue;
+    Json payload = event.payload;
+    text += std::string(record::name_of(event.kind)) + " " + dump_json(payload) + "\n";
+  }
+  return text;
+}
+
+struct Uninterrupted {
+  std::map<std::string, std::string> files;
+  std::string story;
+  std::size_t rounds = 0;
+};
+Uninterrupted uninterrupted(bool real_git) {
+  Twelve world(real_git);
+  const Result<RunResult> done = world.run();
+  EXPECT_TRUE(done) << done.error().text();
+  EXPECT_EQ(done->end, RunEnd::kDone) << done->reason;
+  return {contents(world.base()), told(world.path() / "journal.jsonl"), world.state().rounds.size()};
+}
+
+// True when the child was killed at its n-th call; false when it came to its end before.
+bool killed_at(Twelve& world, long point) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    calls = 0;
+    fatal_call = point;
+    const Result<RunResult> result = world.run();
+    if (!result) std::fprintf(stderr, "%s\n", result.error().text().c_str());
+    ::_exit(result && result->end == RunEnd::kDone ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << "point " << point;
+  return WIFSIGNALED(status);
+}
+
+// Commit ids hold the time of git's own clock.
+void expect_same(const Uninterrupted& wanted, Twelve& world, long point, bool real_git) {
+  const std::map<std::string, std::string> files = contents(world.base());
+  for (const auto& [path, content] : wanted.files) {
+    const auto found = files.find(path);
+    ASSERT_NE(found, files.end()) << path << " is missing after a kill at point " << point;
+    if (!real_git) {
+      EXPECT_EQ(found->second, content) << path << " after a kill at point " << point;
+    }
+  }
+  EXPECT_EQ(files.size(), wanted.files.size()) << "files left over after a kill at point " << point;
+  if (!real_git) {
+    EXPECT_EQ(told(world.path() / "journal.jsonl"), wanted.story) << "point " << point;
+  }
+}
+
+void kill_everywhere(bool real_git, long stride, long first, long* points) {
+  const Uninterrupted wanted = uninterrupted(real_git);
+  ASSERT_EQ(wanted.rounds, 12u);
+  for (long point = first;; point += stride) {
+    Twelve world(real_git);
+    if (!killed_at(world, point)) return;
+    ++*points;
+    const Result<RunResult> resumed = world.run();
+    ASSERT_TRUE(resumed) << "point " << point << ": " << resumed.error().text();
+    ASSERT_EQ(resumed->end, RunEnd::kDone) << "point " << point << ": " << resumed->reason;
+    ASSERT_NO_FATAL_FAILURE(expect_same(wanted, world, point, real_git));
+    const State state = world.state();
+    ASSERT_EQ(state.rounds.size(), wanted.rounds) << "point " << point;
+    const Result<VerifyReport> verified = verify_campaign(world.path());
+    ASSERT_TRUE(verified && verified->ok() && verified->findings.empty()) << "point " << point << "\n"
+                                                                          << verified->text();
+    ASSERT_TRUE(replay_campaign(world.path())->ok()) << point;
+    if (real_git) {
+      ASSERT_EQ(*world.git->head(), state.incumbent.commit) << point;
+    }
+  }
+}
+
+bool full() {
+  const char* wish = std::getenv("RIDGE_KILL_MATRIX");
+  return wish != nullptr && std::string_view(wish) == "full";
+}
+
+TEST(KillMatrix, AtEveryEffectOnTheDiskLosesAndRepeatsNothing) {
+  long points = 0;
+  kill_everywhere(false, full() ? 1 : 41, full() ? 1 : 5, &points);
+  std::printf("%ld points, SIGKILL at each\n", points);
+  EXPECT_GE(points, full() ? 400 : 8);
+}
+
+TEST(KillMatrix, WithARealRepositoryHeadIsTheLastAccepted) {
+  long points = 0;
+  kill_everywhere(true, full() ? 23 : 211, 17, &points);
+  EXPECT_GE(points, full() ? 10 : 2);
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test
