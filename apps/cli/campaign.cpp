@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "campaign/campaign.h"
+#include "campaign/handback.h"
 #include "campaign/verify.h"
 #include "campaign_rules.h"
 #include "campaign_run.h"
@@ -52,6 +53,32 @@ int stop_after(const StopAfterOptions& options) {
   if (const Status asked = campaign::request_stop_after(options.directory, options.rounds); !asked)
     return fail(asked.error());
   fmt::print("The campaign ends in good order when {} rounds are closed.\n", options.rounds);
+  return kSuccess;
+}
+
+struct HandBackOptions {
+  std::string directory, repository;
+};
+
+int hand_back(const HandBackOptions& options) {
+  const Result<campaign::State> state = campaign::load_campaign(options.directory);
+  if (!state) return fail(state.error());
+  if (state->spec().execution_mode != "repo") {
+    return fail(with_hint(invalid("{} is about an operator of Ridgeline, not about a project", options.directory),
+                          fmt::format("its commits are in {}/src", options.directory)));
+  }
+  const std::filesystem::path project = std::filesystem::path(state->spec().kernel_source).parent_path();
+  const auto top =
+      campaign::repository_above(options.repository.empty() ? project : std::filesystem::path(options.repository));
+  if (!top) return fail(top.error());
+  const auto repository = execute::make_git(*top);
+  const std::filesystem::path prefix =
+      options.repository.empty() ? project.lexically_relative(*top) : std::filesystem::path();
+  const auto back = campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix);
+  if (!back) return fail(back.error());
+  for (const std::string& commit : back->commits) fmt::print("{}\n", commit);
+  fmt::print("{} commits on {}, from {}; your checkout is as it was\n", back->commits.size(), back->branch,
+             back->base.substr(0, 12));
   return kSuccess;
 }
 
@@ -167,6 +194,13 @@ void define_campaign(Command root) {
       .option("--rounds", after->rounds, "Attempts after the baseline, 1 to 119")
       .example("ridge campaign stop-after campaigns/gemm_cpu_xeon_20260101 --rounds 8", "also while it runs")
       .action([after] { return stop_after(*after); });
+  auto back = std::make_shared<HandBackOptions>();
+  group.subcommand("hand-back", "Give the accepted rounds of a project back to its repository, on a branch of its own")
+      .positional("directory", back->directory, "Folder of the campaign")
+      .option("--repository", back->repository,
+              "Another repository, whose top is the project (default: the one it came from)")
+      .example("ridge campaign hand-back campaigns/rowsum_cpu_xeon_20260101", "one commit per accepted round")
+      .action([back] { return hand_back(*back); });
   auto directories = std::make_shared<std::vector<std::string>>();
   group.subcommand("queue", "Run several campaigns, one after the other")
       .positional("directories", *directories, "Folders of campaigns that are confirmed")

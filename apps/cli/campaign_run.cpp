@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "campaign/campaign.h"
+#include "campaign/decide.h"
 #include "execute/lease.h"
+#include "execute/project_executor.h"
 #include "propose/proposer.h"
 #include "record/archive.h"
 #include "report/report.h"
@@ -63,6 +65,16 @@ class Narrator {
   std::size_t told_ = 0;
 };
 
+// ridge-worker for an operator of Ridgeline, a project's own commands for a project.
+Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& state, const fs::path& directory) {
+  if (state.spec().execution_mode != "repo") return local_executor();
+  RIDGE_TRY(project, project::read_project(state.spec().kernel_source));
+  execute::ProjectOptions options;
+  options.workspace = fs::absolute(directory) / "work";
+  options.settled = campaign::sessions_settled;
+  return execute::make_project_executor(std::move(project), std::move(options));
+}
+
 int conclude(const fs::path& directory, const campaign::RunResult& result) {
   Result<report::Model> model = report::load(directory);
   if (!model) return fail(model.error());
@@ -98,8 +110,10 @@ int run_campaign(const fs::path& directory) {
   if (!state) return fail(state.error());
   Result<std::unique_ptr<propose::Proposer>> proposer = propose::make_proposer(state->spec().proposer);
   if (!proposer) return fail(proposer.error());
+  Result<std::unique_ptr<execute::Executor>> inner = executor_of(*state, directory);
+  if (!inner) return fail(inner.error());
   const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
-      local_executor(), fs::path(cache_directory()) / "device" / state->spec().backend, state->spec().id);
+      std::move(*inner), fs::path(cache_directory()) / "device" / state->spec().backend, state->spec().id);
   SystemClock clock;
   const campaign::Engine* running = nullptr;
   Narrator narrator(running);

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
                               root.option("--cache-dir", globals().cache_directory,
                                           "Where built kernels are kept (default: RIDGE_CACHE_DIR or ~/.cache/ridge)");
                               define_optimize(root);
+                              define_handoff(root);
                               define_campaign(root);
                               define_bench(root);
                               define_compare(root);

@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/process.h"
 #include "campaign/campaign.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/target.h"
 #include "campaign_run.h"
+#include "project/project.h"
 #include "propose/proposer.h"
 #include "record/archive.h"
 #include "subcommands.h"
@@ -23,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct OptimizeOptions {
-  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target;
+  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project;
   std::vector<std::string> words, defines;
   std::optional<std::int64_t> max_iterations;
   std::int64_t threads = 1;
@@ -43,6 +45,13 @@ Result<fs::path> shipped_kernel(const std::string& op) {
                    "name the source to start from with --kernel FILE");
 }
 
+// A text as a YAML scalar.
+std::string yaml_text(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
 Result<std::string> machine_name() {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kDescribe;
@@ -50,42 +59,6 @@ Result<std::string> machine_name() {
   if (!response.environment) return std::string("cpu");
   const auto found = response.environment->facts.find("cpu.model");
   return campaign::short_machine_name(found == response.environment->facts.end() ? std::string("cpu") : found->second);
-}
-
-Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::path& kernel) {
-  record::CampaignSpec spec;
-  spec.op = options.op;
-  spec.backend = options.backend;
-  if (options.backend != "cpu") {
-    const bool known = options.backend == "cuda" || options.backend == "hip";
-    return with_hint(make_error(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument, "campaigns on \"{}\" {}",
-                                options.backend, known ? "are not built yet" : "do not exist"),
-                     "use --on cpu");
-  }
-  RIDGE_TRY(cases, cases_of(options.op, options.words));
-  spec.target_cases = std::move(cases);
-  RIDGE_TRY(machine, machine_name());
-  spec.gpu = machine;
-  spec.kernel_source = options.kernel.empty() ? "shipped with ridge: " + kernel.filename().string() : kernel.string();
-  spec.proposer = options.proposer;
-  spec.max_iterations = options.max_iterations;
-  spec.efficiency_target = options.efficiency;
-  spec.git_commit = !options.no_git;
-  spec.protocol.threads = options.threads;
-  spec.protocol.min_effect = options.min_effect;
-  spec.protocol.max_foreign_load = options.max_foreign_load;
-  if (!options.budget.empty()) {
-    RIDGE_TRY(seconds, parse_duration(options.budget));
-    spec.wall_budget = seconds;
-  }
-  if (!options.target.empty()) {
-    RIDGE_TRY(target, campaign::parse_target(options.target));
-    spec.performance_target = target;
-  }
-  RIDGE_TRY(proposer, propose::make_proposer(options.proposer));  // refused now, not after the baseline was measured
-  spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
-  RIDGE_CHECK_OK(campaign::validate_spec(spec));
-  return spec;
 }
 
 void show(const record::CampaignSpec& spec, const fs::path& directory) {
@@ -118,7 +91,94 @@ Result<std::string> ask(const OptimizeOptions& options, const fs::path& director
   return unanswered;
 }
 
+// What of a spec is the same for an operator of Ridgeline and for a project.
+Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
+  record::CampaignSpec spec;
+  spec.op = options.op;
+  spec.backend = options.backend;
+  spec.proposer = options.proposer;
+  spec.max_iterations = options.max_iterations;
+  spec.efficiency_target = options.efficiency;
+  spec.git_commit = !options.no_git;
+  spec.protocol.threads = options.threads;
+  spec.protocol.min_effect = options.min_effect;
+  spec.protocol.max_foreign_load = options.max_foreign_load;
+  if (!options.budget.empty()) {
+    RIDGE_TRY(seconds, parse_duration(options.budget));
+    spec.wall_budget = seconds;
+  }
+  if (!options.target.empty()) {
+    RIDGE_TRY(target, campaign::parse_target(options.target));
+    spec.performance_target = target;
+  }
+  RIDGE_TRY(proposer, propose::make_proposer(options.proposer));  // refused now, not after the baseline was measured
+  return spec;
+}
+
+Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::path& kernel) {
+  if (options.backend != "cpu") {
+    const bool known = options.backend == "cuda" || options.backend == "hip";
+    return with_hint(make_error(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument, "campaigns on \"{}\" {}",
+                                options.backend, known ? "are not built yet" : "do not exist"),
+                     "use --on cpu");
+  }
+  RIDGE_TRY(spec, common_spec(options));
+  RIDGE_TRY(cases, cases_of(options.op, options.words));
+  spec.target_cases = std::move(cases);
+  RIDGE_TRY(machine, machine_name());
+  spec.gpu = machine;
+  spec.kernel_source = options.kernel.empty() ? "shipped with ridge: " + kernel.filename().string() : kernel.string();
+  spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
+  RIDGE_CHECK_OK(campaign::validate_spec(spec));
+  return spec;
+}
+
+int start(const OptimizeOptions& options, const record::CampaignSpec& spec, const record::Candidate& baseline) {
+  const fs::path directory = options.directory.empty() ? fs::path("campaigns") / spec.id : fs::path(options.directory);
+  SystemClock clock;
+  if (const auto created = campaign::create_campaign(directory, spec, baseline, clock); !created)
+    return fail(created.error());
+  if (!globals().quiet) show(spec, directory);
+  const Result<std::string> by = ask(options, directory);
+  if (!by) return fail(by.error());
+  if (const auto confirmed = campaign::confirm_campaign(directory, *by, clock); !confirmed)
+    return fail(confirmed.error());
+  return run_campaign(directory);
+}
+
+Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const project::Project& project) {
+  RIDGE_TRY(spec, common_spec(options));
+  if (options.op != project.op) return invalid("{} is about {}, not {}", options.project, project.op, options.op);
+  spec.backend = project.backend;
+  spec.language = project.language;
+  RIDGE_TRY(machine, machine_name());
+  spec.gpu = machine;
+  spec.execution_mode = "repo";
+  spec.kernel_source = fs::absolute(project.root / project::kProjectFile).string();
+  for (const std::string& label : project.shapes) {
+    RIDGE_TRY(one, project::case_of(project.op, label));
+    spec.target_cases.push_back(std::move(one));
+  }
+  spec.extra["test_command"] = yaml_text(quote_command(project.test));
+  spec.extra["benchmark_command"] = yaml_text(quote_command(project.benchmark));
+  if (!project.acceptance.empty()) spec.extra["acceptance_command"] = yaml_text(quote_command(project.acceptance));
+  spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
+  RIDGE_CHECK_OK(campaign::validate_spec(spec));
+  return spec;
+}
+
+int optimize_project(const OptimizeOptions& options) {
+  const Result<project::Project> project = project::read_project(options.project);
+  if (!project) return fail(project.error());
+  const Result<record::CampaignSpec> spec = project_spec(options, *project);
+  if (!spec) return fail(spec.error());
+  const Result<record::Candidate> baseline = project::baseline_of(*project);
+  if (!baseline) return fail(baseline.error());
+  return start(options, *spec, *baseline);
+}
+
 int optimize(const OptimizeOptions& options) {
+  if (!options.project.empty()) return optimize_project(options);
   const Result<fs::path> kernel =
       options.kernel.empty() ? shipped_kernel(options.op) : Result<fs::path>(options.kernel);
   Result<record::CampaignSpec> spec = spec_of(options, kernel ? *kernel : fs::path());
@@ -126,16 +186,7 @@ int optimize(const OptimizeOptions& options) {
   if (!kernel) return fail(kernel.error());
   Result<record::Candidate> baseline = candidate_of(options.op, kernel->string(), options.defines);
   if (!baseline) return fail(baseline.error());
-  const fs::path directory = options.directory.empty() ? fs::path("campaigns") / spec->id : fs::path(options.directory);
-  SystemClock clock;
-  if (const auto created = campaign::create_campaign(directory, *spec, *baseline, clock); !created)
-    return fail(created.error());
-  if (!globals().quiet) show(*spec, directory);
-  const Result<std::string> by = ask(options, directory);
-  if (!by) return fail(by.error());
-  if (const auto confirmed = campaign::confirm_campaign(directory, *by, clock); !confirmed)
-    return fail(confirmed.error());
-  return run_campaign(directory);
+  return start(options, *spec, *baseline);
 }
 
 }  // namespace
@@ -147,6 +198,8 @@ void define_optimize(Command root) {
       .positional("case", options->words, "Shapes, for instance m=256,512 n=512 k=512 (default: the operator's own)",
                   false)
       .option("--on", options->backend, "Backend: cpu")
+      .option("--project", options->project,
+              "A project's folder or ridge-project.toml, instead of an operator of Ridgeline")
       .option("--kernel", options->kernel, "Source to start from (default: the shipped plain kernel)")
       .option("-D,--define", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
       .option("--proposer", options->proposer, "search, replay:JOURNAL or command:CMD")

@@ -7,6 +7,7 @@
 #include "campaign/level.h"
 #include "campaign/rules/rule.h"
 #include "campaign/transition.h"
+#include "stats/confirm.h"
 #include "stats/plain_rule.h"
 #include "stats/summary.h"
 
@@ -42,13 +43,20 @@ std::string accepted_reason(const Decision& decision) {
                      suite.ratio, 100 * suite.confidence, suite.low, suite.high, suite.sessions);
 }
 
-// The written rules that a decision rests on beside its gates.
-GateResult check_rules(const State& state, const Round& round, const GateResult* failed) {
-  if (failed != nullptr) return {"rules", GateOutcome::kNotApplicable, "rejected by the gate " + failed->gate};
-  const std::vector<record::RuleRow> blocked = blocking(judge_for_decision({state, &round}));
-  if (blocked.empty()) return {"rules", GateOutcome::kPass, "no written rule speaks against it"};
-  const bool fails = blocked.front().verdict == record::RuleVerdict::kFail;
-  return {"rules", fails ? GateOutcome::kFail : GateOutcome::kInconclusive, blocking_text(blocked)};
+// The written rules that a decision rests on beside its gates: one more gate, the last.
+void ask_the_rules(const State& state, const Round& round, Decision& decision) {
+  GateResult result{"rules", GateOutcome::kPass, "no written rule speaks against it"};
+  if (const GateResult* failed = first_not_passed(decision.gates)) {
+    result = {"rules", GateOutcome::kNotApplicable, "rejected by the gate " + failed->gate};
+  } else if (const std::vector<record::RuleRow> blocked = blocking(judge_for_decision({state, &round})); !blocked.empty()) {
+    const bool fails = blocked.front().verdict == record::RuleVerdict::kFail;
+    result = {"rules", fails ? GateOutcome::kFail : GateOutcome::kInconclusive, blocking_text(blocked)};
+    decision.accepted = false;
+    decision.outcome = fails ? Outcome::kSlower : Outcome::kAmbiguous;
+    decision.reason = "rules: " + result.detail;
+    if (decision.plain_rule_accepts) decision.plain_rule += "; it disagrees with the decision";
+  }
+  decision.gates.push_back(std::move(result));
 }
 
 // A sweep of which no configuration was usable, or a round that was abandoned: there is nothing to put through gates.
@@ -100,6 +108,7 @@ Decision decide(const State& state) {
   if (round.last().evaluated) {
     Decision decision = judge(gate_input(state, round));
     decision.round = round.number;
+    if (rules_in_force(state)) ask_the_rules(state, round, decision);
     return decision;
   }
   Decision decision;
@@ -119,7 +128,6 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
     result.gate = gate.name;
     decision.gates.push_back(std::move(result));
   }
-  if (rules_in_force(state)) decision.gates.push_back(check_rules(state, round, first_not_passed(decision.gates)));
   decision.needed = sequential_rule(input.protocol).needed();
   if (const Result<RatioTable> table = confirmation_ratios(input); table && !table->suite.empty()) {
     decision.effects = effects_of(*table, input.labels, Stopping::kByTest);
@@ -136,6 +144,22 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
   decision.reason = decision.accepted ? accepted_reason(decision) : fmt::format("{}: {}", reason->gate, reason->detail);
   if (decision.plain_rule_accepts != decision.accepted) decision.plain_rule += "; it disagrees with the decision";
   return decision;
+}
+
+bool sessions_settled(const record::WorkerRequest& request, const std::vector<record::Session>& sessions) {
+  const std::vector<std::string> labels = labels_of(request.cases);
+  for (const record::Session* screen : valid_sessions(sessions, "screen")) {
+    const Result<SessionRatios> ratios = session_ratios(*screen, labels);
+    if (!ratios || stats::screened_out(ratios->suite, request.protocol.min_effect)) return true;
+  }
+  stats::Confirmation test(
+      {sequential_rule(request.protocol), request.protocol.noninferiority, request.protocol.alpha}, labels);
+  for (const record::Session* session : valid_sessions(sessions, "confirm")) {
+    const Result<SessionRatios> ratios = session_ratios(*session, labels);
+    if (!ratios) return true;
+    test.add({ratios->suite, ratios->per_shape});
+  }
+  return test.stopped();
 }
 
 std::vector<record::Effect> final_effects(const record::Evaluation& evaluation,

@@ -7,6 +7,7 @@
 
 #include "campaign/fold.h"
 #include "campaign/gates.h"
+#include "record/worker.h"
 
 namespace ridge::campaign {
 
@@ -20,6 +21,10 @@ bool passes_quick_look(const State& state);
 
 // What the gates see of the last attempt of a round.
 GateInput gate_input(const State& state, const Round& round);
+
+// Whether the sessions of an evaluation so far settle it: the screening session shows too little, or the sequential
+// test has an answer. For executors that know no statistics.
+bool sessions_settled(const record::WorkerRequest& request, const std::vector<record::Session>& sessions);
 
 // Of the final measurement, best against baseline; empty when it failed.
 std::vector<record::Effect> final_effects(const record::Evaluation& evaluation, const std::vector<std::string>& labels);

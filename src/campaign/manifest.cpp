@@ -220,8 +220,9 @@ Status validate_spec(const CampaignSpec& spec) {
   if (spec.max_iterations && (*spec.max_iterations < 1 || *spec.max_iterations > kMostIterations)) {
     return invalid("max_iterations = {} must be null or 1..{}", *spec.max_iterations, kMostIterations);
   }
-  if (spec.execution_mode != "workspace") {
-    return invalid("execution_mode \"{}\" is not supported; use workspace", spec.execution_mode);
+  if (spec.execution_mode != "workspace" && spec.execution_mode != "repo") {
+    return invalid("execution_mode \"{}\" is not workspace (an operator of Ridgeline) or repo (a project of its own)",
+                   spec.execution_mode);
   }
   for (const std::string& problem : {id_problem(spec), language_problem(spec.backend, spec.language),
                                      metric_problem(spec.primary_metric, kBenchmarkHeader)}) {

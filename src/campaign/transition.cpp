@@ -1,5 +1,6 @@
 #include "campaign/transition.h"
 
+#include "base/error.h"
 #include "campaign/calibration.h"
 #include "campaign/decide.h"
 #include "campaign/escalate.h"
@@ -83,6 +84,14 @@ const Transition& next_transition(const State& state) {
     if (row.holds(state)) return row;
   }
   return kTable[std::size(kTable) - 1];
+}
+
+std::string transitions_markdown() {
+  std::string text = "| Phase | What is due | When |\n|---|---|---|\n";
+  for (const Transition& row : kTable) {
+    text += fmt::format("| {} | {} | {} |\n", record::name_of(row.phase), row.action, row.when);
+  }
+  return text;
 }
 
 bool repair_is_due(const Round& round) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "campaign/fold.h"
@@ -40,6 +41,9 @@ struct Transition {
 // In the order they are asked; the last one always holds.
 std::span<const Transition> transitions();
 const Transition& next_transition(const State& state);
+
+// The table for people, as it stands in ARCHITECTURE.md.
+std::string transitions_markdown();
 
 // Whether the last attempt failed in a way that the proposer may repair within the round.
 inline constexpr std::size_t kMaxAttempts = 4;  // the first and three repairs

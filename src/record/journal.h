@@ -160,9 +160,9 @@ struct Evaluated {
   std::int64_t round = 0;
   std::string level = "full";  // quick: the representative shapes | full: all target shapes
   Candidate candidate;
-  std::string tree;  // digest of the worktree's in-scope files as they were on disk when it was built
   Evaluation evaluation;
   double seconds = 0;
+  std::string tree;  // digest of the worktree's in-scope files as they were on disk when it was built
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("level", self.level);

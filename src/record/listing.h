@@ -38,6 +38,17 @@ struct RuleTable {
   }
 };
 
+// What `ridge handoff` answers: what must really work before a campaign starts.
+struct HandoffRow {
+  std::string what, detail;
+  bool works = false;
+  static void fields(auto& v, auto& self) {
+    v("what", self.what);
+    v("works", self.works);
+    v("detail", self.detail);
+  }
+};
+
 // One line of `ridge campaign watch --json`.
 struct WatchLine {
   std::string time, event, phase, text;

@@ -239,6 +239,11 @@ TEST(Registry, TheDocumentationIsTheRegistry) {
       << "run: ridge campaign rules --markdown > docs/rules.md";
 }
 
+TEST(Transitions, TheTableInTheArchitectureIsTheOneThatRuns) {
+  EXPECT_NE(read_file(RIDGE_SOURCE_DIR "/ARCHITECTURE.md")->find(transitions_markdown()), std::string::npos)
+      << transitions_markdown();
+}
+
 TEST(Enforcement, ABrokenRulePausesBeforeTheFirstHypothesisAndAWaiverLetsItGoOn) {
   World world(one_per_round(story()));
   record::WorkerResponse described;

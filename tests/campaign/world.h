@@ -55,6 +55,7 @@ inline record::Proposal make_proposal(std::vector<record::Candidate> candidates,
   proposal.hypothesis.category = "tile";
   proposal.hypothesis.mechanism = mechanism;
   proposal.hypothesis.risks = {"it may not be"};
+  proposal.hypothesis.planned_files = {"kernel.cpp"};
   proposal.hypothesis.verification_signal = "a suite ratio above 1.2";
   proposal.candidates = std::move(candidates);
   return proposal;

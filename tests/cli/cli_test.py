@@ -198,6 +198,39 @@ class BadInput(Base):
         self.refused(5, "optimize", "gemm", "--yes", "--directory", "/proc/ridge-campaign", says="/proc/ridge-campaign")
 
 
+class Projects(Base):
+    """The two shipped examples, from handoff to a verified end."""
+
+    def follow(self, example, op):
+        project = ROOT / "examples" / example
+        before = {p: p.read_bytes() for p in project.rglob("*") if p.is_file()}
+        ready = self.ridge("handoff", op, "--project", project)
+        self.assertEqual(ready.returncode, 0, ready.stdout + ready.stderr)
+        self.assertIn("Ready", ready.stdout)
+        folder = self.tmp / example
+        done = self.ridge("optimize", op, "--project", project, "--yes", "--quiet", "--directory", folder, "--proposer",
+                          f"command:python3 -B {project}/propose.py")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for audit in ("verify", "replay", "rules"):
+            found = self.ridge("campaign", audit, folder)
+            self.assertEqual(found.returncode, 0, audit + found.stdout + found.stderr)
+        self.assertEqual({p: p.read_bytes() for p in project.rglob("*") if p.is_file()}, before)
+        return self.json("campaign", "status", folder)["rounds"]
+
+    def test_the_cpp_project(self):
+        rounds = self.follow("project_cpp", "rowsum")
+        self.assertEqual([r["state"] for r in rounds], ["accepted", "rolled back"])
+        self.assertEqual(rounds[1]["outcome"], "WRONG")
+
+    def test_the_python_project_and_its_cache_that_is_refused(self):
+        rounds = self.follow("project_python", "matmul")
+        self.assertEqual([r["state"] for r in rounds], ["accepted"])
+
+    def test_a_project_that_does_not_work_is_not_ready(self):
+        self.refused(2, "handoff", "matmul", "--project", self.tmp, says="ridge-project.toml")
+        self.refused(2, "handoff", "gemm", "--project", ROOT / "examples/project_python", says="matmul")
+
+
 class Manners(Base):
     def test_help_has_examples_and_exit_codes(self):
         result = self.ridge("--help")

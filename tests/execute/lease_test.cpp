@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -17,18 +18,18 @@ namespace {
 TEST(DeviceLease, OneAtATimeInTheOrderTheyCame) {
   const TempDir folder = TempDir::create("ridge-lease").value();
   std::atomic<int> inside{0}, most{0};
+  std::array<std::atomic<bool>, 3> waiting{};
   std::vector<int> served;
   std::vector<std::thread> threads;
   auto first = DeviceLease::acquire(folder.path(), "first");
   ASSERT_TRUE(first);
   for (int i = 0; i < 3; ++i) {
-    std::atomic<bool> waiting{false};
     threads.emplace_back([&, i] {
       std::string holder;
       auto lease =
           DeviceLease::acquire(folder.path(), "campaign " + std::to_string(i), {}, [&](const std::string& who) {
             holder = who;
-            waiting = true;
+            waiting[static_cast<std::size_t>(i)] = true;
           });
       ASSERT_TRUE(lease) << lease.error().text();
       EXPECT_FALSE(holder.empty());
@@ -36,7 +37,7 @@ TEST(DeviceLease, OneAtATimeInTheOrderTheyCame) {
       served.push_back(i);  // only one is inside
       --inside;
     });
-    while (!waiting) std::this_thread::yield();
+    while (!waiting[static_cast<std::size_t>(i)]) std::this_thread::yield();
   }
   { const DeviceLease gone = std::move(*first); }
   for (std::thread& thread : threads) thread.join();

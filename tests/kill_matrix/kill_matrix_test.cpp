@@ -156,6 +156,7 @@ void kill_everywhere(bool real_git, long stride, long first, long* points) {
   ASSERT_EQ(wanted.rounds, 12u);
   for (long point = first;; point += stride) {
     Twelve world(real_git);
+    ASSERT_TRUE(world.create());
     if (!killed_at(world, point)) return;
     ++*points;
     const Result<RunResult> resumed = world.run();

@@ -143,7 +143,13 @@ RuleFinding committed(const RuleContext& c) {
 
 RuleFinding integrated(const RuleContext& c) {
   if (c.state.spec().execution_mode != "repo") return not_applicable("the campaign's own worktree is where it ends");
-  return unknown("no integration gate is recorded");
+  for (const Round& round : c.state.rounds) {
+    if (!round.committed) continue;
+    const std::string& timing = round.last().evaluated->evaluation.timing;
+    if (timing != "project-command")
+      return unknown(fmt::format("round {} was not built and tested inside the project", round.number));
+  }
+  return pass("every accepted round was built, tested and timed inside a copy of the whole project");
 }
 
 RuleFinding termination_shown(const RuleContext& c) {
@@ -164,9 +170,15 @@ RuleFinding final_measured(const RuleContext& c) {
 }
 
 RuleFinding accepted_by_project(const RuleContext& c) {
-  const auto command = c.state.spec().extra.find("acceptance_command");
-  if (command == c.state.spec().extra.end()) return not_applicable("no acceptance_command is named");
-  return unknown("acceptance_command is run when the commits are handed back");
+  if (!c.state.spec().extra.contains("acceptance_command")) return not_applicable("no acceptance_command is named");
+  if (!c.state.final_measurement) return not_applicable("the campaign goes on");
+  if (c.state.final_measurement->initial == c.state.final_measurement->best)
+    return not_applicable("the baseline stands");
+  const auto& counts = c.state.final_measurement->evaluation.build.counts;
+  const auto code = counts.find("acceptance_exit_code");
+  if (code == counts.end()) return unknown("the acceptance_command was not run on the best");
+  return unless(code->second != 0 ? fmt::format("acceptance_command exited with {:g}", code->second) : std::string(),
+                "acceptance_command passes on the best");
 }
 
 constexpr Rule kRules[] = {

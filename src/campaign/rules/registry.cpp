@@ -58,7 +58,7 @@ const Rule* find_rule(std::string_view text) {
   return nullptr;
 }
 
-std::vector<record::RuleRow> judge(const RuleContext& context, const std::function<bool(const Rule&)>& wanted) {
+std::vector<record::RuleRow> ask_each(const RuleContext& context, const std::function<bool(const Rule&)>& wanted) {
   std::vector<record::RuleRow> rows;
   for (const Rule& rule : rules()) {
     if (!wanted(rule)) continue;
@@ -76,29 +76,29 @@ std::vector<record::RuleRow> judge(const RuleContext& context, const std::functi
 std::vector<record::RuleRow> judge_all(const RuleContext& context) {
   RuleContext full = context;
   if (full.round == nullptr) full.round = last_closed(context.state);
-  return judge(full, [](const Rule&) { return true; });
+  return ask_each(full, [](const Rule&) { return true; });
 }
 
 std::vector<record::RuleRow> judge_before_round(const RuleContext& context) {
   RuleContext last = context;
   last.round = last_closed(context.state);
-  return judge(last, [](const Rule& rule) { return rule.scope == RuleScope::kRound || asked_before_rounds(rule); });
+  return ask_each(last, [](const Rule& rule) { return rule.scope == RuleScope::kRound || asked_before_rounds(rule); });
 }
 
 std::vector<record::RuleRow> judge_for_decision(const RuleContext& context) {
-  return judge(context,
+  return ask_each(context,
                [](const Rule& rule) { return rule.scope == RuleScope::kRound && rule.phase <= Phase::kValidate; });
 }
 
 std::vector<record::RuleRow> judge_before_report(const RuleContext& context) {
-  std::vector<record::RuleRow> rows = judge({context.state, nullptr, context.directory},
+  std::vector<record::RuleRow> rows = ask_each({context.state, nullptr, context.directory},
                                             [](const Rule& rule) { return rule.scope == RuleScope::kCampaign; });
   // Of the rounds: the last one's verdict, or that of the first one that blocks.
   std::vector<record::RuleRow> of_rounds;
   const auto round_rule = [](const Rule& rule) { return rule.scope == RuleScope::kRound; };
   for (const Round& round : context.state.rounds) {
     if (!round.closed()) continue;
-    std::vector<record::RuleRow> found = judge({context.state, &round, context.directory}, round_rule);
+    std::vector<record::RuleRow> found = ask_each({context.state, &round, context.directory}, round_rule);
     if (of_rounds.empty()) of_rounds = found;
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (blocking({of_rounds[i]}).empty()) of_rounds[i] = found[i];
@@ -106,7 +106,7 @@ std::vector<record::RuleRow> judge_before_report(const RuleContext& context) {
         of_rounds[i].evidence = fmt::format("round {}: {}", round.number, found[i].evidence);
     }
   }
-  if (of_rounds.empty()) of_rounds = judge(context, round_rule);
+  if (of_rounds.empty()) of_rounds = ask_each(context, round_rule);
   return joined(std::move(rows), std::move(of_rounds));
 }
 

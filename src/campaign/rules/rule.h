@@ -46,7 +46,7 @@ std::span<const Rule> rules();
 const Rule* find_rule(std::string_view text);
 
 // Verdicts of the rules that `wanted` selects, with waivers entered.
-std::vector<record::RuleRow> judge(const RuleContext& context, const std::function<bool(const Rule&)>& wanted);
+std::vector<record::RuleRow> ask_each(const RuleContext& context, const std::function<bool(const Rule&)>& wanted);
 // All 75: the campaign's, and those of one round (the last closed one when `round` is null and there is one).
 std::vector<record::RuleRow> judge_all(const RuleContext& context);
 

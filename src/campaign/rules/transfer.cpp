@@ -12,6 +12,7 @@ namespace {
 using namespace findings;
 
 constexpr double kBoundTolerance = 1.05;  // the bound is itself a measurement
+constexpr double kFreshTolerance = 1.25;  // one run of each kind; what a cache hides is far more
 
 const std::optional<record::CacheClaim>& cache_of(const RuleContext& c) { return hypothesis_of(c).cache; }
 RuleFinding no_cache() { return not_applicable("no cache is declared"); }
@@ -37,6 +38,18 @@ RuleFinding four_step_trace(const RuleContext& c) {
   return unless(trace.hit_rate() < kLeastHitRate ? text : std::string(), text);
 }
 
+// A project's harness says itself which of its runs use fresh tensors; the engine timed both kinds on both arms.
+RuleFinding fresh_as_reused(const record::Evaluation& e) {
+  const auto now = e.build.counts.find("fresh_over_reused"),
+             before = e.build.counts.find("incumbent_fresh_over_reused");
+  if (now == e.build.counts.end() || before == e.build.counts.end())
+    return unknown("fresh and reused tensors were not compared");
+  const double gap = now->second / before->second;
+  const std::string text =
+      fmt::format("fresh tensors take {:.3f}x of reused ones, the incumbent's {:.3f}x", now->second, before->second);
+  return unless(gap > kFreshTolerance ? text + ": the gain needs tensors that were seen before" : std::string(), text);
+}
+
 RuleFinding fresh_inputs(const RuleContext& c) {
   const record::Evaluation* e = evaluation_of(c);
   if (e == nullptr || e->sessions.empty()) return not_applicable("nothing was timed");
@@ -47,6 +60,7 @@ RuleFinding fresh_inputs(const RuleContext& c) {
       return fail(fmt::format("{} hits in {} steps", trace.weight_hits, trace.steps));
   }
   if (e->outcome != record::Outcome::kPass && !accepted(*c.round)) return not_applicable("it did not get that far");
+  if (c.state.spec().execution_mode == "repo") return fresh_as_reused(*e);
   for (const record::CheckRow& row : e->checks) {
     const auto timed = static_cast<std::int64_t>(launches(e->sessions, row.label, Arm::kCandidate).size());
     if (row.verified_calls < timed) {

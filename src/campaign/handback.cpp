@@ -1,0 +1,124 @@
+#include "campaign/handback.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/lineage.h"
+#include "campaign/naming.h"
+
+namespace ridge::campaign {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error refused(std::string what, std::string way_out) {
+  return with_hint(make_error(ErrorCode::kConflict, "{}", what), std::move(way_out));
+}
+
+std::string inside(const fs::path& prefix, const std::string& path) {
+  return (prefix / path).lexically_normal().string();
+}
+
+// A file of a submodule cannot be committed in the repository above it.
+bool in_submodule(const fs::path& top, const std::string& path) {
+  std::error_code ignored;
+  for (fs::path folder = (top / path).parent_path(); folder != top && folder.has_parent_path();
+       folder = folder.parent_path()) {
+    if (fs::exists(folder / ".git", ignored)) return true;
+  }
+  return false;
+}
+
+Status check_start(const State& state, execute::Git& repository, const fs::path& prefix) {
+  const fs::path& top = repository.directory();
+  std::error_code ignored;
+  for (const char* file : {"MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD"}) {
+    if (fs::exists(top / ".git" / file, ignored)) {
+      return refused(fmt::format("a merge or rebase is under way in {}", top.string()), "finish it first");
+    }
+  }
+  RIDGE_TRY(dirty, repository.changes());
+  for (const record::SourceFile& source : state.created->baseline.sources) {
+    const std::string path = inside(prefix, source.path);
+    if (in_submodule(top, path)) {
+      return refused(fmt::format("{} belongs to a submodule", path), "hand back to the submodule's own repository");
+    }
+    if (std::find(dirty.begin(), dirty.end(), path) != dirty.end()) {
+      return refused(fmt::format("{} has changes that are not committed", path), "commit or stash them first");
+    }
+    const Result<std::string> now = read_file(top / path);
+    if (!now || *now != source.text) {
+      return refused(fmt::format("{} is not what the campaign started from", path),
+                     "check out the commit that the campaign started from, hand back, and merge the branch");
+    }
+  }
+  return ok_status();
+}
+
+Tree with_prefix(const record::Candidate& candidate, const fs::path& prefix) {
+  Tree tree;
+  for (const record::SourceFile& source : candidate.sources) tree[inside(prefix, source.path)] = source.text;
+  return tree;
+}
+
+std::string message_of(const State& state, const Round& round) {
+  CommitText text;
+  text.op = state.spec().op;
+  text.backend = state.spec().backend;
+  text.round = round.number;
+  text.summary = round.last().proposal.hypothesis.title;
+  text.hypothesis = round.last().proposal.hypothesis.reasoning;
+  text.result = round.decision->reason;
+  text.details = fmt::format("{}, round-{}", state.spec().id, round.number);
+  return commit_message(text);
+}
+
+}  // namespace
+
+Result<fs::path> repository_above(const fs::path& path) {
+  std::error_code ignored;
+  for (fs::path folder = fs::absolute(path).lexically_normal();; folder = folder.parent_path()) {
+    if (fs::exists(folder / ".git", ignored)) return folder;
+    if (folder == folder.parent_path()) {
+      return make_error(ErrorCode::kNotFound, "{} is in no git repository", path.string());
+    }
+  }
+}
+
+Result<HandBack> hand_back(const fs::path& directory, const State& state, execute::Git& repository,
+                           const fs::path& prefix) {
+  if (state.open_round() != nullptr || !state.baseline_committed) {
+    return refused("a round is open",
+                   fmt::format("finish or stop the campaign first: ridge campaign stop {}", directory.string()));
+  }
+  RIDGE_CHECK_OK(check_start(state, repository, prefix));
+  HandBack result;
+  result.branch = branch_name(state.spec()).empty() ? "optimize/" + state.spec().id : branch_name(state.spec());
+  RIDGE_TRY(base, repository.head());
+  result.base = base;
+  const fs::path worktree = fs::absolute(directory) / "handback";
+  if (const Status added = repository.add_worktree(worktree, result.branch, base); !added) {
+    return with_hint(
+        in_context("hand-back", added.error()),
+        fmt::format("the branch {} may be there from an earlier hand-back; rename or delete it", result.branch));
+  }
+  const std::unique_ptr<execute::Git> own = repository.at(worktree);
+  Tree before = with_prefix(state.created->baseline, prefix);
+  Status failed = ok_status();
+  for (const Round& round : state.rounds) {
+    if (!round.committed || !failed) continue;
+    const Tree tree = with_prefix(round.last().evaluated->candidate, prefix);
+    const Result<std::string> commit = commit_tree(*own, tree, before, message_of(state, round));
+    if (commit)
+      result.commits.push_back(*commit);
+    else
+      failed = commit.error();
+    before = tree;
+  }
+  RIDGE_CHECK_OK(repository.remove_worktree(worktree));
+  RIDGE_CHECK_OK(failed);
+  return result;
+}
+
+}  // namespace ridge::campaign

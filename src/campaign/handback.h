@@ -1,0 +1,28 @@
+// Gives the accepted rounds of a project's campaign back to the repository they came from: one commit per round on a
+// branch of its own, made in a worktree of its own. The user's checkout, index and branch are not touched.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "campaign/fold.h"
+#include "execute/git.h"
+
+namespace ridge::campaign {
+
+struct HandBack {
+  std::string branch, base;          // base: the commit the branch starts from
+  std::vector<std::string> commits;  // one per accepted round, oldest first
+};
+
+// `repository`: the top of the user's repository; `prefix`: the project's folder inside it, empty for the top itself.
+// Refused, with the way out, when a merge is under way, the branch exists already, or the files that the campaign
+// changed are no longer what it started from.
+Result<HandBack> hand_back(const std::filesystem::path& directory, const State& state, execute::Git& repository,
+                           const std::filesystem::path& prefix);
+
+// The folder at or above `path` that holds .git; kNotFound when there is none.
+Result<std::filesystem::path> repository_above(const std::filesystem::path& path);
+
+}  // namespace ridge::campaign

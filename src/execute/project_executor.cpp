@@ -1,0 +1,388 @@
+#include "execute/project_executor.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "execute/project_copy.h"
+#include "record/case.h"
+
+namespace ridge::execute {
+namespace {
+
+namespace fs = std::filesystem;
+using record::Outcome;
+using record::WorkerRequest;
+using record::WorkerResponse;
+using Steady = std::chrono::steady_clock;
+
+constexpr double kLeastSeconds = 1.0;  // left over, for one more process
+
+std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {
+  std::vector<std::string> labels;
+  for (const record::Case& one : cases) labels.push_back(project::label_of(one));
+  return labels;
+}
+
+std::string case_label(const std::string& label) { return "label=" + label; }
+
+double geomean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += std::log(value);
+  return values.empty() ? NAN : std::exp(sum / static_cast<double>(values.size()));
+}
+
+// The order of a session's four processes: alternates by the parity of the bits of its index, so that neither a trend
+// nor a period of two favours an arm.
+std::string order_of(std::int64_t index) {
+  return __builtin_popcountll(static_cast<unsigned long long>(index)) % 2 == 0 ? "ABBA" : "BAAB";
+}
+
+class ProjectExecutor final : public Executor {
+ public:
+  ProjectExecutor(project::Project project, ProjectOptions options)
+      : project_(std::move(project)),
+        options_(std::move(options)),
+        incumbent_(project_, options_.workspace / "a"),
+        candidate_(project_, options_.workspace / "b") {}
+
+  Result<WorkerResponse> run(const WorkerRequest& request, const OnProgress& on_progress,
+                             const ShouldStop& should_stop) override {
+    RIDGE_CHECK_OK(incumbent_.make());
+    RIDGE_CHECK_OK(candidate_.make());
+    started_ = Steady::now();
+    WorkerResponse response;
+    switch (request.task) {
+      case record::WorkerTask::kDescribe: response.environment = describe(); return response;
+      case record::WorkerTask::kCeilings: response.ceilings = {ceiling()}; return response;
+      case record::WorkerTask::kBench: return response;  // no other implementation is known
+      case record::WorkerTask::kBuild: {
+        RIDGE_CHECK_OK(candidate_.place(request.candidates.front()));
+        RIDGE_TRY(build, build_in(candidate_, request.candidates.front(), should_stop));
+        response.builds = {build.evidence};
+        return response;
+      }
+      case record::WorkerTask::kCalibrate: {
+        RIDGE_TRY(prepared, prepare(request, should_stop));
+        if (prepared.outcome != Outcome::kPass) return make_error(ErrorCode::kToolFailed, "{}", prepared.detail);
+        RIDGE_CHECK_OK(measure(request, "calibrate", prepared, on_progress, should_stop));
+        response.sessions = std::move(prepared.sessions);
+        return response;
+      }
+      case record::WorkerTask::kEvaluate: {
+        RIDGE_TRY(evaluation, evaluate(request, on_progress, should_stop));
+        response.evaluation = std::move(evaluation);
+        return response;
+      }
+      default: break;
+    }
+    response.error = fmt::format("a project campaign cannot do \"{}\": its parameters are in its sources",
+                                 record::name_of(request.task));
+    return response;
+  }
+
+ private:
+  struct Built {
+    record::BuildEvidence evidence;
+    std::string problem;
+  };
+
+  record::Environment describe() const {
+    utsname system{};
+    ::uname(&system);
+    record::Environment environment;
+    environment.facts["system.kernel"] = fmt::format("{} {}", system.sysname, system.release);
+    environment.facts["system.machine"] = system.machine;
+    environment.facts["project.device"] = system.nodename;
+    const Result<std::string> cpus = read_file("/proc/cpuinfo");
+    const std::size_t at = cpus ? cpus->find("model name") : std::string::npos;
+    if (at != std::string::npos) {
+      const std::size_t colon = cpus->find(':', at);
+      environment.facts["cpu.model"] = cpus->substr(colon + 2, cpus->find('\n', colon) - colon - 2);
+    }
+    return environment;
+  }
+
+  record::Ceiling ceiling() const {
+    record::Ceiling ceiling;
+    ceiling.name = project_.metric_column;
+    ceiling.unit = "per second";
+    ceiling.value = project_.peak * project_.metric_unit;
+    ceiling.samples = {ceiling.value};
+    ceiling.method = "benchmark.peak of ridge-project.toml";
+    return ceiling;
+  }
+
+  static Result<Built> build_in(const ProjectCopy& copy, const record::Candidate& candidate,
+                                const ShouldStop& should_stop) {
+    Built built;
+    built.evidence.candidate = candidate.id();
+    RIDGE_TRY(result, copy.build(should_stop));
+    built.evidence.compiler = "the project's build";
+    built.evidence.command = "build";
+    built.evidence.wall = result.wall;
+    built.evidence.log = last_lines(result.error_output + result.output);
+    if (!result.succeeded()) {
+      built.problem = "the build " + result.describe();
+      return built;
+    }
+    const Result<std::string> artifact = copy.artifact();
+    if (!artifact) {
+      built.problem = "the build made no artefact: " + artifact.error().message;
+      return built;
+    }
+    built.evidence.artifact = *artifact;
+    return built;
+  }
+
+  // Places and builds both; an incumbent that does not build is the harness's fault and an Error.
+  Result<record::Evaluation> prepare(const WorkerRequest& request, const ShouldStop& should_stop) {
+    const record::Candidate &a = *request.incumbent, &b = request.candidates.front();
+    record::Evaluation evaluation;
+    evaluation.incumbent = a.id();
+    evaluation.candidate = b.id();
+    evaluation.timing = kProjectTiming;
+    RIDGE_CHECK_OK(incumbent_.place(a));
+    RIDGE_CHECK_OK(candidate_.place(b));
+    RIDGE_TRY(old_build, build_in(incumbent_, a, should_stop));
+    if (!old_build.problem.empty()) {
+      return make_error(ErrorCode::kToolFailed, "the incumbent: {}: {}", old_build.problem, old_build.evidence.log);
+    }
+    RIDGE_TRY(build, build_in(candidate_, b, should_stop));
+    evaluation.build = build.evidence;
+    if (!build.problem.empty()) {
+      evaluation.outcome = Outcome::kCompile;
+      evaluation.detail = build.problem;
+    }
+    return evaluation;
+  }
+
+  // The project's focused test on the candidate.
+  Status test(record::Evaluation& evaluation, const ShouldStop& should_stop) {
+    RIDGE_TRY(result, candidate_.test(should_stop));
+    using End = ProcessResult::End;
+    const std::string said = last_lines(result.output + result.error_output);
+    evaluation.outcome = result.end == End::kTimedOut    ? Outcome::kHang
+                         : result.end == End::kSignalled ? Outcome::kCrash
+                                                         : Outcome::kWrong;
+    evaluation.detail = fmt::format("the test {}: {}", result.describe(), said);
+    if (!result.succeeded()) return ok_status();
+    const Result<TestCounts> counts = test_counts(project_, result.output + result.error_output);
+    if (!counts) {
+      evaluation.detail = counts.error().message;
+    } else if (counts->failed != 0 || counts->passed <= 0) {
+      evaluation.detail = fmt::format("{} tests passed, {} failed", counts->passed, counts->failed);
+    } else {
+      evaluation.outcome = Outcome::kPass;
+      evaluation.detail = fmt::format("{} tests passed", counts->passed);
+    }
+    return ok_status();
+  }
+
+  [[nodiscard]] bool out_of_time(const WorkerRequest& request) const {
+    const double used = std::chrono::duration<double>(Steady::now() - started_).count();
+    return request.time_limit > 0 && used > request.time_limit - kLeastSeconds;
+  }
+
+  void note_rows(const std::vector<project::BenchTableRow>& rows, record::Evaluation& evaluation) const {
+    for (const project::BenchTableRow& row : rows) {
+      const std::string label = case_label(row.label);
+      auto check = std::find_if(evaluation.checks.begin(), evaluation.checks.end(),
+                                [&](const record::CheckRow& one) { return one.label == label; });
+      if (check == evaluation.checks.end()) {
+        check = evaluation.checks.insert(check, record::CheckRow{});
+        check->label = label;
+      }
+      check->snr_db = row.snr_db;
+      if (project_.min_snr_db > 0) {
+        const double ratio = std::pow(10.0, (project_.min_snr_db - row.snr_db) / 20.0);
+        check->max_error_ratio =
+            std::max(check->max_error_ratio, std::isfinite(ratio) || row.snr_db > 0 ? ratio : INFINITY);
+      }
+      if (row.passed) {
+        ++check->verified_calls;
+        continue;
+      }
+      check->outcome = Outcome::kWrong;
+      check->detail = "Check is " + row.check;
+      evaluation.outcome = Outcome::kWrong;
+      evaluation.detail = row.label + ": Check is " + row.check;
+    }
+  }
+
+  // Four processes. Stops early, without a session, when the candidate's rows do not pass.
+  Result<std::optional<record::Session>> session(const WorkerRequest& request, std::int64_t index,
+                                                 const std::string& role, record::Evaluation& evaluation,
+                                                 const ShouldStop& should_stop) {
+    const std::vector<std::string> labels = labels_of(request.cases);
+    record::Session session;
+    session.index = index;
+    session.role = role;
+    for (const std::string& label : labels) session.shapes.push_back({case_label(label), {{order_of(index), {}}}});
+    const Steady::time_point began = Steady::now();
+    for (const char arm : order_of(index)) {
+      RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop));
+      if (arm == 'B') note_rows(measured.rows, evaluation);
+      for (const project::BenchTableRow& row : measured.rows) {
+        if (!row.passed && arm == 'A') {
+          return make_error(ErrorCode::kToolFailed, "the incumbent fails {}: Check is {}", row.label, row.check);
+        }
+        if (!row.passed) return std::optional<record::Session>();
+        const auto shape = std::find_if(session.shapes.begin(), session.shapes.end(),
+                                        [&](const auto& one) { return one.label == case_label(row.label); });
+        shape->quads.front().blocks.push_back({row.latency});
+        note_roofline(row, arm, evaluation);
+      }
+    }
+    session.guards["wall"] = std::chrono::duration<double>(Steady::now() - began).count();
+    return std::optional(std::move(session));
+  }
+
+  void note_roofline(const project::BenchTableRow& row, char arm, record::Evaluation& evaluation) const {
+    if (arm != 'B') return;
+    record::RooflinePoint point;
+    point.label = case_label(row.label);
+    point.latency = row.latency;
+    const double work = row.metric * project_.metric_unit * row.latency;
+    point.cost.flop = work;
+    point.bound_time = work / (project_.peak * project_.metric_unit);
+    point.bound = project_.metric_column.find("FLOPS") != std::string::npos ? "compute" : "memory";
+    point.fraction = point.bound_time / point.latency;
+    const auto known = std::find_if(evaluation.roofline.begin(), evaluation.roofline.end(),
+                                    [&](const auto& one) { return one.label == point.label; });
+    if (known == evaluation.roofline.end()) evaluation.roofline.push_back(std::move(point));
+  }
+
+  Status measure(const WorkerRequest& request, const std::string& role, record::Evaluation& evaluation,
+                 const OnProgress& on_progress, const ShouldStop& should_stop) {
+    const bool fixed = request.sessions > 0;
+    const std::int64_t most = fixed ? request.sessions : request.protocol.max_sessions + 1;
+    for (std::int64_t index = 0; index < most; ++index) {
+      if (out_of_time(request)) break;
+      if (on_progress) {
+        on_progress({"measuring", fmt::format("session {} of at most {}", index + 1, most),
+                     static_cast<double>(index) / static_cast<double>(most)});
+      }
+      const std::string part = fixed ? role : index == 0 ? "screen" : "confirm";
+      RIDGE_TRY(one, session(request, index, part, evaluation, should_stop));
+      if (!one) return ok_status();
+      evaluation.sessions.push_back(std::move(*one));
+      if (!fixed && options_.settled && options_.settled(request, evaluation.sessions)) break;
+    }
+    return ok_status();
+  }
+
+  // A gain that fresh tensors do not have is one of a cache that finds a tensor again. Both arms, so that what the
+  // harness itself costs cancels.
+  Status compare_fresh_with_reused(const WorkerRequest& request, record::Evaluation& evaluation,
+                                   const ShouldStop& should_stop) {
+    const std::vector<std::string> labels = labels_of(request.cases);
+    const struct {
+      const ProjectCopy& copy;
+      const char* name;
+    } arms[] = {{incumbent_, "incumbent_fresh_over_reused"}, {candidate_, "fresh_over_reused"}};
+    for (const auto& arm : arms) {
+      std::vector<double> ratios;
+      RIDGE_TRY(reused, arm.copy.measure(labels, false, should_stop));
+      RIDGE_TRY(fresh, arm.copy.measure(labels, true, should_stop));
+      for (const project::BenchTableRow& row : fresh.rows) {
+        const auto same = std::find_if(reused.rows.begin(), reused.rows.end(),
+                                       [&](const auto& other) { return other.label == row.label; });
+        if (row.passed && same->passed) ratios.push_back(row.latency / same->latency);
+      }
+      evaluation.build.counts[arm.name] = geomean(ratios);
+    }
+    return ok_status();
+  }
+
+  Result<record::Evaluation> evaluate(const WorkerRequest& request, const OnProgress& on_progress,
+                                      const ShouldStop& should_stop) {
+    RIDGE_TRY(evaluation, prepare(request, should_stop));
+    if (evaluation.outcome != Outcome::kPass) return evaluation;
+    RIDGE_CHECK_OK(test(evaluation, should_stop));
+    if (evaluation.outcome != Outcome::kPass) return evaluation;
+    RIDGE_CHECK_OK(measure(request, "confirm", evaluation, on_progress, should_stop));
+    if (evaluation.outcome != Outcome::kPass) return evaluation;
+    if (!request.quick_look) RIDGE_CHECK_OK(compare_fresh_with_reused(request, evaluation, should_stop));
+    const bool last = request.quick_look && evaluation.candidate != evaluation.incumbent;
+    if (last && !project_.acceptance.empty()) {
+      RIDGE_TRY(result, candidate_.acceptance(should_stop));
+      evaluation.build.counts["acceptance_exit_code"] =
+          result.end == ProcessResult::End::kExited ? result.exit_code : -1;
+    }
+    return evaluation;
+  }
+
+  project::Project project_;
+  ProjectOptions options_;
+  ProjectCopy incumbent_, candidate_;
+  Steady::time_point started_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_project_executor(project::Project project, ProjectOptions options) {
+  return std::make_unique<ProjectExecutor>(std::move(project), std::move(options));
+}
+
+std::vector<HandoffCheck> check_handoff(const project::Project& project, const fs::path& workspace,
+                                        const OnProgress& on_progress, const ShouldStop& should_stop) {
+  std::vector<HandoffCheck> checks;
+  ProjectCopy made(project, workspace);
+  const auto step = [&](const char* what, const std::function<Result<std::string>()>& attempt) {
+    if (!checks.empty() && !checks.back().works) return;
+    if (on_progress) on_progress({"checking", what, 0});
+    const Result<std::string> result = attempt();
+    checks.push_back({what, result ? *result : result.error().text(), result.ok()});
+  };
+  const auto succeeded = [](const Result<ProcessResult>& result) -> Result<std::string> {
+    if (!result) return result.error();
+    if (!result->succeeded()) {
+      return make_error(ErrorCode::kToolFailed, "{}: {}", result->describe(),
+                        last_lines(result->output + result->error_output));
+    }
+    return fmt::format("{:.1f} s", result->wall);
+  };
+  const auto measured = [&](bool fresh) -> Result<std::string> {
+    RIDGE_TRY(table, made.measure(project.shapes, fresh, should_stop));
+    for (const project::BenchTableRow& row : table.rows) {
+      if (!row.passed) return make_error(ErrorCode::kToolFailed, "{}: Check is {}", row.label, row.check);
+      if (row.metric > project.peak) {
+        return make_error(ErrorCode::kInvalidArgument, "{}: {} = {:g} is above benchmark.peak = {:g}", row.label,
+                          project.metric_column, row.metric, project.peak);
+      }
+    }
+    return fmt::format("{} shapes, header and Check as frozen", table.rows.size());
+  };
+  step("kernel files are there", [&]() -> Result<std::string> {
+    RIDGE_TRY(candidate, project::baseline_of(project));
+    return fmt::format("{} files, {}", candidate.sources.size(), candidate.short_id());
+  });
+  step("a private copy can be made", [&]() -> Result<std::string> {
+    RIDGE_CHECK_OK(made.make());
+    return workspace.string();
+  });
+  step("it builds", [&] { return succeeded(made.build(should_stop)); });
+  step("the build makes its artefact", [&]() -> Result<std::string> {
+    RIDGE_TRY(digest, made.artifact());
+    return (project.artifact.empty() ? "the sources themselves" : project.artifact) + " " + digest.substr(0, 12);
+  });
+  step("the focused test passes and counts", [&]() -> Result<std::string> {
+    const Result<ProcessResult> result = made.test(should_stop);
+    RIDGE_CHECK_OK(succeeded(result));
+    RIDGE_TRY(counts, test_counts(project, result->output + result->error_output));
+    if (counts.failed != 0 || counts.passed <= 0) {
+      return make_error(ErrorCode::kToolFailed, "{} passed, {} failed", counts.passed, counts.failed);
+    }
+    return fmt::format("{} passed, 0 failed", counts.passed);
+  });
+  step("the benchmark writes the frozen table", [&] { return measured(false); });
+  step("the benchmark has a fresh mode", [&] { return measured(true); });
+  return checks;
+}
+
+}  // namespace ridge::execute

@@ -1,0 +1,39 @@
+// Carries out what a campaign asks by the commands of a project that is not Ridgeline's.
+//
+// Two private copies of the project's folder, one with the incumbent and one with the candidate. Each is built by the
+// project's own build, tested by its own test, and measured by its own benchmark, in alternating processes:
+// incumbent, candidate, candidate, incumbent or the other way round, every one a fresh process on fresh tensors. What a
+// process printed about itself never counts; the table that it wrote is read row by row.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "execute/executor.h"
+#include "project/project.h"
+
+namespace ridge::execute {
+
+struct ProjectOptions {
+  std::filesystem::path workspace;  // holds the two copies; made when missing
+  // Whether the sessions so far settle the question of a request; asked after each. The statistics are not known here.
+  std::function<bool(const record::WorkerRequest&, const std::vector<record::Session>&)> settled;
+};
+
+std::unique_ptr<Executor> make_project_executor(project::Project project, ProjectOptions options);
+
+// One thing that must really work before a campaign starts.
+struct HandoffCheck {
+  std::string what, detail;
+  bool works = false;
+};
+// Copies the project, builds it, runs its test, its benchmark once per mode, and reads what it wrote. Stops at the
+// first that does not work, because the later ones rest on it.
+std::vector<HandoffCheck> check_handoff(const project::Project& project, const std::filesystem::path& workspace,
+                                        const OnProgress& on_progress = {}, const ShouldStop& should_stop = {});
+
+// The timing engine of project campaigns, as it stands in every evaluation.
+inline constexpr const char* kProjectTiming = "project-command";
+
+}  // namespace ridge::execute

@@ -1,0 +1,238 @@
+#include "project/project.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+
+#include <toml++/toml.h>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace ridge::project {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Schema {
+  std::string_view name, header, metric_column, time_column;
+  double unit;
+};
+constexpr Schema kSchemas[] = {
+    {"gemm",
+     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,"
+     "Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr",
+     "Forward TFLOPS", "Forward Time (ms)", 1e12},
+    {"memory", "label,Check,Forward GB/s,Forward GB/s_stddev,Forward Time (ms),out_snr", "Forward GB/s",
+     "Forward Time (ms)", 1e9},
+};
+
+const Schema* find_schema(std::string_view name) {
+  for (const Schema& schema : kSchemas) {
+    if (schema.name == name) return &schema;
+  }
+  return nullptr;
+}
+
+// One table of the file. The first problem stays; every key that was asked for is known.
+class Section {
+ public:
+  Section(const toml::table& file, std::string name, std::optional<Error>& problem)
+      : name_(std::move(name)), table_(file[name_].as_table()), problem_(problem) {}
+
+  void text(const char* key, std::string& value, bool needed = false) {
+    const auto* node = find(key, needed);
+    if (node == nullptr) return;
+    if (!node->is_string()) return complain(key, "a text");
+    value = **node->as_string();
+    if (needed && value.empty()) complain(key, "not empty");
+  }
+  void number(const char* key, double& value, bool needed = false) {
+    const auto* node = find(key, needed);
+    if (node == nullptr) return;
+    if (!node->is_number()) return complain(key, "a number");
+    value = *node->value<double>();
+    if (!(value > 0)) complain(key, "a positive number");
+  }
+  void list(const char* key, std::vector<std::string>& value, bool needed = false) {
+    const auto* node = find(key, needed);
+    if (node == nullptr) return;
+    if (!node->is_array()) return complain(key, "a list of texts");
+    for (const auto& item : *node->as_array()) {
+      if (!item.is_string()) return complain(key, "a list of texts");
+      value.push_back(**item.as_string());
+    }
+    if (needed && value.empty()) complain(key, "not empty");
+  }
+  void finish() {
+    if (table_ == nullptr) return;
+    for (const auto& [key, node] : *table_) {
+      if (!known_.contains(std::string(key.str()))) complain(std::string(key.str()).c_str(), "a key that is known");
+    }
+  }
+
+ private:
+  const toml::node* find(const char* key, bool needed) {
+    known_.insert(key);
+    const toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
+    if (node == nullptr && needed) complain(key, "there");
+    return node;
+  }
+  void complain(const char* key, std::string_view expected) {
+    if (!problem_) problem_ = invalid("{}.{} must be {}", name_, key, expected);
+  }
+  std::string name_;
+  const toml::table* table_;
+  std::optional<Error>& problem_;
+  std::set<std::string> known_;
+};
+
+bool plain_label(const std::string& label) {
+  return !label.empty() && label.size() <= 80 && std::all_of(label.begin(), label.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == ':' || c == 'x';
+  });
+}
+
+bool stays_inside(const std::string& path) {
+  if (path.empty() || fs::path(path).is_absolute()) return false;
+  return std::none_of(fs::path(path).begin(), fs::path(path).end(),
+                      [](const fs::path& part) { return part == ".." || part == ".git"; });
+}
+
+bool is_column(std::string_view header, std::string_view column) {
+  return ("," + std::string(header) + ",").find("," + std::string(column) + ",") != std::string::npos;
+}
+
+Status check(const Project& p) {
+  for (const std::string& path : p.kernel) {
+    if (!stays_inside(path)) return invalid("project.kernel \"{}\" leaves the project", path);
+  }
+  if (!p.artifact.empty() && !stays_inside(p.artifact))
+    return invalid("project.artifact \"{}\" leaves the project", p.artifact);
+  std::set<std::string> seen;
+  for (const std::string& label : p.shapes) {
+    if (!plain_label(label)) return invalid("benchmark.shapes \"{}\" may hold letters, digits and _ - . : only", label);
+    if (!seen.insert(label).second) return invalid("benchmark.shapes \"{}\" is there twice", label);
+  }
+  for (const std::string& column : {std::string("label"), std::string("Check"), p.metric_column, p.time_column}) {
+    if (!is_column(p.header, column)) return invalid("benchmark.header has no column \"{}\"", column);
+  }
+  if (std::none_of(p.benchmark.begin(), p.benchmark.end(),
+                   [](const std::string& word) { return word.find("{csv}") != std::string::npos; })) {
+    return invalid("commands.benchmark must hold {{csv}}, the file that it writes");
+  }
+  try {
+    if (std::regex(p.test_summary).mark_count() != 2) return invalid("commands.test_summary must capture two numbers");
+  } catch (const std::regex_error& error) {
+    return invalid("commands.test_summary: {}", error.what());
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::string_view frozen_header(std::string_view name) {
+  const Schema* schema = find_schema(name);
+  return schema == nullptr ? std::string_view() : schema->header;
+}
+
+Result<Project> parse_project(std::string_view text, const fs::path& root) {
+  const auto refused = [&](const Error& error) {
+    return with_hint(in_context(kProjectFile, error), "docs/projects.md explains every key");
+  };
+  toml::table file;
+  try {
+    file = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return refused(invalid("line {}: {}", error.source().begin.line, error.description()));
+  }
+  Project p;
+  p.root = root;
+  std::optional<Error> problem;
+  Section project(file, "project", problem);
+  project.text("op", p.op, true);
+  project.text("backend", p.backend);
+  project.text("language", p.language);
+  project.list("kernel", p.kernel, true);
+  project.text("artifact", p.artifact);
+  project.finish();
+  Section commands(file, "commands", problem);
+  commands.list("build", p.build);
+  commands.list("test", p.test, true);
+  commands.text("test_summary", p.test_summary, true);
+  commands.list("benchmark", p.benchmark, true);
+  commands.list("fresh", p.fresh, true);
+  commands.list("acceptance", p.acceptance);
+  commands.number("timeout", p.timeout);
+  commands.finish();
+  Section bench(file, "benchmark", problem);
+  std::string schema_name = "custom";
+  bench.text("schema", schema_name, true);
+  const Schema* schema = find_schema(schema_name);
+  if (schema != nullptr) {
+    p.header = schema->header;
+    p.metric_column = schema->metric_column;
+    p.time_column = schema->time_column;
+    p.metric_unit = schema->unit;
+  } else if (schema_name != "custom" && !problem) {
+    problem = invalid("benchmark.schema \"{}\" is not gemm, memory or custom", schema_name);
+  }
+  bench.text("header", p.header, schema == nullptr);
+  bench.text("metric_column", p.metric_column, schema == nullptr);
+  bench.text("time_column", p.time_column, schema == nullptr);
+  bench.number("metric_unit", p.metric_unit, schema == nullptr);
+  bench.number("peak", p.peak, true);
+  bench.number("min_snr_db", p.min_snr_db);
+  bench.list("shapes", p.shapes, true);
+  bench.finish();
+  if (schema != nullptr && p.header != schema->header && !problem) {
+    problem = invalid("benchmark.header is not the frozen one of schema {}", schema_name);
+  }
+  if (problem) return refused(*problem);
+  if (const Status sound = check(p); !sound) return refused(sound.error());
+  return p;
+}
+
+Result<Project> read_project(const fs::path& given) {
+  std::error_code ignored;
+  const fs::path path = fs::is_directory(given, ignored) ? given / kProjectFile : given;
+  RIDGE_TRY(text, read_file(path));
+  return parse_project(text, fs::absolute(path).parent_path().lexically_normal());
+}
+
+Result<record::Candidate> baseline_of(const Project& project) {
+  record::Candidate candidate;
+  candidate.op = project.op;
+  candidate.backend = project.backend;
+  candidate.name = "as handed in";
+  for (const std::string& path : project.kernel) {
+    RIDGE_TRY(text, read_file(project.root / path));
+    candidate.sources.push_back({path, std::move(text)});
+  }
+  return candidate;
+}
+
+Command filled(const Command& command, const Fill& fill) {
+  const std::map<std::string, std::string> values = {
+      {"{csv}", fill.csv}, {"{shapes}", fill.shapes}, {"{root}", fill.root}};
+  Command result = command;
+  for (std::string& word : result) {
+    for (const auto& [name, value] : values) {
+      for (std::size_t at = word.find(name); at != std::string::npos; at = word.find(name, at + value.size())) {
+        word.replace(at, name.size(), value);
+      }
+    }
+  }
+  return result;
+}
+
+Result<record::Case> case_of(const std::string& op, const std::string& label) {
+  return record::parse_case(op + " label=" + label);
+}
+
+std::string label_of(const record::Case& one) { return one.get("label"); }
+
+}  // namespace ridge::project

@@ -1,0 +1,59 @@
+// A project that is not Ridgeline's: which files may change, and how it builds, tests and measures itself. Described by
+// a ridge-project.toml in its folder, which docs/projects.md explains key by key.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/candidate.h"
+#include "record/case.h"
+#include "ridge/result.h"
+
+namespace ridge::project {
+
+using Command = std::vector<std::string>;  // an argument list; no shell is involved
+
+struct Project {
+  std::filesystem::path root;  // the folder that holds ridge-project.toml
+  std::string op, backend = "cpu", language = "c++";
+  std::vector<std::string> kernel;  // files that may change, relative to the root
+  std::string artifact;             // what a build makes; empty: nothing is built, the sources are the artefact
+
+  Command build, test, benchmark, acceptance;  // build and acceptance may be empty
+  Command fresh;                               // added to `benchmark`: every repeat gets tensors of its own
+  std::string test_summary;                    // regular expression with two numbers: how many passed, how many failed
+  double timeout = 600.0;                      // seconds, for each command
+
+  std::string header;                      // of the CSV, byte for byte
+  std::string metric_column, time_column;  // throughput, and milliseconds
+  double metric_unit = 1e12;               // of the metric column, per second
+  double peak = 0.0;                // of the device, in the metric's unit: no time may be shorter than this allows
+  double min_snr_db = 0.0;          // of column out_snr; 0: the Check column alone decides
+  std::vector<std::string> shapes;  // labels that the benchmark knows
+};
+
+inline constexpr const char* kProjectFile = "ridge-project.toml";
+
+// Reads a file or the file in a folder. Errors name the key, what it holds and what is allowed.
+Result<Project> read_project(const std::filesystem::path& path);
+Result<Project> parse_project(std::string_view text, const std::filesystem::path& root);
+
+// The kernel as it is in the project's folder.
+Result<record::Candidate> baseline_of(const Project& project);
+
+// `command` with {csv}, {shapes} (joined by commas) and {root} replaced.
+struct Fill {
+  std::string csv, shapes, root;
+};
+Command filled(const Command& command, const Fill& fill);
+
+// The frozen headers by name: "gemm", "memory".
+std::string_view frozen_header(std::string_view schema);
+
+// A CSV label as a case of the operator, and back: "small" is the case `label=small`.
+Result<record::Case> case_of(const std::string& op, const std::string& label);
+std::string label_of(const record::Case& one);
+
+}  // namespace ridge::project

@@ -1,0 +1,156 @@
+// The shipped Python project, honest and bent in many ways.
+#include "execute/project_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/files.h"
+
+namespace ridge::execute {
+namespace {
+
+namespace fs = std::filesystem;
+using record::Outcome;
+
+class ProjectExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::copy(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python", root(), fs::copy_options::recursive);
+  }
+  [[nodiscard]] fs::path root() const { return directory_.path() / "project"; }
+
+  void replace_in(const std::string& file, const std::string& from, const std::string& to) {
+    std::string text = *read_file(root() / file);
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << file << " holds no " << from;
+    std::ofstream(root() / file) << text.replace(at, from.size(), to);
+  }
+  [[nodiscard]] project::Project project() const { return project::read_project(root()).value(); }
+  [[nodiscard]] record::Candidate kernel() const { return project::baseline_of(project()).value(); }
+
+  // The answer to one request about `candidate` against the kernel as it is.
+  Result<record::WorkerResponse> ask(record::WorkerTask task, const record::Candidate& candidate,
+                                     std::int64_t sessions = 1) {
+    const auto executor = make_project_executor(project(), {directory_.path() / "work", nullptr});
+    record::WorkerRequest request;
+    request.task = task;
+    request.incumbent = kernel();
+    request.candidates = {candidate};
+    request.sessions = sessions;
+    request.quick_look = true;
+    for (const std::string& label : project().shapes) request.cases.push_back(*project::case_of("matmul", label));
+    return executor->run(request);
+  }
+  [[nodiscard]] record::Candidate changed(const std::string& from, const std::string& to) const {
+    record::Candidate candidate = kernel();
+    std::string& text = candidate.sources[0].text;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return candidate;
+  }
+  std::string failing_check() {
+    const auto checks = check_handoff(project(), directory_.path() / "handoff" / "a");
+    return checks.back().works ? std::string("everything works") : checks.back().what + ": " + checks.back().detail;
+  }
+
+  TempDir directory_ = TempDir::create("ridge-project").value();
+};
+
+TEST_F(ProjectExecutorTest, EverythingOfAnHonestProjectWorks) {
+  EXPECT_EQ(failing_check(), "everything works");
+  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 7u);
+}
+
+TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {
+  const struct {
+    const char *file, *from, *to, *says;
+  } rows[] = {
+      {"test_kernel.py", "failed + (not good)", "failed + 1", "focused test passes"},
+      {"test_kernel.py", "print(f\"passed", "print(f\"done", "no summary"},
+      {"quick_test_bench.py", "\"label\", \"B\"", "\"name\", \"B\"", "frozen"},
+      {"quick_test_bench.py", "table.writerow(", "label != 'large' and table.writerow(", "left out \"large\""},
+      {"quick_test_bench.py", "\"PASS\" if snr > 80 else \"FAIL\"", "\"ok\"", "not PASS"},
+      {"quick_test_bench.py", "return 0 if good else 1", "return 1", "every row passes"},
+      {"quick_test_bench.py", "parser.add_argument(\"--fresh\", action=\"store_true\")",
+       "parser.set_defaults(fresh=False)", "fresh mode"},
+      {"ridge-project.toml", "peak = 0.01 ", "peak = 0.0000001 ", "above benchmark.peak"},
+      {"ridge-project.toml", "\"quick_test_bench.py\", \"--summary-csv\"", "\"missing.py\", \"--summary-csv\"",
+       "wrote no table"},
+      {"ridge-project.toml", "kernel = [\"kernel.py\"]", "kernel = [\"kernels.py\"]", "kernel files"},
+  };
+  for (const auto& row : rows) {
+    fs::remove_all(root());
+    fs::remove_all(directory_.path() / "handoff");
+    SetUp();
+    replace_in(row.file, row.from, row.to);
+    EXPECT_NE(failing_check().find(row.says), std::string::npos) << row.says << " | " << failing_check();
+  }
+}
+
+TEST_F(ProjectExecutorTest, MeasuresInAlternatingProcessesAndTouchesOnlyItsCopies) {
+  const record::Candidate faster = changed("c[i][j] = c[i][j] + a[i][k] * b[k][j]", "c[i][j] += a[i][k] * b[k][j]");
+  const auto response = ask(record::WorkerTask::kEvaluate, faster, 2);
+  ASSERT_TRUE(response) << response.error().text();
+  const record::Evaluation& e = *response->evaluation;
+  EXPECT_EQ(e.outcome, Outcome::kPass) << e.detail;
+  EXPECT_EQ(e.timing, kProjectTiming);
+  EXPECT_EQ(e.candidate, faster.id());
+  ASSERT_EQ(e.sessions.size(), 2u);
+  ASSERT_EQ(e.sessions[0].shapes.size(), 3u);
+  EXPECT_EQ(e.sessions[0].shapes[0].label, "label=small");
+  EXPECT_EQ(e.sessions[0].shapes[0].quads[0].order, "ABBA");
+  EXPECT_EQ(e.sessions[1].shapes[0].quads[0].order, "BAAB");
+  EXPECT_EQ(e.sessions[1].shapes[2].quads[0].blocks.size(), 4u);
+  ASSERT_EQ(e.checks.size(), 3u);
+  EXPECT_EQ(e.checks[0].verified_calls, 4);
+  EXPECT_LT(e.checks[0].max_error_ratio, 1);
+  ASSERT_EQ(e.roofline.size(), 3u);
+  EXPECT_GT(e.roofline[0].bound_time, 0);
+  EXPECT_EQ(e.build.counts.at("acceptance_exit_code"), 0);
+  EXPECT_EQ(kernel().sources[0].text, *read_file(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python/kernel.py"));
+}
+
+TEST_F(ProjectExecutorTest, AWrongKernelFailsItsTestAndIsNotTimed) {
+  const auto response = ask(record::WorkerTask::kEvaluate, changed("a[i][k] * b[k][j]", "a[i][k]"));
+  ASSERT_TRUE(response) << response.error().text();
+  EXPECT_EQ(response->evaluation->outcome, Outcome::kWrong);
+  EXPECT_TRUE(response->evaluation->sessions.empty());
+}
+
+TEST_F(ProjectExecutorTest, OneThatIsWrongOnlyOnceItWasTestedFailsInItsTable) {
+  record::Candidate sly = changed("def matmul(a, b):\n",
+                                  "import sys\n\n\ndef matmul(a, b):\n    if 'test' not in "
+                                  "sys.argv[0].split('_')[0]:\n        return [[0.0] * len(b[0]) for _ in a]\n");
+  const auto response = ask(record::WorkerTask::kEvaluate, sly);
+  ASSERT_TRUE(response) << response.error().text();
+  EXPECT_EQ(response->evaluation->outcome, Outcome::kWrong) << response->evaluation->detail;
+  EXPECT_TRUE(response->evaluation->sessions.empty());
+  EXPECT_NE(response->evaluation->detail.find("FAIL"), std::string::npos);
+}
+
+TEST_F(ProjectExecutorTest, AFileThatMayNotChangeIsRefused) {
+  record::Candidate candidate = kernel();
+  candidate.sources.push_back({"quick_test_bench.py", "print('fast')"});
+  const auto response = ask(record::WorkerTask::kEvaluate, candidate);
+  ASSERT_FALSE(response);
+  EXPECT_NE(response.error().message.find("may change"), std::string::npos);
+}
+
+TEST_F(ProjectExecutorTest, DirectoriesWithGitAndLinksThatLeadOutsideAreNotCopied) {
+  fs::create_directories(root() / ".git");
+  std::ofstream(root() / ".git" / "config") << "secret";
+  fs::create_symlink("/etc/passwd", root() / "outside");
+  fs::create_symlink("kernel.py", root() / "inside.py");
+  std::ofstream(root() / "caf\xe9 | \n name.txt") << "not UTF-8";
+  EXPECT_EQ(failing_check(), "everything works");
+  const fs::path copy = directory_.path() / "handoff" / "a";
+  EXPECT_FALSE(fs::exists(copy / ".git"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(copy / "outside")));
+  EXPECT_TRUE(fs::is_symlink(copy / "inside.py"));
+  EXPECT_TRUE(fs::exists(copy / "caf\xe9 | \n name.txt"));
+}
+
+}  // namespace
+}  // namespace ridge::execute

@@ -1,0 +1,143 @@
+#include "project/project.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/files.h"
+#include "project/bench_csv.h"
+
+namespace ridge::project {
+namespace {
+
+const std::string kGood = R"([project]
+op = "matmul"
+language = "python"
+kernel = ["kernel.py"]
+[commands]
+test = ["python3", "test.py"]
+test_summary = 'passed=(\d+) failed=(\d+)'
+benchmark = ["ssh", "box", "docker", "exec", "c", "bench.py", "--csv", "{csv}", "--only={shapes}"]
+fresh = ["--fresh"]
+[benchmark]
+schema = "gemm"
+peak = 2.5
+shapes = ["small", "B4-M4096"]
+)";
+
+Project good() { return parse_project(kGood, "/somewhere").value(); }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Project, ReadsItsFileAndFillsCommands) {
+  const Project project = good();
+  EXPECT_EQ(project.op, "matmul");
+  EXPECT_EQ(project.header, frozen_header("gemm"));
+  EXPECT_DOUBLE_EQ(project.metric_unit, 1e12);
+  const Command command = filled(project.benchmark, {"/tmp/x.csv", "small,B4-M4096", "/copy"});
+  EXPECT_EQ(command[6], "--csv");
+  EXPECT_EQ(command[7], "/tmp/x.csv");
+  EXPECT_EQ(command[8], "--only=small,B4-M4096");
+  EXPECT_EQ(label_of(*case_of("matmul", "B4-M4096")), "B4-M4096");
+}
+
+TEST(Project, RefusesWhatCannotBeRunWithTheKey) {
+  const struct {
+    const char *from, *to, *says;
+  } rows[] = {{"op = \"matmul\"", "", "project.op must be there"},
+              {"op = \"matmul\"", "op = 3", "project.op must be a text"},
+              {"kernel = [\"kernel.py\"]", "kernel = []", "project.kernel must be not empty"},
+              {"kernel = [\"kernel.py\"]", "kernel = [\"../secret\"]", "leaves the project"},
+              {"kernel = [\"kernel.py\"]", "kernel = [\".git/config\"]", "leaves the project"},
+              {"\"{csv}\"", "\"out.csv\"", "must hold {csv}"},
+              {"(\\d+) failed=(\\d+)", "(\\d+)", "capture two numbers"},
+              {"(\\d+) failed", "(\\d+ failed", "test_summary"},
+              {"schema = \"gemm\"", "schema = \"mine\"", "not gemm, memory or custom"},
+              {"schema = \"gemm\"", "schema = \"gemm\"\nheader = \"label,Check\"", "not the frozen one"},
+              {"peak = 2.5", "peak = 0", "benchmark.peak must be a positive number"},
+              {"peak = 2.5", "", "benchmark.peak must be there"},
+              {"\"small\", \"B4", "\"small\", \"small\", \"B4", "twice"},
+              {"\"small\"", "\"sm all\"", "letters, digits"},
+              {"fresh = [\"--fresh\"]", "fresh = [\"--fresh\"]\ncolour = \"red\"",
+               "commands.colour must be a key that is known"},
+              {"[benchmark]", "[benchmark", "line"}};
+  for (const auto& row : rows) {
+    const Result<Project> project = parse_project(replaced(kGood, row.from, row.to), "/somewhere");
+    ASSERT_FALSE(project) << row.to;
+    EXPECT_NE(project.error().text().find(row.says), std::string::npos) << project.error().text();
+    EXPECT_NE(project.error().hint.find("docs/projects.md"), std::string::npos);
+  }
+}
+
+TEST(Project, ACustomSchemaBringsItsColumns) {
+  const std::string text =
+      replaced(kGood, "schema = \"gemm\"",
+               "schema = \"custom\"\nheader = \"label,Check,ms,Gitems/s\"\nmetric_column = \"Gitems/s\"\n"
+               "time_column = \"ms\"\nmetric_unit = 1e9");
+  const Result<Project> project = parse_project(text, "/somewhere");
+  ASSERT_TRUE(project) << project.error().text();
+  EXPECT_EQ(read_bench_table("label,Check,ms,Gitems/s\nsmall,PASS,2,3\n", *project)->front().latency, 2e-3);
+  EXPECT_FALSE(parse_project(replaced(text, "time_column = \"ms\"", "time_column = \"s\""), "/x"));
+}
+
+std::string table(const std::string& rows) { return std::string(frozen_header("gemm")) + "\r\n" + rows; }
+const std::string kSmall = "small,1,8,8,8,PASS,0.5,0.01,nan,nan,1.5,nan,60,nan,nan\r\n";
+const std::string kLarge = "B4-M4096,4,4096,8,8,PASS,0.75,0,nan,nan,20.25,nan,inf,nan,nan\r\n";
+
+TEST(BenchTable, ReadsWhatPythonsDictWriterWrites) {
+  const auto rows = read_bench_table(table(kSmall + kLarge), good(), {"small", "B4-M4096"});
+  ASSERT_TRUE(rows) << rows.error().text();
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0].label, "small");
+  EXPECT_TRUE((*rows)[0].passed);
+  EXPECT_DOUBLE_EQ((*rows)[0].latency, 1.5e-3);
+  EXPECT_DOUBLE_EQ((*rows)[0].metric, 0.5);
+  EXPECT_DOUBLE_EQ((*rows)[0].snr_db, 60);
+  EXPECT_TRUE(std::isinf((*rows)[1].snr_db));
+  const auto quoted = read_bench_table(table("\"a, \"\"b\"\"\"" + kSmall.substr(5)), good());
+  ASSERT_TRUE(quoted) << quoted.error().text();
+  EXPECT_EQ(quoted->front().label, "a, \"b\"");
+}
+
+TEST(BenchTable, AFailedRowMayHaveNoTime) {
+  const auto rows = read_bench_table(table("small,1,8,8,8,FAIL,nan,nan,nan,nan,nan,nan,3,nan,nan\r\n"), good());
+  ASSERT_TRUE(rows) << rows.error().text();
+  EXPECT_FALSE(rows->front().passed);
+  EXPECT_TRUE(read_bench_table(table("small,1,8,8,8,ERROR,0,0,0,0,ERROR,0,0,0,0\r\n"), good()));
+}
+
+TEST(BenchTable, RefusesEveryWayToLie) {
+  const std::vector<std::string> wanted = {"small", "B4-M4096"};
+  const struct {
+    std::string text;
+    const char* says;
+  } rows[] = {
+      {"", "empty"},
+      {table(kSmall), "left out \"B4-M4096\""},                                        // a dropped shape
+      {table(kSmall + kLarge + replaced(kSmall, "small", "extra")), "not asked for"},  // one more
+      {table(kSmall + replaced(kLarge, "B4-M4096", "b4-m4096")), "not asked for"},     // renamed
+      {table(kSmall + kSmall + kLarge), "there twice"},
+      {table(replaced(kSmall, "PASS", "pass") + kLarge), "not PASS, FAIL or ERROR"},
+      {table(replaced(kSmall, "PASS", "") + kLarge), "not PASS, FAIL or ERROR"},
+      {table(replaced(kSmall, ",1.5,", ",nan,") + kLarge), "without a time"},
+      {table(replaced(kSmall, ",1.5,", ",0,") + kLarge), "without a time"},
+      {table(replaced(kSmall, ",1.5,", ",-1,") + kLarge), "without a time"},
+      {table(replaced(kSmall, ",1.5,", ",1.5 fast,") + kLarge), "without a time"},
+      {table(replaced(kSmall, "PASS,0.5", "PASS,inf") + kLarge), "without a time"},
+      {table(replaced(kSmall, ",nan,nan\r", "\r") + kLarge), "cells"},
+      {replaced(table(kSmall + kLarge), "Forward TFLOPS,", "Forward GFLOPS,"), "not the frozen one"},
+      {table("\"small" + kSmall.substr(5) + kLarge), "quote"},
+  };
+  for (const auto& row : rows) {
+    const auto read = read_bench_table(row.text, good(), wanted);
+    ASSERT_FALSE(read) << row.says;
+    EXPECT_NE(read.error().message.find(row.says), std::string::npos) << read.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace ridge::project
