@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "campaign/campaign.h"
+#include "campaign/foreign.h"
 #include "campaign/handback.h"
 #include "campaign/verify.h"
 #include "campaign_rules.h"
@@ -54,6 +55,19 @@ int stop_after(const StopAfterOptions& options) {
     return fail(asked.error());
   fmt::print("The campaign ends in good order when {} rounds are closed.\n", options.rounds);
   return kSuccess;
+}
+
+int check(const std::string& directory) {
+  const Result<campaign::LintReport> report = campaign::lint_foreign(directory);
+  if (!report) return fail(report.error());
+  record::Audit audit{.ok = report->findings.empty()};
+  for (const campaign::LintFinding& finding : report->findings) {
+    audit.differences.push_back(
+        fmt::format("{}: {}: {}", campaign::to_string(finding.kind), finding.path, finding.what));
+  }
+  audit.summary = fmt::format("check: {} files, {} rounds, {} called accepted: {} findings", report->files,
+                              report->rounds, report->accepted, report->findings.size());
+  return conclude(audit);
 }
 
 struct HandBackOptions {
@@ -184,6 +198,8 @@ void define_campaign(Command root) {
        [directory] { return report(*directory); });
   verb("verify", "Check the journal's chain and render every file again", "exit code 1 when anything differs",
        [directory] { return verify(*directory); });
+  verb("check", "Read a campaign that somebody else wrote, and say what is missing or contradictory",
+       "any layout; exit code 1 when there are findings", [directory] { return check(*directory); });
   verb("replay", "Decide every round again from the raw samples", "exit code 1 when a decision differs",
        [directory] { return replay(*directory); });
   define_campaign_rules(group);

@@ -10,6 +10,7 @@
 #include "campaign/rules/rule.h"
 #include "record/archive.h"
 #include "record/listing.h"
+#include "record/published.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -61,6 +62,19 @@ int show_rules(const RulesOptions& options) {
   return blocked.empty() ? kSuccess : kNo;
 }
 
+int show_schema(const std::string& name) {
+  for (const record::PublishedSchema& one : record::published_schemas()) {
+    if (one.name != name) continue;
+    fmt::print("{}\n", pretty_json(one.schema()));
+    return kSuccess;
+  }
+  std::string known;
+  for (const record::PublishedSchema& one : record::published_schemas()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
+  }
+  return fail(with_hint(invalid("there is no schema \"{}\"", name), "known are " + known));
+}
+
 struct WaiveOptions {
   std::string directory, rule, reason;
 };
@@ -87,6 +101,11 @@ void define_campaign_rules(Command& group) {
       .example("ridge campaign rules campaigns/gemm_cpu_xeon_20260101", "exit code 1 when a rule blocks")
       .example("ridge campaign rules campaigns/gemm_cpu_xeon_20260101 --round 3 --json", "one round, for programs")
       .action([rules] { return show_rules(*rules); });
+  auto schema = std::make_shared<std::string>();
+  group.subcommand("schema", "The JSON Schema of what other programs exchange with a campaign")
+      .positional("name", *schema, "proposal_request or agent_answer")
+      .example("ridge campaign schema agent_answer", "as docs/schema/agent_answer.v1.json")
+      .action([schema] { return show_schema(*schema); });
   auto options = std::make_shared<WaiveOptions>();
   group.subcommand("waive", "Let a campaign go on although a rule blocks; needs a reason")
       .positional("directory", options->directory, "Folder of the campaign")

@@ -48,7 +48,8 @@ void ask_the_rules(const State& state, const Round& round, Decision& decision) {
   GateResult result{"rules", GateOutcome::kPass, "no written rule speaks against it"};
   if (const GateResult* failed = first_not_passed(decision.gates)) {
     result = {"rules", GateOutcome::kNotApplicable, "rejected by the gate " + failed->gate};
-  } else if (const std::vector<record::RuleRow> blocked = blocking(judge_for_decision({state, &round})); !blocked.empty()) {
+  } else if (const std::vector<record::RuleRow> blocked = blocking(judge_for_decision({state, &round}));
+             !blocked.empty()) {
     const bool fails = blocked.front().verdict == record::RuleVerdict::kFail;
     result = {"rules", fails ? GateOutcome::kFail : GateOutcome::kInconclusive, blocking_text(blocked)};
     decision.accepted = false;
@@ -152,8 +153,8 @@ bool sessions_settled(const record::WorkerRequest& request, const std::vector<re
     const Result<SessionRatios> ratios = session_ratios(*screen, labels);
     if (!ratios || stats::screened_out(ratios->suite, request.protocol.min_effect)) return true;
   }
-  stats::Confirmation test(
-      {sequential_rule(request.protocol), request.protocol.noninferiority, request.protocol.alpha}, labels);
+  stats::Confirmation test({sequential_rule(request.protocol), request.protocol.noninferiority, request.protocol.alpha},
+                           labels);
   for (const record::Session* session : valid_sessions(sessions, "confirm")) {
     const Result<SessionRatios> ratios = session_ratios(*session, labels);
     if (!ratios) return true;

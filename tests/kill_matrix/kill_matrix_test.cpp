@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -19,19 +20,27 @@
 namespace {
 
 long calls = 0, fatal_call = -1;  // counted in the child that is to be killed
+bool disk_full = false;           // instead of being killed, it finds the disk full from that call on
 
-bool is_fatal() { return ++calls == fatal_call; }
+bool is_fatal() { return ++calls == fatal_call && !disk_full; }
+bool is_full() { return disk_full && fatal_call > 0 && calls >= fatal_call; }
 void die() { ::kill(::getpid(), SIGKILL); }
+int no_space() {
+  errno = ENOSPC;
+  return -1;
+}
 
 }  // namespace
 
 extern "C" {
 int fsync(int fd) {
   if (is_fatal()) die();
+  if (is_full()) return no_space();
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
 int rename(const char* from, const char* to) noexcept {
   if (is_fatal()) die();
+  if (is_full()) return no_space();
   return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 int ftruncate(int fd, off_t length) noexcept {
@@ -44,6 +53,7 @@ ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
     (void)!::syscall(SYS_pwrite64, fd, data, size / 2, offset);
     die();
   }
+  if (is_full()) return no_space();
   return ::syscall(SYS_pwrite64, fd, data, size, offset);
 }
 }
@@ -135,6 +145,23 @@ bool killed_at(Twelve& world, long point) {
   return WIFSIGNALED(status);
 }
 
+// True when the child found the disk full at its n-th call and ended with an error that says so.
+bool found_full_disk_at(Twelve& world, long point) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    calls = 0;
+    fatal_call = point;
+    disk_full = true;
+    const Result<RunResult> result = world.run();
+    fatal_call = -1;
+    ::_exit(result ? 0 : result.error().hint.empty() ? 2 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 2) << "point " << point << ": no way out is named";
+  return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
 // Commit ids hold the time of git's own clock.
 void expect_same(const Uninterrupted& wanted, Twelve& world, long point, bool real_git) {
   const std::map<std::string, std::string> files = contents(world.base());
@@ -185,6 +212,22 @@ TEST(KillMatrix, AtEveryEffectOnTheDiskLosesAndRepeatsNothing) {
   kill_everywhere(false, full() ? 1 : 41, full() ? 1 : 5, &points);
   std::printf("%ld points, SIGKILL at each\n", points);
   EXPECT_GE(points, full() ? 400 : 8);
+}
+
+TEST(FullDisk, AtAnyWriteEndsWithTheWayOutAndLosesNothing) {
+  const Uninterrupted wanted = uninterrupted(false);
+  long points = 0;
+  for (long point = full() ? 1 : 3;; point += full() ? 1 : 53) {
+    Twelve world(false);
+    ASSERT_TRUE(world.create());
+    if (!found_full_disk_at(world, point)) break;
+    ++points;
+    const Result<RunResult> resumed = world.run();
+    ASSERT_TRUE(resumed) << "point " << point << ": " << resumed.error().text();
+    ASSERT_NO_FATAL_FAILURE(expect_same(wanted, world, point, false));
+  }
+  std::printf("%ld points, the disk full from each on\n", points);
+  EXPECT_GE(points, full() ? 400 : 6);
 }
 
 TEST(KillMatrix, WithARealRepositoryHeadIsTheLastAccepted) {

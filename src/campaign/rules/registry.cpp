@@ -87,12 +87,12 @@ std::vector<record::RuleRow> judge_before_round(const RuleContext& context) {
 
 std::vector<record::RuleRow> judge_for_decision(const RuleContext& context) {
   return ask_each(context,
-               [](const Rule& rule) { return rule.scope == RuleScope::kRound && rule.phase <= Phase::kValidate; });
+                  [](const Rule& rule) { return rule.scope == RuleScope::kRound && rule.phase <= Phase::kValidate; });
 }
 
 std::vector<record::RuleRow> judge_before_report(const RuleContext& context) {
   std::vector<record::RuleRow> rows = ask_each({context.state, nullptr, context.directory},
-                                            [](const Rule& rule) { return rule.scope == RuleScope::kCampaign; });
+                                               [](const Rule& rule) { return rule.scope == RuleScope::kCampaign; });
   // Of the rounds: the last one's verdict, or that of the first one that blocks.
   std::vector<record::RuleRow> of_rounds;
   const auto round_rule = [](const Rule& rule) { return rule.scope == RuleScope::kRound; };

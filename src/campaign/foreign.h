@@ -1,0 +1,30 @@
+// Reads a campaign that other programs or people wrote (manifest.yaml, logs/, rounds/, state/run.json in any of the
+// layouts in use) and says what is missing, malformed or contradictory. It never fails on what it finds: a foreign
+// campaign is evidence to be judged, and files may be cut short, renamed, or full of surprises.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ridge/result.h"
+
+namespace ridge::campaign {
+
+enum class LintKind { kMissing, kMalformed, kContradiction, kForbidden };
+std::string_view to_string(LintKind kind);
+
+struct LintFinding {
+  LintKind kind = LintKind::kMissing;
+  std::string path, what;
+};
+
+struct LintReport {
+  std::int64_t files = 0, rounds = 0, accepted = 0;
+  std::vector<LintFinding> findings;
+};
+
+// An error only when `directory` is not a folder.
+Result<LintReport> lint_foreign(const std::filesystem::path& directory);
+
+}  // namespace ridge::campaign
