@@ -16,6 +16,10 @@ using Json = nlohmann::ordered_json;
 Result<Json> parse_json(std::string_view text);
 // One line, no spaces; NaN and infinities become null.
 std::string dump_json(const Json& value);
+// Whether a text survives being written and read again: bytes that are no UTF-8 would be replaced.
+bool is_utf8(std::string_view text);
+// Replaces what is not UTF-8 in all texts of a value, so that it equals what will be read again.
+void make_utf8(Json& value);
 // Indented by two spaces, for people.
 std::string pretty_json(const Json& value);
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "campaign/files.h"
 #include "campaign/manifest.h"
 #include "campaign/render.h"
@@ -62,6 +63,12 @@ Result<State> create_campaign(const fs::path& directory, record::CampaignSpec sp
   RIDGE_CHECK_OK(validate_spec(spec));
   if (baseline.op != spec.op || baseline.sources.empty()) {
     return invalid("the baseline kernel implements \"{}\", the campaign is about {}", baseline.op, spec.op);
+  }
+  for (const record::SourceFile& source : baseline.sources) {
+    if (!is_utf8(source.text)) {
+      return with_hint(invalid("{} is not UTF-8", source.path),
+                       "the journal holds text: convert the file, for instance with iconv");
+    }
   }
   // What the file can express is what counts from here on.
   RIDGE_TRY(canonical, parse_manifest(render_manifest(spec)));

@@ -143,6 +143,7 @@ Result<record::Event> Journal::append(record::EventKind kind, Json payload) {
   event.active = active();
   event.kind = kind;
   event.payload = std::move(payload);
+  make_utf8(event.payload);
   event.previous = last_hash_;
   event.hash = record::event_hash(event);
   const std::string line = record::to_line(event) + "\n";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "campaign/escalate.h"
 #include "campaign/lineage.h"
 #include "campaign/proposal_evidence.h"
@@ -91,6 +92,8 @@ std::string source_problem(const Candidate& candidate, const State& state) {
   for (const record::SourceFile& source : candidate.sources) {
     if (!is_safe_path(source.path)) return fmt::format("source path \"{}\" is not allowed", source.path);
     if (!paths.insert(source.path).second) return fmt::format("source path \"{}\" appears twice", source.path);
+    if (!is_utf8(source.text))
+      return fmt::format("{} is not UTF-8: the record could not hold it as it is", source.path);
     if (source.text.size() > kLargestSource) {
       return fmt::format("{} has {} bytes, at most {} are allowed", source.path, source.text.size(), kLargestSource);
     }

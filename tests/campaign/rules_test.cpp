@@ -1,11 +1,14 @@
 // Targets, termination, manifest and the rules of proposals.
+#include <algorithm>
 #include <limits>
+#include <sstream>
 
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/session_size.h"
 #include "campaign/target.h"
+#include "campaign/verify.h"
 #include "world.h"
 
 namespace ridge::campaign::test {
@@ -354,6 +357,32 @@ TEST(ProposalRules, RefusePathsThatLeaveTheWorktree) {
     EXPECT_NE(refuse(proposal, fresh_state()), "") << path;
   }
   EXPECT_TRUE(is_safe_path("kernels/gemm_v2.cpp"));
+}
+
+TEST(ProposalRules, SourcesThatTheRecordCannotHoldAreRefused) {
+  EXPECT_NE(refuse(make_proposal({make_candidate(150, "int k; // caf\xe9\n")}), fresh_state()).find("not UTF-8"),
+            std::string::npos);
+  World world(one_per_round({}));
+  const auto created = create_campaign(world.path(), make_spec(), make_candidate(100, "// \xff\n"), world.clock);
+  ASSERT_FALSE(created);
+  EXPECT_NE(created.error().message.find("not UTF-8"), std::string::npos);
+}
+
+TEST(Texts, BarsNewlinesAndStrangeBytesStayInTheirCell) {
+  record::Proposal proposal = make_proposal({make_candidate(90)}, "a|b");
+  proposal.hypothesis.title = "swap | and || \xc3\xa9";
+  proposal.hypothesis.reasoning = "first | line\nsecond\r\n| third | \xff";
+  World world(one_per_round({proposal}));
+  ASSERT_TRUE(world.run());
+  ASSERT_EQ(world.state().rounds.size(), 1u);
+  const std::string trend = *read_file(world.path() / "logs/performance_trend.md");
+  std::istringstream lines(trend);
+  for (std::string line; std::getline(lines, line);) EXPECT_EQ(std::count(line.begin(), line.end(), '|'), 11) << line;
+  EXPECT_EQ(std::count(trend.begin(), trend.end(), '\n'), 4);
+  const std::string ineffective = *read_file(world.path() / "verified_ineffective.jsonl");
+  EXPECT_EQ(record::parse_record<record::Ineffective>(ineffective)->direction, proposal.hypothesis.title);
+  EXPECT_TRUE(verify_campaign(world.path())->ok()) << verify_campaign(world.path())->text();
+  EXPECT_TRUE(replay_campaign(world.path())->ok());
 }
 
 TEST(ProposalRules, RefuseWhatWasMeasuredBeforeButNotWhatTheHarnessLost) {
