@@ -26,7 +26,7 @@ TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
   spec.max_iterations = 100;
   World world(
       [](const record::ProposalRequest& request) -> Result<record::Proposal> {
-        const std::int64_t speed = request.round % 10 == 2 ? 100 + 8 * request.round : 40 + request.round / 2;
+        const std::int64_t speed = request.round % 10 == 2 ? 100 + 8 * request.round : 20 + request.round;
         return make_proposal({make_candidate(speed)}, "direction " + std::to_string(request.round));
       },
       spec);

@@ -102,6 +102,15 @@ inline double latency_of(const record::Candidate& candidate, std::size_t shape) 
   return base[shape % 8] * 100.0 / static_cast<double>(candidate.defines.at("SPEED"));
 }
 
+// A shape is as much work in whatever company it is measured.
+inline std::size_t index_of(const std::string& label) {
+  const char* const order[] = {"m=64 ", "m=256 ", "m=512 ", "m=128 ", "m=768 ", "m=1024 ", "m=1536 ", "m=2048 "};
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (label.starts_with(order[i])) return i;
+  }
+  return 0;
+}
+
 // One session; the noise is a fixed small function of its index.
 inline record::Session make_session(const record::Candidate& a, const record::Candidate& b, std::int64_t index,
                                     const std::string& role, const std::vector<std::string>& shapes = kShapes) {
@@ -113,7 +122,8 @@ inline record::Session make_session(const record::Candidate& a, const record::Ca
     record::Quad quad;
     quad.order = index % 2 == 0 ? "ABBA" : "BAAB";
     for (const char arm : quad.order) {
-      const double t = arm == 'A' ? latency_of(a, s) : latency_of(b, s) * std::exp(noise);
+      const std::size_t work = index_of(shapes[s]);
+      const double t = arm == 'A' ? latency_of(a, work) : latency_of(b, work) * std::exp(noise);
       quad.blocks.push_back({t, t * 1.01, t * 0.99});
     }
     session.shapes.push_back({shapes[s], {quad, quad}});
@@ -152,8 +162,8 @@ inline std::vector<record::RooflinePoint> make_roofline(const record::Candidate&
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     record::RooflinePoint point;
     point.label = shapes[s];
-    point.latency = latency_of(candidate, s);
-    point.bound_time = latency_of(make_candidate(1000), s);  // ten times the baseline is the limit
+    point.latency = latency_of(candidate, index_of(shapes[s]));
+    point.bound_time = latency_of(make_candidate(1000), index_of(shapes[s]));  // ten times the baseline is the limit
     point.fraction = point.bound_time / point.latency;
     point.cost = {point.bound_time * 1e11, point.bound_time * 1e9};
     point.bound = "compute";
@@ -257,7 +267,7 @@ inline record::WorkerResponse bench(const record::WorkerRequest& request) {
     record::BenchRow row;
     row.subject = "library";
     row.label = labels[s];
-    row.median = latency_of(make_candidate(800), s);
+    row.median = latency_of(make_candidate(800), index_of(labels[s]));
     response.bench.push_back(row);
   }
   return response;

@@ -38,6 +38,21 @@ bool asked_before_rounds(const Rule& rule) {
   return rule.scope == RuleScope::kCampaign && (rule.phase <= Phase::kBaseline || rule.phase == Phase::kAnalyze);
 }
 
+// A round that was rolled back has paid for what was wrong with it; what remains is that it was closed as it should be.
+bool concerns(const Round& round, const Rule& rule) {
+  return rule.scope == RuleScope::kRound && (round.committed || rule.phase > Phase::kValidate);
+}
+
+// The rows of a first round that was rolled back: what it broke does not stand for the campaign.
+std::vector<record::RuleRow> idle_rows(std::vector<record::RuleRow> rows) {
+  for (record::RuleRow& row : rows) {
+    if (row.verdict != RuleVerdict::kFail && row.verdict != RuleVerdict::kUnknown) continue;
+    row.verdict = RuleVerdict::kNotApplicable;
+    row.evidence = "only rounds that were rolled back: " + row.evidence;
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::span<const Rule> rules() {
@@ -82,7 +97,9 @@ std::vector<record::RuleRow> judge_all(const RuleContext& context) {
 std::vector<record::RuleRow> judge_before_round(const RuleContext& context) {
   RuleContext last = context;
   last.round = last_closed(context.state);
-  return ask_each(last, [](const Rule& rule) { return rule.scope == RuleScope::kRound || asked_before_rounds(rule); });
+  return ask_each(last, [&](const Rule& rule) {
+    return asked_before_rounds(rule) || (last.round != nullptr && concerns(*last.round, rule));
+  });
 }
 
 std::vector<record::RuleRow> judge_for_decision(const RuleContext& context) {
@@ -99,8 +116,9 @@ std::vector<record::RuleRow> judge_before_report(const RuleContext& context) {
   for (const Round& round : context.state.rounds) {
     if (!round.closed()) continue;
     std::vector<record::RuleRow> found = ask_each({context.state, &round, context.directory}, round_rule);
-    if (of_rounds.empty()) of_rounds = found;
+    if (of_rounds.empty()) of_rounds = round.committed ? found : idle_rows(found);
     for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!concerns(round, *find_rule(std::to_string(found[i].rule)))) continue;
       if (blocking({of_rounds[i]}).empty()) of_rounds[i] = found[i];
       if (!blocking({found[i]}).empty())
         of_rounds[i].evidence = fmt::format("round {}: {}", round.number, found[i].evidence);
