@@ -57,19 +57,6 @@ int stop_after(const StopAfterOptions& options) {
   return kSuccess;
 }
 
-int check(const std::string& directory) {
-  const Result<campaign::LintReport> report = campaign::lint_foreign(directory);
-  if (!report) return fail(report.error());
-  record::Audit audit{.ok = report->findings.empty()};
-  for (const campaign::LintFinding& finding : report->findings) {
-    audit.differences.push_back(
-        fmt::format("{}: {}: {}", campaign::to_string(finding.kind), finding.path, finding.what));
-  }
-  audit.summary = fmt::format("check: {} files, {} rounds, {} called accepted: {} findings", report->files,
-                              report->rounds, report->accepted, report->findings.size());
-  return conclude(audit);
-}
-
 struct HandBackOptions {
   std::string directory, repository;
 };
@@ -173,6 +160,19 @@ int replay(const std::string& directory) {
   record::Audit audit{.ok = found->ok(), .differences = found->differences};
   audit.summary = fmt::format("replay: {} decisions computed again from the raw samples: {}", found->decisions,
                               found->ok() ? "all the same" : "NOT the same");
+  return conclude(audit);
+}
+
+int check(const std::string& directory) {
+  const Result<campaign::LintReport> report = campaign::lint_foreign(directory);
+  if (!report) return fail(report.error());
+  record::Audit audit{.ok = report->findings.empty()};
+  for (const campaign::LintFinding& finding : report->findings) {
+    audit.differences.push_back(
+        fmt::format("{}: {}: {}", campaign::to_string(finding.kind), finding.path, finding.what));
+  }
+  audit.summary = fmt::format("check: {} files, {} rounds, {} called accepted: {} findings", report->files,
+                              report->rounds, report->accepted, report->findings.size());
   return conclude(audit);
 }
 

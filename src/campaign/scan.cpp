@@ -55,6 +55,7 @@ std::string squeeze(std::string_view text) {
     }
     out += blank ? ' ' : c;
   }
+  while (!out.empty() && (out.back() == ' ' || out.back() == '\n')) out.pop_back();
   return out;
 }
 
@@ -65,7 +66,20 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::string identity_memory(std::string_view line) {
+// A line of code with what is quoted taken out.
+std::string unquoted(std::string_view line) {
+  std::string code, quoted;
+  for (std::size_t at = 0; at < line.size();) {
+    if (line[at] == '"' || line[at] == '\'')
+      at = copy_quoted(line, at, quoted);
+    else
+      code += line[at++];
+  }
+  return code;
+}
+
+std::string identity_memory(std::string_view whole) {
+  const std::string line = unquoted(whole);
   for (const std::string_view word : {"weakref", "data_ptr", "lru_cache", "WeakKeyDictionary", "_version", "id("}) {
     if (has_word(line, word)) return fmt::format("\"{}\" finds a tensor again by its identity", word);
   }

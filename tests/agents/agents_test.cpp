@@ -116,7 +116,7 @@ TEST_P(CheatingAgents, GetNothingAccepted) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Ways, CheatingAgents,
-    testing::Values(Cheat{"claims", "effect"}, Cheat{"typed_verdict", "unknown key \"aggregate_score\""},
+    testing::Values(Cheat{"claims", "effect"}, Cheat{"typed_verdict", "unknown key \"decision\""},
                     Cheat{"typed_time", "unknown key \"created\""}, Cheat{"escapes", "not a file of the incumbent"},
                     Cheat{"adds_file", "not a file of the incumbent"}, Cheat{"unplanned_file", "planned_files"},
                     Cheat{"forbidden_bucket", "new in every training step"}, Cheat{"unknown_bucket", "transfer bucket"},

@@ -59,7 +59,8 @@ class Foreign : public testing::Test {
   }
   [[nodiscard]] std::string findings() const {
     std::string text;
-    for (const LintFinding& one : lint_foreign(root())->findings) {
+    const LintReport report = *lint_foreign(root());
+    for (const LintFinding& one : report.findings) {
       text += fmt::format("{}: {}: {}\n", to_string(one.kind), one.path, one.what);
     }
     return text;
@@ -88,7 +89,8 @@ TEST_F(Foreign, AConsistentOneHasNoFindings) {
 TEST_F(Foreign, OurOwnCampaignsReadAsForeignOnesToo) {
   World world(one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(120)}, "SLOWER")}));
   ASSERT_TRUE(world.run());
-  for (const LintFinding& one : lint_foreign(world.path())->findings) {
+  const LintReport report = *lint_foreign(world.path());
+  for (const LintFinding& one : report.findings) {
     EXPECT_EQ(one.path, "manifest.yaml") << one.what;  // the commands are the engine's own
   }
 }

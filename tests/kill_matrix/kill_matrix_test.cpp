@@ -108,7 +108,8 @@ std::map<std::string, std::string> contents(const fs::path& directory) {
 // The story without what tells of restarts: intents, "resumed", and where in the chain an event stands.
 std::string told(const fs::path& journal) {
   std::string text;
-  for (const record::Event& event : record::read_journal(journal)->events) {
+  const record::JournalText story = *record::read_journal(journal);
+  for (const record::Event& event : story.events) {
     if (event.kind == record::EventKind::kIntent || event.kind == record::EventKind::kResumed) continue;
     Json payload = event.payload;
     text += std::string(record::name_of(event.kind)) + " " + dump_json(payload) + "\n";

@@ -73,8 +73,9 @@ RuleFinding fresh_inputs(const RuleContext& c) {
 
 RuleFinding version_tested(const RuleContext& c) {
   if (!cache_of(c)) return no_cache();
-  return unless(cache_of(c)->tests.empty() ? "no test changes the weight in place and expects a miss" : std::string(),
-                "tests: " + cache_of(c)->tests.front());
+  const std::vector<std::string>& tests = cache_of(c)->tests;
+  if (tests.empty()) return fail("no test changes the weight in place and expects a miss");
+  return pass("tests: " + tests.front());
 }
 
 RuleFinding within_structure(const RuleContext& c) {
