@@ -65,7 +65,7 @@ std::string against_roofline(const std::string& bottleneck, const Standing& stan
   const auto counter = standing.counters.find("stack_spill");
   const bool spills = counter != standing.counters.end() && counter->second > 0;
   constexpr double kNearBound = 0.95, kShortLaunch = 1e-3;
-  if (bottleneck == "compute" && !compute_bound && worst > 0.5) {
+  if (bottleneck == "compute" && !compute_bound && worst > kNearBound) {
     return fmt::format("every shape is bound by memory and reaches {:.0f} % of that bound", 100 * worst);
   }
   if (bottleneck == "memory" && compute_bound && worst > kNearBound) {

@@ -17,7 +17,7 @@ using record::WorkerRequest;
 using record::WorkerResponse;
 using record::WorkerTask;
 
-constexpr double kComparisonSeconds = 60.0;
+constexpr double kComparisonSeconds = 20.0;
 
 // Evidence of an earlier escalation about the same build; measuring it again would say nothing new.
 const Escalated* earlier(const State& state, const std::string& artifact, std::int64_t level) {
@@ -53,11 +53,14 @@ Status Engine::look_at_incumbent(Escalated& escalated) {
     return no_evidence("a fresh measurement", response ? "the worker sent no evaluation" : response.error().text());
   }
   double worst = 1.0;
+  const std::size_t before = escalated.findings.size();
   for (const record::RooflinePoint& point :
        measured_roofline(state_.baseline->evaluation.roofline, response->evaluation->sessions)) {
     escalated.findings.push_back("measured again, " + point_text(point));
     worst = std::min(worst, point.fraction);
   }
+  if (escalated.findings.size() == before)
+    escalated.findings.emplace_back("the fresh measurement was void: the machine is busy");
   escalated.figures["worst_fraction"] = worst;
   return ok_status();
 }
@@ -91,7 +94,10 @@ Status Engine::compare_with_known(Escalated& escalated) {
   bench.time_limit = std::min(left, kComparisonSeconds);
   Result<WorkerResponse> response = work(bench);
   if (!response && interrupted_) return response.error();
-  if (!response) return no_evidence("a comparison with the best known", response.error().text());
+  if (!response) {
+    escalated.findings.push_back("the best known implementation could not be measured: " + response.error().text());
+    return ok_status();
+  }
   for (const record::RooflinePoint& point : state_.incumbent.roofline) {
     const record::BenchRow* best = nullptr;
     for (const record::BenchRow& row : response->bench) {

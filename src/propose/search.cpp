@@ -240,7 +240,7 @@ std::vector<Config> joint_configs(const View& view, Random& random) {
 std::optional<Proposal> sweep_jointly(const View& view, Random& random) {
   if (view.past.spent(kJoint)) return std::nullopt;
   const std::vector<Config> all = joint_configs(view, random);
-  if (all.empty()) return std::nullopt;
+  if (all.size() < 2) return std::nullopt;  // one of them alone would be two changes at once
   const std::vector<Config> configs = choose(view, all, sweep_size(view), random);
   Hypothesis h = frame(view, kJoint, "tile");
   h.title = fmt::format("joint sweep: {} configurations two parameters away", configs.size());
