@@ -316,7 +316,7 @@ void Fold::on(const record::Decision& decision, const Event& event) {
   if (target.trials.empty()) return;
   target.decision->effects = effects_of(decision.effects, target.trials.back(), "confirm");
   if (!suite_log_ratios(target.trials.back(), "confirm").empty()) {
-    model_.decisions += 1;
+    model_.decisions += target.trials.back().level == "quick" ? 0 : 1;  // a quick look can only reject
     target.measured = find_effect(target.decision->effects, "suite");
   }
   if (!target.measured) {
