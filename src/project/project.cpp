@@ -97,9 +97,9 @@ bool plain_label(const std::string& label) {
 }
 
 bool stays_inside(const std::string& path) {
-  if (path.empty() || fs::path(path).is_absolute()) return false;
-  return std::none_of(fs::path(path).begin(), fs::path(path).end(),
-                      [](const fs::path& part) { return part == ".." || part == ".git"; });
+  const fs::path whole(path);
+  if (whole.empty() || whole.is_absolute()) return false;
+  return std::none_of(whole.begin(), whole.end(), [](const fs::path& part) { return part == ".." || part == ".git"; });
 }
 
 bool is_column(std::string_view header, std::string_view column) {
