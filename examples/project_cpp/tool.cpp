@@ -42,7 +42,8 @@ bool correct(const Shape& shape, const std::vector<float>& in, const std::vector
 
 int test() {
   int passed = 0, failed = 0;
-  for (const Shape shape : {Shape{1, 1}, Shape{1, 7}, Shape{5, 1}, Shape{3, 1000}, Shape{33, 17}, Shape{0, 4}, Shape{4, 0}}) {
+  for (const Shape shape :
+       {Shape{1, 1}, Shape{1, 7}, Shape{5, 1}, Shape{3, 1000}, Shape{33, 17}, Shape{0, 4}, Shape{4, 0}}) {
     const std::vector<float> in = random_matrix(shape, 1);
     std::vector<float> out(shape.rows, NAN);
     rowsum(in.data(), shape.rows, shape.columns, out.data());
@@ -80,7 +81,8 @@ int bench(const char* csv, const std::string& shapes, bool fresh) {
     bool good = true;
     const double seconds = seconds_of(shape, fresh, &good);
     const double bytes = 4.0 * static_cast<double>(shape.rows * shape.columns + shape.rows);
-    table << label << ',' << (good ? "PASS" : "FAIL") << ',' << bytes / seconds / 1e9 << ",0," << seconds * 1e3 << ",nan\r\n";
+    table << label << ',' << (good ? "PASS" : "FAIL") << ',' << bytes / seconds / 1e9 << ",0," << seconds * 1e3
+          << ",nan\r\n";
     all = all && good;
   }
   return all ? 0 : 1;
