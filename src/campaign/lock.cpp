@@ -97,7 +97,8 @@ Result<CampaignLock> CampaignLock::acquire(const fs::path& directory) {
   }
   const std::string content = fmt::format("{} {} {}\n", self.pid, self.boot_id, self.start_time);
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, content.data(), content.size(), 0) < 0 || ::fsync(fd) != 0) {
-    return make_error(ErrorCode::kIo, "cannot write {}: {}", path.string(), std::strerror(errno));
+    return with_hint(make_error(ErrorCode::kIo, "cannot write {}: {}", path.string(), std::strerror(errno)),
+                     "free some space on that disk, or make the file writable, and run the same command again");
   }
   return lock;
 }

@@ -155,6 +155,7 @@ bool found_full_disk_at(Twelve& world, long point) {
     disk_full = true;
     const Result<RunResult> result = world.run();
     fatal_call = -1;
+    if (!result && result.error().hint.empty()) std::fprintf(stderr, "%s\n", result.error().text().c_str());
     ::_exit(result ? 0 : result.error().hint.empty() ? 2 : 1);
   }
   int status = 0;
