@@ -45,7 +45,7 @@ inline record::CheckRow check(const Item& item) { return check(item, item.defenc
 // Why this machine or user cannot show what the item shows; empty: it can.
 std::string missing(const Item& item);
 
-// Gates that are defences and can be switched off; the others (a crash, a status, a failed build) are facts.
+// Gates that are defences on the CPU and can be switched off; the others (a crash, a status, a failed build) are facts.
 std::vector<record::Gate> defences();
 
 }  // namespace ridge::cheats
