@@ -47,6 +47,9 @@ record::Decision look_at(const record::Evaluation& evaluation) {
   std::vector<std::string> labels;
   for (const record::CheckRow& row : evaluation.checks) labels.push_back(row.label);
   decision.effects = campaign::final_effects(evaluation, labels);
+  if (decision.effects.empty() && decision.reason.empty()) {
+    decision.reason = "nothing was seen: every session was void, because others kept the machine busy";
+  }
   if (decision.effects.empty() || evaluation.outcome != record::Outcome::kPass) return decision;
   decision.reason = fmt::format("a quick look: {:.3f}x over {} sessions; no control of errors, so this is no verdict",
                                 decision.effects[0].ratio, decision.effects[0].sessions);

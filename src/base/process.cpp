@@ -200,13 +200,21 @@ ProcessResult::End pump(const ProcessSpec& spec, Watch& watch, SteadyClock::time
   return end;
 }
 
+// A name with a slash means the directory the program runs in, as it would to a shell there.
+std::string program_of(const ProcessSpec& spec) {
+  const std::filesystem::path name = spec.argv[0];
+  if (spec.directory.empty() || name.is_absolute() || !name.has_parent_path()) return find_program(spec.argv[0]);
+  return find_program(std::filesystem::absolute(spec.directory / name).string());
+}
+
 }  // namespace
 
 Result<ProcessResult> run_process(const ProcessSpec& spec) {
   if (spec.argv.empty()) return invalid("no program was named");
-  const std::string program = find_program(spec.argv[0]);
+  const std::string program = program_of(spec);
   if (program.empty()) {
-    return make_error(ErrorCode::kNotFound, "program {} was not found in PATH", spec.argv[0]);
+    return make_error(ErrorCode::kNotFound, "program {} was not found in {}", spec.argv[0],
+                      spec.argv[0].find('/') == std::string::npos ? "PATH" : spec.directory.string());
   }
   RIDGE_TRY(input, make_pipe());
   RIDGE_TRY(output, make_pipe());

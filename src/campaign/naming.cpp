@@ -15,8 +15,9 @@ namespace {
 struct Language {
   std::string_view backend, language;
 };
-constexpr Language kLanguages[] = {{"cpu", "c++"},  {"cpu", "c"},         {"cuda", "c++"}, {"cuda", "cuda"},
-                                   {"cuda", "ptx"}, {"triton", "triton"}, {"hip", "hip"},  {"hip", "c++"}};
+constexpr Language kLanguages[] = {{"cpu", "c++"},       {"cpu", "c"},     {"cpu", "python"},
+                                   {"cuda", "c++"},      {"cuda", "cuda"}, {"cuda", "ptx"},
+                                   {"triton", "triton"}, {"hip", "hip"},   {"hip", "c++"}};
 
 struct Metric {
   std::string_view name, column;

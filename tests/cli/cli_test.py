@@ -294,13 +294,17 @@ class Manners(Base):
         self.assertEqual(look.returncode, 1, look.stderr)
         document = json.loads(look.stdout)
         self.assertFalse(document["decision"]["accepted"])
-        self.assertIn("no control of errors", document["decision"]["reason"])
+        reason = document["decision"]["reason"]
+        self.assertTrue("no control of errors" in reason or "every session was void" in reason, reason)
         found = self.ridge("--json", "calibrate", "gemm", *shape, "--sessions", "8", "--time-limit", "4s", "--candidate", PLAIN,
                            "--decisions", "2")
         report = json.loads(found.stdout)
         self.assertEqual(report["false_accepts"], 0)
         self.assertEqual(len(report["decisions"]), 2)
-        self.assertGreater(report["calibration"]["noise"], 0)
+        usable = sum(not session["voided"] for session in report["sessions"])
+        self.assertEqual(report["calibration"]["sessions"], usable)
+        if usable > 2:  # a busy machine voids them
+            self.assertGreater(report["calibration"]["noise"], 0)
         self.refused(2, "calibrate", "gemm", "--sessions", "2", says="2")
         self.refused(2, "compare", "gemm", "--incumbent", "a.cpp", "--candidate", "b.cpp", says="a.cpp")
 
