@@ -109,7 +109,9 @@ TEST_F(MemoryTest, HidesMaskedRecordsFromEveryReader) {
   EXPECT_EQ(memory_.read("v2").error().code, ErrorCode::kConflict);
   EXPECT_TRUE(memory_.read("v2", true));
   EXPECT_FALSE(memory_.update("v2", {"performance.tflops=1"}));
-  for (const record::Iteration& it : *memory_.list()) EXPECT_NE(it.version, "v2");
+  const auto listed = memory_.list();
+  ASSERT_TRUE(listed);
+  for (const record::Iteration& it : *listed) EXPECT_NE(it.version, "v2");
   EXPECT_EQ(memory_.list(true)->size(), 8u);
   EXPECT_EQ(*memory_.next_version(), "v8") << "the numbers go on above masked ones";
   ASSERT_TRUE(memory_.set_masked("v2", false));
