@@ -33,7 +33,9 @@ Status calibrate(const Job& job, record::WorkerResponse& response) {
   options.quads = job.request.protocol.max_quads;
   options.launches = job.request.protocol.max_launches;
   double longest = 0;
-  for (std::int64_t index = 0; index < wanted; ++index) {
+  // A void session is repeated, at most as often as sessions are wanted: what voids is the same for both arms.
+  std::int64_t valid = 0;
+  for (std::int64_t index = 0; valid < wanted && index < 2 * wanted; ++index) {
     if (index > 0 && job.remaining() < longest) break;
     const double start = job.elapsed();
     options.index = index;
@@ -41,9 +43,9 @@ Status calibrate(const Job& job, record::WorkerResponse& response) {
     SessionResult result = run_session(
         *rig, job.request.protocol, subject, subject, *bound.op, bound.problems, options,
         [&](std::size_t shape, std::size_t shapes) {
-          const double done = static_cast<double>(index) + static_cast<double>(shape) / static_cast<double>(shapes);
+          const double done = static_cast<double>(valid) + static_cast<double>(shape) / static_cast<double>(shapes);
           job.progress("calibrating",
-                       fmt::format("session {} of {}, shape {} of {}", index + 1, wanted, shape + 1, shapes),
+                       fmt::format("session {} of {}, shape {} of {}", valid + 1, wanted, shape + 1, shapes),
                        done / static_cast<double>(wanted));
         });
     if (result.failure) {
@@ -51,6 +53,7 @@ Status calibrate(const Job& job, record::WorkerResponse& response) {
                         record::name_of(result.failure->failure.outcome), result.failure->failure.detail);
     }
     longest = std::max(longest, job.elapsed() - start);
+    if (!result.session.voided) ++valid;
     response.sessions.push_back(std::move(result.session));
   }
   return ok_status();
