@@ -5,7 +5,8 @@
 namespace ridge::evaluate {
 namespace {
 
-// A station whose processor's clock is read just before every launch, and whose process is frozen between launches.
+// A station whose processor's clock is read just before every launch, and whose process, if it is a library's, is
+// frozen between launches.
 class CpuLauncher final : public Launcher {
  public:
   CpuLauncher(std::unique_ptr<Station> station, measure::ClockProbe& probe)

@@ -108,11 +108,11 @@ HostProcess& HostProcess::operator=(HostProcess&& other) noexcept {
 HostProcess::~HostProcess() { kill(); }
 
 void HostProcess::freeze() const {
-  if (pid_ > 0) ::kill(pid_, SIGSTOP);
+  if (pid_ > 0 && trusted_) ::kill(pid_, SIGSTOP);
 }
 
 void HostProcess::thaw() const {
-  if (pid_ > 0) ::kill(pid_, SIGCONT);
+  if (pid_ > 0 && trusted_) ::kill(pid_, SIGCONT);
 }
 
 void HostProcess::kill() {

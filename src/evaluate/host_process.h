@@ -74,8 +74,10 @@ class HostProcess {
   // After a candidate's last call: a closer look, some milliseconds long, whether anything still works.
   std::optional<Failure> finish();
 
-  // Stops every thread of the process until it is thawed: while another one is measured, this one uses no processor
-  // time, whatever its threads would like to do (idle workers of some libraries spin).
+  // Stops every thread of a library's process until it is thawed: while another one is measured, its idle workers,
+  // which in some libraries spin, use no processor time. A candidate is never stopped: what it does between its calls
+  // is counted and called cheating, and stopping it would hide that; besides, waking a stopped process costs it up to a
+  // millisecond of processor time on a virtual machine, which would be held against it.
   void freeze() const;
   void thaw() const;
 

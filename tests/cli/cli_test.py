@@ -298,6 +298,7 @@ class Manners(Base):
         self.assertTrue("no control of errors" in reason or "every session was void" in reason, reason)
         found = self.ridge("--json", "calibrate", "gemm", *shape, "--sessions", "8", "--time-limit", "4s", "--candidate", PLAIN,
                            "--decisions", "2")
+        self.assertTrue(found.stdout, found.stderr)
         report = json.loads(found.stdout)
         self.assertEqual(report["false_accepts"], 0)
         self.assertEqual(len(report["decisions"]), 2)

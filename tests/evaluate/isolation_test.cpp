@@ -1,5 +1,6 @@
-// What the sandbox leaves of a candidate that tries to get out, seen from outside. That each part of it stops the
-// attack it is there for is shown in tests/cheats.
+// The process of a candidate or a library, seen from outside: what the sandbox leaves of one that tries to get out
+// (that each part of it stops the attack it is there for is shown in tests/cheats), and what it may do between its
+// calls.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -24,10 +25,11 @@ class Isolation : public ::testing::Test {
     const auto compiler = toolchain::find_host_compiler();
     EXPECT_TRUE(compiler.ok());
     record::Candidate candidate;
-    candidate.sources = {{"kernel.cpp",
-                          "#include <sys/prctl.h>\n#include <unistd.h>\n#include \"ridge/candidate.h\"\n"
-                          "extern \"C\" int ridge_kernel(const ridge_call*) {\n" +
-                              body + "\n  return 0;\n}\n"}};
+    candidate.sources = {
+        {"kernel.cpp",
+         "#include <sys/prctl.h>\n#include <unistd.h>\n#include <thread>\n#include \"ridge/candidate.h\"\n"
+         "extern \"C\" int ridge_kernel(const ridge_call*) {\n" +
+             body + "\n  return 0;\n}\n"}};
     toolchain::BuildOptions options;
     options.cache_directory = directory_->path();
     const auto built = toolchain::build(candidate, *compiler, options);
@@ -97,6 +99,43 @@ TEST_F(Isolation, StartsAFreshProcessWithoutOurDescriptorsAndEnvironment) {
   ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
   const CallResult result = std::get<HostProcess>(started).call({}, {}, 1);
   EXPECT_TRUE(std::holds_alternative<CallTiming>(result)) << std::get<Failure>(result).detail;
+}
+
+constexpr std::chrono::milliseconds kLongEnough{50};  // for a thread that never sleeps to use some of it
+
+TEST_F(Isolation, ALibraryUsesNoProcessorTimeWhileItIsFrozen) {
+  auto started = HostProcess::start_library(
+      [](const ridge_call&) {
+        std::thread([] {
+          for (volatile std::uint64_t i = 0;;) i = i + 1;
+        }).detach();
+        return 0;
+      },
+      {.cpus = {}, .region_bytes = 4096});
+  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+  HostProcess host = std::move(std::get<HostProcess>(started));
+  ASSERT_TRUE(std::holds_alternative<CallTiming>(host.call({}, {}, 1)));
+  host.freeze();
+  std::this_thread::sleep_for(kLongEnough);
+  const double stopped = host.cpu_seconds();
+  std::this_thread::sleep_for(kLongEnough);
+  EXPECT_EQ(host.cpu_seconds(), stopped);
+  host.thaw();
+  std::this_thread::sleep_for(kLongEnough);
+  EXPECT_GT(host.cpu_seconds(), stopped);
+}
+
+TEST_F(Isolation, ACandidateCannotHideItsThreadsByBeingFrozen) {
+  auto started = start("std::thread([] { for (volatile unsigned long i = 0;;) i = i + 1; }).detach();");
+  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+  HostProcess host = std::move(std::get<HostProcess>(started));
+  ASSERT_TRUE(std::holds_alternative<CallTiming>(host.call({}, {}, 1)));
+  host.freeze();
+  std::this_thread::sleep_for(kLongEnough);
+  std::optional<Failure> failure;  // one contradiction may be the hypervisor's, the third is a habit
+  for (int look = 0; look < 3 && !failure; ++look) failure = host.check_quiet();
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->gate, Gate::kUnpaidWork);
 }
 
 }  // namespace
