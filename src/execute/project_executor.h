@@ -33,6 +33,10 @@ struct HandoffCheck {
 std::vector<HandoffCheck> check_handoff(const project::Project& project, const std::filesystem::path& workspace,
                                         const OnProgress& on_progress = {}, const ShouldStop& should_stop = {});
 
+// A candidate may take this much longer on fresh tensors than on reused ones, beside what the incumbent shows. What a
+// cache that remembers tensors saves is far more.
+inline constexpr double kFreshTolerance = 1.25;
+
 // The timing engine of project campaigns, as it stands in every evaluation.
 inline constexpr const char* kProjectTiming = "project-command";
 

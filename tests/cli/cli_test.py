@@ -215,16 +215,17 @@ class Projects(Base):
             found = self.ridge("campaign", audit, folder)
             self.assertEqual(found.returncode, 0, audit + found.stdout + found.stderr)
         self.assertEqual({p: p.read_bytes() for p in project.rglob("*") if p.is_file()}, before)
+        self.said = self.ridge("campaign", "status", folder).stdout + (folder / "logs/optimize.md").read_text()
         return self.json("campaign", "status", folder)["rounds"]
 
     def test_the_cpp_project(self):
         rounds = self.follow("project_cpp", "rowsum")
-        self.assertEqual([r["state"] for r in rounds], ["accepted", "rolled back"])
+        self.assertEqual([r["state"] for r in rounds], ["accepted", "rolled back"], self.said)
         self.assertEqual(rounds[1]["outcome"], "WRONG")
 
     def test_the_python_project_and_its_cache_that_is_refused(self):
         rounds = self.follow("project_python", "matmul")
-        self.assertEqual([r["state"] for r in rounds], ["accepted"])
+        self.assertEqual([r["state"] for r in rounds], ["accepted"], self.said)
 
     def test_a_project_that_does_not_work_is_not_ready(self):
         self.refused(2, "handoff", "matmul", "--project", self.tmp, says="ridge-project.toml")
