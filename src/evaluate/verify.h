@@ -22,10 +22,12 @@ enum class Depth {
 struct Verification {
   double max_error_ratio = 0, rms_error_ratio = 0, snr_db = 0;
   std::int64_t calls = 0, elements = 0;
-  // Why the case shows nothing (see trivial_predictor), found at the first two full comparisons; empty: it does.
+  // Why the case shows nothing (see trivial_predictor; of every output), found at the first two full comparisons;
+  // empty: it does.
   std::string uninformative;
   std::int64_t full_comparisons = 0;
-  std::vector<double> first_output;  // of the first full comparison: what "the previous output" would be at the second
+  // Of the first full comparison, by output: what "the previous output" would be at the second.
+  std::vector<std::vector<double>> first_outputs;
 };
 
 // All outputs, all elements, NaN and infinities by kind and sign, and the memory around them. A Failure names the gate,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "numerics/convert.h"
 #include "numerics/format.h"
 
 namespace ridge::numerics {
@@ -58,6 +59,47 @@ double rms_limit(std::int64_t count) {
 double bias_bound(double ideal_rms, std::int64_t count) {
   const auto n = static_cast<double>(std::max<std::int64_t>(count, 1));
   return ideal_rms * (0.1 + 8 / std::sqrt(n));
+}
+
+namespace {
+
+// Of a number that is known exactly: a thousandth of a step, so that no other one passes.
+RoundedOnce known(DType dtype, double value) {
+  if (!std::isfinite(value)) return {value, 1, 1};
+  const double allowed = ulp(dtype, value) * 0x1p-10;
+  return {value, allowed, allowed * allowed / 4};
+}
+
+// The neighbours of a value on the format's grid, saturating; equal when it lies on it.
+struct Neighbours {
+  double below = 0, above = 0;
+};
+Neighbours neighbours(DType dtype, double value) {
+  const double most = max_value(dtype), bounded = std::clamp(value, -most, most);
+  const double step = ulp(dtype, bounded);
+  return {std::floor(bounded / step) * step, std::ceil(bounded / step) * step};
+}
+
+}  // namespace
+
+RoundedOnce rounded_once(DType dtype, double value, double slack) {
+  if (!std::isfinite(value)) return known(dtype, round_to(dtype, value));
+  const double reach = slack * std::fabs(value);
+  const double low = round_to(dtype, value - reach), high = round_to(dtype, value + reach);
+  if (low == high) return known(dtype, low);
+  if (!std::isfinite(high - low)) return {value, reach + ulp(dtype, value), ulp(dtype, value) * ulp(dtype, value)};
+  return {value, (high - low) / 2 + 2 * reach, (high - low) * (high - low) / 4};
+}
+
+RoundedOnce rounded_stochastically(DType dtype, double value, double slack) {
+  if (!std::isfinite(value)) return known(dtype, round_to(dtype, value));
+  const double reach = slack * std::fabs(value), step = ulp(dtype, value);
+  const double below = neighbours(dtype, value - reach).below, above = neighbours(dtype, value + reach).above;
+  if (below == above) return known(dtype, below);
+  // Close to a neighbour the other one is drawn next to never, and one draw would weigh more than all the rest: no
+  // square is taken for less than that of a uniform error.
+  const double variance = std::max((value - below) * (above - value), step * step / 12);
+  return {value, std::max(value - below, above - value) * (1 + 0x1p-20), variance};
 }
 
 }  // namespace ridge::numerics

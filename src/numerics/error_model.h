@@ -70,4 +70,15 @@ double rms_limit(std::int64_t count);
 // the output biases by 1.7 RMS.
 double bias_bound(double ideal_rms, std::int64_t count);
 
+// A value that is computed with a relative error of at most `slack` and stored once, to nearest even: all that a
+// correct implementation may store. Where both ends of the interval round to the same number it is known exactly, so
+// `allowed` is next to nothing; where they do not, either neighbour is right. Much sharper than half an ulp for short
+// formats, whose rounding errors are neither uniform nor without bias (most elements of a scaled block round to zero).
+struct RoundedOnce {
+  double value = 0, allowed = 0, ideal_square = 0;
+};
+RoundedOnce rounded_once(DType dtype, double value, double slack);
+// The same for stochastic rounding: both neighbours are right, on average the value itself.
+RoundedOnce rounded_stochastically(DType dtype, double value, double slack);
+
 }  // namespace ridge::numerics

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "device/cpu/cpu_info.h"
 #include "numerics/convert.h"
+#include "numerics/philox.h"
 #include "ops/cuda/device.h"
 
 namespace ridge::ops {
@@ -154,6 +157,48 @@ record::Case case_of(const Operator& op, std::span<const std::int64_t> values) {
   record::Case result;
   result.op = op.name;
   for (std::size_t i = 0; i < values.size(); ++i) result.set(op.params[i].name, value_text(op.params[i], values[i]));
+  return result;
+}
+
+record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> sizes, std::int64_t reduced,
+                        Variation variation, std::uint64_t seed) {
+  record::Case other = problem.problem_case;
+  std::uint64_t index = 0;
+  for (const std::size_t size : sizes) {
+    const std::int64_t old = problem.values[size];
+    const std::int64_t most = variation == Variation::kReduced ? std::min(old, reduced) : old;
+    // Down to three quarters, and never the old size where there is another one.
+    const std::int64_t choices = std::max<std::int64_t>(1, (most + 3) / 4);
+    const auto drawn =
+        static_cast<std::int64_t>(numerics::derive_seed(seed, index++) % static_cast<std::uint64_t>(choices));
+    other.set(problem.problem_case.params[size].name,
+              std::to_string(std::max<std::int64_t>(most - 1 - drawn, std::min<std::int64_t>(most, 1))));
+  }
+  return other;
+}
+
+Result<SpotCheck> spot_check_by_reference(const Problem& problem, std::span<const TensorView> operands,
+                                          const decltype(Operator::reference)& reference) {
+  RIDGE_TRY(expected, reference(problem, operands));
+  SpotCheck result;
+  result.blind_factor = 1;
+  result.allowed = 1;
+  std::size_t output = 0;
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    if (!problem.operands[i].output) continue;
+    const ReferenceOutput& right = expected[output++];
+    const std::vector<double> found = numerics::to_doubles(operands[i]);
+    for (std::size_t e = 0; e < found.size(); ++e) {
+      const bool both_nan = std::isnan(found[e]) && std::isnan(right.value[e]);
+      const double ratio =
+          both_nan || found[e] == right.value[e] ? 0.0 : std::abs(found[e] - right.value[e]) / right.allowed[e];
+      if (!std::isfinite(found[e])) result.finite = false;
+      if (ratio <= result.residual) continue;
+      result.residual = std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio;
+      result.detail = fmt::format("{}: element {} of {} is {:.9g}, not {:.9g} +- {:.3g}", problem.problem_case.text(),
+                                  e, problem.operands[i].name, found[e], right.value[e], right.allowed[e]);
+    }
+  }
   return result;
 }
 

@@ -174,6 +174,16 @@ Result<Problem> bind_params(std::string_view op, std::span<const record::ParamIn
 // The reverse: the case whose values these are.
 record::Case case_of(const Operator& op, std::span<const std::int64_t> values);
 
+// For an operator's vary(): `problem` with each of these size parameters drawn anew from three quarters of it up to one
+// less, or for kReduced from three quarters of `reduced`; a size of 0 or 1 stays.
+record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> sizes, std::int64_t reduced,
+                        Variation variation, std::uint64_t seed);
+
+// For a spot_check() where work per element is so small that the cheap check is the whole one: every element of every
+// output against the reference. `residual` is the worst error in units of what is allowed.
+Result<SpotCheck> spot_check_by_reference(const Problem& problem, std::span<const TensorView> operands,
+                                          const decltype(Operator::reference)& reference);
+
 // Puts an operator together from what its folder provides: sorts by rank and appends the generic "reference"
 // implementation, which rounds Operator::reference to the outputs' dtypes.
 Operator assemble(Operator description, std::vector<Implementation> implementations);

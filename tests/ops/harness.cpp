@@ -55,7 +55,10 @@ void Operand::mark_elements() {
 void Operand::fill_random(std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::normal_distribution<double> normal;
-  for (std::int64_t e = 0; e < view_.element_count(); ++e) numerics::store_element(view_, e, normal(generator));
+  for (std::int64_t e = 0; e < view_.element_count(); ++e) {
+    const double value = normal(generator);
+    numerics::store_element(view_, e, view_.dtype == DType::kE8m0 ? std::abs(value) : value);  // that has no sign
+  }
 }
 
 void Operand::poison() {

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "base/check.h"
-#include "numerics/philox.h"
 #include "ops/gemm/gemm.h"
 
 namespace ridge::ops::gemm {
@@ -77,22 +75,8 @@ std::vector<record::Case> cases(CaseSet set, Backend) {
 }
 
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
-  constexpr std::int64_t kReduced = 40;
-  record::Case other = problem.problem_case;
-  std::uint64_t index = 0;
-  for (const Param size : {kM, kN, kK}) {
-    const std::int64_t old = problem.values[size];
-    const std::int64_t most = variation == Variation::kReduced ? std::min(old, kReduced) : old;
-    // Down to three quarters, and never the old size where there is another one.
-    const std::int64_t choices = std::max<std::int64_t>(1, (most + 3) / 4);
-    const auto drawn =
-        static_cast<std::int64_t>(numerics::derive_seed(seed, index++) % static_cast<std::uint64_t>(choices));
-    other.set(size == kM   ? "m"
-              : size == kN ? "n"
-                           : "k",
-              std::to_string(std::max<std::int64_t>(most - 1 - drawn, std::min<std::int64_t>(most, 1))));
-  }
-  return other;
+  constexpr std::size_t kSizes[] = {kM, kN, kK};
+  return vary_sizes(problem, kSizes, 40, variation, seed);
 }
 
 }  // namespace ridge::ops::gemm

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/arguments.h"
 #include "ops/gemm/contract.h"
 #include "ops/gemm/gemm.h"
 
@@ -37,42 +38,12 @@ std::string operand_text(const Args& args) {
                      args.trans_b ? " transposed" : "", args.c.describe());
 }
 
-// Bytes from the first to behind the last element; {0, 0} when there are none.
-struct Extent {
-  std::uintptr_t begin = 0, end = 0;
-};
-Extent extent(const TensorView& view) {
-  if (view.shape[0] == 0 || view.shape[1] == 0) return {};
-  const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
-  return {begin, begin + size_bytes(view.dtype, (view.shape[0] - 1) * view.stride[0] + view.shape[1])};
-}
-
-bool overlap(const TensorView& x, const TensorView& y) {
-  const Extent a = extent(x), b = extent(y);
-  return a.begin < b.end && b.begin < a.end;
-}
-
-Status check_layout(const char* name, const TensorView& view) {
-  if (view.rank != 2) {
-    return invalid("gemm: {} has rank {}; it must be a matrix", name, view.rank);
-  }
-  const std::int64_t rows = view.shape[0], cols = view.shape[1];
-  if (rows < 0 || cols < 0) return invalid("gemm: {} is {}; sizes must not be negative", name, view.describe());
-  if (rows == 0 || cols == 0) return ok_status();
-  if (view.data == nullptr) return invalid("gemm: {} is {} but its data pointer is null", name, view.describe());
-  if ((cols > 1 && view.stride[1] != 1) || (rows > 1 && view.stride[0] < cols)) {
-    return with_hint(invalid("gemm: {} is {} with strides [{}, {}]; columns must be contiguous and rows at least {} "
-                             "elements apart",
-                             name, view.describe(), view.stride[0], view.stride[1], cols),
-                     "copy it to a row-major matrix, or pass its transpose with trans_a or trans_b");
-  }
-  return ok_status();
-}
+constexpr std::string_view kLayoutHelp = "copy it to a row-major matrix, or pass its transpose with trans_a or trans_b";
 
 Status check_args(const Args& args) {
-  RIDGE_CHECK_OK(check_layout("A", args.a));
-  RIDGE_CHECK_OK(check_layout("B", args.b));
-  RIDGE_CHECK_OK(check_layout("C", args.c));
+  RIDGE_CHECK_OK(check_layout("gemm", "A", args.a, 2, kLayoutHelp));
+  RIDGE_CHECK_OK(check_layout("gemm", "B", args.b, 2, kLayoutHelp));
+  RIDGE_CHECK_OK(check_layout("gemm", "C", args.c, 2, kLayoutHelp));
   if (args.a.dtype != args.b.dtype || dtype_index(args.a.dtype) < 0) {
     return with_hint(invalid("gemm: {}: these dtypes are not supported", operand_text(args)), std::string(kDtypeHelp));
   }
@@ -91,11 +62,7 @@ Status check_args(const Args& args) {
     return with_hint(invalid("gemm: {}: op(A) op(B) is [{}, {}]", operand_text(args), m, n),
                      fmt::format("make C [{}, {}]", m, n));
   }
-  if (overlap(args.c, args.a) || overlap(args.c, args.b)) {
-    return with_hint(invalid("gemm: {}: C overlaps {}", operand_text(args), overlap(args.c, args.a) ? "A" : "B"),
-                     "give C memory of its own");
-  }
-  return ok_status();
+  return check_apart("gemm", {"C", &args.c}, {{"A", &args.a}, {"B", &args.b}});
 }
 
 // Element counts beyond 64-bit byte offsets cannot be addressed by anyone.

@@ -1,0 +1,87 @@
+#include "ops/arguments.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
+
+namespace ridge::ops {
+namespace {
+
+// Bytes from the first to behind the last element; {0, 0} when there are none.
+struct Extent {
+  std::uintptr_t begin = 0, end = 0;
+};
+
+Extent extent(const TensorView& view) {
+  if (view.element_count() == 0) return {};
+  std::int64_t last = 0;
+  for (int d = 0; d < view.rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    last += (view.shape[i] - 1) * view.stride[i];
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
+  return {begin, begin + size_bytes(view.dtype, last + 1)};
+}
+
+std::span<const std::int64_t> sizes(const TensorView& view) {
+  return {view.shape.data(), static_cast<std::size_t>(view.rank)};
+}
+
+}  // namespace
+
+Status check_layout(std::string_view op, std::string_view name, const TensorView& view, int rank,
+                    std::string_view way_out) {
+  if (view.rank != rank) {
+    return with_hint(invalid("{}: {} has rank {}; it must have rank {}", op, name, view.rank, rank),
+                     std::string(way_out));
+  }
+  std::int64_t needed = 1;  // elements that one step of the dimension spans
+  for (int d = rank - 1; d >= 0; --d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (view.shape[i] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
+  }
+  if (view.element_count() == 0) return ok_status();
+  if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
+  for (int d = rank - 1; d >= 0; --d) {
+    const auto i = static_cast<std::size_t>(d);
+    const bool right = d == rank - 1 ? view.stride[i] == 1 : view.stride[i] >= needed;
+    if (view.shape[i] > 1 && !right) {
+      return with_hint(
+          invalid("{}: {} is {} with strides [{}]; columns must be contiguous and rows at least {} elements apart", op,
+                  name, view.describe(), fmt::join(view.stride.begin(), view.stride.begin() + view.rank, ", "),
+                  view.shape[static_cast<std::size_t>(rank - 1)]),
+          std::string(way_out));
+    }
+    needed = view.shape[i] > 1 ? (view.shape[i] - 1) * view.stride[i] + needed : needed;
+  }
+  return ok_status();
+}
+
+Status check_shape(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
+                   std::span<const std::int64_t> shape, std::string_view way_out) {
+  const auto found = sizes(view);
+  if (view.dtype == dtype && std::equal(found.begin(), found.end(), shape.begin(), shape.end())) return ok_status();
+  return with_hint(
+      invalid("{}: {} is {}; it must be {} [{}]", op, name, view.describe(), to_string(dtype), fmt::join(shape, ", ")),
+      std::string(way_out));
+}
+
+bool overlap(const TensorView& x, const TensorView& y) {
+  const Extent a = extent(x), b = extent(y);
+  return a.begin < b.end && b.begin < a.end;
+}
+
+Status check_apart(std::string_view op, const NamedView& output, std::initializer_list<NamedView> others) {
+  for (const NamedView& other : others) {
+    if (!overlap(*output.view, *other.view)) continue;
+    return with_hint(invalid("{}: {} is {}, {} is {}: {} overlaps {}", op, output.name, output.view->describe(),
+                             other.name, other.view->describe(), output.name, other.name),
+                     fmt::format("give {} memory of its own", output.name));
+  }
+  return ok_status();
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,237 @@
+// Panels of 32 rows (128 where a scale spans them) are widened to fp32 and stay in cache for both passes over them: the
+// largest magnitude, then the codes. The transposed copy reads panels of columns the same way and transposes while
+// widening, so both copies are one rounding from x. Memory-bound from a few megabytes up; scales of a whole tensor
+// need a pass of their own.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/error.h"
+#include "device/cpu/thread_pool.h"
+#include "numerics/convert.h"
+#include "ops/quantize/quantize.h"
+
+namespace ridge::ops::quantize {
+namespace {
+
+constexpr std::uint32_t kInfinity = 0x7f800000;
+constexpr std::int64_t kPanelRows = 32;
+
+std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
+
+// Bits of a magnitude order as integers, and NaN and Inf are the largest: a comparison leaves them out.
+std::uint32_t largest(const float* x, std::int64_t count, std::uint32_t found) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = magnitude_bits(x[i]);
+    const std::uint32_t finite = bits >= kInfinity ? 0 : bits;
+    found = finite > found ? finite : found;
+  }
+  return found;
+}
+
+struct Format {
+  float most = 448.0f;
+  int most_exponent = 8, mantissa = 3;
+};
+Format format_of(DType format) { return format == DType::kE4m3fn ? Format{448.0f, 8, 3} : Format{57344.0f, 15, 2}; }
+
+struct Scale {
+  float value = 1, reciprocal = 1;
+};
+
+// By the rule, from the bits of the largest magnitude.
+Scale choose_scale(std::uint32_t amax, const Shape& s) {
+  if (amax == 0) return {};
+  const Format format = format_of(s.format);
+  if (s.rule == ScaleRule::kExact) {
+    const float value = std::max(std::bit_cast<float>(amax) / format.most, 0x1p-126f);
+    return {value, 1.0f / value};
+  }
+  // Subnormals have field 0 and end at the least exponent whatever their value.
+  std::uint32_t rounded = amax;
+  if (s.rule == ScaleRule::kEven) rounded += 1u << (23 - format.mantissa - 1);
+  int exponent = static_cast<int>(rounded >> 23) - 127 - format.most_exponent;
+  // 448 and 57344 are both 1.75 times a power of two.
+  if (s.rule == ScaleRule::kCeil && (amax & 0x7fffffu) > 0x600000u) ++exponent;
+  exponent = std::clamp(exponent, s.granularity == Granularity::kMx ? -127 : -126, 127);
+  return {std::ldexp(1.0f, exponent), std::ldexp(1.0f, -exponent)};
+}
+
+// Finite elements within fmax; NaN and Inf stay what they are.
+void scaled(const float* x, std::int64_t count, const Scale& scale, float most, float* out) {
+  const std::uint32_t limit = std::bit_cast<std::uint32_t>(most);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float product = x[i] * scale.reciprocal;
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(product), size = bits & 0x7fffffffu;
+    const bool beyond = size > limit && size < kInfinity;
+    out[i] = std::bit_cast<float>(beyond ? (bits & 0x80000000u) | limit : bits);
+  }
+}
+
+// One copy of x, row-major in its own orientation.
+class Writer {
+ public:
+  Writer(const Shape& s, std::span<const TensorView> operands, const Copy& copy)
+      : s_(s),
+        x_(operands[0]),
+        q_(operands[copy.q]),
+        scale_(operands[copy.q + 1]),
+        transposed_(copy.transposed),
+        rows_(copy.transposed ? s.cols : s.rows),
+        cols_(copy.transposed ? s.rows : s.cols) {
+    rounding_.saturate = false;  // clamped before; what is left beyond is Inf
+    if (!s.stochastic) return;
+    std::uint64_t words[2];
+    std::memcpy(words, operands[1].data, sizeof words);
+    rounding_ = {numerics::RoundMode::kStochastic, false, numerics::ScaleRounding::kEven, words[0],
+                 words[1] + (transposed_ ? static_cast<std::uint64_t>(rows_ * cols_) : 0)};
+  }
+
+  [[nodiscard]] std::int64_t panel_rows() const {
+    return s_.granularity == Granularity::kTile ? kScaleBlock : kPanelRows;
+  }
+  [[nodiscard]] std::int64_t panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
+  // Floats that a thread needs: the panel, a row of codes to be, a row of x.
+  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + cols_ + panel_rows(); }
+
+  [[nodiscard]] std::uint32_t largest_of_panel(std::int64_t panel, float* scratch) const {
+    return largest(scratch, load(panel, scratch) * cols_, 0);
+  }
+
+  void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch) const {
+    const std::int64_t count = load(panel, scratch), first = panel * panel_rows();
+    float* const codes = scratch + panel_rows() * cols_;
+    const std::int64_t tall = s_.granularity == Granularity::kTile ? count : 1;  // rows that share a scale
+    const std::int64_t wide = width();
+    for (std::int64_t row = 0; row < count; row += tall) {
+      for (std::int64_t col = 0; col < std::max<std::int64_t>(cols_, 1); col += wide) {
+        const std::int64_t part = std::min(wide, cols_ - col);
+        std::uint32_t amax = amax_of_tensor;
+        if (s_.granularity != Granularity::kTensor) {
+          amax = 0;
+          for (std::int64_t r = row; r < row + tall; ++r) amax = largest(scratch + r * cols_ + col, part, amax);
+        }
+        const Scale scale = choose_scale(amax, s_);
+        if (s_.granularity != Granularity::kTensor && (cols_ > 0 || s_.granularity == Granularity::kRow)) {
+          store_scale(first + row, col, scale.value);
+        }
+        for (std::int64_t r = row; r < row + tall; ++r) {
+          scaled(scratch + r * cols_ + col, part, scale, format_of(s_.format).most, codes);
+          encode(first + r, col, part, codes);
+        }
+      }
+    }
+  }
+
+  void write_tensor_scale(std::uint32_t amax) const {
+    numerics::store(scale_.dtype, scale_.data, 0, choose_scale(amax, s_).value);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t width() const {
+    switch (s_.granularity) {
+      case Granularity::kTensor:
+      case Granularity::kRow: return std::max<std::int64_t>(cols_, 1);
+      case Granularity::kMx: return kMxBlock;
+      default: return kScaleBlock;
+    }
+  }
+
+  // The panel's rows, widened; how many there are.
+  std::int64_t load(std::int64_t panel, float* out) const {
+    const std::int64_t first = panel * panel_rows(), count = std::min(panel_rows(), rows_ - first);
+    const auto* const data = static_cast<const unsigned char*>(x_.data);
+    const auto at = [&](std::int64_t row, std::int64_t col) {
+      return data + size_bytes(x_.dtype, row * x_.stride[0] + col);
+    };
+    if (!transposed_) {
+      for (std::int64_t r = 0; r < count; ++r) numerics::to_float(x_.dtype, at(first + r, 0), out + r * cols_, cols_);
+      return count;
+    }
+    float* const row = out + panel_rows() * cols_ + cols_;
+    for (std::int64_t c = 0; c < cols_; ++c) {
+      numerics::to_float(x_.dtype, at(c, first), row, count);
+      for (std::int64_t r = 0; r < count; ++r) out[r * cols_ + c] = row[r];
+    }
+    return count;
+  }
+
+  void store_scale(std::int64_t row, std::int64_t col, float value) const {
+    std::int64_t offset = row;
+    if (s_.granularity == Granularity::kTile) {
+      offset = row / kScaleBlock * scale_.stride[0] + col / kScaleBlock;
+    } else if (s_.granularity != Granularity::kRow) {
+      offset = col / width() * scale_.stride[0] + row;
+    }
+    numerics::store(scale_.dtype, scale_.data, offset, value);
+  }
+
+  void encode(std::int64_t row, std::int64_t col, std::int64_t count, const float* codes) const {
+    numerics::Rounding rounding = rounding_;
+    rounding.offset += static_cast<std::uint64_t>(row * cols_ + col);
+    numerics::from_float(s_.format, codes, static_cast<unsigned char*>(q_.data) + row * q_.stride[0] + col, count,
+                         rounding);
+  }
+
+  const Shape& s_;
+  const TensorView &x_, &q_, &scale_;
+  bool transposed_;
+  std::int64_t rows_, cols_;
+  numerics::Rounding rounding_;
+};
+
+// Every thread takes the panels whose number is its own, modulo the threads: results do not depend on how many.
+void quantize_copy(const Writer& writer, const Shape& s, int threads, float* scratch) {
+  const auto each_panel = [&](auto&& take) {
+    device::cpu::thread_pool().run(threads, [&](int thread) {
+      for (std::int64_t p = thread; p < writer.panels(); p += threads)
+        take(p, thread, scratch + thread * writer.scratch());
+    });
+  };
+  std::uint32_t amax = 0;
+  if (s.granularity == Granularity::kTensor) {
+    std::vector<std::uint32_t> found(static_cast<std::size_t>(threads), 0);
+    each_panel([&](std::int64_t panel, int thread, float* mine) {
+      std::uint32_t& most = found[static_cast<std::size_t>(thread)];
+      most = std::max(most, writer.largest_of_panel(panel, mine));
+    });
+    amax = *std::max_element(found.begin(), found.end());
+    writer.write_tensor_scale(amax);
+  }
+  each_panel([&](std::int64_t panel, int, float* mine) { writer.write(panel, amax, mine); });
+}
+
+Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+  const Shape s = shape_of(problem);
+  for (const Copy& copy : copies_of(s)) {
+    const Writer writer(s, operands, copy);
+    const int threads =
+        static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, std::max<std::int64_t>(writer.panels(), 1)));
+    const std::unique_ptr<float[]> scratch(
+        new (std::nothrow) float[static_cast<std::size_t>(threads * writer.scratch() + 1)]);
+    if (scratch == nullptr) {
+      return with_hint(make_error(ErrorCode::kIo, "{}: no memory for {} floats of panels", problem.problem_case.text(),
+                                  threads * writer.scratch()),
+                       "use fewer threads");
+    }
+    quantize_copy(writer, s, threads, scratch.get());
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Implementation cpu_panels() {
+  Implementation own;
+  own.name = "cpu_panels";
+  own.summary = fmt::format("panels in cache, vectorised conversions ({})", numerics::bulk_conversion_isa());
+  own.deterministic = true;
+  own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
+  own.run = run;
+  return own;
+}
+
+}  // namespace ridge::ops::quantize
