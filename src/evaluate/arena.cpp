@@ -59,6 +59,8 @@ void each_run(const TensorView& view, Take take) {
   }
 }
 
+}  // namespace
+
 std::string index_text(const TensorView& view, std::int64_t element) {
   std::vector<std::int64_t> index(static_cast<std::size_t>(view.rank));
   for (int axis = view.rank - 1; axis >= 0; --axis) {
@@ -68,8 +70,6 @@ std::string index_text(const TensorView& view, std::int64_t element) {
   }
   return fmt::format("[{}]", fmt::join(index, ", "));
 }
-
-}  // namespace
 
 Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin, const Defences& defences) {
   const bool jitter = defences.on(Gate::kNewAddress);

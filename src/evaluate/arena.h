@@ -20,6 +20,9 @@
 
 namespace ridge::evaluate {
 
+// Place of the element of that row-major number, as people write it: "[3, 17]".
+std::string index_text(const TensorView& view, std::int64_t element);
+
 enum class RowPadding { kNone, kPadded };
 
 // Where each operand of a problem lies, in bytes from the start of an arena. Drawn anew for every session.

@@ -13,16 +13,6 @@ namespace {
 using record::Gate;
 using record::Outcome;
 
-std::string index_text(const TensorView& view, std::int64_t element) {
-  std::vector<std::int64_t> index(static_cast<std::size_t>(view.rank));
-  for (int axis = view.rank - 1; axis >= 0; --axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    index[at] = element % view.shape[at];
-    element /= view.shape[at];
-  }
-  return fmt::format("[{}]", fmt::join(index, ", "));
-}
-
 std::string worst_element(const Operands& operands, std::size_t index, const TensorView& view, double found,
                           const ops::ReferenceOutput& reference, const Judgement& verdict) {
   const auto at = static_cast<std::size_t>(verdict.worst);

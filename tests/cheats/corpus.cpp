@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
 
-#include "base/files.h"
+#include "cheats/head_line.h"
 #include "evaluate/run.h"
 
 namespace ridge::cheats {
@@ -22,55 +21,27 @@ constexpr key_t kSemaphore = 0x52494447;  // of shares_a_semaphore.cpp
 
 const fs::path kFolder = fs::path(RIDGE_SOURCE_DIR) / "tests/cheats/cpu";
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& why) {
-  fmt::print(stderr, "{}: {}\n", file.string(), why);
-  std::abort();
-}
-
-std::string text_of(const fs::path& file) {
-  Result<std::string> text = read_file(file);
-  if (!text) refuse(file, text.error().text());
-  return std::move(*text);
-}
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
-
-template <class Enum>
-Enum value_of(const fs::path& file, const std::string& name) {
-  for (const auto& [value, text] : record::EnumNames<Enum>::kNames) {
-    if (text == name) return value;
-  }
-  refuse(file, fmt::format("\"{}\" is no value of this key", name));
-}
-
 void apply(const fs::path& file, const std::string& key, const std::string& value, Item& item) {
   if (key == "gate") {
-    item.gate = value_of<Gate>(file, value);
+    item.gate = gate_of(file, value);
   } else if (key == "outcome") {
-    item.outcome = value_of<record::Outcome>(file, value);
+    item.outcome = outcome_of(file, value);
   } else if (key == "shows") {
-    for (const std::string& gate : split(value, '|')) item.shows.push_back(value_of<Gate>(file, gate));
+    for (const std::string& gate : split(value, '|')) item.shows.push_back(gate_of(file, gate));
   } else if (key == "without") {
     for (const std::string& gate : split(value, ',')) {
-      item.defences = item.defences.without(value_of<Gate>(file, gate));
+      item.defences = item.defences.without(gate_of(file, gate));
     }
   } else if (key == "case") {
-    for (const std::string& param : split(value, ',')) {
-      item.problem.set(param.substr(0, param.find('=')), param.substr(param.find('=') + 1));
-    }
+    set_params(value, item.problem);
   } else if (key == "flags") {
     item.candidate.flags = split(value, ',');
   } else if (key == "needs") {
     item.needs = value;
   } else if (key == "draw") {
     item.defences.full_draw_one_in = std::strtoull(value.c_str(), nullptr, 10);
+  } else if (key == "proves") {
+    item.proves = true;
   } else {
     refuse(file, fmt::format("\"{}\" is no key", key));
   }
@@ -82,40 +53,28 @@ Item read(const fs::path& file) {
   item.problem = *record::parse_case("gemm m=33 n=40 k=21");
   item.candidate.op = "gemm";
   item.candidate.name = item.name;
-  const std::string text = text_of(file);
-  item.candidate.sources = {{"kernel.cpp", text}, {"gemm.h", text_of(kFolder / "gemm.h")}};
-  std::istringstream lines(text);
-  std::string line;
-  std::getline(lines, line);
-  item.honest = line.starts_with("// ridge-honest:");
-  if (!item.honest && !line.starts_with("// ridge-cheat:"))
-    refuse(file, "its first line says neither cheat nor honest");
-  for (const std::string& word : split(line.substr(line.find(':') + 1), ' ')) {
-    const std::size_t equals = word.find('=');
-    if (word == "proves") {
-      item.proves = true;
-    } else {
-      apply(file, word.substr(0, equals), equals == std::string::npos ? "" : word.substr(equals + 1), item);
-    }
-  }
+  const HeadLine head = read_head_line(file);
+  item.honest = head.honest;
+  item.candidate.sources = {{"kernel.cpp", head.text}, {"gemm.h", text_of(kFolder / "gemm.h")}};
+  for (const auto& [key, value] : head.words) apply(file, key, value, item);
   if (!item.honest && (item.gate == Gate::kNone || item.outcome == record::Outcome::kPass)) {
     refuse(file, "a cheat has a gate and an outcome");
   }
   if (item.shows.empty()) item.shows = {item.gate};
-  std::getline(lines, line);
-  constexpr std::string_view kSays = "// says: ";
-  if (line.starts_with(kSays)) item.says = line.substr(kSays.size());
+  constexpr std::string_view kSays = "\n// says: ";
+  const std::size_t second = head.text.find('\n');
+  if (head.text.compare(second, kSays.size(), kSays) == 0) {
+    const std::size_t from = second + kSays.size();
+    item.says = head.text.substr(from, head.text.find('\n', from) - from);
+  }
   return item;
 }
 
 std::vector<Item> read_all() {
   std::vector<Item> items;
-  for (const fs::path& folder : {kFolder, kFolder / "honest", kFolder / "pairs"}) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      if (entry.path().extension() == ".cpp") items.push_back(read(entry.path()));
-    }
+  for (const fs::path& file : candidates_in({kFolder, kFolder / "honest", kFolder / "pairs"}, ".cpp")) {
+    items.push_back(read(file));
   }
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.name < b.name; });
   return items;
 }
 

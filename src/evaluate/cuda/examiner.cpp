@@ -27,16 +27,6 @@ bool filled(const ops::OperandSpec& spec) { return !spec.output || spec.read_wri
 std::int64_t pitch_gap(const ops::DeviceMatrix& matrix) { return matrix.pitch - matrix.columns; }
 std::int64_t element_bytes(const TensorView& view) { return size_bits(view.dtype) / 8; }
 
-std::string index_text(const TensorView& view, std::int64_t element) {
-  std::vector<std::int64_t> index(static_cast<std::size_t>(view.rank));
-  for (int axis = view.rank - 1; axis >= 0; --axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    index[at] = element % view.shape[at];
-    element /= view.shape[at];
-  }
-  return fmt::format("[{}]", fmt::join(index, ", "));
-}
-
 // Bits that no result has: a NaN with a random payload, or a number near the end of the type's range.
 std::uint64_t poison_code(DType dtype, bool nan, std::uint64_t random) {
   const numerics::FloatFormat format = numerics::format_of(dtype);
@@ -120,6 +110,12 @@ void Examiner::draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t
   }
 }
 
+// The content of operand `index`, wherever it lies: the same seed and family give the same numbers.
+Status Examiner::fill(const Call& call, std::size_t index, const ops::DeviceMatrix& matrix) {
+  return run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
+             {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[index]});
+}
+
 Status Examiner::poison(const Call& call) {
   for (std::size_t i = 0; i < call.place.operands.size(); ++i) {
     const ops::DeviceMatrix matrix = ops::device_matrix(call.place.operands[i]);
@@ -127,8 +123,7 @@ Status Examiner::poison(const Call& call) {
     if (matrix.rows * matrix.columns == 0) continue;
     if (filled(spec)) {
       if (!spec.read_write) continue;
-      RIDGE_CHECK_OK(run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
-                         {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[i]}));
+      RIDGE_CHECK_OK(fill(call, i, matrix));
       continue;
     }
     // Without this defence outputs start as most harnesses leave them: cleared.
@@ -171,8 +166,7 @@ Status Examiner::prepare(Call& call, std::size_t slot) {
                CheckLaunch::number(matrix.pitch * bytes), call.canary_key + 64 + i, std::uint64_t{call.nan}}));
     }
     if (!filled(call.problem->operands[i]) || call.problem->operands[i].read_write) continue;
-    RIDGE_CHECK_OK(run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
-                       {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[i]}));
+    RIDGE_CHECK_OK(fill(call, i, matrix));
   }
   RIDGE_CHECK_OK(poison(call));
   for (std::size_t i = 0; call.specials && i < call.place.operands.size(); ++i) {
@@ -202,8 +196,7 @@ Result<std::vector<TensorView>> Examiner::after(const Call& call) {
     const ops::DeviceMatrix matrix = ops::device_matrix(old);
     next += (size_bytes(spec.dtype, spec.element_count()) + 255) / 256 * 256;
     if (matrix.rows * matrix.columns > 0) {
-      RIDGE_CHECK_OK(run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
-                         {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[i]}));
+      RIDGE_CHECK_OK(fill(call, i, matrix));
       if (call.specials) RIDGE_CHECK_OK(plant_specials(old, call.seeds[i]));
     }
     views.push_back(old);

@@ -48,6 +48,7 @@ class Examiner {
   // Enqueues everything before the call. `slot` is its number in a chain.
   Status prepare(Call& call, std::size_t slot);
   // Outputs alone, for another call on the same inputs.
+  Status fill(const Call& call, std::size_t index, const ops::DeviceMatrix& matrix);
   Status poison(const Call& call);
 
   // Judges the calls of a chain. The Failure is that of the first wrong one.

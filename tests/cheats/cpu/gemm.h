@@ -38,40 +38,23 @@ static inline void multiply_shortened(const Gemm& g, Shorten shorten) {
   }
 }
 
-// A float with the 10 mantissa bits of TF32, rounded to nearest.
-static inline float to_tf32(float x) {
+// A float with fewer mantissa bits, rounded to nearest, ties to even.
+template <int kBits>
+static inline float with_bits(float x) {
+  constexpr uint32_t kDropped = 23 - kBits, kMask = (1u << kDropped) - 1;
   uint32_t bits;
   __builtin_memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu;
+  bits = (bits + (kMask >> 1) + ((bits >> kDropped) & 1u)) & ~kMask;
   __builtin_memcpy(&x, &bits, sizeof x);
   return x;
 }
 
-// A float with 13 mantissa bits: too short for fp32, and every element of a long sum stays within its own bound.
-static inline float to_13_bits(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0x1ffu + ((bits >> 10) & 1u)) & ~0x3ffu;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-// A float with 16 mantissa bits: an RMS error of about three times that of the ideal kernel, in sums of thousands.
-static inline float to_16_bits(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0x3fu + ((bits >> 7) & 1u)) & ~0x7fu;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static inline float to_bf16(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0x7fffu + ((bits >> 16) & 1u)) & ~0xffffu;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
+static inline float to_bf16(float x) { return with_bits<7>(x); }
+static inline float to_tf32(float x) { return with_bits<10>(x); }
+// Too short for fp32, and every element of a long sum stays within its own bound.
+static inline float to_13_bits(float x) { return with_bits<13>(x); }
+// An RMS error of about three times that of the ideal kernel, in sums of thousands.
+static inline float to_16_bits(float x) { return with_bits<16>(x); }
 
 // Puts one element off by one and a half times what the operator's error model allows. The one of the first row whose
 // terms are smallest: nothing but the element bound sees it.

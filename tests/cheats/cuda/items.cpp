@@ -2,57 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <sstream>
 
-#include "base/files.h"
+#include "cheats/head_line.h"
 
 namespace ridge::cheats {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& why) {
-  fmt::print(stderr, "{}: {}\n", file.string(), why);
-  std::abort();
-}
-
-std::string text_of(const fs::path& file) {
-  Result<std::string> text = read_file(file);
-  if (!text) refuse(file, text.error().text());
-  return std::move(*text);
-}
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
-
-template <class Enum>
-Enum value_of(const fs::path& file, const std::string& name) {
-  for (const auto& [value, text] : record::EnumNames<Enum>::kNames) {
-    if (text == name) return value;
-  }
-  refuse(file, fmt::format("\"{}\" is no value of this key", name));
-}
-
 void apply(const fs::path& file, const std::string& key, const std::string& value, CudaItem& item) {
   if (key == "gate") {
-    item.gate = value_of<record::Gate>(file, value);
+    item.gate = gate_of(file, value);
   } else if (key == "outcome") {
-    for (const std::string& name : split(value, '|')) item.outcomes.push_back(value_of<record::Outcome>(file, name));
+    for (const std::string& name : split(value, '|')) item.outcomes.push_back(outcome_of(file, name));
   } else if (key == "shows") {
-    for (const std::string& name : split(value, '|')) item.shows.push_back(value_of<record::Gate>(file, name));
+    for (const std::string& name : split(value, '|')) item.shows.push_back(gate_of(file, name));
   } else if (key == "case") {
-    for (const std::string& param : split(value, ',')) {
-      item.problem.set(param.substr(0, param.find('=')), param.substr(param.find('=') + 1));
-    }
+    set_params(value, item.problem);
   } else if (key == "launches") {
     item.launches = std::strtoll(value.c_str(), nullptr, 10);
   } else if (key == "sanitizer") {
@@ -71,17 +38,11 @@ CudaItem read(const fs::path& file, const std::string& header) {
   item.candidate.op = "gemm";
   item.candidate.backend = "cuda";
   item.candidate.name = item.name;
-  const std::string text = text_of(file);
-  item.candidate.sources = {{"kernel.cu", text}, {"product.cuh", header}};
-  item.deterministic = text.find("\n// ridge: deterministic\n") != std::string::npos;
-  std::string line = text.substr(0, text.find('\n'));
-  item.honest = line.starts_with("// ridge-honest:");
-  if (!item.honest && !line.starts_with("// ridge-cheat:"))
-    refuse(file, "its first line says neither cheat nor honest");
-  for (const std::string& word : split(line.substr(line.find(':') + 1), ' ')) {
-    const std::size_t equals = word.find('=');
-    apply(file, word.substr(0, equals), equals == std::string::npos ? "" : word.substr(equals + 1), item);
-  }
+  const HeadLine head = read_head_line(file);
+  item.honest = head.honest;
+  item.candidate.sources = {{"kernel.cu", head.text}, {"product.cuh", header}};
+  item.deterministic = head.text.find("\n// ridge: deterministic\n") != std::string::npos;
+  for (const auto& [key, value] : head.words) apply(file, key, value, item);
   if (item.honest) item.outcomes = {record::Outcome::kPass};
   if (!item.honest && (item.gate == record::Gate::kNone || item.outcomes.empty())) {
     refuse(file, "a cheat has a gate and an outcome");
@@ -95,12 +56,7 @@ CudaItem read(const fs::path& file, const std::string& header) {
 std::vector<CudaItem> cuda_items(const fs::path& folder) {
   const std::string header = text_of(folder / "product.cuh");
   std::vector<CudaItem> items;
-  for (const fs::path& each : {folder, folder / "honest"}) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(each)) {
-      if (entry.path().extension() == ".cu") items.push_back(read(entry.path(), header));
-    }
-  }
-  std::sort(items.begin(), items.end(), [](const CudaItem& a, const CudaItem& b) { return a.name < b.name; });
+  for (const fs::path& file : candidates_in({folder, folder / "honest"}, ".cu")) items.push_back(read(file, header));
   return items;
 }
 
