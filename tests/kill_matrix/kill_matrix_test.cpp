@@ -10,10 +10,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
+#include <set>
 
+#include "base/error.h"
 #include "campaign/verify.h"
 #include "campaign/world.h"
 
@@ -180,19 +184,49 @@ void expect_same(const Uninterrupted& wanted, Twelve& world, long point, bool re
   }
 }
 
-void kill_everywhere(bool real_git, long stride, long first, long* points) {
+// What a whole matrix came to. Printed while it runs and at its end; RIDGE_KILL_MATRIX_RESULTS names a CSV file to add
+// it to.
+class Tally {
+ public:
+  explicit Tally(std::string what) : what_(std::move(what)), began_(std::chrono::steady_clock::now()) {}
+  ~Tally() {
+    const std::string row = fmt::format("{},{},{},{},{:.0f}\n", what_, points, lost, repeated, seconds());
+    std::fputs(row.c_str(), stdout);
+    if (const char* path = std::getenv("RIDGE_KILL_MATRIX_RESULTS")) std::ofstream(path, std::ios::app) << row;
+  }
+  // After a resumption: every round number once, as in the campaign that was left alone.
+  void count(const State& state, std::size_t rounds) {
+    std::set<std::int64_t> seen;
+    for (const Round& round : state.rounds) repeated += seen.insert(round.number).second ? 0 : 1;
+    for (std::size_t i = 0; i < rounds; ++i) lost += seen.contains(static_cast<std::int64_t>(i) + 2) ? 0 : 1;
+    if (++points % 50 == 0) {
+      std::fprintf(stderr, "%s: %ld points, %.0f s, %ld rounds lost, %ld repeated\n", what_.c_str(), points, seconds(),
+                   lost, repeated);
+    }
+  }
+  long points = 0, lost = 0, repeated = 0;
+
+ private:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+  std::string what_;
+  std::chrono::steady_clock::time_point began_;
+};
+
+void kill_everywhere(bool real_git, long stride, long first, Tally* tally) {
   const Uninterrupted wanted = uninterrupted(real_git);
   ASSERT_EQ(wanted.rounds, 12u);
   for (long point = first;; point += stride) {
     Twelve world(real_git);
     ASSERT_TRUE(world.create());
     if (!killed_at(world, point)) return;
-    ++*points;
     const Result<RunResult> resumed = world.run();
     ASSERT_TRUE(resumed) << "point " << point << ": " << resumed.error().text();
     ASSERT_EQ(resumed->end, RunEnd::kDone) << "point " << point << ": " << resumed->reason;
     ASSERT_NO_FATAL_FAILURE(expect_same(wanted, world, point, real_git));
     const State state = world.state();
+    tally->count(state, wanted.rounds);
     ASSERT_EQ(state.rounds.size(), wanted.rounds) << "point " << point;
     const Result<VerifyReport> verified = verify_campaign(world.path());
     ASSERT_TRUE(verified && verified->ok() && verified->findings.empty()) << "point " << point << "\n"
@@ -210,32 +244,33 @@ bool full() {
 }
 
 TEST(KillMatrix, AtEveryEffectOnTheDiskLosesAndRepeatsNothing) {
-  long points = 0;
-  kill_everywhere(false, full() ? 1 : 41, full() ? 1 : 5, &points);
-  std::printf("%ld points, SIGKILL at each\n", points);
-  EXPECT_GE(points, full() ? 400 : 8);
+  Tally tally("SIGKILL at an effect on the disk");
+  kill_everywhere(false, full() ? 1 : 41, full() ? 1 : 5, &tally);
+  EXPECT_GE(tally.points, full() ? 400 : 8);
+  EXPECT_EQ(tally.lost + tally.repeated, 0);
 }
 
 TEST(FullDisk, AtAnyWriteEndsWithTheWayOutAndLosesNothing) {
   const Uninterrupted wanted = uninterrupted(false);
-  long points = 0;
+  Tally tally("disk full from an effect on");
   for (long point = full() ? 1 : 3;; point += full() ? 1 : 53) {
     Twelve world(false);
     ASSERT_TRUE(world.create());
     if (!found_full_disk_at(world, point)) break;
-    ++points;
     const Result<RunResult> resumed = world.run();
     ASSERT_TRUE(resumed) << "point " << point << ": " << resumed.error().text();
+    tally.count(world.state(), wanted.rounds);
     ASSERT_NO_FATAL_FAILURE(expect_same(wanted, world, point, false));
   }
-  std::printf("%ld points, the disk full from each on\n", points);
-  EXPECT_GE(points, full() ? 400 : 6);
+  EXPECT_GE(tally.points, full() ? 400 : 6);
+  EXPECT_EQ(tally.lost + tally.repeated, 0);
 }
 
 TEST(KillMatrix, WithARealRepositoryHeadIsTheLastAccepted) {
-  long points = 0;
-  kill_everywhere(true, full() ? 23 : 211, 17, &points);
-  EXPECT_GE(points, full() ? 10 : 2);
+  Tally tally("SIGKILL with a real git repository");
+  kill_everywhere(true, full() ? 23 : 211, 17, &tally);
+  EXPECT_GE(tally.points, full() ? 10 : 2);
+  EXPECT_EQ(tally.lost + tally.repeated, 0);
 }
 
 }  // namespace
