@@ -1,5 +1,7 @@
 #include "campaign/foreign.h"
 
+#include "campaign/foreign_workspace.h"
+
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -75,7 +77,7 @@ std::string decision_word(std::string text) {
 }
 
 struct TrendRow {
-  std::string status;
+  std::string status, description, finding;
   std::optional<double> forward, step;
 };
 
@@ -92,7 +94,12 @@ class Lint {
     check_run_json();
     check_record();
     report_.rounds = static_cast<std::int64_t>(trend_.size());
-    for (const auto& [round, row] : trend_) report_.accepted += row.status == "ACCEPTED" ? 1 : 0;
+    for (const auto& [round, row] : trend_) {
+      report_.accepted += row.status == "ACCEPTED" ? 1 : 0;
+      report_.campaign.rounds.push_back(
+          {round, row.status, row.description, row.finding, row.step ? row.step : row.forward, std::nullopt});
+    }
+    report_.campaign.layout = "turbo-view";
     return std::move(report_);
   }
 
@@ -132,6 +139,9 @@ class Lint {
         if (!node || node.IsNull())
           note(LintKind::kMissing, "manifest.yaml", fmt::format("{} is missing or empty", key));
       }
+      report_.campaign.op = root["target_op"].as<std::string>("");
+      report_.campaign.backend = root["target_backend"].as<std::string>("");
+      report_.campaign.gpu = root["target_gpu"].as<std::string>("");
       if (const YAML::Node target = root["performance_target"]; target && target.IsScalar()) {
         const Result<record::Target> parsed = parse_target(target.Scalar());
         if (!parsed && target.Scalar() != "null") note(LintKind::kMalformed, "manifest.yaml", parsed.error().message);
@@ -211,6 +221,8 @@ class Lint {
     row.status = cells.size() > 1 ? decision_word(cells[1]) : std::string();
     if (row.status.empty()) note(LintKind::kMalformed, path, fmt::format("{} has no known status", cells[0]));
     for (std::size_t i = 0; i < std::min(names.size(), cells.size()); ++i) {
+      if (names[i] == "Description") row.description = cells[i];
+      if (names[i] == "Key Finding") row.finding = cells[i];
       if (names[i] == "Fwd Avg TFLOPS") row.forward = number(cells[i]);
       if (names[i] == "Combined Step TFLOPS" || names[i] == "Step Geomean TFLOPS") row.step = number(cells[i]);
     }
@@ -419,7 +431,19 @@ Result<LintReport> lint_foreign(const fs::path& directory) {
     return with_hint(make_error(ErrorCode::kNotFound, "{} is not a folder", directory.string()),
                      "name the folder of a campaign");
   }
-  return Lint(directory).run();
+  return is_workspace(directory) ? lint_workspace(directory) : Lint(directory).run();
+}
+
+Result<record::ForeignCampaign> import_foreign(const fs::path& directory) {
+  RIDGE_TRY(report, lint_foreign(directory));
+  if (report.files == 0) {
+    return with_hint(make_error(ErrorCode::kNotFound, "nothing in {} is a file of a campaign", directory.string()),
+                     "name the folder that holds manifest.yaml, or memory/v0.json");
+  }
+  for (const LintFinding& one : report.findings) {
+    report.campaign.findings.push_back({std::string(to_string(one.kind)), one.path, one.what});
+  }
+  return std::move(report.campaign);
 }
 
 }  // namespace ridge::campaign

@@ -1,0 +1,86 @@
+#include "campaign_exchange.h"
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "campaign/campaign.h"
+#include "campaign/export.h"
+#include "campaign/foreign.h"
+#include "record/archive.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+struct ExportOptions {
+  std::string directory, format = "turbo-view", out;
+};
+
+int run_export(const ExportOptions& options) {
+  const Result<campaign::ExportFormat> format = campaign::export_format(options.format);
+  if (!format) return fail(format.error());
+  if (options.out.empty()) return fail(with_hint(invalid("no folder to write to"), "name a new one with --out"));
+  const Result<campaign::State> state = campaign::load_campaign(options.directory);
+  if (!state) return fail(state.error());
+  const Result<campaign::FileMap> files = campaign::render_export(*state, *format);
+  if (!files) return fail(files.error());
+  if (const Status written = campaign::write_export(options.out, *files); !written) return fail(written.error());
+  fmt::print("{} files in {}, {} rounds; the raw samples stay in {}\n", files->size(), options.out,
+             state->rounds_closed() + 1, options.directory);
+  return kSuccess;
+}
+
+struct ImportOptions {
+  std::string directory, out;
+};
+
+std::string claimed(const record::ForeignCampaign::Round& round) {
+  if (round.latency_us) return fmt::format("{:.3f} us", *round.latency_us);
+  return round.tflops ? fmt::format("{:.3f} TFLOPS", *round.tflops) : std::string("-");
+}
+
+int run_import(const ImportOptions& options) {
+  const Result<record::ForeignCampaign> campaign = campaign::import_foreign(options.directory);
+  if (!campaign) return fail(campaign.error());
+  const std::string text = pretty_json(record::to_json(*campaign)) + "\n";
+  if (!options.out.empty()) {
+    if (const Status written = write_file_durably(options.out, text); !written) return fail(written.error());
+  }
+  if (globals().json) {
+    fmt::print("{}", text);
+    return kSuccess;
+  }
+  fmt::print("{} campaign, {} rounds; what its files claim, with no raw samples behind it:\n", campaign->layout,
+             campaign->rounds.size());
+  for (const record::ForeignCampaign::Round& round : campaign->rounds) {
+    fmt::print("  {:3}  {:9} {:>16}  {}\n", round.round, round.status.empty() ? "?" : round.status, claimed(round),
+               round.description);
+  }
+  for (const record::ForeignCampaign::Finding& one : campaign->findings) {
+    fmt::print("{}: {}: {}\n", one.kind, one.path, one.what);
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void define_campaign_exchange(Command& group) {
+  auto out = std::make_shared<ExportOptions>();
+  group.subcommand("export", "Write a campaign in the layout of other tools, into a new folder")
+      .positional("directory", out->directory, "Folder of the campaign")
+      .option("--format", out->format, "turbo-view or atrex")
+      .option("--out", out->out, "A new folder")
+      .example("ridge campaign export campaigns/gemm_cpu_xeon_20260101 --format turbo-view --out view",
+               "state/<id>/run.json, logs/, rounds/")
+      .example("ridge campaign export campaigns/gemm_cpu_xeon_20260101 --format atrex --out workspace",
+               "the kernel, memory/v<N>.json, plans/")
+      .action([out] { return run_export(*out); });
+  auto in = std::make_shared<ImportOptions>();
+  group.subcommand("import", "Read a campaign of another tool: its rounds, and what is missing or contradictory")
+      .positional("directory", in->directory, "Its folder, in either layout")
+      .option("--out", in->out, "Keep what was understood as a JSON file")
+      .example("ridge campaign import other --out other.json", "its numbers are claims and decide nothing")
+      .action([in] { return run_import(*in); });
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,246 @@
+#include "campaign/export.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/lineage.h"
+#include "campaign/samples.h"
+#include "campaign/target.h"
+#include "campaign/transition.h"
+#include "record/archive.h"
+#include "record/foreign.h"
+#include "stats/summary.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::ForeignIteration;
+using record::ForeignRun;
+
+constexpr const char* kStepMetric = "step_geomean";
+constexpr const char* kTheirHeader =
+    "label,B,M,N,K,correct,out_snr,da_snr,db_snr,fwd_ms_mean,fwd_ms_std,bwd_ms_mean,bwd_ms_std,fwd_tflops_mean,"
+    "fwd_tflops_std,bwd_tflops_mean,bwd_tflops_std";
+
+// "2026-11-21T07:30:12Z" -> "2026-11-21 07:30"
+std::string minute(const std::string& time) {
+  return time.size() < 16 ? time : time.substr(0, 10) + " " + time.substr(11, 5);
+}
+
+std::vector<record::RooflinePoint> baseline_points(const State& state) {
+  return measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
+}
+
+// --- turbo-view
+
+ForeignRun::Entry run_entry(std::int64_t round, const char* decision, const std::vector<record::RooflinePoint>& points,
+                            const std::string& description, const std::string& time) {
+  ForeignRun::Entry entry{.round = round, .decision = decision, .score = {}, .description = description, .at = {}};
+  entry.at = minute(time);
+  if (const Throughput t = throughput(points); t.known) entry.score[kStepMetric] = t.average;
+  return entry;
+}
+
+ForeignRun run_of(const State& state) {
+  const record::CampaignSpec& spec = state.spec();
+  ForeignRun run;
+  run.campaign = spec.id;
+  run.directory = ".";
+  run.phase = record::name_of(phase_of(state));
+  run.current_round = state.rounds.empty() ? 1 : state.rounds.back().number;
+  run.best_round = state.incumbent.round;
+  run.started_at = minute(state.created_at);
+  run.last_update = minute(state.updated_at);
+  run.params = {{"target_op", spec.op},
+                {"target_backend", spec.backend},
+                {"backend", spec.backend},
+                {"target_gpu", spec.gpu},
+                {"gpu", spec.gpu},
+                {"target_lang", spec.language},
+                {"primary_metric", kStepMetric}};
+  run.history.push_back(run_entry(1, "BASELINE", baseline_points(state), "the kernel to beat", state.baseline_at));
+  run.best_score = run.history.front().score;
+  for (const Round& round : state.rounds) {
+    if (!round.closed()) continue;
+    const bool accepted = round.committed.has_value();
+    run.history.push_back(run_entry(round.number, accepted ? "ACCEPTED" : "ROLLED BACK", points_of(state, round),
+                                    round.last().proposal.hypothesis.title, round.closed_at));
+    run.rollback_streak = accepted ? 0 : run.rollback_streak + 1;
+    if (accepted) run.best_score = run.history.back().score;
+  }
+  return run;
+}
+
+// Cells of one line of our own table, whose quotes only ever enclose a label.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  return cells;
+}
+
+// benchmark.csv under the names that the viewer looks for; it knows no other, and shows dashes instead.
+std::string their_benchmark(const std::string& ours) {
+  std::string csv = std::string(kTheirHeader) + "\r\n";
+  std::size_t at = ours.find("\r\n") + 2;
+  for (std::size_t end; (end = ours.find("\r\n", at)) != std::string::npos; at = end + 2) {
+    const std::vector<std::string> c = cells_of(ours.substr(at, end - at));
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},nan,{},nan,{},{},{},{}\r\n", c[0], c[1], c[2], c[3], c[4],
+                       c[5] == "PASS" ? "True" : "False", c[12], c[13], c[14], c[10], c[11], c[6], c[7], c[8], c[9]);
+  }
+  return csv;
+}
+
+FileMap turbo_view(const State& state) {
+  FileMap files = render_campaign(state);
+  std::erase_if(files, [](const auto& file) { return file.first.starts_with("memory/"); });
+  for (auto& [path, content] : files) {
+    if (path.ends_with("benchmark.csv")) content = their_benchmark(content);
+  }
+  // Without a backward pass the two columns hold the same number; the viewer reads no row under the other name.
+  std::string& trend = files["logs/performance_trend.md"];
+  const std::string_view column = "Combined Step TFLOPS";
+  trend.replace(trend.find(column), column.size(), "Step Geomean TFLOPS");
+  const ForeignRun run = run_of(state);
+  files[fmt::format("state/{}/run.json", run.campaign)] = pretty_json(record::to_json(run)) + "\n";
+  return files;
+}
+
+// --- atrex
+
+std::string their_bottleneck(const std::string& ours) {
+  return ours == "compute" || ours == "memory" ? ours + "_bound" : ours;
+}
+
+ForeignIteration::Performance performance_of(const std::vector<record::RooflinePoint>& points) {
+  ForeignIteration::Performance performance;
+  if (points.empty()) return performance;
+  std::vector<double> latencies;
+  for (const record::RooflinePoint& point : points) {
+    performance.by_shape[point.label] = point.latency * 1e6;
+    latencies.push_back(point.latency * 1e6);
+  }
+  performance.latency_us = stats::geomean(latencies);
+  performance.tflops = throughput(points).average;
+  const bool compute = std::all_of(points.begin(), points.end(), [](const auto& p) { return p.bound == "compute"; });
+  const bool memory = std::all_of(points.begin(), points.end(), [](const auto& p) { return p.bound == "memory"; });
+  if (compute) performance.compute_percent = 100 * geomean_efficiency(points);
+  if (memory) performance.memory_percent = 100 * geomean_efficiency(points);
+  return performance;
+}
+
+std::string correctness_word(record::Outcome outcome) {
+  using record::Outcome;
+  if (outcome == Outcome::kHang) return "TIMEOUT_FAIL";
+  const bool wrong = outcome == Outcome::kWrong || outcome == Outcome::kCheat || outcome == Outcome::kCompile ||
+                     outcome == Outcome::kCrash || outcome == Outcome::kOom;
+  return wrong ? "FAIL" : "PASS";
+}
+
+ForeignIteration iteration_of(const State& state, const Round& round) {
+  const record::RoundSummary summary = summarise(round);
+  const record::Hypothesis& h = summary.hypothesis;
+  ForeignIteration one;
+  one.timestamp = round.closed_at;
+  one.performance = performance_of(points_of(state, round));
+  one.optimization = {h.category, h.title, fmt::format("{:+.1f} %", 100 * h.expected_gain), {}};
+  for (const std::string& risk : h.risks) one.optimization.risks += (one.optimization.risks.empty() ? "" : "; ") + risk;
+  one.profile_evidence = {"ridge", summary.reason, h.reasoning, their_bottleneck(h.bottleneck)};
+  one.correctness.status = correctness_word(summary.outcome);
+  one.quality_gate.result = summary.accepted                            ? "PASS"
+                            : summary.outcome == record::Outcome::kHang ? "TIMEOUT_FAIL"
+                                                                        : "FAIL";
+  if (!summary.accepted) one.quality_gate.reason = summary.reason;
+  if (round.committed && !round.committed->commit.empty()) one.commit = round.committed->commit;
+  return one;
+}
+
+ForeignIteration baseline_iteration(const State& state) {
+  ForeignIteration one;
+  one.timestamp = state.baseline_at;
+  one.performance = performance_of(baseline_points(state));
+  one.optimization = {"baseline", "the kernel to beat", "none", "none"};
+  one.profile_evidence = {"ridge", state.baseline->calibration.reason, "", ""};
+  one.correctness.status = "PASS";
+  one.quality_gate.result = "PASS";
+  if (!state.baseline_committed->commit.empty()) one.commit = state.baseline_committed->commit;
+  return one;
+}
+
+std::string plan_of(const Round& round) {
+  const record::Hypothesis& h = round.last().proposal.hypothesis;
+  std::string evidence, risks;
+  for (const std::string& id : h.evidence) evidence += "- " + cell(id) + "\n";
+  for (const std::string& risk : h.risks) risks += "- " + cell(risk) + "\n";
+  return fmt::format(
+      "## Input Evidence\n\n{}\n{}\n## Search Log\n\n| Source | Query | Finding | Actionability "
+      "|\n|---|---|---|---|\n\n"
+      "## This Iteration's Optimization Action\n\n{}\n\n## Expected Impact\n\n{:+.1f} %: {}\n\n"
+      "## Risks and Rollback\n\n{}- rollback: the last accepted version\n",
+      h.reasoning, evidence, h.title, 100 * h.expected_gain, h.verification_signal, risks);
+}
+
+std::string readme_of(const State& state) {
+  const record::CampaignSpec& spec = state.spec();
+  std::string shapes;
+  for (const record::Case& one : spec.target_cases) shapes += "- " + cell(one.label()) + "\n";
+  return fmt::format(
+      "# {}\n\n## Target\n\n- platform: {}\n- kernel: {}\n- language: {}\n- backend: {}\n\n## Inputs\n\n{}\n"
+      "## Stop Conditions\n\n- {:.0f} % of the measured ceiling\n\n## Task Context\n\nExported from the campaign {} by "
+      "ridge; its journal holds the raw samples.\n",
+      spec.id, spec.gpu, spec.op, spec.language, spec.backend, shapes, 100 * spec.efficiency_target, spec.id);
+}
+
+FileMap atrex(const State& state) {
+  FileMap files;
+  files["README.md"] = readme_of(state);
+  for (const auto& [path, content] : tree_of(state.incumbent.candidate)) files[path] = content;
+  const auto add = [&](std::int64_t round, ForeignIteration one) {
+    one.version = fmt::format("v{}", round - 1);
+    files[fmt::format("memory/{}.json", one.version)] = pretty_json(record::to_json(one)) + "\n";
+  };
+  add(1, baseline_iteration(state));
+  for (const Round& round : state.rounds) {
+    if (!round.closed()) continue;
+    add(round.number, iteration_of(state, round));
+    files[fmt::format("plans/v{}_plan.md", round.number - 1)] = plan_of(round);
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<ExportFormat> export_format(std::string_view name) {
+  if (name == "turbo-view") return ExportFormat::kTurboView;
+  if (name == "atrex") return ExportFormat::kAtrex;
+  return invalid("there is no format \"{}\"; turbo-view and atrex are known", name);
+}
+
+Result<FileMap> render_export(const State& state, ExportFormat format) {
+  if (!state.baseline_committed) {
+    return with_hint(make_error(ErrorCode::kConflict, "the baseline of this campaign is not measured yet"),
+                     "export it when its first round is recorded");
+  }
+  return format == ExportFormat::kTurboView ? turbo_view(state) : atrex(state);
+}
+
+Status write_export(const std::filesystem::path& directory, const FileMap& files) {
+  std::error_code error;
+  if (std::filesystem::exists(directory, error) && !std::filesystem::is_empty(directory, error)) {
+    return with_hint(make_error(ErrorCode::kConflict, "{} is there and not empty", directory.string()),
+                     "name a new folder");
+  }
+  for (const auto& [path, content] : files) RIDGE_CHECK_OK(write_file_durably(directory / path, content));
+  return ok_status();
+}
+
+}  // namespace ridge::campaign

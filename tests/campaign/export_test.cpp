@@ -1,0 +1,162 @@
+// Out into the layouts of other tools and back in: the same story, and nothing that decides.
+#include "campaign/export.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "campaign/foreign.h"
+#include "world.h"
+
+namespace ridge::campaign::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Exchange : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(world_.run());
+    state_ = world_.state();
+    ASSERT_EQ(state_.rounds.size(), 3u);
+  }
+  fs::path write(ExportFormat format, const std::string& name) {
+    const Result<FileMap> files = render_export(state_, format);
+    EXPECT_TRUE(files) << files.error().text();
+    EXPECT_TRUE(write_export(world_.base() / name, *files));
+    return world_.base() / name;
+  }
+  static std::string kinds(const record::ForeignCampaign& campaign) {
+    std::string text;
+    for (const auto& one : campaign.findings) text += one.kind + " " + one.path + ": " + one.what + "\n";
+    return text;
+  }
+  // Statuses and titles as the journal has them; a bar and a line break do not fit a table.
+  void expect_same_story(const record::ForeignCampaign& campaign, bool in_cells) {
+    ASSERT_EQ(campaign.rounds.size(), 4u);
+    EXPECT_EQ(campaign.rounds[0].status, "BASELINE");
+    for (std::size_t i = 0; i < state_.rounds.size(); ++i) {
+      const Round& round = state_.rounds[i];
+      const std::string title = round.last().proposal.hypothesis.title;
+      EXPECT_EQ(campaign.rounds[i + 1].round, round.number);
+      EXPECT_EQ(campaign.rounds[i + 1].status, round.committed ? "ACCEPTED" : "ROLLBACK");
+      EXPECT_EQ(campaign.rounds[i + 1].description, in_cells ? cell(title) : title);
+      const Throughput t = throughput(points_of(state_, round));
+      ASSERT_EQ(campaign.rounds[i + 1].tflops.has_value(), t.known);
+      if (t.known) {
+        EXPECT_NEAR(*campaign.rounds[i + 1].tflops, t.average, 0.0005);
+      }
+    }
+  }
+  static record::Proposal awkward() {
+    record::Proposal proposal = make_proposal({make_candidate(180)}, "awkward");
+    proposal.hypothesis.title = "a | bar,\nand \"quotes\"";
+    return proposal;
+  }
+
+  World world_{one_per_round({awkward(), make_proposal({make_candidate(50)}, "slow"),
+                              make_proposal({make_candidate(kIsWrong), make_candidate(kCrashes)}, "broken")})};
+  State state_;
+};
+
+TEST_F(Exchange, AViewersLayoutComesBackAsTheSameStory) {
+  const fs::path folder = write(ExportFormat::kTurboView, "view");
+  const std::string csv = *read_file(folder / "rounds/round-2/artifacts/benchmark.csv");
+  EXPECT_TRUE(csv.starts_with("label,B,M,N,K,correct,")) << csv;
+  EXPECT_NE(csv.find(",True,"), std::string::npos);
+  EXPECT_NE(read_file(folder / "logs/performance_trend.md")->find("| Step Geomean TFLOPS |"), std::string::npos);
+  const auto run = parse_json(*read_file(folder / "state" / state_.spec().id / "run.json"));
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->size(), 11u);  // its reader refuses any other number
+  const Result<record::ForeignCampaign> back = import_foreign(folder);
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(back->op, "gemm");
+  expect_same_story(*back, true);
+  // Two things are so by design of that layout, and are said.
+  EXPECT_EQ(back->findings.size(), 2u + (state_.rounds[2].last().evaluated ? 0u : 1u)) << kinds(*back);
+  EXPECT_NE(kinds(*back).find("no raw samples"), std::string::npos);
+  EXPECT_NE(kinds(*back).find("Step Geomean"), std::string::npos);
+}
+
+TEST_F(Exchange, AMemoryLayoutComesBackAsTheSameStory) {
+  const fs::path folder = write(ExportFormat::kAtrex, "memory");
+  EXPECT_EQ(*read_file(folder / "kernel.cpp"), state_.incumbent.candidate.sources[0].text);
+  EXPECT_TRUE(fs::exists(folder / "plans/v1_plan.md"));
+  const Result<record::ForeignCampaign> back = import_foreign(folder);
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(back->layout, "atrex");
+  expect_same_story(*back, false);
+  EXPECT_LT(*back->rounds[1].latency_us, *back->rounds[0].latency_us);
+  EXPECT_EQ(kinds(*back), "missing journal.jsonl: there are no raw samples: no decision can be computed again\n");
+}
+
+TEST_F(Exchange, NothingIsWrittenOverAndNothingBeforeTheBaseline) {
+  EXPECT_EQ(write_export(world_.path(), {{"x", "y"}}).error().code, ErrorCode::kConflict);
+  World young(one_per_round({}));
+  ASSERT_TRUE(young.create());
+  EXPECT_EQ(render_export(young.state(), ExportFormat::kAtrex).error().code, ErrorCode::kConflict);
+  EXPECT_NE(export_format("pdf").error().message.find("turbo-view and atrex"), std::string::npos);
+  EXPECT_EQ(import_foreign(young.base() / "nothing").error().code, ErrorCode::kNotFound);
+  fs::create_directories(young.base() / "empty");
+  EXPECT_FALSE(import_foreign(young.base() / "empty"));
+}
+
+TEST_F(Exchange, EveryContradictionOfAMemoryIsFound) {
+  const struct {
+    const char *file, *from, *to, *says;
+  } rows[] = {
+      {"v1.json", "\"version\": \"v1\"", "\"version\": \"v9\"", "calls itself"},
+      {"v1.json", "\"result\": \"PASS\"", "\"result\": \"GREAT\"", "quality_gate.result"},
+      {"v1.json", "\"status\": \"PASS\"", "\"status\": \"FAIL\"", "its correctness does not"},
+      {"v1.json", "\"latency_us\": ", "\"latency_us\": 9", "geometric mean"},
+      {"v1.json", "\"latency_us\": ", "\"latency_us\": -", "latency_us = -"},
+      {"v1.json", "\"masked\": false", "\"masked\": \"maybe\"", "masked is not true or false"},
+      {"v1.json", "\"performance\": {", "\"performance\": 7, \"x\": {", "performance is not an object"},
+      {"v2.json", "\"result\": \"FAIL\"", "\"result\": \"PASS\"", "after"},
+      {"v1.json", "\"git_commit_hash\": \"", "\"git_commit_hash\": \"later ", "no hash"},
+      {"v1.json", "{", "[", "offset"},
+  };
+  for (const auto& row : rows) {
+    const fs::path folder = write(ExportFormat::kAtrex, std::string("bent") + std::to_string(&row - rows));
+    std::string text = *read_file(folder / "memory" / row.file);
+    const std::size_t at = text.find(row.from);
+    ASSERT_NE(at, std::string::npos) << row.from << " in " << text;
+    std::ofstream(folder / "memory" / row.file) << text.replace(at, std::string(row.from).size(), row.to);
+    const Result<record::ForeignCampaign> found = import_foreign(folder);
+    ASSERT_TRUE(found);
+    EXPECT_NE(kinds(*found).find(row.says), std::string::npos) << row.says << " | " << kinds(*found);
+  }
+  const fs::path folder = write(ExportFormat::kAtrex, "gap");
+  fs::remove(folder / "memory/v1.json");
+  std::ofstream(folder / "memory/v2b.json") << "{}";
+  const std::string said = kinds(*import_foreign(folder));
+  EXPECT_NE(said.find("missing memory/v1.json"), std::string::npos) << said;
+  EXPECT_NE(said.find("not called v<N>.json"), std::string::npos) << said;
+}
+
+TEST_F(Exchange, ShreddedFilesNeverCrashIt) {
+  std::mt19937 random(5);
+  for (const ExportFormat format : {ExportFormat::kAtrex, ExportFormat::kTurboView}) {
+    const fs::path folder = write(format, format == ExportFormat::kAtrex ? "a" : "t");
+    const std::string run = "state/" + state_.spec().id + "/run.json";
+    for (const std::string& file : {std::string("memory/v0.json"), std::string("memory/v1.json"), run,
+                                    std::string("logs/performance_trend.md"), std::string("manifest.yaml")}) {
+      const Result<std::string> text = read_file(folder / file);
+      if (!text) continue;
+      for (int i = 0; i < 60; ++i) {
+        std::string bent = i % 3 == 0 ? text->substr(0, random() % text->size()) : *text;
+        for (int k = 0; i % 3 != 0 && k < 1 + i / 4; ++k) bent[random() % bent.size()] = static_cast<char>(random());
+        std::ofstream(folder / file) << bent;
+        EXPECT_TRUE(import_foreign(folder));
+      }
+      std::ofstream(folder / file) << *text;
+    }
+    fs::create_directories(folder / "memory/v7.json");  // a folder in a file's place
+    std::ofstream(folder / "memory" / "v8.json") << "[[[[";
+    EXPECT_TRUE(import_foreign(folder));
+  }
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test
