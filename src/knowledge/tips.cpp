@@ -1,8 +1,13 @@
 #include "knowledge/tips.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -37,6 +42,32 @@ std::string render(const NewTip& tip) {
                      tip.time, tip.round, tip.accepted ? "ACCEPTED" : "ROLLED BACK", identity(tip), tip.context,
                      tip.signal, tip.takeaway, tip.applicability);
 }
+
+// The folder of a tips file to itself: campaigns that end at the same time would lose each other's tips. While it is
+// held an unfinished file in it is one that a killed writer left behind.
+class Turn {
+ public:
+  static Result<Turn> take(const fs::path& directory) {
+    RIDGE_CHECK_OK(make_directories(directory));
+    Turn turn(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (turn.fd_ < 0 || ::flock(turn.fd_, LOCK_EX) != 0) {
+      return make_error(ErrorCode::kIo, "cannot lock {}", directory.string());
+    }
+    RIDGE_CHECK_OK(remove_unfinished_files(directory));
+    return turn;
+  }
+  Turn(Turn&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Turn& operator=(Turn&&) = delete;
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  explicit Turn(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 bool is_tip_heading(std::string_view line) { return line.starts_with("## ") || line.starts_with("### "); }
 
@@ -92,6 +123,8 @@ std::string hygiene_problem(std::string_view tip) {
 }
 
 Result<std::vector<std::string>> quarantine(const fs::path& path, const std::vector<std::string>& entries) {
+  if (entries.empty()) return entries;
+  RIDGE_TRY(turn, Turn::take(path.parent_path()));
   const fs::path aside = path.parent_path() / "tips.quarantine.md";
   Result<std::string> old = read_file(aside);
   if (!old && old.error().code != ErrorCode::kNotFound) return old.error();
@@ -111,6 +144,8 @@ Result<std::vector<std::string>> quarantine(const fs::path& path, const std::vec
 }
 
 Status append_tips(const fs::path& path, const std::vector<NewTip>& tips) {
+  if (tips.empty()) return ok_status();
+  RIDGE_TRY(turn, Turn::take(path.parent_path()));
   Result<std::string> old = read_file(path);
   if (!old && old.error().code != ErrorCode::kNotFound) return old.error();
   std::string text = old ? *old : std::string("# Historical Experience Tips\n");

@@ -1,6 +1,8 @@
 #include "knowledge/tips.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/files.h"
 
@@ -39,6 +41,30 @@ TEST_F(TipsTest, AppendingAgainDoesNothing) {
   EXPECT_EQ(*read_file(path_), once);
   EXPECT_TRUE(once.starts_with("# Mine\n\n## Old\nkept\n"));
   EXPECT_EQ(read_tips(path_)->entries.size(), 3u);
+}
+
+TEST_F(TipsTest, WhatAKilledWriterLeftIsRemoved) {
+  ASSERT_TRUE(write_file_durably(path_, "# Mine\n"));
+  const std::filesystem::path half = path_.string() + ".tmp-123";
+  ASSERT_TRUE(write_file_durably(half, "# Mi"));
+  ASSERT_TRUE(append_tips(path_, {tip(2)}));
+  EXPECT_FALSE(std::filesystem::exists(half));
+}
+
+TEST_F(TipsTest, CampaignsThatEndTogetherKeepEachOthersTips) {
+  constexpr int kWriters = 4, kTips = 10;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    if (::fork() != 0) continue;
+    bool good = true;
+    for (int i = 0; i < kTips; ++i) good = good && append_tips(path_, {tip(writer * kTips + i)});
+    ::_exit(good ? 0 : 1);
+  }
+  for (int writer = 0; writer < kWriters; ++writer) {
+    int status = 0;
+    ASSERT_GT(::wait(&status), 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(read_tips(path_)->entries.size(), static_cast<std::size_t>(kWriters * kTips));
 }
 
 TEST_F(TipsTest, RefusesEmptyFieldsAndPraiseOfIdentityCaches) {
