@@ -1,4 +1,5 @@
 // Dispatch for a CUDA stream, as far as it shows without a GPU: the walk, its refusals, and errors instead of crashes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,9 +57,9 @@ TEST(CudaDispatch, ACallWithoutAGpuIsAnErrorThatSaysSo) {
 class Hopper : public ::testing::Test {
  protected:
   static ops::Refusal ask(const char* implementation, const char* words,
-                          std::array<std::uint8_t, ops::kMaxOperands> alignment = {}) {
-    const ops::Operator& op = **ops::find_operator("gemm");
-    ops::Problem problem = *op.bind(*record::parse_case(std::string("gemm ") + words));
+                          std::array<std::uint8_t, ops::kMaxOperands> alignment = {}, const char* name = "gemm") {
+    const ops::Operator& op = **ops::find_operator(name);
+    ops::Problem problem = *op.bind(*record::parse_case(fmt::format("{} {}", name, words)));
     problem.alignment = alignment;
     return ops::why_not(**ops::find_implementation(op, implementation), problem, gpu_);
   }
@@ -75,6 +76,34 @@ TEST_F(Hopper, WgmmaTakesWhatTheCopyEngineCanAddressAndNamesTheRest) {
               HasSubstr("rows of B start on multiples of 8"));
   // Rows padded by the caller: the dense size would not do, the memory does.
   EXPECT_FALSE(ask("cuda_wgmma", "m=64 n=64 k=63 dtype=bf16 layout=nt", {16, 16, 2}));
+}
+
+TEST_F(Hopper, EightBitProductsGoWhereTheyCanRunAndEachSaysWhatItLacks) {
+  const auto ask_fp8 = [](const char* implementation, const char* words,
+                          std::array<std::uint8_t, ops::kMaxOperands> alignment = {}) {
+    return ask(implementation, words, alignment, "gemm_fp8");
+  };
+  for (const char* words : {"m=512 n=768 k=640", "m=512 n=768 k=640 scaling=row sums=fast",
+                            "m=512 n=768 k=640 scaling=block", "m=512 n=768 k=640 scaling=vector accumulate=1 out=f32",
+                            "m=64 n=0 k=63 scaling=block", "m=512 n=768 k=640 dtype=e5m2_e4m3fn accumulate=1"}) {
+    EXPECT_EQ(ask_fp8("cuda_wgmma_fp8", words).value_or(""), "") << words;
+    EXPECT_FALSE(ask_fp8("cuda_simt_fp8", words)) << words;
+  }
+  EXPECT_THAT(*ask_fp8("cuda_wgmma_fp8", "m=64 n=64 k=64 sums=f32"), HasSubstr("keeps about 14 bits"));
+  EXPECT_THAT(*ask_fp8("cuda_wgmma_fp8", "m=64 n=64 k=64 layout=nn"), HasSubstr("must have K contiguous"));
+  EXPECT_THAT(*ask_fp8("cuda_wgmma_fp8", "m=64 n=64 k=64 scaling=mx"), HasSubstr("MX scales"));
+  EXPECT_THAT(*ask_fp8("cuda_wgmma_fp8", "m=64 n=64 k=72"), HasSubstr("rows of A start on multiples of 8 bytes"));
+  EXPECT_THAT(*ask_fp8("cuda_wgmma_fp8", "m=66 n=64 k=256 scaling=block"),
+              HasSubstr("rows of scale_a start on multiples of 8 bytes"));
+  EXPECT_THAT(*ask_fp8("cuda_wgmma_fp8", "m=66 n=64 k=256 scaling=block", {16, 16, 16, 16, 16}),
+              HasSubstr("M = 66 is not a multiple of 4"));
+  for (const char* words : {"m=66 n=64 k=72 layout=tt scaling=mx sums=f32", "m=7 n=3 k=5 scaling=vector"}) {
+    EXPECT_FALSE(ask_fp8("cuda_simt_fp8", words)) << words;
+  }
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=64 layout=tn"), HasSubstr("in layout nt only"));
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=64 scaling=mx"), HasSubstr("from Blackwell on"));
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=64 dtype=e5m2"), HasSubstr("wants e4m3fn"));
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=60 k=64"), HasSubstr("n=60 k=64"));
 }
 
 TEST_F(Hopper, SimtTakesEverythingAndTheReferenceWhatIsSmall) {

@@ -1,163 +1,24 @@
-// The definition, in fp64 from the stored inputs, and two ways to hold an output against it: every element
-// (reference) and a secret random projection (spot_check, Freivalds' check). Shares no code with any kernel.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
+// The definition, in fp64 from the stored inputs. Shares no code with any kernel.
 #include "base/error.h"
 #include "numerics/convert.h"
-#include "numerics/error_model.h"
-#include "numerics/format.h"
-#include "numerics/philox.h"
-#include "numerics/projection.h"
 #include "ops/gemm/gemm.h"
+#include "ops/product.h"
 
 namespace ridge::ops::gemm {
 
 namespace {
 
-using numerics::Projection;
-
-// op(X) in fp64, row-major.
-std::vector<double> load(const TensorView& view, bool transposed) {
-  std::vector<double> stored = numerics::to_doubles(view);
-  if (!transposed) return stored;
-  const auto rows = static_cast<std::size_t>(view.shape[0]), cols = static_cast<std::size_t>(view.shape[1]);
-  std::vector<double> flipped(stored.size());
-  for (std::size_t i = 0; i < rows; ++i) {
-    for (std::size_t j = 0; j < cols; ++j) flipped[j * rows + i] = stored[i * cols + j];
-  }
-  return flipped;
-}
-
-// What is summed for one element, in the terms of the error model.
-numerics::Reduction reduction_of(const Shape& s) { return {DType::kF32, s.out, s.k + (s.accumulate ? 1 : 0)}; }
+ProductModel model_of(const Shape& s) { return {s.m, s.n, s.k, s.out, s.accumulate}; }
 
 }  // namespace
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands) {
   const Shape s = shape_of(problem);
-  numerics::ProductMoments sums;
-  sums.value =
-      s.accumulate ? numerics::to_doubles(operands[2]) : std::vector<double>(static_cast<std::size_t>(s.m * s.n), 0.0);
-  sums.magnitude.resize(sums.value.size());
-  sums.squares.resize(sums.value.size());
-  for (std::size_t e = 0; e < sums.value.size(); ++e) {
-    sums.magnitude[e] = std::abs(sums.value[e]);
-    sums.squares[e] = sums.value[e] * sums.value[e];
-  }
-  numerics::add_product_moments(load(operands[0], s.trans_a), load(operands[1], s.trans_b), s.m, s.n, s.k, sums);
-  ReferenceOutput c;
-  c.allowed.resize(sums.value.size());
-  c.ideal_square.resize(sums.value.size());
-  for (std::size_t e = 0; e < sums.value.size(); ++e) {
-    c.allowed[e] = numerics::element_bound(reduction_of(s), sums.value[e], sums.magnitude[e]);
-    c.ideal_square[e] = numerics::ideal_square_error(reduction_of(s), sums.value[e], sums.squares[e]);
-  }
-  c.value = std::move(sums.value);
-  return std::vector{std::move(c)};
+  const ProductModel model = model_of(s);
+  ProductSums sums = product_sums(model, load_matrix(operands[0], s.trans_a), load_matrix(operands[1], s.trans_b),
+                                  s.accumulate ? numerics::to_doubles(operands[2]) : std::vector<double>());
+  return std::vector{product_reference(model, std::move(sums))};
 }
-
-namespace {
-
-// Random sign vectors r: C r is compared with A (B r). Two lines decide, as they do for single elements. Per row,
-// |A| (|B| r) tells how large the difference may be; over all rows its mean square is held against the one that the
-// ideal kernel is expected to leave, which needs A^2 (B^2 1) of squared elements.
-Projection random_signs(std::uint64_t seed, std::int64_t count) {
-  Projection r(static_cast<std::size_t>(count));
-  for (std::size_t j = 0; j < r.size(); ++j) {
-    const std::uint32_t bits = numerics::philox_word(seed, j);
-    for (std::size_t l = 0; l < numerics::kLaneCount; ++l) r.lanes[j].value[l] = ((bits >> l) & 1u) != 0 ? 1.0 : -1.0;
-    r.lanes[j].value[numerics::kLaneCount - 1] = 1.0;
-    r.squares[j] = 1.0;
-  }
-  return r;
-}
-
-Projection projected(const TensorView& x, bool transposed, const Projection& v) {
-  Projection y(static_cast<std::size_t>(x.shape[transposed ? 1 : 0]));
-  numerics::add_projection(x, transposed, v, y);
-  return y;
-}
-
-// sqrt(sum_j (|A| |B|)_ij^2) of one row: the mean of ((|A| (|B| r))_i)^2 over sign vectors r. Data of one sign projects
-// to almost nothing by chance in a row or two, so the mean magnitude is a floor.
-double magnitude_norm(const numerics::LaneSums& row, std::int64_t cols) {
-  double squares = 0.0;
-  for (std::size_t l = numerics::kSignedLanes; l + 1 < numerics::kLaneCount; ++l) {
-    squares += row.value[l] * row.value[l] / static_cast<double>(numerics::kAbsoluteLanes - 1);
-  }
-  return std::max(std::sqrt(squares), row.value[numerics::kLaneCount - 1] / std::sqrt(static_cast<double>(cols)));
-}
-
-// Rounding errors of one row have independent signs under r, so they add as squares do.
-double allowed_residual(const Shape& s, double row_square, const numerics::LaneSums& expected) {
-  const double rounding = numerics::unit_roundoff(s.out) * std::sqrt(row_square);
-  return numerics::accumulation_bound(reduction_of(s), magnitude_norm(expected, s.n)) + 3.0 * rounding +
-         numerics::min_positive(s.out) / 2 * static_cast<double>(s.n);
-}
-
-// Expected square of the residual of one row: the sum of ideal_square_error over its elements, whose output rounding
-// averages u^2 x^2 / 6 over the mantissas.
-double ideal_residual_square(const Shape& s, double row_square, double term_squares) {
-  const double u = numerics::unit_roundoff(DType::kF32), out = numerics::unit_roundoff(s.out);
-  const double tiny = numerics::min_positive(s.out);
-  return u * u * static_cast<double>(reduction_of(s).length) * (term_squares / 12 + row_square / 18) +
-         out * out * row_square / 6 + static_cast<double>(s.n) * tiny * tiny / 12;
-}
-
-// The worst of both lines. `finite` is false when C holds NaN or Inf.
-class Residuals {
- public:
-  Residuals(const Problem& problem, const Shape& shape) : problem_(problem), shape_(shape) {}
-
-  void add(std::size_t row, const Projection& found, const Projection& expected) {
-    const double row_square = found.squares[row];
-    const double allowed = allowed_residual(shape_, row_square, expected.lanes[row]);
-    const double ideal = ideal_residual_square(shape_, row_square, expected.squares[row]);
-    for (std::size_t l = 0; l < numerics::kSignedLanes; ++l) {
-      const double residual = std::abs(found.lanes[row].value[l] - expected.lanes[row].value[l]);
-      mean_square_ += residual * residual / ideal;
-      if (residual <= worst_ * allowed) continue;
-      worst_ = residual / allowed;
-      result_.residual = residual;
-      result_.allowed = allowed;
-      result_.detail = fmt::format("{}: row {} of C is off by {:.3g} in a random projection, {:.3g} is allowed",
-                                   problem_.problem_case.text(), row, residual, allowed);
-    }
-    finite_ = finite_ && std::isfinite(row_square);
-  }
-
-  SpotCheck result() {
-    result_.blind_factor = std::sqrt(static_cast<double>(std::max<std::int64_t>(shape_.n, 1)));
-    result_.finite = finite_;
-    if (!finite_) {
-      result_.residual = std::numeric_limits<double>::infinity();
-      result_.detail = fmt::format("{}: C holds NaN or Inf", problem_.problem_case.text());
-    } else if (shape_.m > 0) {
-      const double rms = std::sqrt(mean_square_ / static_cast<double>(shape_.m * numerics::kSignedLanes));
-      const double limit = numerics::rms_limit(shape_.m);
-      if (rms > worst_ * limit) {
-        result_.residual = rms;
-        result_.allowed = limit;
-        result_.detail = fmt::format(
-            "{}: random projections of C are off by {:.3g} times what the ideal fp32 kernel "
-            "would leave, {:.3g} times is allowed",
-            problem_.problem_case.text(), rms, limit);
-      }
-    }
-    return std::move(result_);
-  }
-
- private:
-  const Problem& problem_;
-  const Shape& shape_;
-  SpotCheck result_;
-  double worst_ = -1.0, mean_square_ = 0.0;
-  bool finite_ = true;
-};
-
-}  // namespace
 
 Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed) {
   const Shape s = shape_of(problem);
@@ -165,12 +26,8 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
     return make_error(ErrorCode::kInternal, "spot check of {}: the old content of C is missing",
                       problem.problem_case.text());
   }
-  const Projection r = random_signs(seed, s.n), found = projected(operands[2], false, r);
-  Projection expected = projected(operands[0], s.trans_a, projected(operands[1], s.trans_b, r));
-  if (s.accumulate) numerics::add_projection(operands[3], false, r, expected);
-  Residuals residuals(problem, s);
-  for (std::size_t i = 0; i < found.size(); ++i) residuals.add(i, found, expected);
-  return residuals.result();
+  return product_spot_check(model_of(s), operands[0], s.trans_a, operands[1], s.trans_b, operands[2],
+                            s.accumulate ? &operands[3] : nullptr, problem.problem_case.text(), seed);
 }
 
 }  // namespace ridge::ops::gemm

@@ -1,0 +1,147 @@
+#include "ops/gemm/cuda/matrix_calls.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace ridge::ops::gemm {
+namespace {
+
+constexpr std::uint32_t kTile = 128, kThreads = 256;
+constexpr std::int64_t kMostRowTiles = 65535;
+
+DType map_type(ridge::cuda::GemmType type) {
+  using ridge::cuda::GemmType;
+  switch (type) {
+    case GemmType::kBf16: return DType::kBf16;
+    case GemmType::kF16: return DType::kF16;
+    case GemmType::kE4m3: return DType::kE4m3fn;  // bytes, to the copy engine
+    case GemmType::kE5m2: return DType::kE5m2;
+    default: return DType::kF32;
+  }
+}
+
+gpu::TensorMapRequest request_of(const ridge::cuda::TensorMapSpec& spec) {
+  gpu::TensorMapRequest request;
+  request.dtype = map_type(spec.type);
+  request.sizes = {static_cast<std::uint64_t>(spec.inner), static_cast<std::uint64_t>(spec.outer)};
+  request.strides_bytes = {0, static_cast<std::uint64_t>(spec.row_bytes)};
+  request.box = {static_cast<std::uint32_t>(spec.box_inner), static_cast<std::uint32_t>(spec.box_outer)};
+  return request;
+}
+
+std::vector<std::string> defines(const ridge::cuda::GemmCase& g) {
+  using ridge::cuda::name_of;
+  return {std::string("RIDGE_TYPE_A=") + name_of(g.type_a),
+          std::string("RIDGE_TYPE_B=") + name_of(g.type_b),
+          std::string("RIDGE_TYPE_C=") + name_of(g.type_c),
+          std::string("RIDGE_MAJOR_A=") + (g.a_mn_major ? "kMn" : "kK"),
+          std::string("RIDGE_MAJOR_B=") + (g.b_mn_major ? "kMn" : "kK"),
+          std::string("RIDGE_STORE=") + (g.accumulate && !g.residual_is_c() ? "kAdd" : "kOverwrite"),
+          std::string("RIDGE_SCALING=") + name_of(g.scaling),
+          std::string("RIDGE_BIAS=0"),
+          std::string("RIDGE_ACTIVATION=") + name_of(g.activation),
+          std::string("RIDGE_RESIDUAL=") + (g.residual_is_c() ? "1" : "0")};
+}
+
+}  // namespace
+
+Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+  const int a = operand_alignment(problem, 0), b = operand_alignment(problem, 1);
+  if (g.m == 0 || g.n == 0 || g.k == 0) return std::nullopt;
+  if (std::min(a, b) < 16) {
+    return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
+                       a <= b ? "A" : "B", std::min(a, b));
+  }
+  g.lda = padded_row(g.row_a(), problem.operands[0].dtype, a);
+  g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, b);
+  g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
+  g.base_alignment_c = operand_alignment(problem, c);
+  if (auto why = ridge::cuda::wgmma_refuses(g)) return why;
+  for (const auto& config : ridge::cuda::kWgmmaConfigs) {
+    if (ridge::cuda::config_fits(config, g)) return std::nullopt;
+  }
+  for (const auto& config : ridge::cuda::kPromotedConfigs) {
+    if (ridge::cuda::config_fits(config, g)) return std::nullopt;
+  }
+  return fmt::format("no configuration of the kernel fits m={} n={} k={}", g.m, g.n, g.k);
+}
+
+Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const std::string& label,
+                                     const gpu::Device& device) {
+  const int multiprocessors = device.info().multiprocessors;
+  const auto refusal = ridge::cuda::wgmma_refuses(g);
+  const ridge::cuda::WgmmaConfig* config = refusal ? nullptr : ridge::cuda::choose_wgmma(g, multiprocessors);
+  if (config == nullptr) {
+    return with_hint(
+        make_error(ErrorCode::kUnsupported, "{}: {}", label, refusal.value_or("no configuration of the kernel fits")),
+        "allow the plain kernel or cuBLASLt");
+  }
+  WgmmaCall ready;
+  ready.device_ = &device;
+  ready.plan_ = ridge::cuda::plan_wgmma(g, *config, multiprocessors);
+  ready.shape_.grid.x = ready.plan_.grid;
+  ready.shape_.block.x = ready.plan_.block;
+  ready.shape_.cluster.x = ready.plan_.cluster;
+  ready.shape_.shared_bytes = ready.plan_.shared_bytes;
+  RIDGE_TRY(kernel, device_kernel(device, {"ops/gemm/cuda_wgmma.cu", ready.plan_.defines, "ridge_gemm",
+                                           ready.plan_.shared_bytes, ready.plan_.cluster > 8}));
+  ready.kernel_ = std::move(kernel);
+  ready.a_ = request_of(ready.plan_.a);
+  ready.b_ = request_of(ready.plan_.b);
+  ready.c_ = request_of(ready.plan_.c);
+  return ready;
+}
+
+Status WgmmaCall::launch(const TensorView& a_view, const TensorView& b_view, const TensorView& c_view,
+                         ScaleParameter scales, gpu::StreamHandle stream) {
+  RIDGE_CHECK_OK(device_->make_current());
+  gpu::TensorMap a, b, c;
+  RIDGE_CHECK_OK(gpu::encode(a_, a_view.data, a));
+  RIDGE_CHECK_OK(gpu::encode(b_, b_view.data, b));
+  if (!plan_.direct_store) RIDGE_CHECK_OK(gpu::encode(c_, c_view.data, c));
+  OutputParameter output{c_view.data, c_view.stride[0], static_cast<std::uint32_t>(c_view.shape[0]),
+                         static_cast<std::uint32_t>(c_view.shape[1])};
+  EpilogueParameter extra;
+  if (plan_.residual_is_c) extra = {nullptr, c_view.data, c_view.stride[0]};
+  struct Tiles {
+    std::uint32_t rows, cols, group, group_along;
+  } tiles{plan_.tile_rows, plan_.tile_cols, plan_.group, plan_.group_along};
+  const std::array<void*, 8> arguments = {&a, &b, &c, &output, &tiles, &plan_.k_blocks, &scales, &extra};
+  return kernel_.launch(shape_, arguments, stream);
+}
+
+Refusal simt_refuses(std::int64_t m, std::int64_t n, const DeviceInfo& device) {
+  if (device.arch < "sm_90") return fmt::format("{} ({}): built for Hopper and newer", device.name, device.arch);
+  if (ridge::cuda::ceil_div(m, kTile) > kMostRowTiles || n > INT32_MAX) {
+    return fmt::format("m={} n={}: at most {} rows and {} columns", m, n, kMostRowTiles * kTile, INT32_MAX);
+  }
+  return std::nullopt;
+}
+
+Result<SimtCall> SimtCall::prepare(const ridge::cuda::GemmCase& g, const gpu::Device& device) {
+  RIDGE_TRY(kernel, device_kernel(device, {"ops/gemm/cuda_simt.cu", defines(g), "ridge_gemm_simt", 0, false}));
+  SimtCall ready;
+  ready.device_ = &device;
+  ready.kernel_ = std::move(kernel);
+  ready.residual_is_c_ = g.residual_is_c();
+  ready.shape_.grid = {static_cast<std::uint32_t>(ridge::cuda::ceil_div(g.n, kTile)),
+                       static_cast<std::uint32_t>(ridge::cuda::ceil_div(g.m, kTile)), 1};
+  ready.shape_.block.x = kThreads;
+  return ready;
+}
+
+Status SimtCall::launch(const TensorView& a_view, const TensorView& b_view, const TensorView& c_view, std::int64_t k,
+                        ScaleParameter scales, gpu::StreamHandle stream) {
+  RIDGE_CHECK_OK(device_->make_current());
+  void *a = a_view.data, *b = b_view.data;
+  std::int64_t row_a = a_view.stride[0], row_b = b_view.stride[0];
+  OutputParameter output{c_view.data, c_view.stride[0], static_cast<std::uint32_t>(c_view.shape[0]),
+                         static_cast<std::uint32_t>(c_view.shape[1])};
+  EpilogueParameter extra;
+  if (residual_is_c_) extra = {nullptr, c_view.data, c_view.stride[0]};
+  const std::array<void*, 8> arguments = {&a, &b, &row_a, &row_b, &k, &output, &scales, &extra};
+  return kernel_.launch(shape_, arguments, stream);
+}
+
+}  // namespace ridge::ops::gemm

@@ -1,0 +1,49 @@
+// The 8-bit builds of gemm's kernel for Hopper (gemm/cuda_wgmma.cu): scales of a tensor or a row in the epilogue,
+// scales along k while promoting every 128 of k to fp32. Wins wherever it can run; what the matrix unit cannot read (k
+// not contiguous), MX scales and sums that must be fp32 throughout go to cuda_simt_fp8.
+#include "ops/gemm_fp8/cuda_call.h"
+
+namespace ridge::ops::gemm_fp8 {
+namespace {
+
+Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+  static thread_local PreparedCalls<gemm::WgmmaCall> calls;
+  const Shape s = shape_of(problem);
+  gpu::StreamHandle handle = gpu::handle_of(stream);
+  RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
+  if (done) return ok_status();
+  RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
+    return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device);
+  }));
+  return ready->launch(operands[kA], operands[kB], operands[kC], scale_parameter(operands), handle);
+}
+
+Refusal supports(const Problem& problem, const DeviceInfo& device) {
+  if (!device.has("wgmma")) return fmt::format("{} ({}) has no wgmma; it needs a Hopper GPU", device.name, device.arch);
+  const Shape s = shape_of(problem);
+  if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
+  // Scales along k come in bulk copies, one for each block of k.
+  for (const Operand scale : {kScaleA, kScaleB}) {
+    const bool copied = s.scaling == Fp8Scaling::kVector || (s.scaling == Fp8Scaling::kBlock && scale == kScaleA);
+    if (s.k > 0 && copied && operand_alignment(problem, scale) < 16) {
+      return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
+                         problem.operands[scale].name, operand_alignment(problem, scale));
+    }
+  }
+  return gemm::wgmma_refuses(cuda_case(problem), problem, kC);
+}
+
+}  // namespace
+
+Implementation cuda_wgmma_fp8() {
+  Implementation own;
+  own.name = "cuda_wgmma_fp8";
+  own.summary = "own kernels on Hopper's matrix units, fed by its copy engine; compiled at run time";
+  own.backend = Backend::kCuda;
+  own.rank = 0;
+  own.supports = supports;
+  own.run = run;
+  return own;
+}
+
+}  // namespace ridge::ops::gemm_fp8

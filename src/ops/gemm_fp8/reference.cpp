@@ -1,0 +1,66 @@
+// The definition, in fp64 from codes and scales as stored; the error model of the three kinds of sums.
+#include <cmath>
+
+#include "base/error.h"
+#include "numerics/convert.h"
+#include "ops/gemm_fp8/gemm_fp8.h"
+#include "ops/product.h"
+
+namespace ridge::ops::gemm_fp8 {
+namespace {
+
+// The matrix unit aligns the 32 products of a step and the running sum to the largest of them and keeps 14 bits: a step
+// may cost a unit of 2^-13 of the sum, and where one product towers over the others, one for each of the 33 addends.
+// Steps add up like independent errors. Promotion starts afresh every 128 of k. The bounds are those that the kernels
+// are held to on the device (tests/gpu); the expected squares are derived, not measured.
+ProductModel model_of(const Shape& s) {
+  constexpr double kUnit = 0x1p-13, kAddends = 33;
+  ProductModel model{s.m, s.n, s.k, s.out, s.accumulate};
+  model.more_allowed = 4 * 0x1p-24;  // two scales, their product, one multiplication
+  model.more_ideal = 0.8 * 0x1p-24;
+  if (s.sums == Fp8Sums::kFp32) return model;
+  const auto k = static_cast<double>(s.k);
+  const double steps = s.sums == Fp8Sums::kPromoted ? 8 : k / 32 + 4;
+  model.more_allowed += (1 + std::sqrt(steps) / 4) * kUnit;
+  model.more_allowed_root = kAddends * std::sqrt(steps) * kUnit;
+  // Each of the addends loses up to a unit of a partial sum, whose square is that of 128 products, or half of all.
+  const double part = s.sums == Fp8Sums::kPromoted ? std::min(k, 128.0) : k / 2;
+  model.more_ideal += kUnit * std::sqrt(kAddends / 3 * part / 32);
+  return model;
+}
+
+}  // namespace
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands) {
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_scales(problem, operands));
+  const Granularities g = granularities(s.scaling);
+  const std::vector<double> a = dequantized(operands[kA], s.trans_a, operands[kScaleA], g.a);
+  const std::vector<double> b_rows = dequantized(operands[kB], !s.trans_b, operands[kScaleB], g.b);  // op(B)^T
+  std::vector<double> b(b_rows.size());
+  for (std::int64_t j = 0; j < s.n; ++j) {
+    for (std::int64_t p = 0; p < s.k; ++p) {
+      b[static_cast<std::size_t>(p * s.n + j)] = b_rows[static_cast<std::size_t>(j * s.k + p)];
+    }
+  }
+  const ProductModel model = model_of(s);
+  ProductSums sums =
+      product_sums(model, a, b, s.accumulate ? numerics::to_doubles(operands[kC]) : std::vector<double>());
+  return std::vector{product_reference(model, std::move(sums))};
+}
+
+Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed) {
+  const Shape s = shape_of(problem);
+  if (s.accumulate && operands.size() <= kOperandCount) {
+    return make_error(ErrorCode::kInternal, "spot check of {}: the old content of C is missing",
+                      problem.problem_case.text());
+  }
+  const Granularities g = granularities(s.scaling);
+  std::vector<double> a = dequantized(operands[kA], s.trans_a, operands[kScaleA], g.a);
+  std::vector<double> b = dequantized(operands[kB], !s.trans_b, operands[kScaleB], g.b);
+  return product_spot_check(model_of(s), TensorView::contiguous(a.data(), DType::kF64, {s.m, s.k}), false,
+                            TensorView::contiguous(b.data(), DType::kF64, {s.n, s.k}), true, operands[kC],
+                            s.accumulate ? &operands[kOperandCount] : nullptr, problem.problem_case.text(), seed);
+}
+
+}  // namespace ridge::ops::gemm_fp8
