@@ -134,6 +134,13 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
 }
 
 std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem) {
+  if (subject.on_gpu()) {
+    const auto op = ops::find_operator(problem.problem_case.op);
+    const bool asks = op && (*op)->device_check != nullptr && (*op)->device_check->refuses;
+    if (asks) {
+      if (auto why = (*op)->device_check->refuses(problem)) return why;
+    }
+  }
   if (subject.implementation == nullptr) return std::nullopt;
   if (subject.implementation->backend == Backend::kCpu) {
     return ops::why_not(*subject.implementation, problem, ops::device_info(Stream::cpu()));

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -49,6 +50,8 @@ struct ProjectionResult {
 
 struct DeviceCheck {
   std::string source;
+  // Cases of the operator that these kernels do not know; they cannot be measured on a GPU. Empty: none.
+  std::function<std::optional<std::string>(const Problem&)> refuses;
 
   // A secret projection of the whole output: O(inputs + outputs) work in fp64, cheaper than the operator on large
   // shapes. `operands` are those after the call, followed by the old content of each read_write one.

@@ -131,7 +131,8 @@ TEST_F(Dispatch, APreferenceIsTakenWhenItCanRunAndPassedOverWhenNot) {
 TEST_F(Dispatch, ExplainsEveryImplementationAndTheChoice) {
   const auto explanation = explain(small_case("dtype=f16"), Stream::cpu());
   ASSERT_TRUE(explanation.ok()) << explanation.error().text();
-  EXPECT_EQ(explanation->label, "m=2 n=2 k=3 dtype=f16 out=same layout=nn accumulate=0");
+  EXPECT_EQ(explanation->label,
+            "m=2 n=2 k=3 dtype=f16 out=same layout=nn accumulate=0 batch=1 bias=0 activation=none residual=0");
   EXPECT_EQ(explanation->cost.flop, 24);
   const auto names = implementations("gemm");
   ASSERT_EQ(explanation->rows.size(), names->size());

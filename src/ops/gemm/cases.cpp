@@ -35,6 +35,15 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case({31, 66, 270}, fmt::format("dtype={} out=f32 layout={} accumulate=1", dtype, layout)));
     }
   }
+  for (const char* more : {"bias=1", "activation=gelu", "activation=gelu_tanh residual=1", "bias=1 activation=silu",
+                           "bias=1 activation=gelu residual=1 batch=2", "batch=3", "batch=0", "residual=1"}) {
+    cases.push_back(make_case({23, 37, 41}, more));
+    cases.push_back(make_case({64, 72, 136}, fmt::format("dtype=bf16 layout=nt {}", more)));
+    cases.push_back(make_case({17, 9, 30}, fmt::format("dtype=f16 out=f32 layout=tn {}", more)));
+  }
+  cases.push_back(make_case({12, 20, 0}, "bias=1 activation=silu"));
+  cases.push_back(make_case({5, 0, 7}, "bias=1 residual=1"));
+  cases.push_back(make_case({21, 40, 33}, "batch=4 layout=tt accumulate=1"));
   cases.push_back(make_case({230, 530, 601}, "layout=nn"));
   cases.push_back(make_case({230, 530, 601}, "layout=tt dtype=bf16 accumulate=1"));
   return cases;
@@ -49,8 +58,8 @@ std::vector<record::Case> bench_cases() {
   for (const char* dtype : {"f32", "bf16", "f16"}) {
     for (const Size& size : sizes) cases.push_back(make_case(size, fmt::format("dtype={}", dtype)));
   }
-  for (const char* layout : {"nt", "tn", "tt"}) {
-    cases.push_back(make_case({512, 512, 512}, fmt::format("layout={}", layout)));
+  for (const char* more : {"layout=nt", "layout=tn", "layout=tt", "bias=1 activation=gelu", "batch=4"}) {
+    cases.push_back(make_case({512, 512, 512}, more));
   }
   return cases;
 }

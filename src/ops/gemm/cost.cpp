@@ -7,8 +7,10 @@ record::Cost cost(const Problem& problem) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
   const double in = size_bits(s.dtype) / 8.0, out = size_bits(s.out) / 8.0;
   record::Cost cost;
-  cost.flop = 2.0 * m * n * k;
-  cost.bytes = (m * k + k * n) * in + m * n * out * (s.accumulate ? 2.0 : 1.0);
+  const auto batch = static_cast<double>(s.batch);
+  cost.flop = batch * 2.0 * m * n * k;
+  cost.bytes = batch * ((m * k + k * n) * in + m * n * out * (s.accumulate || s.residual ? 2.0 : 1.0)) +
+               (s.bias ? n * out : 0.0);
   return cost;
 }
 

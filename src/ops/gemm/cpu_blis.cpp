@@ -57,7 +57,7 @@ Implementation cpu_blis() {
   peer.rank = 30;
   peer.vendor = true;
   peer.supports = supports;
-  peer.run = run;
+  peer.run = per_matrix(run);
   peer.version = [] {
     const Blis& library = blis();
     return library.library.loaded() ? fmt::format("{}, {} kernels", library.library.path(), library.arch) : "";

@@ -207,7 +207,7 @@ Implementation cpu_onednn() {
   peer.rank = 10;
   peer.vendor = true;
   peer.supports = supports;
-  peer.run = run;
+  peer.run = per_matrix(run);
   peer.version = version;
   return peer;
 }

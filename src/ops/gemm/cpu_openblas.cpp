@@ -57,7 +57,7 @@ Implementation cpu_openblas() {
   peer.rank = 20;
   peer.vendor = true;
   peer.supports = supports;
-  peer.run = run;
+  peer.run = per_matrix(run);
   peer.version = [] {
     const OpenBlas& library = openblas();
     return library.library.loaded() ? fmt::format("{}, {} kernels", library.library.path(), library.core) : "";

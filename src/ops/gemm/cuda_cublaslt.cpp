@@ -22,6 +22,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 
 Refusal supports(const Problem& problem, const DeviceInfo&) {
   const Shape s = shape_of(problem);
+  if (Refusal refusal = refuse_epilogue(s, "cuBLASLt")) return refusal;
   // Measured: with a 16-bit C it rounds the product before it adds, up to 45 times the error our contract allows.
   if (s.accumulate && s.out != DType::kF32) {
     return fmt::format("accumulate=1 out={}: cuBLASLt rounds before it adds", to_string(s.out));
@@ -32,7 +33,7 @@ Refusal supports(const Problem& problem, const DeviceInfo&) {
 Implementation describe_peer() {
   Implementation described;
   described.supports = supports;
-  described.run = run;
+  described.run = per_matrix(run);
   described.version = peer::version;
   return described;
 }

@@ -8,13 +8,14 @@ namespace {
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
   static thread_local PreparedCalls<SimtCall> calls;
   const Shape s = shape_of(problem);
+  const TensorView& c = operands[s.c_at()];
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[2], s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return SimtCall::prepare(cuda_case(problem, operands), device);
   }));
-  return ready->launch(operands[0], operands[1], operands[2], s.k, {}, handle);
+  return ready->launch(operands[0], operands[1], c, s.k, {}, epilogue_parameter(s, operands), handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
@@ -31,7 +32,7 @@ Implementation cuda_simt() {
   plain.backend = Backend::kCuda;
   plain.rank = 20;
   plain.supports = supports;
-  plain.run = run;
+  plain.run = per_matrix(run);
   return plain;
 }
 

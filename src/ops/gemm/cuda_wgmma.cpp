@@ -8,13 +8,14 @@ namespace {
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
   static thread_local PreparedCalls<WgmmaCall> calls;
   const Shape s = shape_of(problem);
+  const TensorView& c = operands[s.c_at()];
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[2], s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device);
   }));
-  return ready->launch(operands[0], operands[1], operands[2], {}, handle);
+  return ready->launch(operands[0], operands[1], c, {}, epilogue_parameter(s, operands), handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
@@ -22,7 +23,14 @@ Refusal supports(const Problem& problem, const DeviceInfo& device) {
   if (shape_of(problem).dtype == DType::kF32) {
     return "dtype=f32: the matrix unit has no fp32, and TF32 is never chosen silently";
   }
-  return wgmma_refuses(cuda_case(problem), problem, 2);
+  const Shape s = shape_of(problem);
+  if (s.k == 0 && s.epilogue()) return "k=0: an epilogue of nothing is not worth a matrix unit";
+  ridge::cuda::GemmCase g = cuda_case(problem);
+  if (s.residual) g.ld_residual = padded_row(s.n, s.out, operand_alignment(problem, s.residual_at()));
+  if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
+  if (s.residual)
+    g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.residual_at()));
+  return wgmma_refuses(g, problem, s.c_at());
 }
 
 }  // namespace
@@ -34,7 +42,7 @@ Implementation cuda_wgmma() {
   own.backend = Backend::kCuda;
   own.rank = 0;
   own.supports = supports;
-  own.run = run;
+  own.run = per_matrix(run);
   return own;
 }
 

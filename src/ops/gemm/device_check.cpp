@@ -121,6 +121,11 @@ std::shared_ptr<const DeviceCheck> device_check() {
   check->scratch_bytes = [](const Problem& problem) {
     return static_cast<std::size_t>(Vectors(shape_of(problem)).end) * sizeof(double);
   };
+  check->refuses = [](const Problem& problem) -> std::optional<std::string> {
+    const Shape s = shape_of(problem);
+    if (!s.epilogue() && s.batch == 1) return std::nullopt;
+    return "the checks on a GPU know neither epilogues nor batches of gemm";
+  };
   check->projection = project;
   check->reference = rows_of_reference;
   return check;

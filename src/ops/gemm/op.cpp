@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 
 #include "base/error.h"
@@ -40,10 +41,42 @@ std::string operand_text(const Args& args) {
 
 constexpr std::string_view kLayoutHelp = "copy it to a row-major matrix, or pass its transpose with trans_a or trans_b";
 
+// Bias and residual: C's dtype, the right shape, and no accumulation beside them.
+Status check_epilogue(const Args& args) {
+  const bool bias = args.bias.rank != 0, residual = args.residual.rank != 0;
+  if (!bias && !residual && args.activation == Activation::kNone) return ok_status();
+  if (args.accumulate) {
+    return with_hint(invalid("gemm: {}: accumulate adds the product alone, without bias, activation or residual",
+                             operand_text(args)),
+                     "drop the epilogue, or give the old C as residual with memory of its own for C");
+  }
+  const auto last = static_cast<std::size_t>(args.c.rank - 1);
+  if (bias) {
+    const std::int64_t shape[] = {args.c.shape[last]};
+    RIDGE_CHECK_OK(
+        check_shape("gemm", "bias", args.bias, args.c.dtype, shape, "one for each column of C, in its dtype"));
+    RIDGE_CHECK_OK(check_layout("gemm", "bias", args.bias, 1, "give a contiguous vector"));
+  }
+  if (!residual) return ok_status();
+  const std::span<const std::int64_t> shape(args.c.shape.data(), static_cast<std::size_t>(args.c.rank));
+  RIDGE_CHECK_OK(check_shape("gemm", "residual", args.residual, args.c.dtype, shape, "give it C's shape and dtype"));
+  return check_layout("gemm", "residual", args.residual, args.c.rank, kLayoutHelp);
+}
+
+Status check_batch(const Args& args, int rank) {
+  if (rank == 2 || (args.a.shape[0] == args.b.shape[0] && args.a.shape[0] == args.c.shape[0])) return ok_status();
+  return with_hint(invalid("gemm: {}: batches of {}, {} and {} matrices", operand_text(args), args.a.shape[0],
+                           args.b.shape[0], args.c.shape[0]),
+                   "give A, B and C the same first size");
+}
+
 Status check_args(const Args& args) {
-  RIDGE_CHECK_OK(check_layout("gemm", "A", args.a, 2, kLayoutHelp));
-  RIDGE_CHECK_OK(check_layout("gemm", "B", args.b, 2, kLayoutHelp));
-  RIDGE_CHECK_OK(check_layout("gemm", "C", args.c, 2, kLayoutHelp));
+  // All of them matrices, or all with a batch before.
+  const int rank = args.a.rank == 3 && (args.b.rank == 3 || args.c.rank == 3) ? 3 : 2;
+  RIDGE_CHECK_OK(check_layout("gemm", "A", args.a, rank, kLayoutHelp));
+  RIDGE_CHECK_OK(check_layout("gemm", "B", args.b, rank, kLayoutHelp));
+  RIDGE_CHECK_OK(check_layout("gemm", "C", args.c, rank, kLayoutHelp));
+  RIDGE_CHECK_OK(check_batch(args, rank));
   if (args.a.dtype != args.b.dtype || dtype_index(args.a.dtype) < 0) {
     return with_hint(invalid("gemm: {}: these dtypes are not supported", operand_text(args)), std::string(kDtypeHelp));
   }
@@ -51,25 +84,41 @@ Status check_args(const Args& args) {
     return with_hint(invalid("gemm: {}: C cannot be {}", operand_text(args), to_string(args.c.dtype)),
                      fmt::format("give C the dtype {} or f32", to_string(args.a.dtype)));
   }
-  const std::int64_t m = args.a.shape[args.trans_a ? 1 : 0], k = args.a.shape[args.trans_a ? 0 : 1];
-  const std::int64_t k_of_b = args.b.shape[args.trans_b ? 1 : 0], n = args.b.shape[args.trans_b ? 0 : 1];
+  const auto side = [&](const TensorView& view, int which) {
+    return view.shape[static_cast<std::size_t>(rank - 2 + which)];
+  };
+  const std::int64_t m = side(args.a, args.trans_a ? 1 : 0), k = side(args.a, args.trans_a ? 0 : 1);
+  const std::int64_t k_of_b = side(args.b, args.trans_b ? 1 : 0), n = side(args.b, args.trans_b ? 0 : 1);
   if (k != k_of_b) {
     return with_hint(
         invalid("gemm: {}: op(A) has k = {} columns but op(B) has k = {} rows", operand_text(args), k, k_of_b),
         "check trans_a and trans_b");
   }
-  if (args.c.shape[0] != m || args.c.shape[1] != n) {
+  if (side(args.c, 0) != m || side(args.c, 1) != n) {
     return with_hint(invalid("gemm: {}: op(A) op(B) is [{}, {}]", operand_text(args), m, n),
                      fmt::format("make C [{}, {}]", m, n));
   }
-  return check_apart("gemm", {"C", &args.c}, {{"A", &args.a}, {"B", &args.b}});
+  RIDGE_CHECK_OK(check_epilogue(args));
+  const TensorView none;
+  return check_apart("gemm", {"C", &args.c},
+                     {{"A", &args.a},
+                      {"B", &args.b},
+                      {"bias", args.bias.rank != 0 ? &args.bias : &none},
+                      {"residual", args.residual.rank != 0 ? &args.residual : &none}});
 }
 
 // Element counts beyond 64-bit byte offsets cannot be addressed by anyone.
 Status check_sizes(const Problem& problem) {
   constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   for (const OperandSpec& operand : problem.operands) {
-    const std::int64_t rows = operand.shape[0], cols = operand.shape[1];
+    if (operand.shape.size() < 2) continue;
+    const std::int64_t cols = operand.shape.back();
+    std::int64_t rows = operand.shape[operand.shape.size() - 2];
+    const std::int64_t batch = operand.shape.size() > 2 ? operand.shape[0] : 1;
+    if (rows != 0 && batch > kLimit / rows)
+      rows = kLimit;
+    else
+      rows *= batch;
     if (cols != 0 && rows > kLimit / cols) {
       return with_hint(
           invalid("{}: operand {} would have {} x {} elements", problem.problem_case.text(), operand.name, rows, cols),
@@ -89,33 +138,87 @@ Result<Problem> bind(const record::Case& requested) {
     canonical.set("out", "same");
   RIDGE_TRY(problem, bind_params("gemm", params(), canonical));
   const Shape s = shape_of(problem);
-  const auto stored = [](std::int64_t rows, std::int64_t cols, bool transposed) {
-    return transposed ? std::vector{cols, rows} : std::vector{rows, cols};
+  if (s.accumulate && s.epilogue()) {
+    return with_hint(invalid("{}: accumulate adds the product alone", problem.problem_case.text()),
+                     "drop accumulate, or bias, activation and residual");
+  }
+  const auto stored = [&](std::int64_t rows, std::int64_t cols, bool transposed) {
+    std::vector<std::int64_t> shape = transposed ? std::vector{cols, rows} : std::vector{rows, cols};
+    if (s.batch != 1) shape.insert(shape.begin(), s.batch);
+    return shape;
   };
   problem.operands = {{"a", s.dtype, stored(s.m, s.k, s.trans_a), false, false},
-                      {"b", s.dtype, stored(s.k, s.n, s.trans_b), false, false},
-                      {"c", s.out, {s.m, s.n}, true, s.accumulate}};
+                      {"b", s.dtype, stored(s.k, s.n, s.trans_b), false, false}};
+  if (s.bias) problem.operands.push_back({"bias", s.out, {s.n}, false, false});
+  if (s.residual) problem.operands.push_back({"residual", s.out, stored(s.m, s.n, false), false, false});
+  problem.operands.push_back({"c", s.out, stored(s.m, s.n, false), true, s.accumulate});
   RIDGE_CHECK_OK(check_sizes(problem));
   return problem;
 }
 
 }  // namespace
 
+TensorView matrix_of(const TensorView& view, std::int64_t index) {
+  if (view.rank < 3) return view;
+  TensorView matrix;
+  matrix.data = static_cast<char*>(view.data) + size_bytes(view.dtype, index * view.stride[0]);
+  matrix.dtype = view.dtype;
+  matrix.rank = 2;
+  matrix.shape = {view.shape[1], view.shape[2]};
+  matrix.stride = {view.stride[1], view.stride[2]};
+  return matrix;
+}
+
+Run per_matrix(Run run) {
+  return [run = std::move(run)](const Problem& problem, std::span<const TensorView> operands,
+                                const Stream& stream) -> Status {
+    const std::int64_t batch = problem.values[kBatch];
+    if (batch == 1) return run(problem, operands, stream);
+    record::Case one = problem.problem_case;
+    one.set("batch", "1");
+    RIDGE_TRY(single, bind(one));
+    std::array<TensorView, kMaxOperands> matrices;
+    for (std::int64_t i = 0; i < batch; ++i) {
+      for (std::size_t o = 0; o < single.operands.size(); ++o) matrices[o] = matrix_of(operands[o], i);
+      RIDGE_CHECK_OK(run(single, {matrices.data(), single.operands.size()}, stream));
+    }
+    return ok_status();
+  };
+}
+
+Refusal refuse_epilogue(const Shape& s, std::string_view whose) {
+  if (!s.epilogue()) return std::nullopt;
+  return fmt::format("{}{}{}{} multiplies and adds only", s.bias ? "bias=1 " : "",
+                     s.activation != Activation::kNone ? "activation " : "", s.residual ? "residual=1: " : ": ", whose);
+}
+
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
+  const bool batched = args.c.rank == 3;
+  // One matrix is one matrix, in a batch or not.
+  const auto plain = [&](const TensorView& view) {
+    return batched && args.c.shape[0] == 1 ? matrix_of(view, 0) : view;
+  };
+  const auto row = static_cast<std::size_t>(batched ? 1 : 0);
   Call call;
   call.value_count = kParamCount;
-  call.values[kM] = args.c.shape[0];
-  call.values[kN] = args.c.shape[1];
-  call.values[kK] = args.a.shape[args.trans_a ? 0 : 1];
+  call.values[kM] = args.c.shape[row];
+  call.values[kN] = args.c.shape[row + 1];
+  call.values[kK] = args.a.shape[row + (args.trans_a ? 0 : 1)];
+  call.values[kBatch] = batched ? args.c.shape[0] : 1;
+  call.values[kBias] = args.bias.rank != 0 ? 1 : 0;
+  call.values[kActivation] = static_cast<std::int64_t>(args.activation);
+  call.values[kResidual] = args.residual.rank != 0 ? 1 : 0;
   call.values[kDtype] = dtype_index(args.a.dtype);
   call.values[kOut] = args.c.dtype == args.a.dtype ? kOutSame : kOutF32;
   call.values[kLayout] = (args.trans_a ? 2 : 0) + (args.trans_b ? 1 : 0);
   call.values[kAccumulate] = args.accumulate ? 1 : 0;
-  call.operand_count = 3;
-  call.operands[0] = args.a;
-  call.operands[1] = args.b;
-  call.operands[2] = args.c;
+  const auto add = [&](const TensorView& view) { call.operands[call.operand_count++] = plain(view); };
+  add(args.a);
+  add(args.b);
+  if (args.bias.rank != 0) add(args.bias);
+  if (args.residual.rank != 0) add(args.residual);
+  add(args.c);
   return call;
 }
 
@@ -124,13 +227,19 @@ namespace {
 using GradCall = GemmArgs (*)(const GemmGradArgs&);
 
 Gradient gradient(std::string input, GradCall grad_call) {
-  return {std::move(input), "gemm",
-          [grad_call](const Problem& problem, std::span<const TensorView> operands, const TensorView& grad_output,
-                      const TensorView& grad_input) {
-            const Shape s = shape_of(problem);
-            const GemmArgs forward{operands[0], operands[1], operands[2], s.trans_a, s.trans_b, s.accumulate};
-            return make_call(grad_call(GemmGradArgs{forward, grad_output, grad_input, false}));
-          }};
+  return {
+      std::move(input), "gemm",
+      [grad_call](const Problem& problem, std::span<const TensorView> operands, const TensorView& grad_output,
+                  const TensorView& grad_input) {
+        const Shape s = shape_of(problem);
+        if (s.activation != Activation::kNone) {
+          return Result<Call>(with_hint(
+              make_error(ErrorCode::kUnsupported, "{}: its gradient is not one product", problem.problem_case.text()),
+              "multiply the gradient of C by the activation's derivative, then ask for activation=none"));
+        }
+        const GemmArgs forward{operands[0], operands[1], operands[s.c_at()], s.trans_a, s.trans_b, s.accumulate};
+        return make_call(grad_call(GemmGradArgs{forward, grad_output, grad_input, false}));
+      }};
 }
 
 }  // namespace
@@ -142,7 +251,11 @@ std::vector<record::ParamInfo> params() {
           {"dtype", "f32", "of A and B", {"f32", "bf16", "f16"}},
           {"out", "same", "dtype of C", {"same", "f32"}},
           {"layout", "nn", "of A and B: n as is, t stored transposed", {"nn", "nt", "tn", "tt"}},
-          {"accumulate", "0", "1: C += A*B", {"0", "1"}}};
+          {"accumulate", "0", "1: C += A*B", {"0", "1"}},
+          {"batch", "1", "products side by side", {}},
+          {"bias", "0", "1: add one to every row", {"0", "1"}},
+          {"activation", "none", "of the product with its bias", {"none", "gelu", "gelu_tanh", "silu"}},
+          {"residual", "0", "1: add a matrix last", {"0", "1"}}};
 }
 
 Operator describe() {

@@ -16,6 +16,7 @@ int leading(const TensorView& view) { return static_cast<int>(std::max(view.stri
 }  // namespace
 
 Refusal refuse_by_size(const Shape& s) {
+  if (Refusal refusal = refuse_epilogue(s, "its interface")) return refusal;
   if (s.m == 0 || s.n == 0 || s.k == 0) {
     return fmt::format("m={} n={} k={}: an empty product is left to our own code", s.m, s.n, s.k);
   }

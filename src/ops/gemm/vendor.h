@@ -8,7 +8,7 @@
 
 namespace ridge::ops::gemm {
 
-// Sizes and strides of the 32-bit BLAS interface, and nothing empty. Null: fine.
+// Sizes and strides of the 32-bit BLAS interface, nothing empty and no epilogue. Null: fine.
 Refusal refuse_by_size(const Shape& shape);
 // The same for row strides, which are known only at the call.
 Status check_strides(const Problem& problem, std::span<const TensorView> operands);

@@ -15,7 +15,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device);
   }));
-  return ready->launch(operands[kA], operands[kB], operands[kC], scale_parameter(operands), handle);
+  return ready->launch(operands[kA], operands[kB], operands[kC], scale_parameter(operands), {}, handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {

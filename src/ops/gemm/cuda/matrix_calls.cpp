@@ -39,9 +39,9 @@ std::vector<std::string> defines(const ridge::cuda::GemmCase& g) {
           std::string("RIDGE_MAJOR_B=") + (g.b_mn_major ? "kMn" : "kK"),
           std::string("RIDGE_STORE=") + (g.accumulate && !g.residual_is_c() ? "kAdd" : "kOverwrite"),
           std::string("RIDGE_SCALING=") + name_of(g.scaling),
-          std::string("RIDGE_BIAS=0"),
+          std::string("RIDGE_BIAS=") + (g.bias ? "1" : "0"),
           std::string("RIDGE_ACTIVATION=") + name_of(g.activation),
-          std::string("RIDGE_RESIDUAL=") + (g.residual_is_c() ? "1" : "0")};
+          std::string("RIDGE_RESIDUAL=") + (g.residual || g.residual_is_c() ? "1" : "0")};
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const std::
 }
 
 Status WgmmaCall::launch(const TensorView& a_view, const TensorView& b_view, const TensorView& c_view,
-                         ScaleParameter scales, gpu::StreamHandle stream) {
+                         ScaleParameter scales, EpilogueParameter extra, gpu::StreamHandle stream) {
   RIDGE_CHECK_OK(device_->make_current());
   gpu::TensorMap a, b, c;
   RIDGE_CHECK_OK(gpu::encode(a_, a_view.data, a));
@@ -102,7 +102,6 @@ Status WgmmaCall::launch(const TensorView& a_view, const TensorView& b_view, con
   if (!plan_.direct_store) RIDGE_CHECK_OK(gpu::encode(c_, c_view.data, c));
   OutputParameter output{c_view.data, c_view.stride[0], static_cast<std::uint32_t>(c_view.shape[0]),
                          static_cast<std::uint32_t>(c_view.shape[1])};
-  EpilogueParameter extra;
   if (plan_.residual_is_c) extra = {nullptr, c_view.data, c_view.stride[0]};
   struct Tiles {
     std::uint32_t rows, cols, group, group_along;
@@ -132,13 +131,12 @@ Result<SimtCall> SimtCall::prepare(const ridge::cuda::GemmCase& g, const gpu::De
 }
 
 Status SimtCall::launch(const TensorView& a_view, const TensorView& b_view, const TensorView& c_view, std::int64_t k,
-                        ScaleParameter scales, gpu::StreamHandle stream) {
+                        ScaleParameter scales, EpilogueParameter extra, gpu::StreamHandle stream) {
   RIDGE_CHECK_OK(device_->make_current());
   void *a = a_view.data, *b = b_view.data;
   std::int64_t row_a = a_view.stride[0], row_b = b_view.stride[0];
   OutputParameter output{c_view.data, c_view.stride[0], static_cast<std::uint32_t>(c_view.shape[0]),
                          static_cast<std::uint32_t>(c_view.shape[1])};
-  EpilogueParameter extra;
   if (residual_is_c_) extra = {nullptr, c_view.data, c_view.stride[0]};
   const std::array<void*, 8> arguments = {&a, &b, &row_a, &row_b, &k, &output, &scales, &extra};
   return kernel_.launch(shape_, arguments, stream);

@@ -73,7 +73,7 @@ class WgmmaCall {
   // `g` with the strides of the call. `label` goes into errors.
   static Result<WgmmaCall> prepare(const ridge::cuda::GemmCase& g, const std::string& label, const gpu::Device& device);
   Status launch(const TensorView& a, const TensorView& b, const TensorView& c, ScaleParameter scales,
-                gpu::StreamHandle stream);
+                EpilogueParameter extra, gpu::StreamHandle stream);
 
  private:
   const gpu::Device* device_ = nullptr;
@@ -90,7 +90,7 @@ class SimtCall {
  public:
   static Result<SimtCall> prepare(const ridge::cuda::GemmCase& g, const gpu::Device& device);
   Status launch(const TensorView& a, const TensorView& b, const TensorView& c, std::int64_t k, ScaleParameter scales,
-                gpu::StreamHandle stream);
+                EpilogueParameter extra, gpu::StreamHandle stream);
 
  private:
   const gpu::Device* device_ = nullptr;
