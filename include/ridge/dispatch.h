@@ -1,5 +1,6 @@
 // Control over which implementation of an operator runs.
 // Choice, highest first: force() in code; environment RIDGE_<OP>_BACKEND; tuned table; default order.
+// Tuned tables are *.jsonl in the folders of RIDGE_TUNED_DIR and in `tuned` of the cache folder.
 //
 //   RIDGE_GEMM_BACKEND=cpu_openblas                 for every case
 //   RIDGE_GEMM_BACKEND=bf16:cpu_simd,other:cpu_blis by the case's dtype; what is not named keeps the normal order
@@ -24,6 +25,13 @@ std::string last_used(std::string_view op);
 // Operators known to this build, and the implementations of one, best first.
 std::vector<std::string> operators();
 Result<std::vector<std::string>> implementations(std::string_view op);
+
+// For programs of several ranks, which must all take the same implementation or their replicas drift apart: called once
+// for every new case that nothing forces, in the order in which the cases come, with the case and this rank's own
+// choice; the implementation that all ranks take is returned (for instance rank 0's, broadcast). One that cannot run
+// here is an error of the call. An empty function ends it.
+using Agreement = std::function<std::string(std::string_view case_text, std::string_view own_choice)>;
+void agree_with(Agreement agreement);
 
 // Receives one line, once per operator and reason, when the best implementation of a device cannot run a case and the
 // next one is taken. Without a receiver nothing is said; explain() always tells.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "dispatch/tuned.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -22,6 +23,7 @@ struct Control {
   std::map<std::string, std::string, std::less<>> forced;       // by operator
   std::map<std::string, std::string, std::less<>> environment;  // value of RIDGE_<OP>_BACKEND, by operator
   Preference preference;
+  Agreement agreement;
   std::function<void(std::string_view)> fallback_receiver;
   std::set<std::string> told;
 };
@@ -38,6 +40,21 @@ std::string variable_name(std::string_view op) {
   for (const char c : op) name += (c >= 'a' && c <= 'z') ? static_cast<char>(c - 'a' + 'A') : c;
   return name + "_BACKEND";
 }
+
+}  // namespace
+
+void say(std::string message) {
+  Control& c = control();
+  std::function<void(std::string_view)> receiver;
+  {
+    const std::scoped_lock lock(c.mutex);
+    if (!c.fallback_receiver || !c.told.insert(message).second) return;
+    receiver = c.fallback_receiver;
+  }
+  receiver(message);
+}
+
+namespace {
 
 std::string environment_value(const std::string& op) {
   Control& c = control();
@@ -74,30 +91,27 @@ Result<std::string> select_by_dtype(const std::string& variable, std::string_vie
 
 void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason,
                    const Implementation& taken) {
-  Control& c = control();
-  std::function<void(std::string_view)> receiver;
-  {
-    const std::scoped_lock lock(c.mutex);
-    if (!c.fallback_receiver || !c.told.insert(op.name + "/" + refused.name + "/" + reason).second) return;
-    receiver = c.fallback_receiver;
-  }
-  receiver(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name));
+  say(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name));
 }
 
-Wish preferred(const Problem& problem, const Stream& stream) {
+Preferred preferred(const Problem& problem, const Stream& stream) {
   Control& c = control();
   Preference preference;
   {
     const std::scoped_lock lock(c.mutex);
     preference = c.preference;
   }
-  if (!preference) return {};
-  return {preference(problem, ops::device_info(stream)), "tuned table"};
+  Preferred wanted = (preference ? preference : installed_preference())(problem, ops::device_info(stream));
+  if (!wanted.refused.empty()) {
+    say(fmt::format("{}: {}: {}", problem.problem_case.op, wanted.implementation, wanted.refused));
+  }
+  return wanted;
 }
 
 // The list walked once: what each implementation answers and which one runs.
 struct Walk {
   Wish forced;
+  Preferred tuned;
   std::vector<Refusal> refusals;  // by position in op.implementations
   const Implementation* chosen = nullptr;
   std::string reason;
@@ -129,11 +143,15 @@ void settle(Walk& walk, const Operator& op, const Problem& problem, const Stream
     walk.reason = "forced by " + walk.forced.by;
     return;
   }
-  const Wish wish = preferred(problem, stream);
-  if (const std::size_t i = position(wish.implementation); i < op.implementations.size() && !walk.refusals[i]) {
-    walk.chosen = &op.implementations[i];
-    walk.reason = "preferred by the " + wish.by;
-    return;
+  walk.tuned = preferred(problem, stream);
+  const std::size_t tuned = position(walk.tuned.implementation);
+  if (tuned < op.implementations.size() && !walk.refusals[tuned]) {
+    if (walk.tuned.refused.empty()) {
+      walk.chosen = &op.implementations[tuned];
+      walk.reason = "preferred by the tuned table";
+      return;
+    }
+    walk.refusals[tuned] = walk.tuned.refused;
   }
   for (std::size_t i = 0; i < op.implementations.size(); ++i) {
     if (walk.refusals[i]) continue;
@@ -157,6 +175,23 @@ Result<Walk> walk_list(const Operator& op, const Problem& problem, const Stream&
   return walk;
 }
 
+// What all ranks take, when somebody asks that they agree.
+Result<const Implementation*> agreed(const Operator& op, const Problem& problem, const Walk& walk) {
+  Agreement agreement;
+  {
+    const std::scoped_lock lock(control().mutex);
+    agreement = control().agreement;
+  }
+  if (!agreement || !walk.forced.implementation.empty()) return walk.chosen;
+  const std::string name = agreement(problem.problem_case.text(), walk.chosen->name);
+  RIDGE_TRY(one, ops::find_implementation(op, name));
+  const auto index = static_cast<std::size_t>(one - op.implementations.data());
+  if (!walk.refusals[index]) return one;
+  return with_hint(make_error(ErrorCode::kConflict, "{}: the ranks agreed on {}, which cannot run here: {}",
+                              problem.problem_case.text(), name, *walk.refusals[index]),
+                   "let agree_with() choose what every rank can run");
+}
+
 void bump() { current_generation.fetch_add(1, std::memory_order_release); }
 
 }  // namespace
@@ -167,6 +202,14 @@ void set_preference(Preference preference) {
   {
     const std::scoped_lock lock(control().mutex);
     control().preference = std::move(preference);
+  }
+  bump();
+}
+
+void agree_with(Agreement agreement) {
+  {
+    const std::scoped_lock lock(control().mutex);
+    control().agreement = std::move(agreement);
   }
   bump();
 }
@@ -195,6 +238,8 @@ Result<Wish> forced(const Operator& op, const Problem& problem) {
 Result<const Implementation*> choose(const Operator& op, const Problem& problem, const Stream& stream) {
   RIDGE_TRY(walk, walk_list(op, problem, stream));
   if (walk.failure) return *walk.failure;
+  RIDGE_TRY(chosen, agreed(op, problem, walk));
+  walk.chosen = chosen;
   for (std::size_t i = 0; walk.forced.implementation.empty() && i < op.implementations.size(); ++i) {
     const Implementation& better = op.implementations[i];
     if (&better == walk.chosen) break;

@@ -16,10 +16,19 @@ struct Wish {
   std::string by;  // "code", "environment RIDGE_GEMM_BACKEND", "tuned table"
 };
 
-// Where a wish comes from besides force() and the environment: a tuned table. Its answer is a preference, not a force:
-// when it cannot run the case the default order goes on.
-using Preference = std::function<std::string(const ops::Problem&, const ops::DeviceInfo&)>;
+// What a tuned table answers: a preference, not a force. When it cannot run the case, or is refused, the default order
+// goes on; `refused` says why for explain() and on_fallback().
+struct Preferred {
+  Preferred(std::string name = {}, std::string why = {})  // NOLINT: a name alone is an answer
+      : implementation(std::move(name)), refused(std::move(why)) {}
+  std::string implementation, refused;
+};
+using Preference = std::function<Preferred(const ops::Problem&, const ops::DeviceInfo&)>;
+// In place of the tables of this machine (dispatch/tuned.h); empty: those again.
 void set_preference(Preference preference);
+
+// One line to the receiver of on_fallback(), once.
+void say(std::string message);
 
 // Reads RIDGE_<OP>_BACKEND again; otherwise each variable is read once per process.
 void reload_environment();

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "dispatch/choose.h"
+#include "dispatch/tuned.h"
 #include "ops/cuda/device.h"
 
 namespace ridge::dispatch {
@@ -61,16 +62,6 @@ Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream)
     key.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(call.operands[i]));
   }
   return key;
-}
-
-// RIDGE_CACHE_DIR, else the user's cache folder.
-std::filesystem::path cache_directory() {
-  if (const char* chosen = std::getenv("RIDGE_CACHE_DIR"); chosen != nullptr && *chosen != '\0') return chosen;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') {
-    return std::filesystem::path(xdg) / "ridge";
-  }
-  const char* home = std::getenv("HOME");
-  return std::filesystem::path(home == nullptr ? "/tmp" : home) / ".cache" / "ridge";
 }
 
 Result<Choice> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {

@@ -1,0 +1,175 @@
+#include "dispatch/tuned.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "dispatch/probe.h"
+
+namespace ridge::dispatch {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::int64_t bucket(std::int64_t size) {
+  if (size < 3) return size;
+  std::int64_t power = 1;
+  while (power <= size / 2) power *= 2;
+  // Between powers of two p and 2p lies 1.5 p; the borders are the geometric means.
+  const double relative = static_cast<double>(size) / static_cast<double>(power);
+  if (relative < std::sqrt(1.5)) return power;
+  return relative < std::sqrt(3.0) ? power + power / 2 : 2 * power;
+}
+
+std::string key_of(const std::string& device, const record::Case& bucket) { return device + "\n" + bucket.text(); }
+
+// "NVIDIA H200" -> "nvidia-h200".
+std::string file_name(const std::string& device) {
+  std::string name;
+  for (const char c : device) {
+    const bool kept = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    const bool upper = c >= 'A' && c <= 'Z';
+    if (kept || upper) {
+      name += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return (name.empty() ? "device" : name) + ".jsonl";
+}
+
+std::vector<fs::path> table_folders() {
+  std::vector<fs::path> folders;
+  const char* listed = std::getenv("RIDGE_TUNED_DIR");
+  std::string_view rest = listed == nullptr ? "" : listed;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) folders.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  folders.push_back(cache_directory() / "tuned");
+  return folders;
+}
+
+// What probes found, once per process, implementation and bucket.
+class Probes {
+ public:
+  std::optional<std::string> wrong(const ops::Operator& op, const ops::Implementation& one, const ops::Problem& problem,
+                                   const std::string& bucket) {
+    // Memory of a GPU is not compared here: what was tuned there was checked when it was measured.
+    if (one.backend != Backend::kCpu) return std::nullopt;
+    const std::scoped_lock lock(mutex_);
+    const auto [at, fresh] = known_.try_emplace(one.name + "\n" + bucket);
+    if (fresh) at->second = probe(op, one, problem, Stream::cpu());
+    return at->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::optional<std::string>> known_;
+};
+
+}  // namespace
+
+fs::path cache_directory() {
+  if (const char* chosen = std::getenv("RIDGE_CACHE_DIR"); chosen != nullptr && *chosen != '\0') return chosen;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') return fs::path(xdg) / "ridge";
+  const char* home = std::getenv("HOME");
+  return fs::path(home == nullptr ? "/tmp" : home) / ".cache" / "ridge";
+}
+
+record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {
+  record::Case rounded = problem.problem_case;
+  for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (!op.params[i].values.empty()) continue;
+    rounded.set(op.params[i].name, std::to_string(bucket(problem.values[i])));
+  }
+  return rounded;
+}
+
+std::string library_versions(const ops::Operator& op, Backend backend) {
+  std::string versions;
+  for (const ops::Implementation& one : op.implementations) {
+    if (one.backend != backend) continue;
+    versions += fmt::format("{}{}", versions.empty() ? "" : "; ", one.name);
+    if (one.version) versions += " " + one.version();
+  }
+  return versions;
+}
+
+void TunedTable::add(record::TunedChoice choice) {
+  std::string key = key_of(choice.device, choice.bucket);
+  choices_.insert_or_assign(std::move(key), std::move(choice));
+}
+
+Status TunedTable::add_folder(const fs::path& folder) {
+  std::error_code missing;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder, missing)) {
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    RIDGE_TRY(text, read_file(file));
+    RIDGE_TRY(choices, record::parse_tuned(text, file.string()));
+    for (record::TunedChoice& choice : choices) add(std::move(choice));
+  }
+  return ok_status();
+}
+
+const record::TunedChoice* TunedTable::find(const ops::Operator& op, const ops::Problem& problem,
+                                            const ops::DeviceInfo& device) const {
+  const auto found = choices_.find(key_of(device.name, bucket_of(op, problem)));
+  if (found == choices_.end() || found->second.libraries != library_versions(op, device.backend)) return nullptr;
+  return &found->second;
+}
+
+Preference preference_of(std::shared_ptr<const TunedTable> table) {
+  return [table = std::move(table), probes = std::make_shared<Probes>()](const ops::Problem& problem,
+                                                                         const ops::DeviceInfo& device) -> Preferred {
+    if (table->size() == 0) return {};
+    const auto op = ops::find_operator(problem.problem_case.op);
+    const record::TunedChoice* choice = op ? table->find(**op, problem, device) : nullptr;
+    if (choice == nullptr) return {};
+    const auto one = ops::find_implementation(**op, choice->implementation);
+    if (!one || ops::why_not(**one, problem, device)) return choice->implementation;  // the walk says why it cannot
+    const auto wrong = probes->wrong(**op, **one, problem, choice->bucket.text());
+    if (!wrong) return choice->implementation;
+    return {choice->implementation, "tuned, but refused: its results leave the error model: " + *wrong};
+  };
+}
+
+const Preference& installed_preference() {
+  static const Preference* const installed = [] {
+    auto table = std::make_shared<TunedTable>();
+    for (const fs::path& folder : table_folders()) {
+      if (const Status read = table->add_folder(folder); !read) say("tuned table left out: " + read.error().text());
+    }
+    return new Preference(preference_of(std::move(table)));
+  }();
+  return *installed;
+}
+
+Status keep(const record::TunedChoice& choice, const fs::path& cache) {
+  const fs::path folder = cache / "tuned", file = folder / file_name(choice.device);
+  RIDGE_CHECK_OK(make_directories(folder));
+  std::vector<record::TunedChoice> choices;
+  if (fs::exists(file)) {
+    RIDGE_TRY(text, read_file(file));
+    RIDGE_TRY(known, record::parse_tuned(text, file.string()));
+    choices = std::move(known);
+  }
+  std::erase_if(choices, [&](const record::TunedChoice& old) {
+    return old.device == choice.device && old.bucket == choice.bucket;
+  });
+  choices.push_back(choice);
+  std::string text;
+  for (const record::TunedChoice& one : choices) text += record::tuned_line(one);
+  return write_file_durably(file, text);
+}
+
+}  // namespace ridge::dispatch

@@ -1,0 +1,51 @@
+// Tuned tables: which implementation was measured to be fastest for a bucket of cases on a device.
+//
+// Lines of JSON (record/tuned.h) in every *.jsonl of the folders of RIDGE_TUNED_DIR (separated by ':'), then of `tuned`
+// in the cache folder; later lines win. A line counts only on the device and with the library versions it was measured
+// with. Dispatch prefers its implementation, after one probe in this process has shown that its results keep to the
+// error model; one whose results do not is refused, and said so by explain() and on_fallback().
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "dispatch/choose.h"
+#include "ops/op.h"
+#include "record/tuned.h"
+
+namespace ridge::dispatch {
+
+// RIDGE_CACHE_DIR, else the user's cache folder.
+std::filesystem::path cache_directory();
+
+// The case with every size rounded to the nearest of 1, 1.5, 2, 3, 4, 6, 8, 12, ...; what is not a size stays. Cases of
+// a bucket differ by less than a fifth in each size, so one measurement speaks for all of them.
+record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem);
+
+// The versions of every implementation of the operator on that backend, which a tuned line depends on.
+std::string library_versions(const ops::Operator& op, Backend backend);
+
+class TunedTable {
+ public:
+  void add(record::TunedChoice choice);
+  // Every *.jsonl of a folder, in the order of their names; a folder that is not there has none.
+  Status add_folder(const std::filesystem::path& folder);
+  [[nodiscard]] const record::TunedChoice* find(const ops::Operator& op, const ops::Problem& problem,
+                                                const ops::DeviceInfo& device) const;
+  [[nodiscard]] std::size_t size() const { return choices_.size(); }
+
+ private:
+  std::map<std::string, record::TunedChoice> choices_;  // by device and bucket
+};
+
+// What dispatch prefers by this table.
+Preference preference_of(std::shared_ptr<const TunedTable> table);
+// That of the tables on this machine, read once; a table that cannot be read is reported through on_fallback() and left
+// out.
+const Preference& installed_preference();
+
+// Adds the line to the device's table in the cache folder, durably, in place of an older one for the same bucket.
+Status keep(const record::TunedChoice& choice, const std::filesystem::path& cache);
+
+}  // namespace ridge::dispatch
