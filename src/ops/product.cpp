@@ -54,7 +54,8 @@ ProductSums product_sums(const ProductModel& model, const std::vector<double>& a
                              model.more_allowed * sums.magnitude[e] +
                              model.more_allowed_root * std::sqrt(sums.squares[e]));
     result.square.push_back(u * u * length * (sums.squares[e] / 12 + sums.value[e] * sums.value[e] / 18) +
-                            model.more_ideal * model.more_ideal * sums.squares[e]);
+                            model.more_ideal * model.more_ideal * sums.squares[e] +
+                            model.more_ideal_shared * model.more_ideal_shared * sums.magnitude[e] * sums.magnitude[e]);
   }
   result.value = std::move(sums.value);
   return result;
@@ -115,12 +116,12 @@ double allowed_residual(const ProductModel& s, double row_square, const numerics
 
 // Expected square of the residual of one row: the sum of ideal_square_error over its elements, whose output rounding
 // averages u^2 x^2 / 6 over the mantissas.
-double ideal_residual_square(const ProductModel& s, double row_square, double term_squares) {
+double ideal_residual_square(const ProductModel& s, double row_square, double term_squares, double norm) {
   const double u = numerics::unit_roundoff(DType::kF32), out = numerics::unit_roundoff(s.out);
   const double tiny = numerics::min_positive(s.out);
   return u * u * static_cast<double>(reduction_of(s).length) * (term_squares / 12 + row_square / 18) +
-         s.more_ideal * s.more_ideal * term_squares + out * out * row_square / 6 +
-         static_cast<double>(s.n) * tiny * tiny / 12;
+         s.more_ideal * s.more_ideal * term_squares + s.more_ideal_shared * s.more_ideal_shared * norm * norm +
+         out * out * row_square / 6 + static_cast<double>(s.n) * tiny * tiny / 12;
 }
 
 // The worst of both lines. `finite` is false when C holds NaN or Inf.
@@ -131,7 +132,8 @@ class Residuals {
   void add(std::size_t row, const Projection& found, const Projection& expected) {
     const double row_square = found.squares[row];
     const double allowed = allowed_residual(shape_, row_square, expected.lanes[row], expected.squares[row]);
-    const double ideal = ideal_residual_square(shape_, row_square, expected.squares[row]);
+    const double ideal =
+        ideal_residual_square(shape_, row_square, expected.squares[row], magnitude_norm(expected.lanes[row], shape_.n));
     for (std::size_t l = 0; l < numerics::kSignedLanes; ++l) {
       const double residual = std::abs(found.lanes[row].value[l] - expected.lanes[row].value[l]);
       mean_square_ += residual * residual / ideal;

@@ -18,6 +18,8 @@ struct ProductModel {
   // Beyond an fp32 sum, what an element may be off by, relative to the sum of magnitudes of its terms and to the root
   // of the sum of their squares; and the root of the expected square of that, relative to the latter.
   double more_allowed = 0, more_allowed_root = 0, more_ideal = 0;
+  // The part of that root that is relative to the sum of magnitudes: errors that equal terms share add up.
+  double more_ideal_shared = 0;
 };
 
 // What the fp32 sum of an element is before anything is done with it: the value, how far it may be off, and the

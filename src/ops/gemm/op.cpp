@@ -161,7 +161,10 @@ Result<Problem> bind(const record::Case& requested) {
 TensorView matrix_of(const TensorView& view, std::int64_t index) {
   if (view.rank < 3) return view;
   TensorView matrix;
-  matrix.data = static_cast<char*>(view.data) + size_bytes(view.dtype, index * view.stride[0]);
+  matrix.data = view.data;
+  if (view.element_count() != 0) {  // else there may be no memory to point into
+    matrix.data = static_cast<char*>(view.data) + size_bytes(view.dtype, index * view.stride[0]);
+  }
   matrix.dtype = view.dtype;
   matrix.rank = 2;
   matrix.shape = {view.shape[1], view.shape[2]};

@@ -11,6 +11,7 @@
 //             kBlock   A 1x128 [ceil(k/128), m], B 128x128 [ceil(n/128), ceil(k/128)]: forward and data gradient
 //             kVector  1x128 both, [ceil(k/128), m] and [ceil(k/128), n]: weight gradient
 //             kMx      1x32 both, E8M0, [ceil(k/32), m] and [ceil(k/32), n]
+//           They are finite, and zero or at least 2^-126 in magnitude: what is smaller may be flushed or rounded.
 //           `quantize` writes them so; for an operand that is stored transposed it writes the scales of q_t.
 // Dtypes    A and B e4m3fn or e5m2, the same or one each (hybrid: gradients in e5m2); C bf16, f16 or f32.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'

@@ -161,6 +161,8 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  // Scales below 2^-126 are outside the contract, and that family makes them.
+  op.excuses = [](const Problem&, numerics::Family family) { return family == numerics::Family::kDenormals; };
   return op;
 }
 

@@ -143,6 +143,7 @@ class Writer {
   // The panel's rows, widened; how many there are.
   std::int64_t load(std::int64_t panel, float* out) const {
     const std::int64_t first = panel * panel_rows(), count = std::min(panel_rows(), rows_ - first);
+    if (cols_ == 0) return count;  // and no memory to point into
     const auto* const data = static_cast<const unsigned char*>(x_.data);
     const auto at = [&](std::int64_t row, std::int64_t col) {
       return data + size_bytes(x_.dtype, row * x_.stride[0] + col);
@@ -170,6 +171,7 @@ class Writer {
   }
 
   void encode(std::int64_t row, std::int64_t col, std::int64_t count, const float* codes) const {
+    if (count == 0) return;
     numerics::Rounding rounding = rounding_;
     rounding.offset += static_cast<std::uint64_t>(row * cols_ + col);
     numerics::from_float(s_.format, codes, static_cast<unsigned char*>(q_.data) + row * q_.stride[0] + col, count,
