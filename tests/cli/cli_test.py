@@ -355,7 +355,7 @@ class Campaign(Base):
     What it accepts is not looked at, so a busy machine voids nothing here."""
 
     def start(self, name, *more):
-        return subprocess.Popen([RIDGE, "optimize", "gemm", "--on", "cpu", "--yes", "--budget", "180s", "--max-iterations", "3",
+        return subprocess.Popen([RIDGE, "optimize", "gemm", "--on", "cpu", "--yes", "--budget", "75s", "--max-iterations", "3",
                                  "--max-foreign-load", "1",
                                  "--directory", name, *more], cwd=self.tmp, env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
