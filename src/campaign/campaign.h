@@ -25,7 +25,10 @@
 #include "campaign/transition.h"
 #include "execute/executor.h"
 #include "execute/git.h"
+#include "knowledge/memory.h"
 #include "propose/proposer.h"
+#include "record/iteration.h"
+#include "record/profile.h"
 
 namespace ridge::campaign {
 
@@ -119,6 +122,8 @@ class Engine {
   Status record(record::EventKind kind, Json payload);
   Status intend(const std::string& key, std::string_view effect);
   Status render_files();
+  Status remember_rounds();
+  Status recall_memory();
   Status finish();
 
   // steps_setup.cpp
@@ -167,6 +172,9 @@ class Engine {
   double stop_seen_ = -1;  // monotonic time of the first stop signal
   bool interrupted_ = false;
   std::size_t rendered_rounds_ = 0;
+  std::optional<knowledge::Memory> store_;
+  std::vector<record::Iteration> memory_;         // as the proposer sees it
+  std::optional<record::ProfileReport> profile_;  // of the incumbent, if somebody gave one
   std::string action_;
 };
 

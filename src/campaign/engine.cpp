@@ -4,7 +4,9 @@
 #include "base/files.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
+#include "campaign/iterations.h"
 #include "campaign/manifest.h"
+#include "campaign/profile_hook.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
 #include "record/archive.h"
@@ -118,6 +120,7 @@ std::optional<std::int64_t> Engine::stop_after() const {
 // The files of closed rounds are written once by a process; all of them when it begins.
 Status Engine::render_files() {
   RIDGE_CHECK_OK(write_campaign_files(options_.directory, render_campaign(state_, rendered_rounds_)));
+  RIDGE_CHECK_OK(remember_rounds());
   if (state_.baseline_committed) rendered_rounds_ = static_cast<std::size_t>(state_.rounds_closed());
   return ok_status();
 }
@@ -156,6 +159,27 @@ std::string Engine::rules_that_block(Due due) const {
   return fmt::format("{} ({})", blocking_text(blocked), way_out);
 }
 
+Status Engine::remember_rounds() {
+  if (!state_.baseline_committed) return ok_status();
+  if (!store_) {
+    RIDGE_TRY(memory, knowledge::Memory::init(memory_root(state_, options_.directory)));
+    store_ = std::move(memory);
+  }
+  return remember(state_, *store_, rendered_rounds_, services_.clock);
+}
+
+// What the iteration memory shows to the proposer, and the profile of the incumbent if there is one. A change of the
+// memory's masks goes into the journal first.
+Status Engine::recall_memory() {
+  if (!store_) RIDGE_CHECK_OK(remember_rounds());  // a process that was killed may have left the memory behind
+  RIDGE_TRY(recalled, recall(state_, *store_));
+  memory_ = std::move(recalled.visible);
+  RIDGE_TRY(profile, profile_of_incumbent(state_, options_.directory));
+  profile_ = std::move(profile);
+  if (record::to_line(recalled.masked) == record::to_line(state_.masked)) return ok_status();
+  return record(record::EventKind::kMasked, record::to_json(recalled.masked));
+}
+
 // What must be settled before the next step: a stop, a pause, a budget that ran out in the middle of a round.
 Result<std::optional<RunResult>> Engine::before(const Transition& next) {
   const StopLevel level = stop_level();
@@ -169,7 +193,9 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
     RIDGE_TRY(paused, pause("the user asked to pause"));
     return std::optional(paused);
   }
-  if (next.due == Due::kPropose && state_.failures_in_a_row >= kMaxFailuresInARow) {
+  const Due due = next.due;  // what is next may change with what the memory hides
+  if (due == Due::kPropose || due == Due::kEscalate) RIDGE_CHECK_OK(recall_memory());
+  if (due == Due::kPropose && state_.failures_in_a_row >= kMaxFailuresInARow) {
     RIDGE_TRY(paused, pause(fmt::format("the proposer {} gave no usable answer {} times in a row; the last: {}",
                                         services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
     return std::optional(paused);

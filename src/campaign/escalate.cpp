@@ -39,19 +39,11 @@ constexpr Idea kIdeas[] = {
      "fewer bytes than the bound counts"},
 };
 
-std::vector<const Round*> closed_before(const State& state, std::int64_t round) {
-  std::vector<const Round*> rounds;
-  for (const Round& one : state.rounds) {
-    if (one.number < round && one.closed()) rounds.push_back(&one);
-  }
-  return rounds;
-}
-
 bool lost(const Round& round) { return round.decision && round.decision->outcome == record::Outcome::kHarnessFault; }
 
 std::set<std::string> recent_categories(const State& state, std::int64_t round) {
   std::set<std::string> categories;
-  const std::vector<const Round*> rounds = closed_before(state, round);
+  const std::vector<const Round*> rounds = state.known_before(round);
   const std::size_t from = rounds.size() > kRecent ? rounds.size() - kRecent : 0;
   for (std::size_t i = from; i < rounds.size(); ++i) {
     categories.insert(rounds[i]->last().proposal.hypothesis.category);
@@ -64,12 +56,12 @@ std::vector<Direction> untried_options(const State& state) {
   const Result<record::TuneSpace> space = record::tune_space(state.incumbent.candidate);
   if (!space) return {};
   std::set<std::string> tried;
-  for (const Round& round : state.rounds) {
-    for (const Attempt& attempt : round.attempts) {
+  for (const Round* round : state.known_before(state.next_round())) {
+    for (const Attempt& attempt : round->attempts) {
       for (const record::Candidate& candidate : attempt.proposal.candidates) {
         for (const auto& [name, value] : candidate.defines) {
-          const auto before = round.incumbent.defines.find(name);
-          if (before == round.incumbent.defines.end() || before->second != value) tried.insert(name);
+          const auto before = round->incumbent.defines.find(name);
+          if (before == round->incumbent.defines.end() || before->second != value) tried.insert(name);
         }
       }
     }
@@ -94,7 +86,7 @@ std::size_t category_count(const std::vector<Direction>& directions) {
 
 std::int64_t rollbacks_before(const State& state, std::int64_t round) {
   std::int64_t count = 0;
-  const std::vector<const Round*> rounds = closed_before(state, round);
+  const std::vector<const Round*> rounds = state.known_before(round);
   for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
     if (lost(**one)) continue;
     if ((*one)->committed) break;
@@ -104,7 +96,7 @@ std::int64_t rollbacks_before(const State& state, std::int64_t round) {
 }
 
 const Round* last_refuted(const State& state, std::int64_t round) {
-  const std::vector<const Round*> rounds = closed_before(state, round);
+  const std::vector<const Round*> rounds = state.known_before(round);
   for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
     if (lost(**one)) continue;
     return (*one)->committed ? nullptr : *one;
@@ -128,7 +120,7 @@ const record::Escalated* escalation_of(const State& state, std::int64_t round) {
 bool review_due(const State& state, std::int64_t round) {
   const std::int64_t rollbacks = rollbacks_before(state, round);
   if (rollbacks >= 2) return true;
-  const std::vector<const Round*> rounds = closed_before(state, round);
+  const std::vector<const Round*> rounds = state.known_before(round);
   if (rounds.size() < kRecent || rollbacks == 0) return false;
   const std::set<std::string> used = recent_categories(state, round);
   const bool no_gain = std::all_of(rounds.end() - static_cast<std::ptrdiff_t>(kRecent), rounds.end(),

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
@@ -130,6 +132,7 @@ Status on_proposed(State& state, const Event& event) {
     round->incumbent_round = state.incumbent.round;
     round->refused = std::exchange(state.refused, {});
     round->opened = event.time;
+    round->hidden = {state.masked.rounds.begin(), state.masked.rounds.end()};
     round->opened_active = event.active - answer.seconds;
   }
   if (round->decision) return impossible(event, "the round is already decided");
@@ -267,6 +270,20 @@ Status on_waived(State& state, const Event& event) {
   return ok_status();
 }
 
+Status on_masked(State& state, const Event& event) {
+  if (!state.baseline_committed) return impossible(event, "there is nothing to mask before the baseline");
+  RIDGE_TRY(masked, payload<record::Masked>(event));
+  for (const std::int64_t number : masked.rounds) {
+    if (number < 2 || number > state.rounds_closed() + 1)
+      return impossible(event, fmt::format("round {} is not closed", number));
+  }
+  const std::string text =
+      masked.versions.empty() ? "every record is shown" : fmt::format("masked: {}", fmt::join(masked.versions, " "));
+  state.occurrences.push_back({event.time, text, event.kind});
+  state.masked = std::move(masked);
+  return ok_status();
+}
+
 Status on_escalated(State& state, const Event& event) {
   if (open_round(state) != nullptr) return impossible(event, "a round is open");
   RIDGE_TRY(escalated, payload<record::Escalated>(event));
@@ -304,7 +321,7 @@ Status on_resumed(State& state, const Event& event) {
 // Every event but an intent or a note records that the effect begun before it is done.
 bool completes_an_effect(EventKind kind) {
   return kind != EventKind::kIntent && kind != EventKind::kPaused && kind != EventKind::kResumed &&
-         kind != EventKind::kBudget && kind != EventKind::kWaived;
+         kind != EventKind::kBudget && kind != EventKind::kWaived && kind != EventKind::kMasked;
 }
 
 void note_cost(State& state, const Event& event) {
@@ -315,6 +332,7 @@ void note_cost(State& state, const Event& event) {
     case EventKind::kResumed:
     case EventKind::kBudget:
     case EventKind::kWaived:
+    case EventKind::kMasked:
     case EventKind::kPaused: break;
     default: {
       const bool in_round = !state.rounds.empty() && state.baseline_committed;
@@ -351,6 +369,7 @@ constexpr Handler kHandlers[] = {
     {EventKind::kBudget, on_budget},
     {EventKind::kWaived, on_waived},
     {EventKind::kEscalated, on_escalated},
+    {EventKind::kMasked, on_masked},
 };
 
 std::map<std::string, std::int64_t> changed_defines(const record::Candidate& from, const record::Candidate& to) {
@@ -385,6 +404,18 @@ const Round* State::open_round() const { return rounds.empty() || rounds.back().
 
 std::int64_t State::rounds_closed() const {
   return static_cast<std::int64_t>(rounds.size()) - (open_round() != nullptr ? 1 : 0);
+}
+
+std::vector<const Round*> State::known_before(std::int64_t round) const {
+  std::set<std::int64_t> hidden(masked.rounds.begin(), masked.rounds.end());
+  for (const Round& one : rounds) {
+    if (one.number == round) hidden = one.hidden;
+  }
+  std::vector<const Round*> known;
+  for (const Round& one : rounds) {
+    if (one.number < round && one.closed() && !hidden.contains(one.number)) known.push_back(&one);
+  }
+  return known;
 }
 
 Status apply(State& state, const Event& event) {
@@ -428,9 +459,7 @@ record::RoundSummary summarise(const Round& round) {
 
 std::vector<record::RoundSummary> history(const State& state) {
   std::vector<record::RoundSummary> rounds;
-  for (const Round& round : state.rounds) {
-    if (round.closed()) rounds.push_back(summarise(round));
-  }
+  for (const Round* round : state.known_before(state.next_round())) rounds.push_back(summarise(*round));
   return rounds;
 }
 

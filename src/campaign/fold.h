@@ -40,6 +40,7 @@ struct Round {
   std::string opened, decided, closed_at;       // event times
   double opened_active = 0, closed_active = 0;  // seconds of active campaign time
   bool refused_retry = false;                   // the repair asked for was refused: no further attempt
+  std::set<std::int64_t> hidden;                // rounds that were masked when this one was opened
 
   [[nodiscard]] bool closed() const { return committed.has_value() || rolled_back.has_value(); }
   [[nodiscard]] const Attempt& last() const { return attempts.back(); }
@@ -105,6 +106,7 @@ struct State {
 
   std::map<std::int64_t, record::Waived> waivers;  // by rule
   std::vector<record::Escalated> escalations;      // oldest first
+  record::Masked masked;                           // rounds and records hidden from the proposer
 
   std::string ended_at;         // event time of the final measurement
   std::vector<Ending> endings;  // earlier ones; the current one is not among them
@@ -126,6 +128,8 @@ struct State {
   [[nodiscard]] std::int64_t next_round() const { return static_cast<std::int64_t>(rounds.size()) + 2; }
   [[nodiscard]] bool terminated() const { return termination && termination->condition != kNotYet; }
   [[nodiscard]] std::int64_t rounds_closed() const;
+  // The closed rounds that a proposer of `round` may know of: those before it that were not masked when it was opened.
+  [[nodiscard]] std::vector<const Round*> known_before(std::int64_t round) const;
   static constexpr const char* kNotYet = "none";
 };
 
@@ -136,7 +140,7 @@ Result<State> fold(const std::vector<record::Event>& events);
 // Digest of the built object that a round had to beat.
 std::string incumbent_artifact(const State& state, const Round& round);
 
-// What one closed round came to, and all of them, oldest first.
+// What one closed round came to, and all that are not masked, oldest first.
 record::RoundSummary summarise(const Round& round);
 std::vector<record::RoundSummary> history(const State& state);
 

@@ -29,10 +29,9 @@ std::set<std::string> known_ids(const ProposalView& view) {
   ids.insert(view.state.baseline->evaluation.build.artifact);
   ids.insert(view.state.incumbent.build.artifact);
   ids.insert("round-1");
-  for (const Round& round : view.state.rounds) {
-    if (round.number >= view.round || !round.closed()) continue;
-    ids.insert(fmt::format("round-{}", round.number));
-    for (const Attempt& attempt : round.attempts) {
+  for (const Round* round : view.state.known_before(view.round)) {
+    ids.insert(fmt::format("round-{}", round->number));
+    for (const Attempt& attempt : round->attempts) {
       if (!attempt.evaluated) continue;
       ids.insert(attempt.evaluated->candidate.id());
       ids.insert(attempt.evaluated->evaluation.build.artifact);

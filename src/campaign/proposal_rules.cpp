@@ -209,12 +209,12 @@ std::string is_new(const ProposalView& v) {
   if (v.proposal.candidates.size() > 1) return {};
   const std::string meaning = meaning_of(v.proposal.candidates.front());
   if (meaning == meaning_of(v.state.baseline->candidate)) return "it is the baseline";
-  for (const Round& round : v.state.rounds) {
-    if (round.number >= v.round || !round.closed() || round.last().candidate() == nullptr) continue;
-    if (meaning_of(*round.last().candidate()) != meaning) continue;
-    if (round.committed) return fmt::format("round {} accepted this very candidate; later ones beat it", round.number);
-    if (refuted(round))
-      return fmt::format("round {} measured this very candidate: {}", round.number, round.decision->reason);
+  for (const Round* round : v.state.known_before(v.round)) {
+    if (round->last().candidate() == nullptr || meaning_of(*round->last().candidate()) != meaning) continue;
+    if (round->committed)
+      return fmt::format("round {} accepted this very candidate; later ones beat it", round->number);
+    if (refuted(*round))
+      return fmt::format("round {} measured this very candidate: {}", round->number, round->decision->reason);
   }
   return {};
 }
@@ -238,11 +238,11 @@ std::string keeps_hypothesis(const ProposalView& v) {
 std::string is_informed(const ProposalView& v) {
   const std::optional<std::int64_t>& source = v.proposal.hypothesis.informed_by;
   const auto closed = [&](std::int64_t number) {
-    return std::any_of(v.state.rounds.begin(), v.state.rounds.end(), [&](const Round& round) {
-      return round.number == number && round.number < v.round && round.closed();
-    });
+    const std::vector<const Round*> known = v.state.known_before(v.round);
+    return std::any_of(known.begin(), known.end(), [&](const Round* round) { return round->number == number; });
   };
-  if (source && !closed(*source)) return fmt::format("informed_by names round {}, which is not closed", *source);
+  if (source && !closed(*source))
+    return fmt::format("informed_by names round {}, which is not closed or is masked", *source);
   const Round* last = last_refuted(v.state, v.round);
   if (last == nullptr || source) return {};
   return fmt::format("round {} was rolled back ({}): informed_by must name the round that led here", last->number,

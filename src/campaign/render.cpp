@@ -97,7 +97,6 @@ FileMap render_campaign(const State& state, std::size_t first_round) {
     const Round& round = state.rounds[i];
     if (!round.closed()) continue;
     add_round(files, state, round);
-    files[fmt::format("memory/v{}.json", round.number)] = pretty_json(record::to_json(summarise(round))) + "\n";
   }
   return files;
 }

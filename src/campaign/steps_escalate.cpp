@@ -142,6 +142,10 @@ Status Engine::escalate() {
     }
     for (std::int64_t level = have + 1; level <= due; ++level) RIDGE_CHECK_OK((this->*steps[level - 2])(escalated));
   }
+  // Its counters are what the next claim about a bottleneck is held against.
+  if (profile_) {
+    for (const record::ProfileMetric& one : profile_->metrics) escalated.figures[one.name] = one.median;
+  }
   if (review_due(state_, round)) escalated.directions = review(state_, round);
   return record(record::EventKind::kEscalated, record::to_json(escalated));
 }

@@ -8,6 +8,7 @@
 #include "campaign/decide.h"
 #include "campaign/escalate.h"
 #include "campaign/level.h"
+#include "campaign/profile_hook.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/render.h"
 #include "record/archive.h"
@@ -64,9 +65,13 @@ record::ProposalRequest Engine::proposal_request() const {
   request.history = history(state_);
   request.environment = state_.prepared->environment;
   request.tips = state_.tips->tips;
+  request.memory = memory_;
   if (const record::Escalated* evidence = escalation_of(state_, request.round)) {
     request.findings = evidence->findings;
     request.directions = evidence->directions;
+  }
+  if (profile_) {
+    for (std::string& finding : findings_of(*profile_)) request.findings.push_back(std::move(finding));
   }
   const double left = seconds_left(state_, termination_input());
   if (std::isfinite(left)) request.seconds_left = std::max(left, 0.0);

@@ -41,8 +41,8 @@ knowledge::NewTip tip_of(const State& state, const Round& round) {
 
 std::vector<knowledge::NewTip> tips_of(const State& state) {
   std::vector<const Round*> accepted, failed;
-  for (const Round& round : state.rounds) {
-    if (is_lesson(round)) (round.committed ? accepted : failed).push_back(&round);
+  for (const Round* round : state.known_before(state.next_round())) {
+    if (is_lesson(*round)) (round->committed ? accepted : failed).push_back(round);
   }
   std::stable_sort(accepted.begin(), accepted.end(),
                    [](const Round* a, const Round* b) { return gain(*a) > gain(*b); });

@@ -9,6 +9,7 @@
 #include "campaign/decide.h"
 #include "campaign/files.h"
 #include "campaign/fold.h"
+#include "campaign/iterations.h"
 #include "campaign/lineage.h"
 #include "campaign/render.h"
 #include "record/archive.h"
@@ -60,6 +61,15 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
     const bool stale = !finished && earlier[path].contains(sha256(*found));
     report.findings.push_back(
         {path, stale ? FileFinding::Kind::kStale : FileFinding::Kind::kForged, first_difference(*found, content)});
+  }
+}
+
+// A record that is not there yet is behind; any other difference somebody made.
+void check_memory(const fs::path& directory, const State& state, VerifyReport& report) {
+  for (auto& [path, why] : forged_memory(state, directory, report.files)) {
+    const bool missing = !path.ends_with(".json");
+    const auto absent = state.reported ? FileFinding::Kind::kMissing : FileFinding::Kind::kStale;
+    report.findings.push_back({path, missing ? absent : FileFinding::Kind::kForged, why});
   }
 }
 
@@ -131,6 +141,7 @@ Result<VerifyReport> verify_campaign(const fs::path& directory) {
   report.last_hash = state.last_hash;
   report.torn_bytes = journal.torn_bytes;
   check_files(directory, journal.events, state, report);
+  check_memory(directory, state, report);
   check_snapshots(directory, state, report);
   return report;
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -167,12 +168,18 @@ Result<std::vector<std::string>> Memory::versions() const {
 }
 
 Result<record::Iteration> Memory::load(const std::string& version) const {
+  struct stat now = {};
+  Cached& cached = cache_[version];
+  if (::stat(file(version).c_str(), &now) == 0 && cached.inode == now.st_ino && cached.size == now.st_size &&
+      cached.seconds == now.st_mtim.tv_sec && cached.nanoseconds == now.st_mtim.tv_nsec)
+    return cached.iteration;
   const Result<std::string> text = read_file(file(version));
   if (!text)
     return with_hint(make_error(ErrorCode::kNotFound, "there is no {}", version),
                      "ridge memory summary lists the versions");
   auto iteration = record::parse_record<record::Iteration>(*text, version + ".json");
   if (!iteration) return in_context(version + ".json", iteration.error());
+  cached = {now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec, *iteration};
   return iteration;
 }
 

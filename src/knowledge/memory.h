@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,14 @@ class Memory {
   [[nodiscard]] Result<std::vector<std::string>> versions() const;
   [[nodiscard]] Status store(const record::Iteration& iteration) const;
 
+  // Records as last read, by version. A write replaces the file, so a changed record is another inode, size or time.
+  struct Cached {
+    std::uint64_t inode = 0;
+    std::int64_t size = 0, seconds = 0, nanoseconds = 0;
+    record::Iteration iteration;
+  };
   std::filesystem::path directory_;
+  mutable std::map<std::string, Cached> cache_;
 };
 
 }  // namespace ridge::knowledge

@@ -31,6 +31,11 @@ Past digest_history(const Space& space, const record::ProposalRequest& request) 
     ++past.consecutive_rollbacks;
     if (past.consecutive_rollbacks <= 3) past.recent_categories.insert(round->hypothesis.category);
   }
+  for (const record::Iteration& iteration : request.memory) {
+    for (const record::IterationReference& one : iteration.references) {
+      if (one.source_type == "candidate" && one.description == "refuted") past.refuted.insert(one.path_or_url);
+    }
+  }
   return past;
 }
 

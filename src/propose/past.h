@@ -23,6 +23,7 @@ struct Past {
   std::map<std::string, Attempt> attempts;
   std::int64_t last_accepted_round = 0;        // 0: none
   std::int64_t consecutive_rollbacks = 0;      // at the end of the history
+  std::set<std::string> refuted;               // candidates that the memory says were measured and rolled back
   std::set<std::string> recent_categories;     // of those rollbacks, at most the last three
   const record::RoundSummary* last = nullptr;  // inside the request
 

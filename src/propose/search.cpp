@@ -81,6 +81,11 @@ Candidate make_candidate(const View& view, const Config& config) {
   return candidate;
 }
 
+// Whether the memory, of earlier campaigns too, holds this configuration as measured and rolled back.
+bool is_refuted(const View& view, const Config& config) {
+  return !view.past.refuted.empty() && view.past.refuted.contains(make_candidate(view, config).id());
+}
+
 Proposal make_proposal(const View& view, Hypothesis hypothesis, const std::vector<Config>& configs) {
   Proposal proposal;
   proposal.hypothesis = std::move(hypothesis);
@@ -217,7 +222,8 @@ std::vector<std::string> parameters(const View& view) {
 void keep_unseen(const View& view, std::vector<Config>& configs) {
   std::erase_if(configs, [&](const Config& config) {
     const Roles roles = roles_of(view.space, config);
-    return view.past.seen.contains(config) || roles.lanes > view.machine.lanes || roles.threads > view.machine.threads;
+    return view.past.seen.contains(config) || is_refuted(view, config) || roles.lanes > view.machine.lanes ||
+           roles.threads > view.machine.threads;
   });
   rank(view.space, view.machine, configs);
 }
@@ -322,6 +328,9 @@ class Search final : public Proposer {
     view.past = digest_history(space, request);
     Random random(seed_of(request));
     std::vector<Direction> open = open_directions(space, view.machine, view.standing, view.past);
+    for (Direction& direction : open)
+      std::erase_if(direction.configs, [&](const Config& config) { return is_refuted(view, config); });
+    std::erase_if(open, [](const Direction& direction) { return direction.configs.empty(); });
     if (!request.last_error.empty()) drop_favourite(view, open);
     if (!open.empty()) {
       const auto best =
@@ -335,7 +344,9 @@ class Search final : public Proposer {
 
  private:
   static std::uint64_t seed_of(const ProposalRequest& request) {
-    const std::string digest = sha256(record::to_line(request));
+    ProposalRequest timeless = request;
+    timeless.memory.clear();  // its records carry the time of day
+    const std::string digest = sha256(record::to_line(timeless));
     std::uint64_t seed = 0;
     std::from_chars(digest.data(), digest.data() + 16, seed, 16);
     return seed;

@@ -9,6 +9,7 @@
 
 #include "record/candidate.h"
 #include "record/case.h"
+#include "record/iteration.h"
 #include "record/measurement.h"
 #include "record/names.h"
 
@@ -342,7 +343,8 @@ struct ProposalRequest {
   std::vector<RoundSummary> history;  // oldest first
   Environment environment;
   std::vector<std::string> tips;
-  double seconds_left = 0;  // of the budget; 0 = no budget
+  std::vector<Iteration> memory;  // what is not masked, earlier campaigns of the same workspace included
+  double seconds_left = 0;        // of the budget; 0 = no budget
   std::optional<std::int64_t> rounds_left;
   std::string last_error;             // why the previous answer in this round was refused; empty at first
   std::vector<std::string> findings;  // evidence gathered after rollbacks in a row
@@ -359,6 +361,7 @@ struct ProposalRequest {
     v("history", self.history);
     v("environment", self.environment);
     v("tips", self.tips);
+    v.optional("memory", self.memory);
     v("seconds_left", self.seconds_left);
     v.optional("rounds_left", self.rounds_left);
     v.optional("last_error", self.last_error);

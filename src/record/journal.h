@@ -38,6 +38,7 @@ enum class EventKind {
   kBudget,       // extended budgets
   kWaived,       // a rule that shall not block, by whom and why
   kEscalated,    // evidence gathered after rollbacks in a row, and the review of a stagnation
+  kMasked,       // the rounds whose memory is hidden from the proposer from here on
 };
 template <>
 struct EnumNames<EventKind> {
@@ -61,7 +62,8 @@ struct EnumNames<EventKind> {
                                                                       {EventKind::kResumed, "resumed"},
                                                                       {EventKind::kBudget, "budget"},
                                                                       {EventKind::kWaived, "waived"},
-                                                                      {EventKind::kEscalated, "escalated"}};
+                                                                      {EventKind::kEscalated, "escalated"},
+                                                                      {EventKind::kMasked, "masked"}};
 };
 
 struct Created {
@@ -237,6 +239,16 @@ struct BudgetChange {
   static void fields(auto& v, auto& self) {
     v("wall_budget", self.wall_budget);
     v.optional("max_iterations", self.max_iterations);
+  }
+};
+
+// All of them each time, not what was added: the last one counts.
+struct Masked {
+  std::vector<std::int64_t> rounds;
+  std::vector<std::string> versions;  // of the iteration memory, other campaigns' included
+  static void fields(auto& v, auto& self) {
+    v("rounds", self.rounds);
+    v("versions", self.versions);
   }
 };
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "record/archive.h"
 #include "report/diff.h"
@@ -497,6 +499,12 @@ Status Fold::dispatch(const Event& event, double seconds) {
     case EventKind::kEscalated: {
       RIDGE_TRY(escalated, payload<record::Escalated>(event));
       model_.escalations.push_back(escalated);
+      break;
+    }
+    case EventKind::kMasked: {
+      RIDGE_TRY(masked, payload<record::Masked>(event));
+      note(event, masked.versions.empty() ? std::string("every memory record is shown")
+                                          : fmt::format("memory masked: {}", fmt::join(masked.versions, " ")));
       break;
     }
     case EventKind::kReported: {

@@ -48,7 +48,7 @@ TEST_F(VerifyTest, FindsAnyChangedFile) {
   for (const char* file :
        {"logs/performance_trend.md", "logs/optimize.md", "logs/cost.md", "manifest.yaml", "rounds/round-2/summary.md",
         "rounds/round-2/artifacts/benchmark.csv", "rounds/round-3/kernel_snapshot/candidate.json",
-        "verified_ineffective.jsonl", "memory/v2.json", "manifest.confirmed"}) {
+        "verified_ineffective.jsonl", "memory/v1.json", "manifest.confirmed"}) {
     const std::string text = *read_file(world.path() / file);
     ASSERT_TRUE(write_file_durably(world.path() / file, text + "more\n"));
     const VerifyReport report = *verify_campaign(world.path());

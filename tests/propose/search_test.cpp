@@ -38,6 +38,18 @@ TEST(Search, VectorisesWhenTheEvidenceSaysScalar) {
   EXPECT_EQ(proposal.hypothesis.evidence.front(), toy_request().incumbent.id());
 }
 
+TEST(Search, LeavesOutWhatTheMemoryOfAnotherCampaignRefuted) {
+  const Proposal before = ask(toy_request());
+  ProposalRequest request = toy_request();
+  record::Iteration refuted;
+  refuted.references = {{"candidate", before.candidates.front().id(), "refuted"}};
+  request.memory = {refuted};
+  for (const record::Candidate& candidate : ask(request).candidates)
+    EXPECT_NE(candidate.id(), before.candidates.front().id());
+  request.memory[0].references[0].description = "unsettled";  // nothing was shown: worth another try
+  EXPECT_EQ(ask(request).candidates.front().id(), before.candidates.front().id());
+}
+
 TEST(Search, NeverAsksForVectorsWiderThanTheMachine) {
   ProposalRequest request = toy_request();
   request.environment.facts = {{"cpu.flags", "fma avx2 sse"}};

@@ -1,0 +1,264 @@
+#include "campaign/iterations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "campaign/render.h"
+#include "campaign/samples.h"
+
+namespace ridge::campaign {
+namespace {
+
+using record::Iteration;
+using record::IterationStatus;
+using record::Outcome;
+
+// What a build must show by its instruction counts. Metrics that a build does not count are left out.
+struct IsaTarget {
+  const char* metric;
+  double target;
+  const char* source;
+};
+constexpr IsaTarget kIsaTargets[] = {
+    {"hot_loop_spill", 0, "a spill in the hottest loop is a load and a store that the algorithm does not need"},
+    {"stack_spill", 0, "no vector moves to and from the stack inside loops"},
+    {"fma_scalar", 0, "a scalar multiply-add uses one lane of a vector unit"},
+    {"gather", 0, "a gather is one load per lane"},
+    {"spill_bytes", 0, "ptxas: no bytes spilled or reloaded"},
+    {"wgmma_serialised", 0, "ptxas C7510: wgmma serialised"},
+};
+
+std::vector<record::IsaMetricProgress> isa_progress(const record::BuildEvidence& build) {
+  std::vector<record::IsaMetricProgress> rows;
+  for (const IsaTarget& one : kIsaTargets) {
+    const auto found = build.counts.find(one.metric);
+    if (found == build.counts.end()) continue;
+    record::IsaMetricProgress& row = rows.emplace_back();
+    row.metric = one.metric;
+    row.source = one.source;
+    row.target = one.target;
+    row.current = found->second;
+    row.met = found->second <= one.target;
+  }
+  return rows;
+}
+
+template <class Value>
+double geomean(const std::vector<record::RooflinePoint>& points, const Value& value) {
+  double sum = 0;
+  for (const record::RooflinePoint& point : points) sum += std::log(value(point));
+  return std::exp(sum / static_cast<double>(points.size()));
+}
+
+// The fraction of the bound on one axis, over the shapes that this axis bounds. A point above its bound is a fault of
+// the ceiling and gives no utilisation.
+std::optional<double> utilisation(const std::vector<record::RooflinePoint>& points, bool memory) {
+  std::vector<record::RooflinePoint> bound;
+  for (const record::RooflinePoint& point : points) {
+    if ((point.bound == "memory") == memory && point.fraction > 0) bound.push_back(point);
+  }
+  if (bound.empty()) return std::nullopt;
+  const double fraction = geomean(bound, [](const auto& point) { return point.fraction; });
+  return fraction <= 1 ? std::optional(fraction) : std::nullopt;
+}
+
+record::IterationPerformance performance_of(const std::vector<record::RooflinePoint>& points) {
+  record::IterationPerformance p;
+  if (points.empty()) return p;
+  p.latency_us = 1e6 * geomean(points, [](const auto& point) { return point.latency; });
+  for (const record::RooflinePoint& point : points) p.latency_us_by_shape[point.label] = 1e6 * point.latency;
+  const bool counted = std::all_of(points.begin(), points.end(),
+                                   [](const auto& point) { return point.cost.flop > 0 && point.cost.bytes > 0; });
+  if (counted) {
+    p.tflops = geomean(points, [](const auto& point) { return point.cost.flop / point.latency / 1e12; });
+    p.bandwidth_gbps = geomean(points, [](const auto& point) { return point.cost.bytes / point.latency / 1e9; });
+  }
+  p.compute_utilisation = utilisation(points, false);
+  p.memory_utilisation = utilisation(points, true);
+  return p;
+}
+
+IterationStatus status_of(Outcome outcome) {
+  if (outcome == Outcome::kHang) return IterationStatus::kTimeoutFail;
+  const bool right = outcome == Outcome::kPass || outcome == Outcome::kSlower || outcome == Outcome::kAmbiguous;
+  return right ? IterationStatus::kPass : IterationStatus::kFail;
+}
+
+// The largest error of the checks as a ratio of norms: 10^(-SNR / 20).
+std::optional<double> relative_error(const std::vector<record::CheckRow>& checks) {
+  std::optional<double> worst;
+  for (const record::CheckRow& row : checks) {
+    const double error = std::pow(10.0, -row.snr_db / 20);
+    if (row.elements > 0 && std::isfinite(error)) worst = std::max(worst.value_or(0), error);
+  }
+  return worst;
+}
+
+record::Bottleneck bottleneck_of(const std::string& name) {
+  for (const auto& [value, text] : record::EnumNames<record::Bottleneck>::kNames) {
+    if (text == name) return value;
+  }
+  return record::Bottleneck::kUnknown;
+}
+
+std::string defines_text(const std::map<std::string, std::int64_t>& defines) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : defines) words.push_back(fmt::format("{}={}", name, value));
+  return words.empty() ? "no parameters" : fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string error_type(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kCompile: return "compilation";
+    case Outcome::kWrong: return "accuracy";
+    case Outcome::kHang: return "timeout";
+    case Outcome::kSlower: return "performance";
+    case Outcome::kCheat: return "cheat";
+    default: return "runtime";
+  }
+}
+
+// What broke in the attempts of a round, what was refused, and whether a later attempt mended it.
+std::vector<record::PitfallAndFix> pitfalls(const Round& round) {
+  std::vector<record::PitfallAndFix> rows;
+  for (std::size_t i = 0; i < round.attempts.size(); ++i) {
+    const Attempt& attempt = round.attempts[i];
+    if (!attempt.evaluated) continue;
+    const record::Evaluation& evaluation = attempt.evaluated->evaluation;
+    if (evaluation.outcome == Outcome::kPass || evaluation.outcome == Outcome::kAmbiguous) continue;
+    record::PitfallAndFix& row = rows.emplace_back();
+    row.error_type = error_type(evaluation.outcome);
+    row.error_message =
+        evaluation.detail.empty() ? std::string(record::name_of(evaluation.outcome)) : evaluation.detail;
+    row.root_cause = attempt.proposal.hypothesis.mechanism;
+    const bool last = i + 1 == round.attempts.size();
+    row.fix_applied = last ? "rolled back" : fmt::format("answered by attempt {}", i + 2);
+    if (last && round.decision) row.lesson = round.decision->reason;
+  }
+  for (const record::Proposed& answer : round.refused) {
+    if (answer.refused.empty()) continue;
+    rows.push_back({"refused", answer.refused, answer.proposal.hypothesis.mechanism, "the answer did not count", {}});
+  }
+  return rows;
+}
+
+void add_sweep(std::vector<record::SearchLogEntry>& log, const record::Screened& screened) {
+  for (const record::ScreenRow& row : screened.rows) {
+    const bool chosen = row.candidate == screened.chosen;
+    log.push_back({"sweep", defines_text(row.defines),
+                   row.outcome == Outcome::kPass ? fmt::format("{:.4f} of the bound", row.score)
+                                                 : fmt::format("{}: {}", record::name_of(row.outcome), row.detail),
+                   chosen ? "measured as this round's candidate" : "not the best of the sweep"});
+  }
+}
+
+// The evidence that was gathered before this round's hypothesis.
+const record::Escalated* evidence_before(const State& state, const Round& round) {
+  const record::Escalated* found = nullptr;
+  for (const record::Escalated& one : state.escalations) {
+    if (one.after_round < round.number && !round.hidden.contains(one.after_round)) found = &one;
+  }
+  return found != nullptr && found->after_round + 1 == round.number ? found : nullptr;
+}
+
+std::vector<record::SearchLogEntry> search_log(const State& state, const Round& round) {
+  std::vector<record::SearchLogEntry> log;
+  if (const record::Escalated* evidence = evidence_before(state, round)) {
+    for (const std::string& finding : evidence->findings) {
+      log.push_back({"evidence", fmt::format("escalation {} after round {}", evidence->level, evidence->after_round),
+                     finding, round.last().proposal.hypothesis.title});
+    }
+  }
+  for (const Attempt& attempt : round.attempts) {
+    if (attempt.screened) add_sweep(log, *attempt.screened);
+  }
+  return log;
+}
+
+std::vector<record::OpenDirection> open_directions(const State& state, const Round& round) {
+  std::vector<record::OpenDirection> open;
+  const record::Escalated* evidence = evidence_before(state, round);
+  if (evidence == nullptr) return open;
+  for (const record::Direction& direction : evidence->directions) {
+    if (direction.category == round.last().proposal.hypothesis.category || open.size() == 3) continue;
+    open.push_back({direction.title, direction.hypothesis});
+  }
+  return open;
+}
+
+void refer(Iteration& it, const State& state, std::int64_t round, const record::Candidate& candidate,
+           const std::string& standing) {
+  it.references.push_back({"campaign", state.spec().id, fmt::format("round {}", round)});
+  it.references.push_back({"candidate", candidate.id(), standing});
+}
+
+}  // namespace
+
+Iteration iteration_of_baseline(const State& state) {
+  const record::Baseline& baseline = *state.baseline;
+  const record::BuildEvidence& build = baseline.evaluation.build;
+  Iteration it;
+  it.timestamp = state.baseline_at.substr(0, 10) + " " + state.baseline_at.substr(11, 5);
+  it.performance = performance_of(measured_roofline(baseline.evaluation.roofline, baseline.evaluation.sessions));
+  it.optimization = {"baseline", "the kernel to beat: " + state.spec().kernel_source, {}, {}};
+  it.profile_evidence.tool_used = "paired sessions, instruction counts of the build";
+  it.profile_evidence.evidence_summary = fmt::format("{} sessions against itself", baseline.evaluation.sessions.size());
+  it.correctness = {IterationStatus::kPass, relative_error(baseline.evaluation.checks)};
+  it.quality_gate.result = IterationStatus::kPass;
+  it.isa_metric_progress = isa_progress(build);
+  if (!state.tips->tips.empty()) {
+    it.search_log.push_back({"tips", state.tips->digest.substr(0, 12),
+                             fmt::format("{} tips of earlier campaigns", state.tips->tips.size()),
+                             "given to the proposer in every round"});
+  }
+  refer(it, state, 1, baseline.candidate, "baseline");
+  it.git_commit_hash =
+      state.baseline_committed->commit.empty() ? state.baseline_committed->snapshot : state.baseline_committed->commit;
+  return it;
+}
+
+Iteration iteration_of(const State& state, const Round& round) {
+  const record::Hypothesis& h = round.last().proposal.hypothesis;
+  const record::Decision& decision = *round.decision;
+  const bool accepted = round.committed.has_value();
+  Iteration it;
+  it.timestamp = round.closed_at.substr(0, 10) + " " + round.closed_at.substr(11, 5);
+  it.optimization = {h.category, fmt::format("{} ({})", h.title, h.mechanism),
+                     fmt::format("{:+.1f} %{}{}", 100 * h.expected_gain, h.expected_gain_arithmetic.empty() ? "" : ": ",
+                                 h.expected_gain_arithmetic),
+                     fmt::format("{}; a rollback restores round {}", fmt::join(h.risks, "; "), round.incumbent_round)};
+  it.profile_evidence.tool_used = "paired sessions, instruction counts of the build";
+  it.profile_evidence.evidence_summary = decision.reason;
+  it.profile_evidence.evidence_chain =
+      fmt::format("{} -> {} -> {}", fmt::join(h.evidence, ", "), h.bottleneck, h.mechanism);
+  it.profile_evidence.bottleneck_type = bottleneck_of(h.bottleneck);
+  it.correctness.status = status_of(decision.outcome);
+  if (const std::optional<record::Evaluated>& evaluated = round.last().evaluated) {
+    it.performance = performance_of(points_of(state, round));
+    it.correctness.rel_err = relative_error(evaluated->evaluation.checks);
+    it.isa_metric_progress = isa_progress(evaluated->evaluation.build);
+    it.git_commit_hash = evaluated->tree;
+  }
+  if (!decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
+  it.search_log = search_log(state, round);
+  it.pitfalls_and_fixes = pitfalls(round);
+  it.quality_gate.result = accepted                                                 ? IterationStatus::kPass
+                           : it.correctness.status == IterationStatus::kTimeoutFail ? IterationStatus::kTimeoutFail
+                                                                                    : IterationStatus::kFail;
+  if (!accepted) it.quality_gate.failure_reason = decision.reason;
+  it.open_directions = open_directions(state, round);
+  if (const record::Candidate* candidate = round.last().candidate()) {
+    const bool unsettled = decision.outcome == Outcome::kHarnessFault || decision.outcome == Outcome::kAmbiguous;
+    refer(it, state, round.number, *candidate, accepted ? "accepted" : unsettled ? "unsettled" : "refuted");
+  } else {
+    it.references.push_back({"campaign", state.spec().id, fmt::format("round {}", round.number)});
+  }
+  if (accepted)
+    it.git_commit_hash = round.committed->commit.empty() ? round.committed->snapshot : round.committed->commit;
+  return it;
+}
+
+}  // namespace ridge::campaign

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <yaml-cpp/yaml.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/iterations.h"
+#include "knowledge/memory.h"
+#include "record/archive.h"
+
+namespace ridge::campaign {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The round of `campaign` that a record is about; 0: none.
+std::int64_t round_of(const record::Iteration& iteration, const std::string& campaign) {
+  constexpr std::string_view kRound = "round ";
+  for (const record::IterationReference& one : iteration.references) {
+    if (one.source_type != "campaign" || one.path_or_url != campaign || !one.description.starts_with(kRound)) continue;
+    std::int64_t number = 0;
+    std::from_chars(one.description.data() + kRound.size(), one.description.data() + one.description.size(), number);
+    return number;
+  }
+  return 0;
+}
+
+std::string baseline_candidate(const record::Iteration& iteration) {
+  for (const record::IterationReference& one : iteration.references) {
+    if (one.source_type == "candidate" && one.description == "baseline") return one.path_or_url;
+  }
+  return {};
+}
+
+// A workspace whose v0 is this very kernel needs no second record of it.
+bool baseline_is_there(const std::vector<record::Iteration>& all, const State& state) {
+  const std::string id = state.baseline->candidate.id();
+  return std::any_of(all.begin(), all.end(), [&](const record::Iteration& it) {
+    return round_of(it, state.spec().id) == 1 || baseline_candidate(it) == id;
+  });
+}
+
+bool is_there(const std::vector<record::Iteration>& all, const std::string& campaign, std::int64_t round) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const record::Iteration& it) { return round_of(it, campaign) == round; });
+}
+
+// Everything but what a person may change about a record: its mask and its place.
+std::string content_of(record::Iteration iteration) {
+  iteration.masked = false;
+  iteration.version.clear();
+  return record::to_line(iteration);
+}
+
+}  // namespace
+
+fs::path memory_root(const State& state, const fs::path& directory) {
+  const auto found = state.spec().extra.find(kWorkspaceKey);
+  if (found == state.spec().extra.end()) return directory;
+  const fs::path named = YAML::Load(found->second).as<std::string>("");
+  return named.is_absolute() ? named : directory / named;
+}
+
+Status remember(const State& state, const knowledge::Memory& memory, std::size_t first_round, Clock& clock) {
+  if (!state.baseline_committed) return ok_status();
+  std::vector<record::Iteration> all;
+  if (first_round == 0) {
+    RIDGE_TRY(found, memory.list(true));
+    all = std::move(found);
+  }
+  const auto add = [&](const record::Iteration& iteration) -> Status {
+    const Result<record::Iteration> made = memory.create(iteration, clock);
+    return made ? ok_status() : Status(made.error());
+  };
+  if (first_round == 0 && !baseline_is_there(all, state)) RIDGE_CHECK_OK(add(iteration_of_baseline(state)));
+  for (std::size_t i = first_round; i < state.rounds.size(); ++i) {
+    const Round& round = state.rounds[i];
+    if (!round.closed() || is_there(all, state.spec().id, round.number)) continue;
+    RIDGE_CHECK_OK(add(iteration_of(state, round)));
+  }
+  return ok_status();
+}
+
+Result<Recalled> recall(const State& state, const knowledge::Memory& memory) {
+  RIDGE_TRY(all, memory.list(true));
+  RIDGE_TRY(best, memory.best());
+  Recalled recalled;
+  for (record::Iteration& iteration : all) {
+    if (!iteration.masked) {
+      recalled.visible.push_back(std::move(iteration));
+      continue;
+    }
+    recalled.masked.versions.push_back(iteration.version);
+    if (const std::int64_t round = round_of(iteration, state.spec().id); round > 1)
+      recalled.masked.rounds.push_back(round);
+  }
+  while (recalled.visible.size() > kMostRecalled) {
+    const bool second_is_best = recalled.visible[1].version == best;
+    recalled.visible.erase(recalled.visible.begin() + (second_is_best ? 2 : 1));
+  }
+  return recalled;
+}
+
+std::vector<std::pair<std::string, std::string>> forged_memory(const State& state, const fs::path& directory,
+                                                               std::int64_t& checked) {
+  std::vector<std::pair<std::string, std::string>> wrong;
+  if (!state.baseline_committed || state.spec().extra.contains(kWorkspaceKey)) return wrong;
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(directory);
+  if (!memory) return {{"memory", memory.error().message}};
+  std::map<std::int64_t, std::string> wanted = {{1, content_of(iteration_of_baseline(state))}};
+  for (const Round& round : state.rounds) {
+    if (round.closed()) wanted[round.number] = content_of(iteration_of(state, round));
+  }
+  // One by one: a damaged record is one finding.
+  std::int64_t version = 0;
+  std::size_t damaged = 0;  // which round it was about nobody can tell
+  for (; fs::exists(directory / fmt::format("memory/v{}.json", version)); ++version) {
+    const std::string path = fmt::format("memory/v{}.json", version);
+    const Result<record::Iteration> found = memory->read(fmt::format("v{}", version), true);
+    ++checked;
+    if (!found) {
+      wrong.emplace_back(path, found.error().message);
+      ++damaged;
+      continue;
+    }
+    const auto expected = wanted.find(round_of(*found, state.spec().id));
+    const bool own = expected != wanted.end();
+    if (own && expected->second != content_of(*found)) wrong.emplace_back(path, "is not what the journal gives");
+    if (own) wanted.erase(expected);
+  }
+  if (wanted.size() <= damaged) return wrong;
+  for (const auto& [round, content] : wanted)
+    wrong.emplace_back(fmt::format("memory (round {})", round), "no record of this round");
+  return wrong;
+}
+
+}  // namespace ridge::campaign

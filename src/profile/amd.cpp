@@ -1,0 +1,93 @@
+// Reports of rocprofv3 and of rocprof-compute, and of Linux perf.
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "profile/capture.h"
+
+namespace ridge::profile {
+namespace {
+
+// Start and end in nanoseconds, where the report has them.
+void set_times(Launch& launch, const Table& table, const std::vector<std::string>& row) {
+  const int start = table.column("Start_Timestamp"), end = table.column("End_Timestamp");
+  double from = 0, to = 0;
+  if (start < 0 || end < 0 || !read_number(row[static_cast<std::size_t>(start)], from) ||
+      !read_number(row[static_cast<std::size_t>(end)], to))
+    return;
+  launch.start = from * 1e-9;
+  launch.duration = (to - from) * 1e-9;
+}
+
+void take_numbers(Launch& launch, const Table& table, const std::vector<std::string>& row) {
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    double number = 0;
+    if (read_number(row[c], number)) launch.counters[table.header[c]] = {number, "1"};
+  }
+}
+
+}  // namespace
+
+Result<Capture> parse_rocprofv3(std::string_view text) {
+  RIDGE_TRY(table, read_table(text, {"Dispatch_Id", "Kernel_Name"}));
+  Capture capture{.tool = "rocprofv3"};
+  const auto id = static_cast<std::size_t>(table.column("Dispatch_Id")),
+             kernel = static_cast<std::size_t>(table.column("Kernel_Name"));
+  const int name = table.column("Counter_Name"), value = table.column("Counter_Value"),
+            agent = table.column("Agent_Id");
+  std::map<std::string, std::size_t> launches;
+  for (const std::vector<std::string>& row : table.rows) {
+    const auto [found, fresh] = launches.emplace(row[id], capture.launches.size());
+    if (fresh) {
+      capture.launches.push_back({row[kernel], -1, 0, {}});
+      set_times(capture.launches.back(), table, row);
+      take_numbers(capture.launches.back(), table, row);
+    }
+    if (agent >= 0 && capture.device.empty()) capture.device = row[static_cast<std::size_t>(agent)];
+    double number = 0;
+    if (name >= 0 && value >= 0 && read_number(row[static_cast<std::size_t>(value)], number))
+      capture.launches[found->second].counters[row[static_cast<std::size_t>(name)]] = {number, "1"};
+  }
+  set_span(capture);
+  return capture;
+}
+
+Result<Capture> parse_rocprof_compute(std::string_view text) {
+  RIDGE_TRY(table, read_table(text, {"Dispatch_ID", "Kernel_Name"}));
+  Capture capture{.tool = "rocprof-compute"};
+  const auto kernel = static_cast<std::size_t>(table.column("Kernel_Name"));
+  for (const std::vector<std::string>& row : table.rows) {
+    Launch launch{row[kernel], -1, 0, {}};
+    set_times(launch, table, row);
+    take_numbers(launch, table, row);
+    capture.launches.push_back(std::move(launch));
+  }
+  set_span(capture);
+  return capture;
+}
+
+// value,unit,event,run time,share,metric,metric unit; an event that the machine cannot count reads "<not supported>".
+Result<Capture> parse_perf(std::string_view text) {
+  Capture capture{.tool = "perf"};
+  Launch launch;
+  launch.kernel = "the program";
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::vector<std::string> cells = split_csv(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    double number = 0;
+    if (cells.size() < 3 || cells[2].empty() || !read_number(cells[0], number)) continue;
+    std::string event = cells[2].substr(0, cells[2].find(':'));  // "cycles:u"
+    launch.counters[event] = in_base_units(number, cells[1]);
+  }
+  for (const char* clock : {"duration_time", "task-clock"}) {
+    const auto found = launch.counters.find(clock);
+    if (found == launch.counters.end() || launch.duration > 0) continue;
+    launch.duration = found->second.unit == "s" ? found->second.value : found->second.value * 1e-9;
+  }
+  if (launch.counters.empty()) return invalid("no event was counted: this machine shows no counters to perf");
+  capture.launches.push_back(std::move(launch));
+  return capture;
+}
+
+}  // namespace ridge::profile

@@ -1,0 +1,183 @@
+// The reports in reports/ are written by hand in the tools' public formats; their numbers are those of kernels whose
+// character is known.
+#include "profile/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+
+namespace ridge::profile {
+namespace {
+
+using record::Bottleneck;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string text_of(const std::string& name) {
+  return *read_file(std::string(RIDGE_SOURCE_DIR "/tests/profile/reports/") + name);
+}
+
+Result<record::ProfileReport> read(const std::string& name, const Options& options = {}) {
+  return read_report(std::string(RIDGE_SOURCE_DIR "/tests/profile/reports/") + name, "", options);
+}
+
+record::ProfileReport good(const std::string& name, const Options& options = {}) {
+  const Result<record::ProfileReport> report = read(name, options);
+  EXPECT_TRUE(report) << report.error().text();
+  return report ? *report : record::ProfileReport{};
+}
+
+std::vector<std::string> names_of(const record::ProfileReport& report) {
+  std::vector<std::string> names;
+  for (const record::ProfileHypothesis& one : report.hypotheses) names.push_back(one.name);
+  return names;
+}
+
+TEST(Profile, AWideCopyIsAtTheMemorysCeilingAndNothingElse) {
+  const record::ProfileReport report = good("ncu_copy.csv");
+  EXPECT_EQ(report.tool, "ncu");
+  EXPECT_EQ(report.kernel, "copy(float4 *, const float4 *, long)");  // not the first launch: the warm-up is that
+  EXPECT_EQ(report.bottleneck, Bottleneck::kMemory);
+  EXPECT_THAT(report.verdict, HasSubstr("memory at 92 %: near the ceiling"));
+  EXPECT_TRUE(report.hypotheses.empty()) << report.hypotheses.front().name;
+  EXPECT_NEAR(*metric(report, "dram_fraction"), 0.924, 1e-9);  // the median of three
+  EXPECT_NEAR(*metric(report, "duration"), 251.3e-6, 1e-12);
+  EXPECT_NEAR(*metric(report, "dram_bytes"), 1073.74e6, 1);
+}
+
+TEST(Profile, AStridedCopyWastesWhatItMovesAndIsNotAtTheCeiling) {
+  const record::ProfileReport report = good("ncu_uncoalesced.csv");
+  EXPECT_EQ(report.bottleneck, Bottleneck::kMemory);
+  EXPECT_THAT(report.verdict, Not(HasSubstr("near the ceiling")));
+  ASSERT_FALSE(report.hypotheses.empty());
+  EXPECT_EQ(report.hypotheses.front().name, "uncoalesced loads");
+  EXPECT_NEAR(report.hypotheses.front().gain, 7.0, 0.1);  // an eighth of the bytes is used
+}
+
+TEST(Profile, AChainOfMultiplyAddsIsBoundByTheirPipesAndAsksForMatrixUnits) {
+  const record::ProfileReport report = good("ncu_fma.csv");
+  EXPECT_EQ(report.bottleneck, Bottleneck::kCompute);
+  EXPECT_THAT(report.verdict, HasSubstr("multiply-add pipes at 95 %: near the ceiling"));
+  EXPECT_THAT(names_of(report), Contains("matrix units idle"));
+}
+
+TEST(Profile, AMatrixKernelOfFewWarpsIsAtItsCeilingAllTheSame) {
+  const record::ProfileReport report = good("ncu_matrix.csv");
+  EXPECT_EQ(report.bottleneck, Bottleneck::kCompute);
+  EXPECT_THAT(report.verdict, HasSubstr("matrix units at 88 %: near the ceiling"));
+  EXPECT_THAT(names_of(report), Not(Contains("few warps")));  // 168 registers and 19 % occupancy are by design
+  EXPECT_THAT(report.missing, Contains("load_efficiency"));   // n/a is not zero
+}
+
+TEST(Profile, AThinKernelWaitsAndItsHypothesesAreRanked) {
+  const record::ProfileReport report = good("ncu_idle.csv");
+  EXPECT_EQ(report.bottleneck, Bottleneck::kLatency);
+  EXPECT_THAT(names_of(report), Contains("few warps"));
+  EXPECT_THAT(names_of(report), Contains("waiting (stall_memory)"));
+  EXPECT_THAT(names_of(report), Contains("local memory"));
+  EXPECT_THAT(names_of(report), Contains("partial last wave"));
+  for (std::size_t i = 1; i < report.hypotheses.size(); ++i)
+    EXPECT_GE(report.hypotheses[i - 1].gain, report.hypotheses[i].gain);
+}
+
+TEST(Profile, TheDetailsPageSaysTheSameAsTheRawOne) {
+  const record::ProfileReport report = good("ncu_details.csv");
+  EXPECT_EQ(report.bottleneck, Bottleneck::kMemory);
+  EXPECT_NEAR(*metric(report, "dram_fraction"), 0.924, 1e-9);
+  EXPECT_NEAR(*metric(report, "registers"), 20, 1e-9);
+}
+
+TEST(Profile, ATraceOfActivityShowsAHostThatLeavesTheDeviceIdle) {
+  const record::ProfileReport report = good("cupti.csv");
+  EXPECT_EQ(report.kernel, "step(float *, int)");
+  EXPECT_EQ(report.kernels.front().launches, 20);  // the copy is no kernel
+  EXPECT_NEAR(*metric(report, "gpu_busy_fraction"), 0.212, 0.005);
+  EXPECT_EQ(report.bottleneck, Bottleneck::kLaunch);
+  EXPECT_EQ(report.device, "NVIDIA H200 (0)");
+}
+
+TEST(Profile, CountersOfRocprofv3NeedTheBandwidthToBecomeAFraction) {
+  const record::ProfileReport blind = good("rocprofv3_counters.csv");
+  EXPECT_FALSE(metric(blind, "dram_fraction"));
+  EXPECT_THAT(blind.missing, Contains("dram_fraction"));
+  const record::ProfileReport report = good("rocprofv3_counters.csv", {.bandwidth = 5.3e12});
+  EXPECT_NEAR(*metric(report, "dram_bytes"), 1024.0 * 1048576, 1);
+  EXPECT_NEAR(*metric(report, "dram_fraction"), 0.778, 0.002);
+  EXPECT_EQ(report.bottleneck, Bottleneck::kMemory);
+}
+
+TEST(Profile, ATraceOfRocprofv3ShowsIdleTime) {
+  const record::ProfileReport report = good("rocprofv3_trace.csv");
+  EXPECT_NEAR(*metric(report, "gpu_busy_fraction"), 0.099, 0.002);
+  EXPECT_EQ(report.bottleneck, Bottleneck::kLaunch);
+}
+
+TEST(Profile, RocprofComputeCountsMatrixCyclesAndMemoryRequests) {
+  const record::ProfileReport report = good("rocprof_compute.csv", {.bandwidth = 5.3e12});
+  EXPECT_NEAR(*metric(report, "tensor_fraction"), 0.85, 1e-9);
+  EXPECT_NEAR(*metric(report, "dram_bytes"), 64.0 * 2e6 + 64 * 5e5, 1);
+  EXPECT_EQ(report.bottleneck, Bottleneck::kCompute);
+}
+
+TEST(Profile, PerfGivesInstructionsPerCycleAndBytesOfMissedLines) {
+  const record::ProfileReport report = good("perf.csv", {.bandwidth = 1e10});
+  EXPECT_NEAR(*metric(report, "instructions_per_cycle"), 0.4, 1e-9);
+  EXPECT_NEAR(*metric(report, "dram_fraction"), 0.8, 1e-9);
+  EXPECT_EQ(report.bottleneck, Bottleneck::kMemory);
+}
+
+TEST(Profile, WhatCannotBeSaidIsSaidWithTheWayOut) {
+  EXPECT_THAT(good("perf.csv").verdict, HasSubstr("--on"));
+  EXPECT_EQ(good("perf.csv").bottleneck, Bottleneck::kUnknown);
+  const Result<record::ProfileReport> clock = analyse(*parse_perf("12.5,msec,task-clock,12500000,100.00,,\n"), {});
+  ASSERT_TRUE(clock);
+  EXPECT_THAT(clock->verdict, HasSubstr("neither cycles nor instructions"));
+}
+
+TEST(Profile, AMachineWithoutCountersIsNoMeasurementOfZero) {
+  const Result<Capture> capture = parse_perf(text_of("perf_without_counters.csv"));
+  ASSERT_FALSE(capture);
+  EXPECT_THAT(capture.error().message, HasSubstr("shows no counters"));
+}
+
+TEST(Profile, TheTargetIsNamedOrStandsOutNeverGuessed) {
+  const Result<record::ProfileReport> two = read("ncu_two.csv");
+  ASSERT_FALSE(two);
+  EXPECT_THAT(two.error().message, HasSubstr("no kernel takes 60 % of the time"));
+  EXPECT_EQ(good("ncu_two.csv", {.kernel = "b("}).kernel, "b(int)");
+  const Result<record::ProfileReport> both = read("ncu_two.csv", {.kernel = "(int)"});
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, HasSubstr("fits 2 kernels"));
+  const Result<record::ProfileReport> none = read("ncu_two.csv", {.kernel = "gemm"});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+}
+
+TEST(Profile, AnythingElseIsRefused) {
+  EXPECT_FALSE(parse_capture("hello\nworld\n", ""));
+  EXPECT_FALSE(parse_capture(text_of("perf.csv"), "ncu"));
+  EXPECT_FALSE(parse_capture(text_of("perf.csv"), "vtune"));
+  const std::string cut = text_of("ncu_copy.csv").substr(0, 400);
+  EXPECT_FALSE(parse_capture(cut, "ncu"));
+}
+
+TEST(Profile, AToolThatIsNotThereIsNamedWithWhereToGetIt) {
+  const Result<record::ProfileReport> report = collect("rocprofv3", {"true"}, {});
+  ASSERT_FALSE(report);  // where it is there, /bin/true launches no kernel
+  if (report.error().code == ErrorCode::kUnsupported) {
+    EXPECT_THAT(report.error().hint, HasSubstr("rocprofiler-sdk"));
+  }
+  EXPECT_FALSE(collect("rocprof-compute", {"true"}, {}));
+}
+
+TEST(Profile, TextNamesEveryNumberAndWhatIsMissing) {
+  const std::string text = to_text(good("ncu_matrix.csv"));
+  EXPECT_THAT(text, HasSubstr("tensor_fraction"));
+  EXPECT_THAT(text, HasSubstr("88.2 %"));
+  EXPECT_THAT(text, HasSubstr("not in this report: load_efficiency"));
+}
+
+}  // namespace
+}  // namespace ridge::profile
