@@ -179,6 +179,9 @@ struct ReportNote {  // something that happened outside the rounds
   }
 };
 
+// Key of CampaignSpec::extra: what each target rests on, a YAML list of one text per shape.
+inline constexpr const char* kTargetFactsKey = "target_facts";
+
 struct Report {
   std::int64_t version = 1;
   CampaignSpec spec;

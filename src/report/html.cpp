@@ -188,6 +188,9 @@ std::string environment(const Model& model) {
                   escape_html(ceiling.method)});
   }
   html += ceilings.str();
+  Table facts_of_targets({{"What the targets rest on"}});
+  for (const std::string& fact : target_facts(model)) facts_of_targets.row({escape_html(fact)});
+  html += facts_of_targets.str();
   Table frozen({{"Frozen before the first round"}, {"SHA-256"}});
   for (const auto& [name, digest] : model.frozen) frozen.row({escape_html(name), code(digest)});
   html += folded("What may not change", frozen.str());

@@ -177,7 +177,9 @@ std::string environment(const Model& model) {
     text += row({md(ceiling.name), md(rate_text(ceiling.value, ceiling.unit)), std::to_string(ceiling.threads),
                  md(ceiling.method)});
   }
-  return text + "\n";
+  text += "\n";
+  for (const std::string& fact : target_facts(model)) text += "- " + md(fact) + "\n";
+  return text + (target_facts(model).empty() ? "" : "\n");
 }
 
 std::string termination(const Model& model) {

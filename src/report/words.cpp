@@ -389,4 +389,21 @@ const Facts& glossary() {
   return kTerms;
 }
 
+std::vector<std::string> target_facts(const Model& model) {
+  std::vector<std::string> facts;
+  const auto found = model.spec.extra.find(record::kTargetFactsKey);
+  std::string_view text = found == model.spec.extra.end() ? std::string_view() : std::string_view(found->second);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.starts_with("- ")) continue;
+    line.remove_prefix(2);
+    const bool quoted =
+        line.size() >= 2 && (line.front() == '\'' || line.front() == '"') && line.back() == line.front();
+    facts.emplace_back(quoted ? line.substr(1, line.size() - 2) : line);
+  }
+  return facts;
+}
+
 }  // namespace ridge::report

@@ -58,4 +58,8 @@ double geomean_fraction_before(const Model& model);  // of the roofline bound
 double geomean_fraction_after(const Model& model);
 std::string machine_name(const Model& model);
 
+// What the targets rest on, as the manifest says: one sentence per shape with the fact and its source; empty before
+// that was written.
+std::vector<std::string> target_facts(const Model& model);
+
 }  // namespace ridge::report

@@ -40,6 +40,16 @@ void add_level(const hardware::Spec& spec, std::string_view metric, const char* 
   }
 }
 
+// A measured fact by its name, as a citation would read: what it is, how often and how it was measured.
+std::string measured_fact(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view name) {
+  for (const record::Ceiling& one : ceilings) {
+    if (one.name != name || one.threads != threads) continue;
+    return fmt::format("{} measured with {} thread{}: {} samples, {}", name, threads, threads == 1 ? "" : "s",
+                       one.samples.size(), one.method);
+  }
+  return fmt::format("{} measured with {} threads", name, threads);
+}
+
 }  // namespace
 
 Result<std::string> peak_metric(std::string_view dtype) {
@@ -68,8 +78,7 @@ Result<Limit> arithmetic_limit(std::span<const record::Ceiling> ceilings, std::i
                                const Override& given) {
   if (given.flops > 0) return Limit{std::string(dtype) + " FMA", given.flops, true, given.source};
   RIDGE_TRY(found, limits(ceilings, threads, "fma_" + std::string(dtype)));
-  return Limit{std::string(dtype) + " FMA", found.flops, true,
-               fmt::format("{} measured with {} threads", found.flops_name, threads)};
+  return Limit{std::string(dtype) + " FMA", found.flops, true, measured_fact(ceilings, threads, found.flops_name)};
 }
 
 Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64_t threads, const Override& given) {
@@ -79,8 +88,7 @@ Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64
     return machine;
   }
   RIDGE_TRY(found, limits(ceilings, threads));
-  machine.memory.push_back(
-      {"memory", found.bandwidth, true, fmt::format("{} measured with {} threads", found.bandwidth_name, threads)});
+  machine.memory.push_back({"memory", found.bandwidth, true, measured_fact(ceilings, threads, found.bandwidth_name)});
   return machine;
 }
 
