@@ -8,10 +8,12 @@
 #include "campaign_run.h"
 #include "hardware/spec.h"
 #include "inspect/inspect.h"
+#include "inspect/shipped.h"
 #include "record/archive.h"
 #include "record/inspection.h"
 #include "subcommands.h"
 #include "terminal.h"
+#include "worker_call.h"
 
 namespace ridge::cli {
 namespace {
@@ -120,6 +122,17 @@ int print_difference(const record::Inspection& left, const record::Inspection& r
   return kSuccess;
 }
 
+// A file; or, where there is none, a shipped kernel that is built for this.
+Result<std::vector<record::Inspection>> look_at(const std::string& what, const inspect::Options& options) {
+  std::error_code ignored;
+  if (std::filesystem::exists(what, ignored) || !inspect::names_shipped_kernel(what))
+    return inspect::inspect_file(what, options);
+  RIDGE_TRY(built, inspect::build_shipped(RIDGE_SOURCE_DIR "/src", what, cache_directory()));
+  RIDGE_TRY(inspections, inspect::inspect_bytes(built.cubin, built.name, options));
+  for (record::Inspection& one : inspections) one.notes.push_back("built with " + built.compiler);
+  return inspections;
+}
+
 int run_inspect(const InspectOptions& o) {
   inspect::Options options;
   options.kernel = o.kernel;
@@ -136,10 +149,10 @@ int run_inspect(const InspectOptions& o) {
     product = **spec;
     options.product = &*product;
   }
-  const Result<std::vector<record::Inspection>> left = inspect::inspect_file(o.file, options);
+  const Result<std::vector<record::Inspection>> left = look_at(o.file, options);
   if (!left) return fail(left.error());
   if (o.other.empty()) return print(*left, o.top);
-  const Result<std::vector<record::Inspection>> right = inspect::inspect_file(o.other, options);
+  const Result<std::vector<record::Inspection>> right = look_at(o.other, options);
   if (!right) return fail(right.error());
   if (left->size() != 1 || right->size() != 1) {
     return fail(invalid("--diff compares single images; these files hold {} and {}", left->size(), right->size()));
@@ -152,8 +165,10 @@ int run_inspect(const InspectOptions& o) {
 void define_inspect(Command root) {
   auto o = std::make_shared<InspectOptions>();
   root.subcommand("inspect", "Registers, spills, occupancy and instructions of compiled kernels, without a GPU")
-      .positional("file", o->file,
-                  "cubin, fat binary, program, AMD code object, object file, or a listing of SASS, PTX, AMDGCN or x86")
+      .positional(
+          "file", o->file,
+          "cubin, fat binary, program, AMD code object, object file, listing of SASS, PTX, AMDGCN or x86, or a shipped "
+          "kernel: gemm/cuda_wgmma")
       .option("--kernel", o->kernel, "Only kernels whose name contains this")
       .option("--on", o->product, "Occupancy on this product of ridge spec list")
       .option("--threads", o->threads, "Threads of a block; by default what the kernel declares")
@@ -165,6 +180,8 @@ void define_inspect(Command root) {
       .example("ridge inspect kernel.cubin --on H200 --threads 256",
                "resources, occupancy with its limiter, instructions by class and loop")
       .example("ridge inspect kernel.cubin --diff other.cubin", "what a change did to the code")
+      .example("ridge inspect gemm/cuda_wgmma --on H200", "a shipped kernel, compiled for this; no GPU is needed")
+      .example("ridge inspect gemm/cuda_wgmma:pp_128x192/nn_bf16 --diff gemm/cuda_wgmma", "two of its builds")
       .example("ridge inspect kernel.o --expect-matrix --json", "as a gate: exit code 1 on spills or a wrong path")
       .action([o] { return run_inspect(*o); });
 }
