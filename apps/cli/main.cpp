@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
                               define_optimize(root);
                               define_handoff(root);
                               define_campaign(root);
+                              define_baseline(root);
                               define_bench(root);
                               define_compare(root);
                               define_calibrate(root);
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
                               define_spec(root);
                               define_roofline(root);
                               define_inspect(root);
+                              define_profile(root);
                               define_memory(root);
                               define_workspace(root);
                               define_ops(root);

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "campaign/campaign.h"
+#include "campaign/iterations.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/target.h"
@@ -16,8 +17,11 @@
 #include "project/project.h"
 #include "propose/proposer.h"
 #include "record/archive.h"
+#include "record/report.h"
+#include "roofline.h"
 #include "subcommands.h"
 #include "worker_call.h"
+#include "workspace_file.h"
 
 namespace ridge::cli {
 namespace {
@@ -25,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct OptimizeOptions {
-  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project;
+  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace;
   std::vector<std::string> words, defines;
   std::optional<std::int64_t> max_iterations;
   std::int64_t threads = 1;
@@ -74,6 +78,23 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   fmt::print(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} %\n",
              100 * spec.protocol.min_effect, 100 * spec.protocol.alpha);
   fmt::print(stderr, "  proposer      {}\n", spec.proposer);
+}
+
+// What each target rests on: the bound of every shape, and the measured fact behind it with its source.
+Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) {
+  RIDGE_TRY(reports, rooflines(options.op, options.words, "", options.threads));
+  std::string list;
+  for (const record::RooflineReport& report : reports) {
+    for (const record::RooflineAxis& axis : report.axes) {
+      if (axis.name != report.bound) continue;
+      const std::string text =
+          fmt::format("{}: no call is faster than {:.4g} us, bound by {} at {:.4g} {} <- {}", report.label,
+                      1e6 * report.bound_time, axis.name, axis.peak, axis.unit, axis.source);
+      list += "- " + yaml_text(text) + "\n";
+    }
+  }
+  if (!list.empty()) spec.extra[record::kTargetFactsKey] = list;
+  return ok_status();
 }
 
 // "prompt" or "--yes", or an error when nobody can be asked.
@@ -128,6 +149,7 @@ Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::p
   RIDGE_TRY(machine, machine_name());
   spec.gpu = machine;
   spec.kernel_source = options.kernel.empty() ? "shipped with ridge: " + kernel.filename().string() : kernel.string();
+  RIDGE_CHECK_OK(cite_targets(options, spec));
   spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
   RIDGE_CHECK_OK(campaign::validate_spec(spec));
   return spec;
@@ -177,7 +199,47 @@ int optimize_project(const OptimizeOptions& options) {
   return start(options, *spec, *baseline);
 }
 
+// campaigns/<id> of the workspace; a second one on the same day gets a number.
+fs::path free_folder(const fs::path& workspace, record::CampaignSpec& spec) {
+  const std::string id = spec.id;
+  std::error_code ignored;
+  for (int number = 2; fs::exists(workspace / "campaigns" / spec.id, ignored); ++number)
+    spec.id = fmt::format("{}-{}", id, number);
+  return workspace / "campaigns" / spec.id;
+}
+
+// Operator, cases, kernel and threads come from the workspace, and the campaign's memory is the workspace's.
+int optimize_workspace(OptimizeOptions options) {
+  if (!options.op.empty() || !options.kernel.empty() || !options.project.empty()) {
+    return fail(with_hint(invalid("a workspace names operator, cases and kernel itself"),
+                          "leave the operator, --kernel and --project out, or --workspace"));
+  }
+  Result<WorkspaceSubject> subject = subject_of(options.workspace);
+  if (!subject) return fail(subject.error());
+  options.op = subject->workspace.op;
+  options.words = subject->workspace.cases;
+  options.backend = subject->kernel.backend;
+  options.threads = subject->workspace.threads;
+  options.kernel = (fs::path(options.workspace) / subject->workspace.kernel).string();
+  for (const std::string& define : options.defines) {
+    const Result<record::Candidate> one = candidate_of(options.op, options.kernel, {define});
+    if (!one) return fail(one.error());
+    subject->kernel.defines.insert(one->defines.begin(), one->defines.end());
+  }
+  Result<record::CampaignSpec> spec = spec_of(options, options.kernel);
+  if (!spec) return fail(spec.error());
+  const fs::path folder =
+      options.directory.empty() ? free_folder(options.workspace, *spec) : fs::path(options.directory);
+  options.directory = folder.string();
+  spec->extra[campaign::kWorkspaceKey] =
+      yaml_text(fs::weakly_canonical(options.workspace).lexically_relative(fs::weakly_canonical(folder)).string());
+  return start(options, *spec, subject->kernel);
+}
+
 int optimize(const OptimizeOptions& options) {
+  if (!options.workspace.empty()) return optimize_workspace(options);
+  if (options.op.empty())
+    return fail(with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR"));
   if (!options.project.empty()) return optimize_project(options);
   const Result<fs::path> kernel =
       options.kernel.empty() ? shipped_kernel(options.op) : Result<fs::path>(options.kernel);
@@ -194,12 +256,14 @@ int optimize(const OptimizeOptions& options) {
 void define_optimize(Command root) {
   auto options = std::make_shared<OptimizeOptions>();
   root.subcommand("optimize", "Take a kernel to the limit of this machine in verified rounds")
-      .positional("operator", options->op, "Operator, for instance gemm")
+      .positional("operator", options->op, "Operator, for instance gemm", false)
       .positional("case", options->words, "Shapes, for instance m=256,512 n=512 k=512 (default: the operator's own)",
                   false)
       .option("--on", options->backend, "Backend: cpu")
       .option("--project", options->project,
               "A project's folder or ridge-project.toml, instead of an operator of Ridgeline")
+      .option("--workspace", options->workspace,
+              "A folder of ridge workspace init: its kernel, cases and memory, instead of an operator")
       .option("--kernel", options->kernel, "Source to start from (default: the shipped plain kernel)")
       .option("-D,--define", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
       .option("--proposer", options->proposer, "search, replay:JOURNAL or command:CMD")
@@ -219,6 +283,8 @@ void define_optimize(Command root) {
                "your kernel on your shapes; asks before it starts")
       .example("ridge optimize gemm --proposer 'command:python3 agent.py'",
                "proposals from any program that speaks JSON")
+      .example("ridge optimize --workspace fast_gemm --yes --budget 5m",
+               "the kernel of a workspace; every round is kept in its memory/")
       .action([options] { return optimize(*options); });
 }
 

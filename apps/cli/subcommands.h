@@ -8,6 +8,7 @@ namespace ridge::cli {
 void define_optimize(Command root);
 void define_handoff(Command root);
 void define_campaign(Command root);
+void define_baseline(Command root);
 void define_bench(Command root);
 void define_compare(Command root);
 void define_calibrate(Command root);
@@ -16,6 +17,7 @@ void define_ceilings(Command root);
 void define_spec(Command root);
 void define_roofline(Command root);
 void define_inspect(Command root);
+void define_profile(Command root);
 void define_memory(Command root);
 void define_workspace(Command root);
 void define_ops(Command root);

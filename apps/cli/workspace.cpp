@@ -10,10 +10,12 @@
 #include "knowledge/memory.h"
 #include "record/archive.h"
 #include "record/listing.h"
+#include "record/workspace.h"
 #include "roofline.h"
 #include "roofline/analyse.h"
 #include "subcommands.h"
 #include "terminal.h"
+#include "workspace_file.h"
 
 namespace fs = std::filesystem;
 
@@ -100,7 +102,17 @@ Status write_workspace(const WorkspaceOptions& o) {
   RIDGE_CHECK_OK(make_directories(folder));
   RIDGE_CHECK_OK(write_file_durably(folder / fs::path(o.kernel).filename(), kernel));
   RIDGE_CHECK_OK(write_file_durably(folder / "README.md", task_context(o) + sections + isa_targets(o)));
-  RIDGE_CHECK_OK(write_file_durably(folder / ".gitignore", "profiles/*.ncu-rep\nmemory/.lock\n*.o\n*.so\n*.cubin\n"));
+  const record::Workspace file{1,
+                               fs::path(o.name).filename().string(),
+                               fs::path(o.kernel).filename().string(),
+                               o.platform,
+                               o.language,
+                               o.op,
+                               o.words,
+                               o.threads};
+  RIDGE_CHECK_OK(write_file_durably(folder / kWorkspaceFile, pretty_json(record::to_json(file)) + "\n"));
+  RIDGE_CHECK_OK(
+      write_file_durably(folder / ".gitignore", "profiles/*.ncu-rep\nmemory/.lock\ncampaigns/\n*.o\n*.so\n*.cubin\n"));
   for (const char* empty : {"memory", "plans", "profiles"})
     RIDGE_CHECK_OK(write_file_durably(folder / empty / ".keep", ""));
   const Result<knowledge::Memory> memory = knowledge::Memory::init(folder);
@@ -147,6 +159,7 @@ void define_workspace(Command root) {
           "targets from measured ceilings")
       .example("ridge workspace init norm --kernel norm.cu --platform H200 --language cuda",
                "targets to be filled in by ridge roofline --write")
+      .example("ridge optimize --workspace fast_gemm --yes --budget 5m", "then: a campaign on it")
       .action([o] { return init(*o); });
 }
 

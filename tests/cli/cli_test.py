@@ -110,6 +110,65 @@ class Workspace(Base):
         self.assertEqual(log.stdout, "")
         self.refused(7, "workspace", "init", self.tmp / "w1", "--kernel", kernel, "--platform", "H200", "--language", "c++", says="exists already")
 
+    def workspace(self, name, kernel=ROOT / "data/candidates/gemm_f32_plain.cpp", language="c++", platform="this"):
+        made = self.ridge("workspace", "init", name, "m=64,128", "n=64", "k=64", "--op", "gemm", "--kernel", kernel, "--platform", platform,
+                          "--language", language)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return self.tmp / name
+
+    def test_from_a_kernel_to_a_campaign_in_two_commands(self):
+        folder = self.workspace("two")
+        done = self.ridge("optimize", "--workspace", "two", "--yes", "--budget", "120s", "--max-iterations", "2", "--max-foreign-load", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        campaign = next((folder / "campaigns").iterdir())
+        manifest = (campaign / "manifest.yaml").read_text()
+        self.assertIn("workspace: ../..", manifest)
+        # Every target shows the measured number that it rests on, in the manifest and in the report.
+        fact = "<- fma_f32 measured with 1 thread"
+        self.assertEqual(manifest.count("<- "), 2)
+        self.assertIn("no call is faster than", (campaign / "report/REPORT.md").read_text())
+        self.assertTrue(fact in manifest or "<- read_bandwidth measured" in manifest, manifest)
+        self.assertFalse((campaign / "memory").exists())
+        records = self.json("memory", "summary", "--workspace", "two")
+        self.assertEqual([r["version"] for r in records], ["v0", "v1", "v2"])
+        self.assertEqual(records[0]["optimization"]["action_category"], "baseline")
+        self.assertTrue(records[1]["search_log"] or records[2]["search_log"])
+        self.assertEqual(self.ridge("memory", "validate", "--workspace", "two").returncode, 0)
+        self.assertEqual(self.ridge("campaign", "verify", campaign).returncode, 0)
+        self.refused(7, "baseline", "--workspace", "two", says="has a baseline")
+
+    def test_a_baseline_is_checked_measured_and_committed(self):
+        folder = self.workspace("base")
+        made = self.json("baseline", "--workspace", "base", "--budget", "10s")
+        self.assertEqual(made["version"], "v0")
+        self.assertEqual(set(made["performance"]["latency_us_by_shape"]), {"m=64 n=64 k=64", "m=128 n=64 k=64"})
+        self.assertIn("## Baseline", (folder / "README.md").read_text())
+        self.assertEqual(len(json.loads((folder / "profiles/v0/bench.json").read_text())["bench"]), 2)
+        status = subprocess.run(["git", "-C", folder, "status", "--short"], capture_output=True, text=True, check=True)
+        self.assertEqual(status.stdout, "")
+
+    def test_a_wrong_kernel_has_no_baseline(self):
+        kernel = self.tmp / "wrong.cpp"
+        text = (ROOT / "data/candidates/gemm_f32_plain.cpp").read_text()
+        kernel.write_text(text.replace("sum += p.a", "sum -= p.a"))
+        self.assertNotEqual(kernel.read_text(), text)
+        folder = self.workspace("bad", kernel)
+        self.refused(1, "baseline", "--workspace", "bad", says="wrong.cpp is WRONG")
+        self.assertFalse((folder / "memory/v0.json").exists())
+
+    def test_what_a_workspace_cannot_do_here_is_said(self):
+        self.refused(2, "optimize", "gemm", "--workspace", "w", says="names operator, cases and kernel itself")
+        self.refused(2, "optimize", says="--workspace DIR")
+        self.refused(2, "baseline", "--workspace", self.tmp, says="ridge workspace init")
+        kernel = self.tmp / "hip.cpp"
+        kernel.write_text("// a kernel\n")
+        self.workspace("hip", kernel, "hip", "MI300X")
+        self.refused(3, "baseline", "--workspace", "hip", says="no engine here runs HIP")
+        self.workspace("gpu_targets", platform="H200")
+        self.refused(3, "optimize", "--workspace", "gpu_targets", "--yes", says="--platform this")
+        self.workspace("cuda", ROOT / "data/candidates/gemm_bf16_tiled.cu", "cuda", "H200")
+        self.refused(3, "optimize", "--workspace", "cuda", "--yes", says="cuda")
+
     def test_what_is_not_known_is_said(self):
         kernel = self.tmp / "norm.cu"
         kernel.write_text("// a kernel\n")
