@@ -113,16 +113,29 @@ __attribute__((target("avx512f"))) double read_zmm(const double* x, std::size_t 
   return out[0] + out[7];
 }
 
-// Stores that bypass the caches: otherwise each one first reads the line it overwrites.
-__attribute__((target("avx512f"))) void copy_zmm(const double* x, double* y, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += 8) _mm512_stream_pd(y + i, _mm512_load_pd(x + i));
+template <Stores kStores>
+__attribute__((target("avx512f"))) void store_zmm(double* to, __m512d value) {
+  if constexpr (kStores == Stores::kPastCaches)
+    _mm512_stream_pd(to, value);
+  else
+    _mm512_store_pd(to, value);
+}
+template <Stores kStores>
+__attribute__((target("avx512f"))) void write_zmm(double* y, std::size_t count) {
+  const __m512d value = _mm512_set1_pd(3.0);
+  for (std::size_t i = 0; i < count; i += 8) store_zmm<kStores>(y + i, value);
   _mm_sfence();
 }
+template <Stores kStores>
+__attribute__((target("avx512f"))) void copy_zmm(const double* x, double* y, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += 8) store_zmm<kStores>(y + i, _mm512_load_pd(x + i));
+  _mm_sfence();
+}
+template <Stores kStores>
 __attribute__((target("avx512f"))) void triad_zmm(const double* x, const double* z, double* y, std::size_t count) {
   const __m512d scale = _mm512_set1_pd(3.0);
-  for (std::size_t i = 0; i < count; i += 8) {
-    _mm512_stream_pd(y + i, _mm512_fmadd_pd(scale, _mm512_load_pd(z + i), _mm512_load_pd(x + i)));
-  }
+  for (std::size_t i = 0; i < count; i += 8)
+    store_zmm<kStores>(y + i, _mm512_fmadd_pd(scale, _mm512_load_pd(z + i), _mm512_load_pd(x + i)));
   _mm_sfence();
 }
 
@@ -170,17 +183,36 @@ double stream_read(const double* x, std::size_t count) {
   return total;
 }
 
-void stream_copy(const double* x, double* y, std::size_t count) {
+void stream_write(double* y, std::size_t count, Stores stores) {
 #ifdef RIDGE_X86
-  if (has_avx512()) return copy_zmm(x, y, count);
+  if (has_avx512()) {
+    return stores == Stores::kPastCaches ? write_zmm<Stores::kPastCaches>(y, count)
+                                         : write_zmm<Stores::kIntoCaches>(y, count);
+  }
 #endif
+  (void)stores;
+  for (std::size_t i = 0; i < count; ++i) y[i] = 3.0;
+}
+
+void stream_copy(const double* x, double* y, std::size_t count, Stores stores) {
+#ifdef RIDGE_X86
+  if (has_avx512()) {
+    return stores == Stores::kPastCaches ? copy_zmm<Stores::kPastCaches>(x, y, count)
+                                         : copy_zmm<Stores::kIntoCaches>(x, y, count);
+  }
+#endif
+  (void)stores;
   for (std::size_t i = 0; i < count; ++i) y[i] = x[i];
 }
 
-void stream_triad(const double* x, const double* z, double* y, std::size_t count) {
+void stream_triad(const double* x, const double* z, double* y, std::size_t count, Stores stores) {
 #ifdef RIDGE_X86
-  if (has_avx512()) return triad_zmm(x, z, y, count);
+  if (has_avx512()) {
+    return stores == Stores::kPastCaches ? triad_zmm<Stores::kPastCaches>(x, z, y, count)
+                                         : triad_zmm<Stores::kIntoCaches>(x, z, y, count);
+  }
 #endif
+  (void)stores;
   for (std::size_t i = 0; i < count; ++i) y[i] = x[i] + 3.0 * z[i];
 }
 

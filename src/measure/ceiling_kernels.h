@@ -18,9 +18,14 @@ ArithmeticKernel best_fma_f32();
 ArithmeticKernel best_fma_f64();
 ArithmeticKernel best_dot_bf16();  // run == nullptr where bf16 is not multiplied natively
 
-// Sum of `count` doubles; y = x; y = x + s * z. Sizes are multiples of 64 elements, memory aligned to 64 bytes.
+// Stores into memory are fastest past the caches, since each would first read the line it overwrites; stores into a
+// cache are not.
+enum class Stores { kPastCaches, kIntoCaches };
+
+// Sum of `count` doubles; y = s; y = x; y = x + s * z. Sizes are multiples of 64 elements, memory aligned to 64 bytes.
 double stream_read(const double* x, std::size_t count);
-void stream_copy(const double* x, double* y, std::size_t count);
-void stream_triad(const double* x, const double* z, double* y, std::size_t count);
+void stream_write(double* y, std::size_t count, Stores stores);
+void stream_copy(const double* x, double* y, std::size_t count, Stores stores);
+void stream_triad(const double* x, const double* z, double* y, std::size_t count, Stores stores);
 
 }  // namespace ridge::measure

@@ -1,5 +1,7 @@
 #include "measure/ceilings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <barrier>
 #include <cstdlib>
@@ -95,10 +97,27 @@ record::Ceiling arithmetic(const std::string& name, const ArithmeticKernel& kern
   return make_ceiling(name, "FLOP/s", static_cast<std::int64_t>(cpus.size()), amount, rounds, kernel.method);
 }
 
-enum class Traffic { kRead, kCopy, kTriad };
+enum class Traffic { kRead, kWrite, kCopy, kTriad };
+struct Stream {
+  const char* name;
+  Traffic kind;
+  double arrays;  // that move
+};
+constexpr Stream kStreams[] = {{"read_bandwidth", Traffic::kRead, 1},
+                               {"write_bandwidth", Traffic::kWrite, 1},
+                               {"copy_bandwidth", Traffic::kCopy, 2},
+                               {"triad_bandwidth", Traffic::kTriad, 3}};
 
-record::Ceiling bandwidth(const std::string& name, Traffic kind, const std::vector<int>& cpus, double seconds) {
-  const std::size_t count = kArrayBytes / sizeof(double);
+// A quarter of the second-level cache, so that three arrays stay in it.
+std::size_t cached_array_bytes() {
+  constexpr long kSmallest = 64l << 10, kLargest = 1l << 20;
+  return static_cast<std::size_t>(std::clamp(::sysconf(_SC_LEVEL2_CACHE_SIZE) / 4, kSmallest, kLargest)) & ~511ul;
+}
+
+record::Ceiling bandwidth(const Stream& stream, bool warm, const std::vector<int>& cpus, double seconds) {
+  const std::size_t bytes = warm ? cached_array_bytes() : kArrayBytes, count = bytes / sizeof(double);
+  const std::size_t passes = kArrayBytes / bytes;  // of one sample: the same traffic, cold or warm
+  const Stores stores = warm ? Stores::kIntoCaches : Stores::kPastCaches;
   struct Arrays {
     Array x, y, z;
   };
@@ -108,17 +127,22 @@ record::Ceiling bandwidth(const std::string& name, Traffic kind, const std::vect
   const auto work = [&](std::size_t i) {
     const Arrays& a = arrays[i];
     if (!a.x || !a.y || !a.z) return;
-    switch (kind) {
-      case Traffic::kRead: sink = stream_read(a.x.get(), count); break;
-      case Traffic::kCopy: stream_copy(a.x.get(), a.y.get(), count); break;
-      case Traffic::kTriad: stream_triad(a.x.get(), a.z.get(), a.y.get(), count); break;
+    for (std::size_t pass = 0; pass < passes; ++pass) {
+      switch (stream.kind) {
+        case Traffic::kRead: sink = stream_read(a.x.get(), count); break;
+        case Traffic::kWrite: stream_write(a.y.get(), count, stores); break;
+        case Traffic::kCopy: stream_copy(a.x.get(), a.y.get(), count, stores); break;
+        case Traffic::kTriad: stream_triad(a.x.get(), a.z.get(), a.y.get(), count, stores); break;
+      }
     }
   };
   const std::vector<double> rounds = run_rounds(cpus, seconds, prepare, work);
-  const double streams = kind == Traffic::kRead ? 1 : kind == Traffic::kCopy ? 2 : 3;
-  const double amount = streams * static_cast<double>(kArrayBytes) * static_cast<double>(cpus.size());
-  return make_ceiling(name, "B/s", static_cast<std::int64_t>(cpus.size()), amount, rounds,
-                      fmt::format("{} arrays of {} MiB per thread, streamed", streams, kArrayBytes >> 20));
+  const double amount = stream.arrays * static_cast<double>(bytes * passes) * static_cast<double>(cpus.size());
+  const std::string method = warm ? fmt::format("{} arrays of {} KiB per thread, in the second-level cache, {} passes",
+                                                stream.arrays, bytes >> 10, passes)
+                                  : fmt::format("{} arrays of {} MiB per thread, streamed", stream.arrays, bytes >> 20);
+  return make_ceiling(std::string(stream.name) + (warm ? "_warm" : ""), "B/s", static_cast<std::int64_t>(cpus.size()),
+                      amount, rounds, method);
 }
 
 }  // namespace
@@ -130,7 +154,7 @@ Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingOptions& opti
   std::vector<record::Ceiling> ceilings;
   int done = 0;
   const auto note = [&](const char* name) {
-    if (progress) progress(name, done++ / 6.0);
+    if (progress) progress(name, done++ / 11.0);
   };
   note("fma_f32");
   ceilings.push_back(arithmetic("fma_f32", best_fma_f32(), cpus, options.seconds));
@@ -151,12 +175,12 @@ Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingOptions& opti
   widened.name = "fma_f16";
   widened.method = "widened to fp32: " + f32.method;
   ceilings.push_back(widened);
-  note("read_bandwidth");
-  ceilings.push_back(bandwidth("read_bandwidth", Traffic::kRead, cpus, options.seconds));
-  note("copy_bandwidth");
-  ceilings.push_back(bandwidth("copy_bandwidth", Traffic::kCopy, cpus, options.seconds));
-  note("triad_bandwidth");
-  ceilings.push_back(bandwidth("triad_bandwidth", Traffic::kTriad, cpus, options.seconds));
+  for (const bool warm : {false, true}) {
+    for (const Stream& stream : kStreams) {
+      note(stream.name);
+      ceilings.push_back(bandwidth(stream, warm, cpus, warm ? options.seconds / 2 : options.seconds));
+    }
+  }
   return ceilings;
 }
 

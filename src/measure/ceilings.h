@@ -21,8 +21,9 @@ struct CeilingOptions {
   double seconds = 0.25;  // per ceiling
 };
 
-// Names: fma_f32, fma_f64, fma_bf16, fma_f16 in FLOP/s; read_bandwidth, copy_bandwidth, triad_bandwidth in B/s.
-// `progress` is told the name and the fraction done.
+// Names: fma_f32, fma_f64, fma_bf16, fma_f16 in FLOP/s; read_bandwidth, write_bandwidth, copy_bandwidth,
+// triad_bandwidth in B/s, cold (streamed from and to memory) and, with "_warm" behind the name, in the second-level
+// cache. Bytes are those of all arrays that move, read and written. `progress` is told the name and the fraction done.
 Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingOptions& options,
                                                       const std::function<void(const std::string&, double)>& progress);
 

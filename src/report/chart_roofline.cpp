@@ -35,6 +35,7 @@ const record::Ceiling* choose(const Model& model, std::string_view unit, std::st
   };
   const record::Ceiling* best = nullptr;
   for (const auto& ceiling : model.ceilings) {
+    if (ceiling.name.ends_with("_warm")) continue;  // of a cache: no roof over memory
     if (ceiling.unit != unit || !(ceiling.value > 0) || !std::isfinite(ceiling.value)) continue;
     if (!best || rank(ceiling) > rank(*best)) best = &ceiling;
   }

@@ -102,6 +102,11 @@ TEST(Ceilings, ArePositiveAndInOrder) {
   EXPECT_GT(value["fma_f32"], 1.3 * value["fma_f64"]);
   EXPECT_GE(value["fma_bf16"], 0.99 * value["fma_f32"]);
   EXPECT_GT(value["read_bandwidth"], 1e8);
+  for (const char* stream : {"read", "write", "copy", "triad"}) {
+    EXPECT_GT(value[std::string(stream) + "_bandwidth"], 0) << stream;
+    EXPECT_GT(value[std::string(stream) + "_bandwidth_warm"], 0) << stream;
+  }
+  EXPECT_GT(value["read_bandwidth_warm"], value["read_bandwidth"]);  // a cache against memory
   EXPECT_FALSE(measure_ceilings({.threads = 4096}, {}).ok());
 }
 
