@@ -80,11 +80,15 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   fmt::print(stderr, "  proposer      {}\n", spec.proposer);
 }
 
-// What each target rests on: the bound of every shape, and the measured fact behind it with its source.
+// What each target rests on: the bound of every shape, and the measured fact behind it with its source. The shapes get
+// the operator's defaults on the way (dtype, layout), by which the worker names them.
 Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) {
   RIDGE_TRY(reports, rooflines(options.op, options.words, "", options.threads));
   std::string list;
+  spec.target_cases.clear();
   for (const record::RooflineReport& report : reports) {
+    RIDGE_TRY(one, record::parse_case(report.label));
+    spec.target_cases.push_back(std::move(one));
     for (const record::RooflineAxis& axis : report.axes) {
       if (axis.name != report.bound) continue;
       const std::string text =

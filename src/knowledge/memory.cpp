@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -40,7 +42,8 @@ class Lock {
     const int file = ::open((directory / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0 || ::flock(file, LOCK_EX) != 0) {
       if (file >= 0) ::close(file);
-      return make_error(ErrorCode::kIo, "cannot lock {}", directory.string());
+      return with_hint(make_error(ErrorCode::kIo, "cannot lock {}: {}", directory.string(), std::strerror(errno)),
+                       "free some space on its disk, or make the folder writable, and run the same command again");
     }
     return Lock(file);
   }

@@ -48,9 +48,10 @@ __global__ void fma_chain(float* out, int steps, float scale) {
 }
 
 __device__ void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 __global__ void matrix_chain(float* out, int steps) {
@@ -78,7 +79,8 @@ int main(int argc, char** argv) {
   int units = 0;
   if (failed(cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, 0), "no device")) return 77;
   float *a = nullptr, *b = nullptr;
-  if (failed(cudaMalloc(&a, kFloats * sizeof(float)), "memory") || failed(cudaMalloc(&b, kFloats * sizeof(float)), "memory"))
+  if (failed(cudaMalloc(&a, kFloats * sizeof(float)), "memory") ||
+      failed(cudaMalloc(&b, kFloats * sizeof(float)), "memory"))
     return 1;
   const int blocks = units * 8;
   warm_up<<<blocks, kThreads>>>(a);
