@@ -1,6 +1,7 @@
 // How long the engine itself takes. Processor time of this process, so that a busy machine does not matter.
-#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <ctime>
 
 #include "campaign/verify.h"
@@ -21,11 +22,20 @@ constexpr double kSlowdown = 20;
 constexpr double kSlowdown = 1;
 #endif
 
+// Pages of this process that are in memory, in MiB.
+double resident_mib() {
+  const std::string text = *read_file("/proc/self/statm");
+  return static_cast<double>(std::atoll(text.c_str() + text.find(' '))) * static_cast<double>(::getpagesize()) /
+         (1 << 20);
+}
+
 TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
   record::CampaignSpec spec = make_spec();
   spec.max_iterations = 100;
+  double early = 0, late = 0;
   World world(
-      [](const record::ProposalRequest& request) -> Result<record::Proposal> {
+      [&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+        (request.round <= 50 ? early : late) = resident_mib();
         // All different, and below the baseline's 100.
         const std::int64_t slow = request.round < 80 ? 20 + request.round : request.round - 79;
         const std::int64_t speed = request.round % 10 == 2 ? 100 + 8 * request.round : slow;
@@ -39,8 +49,10 @@ TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
   EXPECT_EQ(done->end, RunEnd::kDone) << done->reason;
   EXPECT_EQ(world.state().rounds.size(), 100u);
   RecordProperty("seconds", std::to_string(used));
-  std::printf("100 rounds: %.2f s of processor time\n", used);
+  std::printf("100 rounds: %.2f s of processor time, %.1f MiB after 50 and %.1f MiB after 100\n", used, early, late);
   EXPECT_LT(used, 2.0 * kSlowdown);
+  // Flat: the second fifty rounds add their samples (about 120 KiB each) and nothing that grows with the square.
+  EXPECT_LT(late - early, 12.0 * kSlowdown);
 }
 
 TEST(Scale, TenThousandEventsFoldInAFifthOfASecond) {
