@@ -5,6 +5,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "campaign/score.h"
+#include "campaign/transfer.h"
 #include "stats/noninferiority.h"
 #include "stats/session.h"
 #include "stats/summary.h"
@@ -202,11 +204,24 @@ GateResult check_physics(const GateInput& in) {
   return pass(fmt::format("at most {:.1f} % of the measured ceiling", 100 * closest));
 }
 
+// A weight cache is worth what the incumbent spends on the weight in a training step, and no more.
+GateResult check_weight_cache(const GateInput& in) {
+  const auto& counts = in.evaluation.build.counts;
+  const auto now = execute::training_of(counts, execute::kTrainingOfCandidate);
+  const auto before = execute::training_of(counts, execute::kTrainingOfIncumbent);
+  if (!now || !before) return inconclusive("W1: a weight cache needs its bound and hit trace, which were not taken");
+  if (const std::string problem = training_problem(*now, true); !problem.empty()) {
+    return fail(problem + "; REJECT-as-overfit");
+  }
+  return pass(fmt::format("W1: {} hits in {} steps, saves at most {:.2f} % of a step; ACCEPT-with-asterisk",
+                          now->weight_hits, now->steps, 100 * weight_cache_bound(before->weight, before->step)));
+}
+
 GateResult check_transfer(const GateInput& in) {
   if (in.bucket.size() == 2 && in.bucket[0] == 'K' && in.bucket[1] >= '1' && in.bucket[1] <= '4') {
     return pass(in.bucket + ": inside one call, every timed call on a fresh input; ACCEPT-as-real");
   }
-  if (in.bucket == "W1") return inconclusive("W1: a weight cache needs its bound and hit trace, which were not taken");
+  if (in.bucket == "W1") return check_weight_cache(in);
   return fail(in.bucket + ": a gain that training cannot have; REJECT-as-overfit");
 }
 

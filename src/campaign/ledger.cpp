@@ -14,6 +14,11 @@ namespace {
 
 const record::Hypothesis& hypothesis_of(const Round& round) { return round.last().proposal.hypothesis; }
 
+std::optional<project::TrainingTrace> training_of_round(const Round& round, const char* arm) {
+  if (!round.last().evaluated) return std::nullopt;
+  return execute::training_of(round.last().evaluated->evaluation.build.counts, arm);
+}
+
 const record::Effect* effect_of(const Round& round, const std::string& label) {
   if (!round.decision) return nullptr;
   const auto& effects = round.decision->effects;
@@ -34,9 +39,17 @@ bool gains_on_skew(const State& state, const Round& round) {
 
 TransferDecision transfer_of(const State& state, const Round& round) {
   const record::Hypothesis& h = hypothesis_of(round);
-  const bool key_allowed = !h.cache || refuse_key(h.cache->key).empty();
-  // What a weight cache skips is not measured by this engine's operator campaigns, so its bound is not known.
-  return transfer_decision(h.bucket, key_allowed, false, gains_on_skew(state, round));
+  bool allowed = !h.cache || refuse_key(h.cache->key).empty();
+  if (const auto trace = training_of_round(round, execute::kTrainingOfCandidate)) {
+    allowed = allowed && training_problem(*trace, h.cache.has_value()).empty();
+  }
+  return transfer_decision(h.bucket, allowed, weight_bound_of(round).has_value(), gains_on_skew(state, round));
+}
+
+std::optional<double> weight_bound_of(const Round& round) {
+  const auto trace = training_of_round(round, execute::kTrainingOfIncumbent);
+  if (!trace) return std::nullopt;
+  return weight_cache_bound(trace->weight, trace->step);
 }
 
 double structural_bound(const State& state, const Round& round) {
@@ -58,7 +71,7 @@ Ledger ledger_of(const State& state, std::size_t rounds) {
     const Round& round = state.rounds[i];
     const record::Effect* suite = effect_of(round, "suite");
     if (round.committed && suite != nullptr)
-      rows.push_back({round.number, hypothesis_of(round).bucket, suite->ratio, {}});
+      rows.push_back({round.number, hypothesis_of(round).bucket, suite->ratio, weight_bound_of(round)});
   }
   return add_up(rows);
 }

@@ -94,6 +94,9 @@ std::string transfer_text(const State& state, const Round* round) {
   const record::Hypothesis none, &h = round != nullptr ? round->last().proposal.hypothesis : none;
   const bool accepted = round != nullptr && round->committed;
   const double gain = round != nullptr ? 100 * (summarise(*round).suite_ratio - 1) : 0.0;
+  const std::optional<double> bound = round != nullptr && h.cache ? weight_bound_of(*round) : std::nullopt;
+  const std::string worth = bound ? fmt::format("at most {:.2f} % of a training step, measured", 100 * *bound)
+                                  : fmt::format("{:+.2f} % of this operator's time", gain);
   std::string key = "none", audit = "no state survives a call", trace = "not applicable, no cache";
   if (h.cache) {
     const KeyTrace four = trace_key(h.cache->key, kTraceSteps);
@@ -105,9 +108,8 @@ std::string transfer_text(const State& state, const Round* round) {
   return fmt::format(
       "## Real-training transfer check\n\n- Bucket: {}\n- Cache key: {}\n- id(...) audit: {}\n"
       "- 4-step trace hit rate: {}\n- Workload distribution robustness: {} target shapes\n"
-      "- Benchmark gain: {:+.2f} %\n- Estimated real-training gain: {:+.2f} % of this operator's time\n- Decision: "
-      "{}\n",
-      h.bucket, key, audit, trace, shapes, gain, gain,
+      "- Benchmark gain: {:+.2f} %\n- Estimated real-training gain: {}\n- Decision: {}\n",
+      h.bucket, key, audit, trace, shapes, gain, worth,
       accepted ? to_string(transfer_of(state, *round)) : std::string_view("not accepted"));
 }
 

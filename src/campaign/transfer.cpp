@@ -78,6 +78,21 @@ KeyTrace trace_key(const std::vector<std::string>& key, int steps) {
   return trace;
 }
 
+std::string training_problem(const project::TrainingTrace& trace, bool has_cache) {
+  if (trace.failed > 0) {
+    return fmt::format("{} of {} training steps are wrong for the weight as it then is", trace.failed, trace.steps);
+  }
+  if (trace.tensor_hits > 0) {
+    return fmt::format("{} hits in {} training steps on tensors that are new in every step", trace.tensor_hits,
+                       trace.steps);
+  }
+  if (has_cache && trace.least_weight_hits < 1) return "there is a training step without a hit of the weight's entry";
+  if (!has_cache && trace.weight_hits > 0) {
+    return fmt::format("{} hits of a cache that was not declared", trace.weight_hits);
+  }
+  return {};
+}
+
 std::string_view to_string(TransferDecision decision) {
   switch (decision) {
     case TransferDecision::kReal: return "ACCEPT-as-real";

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "execute/training.h"
 #include "record/candidate.h"
 
 namespace ridge::campaign {
@@ -33,6 +34,9 @@ struct KeyTrace {
 KeyTrace trace_key(const std::vector<std::string>& key, int steps);
 inline constexpr int kTraceSteps = 4, kSimulationSteps = 8;
 inline constexpr double kLeastHitRate = 0.5;
+
+// What speaks against a candidate in the training steps that it was run through; empty: nothing.
+std::string training_problem(const project::TrainingTrace& trace, bool has_cache);
 
 enum class TransferDecision { kReal, kAsterisk, kOverfit };
 std::string_view to_string(TransferDecision decision);  // ACCEPT-as-real | ACCEPT-with-asterisk | REJECT-as-overfit

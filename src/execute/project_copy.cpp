@@ -125,6 +125,19 @@ Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string
   return Measured{std::move(rows)};
 }
 
+Result<project::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) const {
+  RIDGE_TRY(directory, TempDir::create("ridge-training"));
+  const fs::path csv = directory.path() / "training.csv";
+  const project::Command command = project::filled(project_.training, {csv.string(), "", root_.string()});
+  RIDGE_TRY(result, run(command, should_stop));
+  if (!result.succeeded()) {
+    return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(command), result.describe(),
+                      last_lines(result.error_output + result.output));
+  }
+  RIDGE_TRY(text, read_file(csv));
+  return project::read_training_trace(text);
+}
+
 Result<TestCounts> test_counts(const project::Project& project, const std::string& output) {
   std::smatch found;
   if (!std::regex_search(output, found, std::regex(project.test_summary))) {

@@ -10,6 +10,7 @@
 #include "execute/executor.h"
 #include "project/bench_csv.h"
 #include "project/project.h"
+#include "project/training.h"
 
 namespace ridge::execute {
 
@@ -33,6 +34,8 @@ class ProjectCopy {
     std::vector<project::BenchTableRow> rows;
   };
   Result<Measured> measure(const std::vector<std::string>& labels, bool fresh, const ShouldStop& should_stop) const;
+  // One process of the training command, and the trace that it wrote.
+  Result<project::TrainingTrace> train(const ShouldStop& should_stop) const;
 
  private:
   Result<ProcessResult> run(const project::Command& command, const ShouldStop& should_stop) const;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "execute/project_copy.h"
+#include "execute/training.h"
 #include "record/case.h"
 
 namespace ridge::execute {
@@ -322,6 +323,21 @@ class ProjectExecutor final : public Executor {
     return ok_status();
   }
 
+  // Both arms through the project's training steps: what a step costs without the change, and what remembers with it.
+  Status train(record::Evaluation& evaluation, const ShouldStop& should_stop) {
+    if (project_.training.empty()) return ok_status();
+    RIDGE_TRY(before, incumbent_.train(should_stop));
+    note_training(before, kTrainingOfIncumbent, evaluation.build.counts);
+    const Result<project::TrainingTrace> now = candidate_.train(should_stop);
+    if (now) {
+      note_training(*now, kTrainingOfCandidate, evaluation.build.counts);
+    } else {  // the incumbent's trace was in order
+      evaluation.outcome = Outcome::kWrong;
+      evaluation.detail = "training: " + now.error().message;
+    }
+    return ok_status();
+  }
+
   Result<record::Evaluation> evaluate(const WorkerRequest& request, const OnProgress& on_progress,
                                       const ShouldStop& should_stop) {
     RIDGE_TRY(evaluation, prepare(request, should_stop));
@@ -330,7 +346,11 @@ class ProjectExecutor final : public Executor {
     if (evaluation.outcome != Outcome::kPass) return evaluation;
     RIDGE_CHECK_OK(measure(request, "confirm", evaluation, on_progress, should_stop));
     if (evaluation.outcome != Outcome::kPass) return evaluation;
-    if (!request.quick_look) RIDGE_CHECK_OK(compare_fresh_with_reused(request, evaluation, should_stop));
+    if (!request.quick_look) {
+      RIDGE_CHECK_OK(compare_fresh_with_reused(request, evaluation, should_stop));
+      RIDGE_CHECK_OK(train(evaluation, should_stop));
+      if (evaluation.outcome != Outcome::kPass) return evaluation;
+    }
     const bool last = request.quick_look && evaluation.candidate != evaluation.incumbent;
     if (last && !project_.acceptance.empty()) {
       RIDGE_TRY(result, candidate_.acceptance(should_stop));
@@ -405,6 +425,14 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
   });
   step("the benchmark writes the frozen table", [&] { return measured(false); });
   step("the benchmark has a fresh mode", [&] { return measured(true); });
+  if (!project.training.empty()) {
+    step("the training command writes its trace", [&]() -> Result<std::string> {
+      RIDGE_TRY(trace, made.train(should_stop));
+      if (trace.failed > 0) return make_error(ErrorCode::kToolFailed, "{} steps fail their Check", trace.failed);
+      return fmt::format("{} steps, the kernel takes {:.1f} % of one, its work on the weight {:.1f} %", trace.steps,
+                         100 * trace.kernel / trace.step, 100 * trace.weight / trace.step);
+    });
+  }
   return checks;
 }
 

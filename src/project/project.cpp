@@ -120,9 +120,13 @@ Status check(const Project& p) {
   for (const std::string& column : {std::string("label"), std::string("Check"), p.metric_column, p.time_column}) {
     if (!is_column(p.header, column)) return invalid("benchmark.header has no column \"{}\"", column);
   }
-  if (std::none_of(p.benchmark.begin(), p.benchmark.end(),
-                   [](const std::string& word) { return word.find("{csv}") != std::string::npos; })) {
-    return invalid("commands.benchmark must hold {{csv}}, the file that it writes");
+  const auto writes = [](const Command& command) {
+    return std::any_of(command.begin(), command.end(),
+                       [](const std::string& word) { return word.find("{csv}") != std::string::npos; });
+  };
+  if (!writes(p.benchmark)) return invalid("commands.benchmark must hold {{csv}}, the file that it writes");
+  if (!p.training.empty() && !writes(p.training)) {
+    return invalid("commands.training must hold {{csv}}, the file that it writes");
   }
   try {
     if (std::regex(p.test_summary).mark_count() != 2) return invalid("commands.test_summary must capture two numbers");
@@ -165,6 +169,7 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   commands.text("test_summary", p.test_summary, true);
   commands.list("benchmark", p.benchmark, true);
   commands.list("fresh", p.fresh, true);
+  commands.list("training", p.training);
   commands.list("acceptance", p.acceptance);
   commands.number("timeout", p.timeout);
   commands.finish();

@@ -22,6 +22,7 @@ struct Project {
   std::string artifact;             // what a build makes; empty: nothing is built, the sources are the artefact
 
   Command build, test, benchmark, acceptance;  // build and acceptance may be empty
+  Command training;                            // optional: writes the trace of training.h to {csv}
   Command fresh;                               // added to `benchmark`: every repeat gets tensors of its own
   std::string test_summary;                    // regular expression with two numbers: how many passed, how many failed
   double timeout = 600.0;                      // seconds, for each command

@@ -1,4 +1,5 @@
 #include "campaign/gates.h"
+#include "execute/training.h"
 
 #include <limits>
 
@@ -268,6 +269,29 @@ TEST(Gate, RefusesGainsThatTrainingCannotHave) {
   }
   input.bucket = "W1";
   EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kInconclusive);
+}
+
+TEST(Gate, AWeightCacheNeedsTrainingStepsInWhichOnlyTheWeightHits) {
+  GateInput input = honest();
+  input.bucket = "W1";
+  auto& counts = input.evaluation.build.counts;
+  const project::TrainingTrace before{.steps = 8, .failed = 0, .step = 2e-3, .kernel = 4e-4, .weight = 3e-5};
+  project::TrainingTrace now = before;
+  now.weight_hits = 8;
+  now.least_weight_hits = 1;
+  execute::note_training(now, execute::kTrainingOfCandidate, counts);
+  EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kInconclusive);  // no bound
+  execute::note_training(before, execute::kTrainingOfIncumbent, counts);
+  EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kPass);
+  EXPECT_NE(verdict(input, "transfer").detail.find("at most 1.50 % of a step"), std::string::npos);
+  for (const auto& spoil :
+       {+[](project::TrainingTrace& t) { t.tensor_hits = 1; }, +[](project::TrainingTrace& t) { t.failed = 1; },
+        +[](project::TrainingTrace& t) { t.least_weight_hits = 0; }}) {
+    project::TrainingTrace spoilt = now;
+    spoil(spoilt);
+    execute::note_training(spoilt, execute::kTrainingOfCandidate, counts);
+    EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kFail);
+  }
 }
 
 TEST(Gate, AHarnessFaultIsInconclusiveAndNeverAPass) {

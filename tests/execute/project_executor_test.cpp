@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "execute/training.h"
 
 namespace ridge::execute {
 namespace {
@@ -60,7 +61,7 @@ class ProjectExecutorTest : public testing::Test {
 
 TEST_F(ProjectExecutorTest, EverythingOfAnHonestProjectWorks) {
   EXPECT_EQ(failing_check(), "everything works");
-  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 7u);
+  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 8u);
 }
 
 TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {
@@ -75,6 +76,7 @@ TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {
       {"quick_test_bench.py", "return 0 if good else 1", "return 1", "every row passes"},
       {"quick_test_bench.py", "parser.add_argument(\"--fresh\", action=\"store_true\")",
        "parser.set_defaults(fresh=False)", "fresh mode"},
+      {"train.py", "\"weight_ms\"", "\"w\"", "training trace"},
       {"ridge-project.toml", "peak = 0.01 ", "peak = 0.0000001 ", "above benchmark.peak"},
       {"ridge-project.toml", "\"quick_test_bench.py\", \"--summary-csv\"", "\"missing.py\", \"--summary-csv\"",
        "wrote no table"},
@@ -110,6 +112,55 @@ TEST_F(ProjectExecutorTest, MeasuresInAlternatingProcessesAndTouchesOnlyItsCopie
   EXPECT_GT(e.roofline[0].bound_time, 0);
   EXPECT_EQ(e.build.counts.at("acceptance_exit_code"), 0);
   EXPECT_EQ(kernel().sources[0].text, *read_file(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python/kernel.py"));
+}
+
+// The whole training lane on the shipped project: honest, a weight cache as it should be, and three that are not.
+TEST_F(ProjectExecutorTest, EightTrainingStepsShowWhatIsRemembered) {
+  const std::string head =
+      "hits = {'weight': 0, 'tensor': 0}\nseen = {}\n\n\ndef product(a, columns):\n"
+      "    return [[sum(x * y for x, y in zip(row, column)) for column in columns] for row in a]\n\n\n"
+      "def matmul(a, b):\n    version = getattr(b, 'version', None)\n";
+  const auto weight_cache = [&](const std::string& key) {
+    return head + "    if version is None:\n        return product(a, list(zip(*b)))\n    key = " + key +
+           "\n    if key in seen:\n        hits['weight'] += 1\n    else:\n        seen.clear()\n"
+           "        seen[key] = list(zip(*b))\n    return product(a, seen[key])\n";
+  };
+  const std::string of_tensors = head +
+                                 "    if version is None:\n        return product(a, list(zip(*b)))\n"
+                                 "    key = (id(a), id(b), version)\n    if key not in seen:\n"
+                                 "        seen.clear()\n        seen[key] = product(a, list(zip(*b)))\n"
+                                 "    return [list(row) for row in seen[key]]\n";
+  const struct {
+    const char* what;
+    std::string text;
+    bool hits_weight, hits_tensors, wrong;
+  } rows[] = {{"honest", head + "    return product(a, list(zip(*b)))\n", false, false, false},
+              {"weight", weight_cache("(id(b), version)"), true, false, false},
+              {"without the version", weight_cache("id(b)"), true, true, true},
+              {"tensors", of_tensors, false, true, false}};
+  for (const auto& row : rows) {
+    record::Candidate candidate = kernel();
+    candidate.sources[0].text = row.text;
+    const auto executor = make_project_executor(project(), {directory_.path() / "work", nullptr});
+    record::WorkerRequest request;
+    request.task = record::WorkerTask::kEvaluate;
+    request.incumbent = kernel();
+    request.candidates = {candidate};
+    request.sessions = 1;
+    request.cases.push_back(*project::case_of("matmul", "small"));
+    const auto response = executor->run(request);
+    ASSERT_TRUE(response) << row.what << ": " << response.error().text();
+    ASSERT_EQ(response->evaluation->outcome, Outcome::kPass) << row.what << ": " << response->evaluation->detail;
+    const auto& counts = response->evaluation->build.counts;
+    const auto before = training_of(counts, kTrainingOfIncumbent), now = training_of(counts, kTrainingOfCandidate);
+    ASSERT_TRUE(before && now) << row.what;
+    EXPECT_EQ(before->failed + before->weight_hits + before->tensor_hits, 0) << row.what;
+    EXPECT_GT(before->weight, 0);
+    EXPECT_LT(before->weight, before->step);
+    EXPECT_EQ(now->least_weight_hits > 0, row.hits_weight) << row.what;
+    EXPECT_EQ(now->tensor_hits > 0, row.hits_tensors) << row.what;
+    EXPECT_EQ(now->failed > 0, row.wrong) << row.what;
+  }
 }
 
 TEST_F(ProjectExecutorTest, AWrongKernelFailsItsTestAndIsNotTimed) {

@@ -1,9 +1,12 @@
 // Rules 52-61: will training see the gain?
-#include "campaign/transfer.h"
+#include <cmath>
+
 #include "campaign/ledger.h"
 #include "campaign/rules/findings.h"
 #include "campaign/scan.h"
+#include "campaign/score.h"
 #include "campaign/skew.h"
+#include "campaign/transfer.h"
 #include "execute/project_executor.h"
 #include "knowledge/tips.h"
 
@@ -64,6 +67,10 @@ RuleFinding fresh_inputs(const RuleContext& c) {
       return fail(fmt::format("{} hits in {} steps", trace.weight_hits, trace.steps));
   }
   if (e->outcome != record::Outcome::kPass && !accepted(*c.round)) return not_applicable("it did not get that far");
+  if (const auto trained = execute::training_of(e->build.counts, execute::kTrainingOfCandidate)) {
+    const std::string problem = training_problem(*trained, cache_of(c).has_value());
+    if (!problem.empty()) return fail(problem);
+  }
   if (c.state.spec().execution_mode == "repo") return fresh_as_reused(*e);
   for (const record::CheckRow& row : e->checks) {
     const auto timed = static_cast<std::int64_t>(launches(e->sessions, row.label, Arm::kCandidate).size());
@@ -87,6 +94,13 @@ RuleFinding within_structure(const RuleContext& c) {
   const double bound = structural_bound(c.state, *c.round), low = c.round->decision->effects.front().low;
   if (low > kBoundTolerance * bound)
     return fail(fmt::format("at least {:.3f}x, and the roofline leaves {:.3f}x", low, bound));
+  const auto trained =
+      execute::training_of(c.round->last().evaluated->evaluation.build.counts, execute::kTrainingOfIncumbent);
+  if (trained && hypothesis_of(c).bucket == "W1") {
+    const double most = amdahl_speedup(trained->weight / trained->kernel, INFINITY);
+    if (low > kBoundTolerance * most)
+      return fail(fmt::format("at least {:.3f}x, and skipping all work on the weight gives {:.3f}x", low, most));
+  }
   return pass(
       fmt::format("{:.3f}x of the {:.3f}x that the roofline leaves", c.round->decision->effects.front().ratio, bound));
 }
