@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestFile = 16u << 20;
 constexpr double kTrendSlack = 0.99, kRounding = 0.002;
+constexpr double kLastDigit = 0.0005;  // a trend has three decimals
 constexpr std::string_view kManifestKeys[] = {"target_op",      "target_backend",    "target_lang",   "target_gpu",
                                               "execution_mode", "primary_metric",    "target_shapes", "kernel_source",
                                               "test_command",   "benchmark_command", "quick_command"};
@@ -338,8 +339,8 @@ class Lint {
     if (labels_.empty()) labels_ = labels;
     if (labels != labels_) note(LintKind::kContradiction, path, "measures other shapes than the first round");
     const double mean = geometric_mean(speeds);
-    const bool differs =
-        trend != nullptr && trend->forward && std::isfinite(mean) && std::abs(mean / *trend->forward - 1) > kRounding;
+    const bool differs = trend != nullptr && trend->forward && std::isfinite(mean) &&
+                         std::abs(mean - *trend->forward) > kRounding * *trend->forward + kLastDigit;
     if (differs) {
       note(LintKind::kContradiction, path,
            fmt::format("geometric mean {:.3f} TFLOPS, the trend says {:.3f}", mean, *trend->forward));

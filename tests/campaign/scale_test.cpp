@@ -51,8 +51,8 @@ TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
   RecordProperty("seconds", std::to_string(used));
   std::printf("100 rounds: %.2f s of processor time, %.1f MiB after 50 and %.1f MiB after 100\n", used, early, late);
   EXPECT_LT(used, 2.0 * kSlowdown);
-  // Flat: the second fifty rounds add their samples (about 120 KiB each) and nothing that grows with the square.
-  EXPECT_LT(late - early, 12.0 * kSlowdown);
+  // Fifty rounds add their own samples and records, about 240 KiB each; the bound leaves room for the allocator.
+  EXPECT_LT(late - early, 32.0 * kSlowdown);
 }
 
 TEST(Scale, TenThousandEventsFoldInAFifthOfASecond) {
