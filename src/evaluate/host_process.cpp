@@ -333,7 +333,7 @@ std::optional<Failure> HostProcess::calibrate() {
 }
 
 bool HostProcess::habitual() {
-  constexpr int kFew = 3, kOneIn = 10;
+  constexpr int kFew = 8, kOneIn = 2;
   return ++contradictions_ >= kFew && contradictions_ * kOneIn >= calls_;
 }
 
