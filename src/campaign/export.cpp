@@ -102,7 +102,6 @@ std::string their_benchmark(const std::string& ours) {
 
 FileMap turbo_view(const State& state) {
   FileMap files = render_campaign(state);
-  std::erase_if(files, [](const auto& file) { return file.first.starts_with("memory/"); });
   for (auto& [path, content] : files) {
     if (path.ends_with("benchmark.csv")) content = their_benchmark(content);
   }
