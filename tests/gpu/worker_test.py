@@ -14,6 +14,18 @@ header = (corpus / "product.cuh").read_text()
 failures = []
 
 
+# Keeps the matrix units at the power limit until it is killed.
+BUSY = """
+import torch
+a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+torch.cuda.synchronize()
+print("busy", flush=True)
+while True:
+    for _ in range(20): a @ b
+    torch.cuda.synchronize()
+"""
+
+
 def candidate(path, **defines):
     return {"op": "gemm", "backend": "cuda", "name": pathlib.Path(path).stem,
             "sources": [{"path": "kernel.cu", "text": (corpus / path).read_text()}, {"path": "product.cuh", "text": header}],
@@ -80,6 +92,21 @@ expect("evaluate screens a slower kernel out", evaluation.get("outcome") == "SLO
 response = ask(task="evaluate", incumbent=fast, candidates=[candidate("hang.cu")])
 evaluation = response.get("evaluation") or {}
 expect("a kernel that hangs is HANG", evaluation.get("outcome") == "HANG", evaluation.get("detail") or response)
+
+# Another process on the card, at full load: every session is void and says why, and nothing is accepted.
+neighbour = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
+if neighbour.stdout.readline().strip() == "busy":
+    response = ask(task="evaluate", incumbent=slow, candidates=[fast])
+    evaluation = response.get("evaluation") or {}
+    reasons = sorted({s["void_reason"].split(" ")[0] for s in evaluation.get("sessions", []) if s["voided"]})
+    expect("beside a foreign process nothing is decided", evaluation.get("outcome") == "AMBIGUOUS" and reasons,
+           [evaluation.get("outcome"), evaluation.get("detail"), reasons] if evaluation else response)
+    guards = [s["guards"] for s in evaluation.get("sessions", [])][:1]
+    print("     guards beside it:", guards, flush=True)
+else:
+    print("     no PyTorch that sees the GPU: the foreign process was not tried", flush=True)
+neighbour.kill()
+neighbour.wait()
 
 response = ask(task="bench", implementations=["cpu_simd"], candidates=[honest])
 expect("two backends in one request are refused", "one backend" in response.get("error_hint", ""), response.get("error"))

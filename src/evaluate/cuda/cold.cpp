@@ -21,8 +21,9 @@ constexpr double kDistinct = 1.3;  // memory must take this much longer than L2,
 }  // namespace
 
 Result<std::unique_ptr<Cold>> Cold::create(const device::cuda::Device& device, CheckModule& harness,
-                                           device::cuda::StreamHandle stream, bool must_prove) {
+                                           device::cuda::StreamHandle stream, const Defences& defences) {
   std::unique_ptr<Cold> cold(new Cold(harness, device, stream));
+  cold->displaces_ = defences.displaces_caches;
   const std::int64_t l2 = std::max<std::int64_t>(device.info().l2_bytes, 32 << 20);
   RIDGE_TRY(swept,
             device::cuda::Buffer::allocate(device, static_cast<std::size_t>(kSweepTimesL2 * static_cast<double>(l2))));
@@ -31,7 +32,7 @@ Result<std::unique_ptr<Cold>> Cold::create(const device::cuda::Device& device, C
   cold->cycles_ = std::move(cycles);
   RIDGE_CHECK_OK(device::cuda::fill_bytes(cold->swept_.data(), 0x5a, cold->swept_.bytes(), stream));
   const Status proven = cold->calibrate();
-  if (!proven && must_prove) return proven.error();
+  if (!proven && defences.on(record::Gate::kCold)) return proven.error();
   return cold;
 }
 
@@ -86,7 +87,7 @@ Status Cold::calibrate() {
 }
 
 Status Cold::before_call(const TensorView& input, std::uint64_t seed) {
-  RIDGE_CHECK_OK(sweep());
+  if (displaces_) RIDGE_CHECK_OK(sweep());
   const ops::DeviceMatrix matrix = ops::device_matrix(input);
   const std::int64_t bytes = matrix.rows * matrix.columns * size_bits(input.dtype) / 8;
   pending_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(bytes / kLine / 100, 0, kMaxLoads));

@@ -7,6 +7,7 @@
 #include "device/cuda/buffer.h"
 #include "device/cuda/stream.h"
 #include "evaluate/cuda/check_module.h"
+#include "evaluate/defences.h"
 #include "ridge/tensor.h"
 
 namespace ridge::evaluate::cuda {
@@ -14,7 +15,7 @@ namespace ridge::evaluate::cuda {
 class Cold {
  public:
   static Result<std::unique_ptr<Cold>> create(const device::cuda::Device& device, CheckModule& harness,
-                                              device::cuda::StreamHandle stream, bool must_prove);
+                                              device::cuda::StreamHandle stream, const Defences& defences);
 
   // Enqueues the sweep, and a probe of `input` whose loads touch at most a hundredth of it.
   Status before_call(const TensorView& input, std::uint64_t seed);
@@ -43,6 +44,7 @@ class Cold {
   device::cuda::StreamHandle stream_;
   device::cuda::Buffer swept_;
   device::cuda::PinnedBuffer cycles_;
+  bool displaces_ = true;
   std::uint32_t pending_ = 0;
   std::int64_t probed_ = 0, hits_ = 0;
   double hit_cycles_ = 0, miss_cycles_ = 0;

@@ -49,7 +49,7 @@ std::optional<Failure> DeviceStation::set_up() {
     timer_ = std::move(*timer);
   }
   if (spec_.timed && spec_.protocol.mode == "cold") {
-    auto cold = Cold::create(*device_, *harness_, stream_->handle(), spec_.defences.on(Gate::kCold));
+    auto cold = Cold::create(*device_, *harness_, stream_->handle(), spec_.defences);
     if (!cold) return harness_fault(cold.error());
     cold_ = std::move(*cold);
   }
@@ -206,7 +206,9 @@ std::variant<Timing, Failure> DeviceStation::time_calls(const Ready& one, std::v
       spec_.protocol.call_timeout* static_cast<double>(calls.size()));
   if (const LaunchTrouble* problem = std::get_if<LaunchTrouble>(&timed)) return trouble(*problem);
   if (cold_ != nullptr) cold_->collect();
-  return std::get<Timing>(timed);
+  auto timing = std::get<Timing>(timed);
+  timing.span *= spec_.defences.event_scale;
+  return timing;
 }
 
 std::optional<Failure> DeviceStation::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {

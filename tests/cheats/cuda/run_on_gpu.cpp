@@ -1,5 +1,6 @@
 // Runs the corpus of CUDA candidates on this machine's GPU: every cheat must be caught by its gate, every honest kernel
-// must pass, and with a defence switched off the cheat that proves it must slip through.
+// must pass, and with a defence switched off the cheat that proves it must slip through. Of the gates that watch the
+// instrument itself the cheat is a broken instrument: caches not displaced, events that report another span.
 //
 //   cuda_cheats FOLDER CACHE [--csv FILE] [--only NAME]... [--no-mutants] [--in-process]
 //
@@ -23,6 +24,7 @@
 namespace {
 
 using namespace ridge;
+using cheats::CudaItem;
 using evaluate::Defences;
 using evaluate::Failure;
 using record::Gate;
@@ -40,10 +42,10 @@ struct Built {
   std::string error;
 };
 
-std::vector<Built> build_all(const std::vector<cheats::CudaItem>& items, const std::string& arch,
+std::vector<Built> build_all(const std::vector<CudaItem>& items, const std::string& arch,
                              const toolchain::BuildOptions& options) {
   std::vector<gpu::DeviceJob> jobs;
-  for (const cheats::CudaItem& item : items) jobs.push_back({&item.candidate, {}});
+  for (const CudaItem& item : items) jobs.push_back({&item.candidate, {}});
   auto builds = gpu::build_apart(jobs, arch, options);
   if (!builds) {
     fmt::print(stderr, "{}\n", builds.error().text());
@@ -82,7 +84,7 @@ struct World {
   std::shared_ptr<const gpu::CheckImages> images;
 };
 
-Found examine(const World& world, const cheats::CudaItem& item, const Built& built, const Defences& defences) {
+Found examine(const World& world, const CudaItem& item, const Built& built, const Defences& defences) {
   Found found;
   const auto start = std::chrono::steady_clock::now();
   const auto done = [&] {
@@ -141,15 +143,20 @@ Found examine(const World& world, const cheats::CudaItem& item, const Built& bui
 }
 
 struct Job {
-  const cheats::CudaItem* item;
+  const CudaItem* item;
   const Built* built;
   Defences defences;
-  std::string mutant;  // the gate that is off; empty: none
-  Found found;
+  std::string mutant;             // the gate that is off; empty: none
+  std::string spoiled = {};       // what is wrong with the instrument
+  Gate watched_by = Gate::kNone;  // the gate that must notice
+  Found found = {};
   bool passed = false;
 };
 
 bool as_expected(const Job& job) {
+  if (job.watched_by != Gate::kNone) {
+    return job.found.outcome == Outcome::kHarnessFault && job.found.gate == job.watched_by;
+  }
   if (!job.mutant.empty()) return job.found.outcome == Outcome::kPass;
   const auto contains = [](const auto& list, auto value) {
     return std::find(list.begin(), list.end(), value) != list.end();
@@ -187,7 +194,7 @@ void run_side_by_side(const World& world, std::vector<Job>& jobs, std::size_t at
   }
 }
 
-int in_process(const World& world, const std::vector<cheats::CudaItem>& items, const std::vector<Built>& built) {
+int in_process(const World& world, const std::vector<CudaItem>& items, const std::vector<Built>& built) {
   int failed = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     gpu::StationSpec spec;
@@ -212,14 +219,40 @@ int in_process(const World& world, const std::vector<cheats::CudaItem>& items, c
   return failed == 0 ? 0 : 1;
 }
 
+// An honest kernel under an instrument that is broken in one way: its gate must stop it, and without the gate it
+// passes. The floor is seen only where the clocks are not compared, because no clock agrees with a span that short.
+std::vector<Job> broken_instruments(const CudaItem& item, const Built& built) {
+  Defences warm, slow, fast;
+  warm.displaces_caches = false;
+  slow.event_scale = 1.5;
+  fast.event_scale = 1e-3;
+  struct Fault {
+    const char* name;
+    Gate gate;
+    Defences defences;
+  };
+  const Defences unclocked = fast.without(Gate::kClock);
+  std::vector<Job> jobs;
+  for (const auto& [name, gate, defences] : {Fault{"caches not displaced", Gate::kCold, warm},
+                                             {"events half as long again", Gate::kClock, slow},
+                                             {"events a thousandth", Gate::kFloor, unclocked}}) {
+    jobs.push_back({&item, &built, defences, {}, name, gate});
+    jobs.push_back({&item, &built, defences.without(gate), std::string(record::name_of(gate)), name});
+  }
+  return jobs;
+}
+
 std::string csv_line(const Job& job) {
   std::string detail = job.found.detail;
   std::replace(detail.begin(), detail.end(), '"', '\'');
   std::replace(detail.begin(), detail.end(), '\n', ' ');
-  return fmt::format(
-      "{},{},{},{},{},{},{:.6g},{:.3g},{:.2f},\"{}\"\n", job.item->name, job.item->honest ? "honest" : "cheat",
-      job.mutant.empty() ? "-" : job.mutant, record::name_of(job.found.outcome), record::name_of(job.found.gate),
-      job.passed ? "as expected" : "UNEXPECTED", job.found.latency, job.found.hit_fraction, job.found.seconds, detail);
+  return fmt::format("{},{},{},{},{},{},{:.6g},{:.3g},{:.2f},\"{}\"\n", job.item->name,
+                     !job.spoiled.empty() ? job.spoiled
+                     : job.item->honest   ? "honest"
+                                          : "cheat",
+                     job.mutant.empty() ? "-" : job.mutant, record::name_of(job.found.outcome),
+                     record::name_of(job.found.gate), job.passed ? "as expected" : "UNEXPECTED", job.found.latency,
+                     job.found.hit_fraction, job.found.seconds, detail);
 }
 
 int run(const Options& options) {
@@ -236,9 +269,9 @@ int run(const Options& options) {
     fmt::print(stderr, "{}\n", images.error().text());
     return 1;
   }
-  std::vector<cheats::CudaItem> items = cheats::cuda_items(options.folder);
+  std::vector<CudaItem> items = cheats::cuda_items(options.folder);
   if (!options.only.empty()) {
-    std::erase_if(items, [&](const cheats::CudaItem& item) {
+    std::erase_if(items, [&](const CudaItem& item) {
       return std::find(options.only.begin(), options.only.end(), item.name) == options.only.end();
     });
   }
@@ -251,12 +284,17 @@ int run(const Options& options) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool by_value = items[i].sanitizer.empty();  // of a race only the sanitizer is sure
     if (by_value) {
-      (items[i].honest ? honest : cheats)
-          .push_back({&items[i], &built[i], items[i].honest ? Defences() : shared, {}, {}});
+      (items[i].honest ? honest : cheats).push_back({&items[i], &built[i], items[i].honest ? Defences() : shared, {}});
     }
     if (!options.mutants || !items[i].proves) continue;
     cheats.push_back(
-        {&items[i], &built[i], shared.without(items[i].gate), std::string(record::name_of(items[i].gate)), {}});
+        {&items[i], &built[i], shared.without(items[i].gate), std::string(record::name_of(items[i].gate))});
+  }
+  const auto steady = std::find_if(items.begin(), items.end(), [](const auto& item) { return item.name == "tiled"; });
+  if (options.mutants && steady != items.end()) {
+    const std::vector<Job> broken =
+        broken_instruments(*steady, built[static_cast<std::size_t>(steady - items.begin())]);
+    honest.insert(honest.end(), broken.begin(), broken.end());
   }
   run_side_by_side(world, cheats, 8);
   run_side_by_side(world, honest, 1);
@@ -269,8 +307,9 @@ int run(const Options& options) {
     csv += csv_line(job);
     if (!job.passed) {
       fmt::print("UNEXPECTED {}{}: {} {}: {}\n", job.item->name,
-                 job.mutant.empty() ? "" : fmt::format(" with {} off", job.mutant), record::name_of(job.found.outcome),
-                 record::name_of(job.found.gate), job.found.detail);
+                 (job.spoiled.empty() ? "" : fmt::format(" ({})", job.spoiled)) +
+                     (job.mutant.empty() ? "" : fmt::format(" with {} off", job.mutant)),
+                 record::name_of(job.found.outcome), record::name_of(job.found.gate), job.found.detail);
     }
   }
   if (!options.csv.empty()) {
