@@ -18,7 +18,7 @@ namespace ridge::cli {
 namespace {
 
 struct ProfileOptions {
-  std::string from, tool, kernel, on, campaign;
+  std::string from, tool, kernel, on, campaign, keep;
   std::vector<std::string> command;
 };
 
@@ -26,6 +26,7 @@ struct ProfileOptions {
 Result<profile::Options> options_of(const ProfileOptions& o) {
   profile::Options options;
   options.kernel = o.kernel;
+  options.keep = o.keep;
   if (o.on.empty()) return options;
   RIDGE_TRY(database, hardware::Database::open(data_directory()));
   RIDGE_TRY(spec, database.find(o.on));
@@ -38,6 +39,7 @@ Result<record::ProfileReport> report_of(const ProfileOptions& o) {
   RIDGE_TRY(options, options_of(o));
   if (!o.from.empty()) {
     if (!o.command.empty()) return invalid("a report and a command: name one of them");
+    if (!o.keep.empty()) return invalid("--keep is for a command's report; {} is there already", o.from);
     return profile::read_report(o.from, o.tool, options);
   }
   if (o.command.empty()) {
@@ -76,6 +78,7 @@ void define_profile(Command root) {
       .option("--tool", o->tool, "ncu, cupti, rocprofv3, rocprof-compute or perf (default: by the report's looks)")
       .option("--kernel", o->kernel, "Part of the target's name (default: the one that takes most of the time)")
       .option("--on", o->on, "A product of ridge spec list: its bandwidth makes fractions of counted bytes")
+      .option("--keep", o->keep, "With a command: keep the profiler's own report in this file")
       .option("--campaign", o->campaign, "Give it to this campaign as evidence about its incumbent")
       .example("ridge profile --from gemm.ncu-rep --kernel gemm", "needs ncu to open it; a CSV needs nothing")
       .example("ridge profile --from counters.csv --on MI300X", "counters of rocprofv3")

@@ -16,8 +16,8 @@ using record::ProfileReport;
 
 // Thresholds that people use: a busy GPU below 30 % is the host's problem, above 60 % the kernel is worth tuning;
 // memory above 60 % of its peak binds, matrix pipes above 50 %; occupancy below 25 % hides too little latency.
-constexpr double kIdle = 0.3, kBinds = 0.6, kTensorBinds = 0.5, kNearCeiling = 0.85, kFewWarps = 0.25,
-                 kConflicts = 0.05, kWasted = 0.75, kTail = 0.15;
+constexpr double kIdle = 0.3, kBinds = 0.6, kTensorBinds = 0.5, kWastefulBinds = 0.3, kNearCeiling = 0.85,
+                 kFewWarps = 0.25, kConflicts = 0.05, kWasted = 0.75, kTail = 0.15;
 
 struct Unit {
   const char *name, *metric;
@@ -177,7 +177,12 @@ class Classifier {
       report_.verdict = no_utilisation();
       return;
     }
-    const double binds = std::string_view(busiest_.unit->metric) == "tensor_fraction" ? kTensorBinds : kBinds;
+    // Sectors that move for a few bytes also break up the memory's bursts: it cannot come near its peak, and binds all
+    // the same.
+    const bool wasteful = wasted_ && busiest_.unit->bottleneck == Bottleneck::kMemory;
+    const double binds = wasteful                                                       ? kWastefulBinds
+                         : std::string_view(busiest_.unit->metric) == "tensor_fraction" ? kTensorBinds
+                                                                                        : kBinds;
     const std::string at = fmt::format("{} at {}", busiest_.unit->name, percent(busiest_.fraction));
     if (busiest_.fraction < binds) {
       report_.bottleneck = Bottleneck::kLatency;

@@ -19,14 +19,18 @@ constexpr const char* kNcuMetrics =
     "gpu__time_duration.sum,sm__warps_active.avg.pct_of_peak_sustained_active,sm__maximum_warps_per_active_cycle_pct,"
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,lts__throughput.avg.pct_of_peak_sustained_elapsed,"
     "l1tex__throughput.avg.pct_of_peak_sustained_active,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active,"
-    "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active,smsp__issue_active.avg.pct_of_peak_sustained_active,"
+    "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active,"
+    "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active,"
+    "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active,"
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed,smsp__issue_active.avg.pct_of_peak_sustained_active,"
     "lts__t_sector_hit_rate.pct,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum,"
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum,smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct,"
     "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct,smsp__sass_inst_executed_op_local.sum,"
     "launch__waves_per_multiprocessor,launch__registers_per_thread,dram__bytes.sum,"
     "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio,"
     "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio,"
-    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio";
+    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio,"
+    "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio";
 
 struct Tool {
   std::string_view name, program, get;
@@ -71,7 +75,10 @@ Result<std::string> record_run(const std::string& tool, const std::string& progr
   fs::path report;
   if (tool == "ncu") {
     report = folder / "ncu.csv";
-    argv = {program, "--csv", "--page", "raw", "--metrics", kNcuMetrics, "--log-file", report.string()};
+    // ncu would lock the clocks to their base, which is a setting of the card that others share; utilisations do not
+    // need it.
+    argv = {program, "--csv",     "--page",    "raw",        "--clock-control",
+            "none",  "--metrics", kNcuMetrics, "--log-file", report.string()};
   } else if (tool == "cupti") {
     argv = {program, "profile", "-t", "cuda", "--force-overwrite", "true", "-o", (folder / "trace").string()};
   } else if (tool == "rocprofv3") {
@@ -130,6 +137,7 @@ Result<record::ProfileReport> collect(const std::string& tool, const std::vector
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   if (!text) return text.error();
+  if (!options.keep.empty()) RIDGE_CHECK_OK(write_file_durably(options.keep, *text));
   const Result<Capture> capture = parse_capture(*text, tool);
   if (!capture) return capture.error();
   RIDGE_TRY(report, analyse(*capture, options));

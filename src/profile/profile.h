@@ -20,9 +20,10 @@
 namespace ridge::profile {
 
 struct Options {
-  std::string kernel;    // part of the target's name; empty: by its share of the time
-  double bandwidth = 0;  // B/s of the memory, for tools that count bytes and no fraction; 0: not known
-  double flops = 0;      // FLOP/s, for tools that count operations
+  std::string kernel;          // part of the target's name; empty: by its share of the time
+  double bandwidth = 0;        // B/s of the memory, for tools that count bytes and no fraction; 0: not known
+  double flops = 0;            // FLOP/s, for tools that count operations
+  std::filesystem::path keep;  // collect: where the tool's own report goes as well, before it is read; empty: nowhere
 };
 
 // Above this share of the time a kernel stands out without being named.

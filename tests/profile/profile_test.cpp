@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "base/files.h"
 
 namespace ridge::profile {
@@ -54,6 +57,20 @@ TEST(Profile, AStridedCopyWastesWhatItMovesAndIsNotAtTheCeiling) {
   ASSERT_FALSE(report.hypotheses.empty());
   EXPECT_EQ(report.hypotheses.front().name, "uncoalesced loads");
   EXPECT_NEAR(report.hypotheses.front().gain, 7.0, 0.1);  // an eighth of the bytes is used
+}
+
+TEST(Profile, BrokenBurstsKeepAStridedCopyFromThePeakAndMemoryBindsAllTheSame) {
+  std::string text = text_of("ncu_uncoalesced.csv");
+  for (const auto& [full, less] :
+       {std::pair{"\"91.8\"", "\"44.0\""}, {"\"71.0\"", "\"35.0\""}, {"\"64.0\"", "\"31.0\""}}) {
+    for (std::size_t at = text.find(full); at != std::string::npos; at = text.find(full)) text.replace(at, 6, less);
+  }
+  const Result<record::ProfileReport> report = analyse(*parse_ncu(text), {});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->bottleneck, Bottleneck::kMemory);
+  EXPECT_THAT(report->verdict, HasSubstr("memory at 44 %, and much of what moves is not used"));
+  for (std::size_t at = text.find("12.5"); at != std::string::npos; at = text.find("12.5")) text.replace(at, 4, "99.0");
+  EXPECT_EQ(analyse(*parse_ncu(text), {})->bottleneck, Bottleneck::kLatency);  // the same fractions, and nothing wasted
 }
 
 TEST(Profile, AChainOfMultiplyAddsIsBoundByTheirPipesAndAsksForMatrixUnits) {
@@ -161,6 +178,30 @@ TEST(Profile, AnythingElseIsRefused) {
   EXPECT_FALSE(parse_capture(text_of("perf.csv"), "vtune"));
   const std::string cut = text_of("ncu_copy.csv").substr(0, 400);
   EXPECT_FALSE(parse_capture(cut, "ncu"));
+}
+
+// A program named ncu that writes a recorded report where it is told to, and its own arguments beside it.
+TEST(Profile, NcuRunsWithTheClocksLeftAloneAndItsReportIsKept) {
+  const Result<TempDir> folder = TempDir::create("profile-test");
+  ASSERT_TRUE(folder);
+  const std::filesystem::path program = folder->path() / "ncu", kept = folder->path() / "kept.csv";
+  ASSERT_TRUE(write_file_durably(program, "#!/bin/sh\necho \"$*\" > " + (folder->path() / "arguments").string() +
+                                              "\nwhile [ \"$1\" != --log-file ]; do shift; done\n"
+                                              "cp " RIDGE_SOURCE_DIR "/tests/profile/reports/ncu_copy.csv \"$2\"\n"));
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder->path().string() + ":" + path).c_str(), 1);
+  Options options;
+  options.kernel = "copy(";
+  options.keep = kept;
+  const Result<record::ProfileReport> report = collect("ncu", {"program", "argument"}, options);
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ(report->bottleneck, Bottleneck::kMemory);
+  EXPECT_EQ(*read_file(kept), text_of("ncu_copy.csv"));
+  const std::string arguments = *read_file(folder->path() / "arguments");
+  EXPECT_THAT(arguments, HasSubstr("--clock-control none"));
+  EXPECT_THAT(arguments, HasSubstr("program argument"));
 }
 
 TEST(Profile, AToolThatIsNotThereIsNamedWithWhereToGetIt) {
