@@ -191,7 +191,7 @@ class Figures {
     constexpr double kEffect = 0.005;
     constexpr int kDecisions = 20;
     const double base = 200e-6;
-    for (const double gain : {0.02, 0.01, -0.01}) {
+    for (const double gain : {0.05, 0.02, 0.01, -0.01, -0.05}) {
       const Subject candidate = padded(padding_for(base)), incumbent = padded(padding_for(base * (1 + gain)));
       const std::string name = fmt::format("{:+.0f} %", 100 * gain);
       const Tally tally = decide(name, incumbent, candidate, kEffect, kDecisions);

@@ -14,15 +14,16 @@ header = (corpus / "product.cuh").read_text()
 failures = []
 
 
-# Keeps the matrix units at the power limit until it is killed.
-BUSY = """
-import torch
+# Holds the GPU until it is killed, with so many matrix products in flight.
+NEIGHBOUR = """
+import sys, time, torch
 a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
 torch.cuda.synchronize()
-print("busy", flush=True)
+print("there", flush=True)
 while True:
-    for _ in range(20): a @ b
+    for _ in range(int(sys.argv[1])): a @ b
     torch.cuda.synchronize()
+    if sys.argv[1] == "0": time.sleep(1)
 """
 
 
@@ -93,20 +94,20 @@ response = ask(task="evaluate", incumbent=fast, candidates=[candidate("hang.cu")
 evaluation = response.get("evaluation") or {}
 expect("a kernel that hangs is HANG", evaluation.get("outcome") == "HANG", evaluation.get("detail") or response)
 
-# Another process on the card, at full load: every session is void and says why, and nothing is accepted.
-neighbour = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
-if neighbour.stdout.readline().strip() == "busy":
-    response = ask(task="evaluate", incumbent=slow, candidates=[fast])
-    evaluation = response.get("evaluation") or {}
-    reasons = sorted({s["void_reason"].split(" ")[0] for s in evaluation.get("sessions", []) if s["voided"]})
-    expect("beside a foreign process nothing is decided", evaluation.get("outcome") == "AMBIGUOUS" and reasons,
-           [evaluation.get("outcome"), evaluation.get("detail"), reasons] if evaluation else response)
-    guards = [s["guards"] for s in evaluation.get("sessions", [])][:1]
-    print("     guards beside it:", guards, flush=True)
-else:
-    print("     no PyTorch that sees the GPU: the foreign process was not tried", flush=True)
-neighbour.kill()
-neighbour.wait()
+# Another process on the card, idle or at full load: nothing is decided, and the reason is told.
+for load, steps in (("idle", 0), ("busy", 20)):
+    neighbour = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(steps)], stdout=subprocess.PIPE, text=True)
+    if neighbour.stdout.readline().strip() == "there":
+        evaluation = ask(task="evaluate", incumbent=slow, candidates=[fast]).get("evaluation") or {}
+        void = sorted({s["void_reason"].split(" ")[0] for s in evaluation.get("sessions", []) if s["voided"]})
+        told = "foreign_load" in void or "processes on this GPU that are not ours" in evaluation.get("detail", "")
+        expect(f"beside a process that is {load} nothing is decided",
+               evaluation.get("outcome") in ("AMBIGUOUS", "HARNESS_FAULT") and told,
+               [evaluation.get("outcome"), evaluation.get("detail"), void])
+    else:
+        print("     no PyTorch that sees the GPU: a foreign process was not tried", flush=True)
+    neighbour.kill()
+    neighbour.wait()
 
 response = ask(task="bench", implementations=["cpu_simd"], candidates=[honest])
 expect("two backends in one request are refused", "one backend" in response.get("error_hint", ""), response.get("error"))

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "device/cuda/nvml.h"
 
@@ -156,9 +158,21 @@ OpenResult CudaRig::open(const Subject& subject, const ops::Operator& op, const 
   // One after the other: a process that measures its instrument beside another one gets it wrong.
   if (auto failure = idle.process.await_ready()) {
     note_failure();
+    if (failure->outcome == Outcome::kHarnessFault) failure->detail += neighbours();
     return std::move(*failure);
   }
   return std::make_unique<CudaLauncher>(*this, std::move(idle));
+}
+
+std::string CudaRig::neighbours() const {
+  std::vector<std::int64_t> strangers;
+  const auto listed = device::cuda::read_telemetry(harness_.gpu.uuid).processes;
+  for (const device::cuda::GpuProcess& process : listed.value_or(std::vector<device::cuda::GpuProcess>())) {
+    if (!own_.contains(process.pid)) strangers.push_back(process.pid);
+  }
+  if (strangers.empty()) return {};
+  return fmt::format("; the driver lists processes on this GPU that are not ours (ids {}): end them, or measure later",
+                     fmt::join(strangers, ", "));
 }
 
 void CudaRig::give_back(Idle idle) {

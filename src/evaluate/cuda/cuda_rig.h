@@ -50,6 +50,8 @@ class CudaRig final : public Rig {
     DeviceProcess process;
   };
   void give_back(Idle idle);
+  // What the driver says about processes that are not ours, for a failure they may have caused; empty: none.
+  [[nodiscard]] std::string neighbours() const;
 
   CudaHarness harness_;
   std::vector<Idle> idle_;

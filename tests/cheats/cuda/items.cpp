@@ -26,6 +26,7 @@ void apply(const fs::path& file, const std::string& key, const std::string& valu
     item.sanitizer = value;
   } else if (key == "proves") {
     item.proves = true;
+    for (const std::string& name : split(value, '|')) item.off_too.push_back(gate_of(file, name));
   } else {
     refuse(file, fmt::format("\"{}\" is no key", key));
   }

@@ -7,7 +7,7 @@
 //   shows      the gates one of which is named in the result, where it is not the defence itself
 //   launches   timed launches after the check, for what behaves for a while
 //   sanitizer  the tool of compute-sanitizer that must see it
-//   proves     with the defence switched off it passes
+//   proves     with the defence switched off it passes (proves=bias: with that one off as well, which may notice, too)
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct CudaItem {
   bool honest = false, proves = false, deterministic = false;
   record::Gate gate = record::Gate::kNone;
   std::vector<record::Outcome> outcomes;
-  std::vector<record::Gate> shows;
+  std::vector<record::Gate> shows, off_too;
   std::int64_t launches = 12;
   std::string sanitizer;
   record::Case problem;

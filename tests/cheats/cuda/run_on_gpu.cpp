@@ -287,8 +287,9 @@ int run(const Options& options) {
       (items[i].honest ? honest : cheats).push_back({&items[i], &built[i], items[i].honest ? Defences() : shared, {}});
     }
     if (!options.mutants || !items[i].proves) continue;
-    cheats.push_back(
-        {&items[i], &built[i], shared.without(items[i].gate), std::string(record::name_of(items[i].gate))});
+    Defences fewer = shared.without(items[i].gate);
+    for (const Gate gate : items[i].off_too) fewer = fewer.without(gate);
+    cheats.push_back({&items[i], &built[i], fewer, std::string(record::name_of(items[i].gate))});
   }
   const auto steady = std::find_if(items.begin(), items.end(), [](const auto& item) { return item.name == "tiled"; });
   if (options.mutants && steady != items.end()) {
