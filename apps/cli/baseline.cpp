@@ -47,7 +47,7 @@ Result<record::BenchReport> measure(const WorkspaceSubject& subject, const std::
     RIDGE_TRY(limit, parse_duration(budget));
     request.time_limit = limit;
   }
-  RIDGE_TRY(ceilings, known_ceilings(subject.workspace.threads));
+  RIDGE_TRY(ceilings, known_ceilings({subject.kernel.backend, subject.workspace.threads}));
   request.ceilings = ceilings;
   record::BenchReport report;
   report.ridge = RIDGE_VERSION;

@@ -83,7 +83,7 @@ Result<record::WorkerRequest> request_of(const BenchOptions& options) {
 
 Result<record::BenchReport> measure(const BenchOptions& options) {
   RIDGE_TRY(request, request_of(options));
-  RIDGE_TRY(ceilings, known_ceilings(options.subjects.threads));
+  RIDGE_TRY(ceilings, known_ceilings({backend_of(request), options.subjects.threads}));
   request.ceilings = ceilings;
   record::BenchReport report;
   report.ridge = RIDGE_VERSION;

@@ -121,7 +121,7 @@ Result<record::CalibrationReport> calibrate(const CalibrateOptions& options) {
   report.calibration = calibration;
   report.advice = campaign::what_would_help(report.sessions, report.environment);
   if (options.decisions == 0) return report;
-  RIDGE_TRY(ceilings, known_ceilings(request.protocol.threads));
+  RIDGE_TRY(ceilings, known_ceilings({backend_of(request), request.protocol.threads}));
   request.ceilings = std::move(ceilings);
   request.calibration = calibration;
   record::Candidate copy = *request.incumbent;

@@ -8,23 +8,25 @@
 namespace ridge::cli {
 namespace {
 
-int ceilings(std::int64_t threads) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kCeilings;
-  request.protocol.threads = threads;
-  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
-  if (!response) return fail(response.error());
-  if (const Status kept = keep_ceilings(threads, response->ceilings); !kept) return fail(kept.error());
+std::string value_of(const record::Ceiling& ceiling) {
+  if (ceiling.unit == "FLOP/s") return format_flops(ceiling.value);
+  if (ceiling.unit == "s") return fmt::format("{:.2f} us", 1e6 * ceiling.value);
+  return format_bandwidth(ceiling.value);
+}
+
+int ceilings(const CeilingSubject& subject) {
+  const Result<std::vector<record::Ceiling>> measured = measure_ceilings(subject);
+  if (!measured) return fail(measured.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(response->ceilings)));
+    fmt::print("{}\n", pretty_json(record::to_json(*measured)));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const record::Ceiling& ceiling : response->ceilings) {
-    const std::string value = ceiling.unit == "FLOP/s" ? format_flops(ceiling.value) : format_bandwidth(ceiling.value);
-    rows.push_back(
-        {ceiling.name, std::to_string(ceiling.threads), value, std::to_string(ceiling.samples.size()), ceiling.method});
+  for (const record::Ceiling& ceiling : *measured) {
+    rows.push_back({ceiling.name, std::to_string(ceiling.threads), value_of(ceiling),
+                    std::to_string(ceiling.samples.size()), ceiling.method});
   }
+  if (!measured->empty() && !measured->front().device.empty()) fmt::print("{}\n", measured->front().device);
   fmt::print("{}", table({"ceiling", "threads", "value", "samples", "method"}, rows));
   return kSuccess;
 }
@@ -32,11 +34,13 @@ int ceilings(std::int64_t threads) {
 }  // namespace
 
 void define_ceilings(Command root) {
-  auto threads = std::make_shared<std::int64_t>(1);
+  auto subject = std::make_shared<CeilingSubject>();
   root.subcommand("ceilings", "Measure the arithmetic and memory limits of this machine")
-      .option("--threads", *threads, "CPU threads")
+      .option("--on", subject->backend, "cpu, or cuda: the first GPU")
+      .option("--threads", subject->threads, "CPU threads")
       .example("ridge ceilings --threads 2", "peak FMA rate per type, copy, read and triad bandwidth")
-      .action([threads] { return ceilings(*threads); });
+      .example("ridge ceilings --on cuda --json", "memory, L2, shared memory, vector and matrix units of a GPU")
+      .action([subject] { return ceilings(*subject); });
 }
 
 }  // namespace ridge::cli

@@ -76,8 +76,9 @@ void print(const record::Comparison& comparison) {
   fmt::print("The plain rule {}.\n", decision.plain_rule);
 }
 
-Result<record::WorkerRequest> request_of(const CompareOptions& options) {
+Result<record::WorkerRequest> request_of(const CompareOptions& options, const record::Candidate& incumbent) {
   record::WorkerRequest request;
+  request.incumbent = incumbent;
   request.protocol.threads = options.threads;
   request.protocol.min_effect = options.min_effect;
   request.protocol.max_decisions = options.planned;
@@ -92,7 +93,7 @@ Result<record::WorkerRequest> request_of(const CompareOptions& options) {
   }
   RIDGE_TRY(cases, cases_of(options.op, options.words));
   request.cases = std::move(cases);
-  RIDGE_TRY(ceilings, known_ceilings(options.threads));
+  RIDGE_TRY(ceilings, known_ceilings({backend_of(request), options.threads}));
   request.ceilings = std::move(ceilings);
   return request;
 }
@@ -102,7 +103,7 @@ int run(const CompareOptions& options) {
   if (!incumbent) return fail(incumbent.error());
   const auto candidate = candidate_of(options.op, options.candidate, options.defines);
   if (!candidate) return fail(candidate.error());
-  Result<record::WorkerRequest> request = request_of(options);
+  Result<record::WorkerRequest> request = request_of(options, *incumbent);
   if (!request) return fail(request.error());
   const Result<record::Comparison> comparison = compare(*incumbent, *candidate, std::move(*request));
   if (!comparison) return fail(comparison.error());

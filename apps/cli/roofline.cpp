@@ -101,9 +101,9 @@ class Limits {
     Limits limits;
     RIDGE_TRY(given, overrides_of(o));
     limits.given_ = given;
-    limits.threads_ = o.threads;
-    if (o.on.empty() || o.on == "this") {
-      RIDGE_TRY(ceilings, known_ceilings(o.threads));
+    limits.threads_ = o.on == "cuda" ? 1 : o.threads;
+    if (o.on.empty() || o.on == "this" || o.on == "cuda") {
+      RIDGE_TRY(ceilings, known_ceilings({o.on == "cuda" ? "cuda" : "cpu", o.threads}));
       limits.ceilings_ = std::move(ceilings);
       return limits;
     }
@@ -147,7 +147,7 @@ Result<std::vector<record::RooflineReport>> reports_of(const RooflineOptions& o)
   RIDGE_TRY(machine, limits.machine());
   RIDGE_TRY(latency, parse_time(o.latency));
   RIDGE_TRY(launch, parse_time(o.launch));
-  machine.launch_latency = launch;
+  if (launch > 0) machine.launch_latency = launch;
   if (latency > 0 && work.size() != 1) return invalid("one latency, but {} cases", work.size());
   std::vector<record::RooflineReport> reports;
   for (const Work& w : work) {
@@ -207,7 +207,8 @@ void define_roofline(Command root) {
   root.subcommand("roofline", "What bounds a problem on a machine, where it stands, and when it is done")
       .positional("operator", o->op, "Operator; without one, --flop and --bytes", false)
       .positional("case", o->words, "Parameters, for instance m=4096 n=4096 k=4096 dtype=bf16", false)
-      .option("--on", o->on, "A product of ridge spec list; by default this processor, by its measured ceilings")
+      .option("--on", o->on,
+              "A product of ridge spec list; this (default) or cuda: this processor or GPU, by its measured ceilings")
       .option("--latency", o->latency, "Measured time of one call, for instance 0.25ms")
       .option("--measured", o->measured, "Measured arithmetic ceiling, instead of the cited peak: 760TFLOPS")
       .option("--bandwidth", o->bandwidth, "Measured bandwidth of the memory: 4.2TB/s")
@@ -229,6 +230,8 @@ void define_roofline(Command root) {
                "55.6 % of 989.4 TFLOP/s")
       .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on MI300X --plot roofline.svg",
                "the same code for AMD")
+      .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on cuda",
+               "the GPU here, as ridge ceilings found it")
       .example("ridge roofline --flop 1e9 --bytes 4e9 --dtype f32 --on L40S", "any work, without an operator")
       .action([o] { return run_roofline(*o); });
 }

@@ -29,8 +29,9 @@ void on_signal(int) {
 // A ceiling older than this is measured again: what a shared machine gives changes with its neighbours.
 constexpr double kCeilingLifetime = 24 * 3600.0;
 
-fs::path ceilings_path(std::int64_t threads) {
-  return fs::path(cache_directory()) / fmt::format("ceilings-{}.json", threads);
+fs::path ceilings_path(const CeilingSubject& subject) {
+  const std::string of = subject.backend == "cpu" ? std::to_string(subject.threads) : subject.backend;
+  return fs::path(cache_directory()) / fmt::format("ceilings-{}.json", of);
 }
 
 }  // namespace
@@ -66,21 +67,42 @@ Result<record::WorkerResponse> ask_worker(record::WorkerRequest request) {
       request, [&](const record::Progress& progress) { line.show(progress); }, [] { return interruptions() > 0; });
   line.clear();
   if (response && !response->error.empty()) {
-    return with_hint(invalid("{}", response->error), response->error_hint);
+    const ErrorCode code = response->unavailable ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument;
+    return with_hint(make_error(code, "{}", response->error), response->error_hint);
   }
   return response;
 }
 
-Status keep_ceilings(std::int64_t threads, const std::vector<record::Ceiling>& ceilings) {
-  return write_file_durably(ceilings_path(threads), pretty_json(record::to_json(ceilings)));
+std::string backend_of(const record::WorkerRequest& request) {
+  std::vector<record::Candidate> candidates = request.candidates;
+  if (request.incumbent) candidates.push_back(*request.incumbent);
+  const bool candidate =
+      std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.backend == "cuda"; });
+  const bool implementation = std::any_of(request.implementations.begin(), request.implementations.end(),
+                                          [](const std::string& name) { return name.starts_with("cuda_"); });
+  return candidate || implementation ? "cuda" : "cpu";
 }
 
-Result<std::vector<record::Ceiling>> known_ceilings(std::int64_t threads) {
+Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings) {
+  return write_file_durably(ceilings_path(subject), pretty_json(record::to_json(ceilings)));
+}
+
+Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingSubject& subject) {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kCeilings;
+  request.backend = subject.backend;
+  request.protocol.threads = subject.threads;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  RIDGE_CHECK_OK(keep_ceilings(subject, response.ceilings));
+  return response.ceilings;
+}
+
+Result<std::vector<record::Ceiling>> known_ceilings(const CeilingSubject& subject) {
   std::error_code missing;
-  const auto written = fs::last_write_time(ceilings_path(threads), missing);
+  const auto written = fs::last_write_time(ceilings_path(subject), missing);
   if (!missing) {
     const std::chrono::duration<double> age = fs::file_time_type::clock::now() - written;
-    const Result<std::string> text = read_file(ceilings_path(threads));
+    const Result<std::string> text = read_file(ceilings_path(subject));
     if (text && age.count() < kCeilingLifetime) {
       Result<Json> json = parse_json(*text);
       if (json) {
@@ -89,12 +111,7 @@ Result<std::vector<record::Ceiling>> known_ceilings(std::int64_t threads) {
       }
     }
   }
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kCeilings;
-  request.protocol.threads = threads;
-  RIDGE_TRY(response, ask_worker(std::move(request)));
-  RIDGE_CHECK_OK(keep_ceilings(threads, response.ceilings));
-  return response.ceilings;
+  return measure_ceilings(subject);
 }
 
 Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vector<std::string>& words) {
@@ -116,6 +133,7 @@ Result<record::Candidate> candidate_of(const std::string& op, const std::string&
   record::Candidate candidate;
   candidate.op = op;
   candidate.name = fs::path(path).stem().string();
+  if (fs::path(path).extension() == ".cu") candidate.backend = "cuda";
   candidate.sources = {{fs::path(path).filename().string(), std::move(text)}};
   for (const std::string& define : defines) {
     const std::size_t equals = define.find('=');

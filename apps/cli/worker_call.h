@@ -26,15 +26,24 @@ std::unique_ptr<execute::Executor> local_executor();
 
 Result<record::WorkerResponse> ask_worker(record::WorkerRequest request);
 
-// Ceilings measured earlier on this machine, or measured now (with a note that this takes some seconds).
-Result<std::vector<record::Ceiling>> known_ceilings(std::int64_t threads);
+// What the subjects of a request run on: "cuda" for CUDA candidates and implementations called cuda_..., else "cpu".
+std::string backend_of(const record::WorkerRequest& request);
 
-Status keep_ceilings(std::int64_t threads, const std::vector<record::Ceiling>& ceilings);
+// What the ceilings are of: "cpu" with so many threads, or "cuda", the first GPU.
+struct CeilingSubject {
+  std::string backend = "cpu";
+  std::int64_t threads = 1;
+};
+Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingSubject& subject);
+// Ceilings measured earlier on this machine, or measured now (with a note that this takes some seconds).
+Result<std::vector<record::Ceiling>> known_ceilings(const CeilingSubject& subject);
+
+Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings);
 
 // Words of the command line as cases of `op` (record/case_list.h); none: the operator's own target cases.
 Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vector<std::string>& words);
 
-// A candidate from a source file and NAME=VALUE definitions.
+// A candidate from a source file (.cu: for a GPU) and NAME=VALUE definitions.
 Result<record::Candidate> candidate_of(const std::string& op, const std::string& path,
                                        const std::vector<std::string>& defines);
 

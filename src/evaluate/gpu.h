@@ -19,6 +19,10 @@ Result<std::unique_ptr<Rig>> make_gpu_rig(const Job& job, const ops::Operator& o
 // Candidates of the backend cuda, compiled for the GPU that is here, or for the newest known without one.
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates);
 
+// What the first GPU can do at best (cuda/ceilings.h). CUDA is initialised in this process: nothing else can be
+// measured in it afterwards.
+Status gpu_ceilings(const Job& job, record::WorkerResponse& response);
+
 std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& subject, const ops::Operator& op,
                                                 const std::vector<ops::Problem>& problems,
                                                 const std::function<void(std::size_t)>& progress);

@@ -69,6 +69,7 @@ record::WorkerResponse run(const record::WorkerRequest& request, const RunContex
     response = {};
     response.error = status.error().message;
     response.error_hint = status.error().hint;
+    response.unavailable = status.error().code == ErrorCode::kUnsupported;
   }
   return response;
 }

@@ -152,8 +152,7 @@ std::optional<std::string> refusal(const Subject& subject, const ops::Problem& p
 
 std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem) {
   const DType dtype = problem.operands.empty() ? DType::kF32 : problem.operands[0].dtype;
-  const auto found =
-      roofline::limits(job.request.ceilings, job.request.protocol.threads, "fma_" + std::string(to_string(dtype)));
+  const auto found = roofline::limits_of_type(job.request.ceilings, job.request.protocol.threads, to_string(dtype));
   if (found) return *found;
   const auto usual = roofline::limits(job.request.ceilings, job.request.protocol.threads);
   if (usual) return *usual;

@@ -306,6 +306,7 @@ struct Ceiling {
   double value = 0;  // the robust maximum: what a kernel may hope for
   std::vector<double> samples;
   std::string method;
+  std::string device;  // of a GPU: name, UUID and driver; empty: this machine's processor
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("unit", self.unit);
@@ -313,6 +314,7 @@ struct Ceiling {
     v("value", self.value);
     v("samples", self.samples);
     v("method", self.method);
+    v.optional("device", self.device);
   }
 };
 

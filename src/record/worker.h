@@ -61,7 +61,7 @@ struct WorkerRequest {
   bool quick_look = false;                 // evaluate: fixed size, no error control
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
-  std::string backend = "cpu";             // explain: the stream to explain for
+  std::string backend = "cpu";             // explain, ceilings: of what
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
@@ -161,6 +161,7 @@ struct WorkerResponse {
   std::int64_t version = 1;
   std::string error;  // not empty: the request as a whole failed; nothing else is valid
   std::string error_hint;
+  bool unavailable = false;  // what failed is this machine or build, not the request
   std::optional<Environment> environment;
   std::vector<Capability> capabilities;
   std::vector<Ceiling> ceilings;
@@ -176,6 +177,7 @@ struct WorkerResponse {
     v("version", self.version);
     v.optional("error", self.error);
     v.optional("error_hint", self.error_hint);
+    v.optional("unavailable", self.unavailable);
     v.optional("environment", self.environment);
     v.optional("capabilities", self.capabilities);
     v.optional("ceilings", self.ceilings);

@@ -1,6 +1,7 @@
 #include "roofline/machine.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.h"
 #include "roofline/roofline.h"
@@ -11,13 +12,13 @@ namespace {
 struct Peak {
   std::string_view dtype, metric, name;
 };
-constexpr Peak kPeaks[] = {{"f64", "matrix_fp64", "fp64 matrix"},       {"f32", "vector_fp32", "fp32 vector"},
-                           {"tf32", "matrix_tf32", "tf32 matrix"},      {"bf16", "matrix_bf16", "bf16 matrix"},
-                           {"f16", "matrix_fp16", "fp16 matrix"},       {"fp8", "matrix_fp8", "fp8 matrix"},
-                           {"e4m3", "matrix_fp8", "fp8 matrix"},        {"e5m2", "matrix_fp8", "fp8 matrix"},
-                           {"i8", "matrix_int8", "int8 matrix"},        {"int8", "matrix_int8", "int8 matrix"},
-                           {"fp6", "matrix_fp6", "fp6 matrix"},         {"fp4", "matrix_fp4", "fp4 matrix"},
-                           {"f16-vector", "vector_fp16", "fp16 vector"}};
+constexpr Peak kPeaks[] = {{"f64", "matrix_fp64", "fp64 matrix"},  {"f32", "vector_fp32", "fp32 vector"},
+                           {"tf32", "matrix_tf32", "tf32 matrix"}, {"bf16", "matrix_bf16", "bf16 matrix"},
+                           {"f16", "matrix_fp16", "fp16 matrix"},  {"fp8", "matrix_fp8", "fp8 matrix"},
+                           {"e4m3", "matrix_fp8", "fp8 matrix"},   {"e4m3fn", "matrix_fp8", "fp8 matrix"},
+                           {"e5m2", "matrix_fp8", "fp8 matrix"},   {"i8", "matrix_int8", "int8 matrix"},
+                           {"int8", "matrix_int8", "int8 matrix"}, {"fp6", "matrix_fp6", "fp6 matrix"},
+                           {"fp4", "matrix_fp4", "fp4 matrix"},    {"f16-vector", "vector_fp16", "fp16 vector"}};
 
 Result<const Peak*> peak_of(std::string_view dtype) {
   const auto* found =
@@ -44,10 +45,20 @@ void add_level(const hardware::Spec& spec, std::string_view metric, const char* 
 std::string measured_fact(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view name) {
   for (const record::Ceiling& one : ceilings) {
     if (one.name != name || one.threads != threads) continue;
+    if (!one.device.empty())
+      return fmt::format("{} measured on {}: {} samples, {}", name, one.device, one.samples.size(), one.method);
     return fmt::format("{} measured with {} thread{}: {} samples, {}", name, threads, threads == 1 ? "" : "s",
                        one.samples.size(), one.method);
   }
   return fmt::format("{} measured with {} threads", name, threads);
+}
+
+// 0 where it was not measured.
+double ceiling_of(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view name) {
+  for (const record::Ceiling& one : ceilings) {
+    if (one.name == name && one.threads == threads) return one.value;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -76,19 +87,37 @@ Result<Machine> machine_of(const hardware::Spec& spec, const Override& given) {
 
 Result<Limit> arithmetic_limit(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype,
                                const Override& given) {
-  if (given.flops > 0) return Limit{std::string(dtype) + " FMA", given.flops, true, given.source};
-  RIDGE_TRY(found, limits(ceilings, threads, "fma_" + std::string(dtype)));
-  return Limit{std::string(dtype) + " FMA", found.flops, true, measured_fact(ceilings, threads, found.flops_name)};
+  const std::string multiply_adds = std::string(dtype) + " FMA";
+  if (given.flops > 0) return Limit{multiply_adds, given.flops, true, given.source};
+  RIDGE_TRY(found, limits_of_type(ceilings, threads, dtype));
+  const Result<const Peak*> peak = peak_of(dtype);
+  const bool matrix = peak && found.flops_name == (*peak)->metric;
+  return Limit{matrix ? std::string((*peak)->name) : multiply_adds, found.flops, true,
+               measured_fact(ceilings, threads, found.flops_name)};
 }
 
 Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64_t threads, const Override& given) {
-  Machine machine{fmt::format("this processor, {} thread{}", threads, threads == 1 ? "" : "s"), {}, 0};
+  const bool gpu = !ceilings.empty() && !ceilings.front().device.empty();
+  Machine machine{
+      gpu ? ceilings.front().device : fmt::format("this processor, {} thread{}", threads, threads == 1 ? "" : "s"),
+      {},
+      0};
   if (given.bandwidth > 0) {
     machine.memory.push_back({"memory", given.bandwidth, true, given.source});
-    return machine;
+  } else {
+    RIDGE_TRY(found, limits(ceilings, threads));
+    machine.memory.push_back({"memory", found.bandwidth, true, measured_fact(ceilings, threads, found.bandwidth_name)});
   }
-  RIDGE_TRY(found, limits(ceilings, threads));
-  machine.memory.push_back({"memory", found.bandwidth, true, measured_fact(ceilings, threads, found.bandwidth_name)});
+  const std::tuple<const char*, const char*, double> inner[] = {
+      {"L2", "l2_bandwidth", given.l2_bandwidth}, {"shared memory", "shared_memory_bandwidth", given.shared_bandwidth}};
+  for (const auto& [name, metric, value] : inner) {
+    if (value > 0) {
+      machine.memory.push_back({name, value, true, given.source});
+    } else if (const double measured = ceiling_of(ceilings, threads, metric); measured > 0) {
+      machine.memory.push_back({name, measured, true, measured_fact(ceilings, threads, metric)});
+    }
+  }
+  machine.launch_latency = ceiling_of(ceilings, threads, "launch_time");
   return machine;
 }
 

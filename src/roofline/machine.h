@@ -39,7 +39,7 @@ Result<Limit> arithmetic_limit(const hardware::Spec& spec, std::string_view dtyp
 // The memory levels that the database or the user knows a bandwidth of.
 Result<Machine> machine_of(const hardware::Spec& spec, const Override& given);
 
-// The processor of this machine, from its measured ceilings.
+// The processor or GPU of this machine, from its measured ceilings (a GPU's count as of one thread).
 Result<Limit> arithmetic_limit(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype,
                                const Override& given);
 Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64_t threads, const Override& given);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "roofline/machine.h"
 
 namespace ridge::roofline {
 namespace {
@@ -26,6 +27,15 @@ Result<Limits> limits(std::span<const record::Ceiling> ceilings, std::int64_t th
   RIDGE_TRY(flops, find(ceilings, flops_name, threads));
   RIDGE_TRY(bandwidth, find(ceilings, bandwidth_name, threads));
   return Limits{flops, bandwidth, std::string(flops_name), std::string(bandwidth_name)};
+}
+
+Result<Limits> limits_of_type(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype) {
+  const Result<std::string> metric = peak_metric(dtype);
+  if (metric) {
+    Result<Limits> matrix = limits(ceilings, threads, *metric);
+    if (matrix) return matrix;
+  }
+  return limits(ceilings, threads, "fma_" + std::string(dtype));
 }
 
 record::RooflinePoint place(std::string label, const record::Cost& cost, const Limits& limits, double latency) {

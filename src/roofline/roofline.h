@@ -27,6 +27,11 @@ struct Limits {
 Result<Limits> limits(std::span<const record::Ceiling> ceilings, std::int64_t threads,
                       std::string_view flops_name = "fma_f32", std::string_view bandwidth_name = "read_bandwidth");
 
+// The same for an element type: the ceiling of its matrix products (a GPU's "matrix_bf16"), or that of its
+// multiply-adds
+// ("fma_bf16").
+Result<Limits> limits_of_type(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype);
+
 // latency <= 0: not measured, fraction stays 0.
 record::RooflinePoint place(std::string label, const record::Cost& cost, const Limits& limits, double latency);
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -77,6 +78,12 @@ class Hardware(Base):
     def test_more_than_there_is(self):
         self.refused(2, "roofline", "gemm", "m=4096", "n=4096", "k=4096", "dtype=bf16", "--on", "H200", "--latency", "100us",
                      says="138.9 % of what bf16 matrix can do")
+
+    @unittest.skipIf(shutil.which("nvidia-smi"), "a machine without a GPU is meant")
+    def test_the_ceilings_of_a_gpu_that_is_not_there(self):
+        self.refused(3, "ceilings", "--on", "cuda", says="CUDA")
+        self.refused(3, "ceilings", "--on", "hip", says="measured on cpu and cuda, not on hip")
+        self.refused(3, "roofline", "gemm", "m=64", "n=64", "k=64", "--on", "cuda", says="CUDA")
 
     def test_no_roof_without_a_source(self):
         self.refused(3, "roofline", "--flop", "1e9", "--dtype", "bf16", "--on", "H20", says="matrix_bf16: UNKNOWN")

@@ -1,5 +1,7 @@
 #include "roofline/roofline.h"
 
+#include "roofline/machine.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,6 +29,37 @@ TEST(Roofline, NamesAMissingCeilingAndTheKnownOnes) {
   EXPECT_THAT(found.error().text(), HasSubstr("no ceiling \"read_bandwidth\" for 2 thread(s)"));
   EXPECT_THAT(found.error().text(), HasSubstr("fma_f32 (2 threads)"));
   EXPECT_THAT(limits({}, 1).error().text(), HasSubstr("there is: none"));
+}
+
+std::vector<record::Ceiling> gpu_ceilings() {
+  const std::string gpu = "NVIDIA H200, GPU-1, driver 580.65";
+  return {{"fma_f32", "FLOP/s", 1, 60e12, {}, "", gpu},      {"matrix_bf16", "FLOP/s", 1, 780e12, {1, 2}, "8192", gpu},
+          {"matrix_fp8", "FLOP/s", 1, 1500e12, {}, "", gpu}, {"read_bandwidth", "B/s", 1, 4.4e12, {}, "", gpu},
+          {"l2_bandwidth", "B/s", 1, 7e12, {}, "", gpu},     {"shared_memory_bandwidth", "B/s", 1, 30e12, {}, "", gpu},
+          {"launch_time", "s", 1, 2e-6, {}, "", gpu}};
+}
+
+TEST(Roofline, AnElementTypeIsBoundByItsMatrixUnitsWhereThereAreAny) {
+  EXPECT_EQ(limits_of_type(gpu_ceilings(), 1, "bf16")->flops_name, "matrix_bf16");
+  EXPECT_EQ(limits_of_type(gpu_ceilings(), 1, "e4m3fn")->flops, 1500e12);
+  EXPECT_EQ(limits_of_type(gpu_ceilings(), 1, "e5m2")->flops, 1500e12);
+  EXPECT_EQ(limits_of_type(gpu_ceilings(), 1, "f32")->flops_name, "fma_f32");
+  EXPECT_EQ(limits_of_type(ceilings(), 1, "f32")->flops, 180e9);
+  EXPECT_FALSE(limits_of_type(ceilings(), 1, "bf16")) << "a ceiling of another type says nothing";
+}
+
+TEST(Roofline, AGpusCeilingsNameItAndItsInnerMemories) {
+  const auto machine = machine_of(gpu_ceilings(), 1, {});
+  ASSERT_TRUE(machine) << machine.error().text();
+  EXPECT_EQ(machine->name, "NVIDIA H200, GPU-1, driver 580.65");
+  ASSERT_EQ(machine->memory.size(), 3u);
+  EXPECT_EQ(machine->memory[1].name, "L2");
+  EXPECT_EQ(machine->memory[2].peak, 30e12);
+  EXPECT_EQ(machine->launch_latency, 2e-6);
+  const auto limit = arithmetic_limit(gpu_ceilings(), 1, "bf16", {});
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(limit->name, "bf16 matrix");
+  EXPECT_THAT(limit->source, HasSubstr("matrix_bf16 measured on NVIDIA H200, GPU-1, driver 580.65: 2 samples, 8192"));
 }
 
 TEST(Roofline, IsBoundByComputeAboveTheRidge) {

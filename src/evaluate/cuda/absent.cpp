@@ -18,6 +18,8 @@ Result<std::unique_ptr<Rig>> make_gpu_rig(const Job&, const ops::Operator&) { re
 
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job&, std::span<const record::Candidate>) { return absent(); }
 
+Status gpu_ceilings(const Job&, record::WorkerResponse&) { return absent(); }
+
 Status plain_call(const Job&, record::WorkerResponse&) { return absent(); }
 
 std::vector<record::CheckRow> check_gpu_subject(const Job&, const Subject&, const ops::Operator&,

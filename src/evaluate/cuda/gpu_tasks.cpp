@@ -4,10 +4,12 @@
 
 #include "base/error.h"
 #include "evaluate/cuda/build_apart.h"
+#include "evaluate/cuda/ceilings.h"
 #include "evaluate/cuda/check.h"
 #include "evaluate/cuda/program.h"
 #include "evaluate/gpu.h"
 #include "evaluate/host_sanitize.h"
+#include "ops/cuda/device.h"
 #include "record/tunables.h"
 
 namespace ridge::evaluate {
@@ -126,6 +128,20 @@ std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& s
   if (right && job.harness.defences.on(record::Gate::kSanitizer))
     sanitizer_lane(job, subject, op, problems[0], rows[0]);
   return rows;
+}
+
+Status gpu_ceilings(const Job& job, record::WorkerResponse& response) {
+  if (!the_gpu()) return the_gpu().error();
+  RIDGE_TRY(options, build_options(job));
+  ops::set_kernel_cache(options.cache_directory);
+  job.progress("ceilings", "compiling the kernels", 0);
+  RIDGE_TRY(bench, cuda::CeilingBench::create(*the_gpu(), options));
+  const auto note = [&](const std::string& name, double fraction) {
+    job.progress("ceilings", fmt::format("{} on {}", name, the_gpu()->name), fraction);
+  };
+  RIDGE_TRY(measured, cuda::measure_ceilings(*bench, note));
+  response.ceilings = std::move(measured);
+  return ok_status();
 }
 
 Status plain_call(const Job& job, record::WorkerResponse& response) {

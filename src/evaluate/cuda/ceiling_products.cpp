@@ -1,0 +1,154 @@
+// Ceilings of the matrix units: large products of random data by whatever multiplies them fastest here.
+#include <bit>
+
+#include "base/error.h"
+#include "evaluate/cuda/ceilings.h"
+#include "evaluate/gpu.h"
+#include "ops/gemm/cuda/matrix_calls.h"
+#include "record/case_list.h"
+
+namespace ridge::evaluate::cuda {
+namespace {
+
+namespace gpu = device::cuda;
+
+constexpr std::int64_t kSide = 8192;
+constexpr double kHopeless = 3;  // times slower than another in a quick look: not measured
+
+struct Product {
+  const char *ceiling, *op, *words;
+};
+constexpr Product kProducts[] = {
+    {"matrix_bf16", "gemm", "m=8192 n=8192 k=8192 dtype=bf16 layout=nt"},
+    {"matrix_fp16", "gemm", "m=8192 n=8192 k=8192 dtype=f16 layout=nt"},
+    {"matrix_fp8", "gemm_fp8", "m=8192 n=8192 k=8192 dtype=e4m3fn layout=nt scaling=tensor sums=fast"}};
+
+// One way to the product, ready to be launched.
+struct Way {
+  std::string name;
+  CeilingBench::Launches launches;
+  double seconds = 0;
+};
+
+// Random operands; scales of one, and an output.
+Result<std::vector<TensorView>> operands_of(CeilingBench& bench, const ops::Problem& problem) {
+  std::vector<TensorView> views;
+  std::uint64_t seed = 4711;
+  for (const ops::OperandSpec& spec : problem.operands) {
+    const std::int64_t columns = spec.shape.back(), rows = spec.element_count() / std::max<std::int64_t>(columns, 1);
+    const bool scale = spec.name.starts_with("scale_");
+    RIDGE_TRY(view, scale ? bench.constant(spec.dtype, rows, columns, std::bit_cast<std::uint32_t>(1.0f))
+                          : bench.random(spec.dtype, rows, columns, seed++));
+    if (spec.shape.size() == 1) view = TensorView::contiguous(view.data, spec.dtype, {columns});
+    views.push_back(view);
+  }
+  return views;
+}
+
+Result<std::vector<Way>> ways_of(const CeilingBench& bench, const ops::Operator& op, const ops::Problem& problem,
+                                 const std::vector<TensorView>& operands) {
+  RIDGE_TRY(device, gpu_device_info());
+  std::vector<Way> ways;
+  for (const ops::Implementation& one : op.implementations) {
+    const bool reference = one.name.ends_with("reference");
+    if (one.backend != Backend::kCuda || reference || ops::why_not(one, problem, device)) continue;
+    ways.push_back({one.name,
+                    [&one, &problem, &operands, &bench](gpu::StreamHandle) {
+                      return one.run(problem, operands, bench.stream().view());
+                    },
+                    0});
+  }
+  return ways;
+}
+
+// All ways that are not hopeless, each under its own name, and the best under that of the ceiling.
+Status measure_ways(CeilingBench& bench, const std::string& name, double flop, std::vector<Way>& ways,
+                    std::vector<record::Ceiling>& ceilings) {
+  double least = 0;
+  for (Way& way : ways) {
+    RIDGE_CHECK_OK(way.launches(bench.stream().handle()));
+    RIDGE_CHECK_OK(bench.stream().synchronize());
+    RIDGE_TRY(seconds, bench.quick(way.launches));
+    way.seconds = seconds;
+    least = least > 0 ? std::min(least, seconds) : seconds;
+  }
+  std::optional<record::Ceiling> best;
+  for (const Way& way : ways) {
+    if (way.seconds > kHopeless * least) continue;
+    CeilingBench::Subject subject{name + "." + way.name, "FLOP/s", flop, way.launches, ""};
+    subject.method = fmt::format("{0} x {0} x {0} of random normal values by {1}", kSide, way.name);
+    RIDGE_TRY(ceiling, bench.measure(subject));
+    if (!best || ceiling.value > best->value) best = ceiling;
+    ceilings.push_back(std::move(ceiling));
+  }
+  if (!best) return ok_status();
+  best->name = name;
+  ceilings.push_back(std::move(*best));
+  return ok_status();
+}
+
+Status product(CeilingBench& bench, const Product& wanted, std::vector<record::Ceiling>& ceilings) {
+  RIDGE_TRY(op, ops::find_operator(wanted.op));
+  std::vector<std::string> words;
+  for (std::string_view text = wanted.words; !text.empty();) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  RIDGE_TRY(cases, record::expand_cases(wanted.op, words));
+  RIDGE_TRY(problem, op->bind(cases.front()));
+  RIDGE_TRY(operands, operands_of(bench, problem));
+  RIDGE_TRY(ways, ways_of(bench, *op, problem, operands));
+  const Status measured = measure_ways(bench, wanted.ceiling, op->cost(problem).flop, ways, ceilings);
+  RIDGE_CHECK_OK(bench.stream().synchronize());
+  bench.free_memory();
+  return measured;
+}
+
+// No operator of ours rounds fp32 to TF32, but its kernel can: fp32 in memory, 10 bits of the mantissa in the unit.
+Status tf32_product(CeilingBench& bench, std::vector<record::Ceiling>& ceilings) {
+  RIDGE_TRY(device, gpu_device_info());
+  if (!device.has("wgmma")) return ok_status();
+  RIDGE_TRY(a, bench.random(DType::kF32, kSide, kSide, 1));
+  RIDGE_TRY(b, bench.random(DType::kF32, kSide, kSide, 2));
+  RIDGE_TRY(c, bench.constant(DType::kF32, kSide, kSide, 0));
+  ridge::cuda::GemmCase g;
+  g.m = g.n = g.k = kSide;
+  g.type_a = g.type_b = ridge::cuda::GemmType::kTf32;
+  g.type_c = ridge::cuda::GemmType::kF32;
+  RIDGE_TRY(call, ops::gemm::WgmmaCall::prepare(ops::gemm::with_memory(g, a, b, c), "tf32", bench.device()));
+  std::vector<Way> ways = {
+      {"cuda_wgmma", [&](gpu::StreamHandle stream) { return call.launch(a, b, c, {}, {}, stream); }, 0}};
+  const double flop = 2.0 * kSide * kSide * kSide;
+  const Status measured = measure_ways(bench, "matrix_tf32", flop, ways, ceilings);
+  RIDGE_CHECK_OK(bench.stream().synchronize());
+  bench.free_memory();
+  return measured;
+}
+
+}  // namespace
+
+Status product_ceilings(CeilingBench& bench, const NoteCeiling& note, std::vector<record::Ceiling>& ceilings) {
+  double at = 0;
+  for (const Product& wanted : kProducts) {
+    note(wanted.ceiling, at++ / 4);
+    if (const Status done = product(bench, wanted, ceilings); !done) return in_context(wanted.ceiling, done.error());
+  }
+  note("matrix_tf32", at / 4);
+  if (const Status done = tf32_product(bench, ceilings); !done) return in_context("matrix_tf32", done.error());
+  return ok_status();
+}
+
+Result<std::vector<record::Ceiling>> measure_ceilings(CeilingBench& bench, const NoteCeiling& note) {
+  std::vector<record::Ceiling> ceilings;
+  double part = 0;
+  const auto part_note = [&](const std::string& name, double fraction) { note(name, (part + fraction) / 3); };
+  RIDGE_CHECK_OK(stream_ceilings(bench, part_note, ceilings));
+  part = 1;
+  RIDGE_CHECK_OK(unit_ceilings(bench, part_note, ceilings));
+  part = 2;
+  RIDGE_CHECK_OK(product_ceilings(bench, part_note, ceilings));
+  return ceilings;
+}
+
+}  // namespace ridge::evaluate::cuda
