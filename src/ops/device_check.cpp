@@ -1,6 +1,10 @@
 #include "ops/device_check.h"
 
+#include "base/embedded.h"
+
 namespace ridge::ops {
+
+std::span<const EmbeddedFile> device_sources();  // every device source of the operators
 
 DeviceMatrix device_matrix(const TensorView& view) {
   DeviceMatrix matrix;
@@ -11,6 +15,16 @@ DeviceMatrix device_matrix(const TensorView& view) {
   for (int axis = 0; axis + 1 < view.rank; ++axis) matrix.rows *= view.shape[static_cast<std::size_t>(axis)];
   matrix.pitch = view.rank > 1 ? view.stride[static_cast<std::size_t>(view.rank - 2)] : matrix.columns;
   return matrix;
+}
+
+std::string check_source(std::string_view file) {
+  std::string source;
+  for (const std::string_view wanted : {std::string_view("check_numbers.cuh"), file}) {
+    for (const EmbeddedFile& one : device_sources()) {
+      if (one.path.starts_with("ops/") && one.path.substr(4) == wanted) source += one.text;
+    }
+  }
+  return source;
 }
 
 }  // namespace ridge::ops

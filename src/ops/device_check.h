@@ -1,7 +1,7 @@
 // How an operator's output is checked on a GPU: its own kernels, launched by the harness after the measured call.
 //
-// The kernels are given as source (extern "C", no includes) and share no code with any implementation. Every parameter
-// is 8 bytes or a DeviceMatrix. Nothing they compute exists while a candidate runs.
+// The kernels are given as source (extern "C", no includes; check_source) and share no code with any implementation.
+// Every parameter is 8 bytes or a DeviceMatrix. Nothing they compute exists while a candidate runs.
 #pragma once
 
 #include <bit>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct DeviceMatrix {
 // All dimensions but the last become rows. The view is one that the harness makes: only the last-but-one stride may
 // leave a gap.
 DeviceMatrix device_matrix(const TensorView& view);
+
+// Source of check kernels: check_numbers.cuh, then that file of src/ops ("quantize/device_check.cu").
+std::string check_source(std::string_view file);
 
 struct CheckLaunch {
   using Argument = std::variant<std::uint64_t, DeviceMatrix>;
@@ -66,8 +70,8 @@ struct DeviceCheck {
   std::function<std::vector<CheckLaunch>(const ProjectionRequest&)> projection;
 
   // Rows first .. first + count of output `output` as a DeviceMatrix, row by row: value, what a correct element may be
-  // off by, the squared error that the ideal kernel of the declared accumulation has, and the shift of one sign that
-  // it may have (truncation).
+  // off by (negative: NaN and both infinities are right, nothing else), the squared error that the ideal kernel of the
+  // declared accumulation has, and the shift of one sign that it may have (truncation).
   struct ReferenceRequest {
     const Problem& problem;
     std::span<const TensorView> operands;

@@ -11,7 +11,7 @@ using u64 = unsigned long long;
 using i64 = long long;
 
 // As in ridge/dtype.h and numerics/fill.h.
-enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2 };
+enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9 };
 enum Family : int { kNormal, kUniform, kScaled, kHeavyTails, kSpikes, kConstantBlocks, kTies, kDenormals, kMixture };
 
 // A tensor as rows of contiguous elements; all dimensions but the last are folded into the rows.
@@ -67,6 +67,8 @@ __device__ inline double decode(i64 type, u64 bits) {
     case kF16: return half_to_float(static_cast<u16>(bits));
     case kBf16: return __uint_as_float(static_cast<u32>(bits) << 16);
     case kE5m2: return half_to_float(static_cast<u16>(bits << 8));
+    case kE8m0:
+      return bits == 255 ? __longlong_as_double(0x7ff8000000000000ll) : scalbn(1.0, static_cast<int>(bits) - 127);
     default: {
       const int exponent = static_cast<int>(bits >> 3) & 15, mantissa = static_cast<int>(bits) & 7;
       const double sign = (bits & 128) != 0 ? -1.0 : 1.0;
@@ -84,6 +86,7 @@ __device__ inline double max_finite(i64 type) {
     case kF16: return 65504.0;
     case kBf16: return 3.3895313892515355e38;
     case kE5m2: return 57344.0;
+    case kE8m0: return 0x1p127;
     default: return 448.0;
   }
 }
@@ -98,6 +101,10 @@ __device__ inline u64 encode(i64 type, float value) {
     case kF32: return __float_as_uint(value);
     case kF16: asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(value)); return h;
     case kBf16: asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(value)); return h;
+    case kE8m0: {  // a scale, normal in fp32 whatever is drawn: the power of two below the magnitude
+      const u32 exponent = __float_as_uint(value) >> 23 & 255;
+      return exponent == 0 ? 1 : exponent;
+    }
     case kE4m3: asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(value)); return h & 0xff;
     default: asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(value)); return h & 0xff;
   }
@@ -418,6 +425,7 @@ extern "C" __global__ void ridge_count(Operand x, u64 code, u64* counts) {
                        : x.type == kF16  ? 0x7c00u
                        : x.type == kBf16 ? 0x7f80u
                        : x.type == kE5m2 ? 0x7cu
+                       : x.type == kE8m0 ? 0xffu
                                          : 0x7fu;
   const auto look = [&](u64 bits) {
     equal += bits == code;
@@ -459,9 +467,10 @@ struct Compared {
 };
 
 // |error| / allowed; infinite for a NaN or an infinity that is not expected. An infinity is right where a value within
-// the bound rounds to it in the element type.
+// the bound rounds to it in the element type. A negative `allowed`: anything that is not finite is right.
 __device__ inline double error_ratio(double got, double expected, double allowed, i64 type) {
   const double kInf = __longlong_as_double(0x7ff0000000000000ll);
+  if (allowed < 0) return isfinite(got) ? kInf : 0.0;
   if (isnan(expected)) return isnan(got) ? 0.0 : kInf;
   if (isinf(got)) {
     const double reach = got > 0 ? expected + allowed : -(expected - allowed);
@@ -470,7 +479,7 @@ __device__ inline double error_ratio(double got, double expected, double allowed
                             : type == kF16  ? 0x1p-11
                             : type == kBf16 ? 0x1p-8
                                             : 0x1p-3;
-    if (type == kE4m3) return kInf;
+    if (type == kE4m3 || type == kE8m0) return kInf;
     return reach >= max_finite(type) * (1 + mantissa / 2) || got == expected ? 0.0 : kInf;
   }
   if (isinf(expected) || isnan(got)) return kInf;

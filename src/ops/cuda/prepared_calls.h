@@ -66,6 +66,7 @@ class PreparedCalls {
           "call it once with the same shapes and strides before the capture");
     }
     for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+      if (operands[i].element_count() == 0) continue;  // and maybe no memory
       if (Status reachable = device::cuda::check_reachable(operands[i].data, *device); !reachable) {
         return in_context(problem.problem_case.op + ": operand " + problem.operands[i].name, reachable.error());
       }

@@ -10,6 +10,7 @@
 // operands are read, so 8-bit sums are fp32 sums throughout. The same macros as cuda_wgmma.cu choose the build
 // (gemm_build.cuh); the entry point is `ridge_gemm_simt`, grid (ceil(N/128), ceil(M/128)), 256 threads.
 #include "../../device/cuda/kernel/finish.cuh"
+#include "../../device/cuda/kernel/fp8.cuh"
 
 namespace ridge::cuda {
 namespace {
@@ -38,12 +39,6 @@ __device__ __forceinline__ float load_element(const void* data, i64 index) {
     }
     return half_to_float(static_cast<u16>(halves));
   }
-}
-
-// E8M0: a power of two, 2^(bits - 127); 255 is NaN. 2^-127 is a subnormal float.
-__device__ __forceinline__ float power_of_two(u8 bits) {
-  if (bits == 255) return __uint_as_float(0x7FC00000u);
-  return __uint_as_float(bits == 0 ? 0x00400000u : static_cast<u32>(bits) << 23);
 }
 
 // The factor of an element of A (kOfA) or B that is not left to the epilogue.

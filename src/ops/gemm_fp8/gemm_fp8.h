@@ -6,6 +6,7 @@
 
 #include "ops/gemm_fp8/contract.h"
 #include "ops/op.h"
+#include "ops/product.h"
 #include "ops/scaling.h"
 
 namespace ridge::ops::gemm_fp8 {
@@ -64,6 +65,9 @@ inline Shape shape_of(const Problem& problem) {
 // Scales in host memory: NaN and infinities are refused with their place.
 Status check_scales(const Problem& problem, std::span<const TensorView> operands);
 
+// How wrong sums of this kind may be.
+ProductModel model_of(const Shape& shape);
+
 // The operator's parts, one per file.
 std::vector<record::ParamInfo> params();
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
@@ -71,5 +75,6 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
+std::shared_ptr<const DeviceCheck> device_check();
 
 }  // namespace ridge::ops::gemm_fp8

@@ -160,6 +160,7 @@ Operator describe() {
   op.spot_check = spot_check;
   op.cost = cost;
   op.cases = cases;
+  op.device_check = device_check();
   op.vary = vary;
   // Scales below 2^-126 are outside the contract, and that family makes them.
   op.excuses = [](const Problem&, numerics::Family family) { return family == numerics::Family::kDenormals; };

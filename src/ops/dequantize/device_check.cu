@@ -1,0 +1,48 @@
+// Checks of dequantised codes on the GPU: every element, always. check_numbers.cuh comes before this.
+namespace ridge::dequantize_check {
+
+__device__ inline Rounded right(const Matrix& q, const Matrix& scale, i64 granularity, i64 type, i64 row, i64 col) {
+  const double product = load(q, row, col) * scale_at(scale, granularity, row, col);
+  return rounded_once(type, product, type == kF32 ? 0.0 : 0x1p-24);  // the fp32 product is rounded once more
+}
+
+}  // namespace ridge::dequantize_check
+
+using namespace ridge::dequantize_check;
+
+extern "C" __global__ void dequantize_elements(Matrix q, Matrix scale, i64 granularity, Matrix y, Projection* result) {
+  double squares = 0, count = 0;
+  const i64 total = y.rows * y.columns;
+  for (i64 first = blockIdx.x * static_cast<i64>(blockDim.x); first < total;
+       first += static_cast<i64>(gridDim.x) * blockDim.x) {
+    const i64 i = first + threadIdx.x;
+    if (i >= total) continue;
+    const i64 row = i / y.columns, col = i % y.columns;
+    const double got = load(y, row, col);
+    count += 1;
+    // What is nearest to the product is right, however far the next one is.
+    const double product = load(q, row, col) * scale_at(scale, granularity, row, col);
+    if (got == round_to(y.type, product)) continue;
+    const Rounded want = right(q, scale, granularity, y.type, row, col);
+    if (!isfinite(got) || !isfinite(want.value)) {
+      atomicAdd(&result->not_finite, 1ull);
+      continue;
+    }
+    const double error = fabs(got - want.value);
+    note_worst(result, error / want.allowed, row);
+    squares += error * error / want.variance;
+  }
+  add_to(result, squares, count);
+}
+
+extern "C" __global__ void dequantize_reference(Matrix q, Matrix scale, i64 granularity, i64 type, i64 first, i64 count,
+                                                double* value, double* allowed, double* variance, double* shift) {
+  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count * q.columns;
+       i += static_cast<i64>(gridDim.x) * blockDim.x) {
+    const Rounded want = right(q, scale, granularity, type, first + i / q.columns, i % q.columns);
+    value[i] = want.value;
+    allowed[i] = want.allowed;
+    variance[i] = want.variance;
+    shift[i] = 0;
+  }
+}
