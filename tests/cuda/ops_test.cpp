@@ -32,6 +32,25 @@ const gpu::Device& the_device() {
 // The operators' own edge cases, and sizes around the tiles of the GPU kernels.
 std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
   std::vector<ops::Problem> problems = check_problems(op);
+  const auto add = [&](const std::string& words) {
+    problems.push_back(*op.bind(*record::parse_case(op.name + " " + words)));
+  };
+  if (op.name == "gemm_fp8") {
+    for (const char* size : {"m=128 n=128 k=512", "m=256 n=192 k=1024", "m=132 n=144 k=528"}) {
+      for (const char* scaling : {"tensor", "row", "block", "vector"}) {
+        for (const char* more : {"sums=promoted", "sums=fast", "out=f32 accumulate=1", "dtype=e5m2_e4m3fn out=f16"}) {
+          add(fmt::format("{} scaling={} {}", size, scaling, more));
+        }
+      }
+    }
+  }
+  if (op.name == "quantize" || op.name == "dequantize") {
+    for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8"}) {
+      for (const char* scaling : {"tensor", "row", "1x128", "128x128", "mx"}) {
+        add(fmt::format("{} scaling={}{}", size, scaling, op.name == "quantize" ? " copies=both" : ""));
+      }
+    }
+  }
   if (op.name != "gemm") return problems;
   const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
                                "m=8 n=1024 k=512", "m=1024 n=8 k=512",  "m=640 n=384 k=96",  "m=512 n=512 k=2048",

@@ -1,8 +1,7 @@
 // NVIDIA's cuBLASLt, a peer to measure against, and what runs f32 fastest: loaded at run time.
-#include "ops/gemm/cuda_call.h"
-
-#if __has_include(<cublasLt.h>)
 #include "ops/gemm/cuda_cublaslt.h"
+
+#include "ops/gemm/cuda_call.h"
 
 namespace ridge::ops::gemm {
 namespace {
@@ -30,46 +29,8 @@ Refusal supports(const Problem& problem, const DeviceInfo&) {
   return peer::why_not_installed();
 }
 
-Implementation describe_peer() {
-  Implementation described;
-  described.supports = supports;
-  described.run = per_matrix(run);
-  described.version = peer::version;
-  return described;
-}
-
 }  // namespace
-}  // namespace ridge::ops::gemm
 
-#else
-
-namespace ridge::ops::gemm {
-namespace {
-
-Implementation describe_peer() {
-  Implementation peer;
-  peer.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return "built without the headers of cuBLASLt"; };
-  peer.run = [](const Problem&, std::span<const TensorView>, const Stream&) -> Status {
-    return make_error(ErrorCode::kUnsupported, "built without the headers of cuBLASLt");
-  };
-  return peer;
-}
-
-}  // namespace
-}  // namespace ridge::ops::gemm
-
-#endif
-
-namespace ridge::ops::gemm {
-
-Implementation cuda_cublaslt() {
-  Implementation peer = describe_peer();
-  peer.name = "cuda_cublaslt";
-  peer.summary = "NVIDIA's cuBLASLt, loaded at run time";
-  peer.backend = Backend::kCuda;
-  peer.rank = 10;
-  peer.vendor = true;
-  return peer;
-}
+Implementation cuda_cublaslt() { return peer::implementation("cuda_cublaslt", supports, per_matrix(run)); }
 
 }  // namespace ridge::ops::gemm

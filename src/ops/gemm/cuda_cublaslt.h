@@ -1,9 +1,11 @@
 // NVIDIA's cuBLASLt, loaded at run time, for the operators that have it as a peer. Descriptors and the library's own
 // choice of algorithm are kept per case; the workspace belongs to a stream, because two products at once must not share
-// it. Only cuda_cublaslt*.cpp include this, behind __has_include(<cublasLt.h>).
+// it. Where its headers are missing the same names refuse every case.
 #pragma once
 
+#if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
+#endif
 
 #include <map>
 #include <mutex>
@@ -21,6 +23,18 @@
 namespace ridge::ops::gemm::peer {
 
 namespace gpu = device::cuda;
+
+// Which elements of an 8-bit operand share a scale: all, a row, 1 x 128 or 128 x 128.
+enum class Scales { kTensor, kRow, kVector, kTile };
+// A product in the library's words.
+struct PeerCase {
+  bool trans_a = false, trans_b = false, accumulate = false;
+  // Of 8-bit operands: how the matrix unit may sum, and the scales.
+  bool fast_accumulate = false;
+  Scales scales_a = Scales::kTensor, scales_b = Scales::kTensor;
+};
+
+#if __has_include(<cublasLt.h>)
 
 inline constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
@@ -101,14 +115,6 @@ class Context {
   }
 };
 
-// A product in the library's words.
-struct PeerCase {
-  bool trans_a = false, trans_b = false, accumulate = false;
-  // Of 8-bit operands: how the matrix unit may sum, and the scale modes where they are not one for a whole tensor.
-  bool fast_accumulate = false;
-  std::optional<int> scale_mode_a, scale_mode_b;
-};
-
 inline cudaDataType_t library_type(DType dtype) {
   switch (dtype) {
     case DType::kBf16: return CUDA_R_16BF;
@@ -117,6 +123,16 @@ inline cudaDataType_t library_type(DType dtype) {
     case DType::kE5m2: return CUDA_R_8F_E5M2;
     default: return CUDA_R_32F;
   }
+}
+
+inline std::int32_t scale_mode(Scales scales) {
+  switch (scales) {
+    case Scales::kTensor: break;
+    case Scales::kRow: return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    case Scales::kVector: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case Scales::kTile: return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  }
+  return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 }
 
 // Descriptors of one case and the algorithm for it. Row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T, so
@@ -136,10 +152,10 @@ class Matmul {
     RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_TRANSB, s.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N));
     if (size_bits(a.dtype) == 8) {
       RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(s.fast_accumulate)));
-      if (s.scale_mode_b)
-        RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, static_cast<std::int32_t>(*s.scale_mode_b)));
-      if (s.scale_mode_a)
-        RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, static_cast<std::int32_t>(*s.scale_mode_a)));
+      if (s.scales_a != Scales::kTensor) {  // which libraries before 12.8 have no word for
+        RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(s.scales_b)));
+        RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(s.scales_a)));
+      }
       RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(b.data)));
       RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(a.data)));
     }
@@ -244,5 +260,37 @@ inline Refusal why_not_installed() {
 }
 
 inline std::string version() { return lt().usable() ? fmt::format("{} {}", lt().library.path(), lt().version()) : ""; }
+
+#else
+
+inline constexpr const char* kNoHeaders = "built without the headers of cuBLASLt";
+
+struct Matmul {
+  static Result<Matmul> create(const std::string&, const PeerCase&, const TensorView&, const TensorView&,
+                               const TensorView&, const gpu::Device&) {
+    return make_error(ErrorCode::kUnsupported, "{}", kNoHeaders);
+  }
+  Status launch(const void*, const void*, void*, const void*, const void*, gpu::StreamHandle) {
+    return make_error(ErrorCode::kUnsupported, "{}", kNoHeaders);
+  }
+};
+inline Refusal why_not_installed() { return kNoHeaders; }
+inline std::string version() { return ""; }
+
+#endif
+
+inline Implementation implementation(std::string name, decltype(Implementation::supports) supports,
+                                     decltype(Implementation::run) run) {
+  Implementation peer;
+  peer.name = std::move(name);
+  peer.summary = "NVIDIA's cuBLASLt, loaded at run time";
+  peer.backend = Backend::kCuda;
+  peer.rank = 10;
+  peer.vendor = true;
+  peer.supports = std::move(supports);
+  peer.run = std::move(run);
+  peer.version = version;
+  return peer;
+}
 
 }  // namespace ridge::ops::gemm::peer

@@ -1,30 +1,23 @@
 // NVIDIA's cuBLASLt with 8-bit operands, a peer to measure against: loaded at run time.
-#include "ops/gemm_fp8/cuda_call.h"
-
-#if __has_include(<cublasLt.h>)
 #include "ops/gemm/cuda_cublaslt.h"
+#include "ops/gemm_fp8/cuda_call.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
 
 namespace peer = gemm::peer;
 
+// Scales along k are multiplied in every 128 of k, so that there is nothing to leave to the matrix unit for longer.
+bool along_k(const Shape& s) { return s.scaling == Fp8Scaling::kBlock || s.scaling == Fp8Scaling::kVector; }
+
 peer::PeerCase peer_case(const Shape& s) {
+  using peer::Scales;
+  constexpr Scales kOfA[] = {Scales::kTensor, Scales::kRow, Scales::kVector, Scales::kVector};
+  constexpr Scales kOfB[] = {Scales::kTensor, Scales::kRow, Scales::kTile, Scales::kVector};
   peer::PeerCase wanted{.trans_a = s.trans_a, .trans_b = s.trans_b, .accumulate = s.accumulate};
-  wanted.fast_accumulate = s.sums == Fp8Sums::kFast;
-  switch (s.scaling) {
-    case Fp8Scaling::kRow:
-      wanted.scale_mode_a = wanted.scale_mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-      break;
-    case Fp8Scaling::kBlock:
-      wanted.scale_mode_a = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-      wanted.scale_mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
-      break;
-    case Fp8Scaling::kVector:
-      wanted.scale_mode_a = wanted.scale_mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-      break;
-    default: break;
-  }
+  wanted.fast_accumulate = s.sums == Fp8Sums::kFast && !along_k(s);
+  wanted.scales_a = kOfA[static_cast<std::size_t>(s.scaling)];
+  wanted.scales_b = kOfB[static_cast<std::size_t>(s.scaling)];
   return wanted;
 }
 
@@ -55,6 +48,23 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
                         operands[kScaleB].data, handle);
 }
 
+// Of 8-bit operands and of scales along k it wants every row to start on 16 bytes.
+Refusal refuse_memory(const Problem& problem, const Shape& s) {
+  for (const Operand operand : {kA, kB, kC, kScaleA, kScaleB}) {
+    if ((operand == kScaleA || operand == kScaleB) && !along_k(s)) continue;
+    const bool tiles = operand == kScaleB && s.scaling == Fp8Scaling::kBlock;
+    if (tiles && (s.k + kScaleBlock - 1) / kScaleBlock % 4 != 0) {
+      return fmt::format("k={}: cuBLASLt reads the rows of 128x128 scales in fours", s.k);
+    }
+    const int alignment = operand_alignment(problem, operand);
+    if (alignment >= 16) continue;
+    return fmt::format(
+        "rows of {} start on multiples of {} bytes; cuBLASLt wants 16 of 8-bit operands and their scales",
+        problem.operands[operand].name, alignment);
+  }
+  return std::nullopt;
+}
+
 Refusal supports(const Problem& problem, const DeviceInfo&) {
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
@@ -72,51 +82,12 @@ Refusal supports(const Problem& problem, const DeviceInfo&) {
   if (s.accumulate && s.out != DType::kF32) {
     return fmt::format("accumulate=1 out={}: cuBLASLt rounds before it adds", to_string(s.out));
   }
+  if (Refusal memory = refuse_memory(problem, s)) return memory;
   return peer::why_not_installed();
 }
 
-Implementation describe_peer() {
-  Implementation described;
-  described.supports = supports;
-  described.run = run;
-  described.version = peer::version;
-  return described;
-}
-
 }  // namespace
-}  // namespace ridge::ops::gemm_fp8
 
-#else
-
-namespace ridge::ops::gemm_fp8 {
-namespace {
-
-Implementation describe_peer() {
-  Implementation described;
-  described.supports = [](const Problem&, const DeviceInfo&) -> Refusal {
-    return "built without the headers of cuBLASLt";
-  };
-  described.run = [](const Problem&, std::span<const TensorView>, const Stream&) -> Status {
-    return make_error(ErrorCode::kUnsupported, "built without the headers of cuBLASLt");
-  };
-  return described;
-}
-
-}  // namespace
-}  // namespace ridge::ops::gemm_fp8
-
-#endif
-
-namespace ridge::ops::gemm_fp8 {
-
-Implementation cuda_cublaslt_fp8() {
-  Implementation peer = describe_peer();
-  peer.name = "cuda_cublaslt_fp8";
-  peer.summary = "NVIDIA's cuBLASLt, loaded at run time";
-  peer.backend = Backend::kCuda;
-  peer.rank = 10;
-  peer.vendor = true;
-  return peer;
-}
+Implementation cuda_cublaslt_fp8() { return peer::implementation("cuda_cublaslt_fp8", supports, run); }
 
 }  // namespace ridge::ops::gemm_fp8
