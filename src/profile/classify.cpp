@@ -17,7 +17,7 @@ using record::ProfileReport;
 // Thresholds that people use: a busy GPU below 30 % is the host's problem, above 60 % the kernel is worth tuning;
 // memory above 60 % of its peak binds, matrix pipes above 50 %; occupancy below 25 % hides too little latency.
 constexpr double kIdle = 0.3, kBinds = 0.6, kTensorBinds = 0.5, kWastefulBinds = 0.3, kNearCeiling = 0.85,
-                 kFewWarps = 0.25, kConflicts = 0.05, kWasted = 0.75, kTail = 0.15;
+                 kFewWarps = 0.25, kConflicts = 0.05, kWasted = 0.75, kTail = 0.15, kFollows = 0.1, kTie = 0.01;
 
 struct Unit {
   const char *name, *metric;
@@ -33,7 +33,9 @@ constexpr Unit kUnits[] = {
 
 std::string percent(double fraction) { return fmt::format("{:.0f} %", 100 * fraction); }
 
-// The busiest unit; the outermost memory wins a tie within a percent, since everything inside follows it.
+// The busiest unit. What an outer memory moves also goes through the inner ones, whose throughput counts look-ups and
+// requests beside bytes: once the outer one binds, an inner one must be clearly fuller to be what limits. Other ties
+// within a percent go to the outermost.
 struct Busiest {
   const Unit* unit = nullptr;
   double fraction = 0;
@@ -41,8 +43,9 @@ struct Busiest {
 Busiest busiest(const ProfileReport& report) {
   Busiest best;
   for (const Unit& unit : kUnits) {
+    const bool follows = best.unit != nullptr && best.fraction >= kBinds && unit.bottleneck == Bottleneck::kMemory;
     const std::optional<double> fraction = metric(report, unit.metric);
-    if (fraction && *fraction > best.fraction + 0.01) best = {&unit, *fraction};
+    if (fraction && *fraction > best.fraction + (follows ? kFollows : kTie)) best = {&unit, *fraction};
   }
   return best;
 }

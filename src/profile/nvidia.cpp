@@ -18,6 +18,8 @@ bool is_identity(const std::string& column) {
 }
 
 void set_device(Capture& capture, const Table& table, const std::vector<std::string>& row) {
+  const int name = table.column("device__attribute_display_name");
+  if (name >= 0 && capture.device.empty()) capture.device = row[static_cast<std::size_t>(name)];
   const int cc = table.column("CC");
   if (cc >= 0 && capture.device.empty() && !row[static_cast<std::size_t>(cc)].empty())
     capture.device = "compute capability " + row[static_cast<std::size_t>(cc)];
