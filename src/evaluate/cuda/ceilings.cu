@@ -1,6 +1,6 @@
-// Kernels that do one thing as fast as the device can, for `ridge ceilings --on cuda`. Compiled at run time, once for each
-// UNROLL: how many loads of 16 bytes a thread has in flight. Memory instructions are volatile assembly, so that none is
-// moved, merged or dropped.
+// Kernels that do one thing as fast as the device can, for `ridge ceilings --on cuda`. Compiled at run time, once for
+// each UNROLL: how many loads of 16 bytes a thread has in flight. Memory instructions are volatile assembly, so that
+// none is moved, merged or dropped.
 namespace ridge::ceiling {
 
 using i64 = long long;
@@ -28,9 +28,11 @@ __device__ __forceinline__ void store(float4* at, float4 v) {
   if constexpr (kPolicy == kPlain) {
     asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
   } else if constexpr (kPolicy == kStreaming) {
-    asm volatile("st.global.cs.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+    asm volatile("st.global.cs.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
   } else {
-    asm volatile("st.global.cg.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+    asm volatile("st.global.cg.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
   }
 }
 
@@ -53,7 +55,8 @@ __device__ __forceinline__ void stream(const float4* x, const float4* z, float4*
       for (int j = 0; j < kUnroll; ++j) {
         if constexpr (kReads == 0) a[j] = sum;
         if constexpr (kReads > 1) {
-          a[j] = {a[j].x + kScale * b[j].x, a[j].y + kScale * b[j].y, a[j].z + kScale * b[j].z, a[j].w + kScale * b[j].w};
+          a[j] = {a[j].x + kScale * b[j].x, a[j].y + kScale * b[j].y, a[j].z + kScale * b[j].z,
+                  a[j].w + kScale * b[j].w};
         }
         if constexpr (kWrites) {
           store<kPolicy>(y + base + static_cast<i64>(j) * blockDim.x, a[j]);
@@ -109,7 +112,8 @@ extern "C" __global__ void ridge_triad(const float4* x, const float4* z, float4*
   stream<2, true>(x, z, y, count, passes, policy);
 }
 
-// 512 threads. Every warp reads 512 bytes in a row at a time: no bank conflicts. 64 loads of 16 bytes a thread and step.
+// 512 threads. Every warp reads 512 bytes in a row at a time: no bank conflicts. 64 loads of 16 bytes a thread and
+// step.
 extern "C" __global__ void __launch_bounds__(512) ridge_shared(float* out, i64 steps) {
   constexpr int kThreads = 512, kRows = 4, kLoads = 64;
   __shared__ float4 tile[kRows * kThreads];
