@@ -112,7 +112,8 @@ def check_file(root, relative, allowed, offences):
             target = resolve(relative, match.group(2))
             head = target.split("/", 1)[0]
             if module in ("include", "frontends"):
-                if match.group(1) == '"' and not target.startswith("ridge/"):
+                beside = module == "frontends" and "/" not in target  # a header of the same folder
+                if match.group(1) == '"' and not target.startswith("ridge/") and not beside:
                     offences.append(f'{relative}:{number}: includes "{target}"; {module} may include only ridge/ headers')
             elif head in allowed and "/" in target and head != module and head not in allowed.get(module, set()):
                 offences.append(f'{relative}:{number}: {module} includes "{target}"; '

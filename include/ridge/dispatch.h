@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ridge/result.h"
+#include "ridge/stream.h"
 
 namespace ridge::dispatch {
 
@@ -25,6 +26,15 @@ std::string last_used(std::string_view op);
 // Operators known to this build, and the implementations of one, best first.
 std::vector<std::string> operators();
 Result<std::vector<std::string>> implementations(std::string_view op);
+
+// The walk for a case such as "gemm m=512 n=512 k=512 dtype=bf16" as text: every implementation, best first, with its
+// refusal and the values that caused it, and the choice.
+Result<std::string> explain_text(std::string_view case_text, const Stream& stream);
+
+// While on, a case that nothing forces and no tuned table knows is measured before its first run on a CPU stream, on
+// scratch memory and for at most about two seconds, and the result is kept in the table of the cache folder. Off at
+// first.
+void autotune(bool on);
 
 // For programs of several ranks, which must all take the same implementation or their replicas drift apart: called once
 // for every new case that nothing forces, in the order in which the cases come, with the case and this rank's own

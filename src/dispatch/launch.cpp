@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "dispatch/autotune.h"
 #include "dispatch/choose.h"
 #include "dispatch/tuned.h"
 #include "ops/cuda/device.h"
@@ -71,6 +72,7 @@ Result<Choice> decide(const ops::Operator& op, const ops::Call& call, const Key&
   RIDGE_TRY(problem, op.bind(ops::case_of(op, {call.values.data(), call.value_count})));
   choice.problem = std::move(problem);
   choice.problem.alignment = key.alignment;
+  tune_if_asked(op, choice.problem, stream);
   RIDGE_TRY(implementation, choose(op, choice.problem, stream));
   choice.implementation = implementation;
   return choice;

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Trains a small Llama-style model on this project's own texts: with torch's products, with Ridgeline's in bf16, and in FP8.
+
+  python examples/train_llama_block.py                      about a minute on two CPU cores: loss curves and step times
+  python examples/train_llama_block.py --device cuda        real sizes; also times one block of hidden size 4096, 8192 tokens
+  python examples/train_llama_block.py --modes torch,fp8-blockwise --steps 200 --svg losses.svg --json run.json
+
+Every mode starts from the same weights and sees the same batches, so curves differ by arithmetic alone. "torch-nudged" starts
+from weights off by a relative 1e-4, less than bf16 resolves: how far it drifts from "torch" is what noise means here.
+Weights are float32 and products bf16 (autocast); attention, normalisation and the loss are torch's in every mode.
+"""
+
+import argparse
+import copy
+import json
+import math
+import pathlib
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import ridgeline.torch as rt
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FP8 = {
+    "fp8-tensorwise": rt.QuantConfig("hybrid", "tensorwise"),
+    "fp8-rowwise": rt.QuantConfig("hybrid", "rowwise"),
+    "fp8-blockwise": rt.QuantConfig("e4m3", "blockwise"),
+}
+MODES = ("torch", "torch-nudged", "ridgeline", *FP8)
+
+
+def rotate(x: torch.Tensor) -> torch.Tensor:
+    """Rotary positions: each pair of channels turned by an angle that grows with the position."""
+    half = x.shape[-1] // 2
+    frequency = 10000 ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    angle = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)[:, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+class Block(nn.Module):
+    """Attention and SwiGLU, each behind RMSNorm and beside a residual path."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        inner = -(-hidden * 8 // 3 // 256) * 256 if hidden >= 256 else 3 * hidden
+        self.heads = heads
+        self.norm_attention, self.norm_mlp = nn.RMSNorm(hidden), nn.RMSNorm(hidden)
+        self.qkv, self.out = nn.Linear(hidden, 3 * hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
+        self.gate_up, self.down = nn.Linear(hidden, 2 * inner, bias=False), nn.Linear(inner, hidden, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, sequence, hidden = x.shape
+        qkv = self.qkv(self.norm_attention(x)).view(batch, sequence, 3, self.heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, sequence, hidden))
+        gate, up = self.gate_up(self.norm_mlp(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, hidden: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(256, hidden)
+        self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
+        self.norm, self.head = nn.RMSNorm(hidden), nn.Linear(hidden, 256, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def convert(model: nn.Module, mode: str) -> nn.Module:
+    """The same model with the products of a mode; the output head stays in bf16 in every FP8 mode."""
+    if mode == "torch-nudged":
+        generator = torch.Generator().manual_seed(11)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(1 + 1e-4 * torch.randn(p.shape, generator=generator).to(p.device))
+    if mode.startswith("torch"):
+        return model
+    if mode in FP8:
+        rt.swap_linears(model, FP8[mode], keep=lambda name, layer: name == "head")
+    return rt.swap_linears(model)
+
+
+def corpus() -> torch.Tensor:
+    files = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return torch.frombuffer(bytearray(b"\n".join(file.read_bytes() for file in files)), dtype=torch.uint8)
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def train(model: nn.Module, text: torch.Tensor, options: argparse.Namespace) -> tuple[list[float], list[float]]:
+    """Losses and seconds of each step."""
+    device = torch.device(options.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+    generator = torch.Generator().manual_seed(options.seed)
+    losses, seconds = [], []
+    for step in range(options.steps):
+        starts = torch.randint(len(text) - options.sequence - 1, (options.batch,), generator=generator)
+        window = torch.stack([text[s : s + options.sequence + 1] for s in starts.tolist()]).long().to(device)
+        for group in optimizer.param_groups:
+            warm = min(1.0, (step + 1) / (0.1 * options.steps))
+            group["lr"] = options.lr * warm * (0.55 + 0.45 * math.cos(math.pi * step / options.steps))
+        synchronize(device)
+        start = time.perf_counter()
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            logits = model(window[:, :-1])
+        loss = F.cross_entropy(logits.float().flatten(0, 1), window[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - start)
+    return losses, seconds
+
+
+def time_blocks(modes: list[str], options: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of forward and backward of one block in bf16, the modes taking turns; order reversed every other round."""
+    device = torch.device(options.device)
+    torch.manual_seed(options.seed)
+    block = Block(options.block_hidden, options.block_hidden // 128 or 1).to(device, torch.bfloat16)
+    blocks = {mode: convert(copy.deepcopy(block), mode) for mode in modes}
+    sequence = min(options.block_tokens, 4096)
+    x = torch.randn(options.block_tokens // sequence, sequence, options.block_hidden, device=device, dtype=torch.bfloat16)
+    upstream = torch.randn_like(x)
+
+    def step(mode: str) -> float:
+        blocks[mode].zero_grad(set_to_none=True)
+        synchronize(device)
+        start = time.perf_counter()
+        blocks[mode](x.detach().requires_grad_()).backward(upstream)
+        synchronize(device)
+        return time.perf_counter() - start
+
+    for mode in modes:  # first calls compile
+        for _ in range(3):
+            step(mode)
+    seconds: dict[str, list[float]] = {mode: [] for mode in modes}
+    for round_number in range(options.block_rounds):
+        for mode in modes if round_number % 2 == 0 else reversed(modes):
+            seconds[mode].append(step(mode))
+    return seconds
+
+
+def smooth(losses: list[float], width: int) -> list[float]:
+    return [statistics.fmean(losses[max(0, i - width + 1) : i + 1]) for i in range(len(losses))]
+
+
+def draw(curves: dict[str, list[float]], path: pathlib.Path) -> None:
+    """Loss against step as an SVG file."""
+    width, height, left, bottom = 720, 400, 50, 30
+    low = min(min(c) for c in curves.values())
+    high = max(max(c) for c in curves.values())
+    colours = ["#333", "#aaa", "#06c", "#c60", "#393", "#a3a"]
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">']
+    lines.append(f'<rect width="{width}" height="{height}" fill="#fff"/>')
+    for i in range(5):
+        value = low + (high - low) * i / 4
+        y = height - bottom - (height - bottom - 10) * i / 4
+        lines.append(f'<path d="M{left} {y:.1f}H{width - 10}" stroke="#ddd"/><text x="8" y="{y + 4:.1f}">{value:.2f}</text>')
+    for index, (mode, losses) in enumerate(curves.items()):
+        points = " ".join(
+            f"{left + (width - 10 - left) * i / max(1, len(losses) - 1):.1f},"
+            f"{height - bottom - (height - bottom - 10) * (loss - low) / max(high - low, 1e-9):.1f}"
+            for i, loss in enumerate(losses)
+        )
+        colour = colours[index % len(colours)]
+        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{points}"/>')
+        lines.append(f'<text x="{width - 150}" y="{24 + 16 * index}" fill="{colour}">{mode}</text>')
+    lines.append(f'<text x="{width // 2}" y="{height - 8}">step</text></svg>')
+    path.write_text("\n".join(lines) + "\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--modes", default=",".join(m for m in MODES if m != "fp8-rowwise"), help="of " + ", ".join(MODES))
+    parser.add_argument("--steps", type=int, help="default 60 on the CPU, 200 on a GPU")
+    parser.add_argument("--hidden", type=int, help="default 128, on a GPU 1024")
+    parser.add_argument("--layers", type=int, help="default 2, on a GPU 8")
+    parser.add_argument("--batch", type=int, help="default 4, on a GPU 16")
+    parser.add_argument("--sequence", type=int, help="default 128, on a GPU 1024")
+    parser.add_argument("--lr", type=float, help="default 3e-3, on a GPU 6e-4")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--block-hidden", type=int, help="of the block that is timed; default 256, on a GPU 4096")
+    parser.add_argument("--block-tokens", type=int, help="default 512, on a GPU 8192")
+    parser.add_argument("--block-rounds", type=int, default=20)
+    parser.add_argument("--svg", type=pathlib.Path, default=pathlib.Path("losses.svg"))
+    parser.add_argument("--json", type=pathlib.Path, help="every loss and every time")
+    options = parser.parse_args()
+    gpu = options.device.startswith("cuda")
+    defaults = {"steps": (60, 200), "hidden": (128, 1024), "layers": (2, 8), "batch": (4, 16), "sequence": (128, 1024),
+                "lr": (3e-3, 6e-4), "block_hidden": (256, 4096), "block_tokens": (512, 8192)}
+    for name, (small, large) in defaults.items():
+        if getattr(options, name) is None:
+            setattr(options, name, large if gpu else small)
+    options.modes = options.modes.split(",")
+    if unknown := set(options.modes) - set(MODES):
+        parser.error(f"unknown modes: {', '.join(sorted(unknown))}; use {', '.join(MODES)}")
+    return options
+
+
+def main() -> None:
+    options = arguments()
+    text = corpus()
+    torch.manual_seed(options.seed)
+    start = Llama(options.hidden, max(1, options.hidden // 64), options.layers).to(options.device)
+    count = sum(p.numel() for p in start.parameters())
+    print(f"{count / 1e6:.2f} M parameters, {len(text)} bytes of text, {options.steps} steps of "
+          f"{options.batch * options.sequence} tokens on {options.device}, torch {torch.__version__}")
+    width = max(1, options.steps // 10)
+    runs: dict[str, dict] = {}
+    for mode in options.modes:
+        losses, seconds = train(convert(copy.deepcopy(start), mode), text, options)
+        runs[mode] = {"losses": losses, "step_seconds": seconds}
+        final = statistics.fmean(losses[-width:])
+        first = statistics.fmean(runs[options.modes[0]]["losses"][-width:])
+        median = statistics.median(seconds[len(seconds) // 4 :])
+        print(f"{mode:15s} loss {losses[0]:.4f} -> {final:.4f} (mean of the last {width}; {100 * (final / first - 1):+.2f} % of "
+              f"{options.modes[0]})   step {1e3 * median:.1f} ms", flush=True)
+    draw({mode: smooth(run["losses"], max(1, options.steps // 30)) for mode, run in runs.items()}, options.svg)
+    print(f"curves: {options.svg}")
+    timed = [mode for mode in options.modes if mode != "torch-nudged"]
+    print(f"one block, hidden {options.block_hidden}, {options.block_tokens} tokens, bf16 weights, forward and backward:")
+    for mode, seconds in time_blocks(timed, options).items():
+        runs[mode]["block_seconds"] = seconds
+        ratios = [a / b for a, b in zip(runs[timed[0]]["block_seconds"], seconds)]
+        print(f"{mode:15s} {1e3 * statistics.median(seconds):8.2f} ms   {statistics.median(ratios):.3f}x of {timed[0]}", flush=True)
+    if options.json:
+        settings = {k: str(v) if isinstance(v, pathlib.Path) else v for k, v in vars(options).items()}
+        device = torch.cuda.get_device_name() if options.device.startswith("cuda") else "cpu"
+        options.json.write_text(json.dumps({"options": settings, "torch": torch.__version__, "device": device,
+                                            "parameters": count, "runs": runs}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+// Between PyTorch's tensors, devices and errors and those of the public interface.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string_view>
+
+#include "ridge/result.h"
+#include "ridge/stream.h"
+#include "ridge/tensor.h"
+
+namespace ridge::torch_frontend {
+
+using at::Tensor;
+
+// The element type of a tensor of ours; TypeError with the way out for what no operator takes.
+DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name);
+at::ScalarType scalar_type_of(DType dtype);
+
+// A stored matrix, or a batch of them, as the operators want it: rows whose elements are adjacent. A column-major one
+// is its transpose, so `transposed` is flipped and nothing is copied. ValueError for what is neither, for instance an
+// expanded tensor.
+TensorView matrix_view(const Tensor& tensor, bool& transposed, std::string_view op, std::string_view name);
+// The same where a transpose will not do: an output, codes, scales.
+TensorView row_major_view(const Tensor& tensor, std::string_view op, std::string_view name);
+// Contiguous, of any rank up to kMaxRank.
+TensorView dense_view(const Tensor& tensor, std::string_view op, std::string_view name);
+
+// PyTorch's current stream of the tensor's device, or as many CPU threads as PyTorch uses.
+Stream stream_of(const Tensor& tensor);
+
+// Makes the tensor's device current while a call runs; nothing to do on the CPU.
+class OnDeviceOf {
+ public:
+  explicit OnDeviceOf(const Tensor& tensor);
+  ~OnDeviceOf();
+  OnDeviceOf(const OnDeviceOf&) = delete;
+  OnDeviceOf& operator=(const OnDeviceOf&) = delete;
+
+ private:
+  std::optional<c10::Device> previous_;
+};
+
+// All on one device, as PyTorch asks of its own operators; RuntimeError names the two that are not.
+struct Named {
+  std::string_view name;
+  const Tensor* tensor;
+};
+void check_same_device(std::string_view op, std::initializer_list<Named> tensors);
+
+// Throws the Python exception that fits, with our message: ValueError, NotImplementedError, else RuntimeError.
+void check(const Status& status);
+[[noreturn]] void raise(const Error& error);
+
+// A gradient as the operators want it: autograd hands out expanded and otherwise strided ones, and no caller can change
+// that, so here alone a copy is made.
+Tensor usable(const Tensor& gradient);
+
+}  // namespace ridge::torch_frontend

@@ -1,0 +1,228 @@
+// ridgeline::gemm and ridgeline::gemm_add_.
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "convert.h"
+#include "operators.h"
+#include "ridge/ops/gemm.h"
+
+namespace ridge::torch_frontend {
+namespace {
+
+constexpr std::string_view kOp = "gemm";
+
+Activation activation_of(OptionalText name) {
+  constexpr std::pair<std::string_view, Activation> kNames[] = {
+      {"gelu", Activation::kGelu}, {"gelu_tanh", Activation::kGeluTanh}, {"silu", Activation::kSilu}};
+  if (!name) return Activation::kNone;
+  for (const auto& [known, activation] : kNames) {
+    if (*name == known) return activation;
+  }
+  TORCH_CHECK_VALUE(false, kOp, ": activation \"", *name, "\" is unknown; use None, gelu, gelu_tanh or silu");
+}
+
+void check_types(const Tensor& a, const Tensor& b) {
+  const auto usable_type = [](const Tensor& t) {
+    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf;
+  };
+  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type() && usable_type(a), kOp, ": a is ", a.scalar_type(), " and b is ",
+                   b.scalar_type(), "; give both the same one of torch.float32, torch.bfloat16 and torch.float16",
+                   a.is_floating_point() && a.element_size() == 1 ? " (gemm_fp8 multiplies 8-bit floats)" : "");
+}
+
+// Symbolic sizes, so that one graph serves every size; the operator's own checks say the rest when it runs.
+Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                 const OptionalTensor&, OptionalText activation, const OptionalTensor&) {
+  activation_of(activation);
+  check_types(a, b);
+  TORCH_CHECK_VALUE(a.dim() == b.dim() && (a.dim() == 2 || a.dim() == 3), kOp, ": a has ", a.dim(),
+                    " dimensions and b has ", b.dim(), "; give two matrices, or two batches of matrices");
+  const auto m = a.sym_size(trans_a ? -1 : -2), k = a.sym_size(trans_a ? -2 : -1);
+  const auto n = b.sym_size(trans_b ? -2 : -1), k_of_b = b.sym_size(trans_b ? -1 : -2);
+  TORCH_CHECK_VALUE(k == k_of_b, kOp, ": op(a) has ", k, " columns but op(b) has ", k_of_b,
+                    " rows; check trans_a and trans_b");
+  const auto options = a.options().dtype(out_dtype.value_or(a.scalar_type()));
+  if (a.dim() == 2) return at::empty_symint({m, n}, options);
+  return at::empty_symint({a.sym_size(0), m, n}, options);
+}
+
+Tensor output_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype) {
+  TORCH_CHECK_VALUE(a.dim() == b.dim() && (a.dim() == 2 || a.dim() == 3), kOp, ": a has shape ", a.sizes(),
+                    " and b has shape ", b.sizes(), "; give two matrices, or two batches of matrices");
+  const auto m = a.size(trans_a ? -1 : -2), n = b.size(trans_b ? -2 : -1);
+  const auto options = a.options().dtype(out_dtype.value_or(a.scalar_type()));
+  return a.dim() == 2 ? at::empty({m, n}, options) : at::empty({a.size(0), m, n}, options);
+}
+
+Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+            const OptionalTensor& bias, OptionalText activation, const OptionalTensor&) {
+  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"bias", bias ? &*bias : nullptr}});
+  check_types(a, b);
+  const OnDeviceOf on_device(a);
+  GemmArgs args;
+  args.activation = activation_of(activation);
+  Tensor c = output_of(a, b, trans_a, trans_b, out_dtype);
+  args.a = matrix_view(a, trans_a, kOp, "a");
+  args.b = matrix_view(b, trans_b, kOp, "b");
+  args.c = row_major_view(c, kOp, "the result");
+  args.trans_a = trans_a, args.trans_b = trans_b;
+  if (bias && bias->defined()) args.bias = dense_view(*bias, kOp, "bias");
+  check(ridge::gemm(args, stream_of(a)));
+  return c;
+}
+
+void gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  check_same_device("gemm_add_", {{"a", &a}, {"b", &b}, {"c", &c}});
+  check_types(a, b);
+  const OnDeviceOf on_device(a);
+  GemmArgs args;
+  args.a = matrix_view(a, trans_a, "gemm_add_", "a");
+  args.b = matrix_view(b, trans_b, "gemm_add_", "b");
+  args.c = row_major_view(c, "gemm_add_", "c");
+  args.trans_a = trans_a, args.trans_b = trans_b, args.accumulate = true;
+  check(ridge::gemm(args, stream_of(a)));
+}
+
+void gemm_add_meta(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  gemm_meta(a, b, trans_a, trans_b, c.scalar_type(), {}, {}, {});
+}
+
+Tensor activate(const Tensor& z, std::string_view name) {
+  if (name == "silu") return at::silu(z);
+  return at::gelu(z, name == "gelu" ? "none" : "tanh");
+}
+
+Tensor activate_backward(const Tensor& grad, const Tensor& z, std::string_view name) {
+  if (name == "silu") return at::silu_backward(grad, z);
+  return at::gelu_backward(grad, z, name == "gelu" ? "none" : "tanh");
+}
+
+// Saves a only for b's gradient, b only for a's, and with an activation what went into it.
+struct GemmFunction : torch::autograd::Function<GemmFunction> {
+  using Context = torch::autograd::AutogradContext;
+
+  static Tensor forward(Context* ctx, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
+                        OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
+                        const OptionalTensor& main_grad) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    activation_of(activation);
+    Tensor z = call_gemm(a, b, trans_a, trans_b, out_dtype, bias);
+    const bool need_a = a.requires_grad(), need_b = b.requires_grad();
+    ctx->save_for_backward({need_b ? a : Tensor(), need_a ? b : Tensor(), activation ? z : Tensor()});
+    ctx->set_materialize_grads(false);
+    auto& data = ctx->saved_data;
+    data["trans_a"] = trans_a, data["trans_b"] = trans_b;
+    data["dtype"] = a.scalar_type();
+    if (bias) data["bias"] = bias->scalar_type();
+    if (activation) data["activation"] = std::string(*activation);
+    // Not a saved variable: what other micro-batches add to it in between is what it is for.
+    if (main_grad && main_grad->defined()) data["main_grad"] = *main_grad;
+    return activation ? activate(z, *activation) : z;
+  }
+
+  static torch::autograd::variable_list backward(Context* ctx, torch::autograd::variable_list grads) {
+    torch::autograd::variable_list result(8);  // one for each argument of forward
+    Tensor grad = grads[0];
+    if (!grad.defined()) return result;
+    auto& data = ctx->saved_data;
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &a = saved[0], &b = saved[1];
+    const bool trans_a = data["trans_a"].toBool(), trans_b = data["trans_b"].toBool();
+    if (const auto name = data.find("activation"); name != data.end()) {
+      grad = activate_backward(grad, saved[2], name->second.toStringView());
+    }
+    if (const auto type = data.find("bias"); type != data.end() && ctx->needs_input_grad(2)) {
+      constexpr std::int64_t kRows[] = {0, 1};
+      const at::IntArrayRef rows(kRows, static_cast<std::size_t>(grad.dim() - 1));
+      result[5] = at::sum(grad, rows, false, type->second.toScalarType());
+    }
+    grad = usable(grad.to(data["dtype"].toScalarType()));
+    if (ctx->needs_input_grad(0)) {
+      result[0] = trans_a ? call_gemm(b, grad, trans_b, true, {}) : call_gemm(grad, b, false, !trans_b, {});
+    }
+    if (!ctx->needs_input_grad(1)) return result;
+    const Tensor &left = trans_b ? grad : a, &right = trans_b ? a : grad;
+    const bool trans_left = trans_b || !trans_a, trans_right = trans_b && trans_a;
+    if (const auto main_grad = data.find("main_grad"); main_grad != data.end()) {
+      Tensor target = main_grad->second.toTensor();
+      call_gemm_add(target, left, right, trans_left, trans_right);
+    } else {
+      result[1] = call_gemm(left, right, trans_left, trans_right, {});
+    }
+    return result;
+  }
+};
+
+bool wants_gradient(const Tensor& a, const Tensor& b, const OptionalTensor& bias) {
+  return at::GradMode::is_enabled() &&
+         (a.requires_grad() || b.requires_grad() || (bias && bias->defined() && bias->requires_grad()));
+}
+
+Tensor gemm_autograd(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                     const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad) {
+  if (wants_gradient(a, b, bias)) {
+    return GemmFunction::apply(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_gemm(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad);
+}
+
+void gemm_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  TORCH_CHECK(!at::GradMode::is_enabled() || !(c.requires_grad() || a.requires_grad() || b.requires_grad()),
+              "gemm_add_ adds into c without recording a gradient; call it under torch.no_grad()");
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    call_gemm_add(c, a, b, trans_a, trans_b);
+  }
+  if (!c.is_inference()) c.unsafeGetTensorImpl()->bump_version();
+}
+
+Tensor gemm_autocast(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                     const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad) {
+  const auto device = a.device().type();
+  const c10::impl::ExcludeDispatchKeyGuard without(
+      c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
+  const auto type = at::autocast::get_autocast_dtype(device);
+  const auto cast = [&](const Tensor& t, at::ScalarType to) { return at::autocast::cached_cast(to, t, device); };
+  const OptionalTensor cast_bias = bias ? OptionalTensor(cast(*bias, out_dtype.value_or(type))) : bias;
+  return call_gemm(cast(a, type), cast(b, type), trans_a, trans_b, out_dtype, cast_bias, activation, main_grad);
+}
+
+}  // namespace
+
+Tensor call_gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                 const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::gemm", "").typed<decltype(call_gemm)>();
+  return op.call(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad);
+}
+
+void call_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::gemm_add_", "").typed<decltype(call_gemm_add)>();
+  op.call(c, a, b, trans_a, trans_b);
+}
+
+void register_gemm(torch::Library& library, c10::DispatchKey key) {
+  switch (key) {
+    case c10::DispatchKey::CPU:
+    case c10::DispatchKey::CUDA:
+      library.impl("gemm", gemm);
+      library.impl("gemm_add_", gemm_add);
+      return;
+    case c10::DispatchKey::Meta:
+      library.impl("gemm", gemm_meta);
+      library.impl("gemm_add_", gemm_add_meta);
+      return;
+    case c10::DispatchKey::Autograd:
+      library.impl("gemm", gemm_autograd);
+      library.impl("gemm_add_", gemm_add_autograd);
+      return;
+    case c10::DispatchKey::AutocastCPU:
+    case c10::DispatchKey::AutocastCUDA: library.impl("gemm", gemm_autocast); return;
+    default: return;
+  }
+}
+
+}  // namespace ridge::torch_frontend

@@ -1,0 +1,52 @@
+// The schemas of torch.ops.ridgeline.*, and which function serves which key of PyTorch's dispatcher.
+//
+// This is PyTorch's full C++ interface, not its stable ABI (torch/csrc/stable): that one has no autograd functions, no
+// autocast and no shape functions with symbolic sizes as of PyTorch 2.11, which would leave gradients to Python and
+// cost each call more than its arithmetic at small sizes. The price is one build per minor version of PyTorch.
+#include <torch/library.h>
+
+#include "operators.h"
+
+namespace ridge::torch_frontend {
+namespace {
+
+constexpr const char* kSchemas[] = {
+    "gemm(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, Tensor? bias=None, "
+    "str? activation=None, Tensor? main_grad=None) -> Tensor",
+    "gemm_add_(Tensor(a!) c, Tensor a, Tensor b, bool trans_a=False, bool trans_b=False) -> ()",
+    "gemm_fp8(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, "
+    "str format=\"e4m3\", str granularity=\"tensorwise\", str rule=\"exact\", str rounding=\"nearest\", "
+    "Tensor? main_grad=None) -> Tensor",
+    "gemm_fp8_scaled(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, bool trans_a, bool trans_b, "
+    "ScalarType out_dtype, str scaling, str sums=\"promoted\") -> Tensor",
+    "gemm_fp8_scaled_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, bool trans_a, bool "
+    "trans_b, "
+    "str scaling, str sums=\"promoted\") -> ()",
+    "quantize(Tensor x, ScalarType format, str granularity, str rule=\"exact\", bool row=True, bool column=False, "
+    "Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
+    "dequantize(Tensor q, Tensor scale, str granularity, ScalarType out_dtype) -> Tensor",
+};
+
+void register_all(torch::Library& library, c10::DispatchKey key) {
+  register_gemm(library, key);
+  register_quantize(library, key);
+  register_gemm_fp8(library, key);
+}
+
+}  // namespace
+
+TORCH_LIBRARY(ridgeline, library) {
+  for (const char* schema : kSchemas) library.def(schema, {at::Tag::pt2_compliant_tag});
+  define_control(library);
+}
+TORCH_LIBRARY_IMPL(ridgeline, CPU, library) { register_all(library, c10::DispatchKey::CPU); }
+TORCH_LIBRARY_IMPL(ridgeline, CUDA, library) { register_all(library, c10::DispatchKey::CUDA); }
+TORCH_LIBRARY_IMPL(ridgeline, Meta, library) { register_all(library, c10::DispatchKey::Meta); }
+TORCH_LIBRARY_IMPL(ridgeline, CompositeExplicitAutograd, library) {
+  register_all(library, c10::DispatchKey::CompositeExplicitAutograd);
+}
+TORCH_LIBRARY_IMPL(ridgeline, Autograd, library) { register_all(library, c10::DispatchKey::Autograd); }
+TORCH_LIBRARY_IMPL(ridgeline, AutocastCPU, library) { register_all(library, c10::DispatchKey::AutocastCPU); }
+TORCH_LIBRARY_IMPL(ridgeline, AutocastCUDA, library) { register_all(library, c10::DispatchKey::AutocastCUDA); }
+
+}  // namespace ridge::torch_frontend

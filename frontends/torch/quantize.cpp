@@ -1,0 +1,173 @@
+// ridgeline::quantize and ridgeline::dequantize.
+#include <ATen/Functions.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include "convert.h"
+#include "operators.h"
+#include "ridge/ops/dequantize.h"
+#include "ridge/ops/quantize.h"
+
+namespace ridge::torch_frontend {
+namespace {
+
+template <class Value, std::size_t kCount>
+Value named(const std::pair<std::string_view, Value> (&known)[kCount], std::string_view name, const char* what) {
+  std::string all;
+  for (const auto& [text, value] : known) {
+    if (name == text) return value;
+    all += (all.empty() ? "" : ", ") + std::string(text);
+  }
+  TORCH_CHECK_VALUE(false, "quantize: ", what, " \"", name, "\" is unknown; use one of ", all);
+}
+
+Granularity granularity_of(std::string_view name) {
+  static constexpr std::pair<std::string_view, Granularity> kNames[] = {{"tensor", Granularity::kTensor},
+                                                                        {"row", Granularity::kRow},
+                                                                        {"1x128", Granularity::kVector},
+                                                                        {"128x128", Granularity::kTile},
+                                                                        {"mx", Granularity::kMx}};
+  return named(kNames, name, "granularity");
+}
+
+ScaleRule rule_of(std::string_view name) {
+  static constexpr std::pair<std::string_view, ScaleRule> kNames[] = {{"exact", ScaleRule::kExact},
+                                                                      {"floor", ScaleRule::kFloor},
+                                                                      {"even", ScaleRule::kEven},
+                                                                      {"ceil", ScaleRule::kCeil}};
+  return named(kNames, name, "rule");
+}
+
+// ridge/scaling.h, of a matrix with the scales along its columns.
+Tensor empty_scales(const Tensor& x, Granularity granularity, const c10::SymInt& rows, const c10::SymInt& cols) {
+  const auto parts = [](const c10::SymInt& size, std::int64_t by) { return (size + (by - 1)) / by; };
+  const auto f32 = x.options().dtype(at::kFloat);
+  switch (granularity) {
+    case Granularity::kTensor: return at::empty_symint({c10::SymInt(1)}, f32);
+    case Granularity::kRow: return at::empty_symint({rows}, f32);
+    case Granularity::kVector: return at::empty_symint({parts(cols, 128), rows}, f32);
+    case Granularity::kTile: return at::empty_symint({parts(rows, 128), parts(cols, 128)}, f32);
+    case Granularity::kMx: return at::empty_symint({parts(cols, 32), rows}, x.options().dtype(at::kFloat8_e8m0fnu));
+  }
+  TORCH_CHECK(false, "quantize: unknown granularity");
+}
+
+// The outputs, empty where a copy is not wanted. Serves both the operator and its shape function.
+Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granularity, bool row, bool column) {
+  TORCH_CHECK_VALUE(x.dim() == 2, "quantize: x has ", x.dim(),
+                    " dimensions; give a matrix, for instance x.flatten(0, -2)");
+  const c10::SymInt rows = x.sym_size(0), cols = x.sym_size(1);
+  const auto codes = x.options().dtype(format);
+  const auto nothing = [](const at::TensorOptions& options) { return at::empty({0}, options); };
+  const auto scales = [&](const c10::SymInt& r, const c10::SymInt& c) { return empty_scales(x, granularity, r, c); };
+  const auto f32 = x.options().dtype(at::kFloat);
+  return {row ? at::empty_symint({rows, cols}, codes) : nothing(codes), row ? scales(rows, cols) : nothing(f32),
+          column ? at::empty_symint({cols, rows}, codes) : nothing(codes), column ? scales(cols, rows) : nothing(f32)};
+}
+
+Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
+                        bool row, bool column, const OptionalTensor&) {
+  rule_of(rule);
+  TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf,
+                   "quantize: x is ", x.scalar_type(), "; give torch.float32, torch.bfloat16 or torch.float16");
+  TORCH_CHECK_TYPE(format == at::kFloat8_e4m3fn || format == at::kFloat8_e5m2, "quantize: format is ", format,
+                   "; use torch.float8_e4m3fn or torch.float8_e5m2");
+  return outputs_of(x, format, granularity_of(granularity), row, column);
+}
+
+const std::uint64_t* words_of(const OptionalTensor& random) {
+  if (!random || !random->defined()) return nullptr;
+  TORCH_CHECK_TYPE(random->scalar_type() == at::kLong && random->numel() == 2 && random->is_contiguous(),
+                   "quantize: random is ", random->scalar_type(), " of shape ", random->sizes(),
+                   "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64)");
+  return static_cast<const std::uint64_t*>(random->const_data_ptr());
+}
+
+Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
+                   bool row, bool column, const OptionalTensor& random) {
+  check_same_device("quantize", {{"x", &x}, {"random", random ? &*random : nullptr}});
+  Quantized out = quantize_meta(x, format, granularity, rule, row, column, random);
+  const OnDeviceOf on_device(x);
+  QuantizeArgs args;
+  args.x = row_major_view(x, "quantize", "x");
+  args.granularity = granularity_of(granularity);
+  args.rule = rule_of(rule);
+  args.random = words_of(random);
+  if (row) {
+    args.q = row_major_view(std::get<0>(out), "quantize", "q");
+    args.scale = dense_view(std::get<1>(out), "quantize", "scale");
+  }
+  if (column) {
+    args.q_t = row_major_view(std::get<2>(out), "quantize", "q_t");
+    args.scale_t = dense_view(std::get<3>(out), "quantize", "scale_t");
+  }
+  check(ridge::quantize(args, stream_of(x)));
+  return out;
+}
+
+Tensor dequantize_meta(const Tensor& q, const Tensor&, std::string_view granularity, at::ScalarType out_dtype) {
+  granularity_of(granularity);
+  TORCH_CHECK_VALUE(q.dim() == 2, "dequantize: q has ", q.dim(), " dimensions; give a matrix");
+  return at::empty_symint(q.sym_sizes(), q.options().dtype(out_dtype));
+}
+
+Tensor dequantize(const Tensor& q, const Tensor& scale, std::string_view granularity, at::ScalarType out_dtype) {
+  check_same_device("dequantize", {{"q", &q}, {"scale", &scale}});
+  Tensor y = dequantize_meta(q, scale, granularity, out_dtype);
+  const OnDeviceOf on_device(q);
+  DequantizeArgs args;
+  args.q = row_major_view(q, "dequantize", "q");
+  args.scale = dense_view(scale, "dequantize", "scale");
+  args.y = row_major_view(y, "dequantize", "the result");
+  args.granularity = granularity_of(granularity);
+  check(ridge::dequantize(args, stream_of(q)));
+  return y;
+}
+
+Tensor call_dequantize(const Tensor& q, const Tensor& scale, std::string_view granularity, at::ScalarType out_dtype) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::dequantize", "").typed<decltype(call_dequantize)>();
+  return op.call(q, scale, granularity, out_dtype);
+}
+
+// Codes and what they stand for have no gradient of their own; gemm_fp8 passes gradients past them.
+Quantized quantize_autograd(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
+                            bool row, bool column, const OptionalTensor& random) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_quantize(x, format, granularity, rule, row, column, random);
+}
+
+Tensor dequantize_autograd(const Tensor& q, const Tensor& scale, std::string_view granularity,
+                           at::ScalarType out_dtype) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_dequantize(q, scale, granularity, out_dtype);
+}
+
+}  // namespace
+
+Quantized call_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
+                        bool row, bool column, const OptionalTensor& random) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::quantize", "").typed<decltype(call_quantize)>();
+  return op.call(x, format, granularity, rule, row, column, random);
+}
+
+void register_quantize(torch::Library& library, c10::DispatchKey key) {
+  switch (key) {
+    case c10::DispatchKey::CPU:
+    case c10::DispatchKey::CUDA:
+      library.impl("quantize", quantize);
+      library.impl("dequantize", dequantize);
+      return;
+    case c10::DispatchKey::Meta:
+      library.impl("quantize", quantize_meta);
+      library.impl("dequantize", dequantize_meta);
+      return;
+    case c10::DispatchKey::Autograd:
+      library.impl("quantize", quantize_autograd);
+      library.impl("dequantize", dequantize_autograd);
+      return;
+    default: return;
+  }
+}
+
+}  // namespace ridge::torch_frontend

@@ -1,0 +1,55 @@
+#include "dispatch/autotune.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+#include "dispatch/choose.h"
+#include "dispatch/tune.h"
+#include "dispatch/tuned.h"
+
+namespace ridge::dispatch {
+namespace {
+
+std::atomic<bool> enabled{false};
+
+// What this process measured itself; asked before the tables that were there when it began.
+struct Session {
+  std::mutex mutex;
+  TunedTable table;
+  std::set<std::string> met;  // buckets, also those that could not be tuned
+};
+
+Session& session() {
+  static Session* const instance = new Session;  // never deleted: calls may come during static destruction
+  return *instance;
+}
+
+Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
+  RIDGE_TRY(choice, tune(op, problem, stream));
+  RIDGE_CHECK_OK(keep(choice, cache_directory()));
+  session().table.add(std::move(choice));
+  const Preference measured = preference_of(std::make_shared<const TunedTable>(session().table));
+  set_preference([measured](const ops::Problem& asked, const ops::DeviceInfo& device) {
+    Preferred answer = measured(asked, device);
+    return answer.implementation.empty() ? installed_preference()(asked, device) : answer;
+  });
+  return ok_status();
+}
+
+}  // namespace
+
+void autotune(bool on) { enabled.store(on); }
+
+void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
+  if (!enabled.load(std::memory_order_relaxed) || stream.backend != Backend::kCpu) return;
+  const auto wish = forced(op, problem);
+  if (!wish || !wish->implementation.empty()) return;
+  const std::scoped_lock lock(session().mutex);
+  if (!session().met.insert(bucket_of(op, problem).text()).second) return;
+  if (!installed_preference()(problem, ops::device_info(stream)).implementation.empty()) return;
+  if (const Status tuned = tune_and_keep(op, problem, stream); !tuned) say("not tuned: " + tuned.error().text());
+}
+
+}  // namespace ridge::dispatch

@@ -1,0 +1,179 @@
+"""Quantised tensors and the products made of them."""
+
+import copy
+import io
+
+import pytest
+import torch
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+from ridgeline.torch import QuantConfig
+
+CONFIGS = [
+    QuantConfig(format, granularity)
+    for format in ("e4m3", "e5m2", "hybrid")
+    for granularity in ("tensorwise", "rowwise", "blockwise", "mx")
+]
+FLOOR = {"e4m3": 25, "e5m2": 20, "hybrid": 20}
+LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.format}-{c.granularity}")
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_the_three_products_of_a_step(device, config, trans_a, trans_b):
+    m, n, k = 96, 80, 272
+    a = torch.randn((k, m) if trans_a else (m, k), device=device, requires_grad=True)
+    b = torch.randn((n, k) if trans_b else (k, n), device=device, requires_grad=True)
+    upstream = torch.randn(m, n, device=device)
+    out = rt.gemm_fp8(a, b, trans_a, trans_b, config=config)
+    out.backward(upstream)
+    x, w = a.detach().cpu().double().requires_grad_(), b.detach().cpu().double().requires_grad_()
+    expected = (x.t() if trans_a else x) @ (w.t() if trans_b else w)
+    expected.backward(upstream.cpu().double())
+    floor = FLOOR[config.format]
+    testing.assert_snr(expected, out, floor)
+    testing.assert_snr(x.grad, a.grad, floor)
+    testing.assert_snr(w.grad, b.grad, floor)
+    assert a.grad.shape == a.shape and b.grad.shape == b.shape
+
+
+def test_backward_keeps_8_bit_copies_only(device):
+    a = torch.randn(64, 96, device=device, requires_grad=True)
+    b = torch.randn(32, 96, device=device, requires_grad=True)
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        rt.gemm_fp8(a, b, trans_b=True)
+    assert sum(t.nbytes for t in saved) < a.numel() + b.numel() + 64
+    saved.clear()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        rt.gemm_fp8(a, b.detach(), trans_b=True)
+    assert sum(t.nbytes for t in saved) < b.numel() + 64
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+def test_main_grad_collects_micro_batches(device, granularity):
+    config = QuantConfig(granularity=granularity)
+    weight = torch.randn(80, 96, device=device, dtype=torch.bfloat16, requires_grad=True)
+    main_grad = torch.zeros(80, 96, device=device)
+    expected = torch.zeros(80, 96, dtype=torch.float64)
+    for _ in range(2):
+        x = torch.randn(160, 96, device=device, dtype=torch.bfloat16)
+        upstream = torch.randn(160, 80, device=device, dtype=torch.bfloat16)
+        rt.gemm_fp8(x, weight, trans_b=True, config=config, main_grad=main_grad).backward(upstream)
+        expected += upstream.cpu().double().t() @ x.cpu().double()
+    assert weight.grad is None
+    testing.assert_snr(expected, main_grad, 25)
+
+
+def test_stochastic_rounding_is_unbiased_and_repeats_with_its_seed(device):
+    x = torch.full((64, 64), 1.03, device=device)
+    x[0, 0] = 448
+    config = QuantConfig(rounding="stochastic")
+    seed = torch.tensor([7, 0], dtype=torch.int64, device=device)
+    first, second = (rt.quantize(x, config, seed=seed).dequantize() for _ in range(2))
+    assert torch.equal(first, second)
+    other = rt.quantize(x, config, seed=torch.tensor([8, 0], dtype=torch.int64, device=device)).dequantize()
+    assert not torch.equal(first, other)
+    inner = first.flatten()[1:]
+    assert set(inner.unique().tolist()) == {1.0, 1.125}
+    assert abs(inner.mean().item() - 1.03) < 0.01
+    assert set(rt.quantize(x).dequantize().flatten()[1:].unique().tolist()) == {1.0}
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+@pytest.mark.parametrize("weight", [False, True])
+def test_codes_stand_for_what_was_quantised(device, granularity, weight):
+    x = torch.randn(200, 304, device=device, dtype=torch.bfloat16)
+    q = rt.quantize(x, QuantConfig(granularity=granularity), weight=weight, transpose=True)
+    testing.assert_snr(x, q.dequantize(), 28)
+    across = rt.QuantizedTensor(None, None, q.q_t, q.scale_t, q.grouping, q.dtype)
+    testing.assert_snr(x, across.dequantize(), 28)
+    assert across.shape == x.shape and q.dequantize(torch.float32).dtype == torch.float32
+
+
+def test_power_of_two_scales(device):
+    x = torch.randn(32, 160, device=device)
+    scale = rt.quantize(x, QuantConfig(granularity="rowwise", scale_dtype=torch.float8_e8m0fnu)).scale
+    assert torch.equal(scale, torch.exp2(torch.log2(scale).round()))
+
+
+def parts(q):
+    return [None if p is None else p.cpu().view(torch.uint8) for p in (q.q, q.scale, q.q_t, q.scale_t)]
+
+
+def assert_same_codes(x, y):
+    assert type(y) is rt.QuantizedTensor and x.grouping == y.grouping and x.shape == y.shape
+    for p, q in zip(parts(x), parts(y)):
+        assert (p is None and q is None) or torch.equal(p, q)
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "blockwise", "mx"])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_a_quantized_tensor_survives_what_tensors_go_through(device, granularity, transpose):
+    x = torch.randn(64, 160, device=device, dtype=torch.bfloat16)
+    q = rt.quantize(x, QuantConfig(granularity=granularity), transpose=transpose)
+    for same in (q.clone(), q.detach(), q.to(device), q.to("cpu"), q.cpu(), copy.copy(q), copy.deepcopy(q), q.to(torch.bfloat16)):
+        assert_same_codes(q, same)
+        assert same.dtype == torch.bfloat16
+    assert q.to(torch.float32).dtype == torch.float32 and q.float().dequantize().dtype == torch.float32
+    clone = q.clone()
+    clone.q.view(torch.uint8).zero_()
+    assert q.q.view(torch.uint8).any()
+    for weights_only in (True, False):
+        file = io.BytesIO()
+        torch.save({"weight": q}, file)
+        file.seek(0)
+        assert_same_codes(q, torch.load(file, weights_only=weights_only)["weight"])
+    module = torch.nn.Module()
+    module.register_buffer("weight", q)
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    other = torch.nn.Module()
+    other.register_buffer("weight", rt.quantize(torch.zeros_like(x), QuantConfig(granularity=granularity), transpose=transpose))
+    other.load_state_dict(torch.load(file))
+    assert_same_codes(q, other.weight)
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_products_of_quantized_tensors_equal_those_of_plain_ones(device, granularity, trans_a, trans_b):
+    config = QuantConfig(granularity=granularity)
+    a = torch.randn((96, 32) if trans_a else (32, 96), device=device, dtype=torch.bfloat16)
+    b = torch.randn((48, 96) if trans_b else (96, 48), device=device, dtype=torch.bfloat16)
+    expected = rt.gemm_fp8(a, b, trans_a, trans_b, config=config)
+    q_a = rt.quantize(a, config, transpose=trans_a)
+    q_b = rt.quantize(b, config, weight=True, transpose=not trans_b)
+    for left, right in ((q_a, q_b), (a, q_b), (q_a, b)):
+        assert torch.equal(rt.gemm_fp8(left, right, trans_a, trans_b, config=config), expected)
+
+
+def test_what_a_quantized_tensor_cannot_do_is_said(device):
+    q = rt.quantize(torch.randn(32, 32, device=device))
+    with pytest.raises(NotImplementedError, match=r"call \.dequantize\(\) first"):
+        q + 1
+    with pytest.raises(ValueError, match="transpose=True"):
+        rt.gemm_fp8(q, q)
+    with pytest.raises(RuntimeError, match="detach"):
+        rt.gemm_fp8(torch.randn(32, 32, device=device, requires_grad=True), q, trans_b=True)
+    other = rt.quantize(torch.randn(32, 32, device=device), QuantConfig(granularity="rowwise"))
+    with pytest.raises(ValueError, match="quantize both with one config"):
+        rt.gemm_fp8(q, other, trans_b=True)
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"format": "e3m4"}, "use one of 'e4m3'"),
+        ({"granularity": "block"}, "use one of 'tensorwise'"),
+        ({"rounding": "up"}, "use one of 'nearest'"),
+        ({"granularity": "blockwise", "block_size": 64}, "use block_size=128"),
+        ({"block_size": 128}, "leave block_size out"),
+        ({"granularity": "mx", "scale_dtype": torch.float32}, "leave scale_dtype out"),
+        ({"scale_dtype": torch.float16}, "use one of None"),
+    ],
+)
+def test_bad_configurations_are_refused_with_the_way_out(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        QuantConfig(**arguments)

@@ -1,0 +1,186 @@
+"""gemm and its gradients against float64, with the operator's own error model."""
+
+import math
+
+import pytest
+import torch
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
+ACTIVATIONS = ["gelu", "gelu_tanh", "silu"]
+
+
+def operands(m, n, k, trans_a, trans_b, dtype, device, batch=()):
+    a = torch.randn(*batch, *((k, m) if trans_a else (m, k)), device=device).to(dtype)
+    b = torch.randn(*batch, *((n, k) if trans_b else (k, n)), device=device).to(dtype)
+    return a, b
+
+
+def assert_within_bound(a, b, out, trans_a, trans_b):
+    expected = testing.gemm_reference(a, b, trans_a, trans_b)
+    excess = (expected - out.detach().cpu().double()).abs() - testing.gemm_bound(a, b, out, trans_a, trans_b)
+    assert excess.max().item() <= 0
+
+
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_layout_and_dtype_keeps_the_error_model(device, dtype, trans_a, trans_b):
+    for m, n, k in [(64, 48, 80), (1, 40, 24), (33, 1, 65), (16, 16, 1)]:
+        a, b = operands(m, n, k, trans_a, trans_b, dtype, device)
+        assert_within_bound(a, b, rt.gemm(a, b, trans_a, trans_b), trans_a, trans_b)
+        assert_within_bound(a, b, rt.gemm(a, b, trans_a, trans_b, torch.float32), trans_a, trans_b)
+
+
+def test_a_result_that_is_off_leaves_the_error_model():
+    a, b = operands(64, 48, 80, False, True, torch.float32, "cpu")
+    out = rt.gemm(a, b, trans_b=True)
+    out[3, 5] += 1e-3
+    with pytest.raises(AssertionError):
+        assert_within_bound(a, b, out, False, True)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
+def test_empty_products(device, shape):
+    m, n, k = shape
+    a, b = operands(m, n, k, False, False, torch.float32, device)
+    a.requires_grad_()
+    out = rt.gemm(a, b)
+    assert out.shape == (m, n) and not out.any()
+    out.sum().backward()
+    assert a.grad.shape == a.shape and (n > 0 or not a.grad.any())
+
+
+def test_batches(device):
+    a, b = operands(24, 16, 32, False, True, torch.bfloat16, device, batch=(3,))
+    assert_within_bound(a, b, rt.gemm(a, b, trans_b=True), False, True)
+
+
+def test_column_major_and_padded_matrices_are_read_in_place(device):
+    a = torch.randn(48, 64, device=device, dtype=torch.bfloat16).t()
+    b = torch.randn(48, 100, device=device, dtype=torch.bfloat16)[:, :40]
+    for matrix in (a, b):
+        assert not matrix.is_contiguous()
+    assert_within_bound(a, b, rt.gemm(a, b), False, False)
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_gradients_against_float64_autograd(device, trans_a, trans_b, activation):
+    a, b = operands(40, 24, 56, trans_a, trans_b, torch.float32, device)
+    bias = torch.randn(24, device=device)
+    upstream = torch.randn(40, 24, device=device)
+    ours = [t.clone().requires_grad_() for t in (a, b, bias)]
+    exact = [t.cpu().double().requires_grad_() for t in (a, b, bias)]
+    out = rt.gemm(ours[0], ours[1], trans_a, trans_b, bias=ours[2], activation=activation)
+    out.backward(upstream)
+    left, right = (exact[0].t() if trans_a else exact[0]), (exact[1].t() if trans_b else exact[1])
+    z = left @ right + exact[2]
+    functions = {
+        None: lambda x: x,
+        "gelu": torch.nn.functional.gelu,
+        "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+        "silu": torch.nn.functional.silu,
+    }
+    reference = functions[activation](z)
+    reference.backward(upstream.cpu().double())
+    testing.assert_snr(reference, out, 120)
+    for mine, theirs in zip(ours, exact):
+        testing.assert_snr(theirs.grad, mine.grad, 115)
+
+
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_gradcheck(device, trans_a, trans_b):
+    """A product is linear in each factor, so its central difference is exact for every step: with a step of 1/2 rounding in
+    float32 is all that is left, and gradcheck needs no float64 (which the operator does not take)."""
+    a, b = operands(5, 4, 6, trans_a, trans_b, torch.float32, device)
+    bias = torch.randn(4, device=device)
+    inputs = [t.requires_grad_() for t in (a, b, bias)]
+
+    def product(x, y, z):
+        return rt.gemm(x, y, trans_a, trans_b, bias=z)
+
+    assert torch.autograd.gradcheck(product, inputs, eps=0.5, atol=1e-5, rtol=1e-5)
+
+
+def test_second_derivatives(device):
+    a = torch.randn(4, 5, device=device, requires_grad=True)
+    b = torch.randn(5, 3, device=device, requires_grad=True)
+    upstream = torch.randn(4, 3, device=device)
+    (first,) = torch.autograd.grad((rt.gemm(a, b) * upstream).sum(), a, create_graph=True)
+    first.square().sum().backward()
+    expected = 2 * (upstream @ b.detach().t()).t() @ upstream
+    torch.testing.assert_close(b.grad, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_only_needed_gradients_are_computed_and_only_their_inputs_saved(device):
+    a, b = operands(32, 16, 24, False, False, torch.float32, device)
+    saved = []
+
+    def product(need_a, need_b):
+        saved.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.data_ptr()) or t, lambda t: t):
+            return rt.gemm(a.detach().requires_grad_(need_a), b.detach().requires_grad_(need_b))
+
+    product(True, False)
+    assert saved == [b.data_ptr()]
+    product(False, True)
+    assert saved == [a.data_ptr()]
+    with torch.profiler.profile() as profile:
+        product(True, False).sum().backward()
+    calls = [event for event in profile.events() if event.name == "ridgeline::gemm"]
+    with torch.profiler.profile() as profile:
+        product(True, True).sum().backward()
+    more = [event for event in profile.events() if event.name == "ridgeline::gemm"]
+    assert len(more) > len(calls)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_main_grad_collects_micro_batches(device, trans_b, dtype):
+    weight = torch.randn((24, 40) if trans_b else (40, 24), device=device).to(torch.bfloat16).requires_grad_()
+    main_grad = torch.zeros_like(weight, dtype=dtype).detach()
+    expected = torch.zeros(weight.shape, dtype=torch.float64)
+    for _ in range(3):
+        x = torch.randn(32, 40, device=device).to(torch.bfloat16).requires_grad_()
+        upstream = torch.randn(32, 24, device=device).to(torch.bfloat16)
+        rt.gemm(x, weight, trans_b=trans_b, main_grad=main_grad).backward(upstream)
+        grad = x.detach().cpu().double().t() @ upstream.cpu().double()
+        expected += grad.t() if trans_b else grad
+        assert x.grad is not None
+    assert weight.grad is None
+    testing.assert_snr(expected, main_grad, 120 if dtype == torch.float32 else 45)
+
+
+def test_the_forced_implementation_runs(on_cpu):
+    a, b = operands(16, 16, 16, False, False, torch.float32, "cpu")
+    try:
+        rt.set_backend("gemm", "reference")
+        rt.gemm(a, b)
+        assert rt.last_used("gemm") == "reference"
+    finally:
+        rt.set_backend("gemm", None)
+    rt.gemm(a, b)
+    assert rt.last_used("gemm") == rt.backends("gemm")[0] == "cpu_simd"
+
+
+def test_explain_says_what_runs_and_why_the_others_do_not():
+    text = rt.explain("gemm", m=64, n=64, k=64, dtype="f16")
+    assert "-> cpu_simd" in text and "x cpu_openblas" in text
+
+
+def test_autotune_measures_a_new_case_once_and_keeps_it(on_cpu):
+    a, b = operands(96, 96, 96, False, False, torch.float32, "cpu")
+    with rt.autotune():
+        rt.gemm(a, b)
+    assert "preferred by the tuned table" in rt.explain("gemm", m=96, n=96, k=96)
+    assert "first in the order" in rt.explain("gemm", m=777, n=96, k=96)
+
+
+def test_snr_is_of_the_reference_and_refuses_nan():
+    reference = torch.tensor([3.0, 4.0])
+    assert math.isclose(testing.snr_db(reference, torch.tensor([3.0, 4.5])), 20.0)
+    with pytest.raises(AssertionError):
+        testing.assert_snr(reference, torch.tensor([3.0, math.nan]), -100)

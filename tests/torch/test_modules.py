@@ -1,0 +1,89 @@
+"""Layers, exchanging them in a model, and training several processes."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+from ridgeline.torch import QuantConfig
+
+
+def model(device, dtype=torch.float32):
+    return torch.nn.Sequential(
+        torch.nn.Linear(64, 96), torch.nn.GELU(), torch.nn.Sequential(torch.nn.Linear(96, 64, bias=False)), torch.nn.Linear(64, 10)
+    ).to(device, dtype)
+
+
+def test_swapping_shares_parameters_and_keeps_names(device):
+    original = model(device)
+    names, expected = list(original.state_dict()), original(torch.ones(3, 64, device=device))
+    weights = [p.data_ptr() for p in original.parameters()]
+    swapped = rt.swap_linears(original, keep=lambda name, layer: layer.out_features == 10)
+    assert swapped is original and list(swapped.state_dict()) == names
+    assert [p.data_ptr() for p in swapped.parameters()] == weights
+    assert [type(m) for m in (swapped[0], swapped[2][0], swapped[3])] == [rt.Linear, rt.Linear, torch.nn.Linear]
+    torch.testing.assert_close(swapped(torch.ones(3, 64, device=device)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_fp8_layers_take_any_leading_dimensions_and_say_what_they_are(device):
+    config = QuantConfig("hybrid", "blockwise")
+    layer = rt.Fp8Linear.from_float(torch.nn.Linear(64, 32, device=device), config)
+    x = torch.randn(2, 5, 64, device=device)
+    assert layer(x).shape == (2, 5, 32) and "hybrid, blockwise" in repr(layer)
+    testing.assert_snr(torch.nn.functional.linear(x, layer.weight, layer.bias), layer(x), 25)
+    assert isinstance(rt.swap_linears(torch.nn.Linear(4, 4), config), rt.Fp8Linear)
+
+
+@pytest.mark.parametrize("config", [None, QuantConfig()], ids=str)
+def test_a_weight_with_main_grad_gets_its_gradient_there(device, config):
+    layer = rt.swap_linears(torch.nn.Linear(64, 32, device=device), config)
+    layer.weight.main_grad = torch.zeros(32, 64, device=device)
+    x = torch.randn(48, 64, device=device)
+    layer(x).sum().backward()
+    assert layer.weight.grad is None and layer.weight.grad_added_to_main_grad
+    testing.assert_snr(x.sum(0).expand(32, 64), layer.weight.main_grad, 20 if config else 100)
+
+
+@pytest.mark.parametrize("config", [None, QuantConfig("hybrid", "tensorwise"), QuantConfig("e4m3", "blockwise")], ids=str)
+def test_training_learns_as_with_torch(device, config):
+    """Sixty steps on a fixed teacher: with float32 products the same losses, with 8-bit ones the same to a tenth."""
+
+    def losses(student):
+        optimizer = torch.optim.AdamW(student.parameters(), lr=3e-3)
+        generator = torch.Generator().manual_seed(3)
+        teacher = torch.randn(64, 10, generator=generator).to(device)
+        history = []
+        for _ in range(60):
+            x = torch.randn(128, 64, generator=generator).to(device)
+            loss = torch.nn.functional.mse_loss(student(x), torch.tanh(x @ teacher / 8))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append(loss.item())
+        return history
+
+    torch.manual_seed(5)
+    expected = losses(model(device))
+    torch.manual_seed(5)
+    found = losses(rt.swap_linears(model(device), config))
+    assert expected[-1] < 0.5 * expected[0]
+    assert found[-1] == pytest.approx(expected[-1], rel=1e-3 if config is None else 0.1)
+
+
+def test_ddp_and_fsdp_see_the_gradients_of_our_layers(on_cpu, tmp_path):
+    """Two processes over gloo, each with half of a batch, end with the gradients of one process with all of it."""
+    worker = pathlib.Path(__file__).with_name("distributed_worker.py")
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, worker, str(rank), "2", str(tmp_path / "store")],
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
