@@ -32,7 +32,7 @@ function(ridge_find_torch folder_variable version_variable)
 endfunction()
 
 set(RIDGE_HAS_TORCH FALSE)
-if(NOT RIDGE_TORCH STREQUAL "OFF")
+if(NOT RIDGE_TORCH STREQUAL "OFF" AND NOT RIDGE_SANITIZE)  # a sanitizer's runtime would have to be in Python
   ridge_find_torch(torch_folder torch_version)
   if(torch_folder AND NOT torch_version VERSION_LESS RIDGE_TORCH_OLDEST)
     set(RIDGE_HAS_TORCH TRUE)

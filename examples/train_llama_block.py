@@ -197,14 +197,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, help="default 3e-3, on a GPU 6e-4")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--block-hidden", type=int, help="of the block that is timed; default 256, on a GPU 4096")
-    parser.add_argument("--block-tokens", type=int, help="default 512, on a GPU 8192")
-    parser.add_argument("--block-rounds", type=int, default=20, help="0: time no block")
+    parser.add_argument("--block-tokens", type=int, help="default 256, on a GPU 8192")
+    parser.add_argument("--block-rounds", type=int, help="default 6, on a GPU 20; 0: time no block")
     parser.add_argument("--svg", type=pathlib.Path, default=pathlib.Path("losses.svg"))
     parser.add_argument("--json", type=pathlib.Path, help="every loss and every time")
     options = parser.parse_args()
     gpu = options.device.startswith("cuda")
     defaults = {"steps": (60, 200), "hidden": (128, 1024), "layers": (2, 8), "batch": (4, 16), "sequence": (128, 1024),
-                "lr": (3e-3, 6e-4), "block_hidden": (256, 4096), "block_tokens": (512, 8192)}
+                "lr": (3e-3, 6e-4), "block_hidden": (256, 4096), "block_tokens": (256, 8192), "block_rounds": (6, 20)}
     for name, (small, large) in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, large if gpu else small)
