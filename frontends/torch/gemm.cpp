@@ -88,15 +88,34 @@ void gemm_add_meta(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bo
   gemm_meta(a, b, trans_a, trans_b, c.scalar_type(), {}, {}, {});
 }
 
-Tensor activate(const Tensor& z, std::string_view name) {
-  if (name == "silu") return at::silu(z);
-  return at::gelu(z, name == "gelu" ? "none" : "tanh");
+const char* approximation(Activation activation) { return activation == Activation::kGelu ? "none" : "tanh"; }
+
+Tensor activate(const Tensor& z, Activation activation) {
+  if (activation == Activation::kNone) return z;
+  return activation == Activation::kSilu ? at::silu(z) : at::gelu(z, approximation(activation));
 }
 
-Tensor activate_backward(const Tensor& grad, const Tensor& z, std::string_view name) {
-  if (name == "silu") return at::silu_backward(grad, z);
-  return at::gelu_backward(grad, z, name == "gelu" ? "none" : "tanh");
+Tensor activate_backward(const Tensor& grad, const Tensor& z, Activation activation) {
+  if (activation == Activation::kNone) return grad;
+  return activation == Activation::kSilu ? at::silu_backward(grad, z)
+                                         : at::gelu_backward(grad, z, approximation(activation));
 }
+
+// What backward needs to know beside tensors, as one list of numbers: a call pays for every entry it stores.
+struct Recorded {
+  bool trans_a = false, trans_b = false;
+  at::ScalarType inputs = at::kFloat, bias = at::ScalarType::Undefined;
+  Activation activation = Activation::kNone;
+
+  [[nodiscard]] std::vector<std::int64_t> numbers() const {
+    return {trans_a, trans_b, static_cast<std::int64_t>(inputs), static_cast<std::int64_t>(bias),
+            static_cast<std::int64_t>(activation)};
+  }
+  static Recorded from(const std::vector<std::int64_t>& n) {
+    return {n[0] != 0, n[1] != 0, static_cast<at::ScalarType>(n[2]), static_cast<at::ScalarType>(n[3]),
+            static_cast<Activation>(n[4])};
+  }
+};
 
 // Saves a only for b's gradient, b only for a's, and with an activation what went into it.
 struct GemmFunction : torch::autograd::Function<GemmFunction> {
@@ -106,51 +125,49 @@ struct GemmFunction : torch::autograd::Function<GemmFunction> {
                         OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
                         const OptionalTensor& main_grad) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    activation_of(activation);
+    Recorded call{trans_a, trans_b, a.scalar_type()};
+    call.activation = activation_of(activation);
+    if (bias) call.bias = bias->scalar_type();
     Tensor z = call_gemm(a, b, trans_a, trans_b, out_dtype, bias);
     const bool need_a = a.requires_grad(), need_b = b.requires_grad();
     ctx->save_for_backward({need_b ? a : Tensor(), need_a ? b : Tensor(), activation ? z : Tensor()});
     ctx->set_materialize_grads(false);
-    auto& data = ctx->saved_data;
-    data["trans_a"] = trans_a, data["trans_b"] = trans_b;
-    data["dtype"] = a.scalar_type();
-    if (bias) data["bias"] = bias->scalar_type();
-    if (activation) data["activation"] = std::string(*activation);
+    ctx->saved_data["call"] = call.numbers();
     // Not a saved variable: what other micro-batches add to it in between is what it is for.
-    if (main_grad && main_grad->defined()) data["main_grad"] = *main_grad;
-    return activation ? activate(z, *activation) : z;
+    if (main_grad && main_grad->defined()) ctx->saved_data["main_grad"] = *main_grad;
+    return activate(z, call.activation);
   }
 
   static torch::autograd::variable_list backward(Context* ctx, torch::autograd::variable_list grads) {
     torch::autograd::variable_list result(8);  // one for each argument of forward
-    Tensor grad = grads[0];
-    if (!grad.defined()) return result;
-    auto& data = ctx->saved_data;
+    if (!grads[0].defined()) return result;
+    const Recorded call = Recorded::from(ctx->saved_data["call"].toIntVector());
     const auto saved = ctx->get_saved_variables();
     const Tensor &a = saved[0], &b = saved[1];
-    const bool trans_a = data["trans_a"].toBool(), trans_b = data["trans_b"].toBool();
-    if (const auto name = data.find("activation"); name != data.end()) {
-      grad = activate_backward(grad, saved[2], name->second.toStringView());
-    }
-    if (const auto type = data.find("bias"); type != data.end() && ctx->needs_input_grad(2)) {
+    Tensor grad = activate_backward(grads[0], saved[2], call.activation);
+    if (call.bias != at::ScalarType::Undefined && ctx->needs_input_grad(2)) {
       constexpr std::int64_t kRows[] = {0, 1};
       const at::IntArrayRef rows(kRows, static_cast<std::size_t>(grad.dim() - 1));
-      result[5] = at::sum(grad, rows, false, type->second.toScalarType());
+      result[5] = at::sum(grad, rows, false, call.bias);
     }
-    grad = usable(grad.to(data["dtype"].toScalarType()));
+    grad = usable(grad.to(call.inputs));
     if (ctx->needs_input_grad(0)) {
-      result[0] = trans_a ? call_gemm(b, grad, trans_b, true, {}) : call_gemm(grad, b, false, !trans_b, {});
+      result[0] =
+          call.trans_a ? call_gemm(b, grad, call.trans_b, true, {}) : call_gemm(grad, b, false, !call.trans_b, {});
     }
-    if (!ctx->needs_input_grad(1)) return result;
-    const Tensor &left = trans_b ? grad : a, &right = trans_b ? a : grad;
-    const bool trans_left = trans_b || !trans_a, trans_right = trans_b && trans_a;
-    if (const auto main_grad = data.find("main_grad"); main_grad != data.end()) {
-      Tensor target = main_grad->second.toTensor();
+    if (ctx->needs_input_grad(1)) grad_of_b(ctx, a, grad, call, result[1]);
+    return result;
+  }
+
+  static void grad_of_b(Context* ctx, const Tensor& a, const Tensor& grad, const Recorded& call, Tensor& result) {
+    const Tensor &left = call.trans_b ? grad : a, &right = call.trans_b ? a : grad;
+    const bool trans_left = call.trans_b || !call.trans_a, trans_right = call.trans_b && call.trans_a;
+    if (const auto found = ctx->saved_data.find("main_grad"); found != ctx->saved_data.end()) {
+      Tensor target = found->second.toTensor();
       call_gemm_add(target, left, right, trans_left, trans_right);
     } else {
-      result[1] = call_gemm(left, right, trans_left, trans_right, {});
+      result = call_gemm(left, right, trans_left, trans_right, {});
     }
-    return result;
   }
 };
 

@@ -38,6 +38,18 @@ def test_the_three_products_of_a_step(device, config, trans_a, trans_b):
     assert a.grad.shape == a.shape and b.grad.shape == b.shape
 
 
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+@pytest.mark.parametrize("shape", [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
+def test_empty_products(device, granularity, shape):
+    m, n, k = shape
+    a = torch.randn(m, k, device=device, requires_grad=True)
+    b = torch.randn(n, k, device=device, requires_grad=True)
+    out = rt.gemm_fp8(a, b, trans_b=True, config=QuantConfig(granularity=granularity))
+    assert out.shape == (m, n) and not out.any()
+    out.sum().backward()
+    assert a.grad.shape == a.shape and b.grad.shape == b.shape
+
+
 def test_backward_keeps_8_bit_copies_only(device):
     a = torch.randn(64, 96, device=device, requires_grad=True)
     b = torch.randn(32, 96, device=device, requires_grad=True)

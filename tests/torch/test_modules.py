@@ -1,5 +1,6 @@
 """Layers, exchanging them in a model, and training several processes."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -87,3 +88,17 @@ def test_ddp_and_fsdp_see_the_gradients_of_our_layers(on_cpu, tmp_path):
     ]
     outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
+
+
+def test_the_training_example_runs_and_its_modes_agree(on_cpu, tmp_path):
+    example = pathlib.Path(__file__).parents[2] / "examples" / "train_llama_block.py"
+    small = "--steps 4 --hidden 64 --layers 1 --batch 1 --sequence 32 --block-hidden 64 --block-tokens 32 --block-rounds 1"
+    subprocess.run(
+        [sys.executable, example, *small.split(), "--svg", tmp_path / "losses.svg", "--json", tmp_path / "run.json"], check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL,
+    )
+    runs = json.loads((tmp_path / "run.json").read_text())["runs"]
+    assert set(runs) == {"torch", "torch-nudged", "ridgeline", "fp8-tensorwise", "fp8-blockwise"}
+    for run in runs.values():
+        assert run["losses"] == pytest.approx(runs["torch"]["losses"], rel=0.02)
+    assert (tmp_path / "losses.svg").read_text().count("<polyline") == 5
