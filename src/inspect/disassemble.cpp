@@ -64,6 +64,10 @@ Result<std::string> run(std::vector<std::string> argv, const fs::path& file) {
   spec.timeout = 120;
   spec.output_limit_bytes = kLongestListing;
   RIDGE_TRY(result, run_process(spec));
+  if (!result.succeeded() && result.error_output.find("is not a recognized processor") != std::string::npos) {
+    return make_error(ErrorCode::kUnsupported, "{} does not know the target of this file; a newer one may",
+                      spec.argv.front());
+  }
   if (!result.succeeded()) {
     return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(spec.argv), result.describe(),
                       result.error_output.substr(0, 500));

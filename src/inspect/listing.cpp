@@ -259,6 +259,7 @@ Result<Isa> detect_listing(std::string_view text) {
 Listing parse_listing(Isa isa, std::string_view text) {
   Builder builder(isa);
   PtxParser ptx;
+  bool metadata = false;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -266,7 +267,11 @@ Listing parse_listing(Isa isa, std::string_view text) {
     switch (isa) {
       case Isa::kSass: sass_line(line, builder); break;
       case Isa::kPtx: ptx.line(line, builder); break;
-      case Isa::kAmdgcn: gcn_line(line, builder); break;
+      case Isa::kAmdgcn:
+        // What a compiler says about its kernels is YAML between two directives, and no code.
+        if (trimmed(line) == ".amdgpu_metadata" || trimmed(line) == ".end_amdgpu_metadata") metadata = !metadata;
+        if (!metadata) gcn_line(line, builder);
+        break;
       case Isa::kX86: x86_line(line, builder); break;
     }
   }

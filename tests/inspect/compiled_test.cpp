@@ -1,5 +1,6 @@
 // Real machine code, compiled by the test: nvcc and clang where they are installed, g++ always.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -272,6 +273,38 @@ extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void mfm
   EXPECT_GT(kernel.counts.classes.at("matrix"), 0);
   EXPECT_EQ(kernel.counts.unknown, 0);
   EXPECT_FALSE(kernel.loops.empty());
+}
+
+// Recorded, because no compiler of Debian's knows gfx950: clang 20 at -O3 of a loop of
+// __builtin_amdgcn_mfma_f32_16x16x32_bf16 over a[i], linked with its lld.
+TEST(Amdgpu, ReadsACodeObjectOfGfx950) {
+  const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.co", {});
+  ASSERT_TRUE(inspections) << inspections.error().text();
+  const record::Inspection& inspection = inspections->front();
+  EXPECT_EQ(inspection.target, "gfx950");
+  const record::KernelInspection& kernel = inspection.kernels.at(0);
+  EXPECT_EQ(kernel.name, "mfma_kernel");
+  EXPECT_EQ(kernel.resources.registers, 14);
+  EXPECT_EQ(kernel.resources.spilled_registers, 0);
+  EXPECT_EQ(kernel.resources.shared_bytes, 0);
+  EXPECT_EQ(kernel.resources.max_threads, 1024);
+  if (kernel.has_listing) return;  // an llvm-objdump 20 or newer is here
+  ASSERT_FALSE(inspection.notes.empty());
+  EXPECT_THAT(inspection.notes.at(0), testing::AnyOf(testing::HasSubstr("does not know the target of this file"),
+                                                     testing::HasSubstr("no disassembler")));
+  EXPECT_EQ(inspection.notes.at(0).find('\n'), std::string::npos) << "one line, not a tool's stack dump";
+}
+
+TEST(Amdgpu, ReadsAssemblyOfGfx950AndLeavesItsMetadataAlone) {
+  const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.s", {});
+  ASSERT_TRUE(inspections) << inspections.error().text();
+  ASSERT_EQ(inspections->front().kernels.size(), 1u);
+  const record::KernelInspection& kernel = inspections->front().kernels.at(0);
+  EXPECT_EQ(kernel.name, "mfma_kernel");
+  EXPECT_EQ(kernel.counts.classes.at("matrix"), 1);
+  EXPECT_EQ(kernel.counts.unknown, 0);
+  ASSERT_EQ(kernel.loops.size(), 1u);
+  EXPECT_EQ(kernel.loops[0].counts.classes.at("matrix"), 1);
 }
 
 TEST(Msgpack, ReadsEveryFormAndRefusesDamage) {

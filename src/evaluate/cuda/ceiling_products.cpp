@@ -61,17 +61,31 @@ Result<std::vector<Way>> ways_of(const CeilingBench& bench, const ops::Operator&
   return ways;
 }
 
-// All ways that are not hopeless, each under its own name, and the best under that of the ceiling.
-Status measure_ways(CeilingBench& bench, const std::string& name, double flop, std::vector<Way>& ways,
-                    std::vector<record::Ceiling>& ceilings) {
-  double least = 0;
+// A quick look at each way; those that refuse their first launch are left out, and why is returned.
+Result<std::string> look_at(CeilingBench& bench, std::vector<Way>& ways) {
+  std::string refused;
+  std::vector<Way> usable;
   for (Way& way : ways) {
-    RIDGE_CHECK_OK(way.launches(bench.stream().handle()));
+    if (const Status first = way.launches(bench.stream().handle()); !first) {
+      refused += fmt::format("; {} refused: {}", way.name, first.error().message);
+      continue;
+    }
     RIDGE_CHECK_OK(bench.stream().synchronize());
     RIDGE_TRY(seconds, bench.quick(way.launches));
     way.seconds = seconds;
-    least = least > 0 ? std::min(least, seconds) : seconds;
+    usable.push_back(std::move(way));
   }
+  ways = std::move(usable);
+  return refused;
+}
+
+// All ways that are not hopeless, each under its own name, and the best under that of the ceiling.
+Status measure_ways(CeilingBench& bench, const std::string& name, double flop, std::vector<Way>& ways,
+                    std::vector<record::Ceiling>& ceilings) {
+  RIDGE_TRY(refused, look_at(bench, ways));
+  if (ways.empty()) return make_error(ErrorCode::kUnsupported, "nothing here multiplies these matrices{}", refused);
+  double least = ways.front().seconds;
+  for (const Way& way : ways) least = std::min(least, way.seconds);
   std::optional<record::Ceiling> best;
   for (const Way& way : ways) {
     if (way.seconds > kHopeless * least) continue;
@@ -81,8 +95,8 @@ Status measure_ways(CeilingBench& bench, const std::string& name, double flop, s
     if (!best || ceiling.value > best->value) best = ceiling;
     ceilings.push_back(std::move(ceiling));
   }
-  if (!best) return ok_status();
   best->name = name;
+  best->method += refused;
   ceilings.push_back(std::move(*best));
   return ok_status();
 }
