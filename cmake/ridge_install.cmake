@@ -7,6 +7,8 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS ridge ridge-worker ridge-host RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge")
+# Kernels that shipped candidates include.
+install(DIRECTORY src/ops DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge/sources" FILES_MATCHING PATTERN "*.cu")
 
 # Public headers use nothing but the standard library; the libraries below are what a program links.
 install(DIRECTORY include/ridge DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "campaign/decide.h"
 #include "campaign/samples.h"
+#include "candidate_file.h"
 #include "record/archive.h"
 #include "subcommands.h"
 #include "worker_call.h"

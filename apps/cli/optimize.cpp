@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "campaign/naming.h"
 #include "campaign/target.h"
 #include "campaign_run.h"
+#include "candidate_file.h"
 #include "project/project.h"
 #include "propose/proposer.h"
 #include "record/archive.h"
@@ -37,18 +39,6 @@ struct OptimizeOptions {
   bool yes = false, no_git = false;
 };
 
-// The kernel a campaign of this operator starts from unless one is given: data/candidates/<op>_*.cpp.
-Result<fs::path> shipped_kernel(const std::string& op) {
-  const fs::path folder = data_directory() / "candidates";
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(op + "_") && name.ends_with(".cpp")) return entry.path();
-  }
-  return with_hint(make_error(ErrorCode::kNotFound, "no kernel for {} is shipped in {}", op, folder.string()),
-                   "name the source to start from with --kernel FILE");
-}
-
 // A text as a YAML scalar.
 std::string yaml_text(const std::string& text) {
   std::string quoted = "'";
@@ -56,13 +46,20 @@ std::string yaml_text(const std::string& text) {
   return quoted + "'";
 }
 
-Result<std::string> machine_name() {
+// What this machine's processor or GPU calls itself. No GPU is an error that says why.
+Result<std::string> device_name(const std::string& backend) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kDescribe;
   RIDGE_TRY(response, ask_worker(std::move(request)));
-  if (!response.environment) return std::string("cpu");
-  const auto found = response.environment->facts.find("cpu.model");
-  return campaign::short_machine_name(found == response.environment->facts.end() ? std::string("cpu") : found->second);
+  const record::Environment environment = response.environment.value_or(record::Environment{});
+  const auto found = environment.facts.find(backend == "cuda" ? "gpu.name" : "cpu.model");
+  if (found != environment.facts.end()) return found->second;
+  if (backend != "cuda") return std::string("cpu");
+  for (const record::Capability& one : response.capabilities) {
+    if (one.name != "CUDA GPU") continue;
+    return with_hint(make_error(ErrorCode::kUnsupported, "a campaign on cuda needs a GPU: {}", one.detail), one.remedy);
+  }
+  return make_error(ErrorCode::kUnsupported, "a campaign on cuda needs a GPU, and this build knows none");
 }
 
 void show(const record::CampaignSpec& spec, const fs::path& directory) {
@@ -83,7 +80,8 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
 // What each target rests on: the bound of every shape, and the measured fact behind it with its source. The shapes get
 // the operator's defaults on the way (dtype, layout), by which the worker names them.
 Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) {
-  RIDGE_TRY(reports, rooflines(options.op, options.words, "", options.threads));
+  const std::string on = options.backend == "cpu" ? std::string() : options.backend;
+  RIDGE_TRY(reports, rooflines(options.op, options.words, on, options.threads));
   std::string list;
   spec.target_cases.clear();
   for (const record::RooflineReport& report : reports) {
@@ -141,17 +139,12 @@ Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
 }
 
 Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::path& kernel) {
-  if (options.backend != "cpu") {
-    const bool known = options.backend == "cuda" || options.backend == "hip";
-    return with_hint(make_error(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument, "campaigns on \"{}\" {}",
-                                options.backend, known ? "are not built yet" : "do not exist"),
-                     "use --on cpu");
-  }
   RIDGE_TRY(spec, common_spec(options));
   RIDGE_TRY(cases, cases_of(options.op, options.words));
   spec.target_cases = std::move(cases);
-  RIDGE_TRY(machine, machine_name());
-  spec.gpu = machine;
+  RIDGE_TRY(device, device_name(options.backend));
+  spec.gpu = campaign::short_machine_name(device);
+  if (options.backend == "cuda") spec.language = "cuda";
   spec.kernel_source = options.kernel.empty() ? "shipped with ridge: " + kernel.filename().string() : kernel.string();
   RIDGE_CHECK_OK(cite_targets(options, spec));
   spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
@@ -177,8 +170,8 @@ Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const 
   if (options.op != project.op) return invalid("{} is about {}, not {}", options.project, project.op, options.op);
   spec.backend = project.backend;
   spec.language = project.language;
-  RIDGE_TRY(machine, machine_name());
-  spec.gpu = machine;
+  RIDGE_TRY(machine, device_name("cpu"));
+  spec.gpu = campaign::short_machine_name(machine);
   spec.execution_mode = "repo";
   spec.kernel_source = fs::absolute(project.root / project::kProjectFile).string();
   for (const std::string& label : project.shapes) {
@@ -240,18 +233,59 @@ int optimize_workspace(OptimizeOptions options) {
   return start(options, *spec, subject->kernel);
 }
 
-int optimize(const OptimizeOptions& options) {
+Status check_backend(const std::string& backend) {
+  if (backend == "cpu" || backend == "cuda") return ok_status();
+  const bool known = backend == "hip";
+  return with_hint(make_error(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument, "campaigns on \"{}\" {}",
+                              backend, known ? "are not built yet" : "do not exist"),
+                   "use --on cpu or --on cuda");
+}
+
+// The kernel to start from; the operator and the cases that it is for, where it says so and the user does not.
+Result<fs::path> starting_kernel(OptimizeOptions& options) {
+  std::optional<record::CampaignBlock> block;
+  fs::path file = options.kernel;
+  if (options.kernel.empty()) {
+    RIDGE_TRY(shipped, shipped_kernel(options.op, options.backend));
+    file = shipped.file;
+    block = std::move(shipped.block);
+  } else {
+    RIDGE_TRY(text, read_file(file));
+    RIDGE_TRY(own, record::parse_campaign_block(text));
+    block = std::move(own);
+  }
+  if (!block) return file;
+  options.op = block->op;
+  if (options.words.empty()) {
+    options.words = block->cases;
+    return file;
+  }
+  for (const std::string& fixed : block->fixed()) {
+    const std::string name = fixed.substr(0, fixed.find('=') + 1);
+    const auto given = [&](const std::string& word) { return (" " + word).find(" " + name) != std::string::npos; };
+    if (!std::any_of(options.words.begin(), options.words.end(), given)) options.words.push_back(fixed);
+  }
+  return file;
+}
+
+int optimize(OptimizeOptions options) {
   if (!options.workspace.empty()) return optimize_workspace(options);
   if (options.op.empty())
     return fail(with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR"));
   if (!options.project.empty()) return optimize_project(options);
-  const Result<fs::path> kernel =
-      options.kernel.empty() ? shipped_kernel(options.op) : Result<fs::path>(options.kernel);
+  if (const Status known = check_backend(options.backend); !known) return fail(known.error());
+  const Result<fs::path> kernel = starting_kernel(options);
+  if (!kernel && options.backend == "cuda") return fail(kernel.error());
   Result<record::CampaignSpec> spec = spec_of(options, kernel ? *kernel : fs::path());
   if (!spec) return fail(spec.error());
   if (!kernel) return fail(kernel.error());
   Result<record::Candidate> baseline = candidate_of(options.op, kernel->string(), options.defines);
   if (!baseline) return fail(baseline.error());
+  if (baseline->backend != options.backend) {
+    return fail(
+        with_hint(invalid("{} is a kernel for {}, not for {}", kernel->string(), baseline->backend, options.backend),
+                  "use --on " + baseline->backend));
+  }
   return start(options, *spec, *baseline);
 }
 
@@ -260,10 +294,10 @@ int optimize(const OptimizeOptions& options) {
 void define_optimize(Command root) {
   auto options = std::make_shared<OptimizeOptions>();
   root.subcommand("optimize", "Take a kernel to the limit of this machine in verified rounds")
-      .positional("operator", options->op, "Operator, for instance gemm", false)
+      .positional("operator", options->op, "Operator, for instance gemm, or a shipped kernel: gemm_bf16", false)
       .positional("case", options->words, "Shapes, for instance m=256,512 n=512 k=512 (default: the operator's own)",
                   false)
-      .option("--on", options->backend, "Backend: cpu")
+      .option("--on", options->backend, "Backend: cpu, or cuda for the GPU of this machine")
       .option("--project", options->project,
               "A project's folder or ridge-project.toml, instead of an operator of Ridgeline")
       .option("--workspace", options->workspace,
@@ -287,6 +321,8 @@ void define_optimize(Command root) {
                "your kernel on your shapes; asks before it starts")
       .example("ridge optimize gemm --proposer 'command:python3 agent.py'",
                "proposals from any program that speaks JSON")
+      .example("ridge optimize gemm_bf16 --on cuda --yes --budget 10m",
+               "the shipped matrix-unit kernel on the GPU; gemm_fp8_blockwise is the other one")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m",
                "the kernel of a workspace; every round is kept in its memory/")
       .action([options] { return optimize(*options); });

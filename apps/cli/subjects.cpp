@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "candidate_file.h"
 #include "worker_call.h"
 
 namespace ridge::cli {

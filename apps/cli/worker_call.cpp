@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
@@ -125,27 +124,6 @@ Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vec
     known += (known.empty() ? "" : ", ") + info.name;
   }
   return with_hint(make_error(ErrorCode::kNotFound, "there is no operator \"{}\"", op), "known: " + known);
-}
-
-Result<record::Candidate> candidate_of(const std::string& op, const std::string& path,
-                                       const std::vector<std::string>& defines) {
-  RIDGE_TRY(text, read_file(path));
-  record::Candidate candidate;
-  candidate.op = op;
-  candidate.name = fs::path(path).stem().string();
-  if (fs::path(path).extension() == ".cu") candidate.backend = "cuda";
-  candidate.sources = {{fs::path(path).filename().string(), std::move(text)}};
-  for (const std::string& define : defines) {
-    const std::size_t equals = define.find('=');
-    std::int64_t value = 0;
-    const char* end = define.data() + define.size();
-    if (equals == std::string::npos || equals == 0 ||
-        std::from_chars(define.data() + equals + 1, end, value).ptr != end || equals + 1 == define.size()) {
-      return with_hint(invalid("-D {} is not NAME=INTEGER", define), "write for instance -D MR=6");
-    }
-    candidate.defines[define.substr(0, equals)] = value;
-  }
-  return candidate;
 }
 
 }  // namespace ridge::cli

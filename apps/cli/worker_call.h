@@ -43,8 +43,4 @@ Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ce
 // Words of the command line as cases of `op` (record/case_list.h); none: the operator's own target cases.
 Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vector<std::string>& words);
 
-// A candidate from a source file (.cu: for a GPU) and NAME=VALUE definitions.
-Result<record::Candidate> candidate_of(const std::string& op, const std::string& path,
-                                       const std::vector<std::string>& defines);
-
 }  // namespace ridge::cli

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign_run.h"
+#include "candidate_file.h"
 #include "hardware/spec.h"
 #include "record/archive.h"
 #include "worker_call.h"

@@ -62,6 +62,7 @@ TerminationInput Engine::termination_input() const {
 WorkerRequest Engine::request(WorkerTask task) const {
   WorkerRequest request;
   request.task = task;
+  request.backend = state_.spec().backend;
   request.cases = state_.spec().target_cases;
   request.protocol = state_.spec().protocol;
   if (state_.prepared) request.ceilings = state_.prepared->ceilings;

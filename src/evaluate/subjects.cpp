@@ -66,7 +66,7 @@ Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
     RIDGE_CHECK_OK(see(backend_of(candidate), "candidate " + candidate.name));
   }
   if (job.request.incumbent) RIDGE_CHECK_OK(see(backend_of(*job.request.incumbent), "the incumbent"));
-  return backend.value_or(Backend::kCpu);
+  return backend ? Result<Backend>(*backend) : parse_backend(job.request.backend);
 }
 
 Result<std::unique_ptr<Rig>> make_rig(const Job& job, const ops::Operator& op) {

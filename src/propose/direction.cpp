@@ -16,11 +16,6 @@ constexpr double kRetuneGain = 0.015;
 
 std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
 
-bool fits_machine(const Space& space, const Config& config, const Machine& machine) {
-  const Roles roles = roles_of(space, config);
-  return roles.lanes <= machine.lanes && roles.threads <= machine.threads;
-}
-
 // One direction per structural option or lone parameter, one per group.
 std::vector<Direction> families(const Space& space) {
   std::vector<Direction> found;
@@ -56,17 +51,21 @@ std::uint64_t scatter(const Config& config) {
 
 }  // namespace
 
+bool fits_machine(const Space& space, const Config& config, const Machine& machine) {
+  if (machine.gpu) return true;
+  const Roles roles = roles_of(space, config);
+  return roles.lanes <= machine.lanes && roles.threads <= machine.threads;
+}
+
 void rank(const Space& space, const Machine& machine, std::vector<Config>& configs) {
-  const auto key = [&](const Config& config) {
-    return std::pair(-rank_score(roles_of(space, config), machine), scatter(config));
-  };
+  const auto key = [&](const Config& config) { return std::pair(-score_of(space, config, machine), scatter(config)); };
   std::ranges::sort(configs, {}, key);
 }
 
 Standing where_it_stands(const Space& space, const Machine& machine, const record::ProposalRequest& request) {
   Standing standing;
   standing.config = space.complete(request.incumbent.defines);
-  standing.issue = issue_fraction(roles_of(space, standing.config), machine);
+  standing.issue = issue_of(space, standing.config, machine);
   double logs = 0, count = 0;
   for (const record::RooflinePoint& point : request.roofline) {
     if (!(point.fraction > 0)) continue;
@@ -86,7 +85,7 @@ Standing where_it_stands(const Space& space, const Machine& machine, const recor
 Prediction predict(const Space& space, const Machine& machine, const Standing& standing, const Config& config,
                    double credit) {
   Prediction prediction;
-  prediction.issue = issue_fraction(roles_of(space, config), machine);
+  prediction.issue = issue_of(space, config, machine);
   const double now = 1 / standing.fraction;
   const double issue_now = 1 / standing.issue.fraction, issue_then = 1 / prediction.issue.fraction;
   // The part of the time that issue explains scales with the model; the rest is memory, of which `credit` goes away.

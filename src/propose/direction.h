@@ -42,6 +42,9 @@ struct Direction {
   bool retune = false;
 };
 
+// Whether a processor has such vectors and so many threads; a GPU's limits are constraints of the space.
+bool fits_machine(const Space& space, const Config& config, const Machine& machine);
+
 // Best first by the model; equals in an order that is random but always the same.
 void rank(const Space& space, const Machine& machine, std::vector<Config>& configs);
 

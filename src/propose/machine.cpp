@@ -56,11 +56,37 @@ void find_vector_width(const record::Environment& environment, Machine& machine)
   machine.registers = machine.lanes == 8 ? 16 : 32;  // AVX2 has 16; AVX-512 and AArch64 have 32
 }
 
+std::vector<std::map<std::string, double>> numbers_of(const std::vector<record::Case>& cases) {
+  std::vector<std::map<std::string, double>> found;
+  for (const record::Case& one : cases) {
+    found.emplace_back();
+    for (const record::Param& param : one.params) {
+      if (const auto value = one.integer(param.name)) found.back()[param.name] = static_cast<double>(*value);
+    }
+  }
+  return found;
+}
+
+void describe_gpu(const record::ProposalRequest& request, Machine& machine) {
+  Gpu gpu{132, numbers_of(request.spec.target_cases)};
+  machine.vector_source = "132 multiprocessors assumed: the environment does not say";
+  const auto stated = request.environment.facts.find("gpu.multiprocessors");
+  if (stated != request.environment.facts.end()) {
+    gpu.multiprocessors = std::max(1.0, parse_size(stated->second).value_or(132));
+    machine.vector_source = fmt::format("{:.0f} multiprocessors as the driver states", gpu.multiprocessors);
+  }
+  machine.gpu = std::move(gpu);
+}
+
 }  // namespace
 
 Machine describe_machine(const record::ProposalRequest& request) {
   Machine machine;
-  find_vector_width(request.environment, machine);
+  if (request.spec.backend == "cuda") {
+    describe_gpu(request, machine);
+  } else {
+    find_vector_width(request.environment, machine);
+  }
   machine.l1_bytes = size_fact(request.environment, "l1d").value_or(machine.l1_bytes);
   machine.l2_bytes = size_fact(request.environment, "l2").value_or(machine.l2_bytes);
   machine.threads = static_cast<double>(std::max<std::int64_t>(1, request.spec.protocol.threads));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "propose/tile_model.h"
 
 namespace ridge::propose {
 namespace {
@@ -71,12 +72,24 @@ double rank_score(const Roles& roles, const Machine& machine) {
          short_block * (1 + 0.01 * std::min(roles.unroll, 4.0));
 }
 
+Issue issue_of(const Space& space, const Config& config, const Machine& machine) {
+  return machine.gpu ? tile_fraction(tiles_of(space, config), *machine.gpu)
+                     : issue_fraction(roles_of(space, config), machine);
+}
+
+double score_of(const Space& space, const Config& config, const Machine& machine) {
+  return machine.gpu ? tile_fraction(tiles_of(space, config), *machine.gpu).fraction
+                     : rank_score(roles_of(space, config), machine);
+}
+
 double memory_share(std::string_view role) {
   if (role == "prefetch") return 0.5;
   if (role == "pack") return 0.4;
   if (role == "block_k") return 0.35;
   if (role == "block_m" || role == "block_n") return 0.2;
   if (role == "unroll") return 0.42;
+  if (role == "walk") return 0.05;
+  if (role.starts_with("cluster ")) return 0.03;
   return 0;
 }
 

@@ -46,6 +46,10 @@ double block_fit(const Roles& roles, const Machine& machine);
 // For ranking the configurations of one sweep: higher is better.
 double rank_score(const Roles& roles, const Machine& machine);
 
+// The model of the machine at hand: the one above, or for a GPU that of tile_model.h.
+Issue issue_of(const Space& space, const Config& config, const Machine& machine);
+double score_of(const Space& space, const Config& config, const Machine& machine);
+
 // The share of that gap that a direction of this role is credited with; 0 for roles that are not about it.
 double memory_share(std::string_view role);
 

@@ -23,9 +23,10 @@ using record::ProposalRequest;
 
 constexpr const char *kJoint = "joint sweep", *kNeighbours = "neighbours";
 constexpr std::size_t kSweepMost = 20, kSweepLeast = 6;
-constexpr double kShareOfBudget = 0.12;   // of the time left, for one sweep
-constexpr double kSecondsPerLook = 0.5;   // verified calls of one configuration
-constexpr double kSecondsPerBuild = 0.8;  // when the incumbent's build time is unknown
+constexpr double kShareOfBudget = 0.12;       // of the time left, for one sweep
+constexpr double kSecondsPerLook = 0.5;       // verified calls of one configuration
+constexpr double kSecondsPerLookOnGpu = 1.2;  // and a context of its own
+constexpr double kSecondsPerBuild = 0.8;      // when the incumbent's build time is unknown
 
 std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
 
@@ -48,7 +49,8 @@ std::size_t sweep_size(const View& view) {
   if (view.request.seconds_left <= 0) return kSweepMost;
   const record::BuildEvidence& build = view.request.build;
   const double per_build = !build.cached && build.wall > 0 ? build.wall : kSecondsPerBuild;
-  const double affordable = kShareOfBudget * view.request.seconds_left / (per_build + kSecondsPerLook);
+  const double per_look = view.machine.gpu ? kSecondsPerLookOnGpu : kSecondsPerLook;
+  const double affordable = kShareOfBudget * view.request.seconds_left / (per_build + per_look);
   return std::clamp(static_cast<std::size_t>(std::max(0.0, affordable)), kSweepLeast, kSweepMost);
 }
 
@@ -117,13 +119,22 @@ std::string standing_text(const View& view) {
       text += fmt::format(", {:.0f} spills to the stack{}", spills, in_loop >= 0 ? " in its hottest loop" : "");
     text += ". ";
   }
+  const double registers = count_of(view.request, "registers");
+  if (view.machine.gpu && registers >= 0) {
+    text += fmt::format("Its kernel takes {:.0f} registers and spills {:.0f} bytes. ", registers,
+                        std::max(0.0, count_of(view.request, "spill_bytes")));
+  }
   const std::string peak =
-      view.machine.peak > 0 ? fmt::format(", measured peak {:.4g} GFLOP/s", view.machine.peak * 1e-9) : std::string();
-  text += fmt::format("On this machine ({}{}) the issue model allows this configuration {}, limited by {}",
-                      view.machine.vector_source, peak, percent(now.issue.fraction), now.issue.limit);
+      view.machine.peak > 0
+          ? fmt::format(", {} {:.4g} GFLOP/s", view.machine.gpu ? "peak" : "measured peak", view.machine.peak * 1e-9)
+          : std::string();
+  text += fmt::format("On this machine ({}{}) the {} model allows this configuration {}, limited by {}",
+                      view.machine.vector_source, peak, view.machine.gpu ? "tile" : "issue",
+                      percent(now.issue.fraction), now.issue.limit);
   text += now.memory_time > 0.02 * (1 / now.fraction)
-              ? fmt::format("; the other {} of the time is waiting for memory or overhead. ",
-                            percent(now.memory_time * now.fraction))
+              ? fmt::format("; the other {} of the time is {}. ", percent(now.memory_time * now.fraction),
+                            view.machine.gpu ? "waiting for memory, overhead, or a clock below the highest"
+                                             : "waiting for memory or overhead")
               : std::string(". ");
   return text;
 }
@@ -153,6 +164,13 @@ std::vector<std::string> risks_of(const std::string& role) {
   if (role == "prefetch") return {"useless requests take the place of useful ones", "more instructions in the loop"};
   if (role == "unroll") return {"larger code", "longer compile time"};
   if (role == "threads") return {"starting threads costs more than a small shape takes"};
+  if (role.starts_with("tile ")) {
+    return {"sums beyond the register file spill", "fewer tiles leave multiprocessors idle in the last wave"};
+  }
+  if (role.starts_with("cluster "))
+    return {"blocks of a cluster wait for each other", "an odd one out leaves its pair idle"};
+  if (role == "walk") return {"what is best depends on the shape of the tile grid"};
+  if (role == "split") return {"the exchange of partial sums costs more than idle multiprocessors"};
   if (role == "loop_order") return {"the result is read and written once per step"};
   return {"no model: the effect is unknown"};
 }
@@ -221,9 +239,8 @@ std::vector<std::string> parameters(const View& view) {
 
 void keep_unseen(const View& view, std::vector<Config>& configs) {
   std::erase_if(configs, [&](const Config& config) {
-    const Roles roles = roles_of(view.space, config);
-    return view.past.seen.contains(config) || is_refuted(view, config) || roles.lanes > view.machine.lanes ||
-           roles.threads > view.machine.threads;
+    return view.past.seen.contains(config) || is_refuted(view, config) ||
+           !fits_machine(view.space, config, view.machine);
   });
   rank(view.space, view.machine, configs);
 }

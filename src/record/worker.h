@@ -61,7 +61,7 @@ struct WorkerRequest {
   bool quick_look = false;                 // evaluate: fixed size, no error control
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
-  std::string backend = "cpu";             // explain, ceilings: of what
+  std::string backend = "cpu";             // explain, ceilings, and where no subject says it: what is asked about
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);

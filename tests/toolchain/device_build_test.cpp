@@ -138,6 +138,25 @@ TEST_P(DeviceBuilding, TheShippedCandidateCompilesWithoutSpills) {
   EXPECT_EQ(built->evidence.counts.at("spill_bytes"), 0);
 }
 
+// As `ridge optimize` puts them together: the source, and the library's kernel with the layer's headers by name.
+TEST_P(DeviceBuilding, TheCandidatesThatCampaignsStartFromCompileWithoutSpills) {
+  const std::string root = RIDGE_SOURCE_DIR;
+  std::string kernel = *read_file(root + "/src/ops/gemm/cuda_wgmma.cu");
+  const std::string in_tree = "../../device/cuda/kernel/";
+  for (std::size_t at = kernel.find(in_tree); at != std::string::npos; at = kernel.find(in_tree))
+    kernel.replace(at, in_tree.size(), "ridge/kernel/");
+  for (const std::string file : {"gemm_bf16_wgmma.cu", "gemm_fp8_blockwise_wgmma.cu"}) {
+    record::Candidate candidate;
+    candidate.backend = "cuda";
+    candidate.sources = {{file, *read_file(root + "/data/candidates/" + file)}, {"ops/gemm/cuda_wgmma.cu", kernel}};
+    const auto built = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
+    ASSERT_TRUE(built) << built.error().text();
+    ASSERT_TRUE(built->ok()) << built->error << "\n" << built->evidence.log;
+    EXPECT_EQ(built->evidence.counts.at("spill_bytes"), 0) << file;
+    EXPECT_FALSE(built->evidence.counts.contains("wgmma_serialised")) << file;
+  }
+}
+
 TEST(DeviceCandidate, IsRefusedForWhatReachesOutsideItsFolder) {
   const auto refusal = [](const std::string& path, const std::string& text, const std::string& flag = {}) {
     record::Candidate candidate;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "evaluate/cuda/build_apart.h"
 #include "evaluate/cuda/ceilings.h"
 #include "evaluate/cuda/check.h"
@@ -10,6 +11,7 @@
 #include "evaluate/gpu.h"
 #include "evaluate/host_sanitize.h"
 #include "ops/cuda/device.h"
+#include "record/archive.h"
 #include "record/tunables.h"
 
 namespace ridge::evaluate {
@@ -49,6 +51,18 @@ Result<std::map<std::string, std::int64_t>> all_defines(const record::Candidate&
   return defines;
 }
 
+// What is launched: the machine code, the plan, and the values of the tunables that the plan reads, some of which the
+// code does not.
+std::string built_object(const std::string& cubin_digest, const record::LaunchPlan& plan,
+                         const std::map<std::string, std::int64_t>& defines) {
+  const std::string launch = record::to_line(plan);
+  std::string text = cubin_digest + "\n" + launch + "\n";
+  for (const auto& [name, value] : defines) {
+    if (launch.find(name) != std::string::npos) text += fmt::format("{}={}\n", name, value);
+  }
+  return sha256(text);
+}
+
 Failure not_built(std::string why) { return {Outcome::kCompile, std::move(why), record::Gate::kBuild}; }
 
 BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBuild build, bool look_for_calls) {
@@ -68,6 +82,7 @@ BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBui
                             fmt::format("calls {} on the device; a kernel may not print, allocate or launch", *call),
                             record::Gate::kDeviceCalls};
   } else {
+    built.evidence.artifact = built_object(built.evidence.artifact, *plan, *defines);
     built.subject.program = std::make_shared<cuda::Program>(cuda::Program{std::move(build.cubin), *plan, *defines});
   }
   return built;

@@ -1,0 +1,65 @@
+#include "record/campaign_block.h"
+
+#include <algorithm>
+
+#include "record/case.h"
+#include "record/source_block.h"
+
+namespace ridge::record {
+namespace {
+
+constexpr std::string_view kMarker = "ridge-campaign";
+
+Status read_cases(BlockKeys& keys, const std::string& op, std::vector<std::string>& cases) {
+  const toml::node* node = keys.find("cases");
+  if (node == nullptr) return keys.missing("cases");
+  const toml::array* array = node->as_array();
+  if (array == nullptr || array->empty()) return keys.error_at(*node, "\"cases\" must be a list of at least one case");
+  for (const toml::node& item : *array) {
+    if (!item.is_string()) return keys.error_at(item, "a case is a text such as \"m=4096 n=4096 k=4096\"");
+    std::string words = **item.as_string();
+    if (auto one = parse_case(op + " " + words); !one) return keys.error_at(item, one.error().message);
+    cases.push_back(std::move(words));
+  }
+  return ok_status();
+}
+
+Result<std::optional<CampaignBlock>> read_block(const toml::table& root, const SourceBlock& source) {
+  BlockKeys keys(root, source);
+  CampaignBlock block;
+  RIDGE_CHECK_OK(keys.text("op", block.op, true));
+  RIDGE_CHECK_OK(read_cases(keys, block.op, block.cases));
+  RIDGE_CHECK_OK(keys.finish());
+  return std::optional(std::move(block));
+}
+
+}  // namespace
+
+std::vector<std::string> CampaignBlock::fixed() const {
+  std::vector<std::string> kept;
+  for (const std::string& words : cases) {
+    const auto one = parse_case(op + " " + words);
+    if (!one) continue;
+    std::vector<std::string> both;
+    for (const Param& param : one->params) {
+      std::string text = param.name + "=" + param.value;
+      if (&words == &cases.front() || std::find(kept.begin(), kept.end(), text) != kept.end())
+        both.push_back(std::move(text));
+    }
+    kept = std::move(both);
+  }
+  return kept;
+}
+
+Result<std::optional<CampaignBlock>> parse_campaign_block(std::string_view source) {
+  RIDGE_TRY(found, find_block(source, kMarker));
+  if (!found) return std::optional<CampaignBlock>();
+  try {
+    const toml::table root = toml::parse(found->text);
+    return read_block(root, *found);
+  } catch (const toml::parse_error& failure) {
+    return block_error(kMarker, found->line + failure.source().begin.line - 1, std::string(failure.description()));
+  }
+}
+
+}  // namespace ridge::record

@@ -1,0 +1,28 @@
+// What a campaign of a candidate source is about unless the user says otherwise, written in a comment of the source:
+//
+//   /* ridge-campaign
+//   op = "gemm"
+//   cases = ["m=4096 n=4096 k=4096 dtype=bf16 layout=nt"]
+//   */
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/result.h"
+
+namespace ridge::record {
+
+struct CampaignBlock {
+  std::string op;
+  std::vector<std::string> cases;  // as on a command line, each a case of its own
+  // The parameters that are the same in all of them: what the kernel is for. "dtype=bf16", "layout=nt".
+  [[nodiscard]] std::vector<std::string> fixed() const;
+};
+
+// Nothing when the source declares none. An error names the line and the key.
+Result<std::optional<CampaignBlock>> parse_campaign_block(std::string_view source);
+
+}  // namespace ridge::record
