@@ -27,12 +27,6 @@ using Quantized = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 Quantized call_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                         bool row, bool column, const OptionalTensor& random);
 
-struct ScaledOperands {
-  Tensor a, b, scale_a, scale_b;  // a [m,k], b [n,k]
-};
-Tensor call_gemm_fp8_scaled(const ScaledOperands& operands, at::ScalarType out_dtype, std::string_view scaling);
-void call_gemm_fp8_scaled_add(Tensor& c, const ScaledOperands& operands, std::string_view scaling);
-
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);

@@ -104,4 +104,5 @@ def _product_of_codes(
         )
     q_a, scale_a = _along_sum(left, trans_a, "a")
     q_b, scale_b = _along_sum(right, not trans_b, "b")
-    return _gemm_fp8_scaled(q_a, q_b, scale_a, scale_b, False, True, out_dtype or left.dtype, scaling)
+    sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
+    return _gemm_fp8_scaled(q_a, q_b, scale_a, scale_b, False, True, out_dtype or left.dtype, scaling, sums)
