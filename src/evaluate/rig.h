@@ -18,8 +18,11 @@ namespace ridge::evaluate {
 
 // One timed launch whose output was verified.
 struct Launch {
-  double latency = 0;           // seconds
-  std::optional<double> clock;  // of the processor at this launch, in any unit that stays the same
+  double latency = 0;  // seconds
+  // Of the processor just before this launch, in any unit that stays the same: what the machine gave both arms alike.
+  std::optional<double> clock;
+  // While it ran, Hz, where the subject itself moves it (a GPU slows down for kernels that draw more power).
+  std::optional<double> own_clock = {};
 };
 using LaunchResult = std::variant<Launch, Failure>;
 

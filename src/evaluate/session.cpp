@@ -78,6 +78,7 @@ class SessionRun {
     }
     const Launch& one = std::get<Launch>(launched);
     if (one.clock) clocks_.of(arm).push_back(*one.clock);
+    if (one.own_clock) own_clocks_.of(arm).push_back(*one.own_clock);
     return one.latency;
   }
 
@@ -110,6 +111,10 @@ class SessionRun {
       guards["clock_candidate"] = b;
       guards["clock_gap"] = std::fabs(a / b - 1);
     }
+    if (!own_clocks_.incumbent.empty() && !own_clocks_.candidate.empty()) {
+      guards["own_clock_incumbent"] = stats::median(own_clocks_.incumbent);
+      guards["own_clock_candidate"] = stats::median(own_clocks_.candidate);
+    }
     guards["wall"] = 1e-9 * static_cast<double>(measure::now_ns() - start_ns);
   }
 
@@ -119,7 +124,7 @@ class SessionRun {
   const SessionOptions& options_;
   measure::Coin coin_;
   Arms arms_;
-  Clocks clocks_;
+  Clocks clocks_, own_clocks_;
   SessionResult result_;
 };
 

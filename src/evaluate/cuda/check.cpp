@@ -78,6 +78,7 @@ class Checker {
       }
     }
     if (!failure) return true;
+    failure = check_.rig.explained(std::move(*failure));
     row.outcome = failure->outcome;
     row.detail = failure->detail;
     row.gate = failure->gate;

@@ -95,7 +95,7 @@ class CudaLauncher final : public Launcher {
     auto result = idle_.process.launch(index, depth);
     if (Failure* failure = std::get_if<Failure>(&result)) return noted(std::move(*failure));
     const DeviceLaunch& one = std::get<DeviceLaunch>(result);
-    return Launch{one.latency, one.clock};
+    return Launch{one.latency, one.idle_clock, one.clock};
   }
   std::optional<Failure> finish() override {
     auto failure = idle_.process.finish();
@@ -158,21 +158,24 @@ OpenResult CudaRig::open(const Subject& subject, const ops::Operator& op, const 
   // One after the other: a process that measures its instrument beside another one gets it wrong.
   if (auto failure = idle.process.await_ready()) {
     note_failure();
-    if (failure->outcome == Outcome::kHarnessFault) failure->detail += neighbours();
-    return std::move(*failure);
+    return explained(std::move(*failure));
   }
   return std::make_unique<CudaLauncher>(*this, std::move(idle));
 }
 
-std::string CudaRig::neighbours() const {
+Failure CudaRig::explained(Failure failure) const {
+  if (failure.outcome != Outcome::kHarnessFault) return failure;
   std::vector<std::int64_t> strangers;
   const auto listed = device::cuda::read_telemetry(harness_.gpu.uuid).processes;
   for (const device::cuda::GpuProcess& process : listed.value_or(std::vector<device::cuda::GpuProcess>())) {
     if (!own_.contains(process.pid)) strangers.push_back(process.pid);
   }
-  if (strangers.empty()) return {};
-  return fmt::format("; the driver lists processes on this GPU that are not ours (ids {}): end them, or measure later",
-                     fmt::join(strangers, ", "));
+  if (!strangers.empty()) {
+    failure.detail +=
+        fmt::format("; the driver lists processes on this GPU that are not ours (ids {}): end them, or measure later",
+                    fmt::join(strangers, ", "));
+  }
+  return failure;
 }
 
 void CudaRig::give_back(Idle idle) {

@@ -37,6 +37,8 @@ class CudaRig final : public Rig {
   std::optional<Failure> recover();
   // A process of this rig lost its context.
   void note_failure() { doubtful_ = true; }
+  // A fault of the harness, with the processes on the device that are not ours and may have caused it.
+  [[nodiscard]] Failure explained(Failure failure) const;
   // Counts a process among ours, not among strangers.
   void own(const DeviceProcess& process) { own_.insert(process.pid()); }
 
@@ -50,8 +52,6 @@ class CudaRig final : public Rig {
     DeviceProcess process;
   };
   void give_back(Idle idle);
-  // What the driver says about processes that are not ours, for a failure they may have caused; empty: none.
-  [[nodiscard]] std::string neighbours() const;
 
   CudaHarness harness_;
   std::vector<Idle> idle_;

@@ -278,7 +278,7 @@ std::variant<DeviceLaunch, Failure> DeviceStation::launch(std::size_t index, Dep
     }
     if (auto failure = audit(index, timing, chain)) return std::move(*failure);
     const auto count = static_cast<double>(chain);
-    return DeviceLaunch{timing.span / count, timing.host / count, timing.clock, chain};
+    return DeviceLaunch{timing.span / count, timing.host / count, timing.clock, timing.idle_clock, chain};
   }
   return Failure{
       Outcome::kHarnessFault,

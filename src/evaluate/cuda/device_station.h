@@ -33,7 +33,8 @@ struct StationSpec {
 
 // One launch, or the mean over a chain of short ones.
 struct DeviceLaunch {
-  double latency = 0, host = 0, clock = 0;  // seconds, seconds, Hz
+  double latency = 0, host = 0;      // seconds
+  double clock = 0, idle_clock = 0;  // Hz, during the launch and just before it (Timing)
   std::int64_t chain = 1;
 };
 

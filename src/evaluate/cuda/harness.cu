@@ -611,6 +611,15 @@ extern "C" __global__ void ridge_stamp(Stamp* stamps) {
   }
 }
 
+// The clock that a multiprocessor runs at while nothing else does: both counters before and after `cycles` of waiting.
+extern "C" __global__ void ridge_idle_clock(Stamp* stamps, u64 cycles) {
+  const u64 start = static_cast<u64>(clock64());
+  stamps[0] = {start, global_timer()};
+  u64 now = start;
+  while (now - start < cycles) now = static_cast<u64>(clock64());
+  stamps[1] = {now, global_timer()};
+}
+
 extern "C" __global__ void ridge_signal(volatile u64* flag, u64 ticket) {
   __threadfence_system();
   *flag = ticket;

@@ -14,7 +14,9 @@ namespace {
 using ops::CheckLaunch;
 
 constexpr std::size_t kMaxMultiprocessors = 1024;
-constexpr double kGateLimit = 20.0;  // seconds: nothing legal takes as long to enqueue
+constexpr std::size_t kStamps = 2 * kMaxMultiprocessors + 2;  // before, after, and two around the idle clock
+constexpr std::int64_t kIdleCycles = 100'000;  // about 50 us: a step of the device-wide timer is a thousandth of it
+constexpr double kGateLimit = 20.0;            // seconds: nothing legal takes as long to enqueue
 constexpr int kEmptyLaunches = 25;
 // A kernel that splits shared memory otherwise than an empty one costs up to 1.2 us more between stamps than between
 // events.
@@ -37,8 +39,8 @@ Result<std::unique_ptr<Timer>> Timer::create(const device::cuda::Device& device,
                       device.info().name, device.info().multiprocessors, kMaxMultiprocessors);
   }
   RIDGE_TRY(words, device::cuda::PinnedBuffer::allocate(device, sizeof(Words)));
-  RIDGE_TRY(stamps, device::cuda::PinnedBuffer::allocate(device, 2 * kMaxMultiprocessors * sizeof(Stamp)));
-  RIDGE_TRY(on_device, device::cuda::Buffer::allocate(device, 2 * kMaxMultiprocessors * sizeof(Stamp)));
+  RIDGE_TRY(stamps, device::cuda::PinnedBuffer::allocate(device, kStamps * sizeof(Stamp)));
+  RIDGE_TRY(on_device, device::cuda::Buffer::allocate(device, kStamps * sizeof(Stamp)));
   RIDGE_TRY(begin, device::cuda::Event::create());
   RIDGE_TRY(end, device::cuda::Event::create());
   timer->words_ = std::move(words);
@@ -63,12 +65,24 @@ Status Timer::stamp(std::size_t slot) {
       stream_.handle());
 }
 
+Status Timer::read_idle_clock() {
+  return harness_.run(
+      {"ridge_idle_clock",
+       1,
+       1,
+       1,
+       {CheckLaunch::pointer(static_cast<const Stamp*>(device_stamps_.data()) + 2 * kMaxMultiprocessors),
+        CheckLaunch::number(kIdleCycles)}},
+      stream_.handle());
+}
+
 Status Timer::enqueue(const Launches& launches, std::uint64_t ticket) {
   const auto* const words = words_.as<Words>();
   const auto pointer = [](const volatile std::uint64_t* word) {
     return CheckLaunch::pointer(const_cast<const std::uint64_t*>(word));
   };
   RIDGE_CHECK_OK(device::cuda::fill_bytes(device_stamps_.data(), 0, device_stamps_.bytes(), stream_.handle()));
+  RIDGE_CHECK_OK(read_idle_clock());
   RIDGE_CHECK_OK(
       harness_.run({"ridge_gate",
                     1,
@@ -133,6 +147,11 @@ std::optional<LaunchTrouble> wait_until_idle(const device::cuda::Stream& stream,
   }
 }
 
+// Cycles over time between two stamps of one multiprocessor, Hz.
+double Timer::clock_between(const Stamp& begin, const Stamp& end) {
+  return 1e9 * static_cast<double>(end.clock - begin.clock) / static_cast<double>(end.nanoseconds - begin.nanoseconds);
+}
+
 Result<Timing> Timer::read(double host) const {
   RIDGE_CHECK_OK(device::cuda::copy_to_host(stamps_.data(), device_stamps_.data(), stamps_.bytes(), stream_.handle()));
   RIDGE_CHECK_OK(device::cuda::synchronize(stream_.handle()));
@@ -144,10 +163,10 @@ Result<Timing> Timer::read(double host) const {
     if (first[sm].nanoseconds != 0) begin_ns = std::max(begin_ns, first[sm].nanoseconds);
     if (second[sm].nanoseconds != 0) end_ns = std::min(end_ns, second[sm].nanoseconds);
     if (first[sm].nanoseconds == 0 || second[sm].nanoseconds <= first[sm].nanoseconds) continue;
-    clocks.push_back(1e9 * static_cast<double>(second[sm].clock - first[sm].clock) /
-                     static_cast<double>(second[sm].nanoseconds - first[sm].nanoseconds));
+    clocks.push_back(clock_between(first[sm], second[sm]));
   }
-  if (clocks.empty() || end_ns < begin_ns) {
+  const Stamp* const idle = first + 2 * kMaxMultiprocessors;
+  if (clocks.empty() || end_ns < begin_ns || idle[1].nanoseconds <= idle[0].nanoseconds) {
     return make_error(ErrorCode::kInternal, "the stamps of a launch are missing or out of order");
   }
   Timing timing;
@@ -156,6 +175,7 @@ Result<Timing> Timer::read(double host) const {
   timing.stamp = 1e-9 * static_cast<double>(end_ns - begin_ns) - instrument_.empty_stamp;
   timing.host = host - instrument_.empty_host;
   timing.clock = stats::median(clocks);
+  timing.idle_clock = clock_between(idle[0], idle[1]);
   return timing;
 }
 

@@ -1,6 +1,6 @@
 // Time of one or several launches, by three clocks.
 //
-//   gate | stamp | event | the launches | event | stamp | signal
+//   idle clock | gate | stamp | event | the launches | event | stamp | signal
 //
 // The gate is a kernel that waits for a word of host memory: everything behind it is queued before the first launch
 // starts, so that the speed of the host is not measured. Stamps read the device-wide timer and the cycle counter on
@@ -25,7 +25,9 @@ struct Timing {
   double span = 0;   // seconds on the device: what counts
   double stamp = 0;  // the same by the device-wide timer, less its own empty launch
   double host = 0;   // seconds from opening the gate to seeing the end, less its own empty launch
-  double clock = 0;  // of the multiprocessors, Hz, over the span
+  double clock = 0;  // of the multiprocessors, Hz, over the span: a kernel that draws more power runs at a lower one
+  double idle_clock =
+      0;  // just before, while one multiprocessor waited: what the machine gave, whatever the kernel does
 };
 
 // What the instrument itself costs: medians of launches of an empty kernel.
@@ -66,6 +68,7 @@ class Timer {
       : device_(device), harness_(harness), stream_(stream) {}
   Status calibrate();
   Status stamp(std::size_t slot);
+  Status read_idle_clock();
   Status enqueue(const Launches& launches, std::uint64_t ticket);
   std::optional<LaunchTrouble> wait_signal(std::uint64_t ticket, double limit);
   Result<Timing> read(double host) const;
@@ -77,6 +80,8 @@ class Timer {
   struct Stamp {
     std::uint64_t clock, nanoseconds;
   };
+  static double clock_between(const Stamp& begin, const Stamp& end);
+
   const device::cuda::Device& device_;
   CheckModule& harness_;
   const device::cuda::Stream& stream_;
