@@ -97,10 +97,10 @@ def swap_linears(
             return layer
         return Linear.from_float(layer) if config is None else Fp8Linear.from_float(layer, config)
 
-    if type(module) is torch.nn.Linear:
+    if isinstance(module, torch.nn.Linear) and type(module) is torch.nn.Linear:
         return replacement("", module)  # type: ignore[return-value]
     for name, layer in list(module.named_modules()):
         for child_name, child in list(layer.named_children()):
-            if type(child) is torch.nn.Linear:
+            if isinstance(child, torch.nn.Linear) and type(child) is torch.nn.Linear:  # not those that are ours already
                 setattr(layer, child_name, replacement(f"{name}.{child_name}" if name else child_name, child))
     return module

@@ -54,17 +54,21 @@ class QuantizedTensor(torch.Tensor):
             return torch.ops.ridgeline.dequantize(self.q, self.scale, self.grouping, out)
         return torch.ops.ridgeline.dequantize(self.q_t, self.scale_t, self.grouping, out).t()
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         codes = self.q if self.q is not None else self.q_t
+        assert codes is not None
         copies = " and its transpose" if self.q is not None and self.q_t is not None else ""
         return (
             f"QuantizedTensor({tuple(self.shape)}, {self.dtype}, codes {codes.dtype}{copies}, "
             f"grouping {self.grouping!r}, device {str(self.device)!r})"
         )
 
+    def _parts(self) -> tuple[torch.Tensor | None, ...]:
+        return self.q, self.scale, self.q_t, self.scale_t
+
     def _map(self, function: Any, dtype: torch.dtype | None = None) -> QuantizedTensor:
-        parts = [None if part is None else function(part) for part in (getattr(self, name) for name in _PARTS)]
-        return QuantizedTensor(*parts, self.grouping, dtype or self.dtype)
+        q, scale, q_t, scale_t = (None if part is None else function(part) for part in self._parts())
+        return QuantizedTensor(q, scale, q_t, scale_t, self.grouping, dtype or self.dtype)
 
     def __tensor_flatten__(self) -> tuple[list[str], tuple[str, torch.dtype]]:
         return [name for name in _PARTS if getattr(self, name) is not None], (self.grouping, self.dtype)
@@ -73,13 +77,16 @@ class QuantizedTensor(torch.Tensor):
     def __tensor_unflatten__(
         inner: dict[str, torch.Tensor], context: tuple[str, torch.dtype], outer_size: Any, outer_stride: Any
     ) -> QuantizedTensor:
-        return QuantizedTensor(*(inner.get(name) for name in _PARTS), *context)
+        q, scale, q_t, scale_t = (inner.get(name) for name in _PARTS)
+        return QuantizedTensor(q, scale, q_t, scale_t, *context)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return QuantizedTensor, (*(getattr(self, name) for name in _PARTS), self.grouping, self.dtype)
+        return QuantizedTensor, (*self._parts(), self.grouping, self.dtype)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func in (_aten.clone.default, _aten.detach.default, _aten.alias.default):
             return args[0]._map(lambda part: func(part))
