@@ -170,6 +170,8 @@ def test_what_a_quantized_tensor_cannot_do_is_said(device):
     with pytest.raises(RuntimeError, match="detach"):
         rt.gemm_fp8(torch.randn(32, 32, device=device, requires_grad=True), q, trans_b=True)
     other = rt.quantize(torch.randn(32, 32, device=device), QuantConfig(granularity="rowwise"))
+    with pytest.raises(ValueError, match="make both with one config"):
+        q.copy_(other)
     with pytest.raises(ValueError, match="quantize both with one config"):
         rt.gemm_fp8(q, other, trans_b=True)
 

@@ -94,10 +94,13 @@ class QuantizedTensor(torch.Tensor):
             moved = {key: kwargs[key] for key in ("device", "non_blocking") if kwargs.get(key) is not None}
             return args[0]._map(lambda part: func(part, **moved), kwargs.get("dtype"))
         if func is _aten.copy_.default and all(isinstance(arg, cls) for arg in args[:2]):
-            for name in _PARTS:
-                if (ours := getattr(args[0], name)) is not None:
-                    ours.copy_(getattr(args[1], name))
-            return args[0]
+            target, source = args[:2]
+            if target.__tensor_flatten__()[0] != source.__tensor_flatten__()[0] or target.grouping != source.grouping:
+                raise ValueError(f"cannot copy {source} into {target}: make both with one config, weight and transpose")
+            for ours, theirs in zip(target._parts(), source._parts()):
+                if ours is not None:
+                    ours.copy_(theirs)
+            return target
         raise NotImplementedError(
             f"{func} of a QuantizedTensor: 8-bit codes have no arithmetic of their own; call .dequantize() first, or "
             "multiply with ridgeline.torch.gemm_fp8"
