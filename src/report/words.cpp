@@ -53,11 +53,13 @@ double geomean_fraction_after(const Model& model) {
   return geomean_of(model, [](const record::ReportShape& shape) { return fraction(shape, shape.best_latency); });
 }
 
+// The device that was measured: a machine with a GPU has a processor as well. "NVIDIA H200 (sm_90a, ...)" less its
+// details.
 std::string machine_name(const Model& model) {
-  for (const char* name : {"gpu.model", "cpu.model", "cpu"}) {
-    if (const auto found = model.environment.facts.find(name); found != model.environment.facts.end()) {
-      return found->second;
-    }
+  const auto& facts = model.environment.facts;
+  for (const char* name : {model.spec.backend == "cpu" ? "cpu.model" : "gpu", "cpu.model", "cpu"}) {
+    if (const auto found = facts.find(name); found != facts.end())
+      return found->second.substr(0, found->second.find(" ("));
   }
   return model.spec.gpu.empty() ? "an unknown machine" : model.spec.gpu;
 }
