@@ -37,7 +37,8 @@ Result<std::vector<record::CheckRow>> check(const WorkspaceSubject& subject) {
   return rows;
 }
 
-Result<record::BenchReport> measure(const WorkspaceSubject& subject, const std::string& budget) {
+Result<record::BenchReport> measure(const WorkspaceSubject& subject, std::vector<record::Ceiling> ceilings,
+                                    const std::string& budget) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kBench;
   request.cases = subject.cases;
@@ -47,7 +48,6 @@ Result<record::BenchReport> measure(const WorkspaceSubject& subject, const std::
     RIDGE_TRY(limit, parse_duration(budget));
     request.time_limit = limit;
   }
-  RIDGE_TRY(ceilings, known_ceilings({subject.kernel.backend, subject.workspace.threads}));
   request.ceilings = ceilings;
   record::BenchReport report;
   report.ridge = RIDGE_VERSION;
@@ -129,9 +129,11 @@ Result<record::Iteration> make_baseline(const BaselineOptions& o) {
                                 all.front().version, all.size()),
                      "make a new workspace for another kernel; ridge memory summary lists the records");
   }
+  // First, because it says whether there is what the kernel needs.
+  RIDGE_TRY(ceilings, known_ceilings({subject.kernel.backend, subject.workspace.threads}));
   RIDGE_TRY(checks, check(subject));
   RIDGE_CHECK_OK(all_right(subject, checks));
-  RIDGE_TRY(report, measure(subject, o.budget));
+  RIDGE_TRY(report, measure(subject, std::move(ceilings), o.budget));
   const std::unique_ptr<execute::Git> git = execute::make_git(folder);
   RIDGE_TRY(commit, git->head());
   RIDGE_CHECK_OK(keep(folder, report));

@@ -105,6 +105,7 @@ class Limits {
     if (o.on.empty() || o.on == "this" || o.on == "cuda") {
       RIDGE_TRY(ceilings, known_ceilings({o.on == "cuda" ? "cuda" : "cpu", o.threads}));
       limits.ceilings_ = std::move(ceilings);
+      if (o.on == "cuda") RIDGE_CHECK_OK(limits.find_documents());
       return limits;
     }
     RIDGE_TRY(database, hardware::Database::open(data_directory()));
@@ -113,15 +114,29 @@ class Limits {
     return limits;
   }
   [[nodiscard]] Result<roofline::Limit> arithmetic(const std::string& dtype) const {
-    return spec_ ? roofline::arithmetic_limit(*spec_, dtype, given_)
-                 : roofline::arithmetic_limit(ceilings_, threads_, dtype, given_);
+    if (spec_) return roofline::arithmetic_limit(*spec_, dtype, given_);
+    RIDGE_TRY(limit, roofline::arithmetic_limit(ceilings_, threads_, dtype, given_));
+    if (documents_) roofline::cite(*documents_, dtype, limit);
+    return limit;
   }
   [[nodiscard]] Result<roofline::Machine> machine() const {
-    return spec_ ? roofline::machine_of(*spec_, given_) : roofline::machine_of(ceilings_, threads_, given_);
+    if (spec_) return roofline::machine_of(*spec_, given_);
+    RIDGE_TRY(machine, roofline::machine_of(ceilings_, threads_, given_));
+    if (documents_) roofline::cite(*documents_, machine);
+    return machine;
   }
 
  private:
-  std::optional<hardware::Spec> spec_;
+  // The product that the measured GPU names itself as; a GPU that the database lacks has no citations.
+  Status find_documents() {
+    if (ceilings_.empty()) return ok_status();
+    const std::string name = ceilings_.front().device.substr(0, ceilings_.front().device.find(','));
+    RIDGE_TRY(database, hardware::Database::open(data_directory()));
+    if (const auto found = database.find(name)) documents_ = **found;
+    return ok_status();
+  }
+
+  std::optional<hardware::Spec> spec_, documents_;
   std::vector<record::Ceiling> ceilings_;
   roofline::Override given_;
   std::int64_t threads_ = 1;

@@ -57,7 +57,7 @@ std::string task_context(const WorkspaceOptions& o) {
                   o.name, file, o.language, o.platform, o.op.empty() ? "TBD" : o.op,
                   o.words.empty() ? "TBD" : fmt::format("{}", fmt::join(o.words, " ")));
   text += "- one change per round; each round is one record in `memory/`, read before the next plan\n";
-  if (!o.op.empty() && o.language == "c++")
+  if (!o.op.empty() && o.language != "hip")
     text += fmt::format("- check: `ridge check {} --candidate {}`; time: `ridge bench {} --candidate {}`\n", o.op, file,
                         o.op, file);
   return text + "\n";
@@ -83,7 +83,8 @@ Result<std::string> limits(const WorkspaceOptions& o) {
         "## Hardware Spec\n\nTBD\n\n## Roofline\n\nTBD: `ridge roofline --flop N --bytes N --on PRODUCT --write "
         "README.md`\n\n## Stop Conditions\n\nTBD\n\n");
   }
-  RIDGE_TRY(reports, rooflines(o.op, o.words, o.platform == "this" ? "" : o.platform, o.threads));
+  const std::string here = o.language == "cuda" ? "cuda" : "";
+  RIDGE_TRY(reports, rooflines(o.op, o.words, o.platform == "this" ? here : o.platform, o.threads));
   // The tightest case sets the target of the workspace; every case has its line.
   std::string text = roofline::to_markdown(reports.front());
   if (reports.size() > 1) {
@@ -149,7 +150,8 @@ void define_workspace(Command root) {
       .positional("name", o->name, "Folder to make; it must not exist")
       .positional("case", o->words, "Cases of the operator, for instance m=4096 n=4096 k=4096", false)
       .option("--kernel", o->kernel, "The kernel's source; it is copied")
-      .option("--platform", o->platform, "A product of ridge spec list, or this: the processor of this machine")
+      .option("--platform", o->platform,
+              "A product of ridge spec list, or this: the processor of this machine, or its GPU for cuda")
       .option("--language", o->language, "cuda, hip or c++")
       .option("--op", o->op, "Operator that the kernel implements; with cases it gives the targets")
       .option("--threads", o->threads, "CPU threads, for this processor")
@@ -157,6 +159,11 @@ void define_workspace(Command root) {
           "ridge workspace init fast_gemm m=512 n=512 k=512 --op gemm --kernel my_gemm.cpp --platform this --language "
           "c++",
           "targets from measured ceilings")
+      .example(
+          "ridge workspace init fast_gemm m=4096 n=4096 k=4096 dtype=bf16 --op gemm --kernel my_gemm.cu --platform "
+          "this "
+          "--language cuda",
+          "the same for a kernel of the GPU here")
       .example("ridge workspace init norm --kernel norm.cu --platform H200 --language cuda",
                "targets to be filled in by ridge roofline --write")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m", "then: a campaign on it")

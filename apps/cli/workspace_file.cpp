@@ -19,9 +19,18 @@ Status runs_here(const record::Workspace& workspace, const fs::path& folder) {
         make_error(ErrorCode::kUnsupported, "{} holds a HIP kernel, and no engine here runs HIP", folder.string()),
         "ridge inspect reads its code objects; campaigns take c++ kernels, and cuda ones on a GPU");
   }
-  if (workspace.language != "c++" || workspace.platform == "this") return ok_status();
+  if (workspace.platform == "this") return ok_status();
   RIDGE_TRY(database, hardware::Database::open(data_directory()));
   RIDGE_TRY(spec, database.find(workspace.platform));
+  if (workspace.language == "cuda") {
+    if (spec->is_gpu() && spec->vendor == "NVIDIA") return ok_status();
+    return with_hint(
+        make_error(ErrorCode::kUnsupported,
+                   "the targets of {} are those of {}, and a cuda kernel runs on "
+                   "a GPU of NVIDIA's",
+                   folder.string(), workspace.platform),
+        "make the workspace with --platform this, whose targets are the measured ceilings of the GPU here");
+  }
   if (spec->kind == "cpu") return ok_status();
   return with_hint(make_error(ErrorCode::kUnsupported,
                               "the targets of {} are those of {}, and a c++ kernel runs on this "

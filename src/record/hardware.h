@@ -139,6 +139,7 @@ struct RooflineAxis {
   double peak = 0;  // what the bound rests on: the measured ceiling where there is one, else the cited peak
   bool measured = false;
   std::string source;                    // the citation line, or how it was measured
+  std::string cited;                     // of a measured one: what the database cites for the same limit
   double work = 0;                       // FLOP or bytes
   double time = 0;                       // work / peak: seconds, were this the only limit
   double achieved = 0, utilisation = 0;  // with a latency: work / latency, and that over the peak
@@ -148,6 +149,7 @@ struct RooflineAxis {
     v("peak", self.peak);
     v("measured", self.measured);
     v("source", self.source);
+    v.optional("cited", self.cited);
     v("work", self.work);
     v("time", self.time);
     v("achieved", self.achieved);

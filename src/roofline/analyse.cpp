@@ -23,6 +23,7 @@ record::RooflineAxis axis(const Limit& limit, const char* unit, double work, dou
   a.peak = limit.peak;
   a.measured = limit.measured;
   a.source = limit.source;
+  if (limit.measured) a.cited = limit.cited;
   a.work = work;
   a.time = work / limit.peak;
   a.achieved = latency > 0 ? work / latency : 0;

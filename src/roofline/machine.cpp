@@ -41,6 +41,12 @@ void add_level(const hardware::Spec& spec, std::string_view metric, const char* 
   }
 }
 
+// Empty where the database knows no value.
+std::string known_citation(const hardware::Spec& spec, std::string_view metric) {
+  const hardware::Fact* fact = spec.find(metric);
+  return fact != nullptr && fact->state == hardware::State::kKnown ? fact->citation() : std::string();
+}
+
 // A measured fact by its name, as a citation would read: what it is, how often and how it was measured.
 std::string measured_fact(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view name) {
   for (const record::Ceiling& one : ceilings) {
@@ -119,6 +125,20 @@ Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64
   }
   machine.launch_latency = ceiling_of(ceilings, threads, "launch_time");
   return machine;
+}
+
+void cite(const hardware::Spec& spec, std::string_view dtype, Limit& arithmetic) {
+  const Result<std::string> metric = peak_metric(dtype);
+  if (metric) arithmetic.cited = known_citation(spec, *metric);
+}
+
+void cite(const hardware::Spec& spec, Machine& machine) {
+  for (Limit& level : machine.memory) {
+    const char* metric = level.name == "memory" ? "memory_bandwidth"
+                         : level.name == "L2"   ? "l2_bandwidth"
+                                                : "shared_memory_bandwidth";
+    level.cited = known_citation(spec, metric);
+  }
 }
 
 }  // namespace ridge::roofline

@@ -16,6 +16,7 @@ struct Limit {
   double peak = 0;   // FLOP/s or B/s
   bool measured = false;
   std::string source;
+  std::string cited;  // of a measured one: the database's citation of the same limit, where there is one
 };
 
 struct Machine {
@@ -43,5 +44,9 @@ Result<Machine> machine_of(const hardware::Spec& spec, const Override& given);
 Result<Limit> arithmetic_limit(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype,
                                const Override& given);
 Result<Machine> machine_of(std::span<const record::Ceiling> ceilings, std::int64_t threads, const Override& given);
+
+// Beside what was measured, what documents say about the same product.
+void cite(const hardware::Spec& spec, std::string_view dtype, Limit& arithmetic);
+void cite(const hardware::Spec& spec, Machine& machine);
 
 }  // namespace ridge::roofline

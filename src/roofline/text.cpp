@@ -19,7 +19,7 @@ std::string four_digits(double value, double scale, const char* prefix, std::str
 std::string hardware_spec(const record::RooflineReport& report) {
   std::string text = "## Hardware Spec\n\n" + report.on + "\n\n";
   for (const record::RooflineAxis& axis : report.axes) {
-    if (!axis.measured) text += "- " + axis.source + "\n";
+    if (const std::string& line = axis.measured ? axis.cited : axis.source; !line.empty()) text += "- " + line + "\n";
   }
   const bool measured = std::any_of(report.axes.begin(), report.axes.end(), [](const auto& a) { return a.measured; });
   if (measured) text += "- measured ceilings: see Roofline\n";
@@ -83,6 +83,7 @@ std::string to_text(const record::RooflineReport& report) {
     if (report.latency > 0)
       text += fmt::format("  reached {:>16}, {:.1f} %", rate_text(a.achieved, a.unit), 100 * a.utilisation);
     text += fmt::format("\n    {}\n", a.source);
+    if (!a.cited.empty()) text += fmt::format("    cited is {}\n", a.cited);
   }
   text += fmt::format("  bound by {}: nothing is faster than {}\n", report.bound, time_text(report.bound_time));
   if (report.latency > 0) {

@@ -196,7 +196,18 @@ class Workspace(Base):
         self.workspace("gpu_targets", platform="H200")
         self.refused(3, "optimize", "--workspace", "gpu_targets", "--yes", says="--platform this")
         self.workspace("cuda", ROOT / "data/candidates/gemm_bf16_tiled.cu", "cuda", "H200")
-        self.refused(3, "optimize", "--workspace", "cuda", "--yes", says="cuda")
+        self.assertEqual(self.ridge("spec", "lint", self.tmp / "cuda/README.md").returncode, 0)
+        self.assertIn("memory_bandwidth: 4.8 TB/s <- nvidia/h200-datasheet.md:H200 SXM", (self.tmp / "cuda/README.md").read_text())
+        self.workspace("cuda_for_amd", ROOT / "data/candidates/gemm_bf16_tiled.cu", "cuda", "MI300X")
+        self.refused(3, "baseline", "--workspace", "cuda_for_amd", says="a cuda kernel runs on a GPU of NVIDIA's")
+
+    @unittest.skipIf(shutil.which("nvidia-smi"), "a machine without a GPU is meant")
+    def test_a_workspace_of_a_gpus_kernel_needs_the_gpu(self):
+        self.workspace("gpu", ROOT / "data/candidates/gemm_bf16_tiled.cu", "cuda", "H200")
+        self.refused(3, "baseline", "--workspace", "gpu", says="CUDA")
+        self.refused(3, "optimize", "--workspace", "gpu", "--yes", says="cuda")
+        self.refused(3, "workspace", "init", "cuda_here", "m=64", "n=64", "k=64", "--op", "gemm", "--kernel",
+                     ROOT / "data/candidates/gemm_bf16_tiled.cu", "--platform", "this", "--language", "cuda", says="CUDA")
 
     def test_what_is_not_known_is_said(self):
         kernel = self.tmp / "norm.cu"

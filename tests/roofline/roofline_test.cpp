@@ -1,5 +1,7 @@
 #include "roofline/roofline.h"
 
+#include "hardware/lint.h"
+#include "roofline/analyse.h"
 #include "roofline/machine.h"
 
 #include <gmock/gmock.h>
@@ -60,6 +62,25 @@ TEST(Roofline, AGpusCeilingsNameItAndItsInnerMemories) {
   ASSERT_TRUE(limit);
   EXPECT_EQ(limit->name, "bf16 matrix");
   EXPECT_THAT(limit->source, HasSubstr("matrix_bf16 measured on NVIDIA H200, GPU-1, driver 580.65: 2 samples, 8192"));
+}
+
+TEST(Roofline, MeasuredLimitsOfAProductAlsoCiteItsDocuments) {
+  const auto database = hardware::Database::open(std::filesystem::path(RIDGE_SOURCE_DIR) / "data");
+  const hardware::Spec& spec = **database->find("NVIDIA H200");
+  auto machine = machine_of(gpu_ceilings(), 1, {});
+  auto limit = arithmetic_limit(gpu_ceilings(), 1, "bf16", {});
+  ASSERT_TRUE(machine && limit);
+  cite(spec, *machine);
+  cite(spec, "bf16", *limit);
+  EXPECT_EQ(limit->cited, "matrix_bf16: 989.4 TFLOPS <- derived/h200.md:H200");
+  EXPECT_EQ(machine->memory[0].cited, "memory_bandwidth: 4.8 TB/s <- nvidia/h200-datasheet.md:H200 SXM");
+  EXPECT_EQ(machine->memory[1].cited, "") << "what nobody publishes is not cited";
+  const auto report = analyse({"gemm", {{*limit, 1e12}}, 1e8, 0, 0, 0, 0}, *machine);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ(report->axes[0].peak, 780e12) << "the measured ceiling is what the target rests on";
+  const hardware::TextLint lint = hardware::lint_text(*database, "README.md", to_markdown(*report));
+  EXPECT_EQ(lint.citations, 2);
+  for (const hardware::Finding& f : lint.findings) ADD_FAILURE() << f.line << ": " << f.rule << ": " << f.message;
 }
 
 TEST(Roofline, IsBoundByComputeAboveTheRidge) {
