@@ -15,9 +15,11 @@ import json
 import pathlib
 import statistics
 import sys
+import time
 
 SIDE, ARRAY, WARM, PASSES = 8192, 4 << 30, 4 << 20, 128  # rows; bytes of an array, from memory and in the L2
 SAMPLE, BUDGET, FEWEST, MOST = 2e-3, 0.2, 20, 60  # seconds of a sample and of all; how many
+REST = 0.02  # seconds before each sample of a matrix product
 TOLERANCE = 0.02
 
 
@@ -30,9 +32,12 @@ class Bench:
     def __init__(self, torch):
         self.torch, self.results = torch, []
 
-    def span(self, run, runs):
+    def span(self, run, runs, rest=0):
+        if rest:
+            self.torch.cuda.synchronize()
+            time.sleep(rest)
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self.torch.cuda._sleep(400_000)  # cycles: what follows is queued before it starts
+        self.torch.cuda._sleep(100_000 + 20_000 * runs)  # cycles: what follows is queued before it starts
         start.record()
         for _ in range(runs):
             run()
@@ -40,15 +45,16 @@ class Bench:
         end.synchronize()
         return 1e-3 * start.elapsed_time(end)
 
-    def measure(self, name, method, unit, amount, run):
-        """One way: `amount` per run; an error is a row without a value."""
+    def measure(self, name, method, unit, amount, run, rest=0):
+        """One way: `amount` per run; an error is a row without a value. With `rest`, so many seconds of idleness before samples of
+        one run each: the power limit lowers the clock within milliseconds of full load."""
         try:
             for _ in range(3):
                 self.span(run, 1)
             once = statistics.median(self.span(run, 1) for _ in range(3))
-            runs = max(1, min(200, -(-SAMPLE // once)))
-            count = int(max(FEWEST, min(MOST, BUDGET / (runs * once))))
-            spans = [self.span(run, int(runs)) for _ in range(3 + count)][3:]
+            runs = 1 if rest else max(1, min(200, -(-SAMPLE // once)))
+            count = int(max(FEWEST, min(MOST, BUDGET / (rest + runs * once))))
+            spans = [self.span(run, int(runs), rest) for _ in range(3 + count)][3:]
             samples = [s / runs for s in spans] if unit == "s" else [amount * runs / s for s in spans]
             median, best = median_and_best(samples, unit == "s")
             row = {"name": name, "method": method, "unit": unit, "median": median, "best": best, "samples": samples}
@@ -87,12 +93,14 @@ def products(bench, torch):
         torch.backends.cuda.matmul.allow_tf32 = True
         a, b = (torch.randn(SIDE, SIDE, device="cuda").to(dtype) for _ in range(2))
         c = torch.empty(SIDE, SIDE, device="cuda", dtype=dtype)
-        bench.measure(name, "torch matmul a b^T", "FLOP/s", flop, lambda: torch.matmul(a, b.t(), out=c))
-        bench.measure(name, "torch matmul a b", "FLOP/s", flop, lambda: torch.matmul(a, b, out=c))
+        for suffix, rest in (("", REST), ("_sustained", 0)):
+            bench.measure(name + suffix, "torch matmul a b^T", "FLOP/s", flop, lambda: torch.matmul(a, b.t(), out=c), rest)
+            bench.measure(name + suffix, "torch matmul a b", "FLOP/s", flop, lambda: torch.matmul(a, b, out=c), rest)
     a, b = (torch.randn(SIDE, SIDE, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
     one = torch.ones((), device="cuda")
-    bench.measure("matrix_fp8", "torch _scaled_mm, fast sums", "FLOP/s", flop,
-                  lambda: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True))
+    for suffix, rest in (("", REST), ("_sustained", 0)):
+        bench.measure("matrix_fp8" + suffix, "torch _scaled_mm, fast sums", "FLOP/s", flop,
+                      lambda: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True), rest)
 
 
 UNITS = r"""
@@ -112,13 +120,13 @@ extern "C" __global__ void shared(float* out, int steps) {
   volatile float* words = (volatile float*)rows;
   for (int i = threadIdx.x; i < 4096; i += blockDim.x) words[i] = i;
   __syncthreads();
-  unsigned at = (unsigned)__cvta_generic_to_shared((const void*)rows) + threadIdx.x * 16;
+  unsigned at = (unsigned)__cvta_generic_to_shared((const void*)rows) + threadIdx.x * 16;  // volatile: ptxas merges equal loads
   float sum = 0;
   for (int i = 0; i < steps; ++i) {
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
       float p, q, r, s;
-      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(p), "=f"(q), "=f"(r), "=f"(s) : "r"(at));
+      asm volatile("ld.volatile.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(p), "=f"(q), "=f"(r), "=f"(s) : "r"(at));
       sum += q;
     }
   }

@@ -1,8 +1,10 @@
 #include "evaluate/cuda/ceiling_bench.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <span>
+#include <thread>
 
 #include "base/embedded.h"
 #include "base/error.h"
@@ -130,9 +132,10 @@ Result<record::Ceiling> CeilingBench::measure(const Subject& subject) {
   RIDGE_CHECK_OK(subject.launches(stream_->handle()));
   RIDGE_CHECK_OK(stream_->synchronize());
   RIDGE_TRY(once, quick(subject.launches));
-  const int runs = static_cast<int>(std::clamp(std::ceil(kSample / once), 1.0, double{kMostRuns}));
-  const int wanted =
-      static_cast<int>(std::clamp(kPerCeiling / (runs * once), double{kFewestSamples}, double{kMostSamples}));
+  const int runs =
+      subject.rest > 0 ? 1 : static_cast<int>(std::clamp(std::ceil(kSample / once), 1.0, double{kMostRuns}));
+  const double each = subject.rest + runs * once;
+  const int wanted = static_cast<int>(std::clamp(kPerCeiling / each, double{kFewestSamples}, double{kMostSamples}));
   record::Ceiling ceiling;
   ceiling.name = subject.name;
   ceiling.unit = subject.unit;
@@ -140,6 +143,7 @@ Result<record::Ceiling> CeilingBench::measure(const Subject& subject) {
   std::vector<double> clocks;
   std::string disagreement;
   for (int i = -kWarmUps; i < wanted; ++i) {
+    if (subject.rest > 0) std::this_thread::sleep_for(std::chrono::duration<double>(subject.rest));
     RIDGE_TRY(timing, time(subject.launches, runs));
     if (i < 0) continue;
     if (auto contradictory = contradiction(timing, instrument())) {
@@ -152,8 +156,10 @@ Result<record::Ceiling> CeilingBench::measure(const Subject& subject) {
   if (static_cast<int>(ceiling.samples.size()) < wanted / 2)
     return make_error(ErrorCode::kToolFailed, "{}: the clocks contradict each other: {}", subject.name, disagreement);
   ceiling.value = stats::quantile(ceiling.samples, kQuantile);
-  ceiling.method = fmt::format("{}; {} in a row per sample, multiprocessors at {:.0f} MHz", subject.method,
-                               runs == 1 ? "1 run" : fmt::format("{} runs", runs), 1e-6 * stats::median(clocks));
+  const std::string how = subject.rest > 0 ? fmt::format("one run after {:.0f} ms of rest", 1e3 * subject.rest)
+                                           : fmt::format("{} run{} in a row", runs, runs == 1 ? "" : "s");
+  ceiling.method = fmt::format("{}; {} per sample, multiprocessors at {:.0f} MHz", subject.method, how,
+                               1e-6 * stats::median(clocks));
   return ceiling;
 }
 

@@ -47,6 +47,9 @@ class CeilingBench {
     double amount = 0;
     Launches launches;
     std::string method;
+    // Seconds of idleness before each sample, which is then one run. The matrix units at full load draw more power than
+    // the card may for long: its clock falls within milliseconds, and comes back at rest.
+    double rest = 0;
   };
   Result<record::Ceiling> measure(const Subject& subject);
 

@@ -77,7 +77,7 @@ __device__ __forceinline__ void stream(const float4* x, const float4* z, float4*
   return stream<kL2, kReads, kWrites>(x, z, y, count, passes);
 }
 
-// Independent chains of multiply-adds in registers.
+// Independent chains of multiply-adds in registers; eight steps between two branches, so that counting costs nothing.
 template <class T>
 __device__ __forceinline__ void multiply_add(T* out, i64 steps) {
   constexpr int kChains = 16;
@@ -85,7 +85,8 @@ __device__ __forceinline__ void multiply_add(T* out, i64 steps) {
   T sum[kChains];
 #pragma unroll
   for (int j = 0; j < kChains; ++j) sum[j] = static_cast<T>(threadIdx.x + j);
-  for (i64 i = 0; i < steps; ++i) {
+#pragma unroll 8
+  for (i64 i = 0; i < steps / 8 * 8; ++i) {
 #pragma unroll
     for (int j = 0; j < kChains; ++j) sum[j] = sum[j] * scale + static_cast<T>(1);
   }
@@ -125,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(512) ridge_shared(float* out, i64 s
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
       float4 v;
-      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+      asm volatile("ld.volatile.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
                    : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
                    : "r"(start + (j % kRows) * kThreads * 16));
       sum += v.x;

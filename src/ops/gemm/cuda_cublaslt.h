@@ -32,6 +32,7 @@ struct PeerCase {
   // Of 8-bit operands: how the matrix unit may sum, and the scales.
   bool fast_accumulate = false;
   Scales scales_a = Scales::kTensor, scales_b = Scales::kTensor;
+  bool tf32 = false;  // f32 operands rounded to 10 bits of mantissa
 };
 
 #if __has_include(<cublasLt.h>)
@@ -146,8 +147,8 @@ class Matmul {
     made.beta_ = s.accumulate ? 1.0f : 0.0f;
     RIDGE_TRY(handle, Context::handle(device));
     made.handle_ = handle;
-    RIDGE_CHECK_OK(
-        checked(lt().desc_create(&made.operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate"));
+    const cublasComputeType_t how = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    RIDGE_CHECK_OK(checked(lt().desc_create(&made.operation_, how, CUDA_R_32F), "cublasLtMatmulDescCreate"));
     RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_TRANSA, s.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N));
     RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_TRANSB, s.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N));
     if (size_bits(a.dtype) == 8) {

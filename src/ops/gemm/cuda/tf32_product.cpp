@@ -1,0 +1,51 @@
+#include "ops/gemm/cuda/tf32_product.h"
+
+#include <memory>
+#include <optional>
+
+#include "ops/gemm/cuda/matrix_calls.h"
+#include "ops/gemm/cuda_cublaslt.h"
+
+namespace ridge::ops::gemm {
+namespace {
+
+// Prepared by the first launch, which is where a refusal shows.
+template <class Prepared, class Prepare, class Launch>
+std::function<Status(gpu::StreamHandle)> prepared_once(Prepare prepare, Launch launch) {
+  auto ready = std::make_shared<std::optional<Prepared>>();
+  return [ready, prepare, launch](gpu::StreamHandle stream) -> Status {
+    if (!*ready) {
+      RIDGE_TRY(made, prepare());
+      *ready = std::move(made);
+    }
+    return launch(**ready, stream);
+  };
+}
+
+}  // namespace
+
+std::vector<Tf32Way> tf32_ways(const gpu::Device& device, const TensorView& a, const TensorView& b,
+                               const TensorView& c) {
+  const auto own = [&device, a, b, c] {
+    ridge::cuda::GemmCase g;
+    g.m = c.shape[0];
+    g.n = c.shape[1];
+    g.k = a.shape[1];
+    g.type_a = g.type_b = ridge::cuda::GemmType::kTf32;
+    g.type_c = ridge::cuda::GemmType::kF32;
+    return WgmmaCall::prepare(with_memory(g, a, b, c), "tf32", device);
+  };
+  const auto vendor = [&device, a, b, c]() -> Result<peer::Matmul> {
+    if (auto why = peer::why_not_installed()) return make_error(ErrorCode::kUnsupported, "{}", *why);
+    return peer::Matmul::create("tf32", peer::PeerCase{.trans_b = true, .tf32 = true}, a, b, c, device);
+  };
+  return {
+      {"cuda_wgmma",
+       prepared_once<WgmmaCall>(
+           own, [a, b, c](WgmmaCall& call, gpu::StreamHandle stream) { return call.launch(a, b, c, {}, {}, stream); })},
+      {"cuda_cublaslt", prepared_once<peer::Matmul>(vendor, [a, b, c](peer::Matmul& call, gpu::StreamHandle stream) {
+         return call.launch(a.data, b.data, c.data, nullptr, nullptr, stream);
+       })}};
+}
+
+}  // namespace ridge::ops::gemm
