@@ -77,8 +77,9 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   fmt::print(stderr, "  proposer      {}\n", spec.proposer);
 }
 
-// What each target rests on: the bound of every shape, and the measured fact behind it with its source. The shapes get
-// the operator's defaults on the way (dtype, layout), by which the worker names them.
+// What each target rests on: the bound of every shape, the measured fact behind it with its source, and of a GPU what
+// the spec database cites for the same limit. The shapes get the operator's defaults on the way (dtype, layout), by
+// which the worker names them.
 Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) {
   const std::string on = options.backend == "cpu" ? std::string() : options.backend;
   RIDGE_TRY(reports, rooflines(options.op, options.words, on, options.threads));
@@ -89,9 +90,10 @@ Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) 
     spec.target_cases.push_back(std::move(one));
     for (const record::RooflineAxis& axis : report.axes) {
       if (axis.name != report.bound) continue;
-      const std::string text =
+      std::string text =
           fmt::format("{}: no call is faster than {:.4g} us, bound by {} at {:.4g} {} <- {}", report.label,
                       1e6 * report.bound_time, axis.name, axis.peak, axis.unit, axis.source);
+      if (!axis.cited.empty()) text += "; its documents say " + axis.cited;
       list += "- " + yaml_text(text) + "\n";
     }
   }

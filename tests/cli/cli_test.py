@@ -201,6 +201,26 @@ class Workspace(Base):
         self.workspace("cuda_for_amd", ROOT / "data/candidates/gemm_bf16_tiled.cu", "cuda", "MI300X")
         self.refused(3, "baseline", "--workspace", "cuda_for_amd", says="a cuda kernel runs on a GPU of NVIDIA's")
 
+    def test_a_gpus_workspace_rests_on_its_ceilings_and_cites_its_documents(self):
+        cache = self.tmp / "gpu-cache"
+        cache.mkdir()
+        row = {"threads": 1, "samples": [1.0], "method": "as recorded", "device": "NVIDIA H200, GPU-1, driver 580"}
+        rows = [{"name": "matrix_bf16", "unit": "FLOP/s", "value": 780e12}, {"name": "fma_f32", "unit": "FLOP/s", "value": 65e12},
+                {"name": "read_bandwidth", "unit": "B/s", "value": 4.6e12}, {"name": "l2_bandwidth", "unit": "B/s", "value": 8e12}]
+        (cache / "ceilings-cuda.json").write_text(json.dumps([{**row, **one} for one in rows]))
+        flags = ["--cache-dir", cache]
+        axes = self.json("roofline", "gemm", "m=4096", "n=4096", "k=4096", "dtype=bf16", "--on", "cuda", *flags)[0]["axes"]
+        self.assertEqual([a["peak"] for a in axes[:2]], [780e12, 4.6e12])
+        self.assertEqual(axes[0]["cited"], "matrix_bf16: 989.4 TFLOPS <- derived/h200.md:H200")
+        made = self.ridge("workspace", "init", "gpu_here", "m=4096", "n=4096", "k=4096", "dtype=bf16", "--op", "gemm", "--kernel",
+                          ROOT / "data/candidates/gemm_bf16_tiled.cu", "--platform", "this", "--language", "cuda", *flags)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        readme = (self.tmp / "gpu_here/README.md").read_text()
+        self.assertIn("matrix_bf16 measured on NVIDIA H200, GPU-1, driver 580", readme)
+        self.assertIn("memory_bandwidth: 4.8 TB/s <- nvidia/h200-datasheet.md:H200 SXM", readme)
+        self.assertIn("ridge check gemm --candidate gemm_bf16_tiled.cu", readme)
+        self.assertEqual(self.ridge("spec", "lint", self.tmp / "gpu_here/README.md").returncode, 0)
+
     @unittest.skipIf(shutil.which("nvidia-smi"), "a machine without a GPU is meant")
     def test_a_workspace_of_a_gpus_kernel_needs_the_gpu(self):
         self.workspace("gpu", ROOT / "data/candidates/gemm_bf16_tiled.cu", "cuda", "H200")
