@@ -3,8 +3,8 @@
 
     report.py RESULTS.json [--csv FOLDER] [--svg OUT.svg] [--markdown PAGE.md]
 
---csv writes one file per contender in the frozen format of the GEMM class (a row is a layer: forward, and the two gradients
-together as backward), and gemm-ratios.csv with every raw median. --markdown replaces what stands between the lines
+--csv writes one file per kind of operands and contender in the frozen format of the GEMM class (of bf16 a row is a layer: forward,
+and the two gradients together as backward; of other kinds one product, as forward), and gemm-ratios.csv with every raw median. --markdown replaces what stands between the lines
 `<!-- measured -->` and `<!-- /measured -->` of the page. Without options the tables go to stdout.
 """
 import argparse
@@ -90,29 +90,36 @@ def tflops_of(row, who):
     return statistics.median(values), statistics.stdev(values)
 
 
+def frozen_row(who, label, forward, pair):
+    """`pair`: rows of both gradients, as far as they were measured."""
+    m, n, k = forward["M"], forward["N"], forward["K"]
+    checked = who == "ours"  # only our results are held to float64 here; a wrong one stops the benchmark
+    speed, spread = tflops_of(forward, who)
+    line = [label, 1, m, n, k, "PASS" if checked else "", f"{speed:.1f}", f"{spread:.1f}"]
+    complete = all(r and f"{who}_us" in r for r in pair)
+    if complete:
+        back_us, spreads = sum(r[f"{who}_us"] for r in pair), [tflops_of(r, who)[1] for r in pair]
+        line += [f"{4e-6 * m * n * k / back_us:.1f}", f"{math.hypot(*spreads) / 2:.1f}"]
+    else:
+        line += ["", ""]
+    line += [f"{forward[f'{who}_us'] / 1e3:.5f}", f"{back_us / 1e3:.5f}" if complete else ""]
+    return line + [r["snr_db"] if r and checked else "" for r in (forward, *pair)]
+
+
 def write_frozen(rows, folder):
-    index = {(r["layout"], r["M"], r["N"], r["K"]): r for r in rows if r["types"] == "bf16" and r["protocol"] == "sustained"}
-    for who, file_name in CONTENDERS.items():
-        with open(folder / f"gemm-bf16-{file_name}.csv", "w", newline="") as out:
-            writer = csv.writer(out)
-            writer.writerow(HEADER)
-            for (layout, m, n, k), forward in index.items():
-                if layout != "NT" or f"{who}_us" not in forward:
+    sustained = [r for r in rows if r["protocol"] == "sustained"]
+    index = {(r["types"], r["layout"], r["M"], r["N"], r["K"]): r for r in sustained}
+    for types in dict.fromkeys(r["types"] for r in sustained):
+        for who, label in CONTENDERS.items():
+            lines = []
+            for (kind, layout, m, n, k), forward in index.items():
+                if kind != types or f"{who}_us" not in forward or (types == "bf16" and layout != "NT"):
                     continue
-                da, db = index.get(("NN", m, k, n)), index.get(("TN", n, k, m))
-                checked = who == "ours"  # only our results are held to float64 here; a wrong one stops the benchmark
-                line = [file_name, 1, m, n, k, "PASS" if checked else ""]
-                speed, spread = tflops_of(forward, who)
-                line += [f"{speed:.1f}", f"{spread:.1f}"]
-                if da and db and f"{who}_us" in da and f"{who}_us" in db:
-                    back_us = da[f"{who}_us"] + db[f"{who}_us"]
-                    spreads = [tflops_of(x, who)[1] for x in (da, db)]
-                    line += [f"{4e-6 * m * n * k / back_us:.1f}", f"{math.hypot(*spreads) / 2:.1f}"]
-                else:
-                    back_us, line = None, line + ["", ""]
-                line += [f"{forward[f'{who}_us'] / 1e3:.5f}", f"{back_us / 1e3:.5f}" if back_us else ""]
-                line += [r["snr_db"] if r and checked else "" for r in (forward, da, db)]
-                writer.writerow(line)
+                pair = [index.get((types, "NN", m, k, n)), index.get((types, "TN", n, k, m))] if layout == "NT" else [None, None]
+                lines.append(frozen_row(who, label, forward, pair))
+            if lines:
+                with open(folder / f"gemm-{types}-{label}.csv", "w", newline="") as out:
+                    csv.writer(out).writerows([HEADER, *lines])
     with open(folder / "gemm-ratios.csv", "w", newline="") as out:
         names = [key for key in max(rows, key=len) if key != "samples_us"]
         writer = csv.DictWriter(out, names, extrasaction="ignore")

@@ -3,7 +3,8 @@
 
     torch_compare.py --library libridge_gpu_bench.so --root REPO --json OUT.json [--seconds S] [SHAPE ...]
 
-A shape is LAYOUT:WORDS:M,N,K (gemm_shape.h says which words there are). Random normal operands, several operand sets larger
+A shape is LAYOUT:WORDS:M,N,K (gemm_shape.h says which words there are); --short takes every fifth of the bf16 layers and every
+other shape of the rest. Random normal operands, several operand sets larger
 together than the L2, contenders taking turns inside every round with a rotating order, medians. Two protocols: `flushed` (a
 cache-clearing read before every single launch) and `sustained` (no pause). Each row first checks our result against float64 on
 sampled rows and keeps its signal-to-noise ratio. Without shapes: the standard table (--list prints it). report.py makes tables
@@ -51,6 +52,13 @@ def standard():
     rows += [f"NT:{t}:{s}" for t in ("bf16-bias-gelutanh", "bf16-residual") for s in CORE[:4]]
     rows += [f"NT:{t}:{s}" for t in ("f16", "tf32", "f32") for s in CORE[:2]]
     return rows
+
+
+def short():
+    rows = standard()
+    layers = [r for r in rows if ":bf16:" in r and int(r.split(":")[2].split(",")[0]) > 1024]
+    rest = [r for r in rows if r not in layers]
+    return layers[::5] + rest[::2]
 
 
 class Library:
@@ -274,11 +282,13 @@ parser.add_argument("--json")
 parser.add_argument("--config", help="one configuration for all shapes instead of the chosen one")
 parser.add_argument("--commit", default="unknown")
 parser.add_argument("--seconds", type=float, default=0.3, help="measuring time per shape and protocol")
+parser.add_argument("--short", action="store_true", help="a part of the standard shapes, of every kind of work some")
 parser.add_argument("--list", action="store_true", help="print the standard shapes and stop")
 parser.add_argument("shapes", nargs="*")
 arguments = parser.parse_args()
+table = short() if arguments.short else standard()
 if arguments.list:
-    print("\n".join(standard()))
+    print("\n".join(table))
     sys.exit(0)
 try:
     import torch
@@ -292,7 +302,7 @@ LIB = Library(arguments.library, arguments.root)
 FLUSH = torch.ones(128 << 20, device="cuda", dtype=torch.int32)
 ROWS = []
 refused = failed = 0
-for item in arguments.shapes or standard():
+for item in arguments.shapes or table:
     torch.backends.cuda.matmul.allow_tf32 = ":tf32" in item
     try:
         run_shape(item, arguments.config, arguments.seconds)

@@ -134,6 +134,29 @@ TEST_P(CudaConformance, MatchesTheReferenceOnEveryCase) {
               static_cast<long long>(kernels.compiled), static_cast<long long>(kernels.from_cache));
 }
 
+// A tile and a bit of every kind of case, few enough that compute-sanitizer, a hundred times slower, ends within a
+// minute.
+TEST_P(CudaConformance, HoldsOnTinyCasesForSanitizers) {
+  const Row row = GetParam();
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const std::vector<ops::Problem> problems = gpu_problems(*row.op);
+  const std::size_t step = std::max<std::size_t>(1, problems.size() / 8);
+  for (std::size_t i = 0; i < problems.size(); i += step) {
+    const auto small = row.op->bind(row.op->vary(problems[i], ops::Variation::kReduced, i));
+    ASSERT_TRUE(small);
+    for (const Layout& layout : {kPacked, kAwkward}) {
+      bool ran = false;
+      EXPECT_EQ(check_on_gpu(*row.op, *row.implementation, *small, layout, i, *stream, ran), "")
+          << small->problem_case.text() << " (" << layout.name << ")";
+    }
+  }
+  for (std::size_t i = problems.size() - std::min<std::size_t>(problems.size(), 3); i < problems.size(); ++i) {
+    bool ran = false;  // sizes that the matrix unit and vector loads take
+    EXPECT_EQ(check_on_gpu(*row.op, *row.implementation, problems[i], kPacked, i, *stream, ran), "");
+  }
+}
+
 TEST_P(CudaConformance, GivesTheSameBitsInTenRuns) {
   const Row row = GetParam();
   const auto stream = gpu::Stream::create(the_device());
