@@ -32,6 +32,14 @@ std::span<const std::int64_t> sizes(const TensorView& view) {
 
 }  // namespace
 
+record::Case with_dtype_names(record::Case requested, std::initializer_list<std::string_view> params) {
+  for (const std::string_view name : params) {
+    const auto dtype = parse_dtype(requested.get(name));
+    if (dtype) requested.set(name, std::string(to_string(*dtype)));
+  }
+  return requested;
+}
+
 Status check_layout(std::string_view op, std::string_view name, const TensorView& view, int rank,
                     std::string_view way_out) {
   if (view.rank != rank) {

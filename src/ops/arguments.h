@@ -2,14 +2,28 @@
 // of the contract.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <string_view>
 
+#include "record/case.h"
 #include "ridge/result.h"
 #include "ridge/tensor.h"
 
 namespace ridge::ops {
+
+// Where a value stands in a list, which is what a parameter with named values holds; -1: nowhere.
+template <class List, class Value>
+std::int64_t index_of(const List& list, const Value& value) {
+  const auto found = std::find(std::begin(list), std::end(list), value);
+  return found == std::end(list) ? -1 : found - std::begin(list);
+}
+
+// The case with its dtypes spelt in one way: fp32, half, ... mean the same.
+record::Case with_dtype_names(record::Case requested, std::initializer_list<std::string_view> params);
 
 // Of that rank, no negative size, memory where there are elements, the last dimension contiguous and every other at
 // least as far apart as what it contains. `way_out` is said where a stride is refused.

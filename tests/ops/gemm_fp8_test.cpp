@@ -185,13 +185,25 @@ Fp8Matrix quantised(std::vector<float>& values, std::int64_t rows, std::int64_t 
   return made;
 }
 
-double snr_db(const std::vector<float>& found, const std::function<double(std::int64_t, std::int64_t)>& expected,
-              std::int64_t rows, std::int64_t cols) {
+// A stored matrix read by rows or, transposed, by columns.
+struct Read {
+  const std::vector<float>& values;
+  std::int64_t stride;
+  bool transposed = false;
+  [[nodiscard]] double at(std::int64_t i, std::int64_t p) const {
+    return static_cast<double>(values[static_cast<std::size_t>(transposed ? p * stride + i : i * stride + p)]);
+  }
+};
+
+// Of found [rows, cols] against the sums over `terms` of a(i, p) b(j, p).
+double snr_db(const std::vector<float>& found, const Read& a, const Read& b, std::int64_t rows, std::int64_t cols,
+              std::int64_t terms) {
   double signal = 0, noise = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
-      const double right = expected(i, j),
-                   error = static_cast<double>(found[static_cast<std::size_t>(i * cols + j)]) - right;
+      double right = 0;
+      for (std::int64_t p = 0; p < terms; ++p) right += a.at(i, p) * b.at(j, p);
+      const double error = static_cast<double>(found[static_cast<std::size_t>(i * cols + j)]) - right;
       signal += right * right;
       noise += error * error;
     }
@@ -201,9 +213,7 @@ double snr_db(const std::vector<float>& found, const std::function<double(std::i
 
 TEST(Fp8Layer, ForwardAndBothGradientsKeepTwentyFiveDecibels) {
   Layer l;
-  const auto at = [](const std::vector<float>& v, std::int64_t i) {
-    return static_cast<double>(v[static_cast<std::size_t>(i)]);
-  };
+  constexpr std::int64_t kM = Layer::kM, kN = Layer::kN, kK = Layer::kK;
   for (const Fp8Scaling scaling : {Fp8Scaling::kTensor, Fp8Scaling::kRow, Fp8Scaling::kBlock, Fp8Scaling::kMx}) {
     const Fp8Scaling for_w = scaling == Fp8Scaling::kBlock ? Fp8Scaling::kVector : scaling;
     const ops::gemm_fp8::Granularities g = ops::gemm_fp8::granularities(scaling),
@@ -218,42 +228,15 @@ TEST(Fp8Layer, ForwardAndBothGradientsKeepTwentyFiveDecibels) {
       return c;
     };
     // y = x w^T; dx = dy w; dw = dy^T x: the transposed copies are those that quantize wrote.
-    const std::vector<float> y = product(quantised(l.x, Layer::kM, Layer::kK, false, g.a),
-                                         quantised(l.w, Layer::kN, Layer::kK, false, g.b), scaling);
-    EXPECT_GE(snr_db(
-                  y,
-                  [&](std::int64_t i, std::int64_t j) {
-                    double sum = 0;
-                    for (std::int64_t p = 0; p < Layer::kK; ++p)
-                      sum += at(l.x, i * Layer::kK + p) * at(l.w, j * Layer::kK + p);
-                    return sum;
-                  },
-                  Layer::kM, Layer::kN),
-              25.0);
-    const std::vector<float> dx = product(quantised(l.dy, Layer::kM, Layer::kN, false, g.a),
-                                          quantised(l.w, Layer::kN, Layer::kK, true, g.b), scaling);
-    EXPECT_GE(snr_db(
-                  dx,
-                  [&](std::int64_t i, std::int64_t j) {
-                    double sum = 0;
-                    for (std::int64_t p = 0; p < Layer::kN; ++p)
-                      sum += at(l.dy, i * Layer::kN + p) * at(l.w, p * Layer::kK + j);
-                    return sum;
-                  },
-                  Layer::kM, Layer::kK),
-              25.0);
-    const std::vector<float> dw = product(quantised(l.dy, Layer::kM, Layer::kN, true, gw.a),
-                                          quantised(l.x, Layer::kM, Layer::kK, true, gw.b), for_w);
-    EXPECT_GE(snr_db(
-                  dw,
-                  [&](std::int64_t i, std::int64_t j) {
-                    double sum = 0;
-                    for (std::int64_t p = 0; p < Layer::kM; ++p)
-                      sum += at(l.dy, p * Layer::kN + i) * at(l.x, p * Layer::kK + j);
-                    return sum;
-                  },
-                  Layer::kN, Layer::kK),
-              25.0);
+    const std::vector<float> y =
+        product(quantised(l.x, kM, kK, false, g.a), quantised(l.w, kN, kK, false, g.b), scaling);
+    EXPECT_GE(snr_db(y, {l.x, kK}, {l.w, kK}, kM, kN, kK), 25.0);
+    const std::vector<float> dx =
+        product(quantised(l.dy, kM, kN, false, g.a), quantised(l.w, kN, kK, true, g.b), scaling);
+    EXPECT_GE(snr_db(dx, {l.dy, kN}, {l.w, kK, true}, kM, kK, kN), 25.0);
+    const std::vector<float> dw =
+        product(quantised(l.dy, kM, kN, true, gw.a), quantised(l.x, kM, kK, true, gw.b), for_w);
+    EXPECT_GE(snr_db(dw, {l.dy, kN, true}, {l.x, kK, true}, kN, kK, kM), 25.0);
   }
 }
 

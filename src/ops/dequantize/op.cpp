@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -9,12 +7,6 @@
 
 namespace ridge::ops::dequantize {
 namespace {
-
-template <class List, class Value>
-std::int64_t index_of(const List& list, Value value) {
-  const auto found = std::find(std::begin(list), std::end(list), value);
-  return found == std::end(list) ? -1 : found - std::begin(list);
-}
 
 Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_layout("dequantize", "q", args.q, 2, "copy it to a row-major matrix"));
@@ -47,11 +39,7 @@ std::vector<record::ParamInfo> params() {
 }
 
 Result<Problem> bind(const record::Case& requested) {
-  record::Case canonical = requested;
-  for (const char* name : {"dtype", "format"}) {  // the aliases fp32, half, ... mean the same case
-    if (const auto dtype = parse_dtype(canonical.get(name)); dtype) canonical.set(name, std::string(to_string(*dtype)));
-  }
-  RIDGE_TRY(problem, bind_params("dequantize", params(), canonical));
+  RIDGE_TRY(problem, bind_params("dequantize", params(), with_dtype_names(requested, {"dtype", "format"})));
   const Shape s = shape_of(problem);
   constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   if (s.cols != 0 && s.rows > kLimit / s.cols) {

@@ -129,10 +129,7 @@ Status check_sizes(const Problem& problem) {
 }
 
 Result<Problem> bind(const record::Case& requested) {
-  record::Case canonical = requested;
-  for (const char* name : {"dtype", "out"}) {  // the aliases fp32, half, ... mean the same case
-    if (const auto dtype = parse_dtype(canonical.get(name)); dtype) canonical.set(name, std::string(to_string(*dtype)));
-  }
+  record::Case canonical = with_dtype_names(requested, {"dtype", "out"});
   // One case has one spelling: an `out` equal to the inputs' dtype is "same".
   if (!canonical.get("out").empty() && canonical.get("out") == canonical.get("dtype", "f32"))
     canonical.set("out", "same");

@@ -50,6 +50,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 
 // Of 8-bit operands and of scales along k it wants every row to start on 16 bytes.
 Refusal refuse_memory(const Problem& problem, const Shape& s) {
+  if (along_k(s) && s.m % 4 != 0) return fmt::format("m={}: cuBLASLt reads the scales of a step of k in fours", s.m);
   for (const Operand operand : {kA, kB, kC, kScaleA, kScaleB}) {
     if ((operand == kScaleA || operand == kScaleB) && !along_k(s)) continue;
     const bool tiles = operand == kScaleB && s.scaling == Fp8Scaling::kBlock;

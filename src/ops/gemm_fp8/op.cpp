@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -13,12 +11,6 @@ namespace {
 
 constexpr std::string_view kOp = "gemm_fp8";
 constexpr std::string_view kLayoutHelp = "copy it to a row-major matrix, or pass its transpose with trans_a or trans_b";
-
-template <class List, class Value>
-std::int64_t index_of(const List& list, const Value& value) {
-  const auto found = std::find(std::begin(list), std::end(list), value);
-  return found == std::end(list) ? -1 : found - std::begin(list);
-}
 
 std::string operand_text(const Args& args) {
   return fmt::format("A {}{}, B {}{}, C {}", args.a.describe(), args.trans_a ? " transposed" : "", args.b.describe(),
@@ -81,10 +73,7 @@ Status check_sizes(const Problem& problem, const Shape& s) {
 }
 
 Result<Problem> bind(const record::Case& requested) {
-  record::Case canonical = requested;
-  // The aliases fp32, half, ... mean the same case.
-  if (const auto dtype = parse_dtype(canonical.get("out")); dtype) canonical.set("out", std::string(to_string(*dtype)));
-  RIDGE_TRY(problem, bind_params(kOp, params(), canonical));
+  RIDGE_TRY(problem, bind_params(kOp, params(), with_dtype_names(requested, {"out"})));
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_sizes(problem, s));
   const auto stored = [](std::int64_t rows, std::int64_t cols, bool transposed) {

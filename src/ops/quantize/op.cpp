@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -9,12 +7,6 @@
 
 namespace ridge::ops::quantize {
 namespace {
-
-template <class List, class Value>
-std::int64_t index_of(const List& list, Value value) {
-  const auto found = std::find(std::begin(list), std::end(list), value);
-  return found == std::end(list) ? -1 : found - std::begin(list);
-}
 
 struct Sizes {
   std::int64_t rows = 0, cols = 0;
@@ -81,10 +73,7 @@ Status check_sizes(const Problem& problem, const Shape& s) {
 }
 
 Result<Problem> bind(const record::Case& requested) {
-  record::Case canonical = requested;
-  for (const char* name : {"dtype", "format"}) {  // the aliases fp32, half, ... mean the same case
-    if (const auto dtype = parse_dtype(canonical.get(name)); dtype) canonical.set(name, std::string(to_string(*dtype)));
-  }
+  record::Case canonical = with_dtype_names(requested, {"dtype", "format"});
   const bool mx = canonical.get("scaling") == "mx";
   if (canonical.get("scale").empty() && mx) canonical.set("scale", "floor");  // the MX specification's rule
   RIDGE_TRY(problem, bind_params("quantize", params(), canonical));
