@@ -104,6 +104,24 @@ TEST_F(Hopper, EightBitProductsGoWhereTheyCanRunAndEachSaysWhatItLacks) {
   EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=64 scaling=mx"), HasSubstr("from Blackwell on"));
   EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=64 dtype=e5m2"), HasSubstr("wants e4m3fn"));
   EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=60 k=64"), HasSubstr("n=60 k=64"));
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=10 n=64 k=128 scaling=vector"), HasSubstr("m=10: cuBLASLt reads the"));
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=256 scaling=block"),
+              HasSubstr("k=256: cuBLASLt reads the rows of 128x128 scales in fours"));
+  EXPECT_THAT(*ask_fp8("cuda_cublaslt_fp8", "m=64 n=64 k=64", {16, 1, 16, 16, 16}),
+              HasSubstr("rows of b start on multiples of 1 bytes"));
+}
+
+TEST_F(Hopper, QuantisersTakeEveryGranularityAndAlignment) {
+  for (const char* words : {"rows=7 cols=9", "rows=7 cols=9 scaling=row copies=both", "rows=300 cols=200 scaling=mx",
+                            "rows=1 cols=131 scaling=128x128 copies=column rounding=stochastic", "rows=0 cols=5"}) {
+    EXPECT_FALSE(ask("cuda_quantize", words, {1, 1, 1, 1, 1}, "quantize")) << words;
+  }
+  EXPECT_FALSE(ask("cuda_dequantize", "rows=7 cols=9 scaling=1x128", {1, 4, 2}, "dequantize"));
+  const ops::Operator& op = **ops::find_operator("quantize");
+  const ops::Problem problem = *op.bind(*record::parse_case("quantize"));
+  const ops::DeviceInfo ampere = {Backend::kCuda, "an Ampere GPU", "sm_80", {"sm_80"}, ""};
+  EXPECT_THAT(*ops::why_not(**ops::find_implementation(op, "cuda_quantize"), problem, ampere),
+              HasSubstr("an Ampere GPU (sm_80) has no 8-bit floats"));
 }
 
 TEST_F(Hopper, SimtTakesEverythingAndTheReferenceWhatIsSmall) {
