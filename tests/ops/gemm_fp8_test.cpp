@@ -113,6 +113,12 @@ TEST_F(Fp8Contract, RefusesOperandsWithTheValuesAndTheWayOut) {
   args.b.stride = {1, 4};
   EXPECT_THAT(error_of(args), HasSubstr("columns must be contiguous"));
   args = good();
+  args.a.stride = {2, 1};
+  EXPECT_THAT(error_of(args), HasSubstr("rows at least 3 elements apart"));
+  args = good();
+  args.b.dtype = DType::kBf16;
+  EXPECT_THAT(error_of(args), HasSubstr("these dtypes are not supported"));
+  args = good();
   args.c.data = scale_a_.data();
   EXPECT_THAT(error_of(args), HasSubstr("C overlaps scale_a (give C memory of its own)"));
   args = good();
