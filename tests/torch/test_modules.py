@@ -82,7 +82,7 @@ def test_ddp_and_fsdp_see_the_gradients_of_our_layers(on_cpu, tmp_path):
     ranks = [
         subprocess.Popen(
             [sys.executable, worker, str(rank), "2", str(tmp_path / "store")],
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         for rank in range(2)
     ]
