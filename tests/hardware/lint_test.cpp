@@ -149,8 +149,8 @@ const Planted kPlanted[] = {
     {"ClockOfMemory", "hardware/a100-40gb.toml", "boost_clock = { is = \"1410", "boost_clock = { is = \"1215",
      "physics", "wiki/nvidia/a100-whitepaper.md", "| boost_clock | 1410 |", "| boost_clock | 1215 |"},
     // hedges, missing facts, evidence, conflicts, names
-    {"HedgedUnknown", "hardware/h200.toml", "the datasheet states none; ridge spec probe",
-     "it is usually 50 MB; ridge spec probe", "hedge"},
+    {"HedgedUnknown", "hardware/b200.toml", "was found (ridge spec probe reads",
+     "is usually found (ridge spec probe reads", "hedge"},
     {"HedgedNote", "hardware/h200.toml", "the nearest step of 15 MHz\"", "approximately the clock of an H100\"",
      "hedge"},
     {"HedgedTilde", "hardware/h200.toml", "the datasheet lists none", "~134", "hedge"},
