@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
                               define_profile(root);
                               define_memory(root);
                               define_workspace(root);
+                              define_tune(root);
                               define_ops(root);
                               define_doctor(root);
                               define_list(root);

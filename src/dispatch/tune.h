@@ -14,7 +14,8 @@ struct TuneOptions {
 
 // Probes every implementation that can run the case, interleaves those that are right, and names the fastest; unless it
 // beats the default order's first by the margin (median of the rounds' paired ratios), that one. The reference takes
-// part only where it is alone. Never touches a caller's memory. kUnsupported on a GPU, whose calls need its own clock.
+// part only where it is alone. Never touches a caller's memory. kUnsupported on a GPU, whose calls need its own clock:
+// the worker's task `tune` measures there.
 Result<record::TunedChoice> tune(const ops::Operator& op, const ops::Problem& problem, const Stream& stream,
                                  const TuneOptions& options = {});
 

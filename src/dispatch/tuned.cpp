@@ -106,6 +106,15 @@ void TunedTable::add(record::TunedChoice choice) {
   choices_.insert_or_assign(std::move(key), std::move(choice));
 }
 
+Status TunedTable::add_files(std::span<const EmbeddedFile> files) {
+  for (const EmbeddedFile& file : files) {
+    if (!file.path.ends_with(".jsonl")) continue;
+    RIDGE_TRY(choices, record::parse_tuned(file.text, file.path));
+    for (record::TunedChoice& choice : choices) add(std::move(choice));
+  }
+  return ok_status();
+}
+
 Status TunedTable::add_folder(const fs::path& folder) {
   std::error_code missing;
   std::vector<fs::path> files;
@@ -146,6 +155,8 @@ Preference preference_of(std::shared_ptr<const TunedTable> table) {
 const Preference& installed_preference() {
   static const Preference* const installed = [] {
     auto table = std::make_shared<TunedTable>();
+    if (const Status read = table->add_files(shipped_tables()); !read)
+      say("tuned table left out: " + read.error().text());
     for (const fs::path& folder : table_folders()) {
       if (const Status read = table->add_folder(folder); !read) say("tuned table left out: " + read.error().text());
     }

@@ -1,15 +1,19 @@
 // Tuned tables: which implementation was measured to be fastest for a bucket of cases on a device.
 //
-// Lines of JSON (record/tuned.h) in every *.jsonl of the folders of RIDGE_TUNED_DIR (separated by ':'), then of `tuned`
-// in the cache folder; later lines win. A line counts only on the device and with the library versions it was measured
-// with. Dispatch prefers its implementation, after one probe in this process has shown that its results keep to the
-// error model; one whose results do not is refused, and said so by explain() and on_fallback().
+// Lines of JSON (record/tuned.h): those that ship with the library (data/tuned), then every *.jsonl of the folders of
+// RIDGE_TUNED_DIR (separated by ':'), then of `tuned` in the cache folder; later lines win. A line counts only on the
+// device and with the library versions it was measured with. Dispatch prefers its implementation, after one probe in
+// this process has shown that its results keep to the error model; one whose results do not is refused, and said so by
+// explain() and on_fallback().
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 
+#include "base/embedded.h"
 #include "dispatch/choose.h"
 #include "ops/op.h"
 #include "record/tuned.h"
@@ -26,9 +30,14 @@ record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem);
 // The versions of every implementation of the operator on that backend, which a tuned line depends on.
 std::string library_versions(const ops::Operator& op, Backend backend);
 
+// data/tuned as it was built in: *.jsonl, and a page about them.
+std::span<const EmbeddedFile> shipped_tables();
+
 class TunedTable {
  public:
   void add(record::TunedChoice choice);
+  // Every *.jsonl among the files.
+  Status add_files(std::span<const EmbeddedFile> files);
   // Every *.jsonl of a folder, in the order of their names; a folder that is not there has none.
   Status add_folder(const std::filesystem::path& folder);
   [[nodiscard]] const record::TunedChoice* find(const ops::Operator& op, const ops::Problem& problem,

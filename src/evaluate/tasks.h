@@ -95,5 +95,6 @@ Status screen(const Job& job, record::WorkerResponse& response);
 Status calibrate(const Job& job, record::WorkerResponse& response);
 Status evaluate(const Job& job, record::WorkerResponse& response);
 Status plain_call(const Job& job, record::WorkerResponse& response);
+Status tune(const Job& job, record::WorkerResponse& response);
 
 }  // namespace ridge::evaluate

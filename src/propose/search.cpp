@@ -23,10 +23,9 @@ using record::ProposalRequest;
 
 constexpr const char *kJoint = "joint sweep", *kNeighbours = "neighbours";
 constexpr std::size_t kSweepMost = 20, kSweepLeast = 6;
-constexpr double kShareOfBudget = 0.12;       // of the time left, for one sweep
-constexpr double kSecondsPerLook = 0.5;       // verified calls of one configuration
-constexpr double kSecondsPerLookOnGpu = 1.2;  // and a context of its own
-constexpr double kSecondsPerBuild = 0.8;      // when the incumbent's build time is unknown
+constexpr double kShareOfBudget = 0.12;   // of the time left, for one sweep
+constexpr double kSecondsPerLook = 0.5;   // verified calls of one configuration
+constexpr double kSecondsPerBuild = 0.8;  // when the incumbent's build time is unknown
 
 std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
 
@@ -49,8 +48,7 @@ std::size_t sweep_size(const View& view) {
   if (view.request.seconds_left <= 0) return kSweepMost;
   const record::BuildEvidence& build = view.request.build;
   const double per_build = !build.cached && build.wall > 0 ? build.wall : kSecondsPerBuild;
-  const double per_look = view.machine.gpu ? kSecondsPerLookOnGpu : kSecondsPerLook;
-  const double affordable = kShareOfBudget * view.request.seconds_left / (per_build + per_look);
+  const double affordable = kShareOfBudget * view.request.seconds_left / (per_build + kSecondsPerLook);
   return std::clamp(static_cast<std::size_t>(std::max(0.0, affordable)), kSweepLeast, kSweepMost);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "record/measurement.h"
+#include "record/tuned.h"
 
 namespace ridge::record {
 
@@ -25,7 +26,8 @@ enum class WorkerTask {
   kScreen,
   kCalibrate,
   kEvaluate,
-  kPlainCall
+  kPlainCall,
+  kTune
 };
 template <>
 struct EnumNames<WorkerTask> {
@@ -41,7 +43,8 @@ struct EnumNames<WorkerTask> {
       {WorkerTask::kCalibrate, "calibrate"},  // incumbent against itself -> sessions
       {WorkerTask::kEvaluate, "evaluate"},    // incumbent, candidate, cases, protocol -> evaluation
       // CUDA candidates x cases, one call each in the worker's own process, for a tool that watches it -> checks
-      {WorkerTask::kPlainCall, "plain_call"}};
+      {WorkerTask::kPlainCall, "plain_call"},
+      {WorkerTask::kTune, "tune"}};  // cases, backend -> tuned; kept in the cache as they are found
 };
 
 struct WorkerRequest {
@@ -62,6 +65,7 @@ struct WorkerRequest {
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
   std::string backend = "cpu";             // explain, ceilings, and where no subject says it: what is asked about
+  bool again = false;                      // tune: also what the cache's table knows already
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
@@ -80,6 +84,7 @@ struct WorkerRequest {
     v.optional("time_limit", self.time_limit);
     v.optional("cache_directory", self.cache_directory);
     v.optional("backend", self.backend);
+    v.optional("again", self.again);
   }
 };
 
@@ -173,6 +178,7 @@ struct WorkerResponse {
   std::vector<ScreenRow> screen;
   std::vector<Session> sessions;
   std::optional<Evaluation> evaluation;
+  std::vector<TunedChoice> tuned;
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v.optional("error", self.error);
@@ -189,6 +195,7 @@ struct WorkerResponse {
     v.optional("screen", self.screen);
     v.optional("sessions", self.sessions);
     v.optional("evaluation", self.evaluation);
+    v.optional("tuned", self.tuned);
   }
 };
 

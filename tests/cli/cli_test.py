@@ -351,6 +351,32 @@ class Projects(Base):
         self.refused(2, "handoff", "gemm", "--project", ROOT / "examples/project_python", says="matmul")
 
 
+class Tune(Base):
+    def test_tunes_once_keeps_and_dispatch_follows(self):
+        shapes = self.tmp / "shapes.txt"
+        shapes.write_text("# two of one bucket, one of another\nm=64 n=64 k=64\nm=65 n=64 k=64  # near it\nm=256 n=64 k=64\n")
+        ship = self.tmp / "ship/this.jsonl"
+        first = self.json("tune", "gemm", "--shapes", shapes, "dtype=f32", "--ship", ship)
+        self.assertEqual([dict((p["name"], p["value"]) for p in line["bucket"]["params"])["m"] for line in first], ["64", "256"])
+        self.assertEqual(len(ship.read_text().splitlines()), 2)
+        table = next((self.tmp / "cache/tuned").glob("*.jsonl"))
+        kept = table.read_text()
+        self.assertEqual(self.json("tune", "gemm", "--shapes", shapes, "dtype=f32"), first)
+        self.assertEqual(table.read_text(), kept)  # nothing was measured again
+        # Dispatch takes what the table names, also from a table that somebody shipped.
+        chosen = "cpu_openblas" if first[0]["implementation"] != "cpu_openblas" else "cpu_onednn"
+        ship.write_text(ship.read_text().replace(f'"implementation":"{first[0]["implementation"]}"', f'"implementation":"{chosen}"'))
+        table.unlink()
+        rows = self.json("ops", "explain", "gemm", "m=64", "n=64", "k=64", RIDGE_TUNED_DIR=str(ship.parent))[0]["rows"]
+        self.assertEqual([(row["implementation"], row["reason"]) for row in rows if row["chosen"]], [(chosen, "preferred by the tuned table")])
+
+    def test_what_cannot_be_tuned_is_said(self):
+        self.refused(2, "tune", "gemm", "--on", "tpu", says=["tpu", "--on cpu"])
+        self.refused(2, "tune", "gemm", "--shapes", "/dev/null", says="holds no case")
+        self.refused(2, "tune", "gemm", "--time-limit", "soon", says="soon")
+        self.refused(2, "tune", "gemms", says="gemm")
+
+
 class Manners(Base):
     def test_help_has_examples_and_exit_codes(self):
         result = self.ridge("--help")

@@ -111,6 +111,31 @@ TEST_F(Tuned, DispatchPrefersWhatTheTableNamesForTheBucket) {
   EXPECT_EQ(taken(the_gemm(), "m=32 n=32 k=32"), "cpu_simd") << "force goes before tables";
 }
 
+TEST_F(Tuned, TablesThatTravelInsideTheLibraryCountAndTheUsersGoBeforeThem) {
+  const record::TunedChoice choice = choice_for(the_gemm(), "m=32 n=32 k=32", "reference");
+  const std::string line = record::tuned_line(choice);
+  const EmbeddedFile files[] = {{"README.md", "# not a table"}, {"this-machine.jsonl", line}};
+  auto table = std::make_shared<TunedTable>();
+  ASSERT_TRUE(table->add_files(files));
+  EXPECT_EQ(table->size(), 1u);
+  set_preference(preference_of(table));
+  EXPECT_EQ(taken(the_gemm(), "m=32 n=32 k=32"), "reference");
+  auto overruled = std::make_shared<TunedTable>(*table);
+  overruled->add(choice_for(the_gemm(), "m=32 n=32 k=32", "cpu_simd"));
+  set_preference(preference_of(overruled));
+  EXPECT_EQ(taken(the_gemm(), "m=32 n=32 k=32"), "cpu_simd");
+  const EmbeddedFile broken[] = {{"broken.jsonl", "{"}};
+  const Status refused = TunedTable().add_files(broken);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("broken.jsonl, line 1"));
+}
+
+TEST_F(Tuned, WhatShipsIsReadable) {
+  TunedTable table;
+  const Status read = table.add_files(shipped_tables());
+  EXPECT_TRUE(read.ok()) << read.error().text();
+}
+
 TEST_F(Tuned, LinesOfOtherDevicesAndVersionsDoNotCount) {
   record::TunedChoice elsewhere = choice_for(the_gemm(), "m=32 n=32 k=32", "reference");
   elsewhere.device = "another processor";
