@@ -4,9 +4,9 @@
     tools/check_kernels.py [--nvcc PATH] [--jobs N] [--all] [NAME ...]
 
 Where build/bin/ridge is there, what `ridge inspect` reads from each cubin must equal what ptxas reports, and the required
-instructions are looked for through it. Reads each src/**/*.configs.toml (what it declares is described in src/ops/gemm/cuda_wgmma.configs.toml) and fails on register
-spills or a stack frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 (wgmma pipeline
-serialised) and C7602. Without nvcc it says so and exits 77. By default a configuration is built as the first variant and the first configuration as every variant;
+instructions are looked for through it. Reads each src/**/*.configs.toml (what it declares is described in
+src/ops/gemm/cuda_wgmma.configs.toml) and *.checks.toml (kernels that check outputs on a GPU), and fails on register spills or a stack
+frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 (wgmma pipeline serialised) and C7602. Without nvcc it says so and exits 77. By default a configuration is built as the first variant and the first configuration as every variant;
 --all builds the whole product. A NAME keeps the configurations or variants that contain it.
 """
 import argparse
@@ -99,6 +99,8 @@ def build(nvcc, ridge, source, prefix, name, defines, description, folder):
     cubin = pathlib.Path(folder) / (name.replace("/", "-") + ".cubin")
     command = [nvcc, *ARCHITECTURE, "-cubin", "-Xptxas", "-v", "-std=c++20", "-o", str(cubin), str(source)]
     command += [f"-D{prefix}{key}={value}" for key, value in defines.items()]
+    if "prelude" in description:  # what the library puts in front of the source
+        command += ["-include", str(source.parent / description["prelude"])]
     result = subprocess.run(command, capture_output=True, text=True)
     text = result.stdout + result.stderr
     problems = []
@@ -138,7 +140,7 @@ def main():
     started, failed, total = time.time(), 0, 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         jobs = []
-        for path in sorted((root / "src").rglob("*.configs.toml")):
+        for path in sorted([*(root / "src").rglob("*.configs.toml"), *(root / "src").rglob("*.checks.toml")]):
             description = tomllib.loads(path.read_text())
             source = path.parent / description["source"]
             for name, defines in builds_of(description, arguments.all, arguments.names):

@@ -130,8 +130,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const double scale = scale_of(amax, rule, format, granularity == kMx);
     count += 1;
     if (stochastic == 0 && isfinite(value) && code == quick_code(value, static_cast<float>(scale), format)) return;
-    const Matrix one{&code, 1, 1, 1, format};
-    const double got = load(one, 0, 0);
+    const double got = format == kE4m3 ? from_e4m3(code) : half_to_float(static_cast<u16>(code << 8));
     const Rounded want = right_code(value, scale, rule, format, stochastic != 0);
     if (!isfinite(got) || !isfinite(want.value)) {
       atomicAdd(&result->not_finite, 1ull);
