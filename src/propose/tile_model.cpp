@@ -8,7 +8,7 @@
 namespace ridge::propose {
 namespace {
 
-constexpr double kNarrow = 31, kEpilogue = 47, kSliceBytes = 98304, kRowBytes = 128;
+constexpr double kNarrow = 31, kEpilogue = 47, kAreaOnItsWay = 80000;
 
 double value_or(const std::map<std::string, double>& values, const std::string& name, double otherwise) {
   const auto found = values.find(name);
@@ -37,9 +37,9 @@ double reuse_of(const Tiles& tiles) {
 
 double slices_of(const Tiles& tiles) {
   if (tiles.stages <= 0) return 1;
-  double rows = 0;
-  for (const auto& [name, tile] : tiles.tile) rows += tile;
-  return std::pow(std::min(1.0, tiles.stages * rows * kRowBytes / kSliceBytes), 0.25);
+  double area = 1;
+  for (const auto& [name, tile] : tiles.tile) area *= tile;
+  return std::pow(std::min(1.0, tiles.stages * area / kAreaOnItsWay), 0.8);
 }
 
 }  // namespace
