@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "evaluate/tasks.h"
 
 namespace ridge::evaluate::cuda {
 namespace {
@@ -25,7 +26,8 @@ Asked with_neighbours(const GpuCheck& check) {
   if (!check.op.vary || !check.rig.harness().defences.on(Gate::kHeldOut)) return asked;
   for (std::size_t i = 0; i < check.problems.size(); ++i) {
     const auto bound = check.op.bind(check.op.vary(check.problems[i], ops::Variation::kNeighbour, secret_seed()));
-    if (!bound) continue;
+    // An implementation refuses sizes that a candidate must take.
+    if (!bound || refusal(check.subject, *bound)) continue;
     asked.held_out[i] = asked.problems.size();
     asked.problems.push_back(*bound);
   }

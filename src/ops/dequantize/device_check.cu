@@ -43,6 +43,6 @@ extern "C" __global__ void dequantize_reference(Matrix q, Matrix scale, i64 gran
     value[i] = want.value;
     allowed[i] = want.allowed;
     variance[i] = want.variance;
-    shift[i] = 0;
+    shift[i] = want.allowed;  // equal codes are rounded the same way
   }
 }

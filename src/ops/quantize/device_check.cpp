@@ -113,7 +113,7 @@ Part groups_of_scales(const Shape& s, std::int64_t rows, std::int64_t cols, std:
   return {};
 }
 
-// The memory for shifts, which are zero here, holds the groups meanwhile.
+// The memory for shifts holds the groups until they come last.
 std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& request) {
   const Shape s = shape_of(request.problem);
   const std::vector<Copy> copies = copies_of(s);
@@ -149,7 +149,11 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
                         {groups, number(count), rule_of(s), format_of(s),
                          number(s.granularity == Granularity::kMx ? 1 : 0), value, allowed, variance}});
   }
-  launches.push_back({"quantize_clear", blocks(2 * count), 1, 256, {groups, number(2 * count)}});
+  launches.push_back({"quantize_shifts",
+                      blocks(count),
+                      1,
+                      256,
+                      {allowed, number(count), number(s.stochastic && codes ? 1 : 0), groups}});
   return launches;
 }
 

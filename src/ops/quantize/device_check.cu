@@ -206,3 +206,12 @@ extern "C" __global__ void quantize_reference_scales(const u32* groups, i64 coun
     variance[i] = want.variance;
   }
 }
+
+// Equal inputs are rounded the same way, so that errors may all have one sign without anything being wrong. Only random
+// roundings must not.
+extern "C" __global__ void quantize_shifts(const double* allowed, i64 count, i64 stochastic, double* shift) {
+  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count;
+       i += static_cast<i64>(gridDim.x) * blockDim.x) {
+    shift[i] = stochastic != 0 ? 0.0 : allowed[i];
+  }
+}
