@@ -13,6 +13,17 @@ namespace {
 using record::Gate;
 using record::Outcome;
 
+constexpr int kNeighboursDrawn = 64;  // an implementation of the library may take only aligned rows
+
+// A secret neighbour of the problem that the subject does not refuse.
+std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem) {
+  for (int draw = 0; draw < kNeighboursDrawn; ++draw) {
+    auto bound = check.op.bind(check.op.vary(problem, ops::Variation::kNeighbour, secret_seed()));
+    if (bound && !refusal(check.subject, *bound)) return std::move(*bound);
+  }
+  return std::nullopt;
+}
+
 // The problems asked for, each followed by its secret neighbour where the operator names one.
 struct Asked {
   std::vector<ops::Problem> problems;
@@ -25,11 +36,10 @@ Asked with_neighbours(const GpuCheck& check) {
   asked.held_out.resize(check.problems.size());
   if (!check.op.vary || !check.rig.harness().defences.on(Gate::kHeldOut)) return asked;
   for (std::size_t i = 0; i < check.problems.size(); ++i) {
-    const auto bound = check.op.bind(check.op.vary(check.problems[i], ops::Variation::kNeighbour, secret_seed()));
-    // An implementation refuses sizes that a candidate must take.
-    if (!bound || refusal(check.subject, *bound)) continue;
+    const std::optional<ops::Problem> neighbour = neighbour_of(check, check.problems[i]);
+    if (!neighbour) continue;
     asked.held_out[i] = asked.problems.size();
-    asked.problems.push_back(*bound);
+    asked.problems.push_back(*neighbour);
   }
   return asked;
 }

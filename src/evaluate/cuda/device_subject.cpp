@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "device/cuda/backend.h"
+#include "ops/cuda/device.h"
 #include "ridge/stream.h"
 
 namespace ridge::evaluate::cuda {
@@ -62,7 +63,16 @@ std::variant<std::unique_ptr<DeviceSubject>, Failure> DeviceSubject::load(const 
 
 std::variant<DeviceSubject::Prepared, DeviceSubject::Refused, Failure> DeviceSubject::prepare(
     const ops::Problem& problem, const std::vector<TensorView>& views) const {
-  if (is_library()) return Prepared{};
+  if (is_library()) {
+    ops::Problem placed = problem;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      placed.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(views[i]));
+    }
+    if (auto why = ops::why_not(*implementation_, placed, ops::cuda_device_info(device_.info().index))) {
+      return Refused{*why};
+    }
+    return Prepared{};
+  }
   const Result<record::ResolvedPlan> resolved =
       record::resolve(program_->plan, facts_of(*program_, problem, views, device_.info()));
   if (!resolved) {

@@ -584,9 +584,12 @@ extern "C" __global__ void ridge_copy(uint4* to, const uint4* from, i64 bytes) {
 
 // ---- Time
 
-// Holds the stream until the host writes `ticket`; gives up after `limit_ns` and says so.
-extern "C" __global__ void ridge_gate(const volatile u64* flag, u64 ticket, u64 limit_ns, volatile u64* gave_up) {
+// Says that it holds the stream, and does until the host writes `ticket`; gives up after `limit_ns` and says so.
+extern "C" __global__ void ridge_gate(volatile u64* holds, const volatile u64* flag, u64 ticket, u64 limit_ns,
+                                      volatile u64* gave_up) {
   const u64 start = global_timer();
+  *holds = ticket;
+  __threadfence_system();
   while (*flag != ticket) {
     if (global_timer() - start > limit_ns) {
       *gave_up = ticket;

@@ -49,7 +49,9 @@ Result<std::unique_ptr<Timer>> Timer::create(const device::cuda::Device& device,
   timer->begin_ = std::move(begin);
   timer->end_ = std::move(end);
   auto* const control = timer->words_.as<Words>();
-  for (volatile std::uint64_t* word : {&control->gate, &control->gave_up, &control->signal, &control->step}) *word = 0;
+  for (volatile std::uint64_t* word :
+       {&control->holds, &control->gate, &control->gave_up, &control->signal, &control->step})
+    *word = 0;
   RIDGE_CHECK_OK(timer->calibrate());
   return timer;
 }
@@ -88,7 +90,7 @@ Status Timer::enqueue(const Launches& launches, std::uint64_t ticket) {
                     1,
                     1,
                     1,
-                    {pointer(&words->gate), CheckLaunch::Argument{ticket},
+                    {pointer(&words->holds), pointer(&words->gate), CheckLaunch::Argument{ticket},
                      CheckLaunch::number(static_cast<std::int64_t>(kGateLimit * 1e9)), pointer(&words->gave_up)}},
                    stream_.handle()));
   RIDGE_CHECK_OK(stamp(0));
@@ -105,10 +107,17 @@ std::variant<Timing, LaunchTrouble> Timer::time(const Launches& launches, double
   auto* const words = words_.as<Words>();
   const std::uint64_t enqueued_from = measure::now_ns();
   const Status queued = enqueue(launches, ticket);
+  // What lies before the gate is no part of the time: the host's clock starts when the gate holds the stream.
+  std::optional<LaunchTrouble> late;
+  if (queued) late = wait_for(words->holds, ticket, kGateLimit);
   const std::uint64_t opened = measure::now_ns();
   words->gate = ticket;  // even after an error: a gate that stays shut holds the device
   if (!queued) return fault(queued.error().text());
-  if (auto trouble = wait_signal(ticket, limit)) return std::move(*trouble);
+  if (late && late->kind == LaunchTrouble::Kind::kHang) {
+    return LaunchTrouble{LaunchTrouble::Kind::kHarness, "what the harness queued before the launch did not end"};
+  }
+  if (late) return std::move(*late);
+  if (auto trouble = wait_for(words->signal, ticket, limit)) return std::move(*trouble);
   const double host = seconds_since(opened);
   if (words->gave_up == ticket) {
     return LaunchTrouble{LaunchTrouble::Kind::kHarness,
@@ -121,10 +130,9 @@ std::variant<Timing, LaunchTrouble> Timer::time(const Launches& launches, double
   return *timing;
 }
 
-std::optional<LaunchTrouble> Timer::wait_signal(std::uint64_t ticket, double limit) {
-  auto* const words = words_.as<Words>();
+std::optional<LaunchTrouble> Timer::wait_for(const volatile std::uint64_t& word, std::uint64_t ticket, double limit) {
   const std::uint64_t start = measure::now_ns();
-  for (std::uint64_t polls = 0; words->signal != ticket; ++polls) {
+  for (std::uint64_t polls = 0; word != ticket; ++polls) {
     if (polls % 4096 != 4095) continue;  // looking at memory is cheap, asking the driver is not
     const Result<bool> state = stream_.idle();
     if (!state) return fault(state.error().text());

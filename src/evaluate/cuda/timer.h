@@ -70,12 +70,13 @@ class Timer {
   Status stamp(std::size_t slot);
   Status read_idle_clock();
   Status enqueue(const Launches& launches, std::uint64_t ticket);
-  std::optional<LaunchTrouble> wait_signal(std::uint64_t ticket, double limit);
+  // Until the device has written `ticket` there.
+  std::optional<LaunchTrouble> wait_for(const volatile std::uint64_t& word, std::uint64_t ticket, double limit);
   Result<Timing> read(double host) const;
 
   // In pinned memory: written by the device, or by us.
   struct Words {
-    volatile std::uint64_t gate, gave_up, signal, step;
+    volatile std::uint64_t holds, gate, gave_up, signal, step;
   };
   struct Stamp {
     std::uint64_t clock, nanoseconds;
