@@ -52,6 +52,10 @@ std::string baseline_problem(const record::CampaignSpec& spec, const record::Eva
     if (point == evaluation.roofline.end() && all_void(evaluation.sessions)) {
       return "the machine is too busy to measure the baseline: " + evaluation.sessions.back().void_reason;
     }
+    if (point == evaluation.roofline.end() && !evaluation.detail.empty()) {
+      return fmt::format("the baseline was not measured on {}: {} {}", label, record::name_of(evaluation.outcome),
+                         evaluation.detail);
+    }
     if (point == evaluation.roofline.end() || !(point->bound_time > 0)) {
       return fmt::format("the roofline bound of {} is not known", label);
     }
