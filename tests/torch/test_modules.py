@@ -87,6 +87,7 @@ def test_ddp_and_fsdp_see_the_gradients_of_our_layers(on_cpu, tmp_path):
         for rank in range(2)
     ]
     outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
+    assert all("gradients agree" in output for output in outputs), "\n".join(outputs)
     assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
 
 
