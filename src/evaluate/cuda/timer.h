@@ -25,9 +25,10 @@ struct Timing {
   double span = 0;   // seconds on the device: what counts
   double stamp = 0;  // the same by the device-wide timer, less its own empty launch
   double host = 0;   // seconds from opening the gate to seeing the end, less its own empty launch
-  double clock = 0;  // of the multiprocessors, Hz, over the span: a kernel that draws more power runs at a lower one
-  double idle_clock =
-      0;  // just before, while one multiprocessor waited: what the machine gave, whatever the kernel does
+  // Of the multiprocessors over the span, Hz: a kernel that draws more power runs at a lower one.
+  double clock = 0;
+  // Just before, while one of them waited: what the machine gave, whatever the kernel does.
+  double idle_clock = 0;
 };
 
 // What the instrument itself costs: medians of launches of an empty kernel.
