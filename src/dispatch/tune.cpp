@@ -22,7 +22,7 @@ Contenders contenders(const ops::Operator& op, const ops::Problem& problem, cons
   Contenders able;
   for (const ops::Implementation& one : op.implementations) {
     if (ops::why_not(one, problem, ops::device_info(stream))) continue;
-    if (one.name == "reference" && !able.empty()) continue;
+    if (one.is_reference && !able.empty()) continue;
     if (auto wrong = probe(op, one, problem, stream)) {
       refused.push_back(fmt::format("{}: {}", one.name, *wrong));
     } else {

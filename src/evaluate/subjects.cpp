@@ -120,7 +120,7 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
   if (names.empty() && job.request.candidates.empty()) {
     for (const ops::Implementation& implementation : op.implementations) {
       // One call of what computes on the host beside a GPU can outlast any time limit, and it is nobody's peer.
-      const bool on_the_host = backend == Backend::kCuda && implementation.name == "cuda_reference";
+      const bool on_the_host = backend == Backend::kCuda && implementation.is_reference;
       if (on_the_host && job.request.task == record::WorkerTask::kBench) continue;
       if (implementation.backend == backend) names.push_back(implementation.name);
     }

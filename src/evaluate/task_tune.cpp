@@ -64,7 +64,7 @@ class Tuning {
     std::vector<Subject> subjects;
     for (const ops::Implementation& one : op_.implementations) {
       Subject subject{one.name, {}, &one};
-      if (one.backend == backend_ && one.name != "reference" && !refusal(subject, problem))
+      if (one.backend == backend_ && !one.is_reference && !refusal(subject, problem))
         subjects.push_back(std::move(subject));
     }
     // Without the first one nothing is paired: whenever it falls out, the others are measured again.

@@ -225,6 +225,7 @@ Implementation reference_on_host(const Operator& op) {
   reference.name = "reference";
   reference.summary = "fp64, one element at a time: slow, and what the others are checked against";
   reference.rank = 1000;
+  reference.is_reference = true;
   reference.deterministic = true;
   reference.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   Operator only_reference;

@@ -103,6 +103,7 @@ struct Implementation {
   std::string summary;         // one line
   int rank = 0;                // lower is asked first; the reference comes last
   bool vendor = false;         // a peer library's, not ours
+  bool is_reference = false;   // what the others are checked against: right, slow, and nobody's peer
   bool deterministic = false;  // equal calls give equal bits, whatever the number of threads; then it is checked
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
   std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;

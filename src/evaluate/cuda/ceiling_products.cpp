@@ -51,8 +51,7 @@ Result<std::vector<Way>> ways_of(const CeilingBench& bench, const ops::Operator&
   RIDGE_TRY(device, gpu_device_info());
   std::vector<Way> ways;
   for (const ops::Implementation& one : op.implementations) {
-    const bool reference = one.name.ends_with("reference");
-    if (one.backend != Backend::kCuda || reference || ops::why_not(one, problem, device)) continue;
+    if (one.is_reference || ops::why_not(one, problem, device)) continue;
     ways.push_back({one.name,
                     [&one, &problem, &operands, &bench](gpu::StreamHandle) {
                       return one.run(problem, operands, bench.stream().view());

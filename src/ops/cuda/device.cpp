@@ -113,6 +113,7 @@ std::optional<Implementation> cuda_reference(const Operator& op) {
   reference.summary = "the reference, computed on the host from copies of the operands: only for small problems";
   reference.backend = Backend::kCuda;
   reference.rank = 999;
+  reference.is_reference = true;
   reference.supports = [](const Problem& problem, const DeviceInfo&) -> Refusal {
     const std::int64_t bytes = operand_bytes(problem);
     if (bytes <= kLargestReference) return std::nullopt;
