@@ -13,6 +13,7 @@
 #include "toolchain/cache.h"
 #include "toolchain/device_includes.h"
 #include "toolchain/names.h"
+#include "toolchain/remembered_compiler.h"
 
 namespace ridge::toolchain {
 namespace {
@@ -21,8 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLayerFolder = "ridge/kernel/";
 
-std::string cache_key(const DeviceCode& code, const DeviceCompiler& compiler) {
-  std::string text = fmt::format("device format 1\n{}\n{}\n{}\n", compiler.version(), compiler.identity(), code.arch);
+std::string cache_key(const DeviceCode& code, const CompilerName& compiler) {
+  std::string text = fmt::format("device format 1\n{}\n{}\n{}\n", compiler.version, compiler.identity, code.arch);
   for (const std::string& flag : code.flags) text += "flag " + flag + "\n";
   for (const std::string& define : code.defines) text += "define " + define + "\n";
   for (const record::SourceFile& file : code.files) {
@@ -112,6 +113,20 @@ std::string first_error(const std::string& log, const DeviceCode& code) {
   return log.empty() ? "the compiler gave no reason" : log.substr(0, log.find('\n'));
 }
 
+std::optional<DeviceBuild> take_cached(const ArtifactCache& cache, const std::string& key) {
+  auto entry = cache.find(key);
+  if (!entry) return std::nullopt;
+  auto cubin = read_file(entry->artifact);
+  if (!cubin) return std::nullopt;
+  DeviceBuild outcome;
+  outcome.artifact = entry->artifact;
+  outcome.evidence = std::move(entry->evidence);
+  outcome.evidence.cached = true;
+  outcome.evidence.wall = 0;
+  outcome.cubin = std::move(*cubin);
+  return outcome;
+}
+
 Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
                                 const ArtifactCache& cache, const std::string& key, DeviceBuild outcome) {
   const auto start = std::chrono::steady_clock::now();
@@ -149,21 +164,23 @@ Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& co
 
 Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options) {
   if (code.files.empty()) return invalid("device code without a source file");
+  const ArtifactCache cache(options.cache_directory, kCubinName);
+  const std::string key = cache_key(code, name_of(compiler));
+  if (auto found = take_cached(cache, key)) return std::move(*found);
   DeviceBuild outcome;
   outcome.evidence.compiler = compiler.version();
-  const ArtifactCache cache(options.cache_directory, kCubinName);
-  const std::string key = cache_key(code, compiler);
-  if (auto entry = cache.find(key)) {
-    if (auto cubin = read_file(entry->artifact)) {
-      outcome.artifact = entry->artifact;
-      outcome.evidence = std::move(entry->evidence);
-      outcome.evidence.cached = true;
-      outcome.evidence.wall = 0;
-      outcome.cubin = std::move(*cubin);
-      return outcome;
-    }
-  }
   return build_fresh(code, compiler, options, cache, key, std::move(outcome));
+}
+
+Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& find, const BuildOptions& options) {
+  if (code.files.empty()) return invalid("device code without a source file");
+  if (const auto known = remembered_compiler(options.cache_directory)) {
+    const ArtifactCache cache(options.cache_directory, kCubinName);
+    if (auto found = take_cached(cache, cache_key(code, *known))) return std::move(*found);
+  }
+  RIDGE_TRY(compiler, find());
+  RIDGE_CHECK_OK(remember_compiler(options.cache_directory, *compiler));
+  return build_device(code, *compiler, options);
 }
 
 std::optional<std::string> refuse_device(const record::Candidate& candidate) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ class DeviceCompiler {
   [[nodiscard]] virtual std::string version() const = 0;  // for people: "NVRTC 13.0"
   // Part of the cache's key: tells builds of one version apart.
   [[nodiscard]] virtual std::string identity() const = 0;
+  // The library or program itself.
+  [[nodiscard]] virtual std::string file() const = 0;
   struct Output {
     bool ok = false;
     std::string cubin;
@@ -61,6 +64,10 @@ struct DeviceBuild {
 
 // An Error is the harness's; code that does not compile is a DeviceBuild with `error`.
 Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options);
+// The same with the compiler that `find` finds (find_device_compiler, but for tests). It is not looked for when the
+// cache has what the one of last time made of this code (remembered_compiler.h).
+using FindCompiler = std::function<Result<std::shared_ptr<const DeviceCompiler>>()>;
+Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& find, const BuildOptions& options);
 
 // A candidate with backend "cuda": its sources, and Ridgeline's kernel layer as ridge/kernel/*.cuh.
 // Errors as of refuse(): a flag, path or define that is not allowed is a DeviceBuild with `error`.

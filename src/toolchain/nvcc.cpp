@@ -16,6 +16,7 @@ class NvccCompiler final : public DeviceCompiler {
   NvccCompiler(std::string program, std::string version) : program_(std::move(program)), version_(std::move(version)) {}
   [[nodiscard]] std::string version() const override { return version_; }
   [[nodiscard]] std::string identity() const override { return program_; }
+  [[nodiscard]] std::string file() const override { return program_; }
 
   Result<Output> compile(const DeviceCode& code, const std::filesystem::path& directory,
                          const BuildOptions& options) const override {

@@ -90,6 +90,7 @@ class NvrtcCompiler final : public DeviceCompiler {
     return fmt::format("NVRTC {}.{}", nvrtc().major, nvrtc().minor);
   }
   [[nodiscard]] std::string identity() const override { return file_identity(nvrtc().library.path()); }
+  [[nodiscard]] std::string file() const override { return nvrtc().library.path(); }
 
   Result<Output> compile(const DeviceCode& code, const std::filesystem::path& directory,
                          const BuildOptions&) const override {

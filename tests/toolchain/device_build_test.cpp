@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/files.h"
@@ -155,6 +157,101 @@ TEST_P(DeviceBuilding, TheCandidatesThatCampaignsStartFromCompileWithoutSpills) 
     EXPECT_EQ(built->evidence.counts.at("spill_bytes"), 0) << file;
     EXPECT_FALSE(built->evidence.counts.contains("wgmma_serialised")) << file;
   }
+}
+
+// A compiler of one line, whose file can change, and how often it was looked for.
+class RememberedCompiler : public testing::Test {
+ protected:
+  class OneLine final : public DeviceCompiler {
+   public:
+    OneLine(std::string version, std::filesystem::path file) : version_(std::move(version)), file_(std::move(file)) {}
+    [[nodiscard]] std::string version() const override { return version_; }
+    [[nodiscard]] std::string identity() const override { return file_.string(); }
+    [[nodiscard]] std::string file() const override { return file_.string(); }
+    Result<Output> compile(const DeviceCode&, const std::filesystem::path&, const BuildOptions&) const override {
+      return Output{true, "code of " + version_, "", "one line"};
+    }
+
+   private:
+    std::string version_;
+    std::filesystem::path file_;
+  };
+
+  void SetUp() override {
+    auto directory = TempDir::create("ridge-device-build");
+    ASSERT_TRUE(directory);
+    directory_.emplace(std::move(*directory));
+    options_.cache_directory = directory_->path() / "cache";
+    ASSERT_TRUE(write_file_durably(file(), "compiler"));
+  }
+  [[nodiscard]] std::filesystem::path file() const { return directory_->path() / "libcompiler.so"; }
+  [[nodiscard]] std::filesystem::path memory() const { return options_.cache_directory / "device_compiler"; }
+
+  // What a fresh process gets: nothing but the files is kept between two calls.
+  DeviceBuild start() {
+    auto built = build_device(
+        scale_code(),
+        [this]() -> Result<std::shared_ptr<const DeviceCompiler>> {
+          ++looked_for_;
+          return std::shared_ptr<const DeviceCompiler>(std::make_shared<OneLine>(version_, file()));
+        },
+        options_);
+    EXPECT_TRUE(built) << built.error().text();
+    return built ? *built : DeviceBuild{};
+  }
+
+  std::optional<TempDir> directory_;
+  BuildOptions options_;
+  std::string version_ = "first";
+  int looked_for_ = 0;
+};
+
+TEST_F(RememberedCompiler, IsNotLookedForWhenTheCacheHasTheCode) {
+  const DeviceBuild fresh = start();
+  EXPECT_FALSE(fresh.evidence.cached);
+  const DeviceBuild again = start();
+  EXPECT_TRUE(again.evidence.cached);
+  EXPECT_EQ(again.cubin, fresh.cubin);
+  EXPECT_EQ(looked_for_, 1);
+}
+
+TEST_F(RememberedCompiler, IsLookedForAgainWhenItsFileChanged) {
+  start();
+  version_ = "second";
+  const auto time = std::filesystem::last_write_time(file());
+  std::filesystem::last_write_time(file(), time + std::chrono::milliseconds(1));
+  EXPECT_EQ(start().cubin, "code of second");
+  std::filesystem::remove(file());
+  start();
+  EXPECT_EQ(looked_for_, 3);
+}
+
+TEST_F(RememberedCompiler, IsLookedForAgainWhenTheSearchCouldEndElsewhere) {
+  start();
+  for (const char* variable : {"CUDA_HOME", "LD_LIBRARY_PATH"}) {
+    const char* const before = std::getenv(variable);
+    const std::optional<std::string> kept = before == nullptr ? std::nullopt : std::optional<std::string>(before);
+    const int looked = looked_for_;
+    ::setenv(variable, directory_->path().c_str(), 1);
+    start();
+    EXPECT_EQ(looked_for_, looked + 1) << variable;
+    kept ? ::setenv(variable, kept->c_str(), 1) : ::unsetenv(variable);
+  }
+}
+
+TEST_F(RememberedCompiler, AMemoryThatIsCutOrForgedIsNotUsed) {
+  const DeviceBuild fresh = start();
+  const auto text = read_file(memory());
+  ASSERT_TRUE(text);
+  for (std::size_t length = 0; length < text->size(); length += 7) {
+    ASSERT_TRUE(write_file_durably(memory(), text->substr(0, length)));
+    const int looked = looked_for_;
+    EXPECT_EQ(start().cubin, fresh.cubin);
+    EXPECT_EQ(looked_for_, looked + 1) << length;
+  }
+  // Code swapped in the cache is told by its digest, whoever remembered the compiler.
+  ASSERT_TRUE(write_file_durably(fresh.artifact, "code of another"));
+  EXPECT_EQ(start().cubin, "code of first");
 }
 
 TEST(DeviceCandidate, IsRefusedForWhatReachesOutsideItsFolder) {

@@ -74,11 +74,11 @@ Result<std::filesystem::path> cache_directory() {
 
 Result<Loaded> build_and_load(const gpu::Device& device, const KernelRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  RIDGE_TRY(compiler, toolchain::find_device_compiler());
   toolchain::BuildOptions options;
   RIDGE_TRY(cache, cache_directory());
   options.cache_directory = std::move(cache);
-  RIDGE_TRY(built, toolchain::build_device(code_of(request, device.info().arch), *compiler, options));
+  RIDGE_TRY(built,
+            toolchain::build_device(code_of(request, device.info().arch), toolchain::find_device_compiler, options));
   if (!built.ok()) {
     return make_error(ErrorCode::kInternal, "{} of {} does not compile with {}: {}\n{}", request.symbol, request.source,
                       built.evidence.compiler, built.error, built.evidence.log);
