@@ -91,27 +91,22 @@ class Call {
   }
 
  private:
-  // The memory of the scales holds zeros, then largest magnitudes, then scales.
+  // The memory of the scales holds zeros, then largest magnitudes, then scales. That of a tensor is one for both
+  // copies, so its magnitude is collected once, with the first.
   Status find_scales(const Shape& s, std::span<const TensorView> operands, const gpu::LaunchShape& tiles,
                      std::span<void* const> arguments, gpu::StreamHandle stream) {
-    const std::vector<Copy> copies = copies_of(s);
-    for (const Copy& copy : copies) {
+    std::int64_t count = 0;
+    for (const Copy& copy : copies_of(s)) {
       const TensorView& scale = operands[copy.q + 1];
+      if (s.granularity == Granularity::kTensor && count > 0) break;
       RIDGE_CHECK_OK(gpu::fill_bytes(scale.data, 0, size_bytes(scale.dtype, scale.shape[0]), stream));
+      count += scale.shape[0];
     }
     RIDGE_CHECK_OK(amax_.launch(tiles, arguments, stream));
-    for (const Copy& copy : copies) {
-      const TensorView& scale = operands[copy.q + 1];
-      void* data = scale.data;
-      std::int64_t count = scale.shape[0];
-      auto rule = static_cast<std::uint32_t>(s.rule);
-      gpu::LaunchShape shape;
-      shape.grid.x = static_cast<std::uint32_t>(ceil_div(count, kThreads));
-      shape.block.x = static_cast<std::uint32_t>(kThreads);
-      const std::array<void*, 3> each = {&data, &count, &rule};
-      RIDGE_CHECK_OK(scales_.launch(shape, each, stream));
-    }
-    return ok_status();
+    gpu::LaunchShape scales;
+    scales.grid.x = static_cast<std::uint32_t>(ceil_div(count, kThreads));
+    scales.block.x = static_cast<std::uint32_t>(kThreads);
+    return scales_.launch(scales, arguments, stream);
   }
 
   const gpu::Device* device_ = nullptr;
