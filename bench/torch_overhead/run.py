@@ -52,10 +52,10 @@ def measure(size, dtype, device, per_batch, batches, drain):
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     c = torch.empty_like(a)
     leaf, weight = a.clone().requires_grad_(), b.clone().requires_grad_()
-    cpp = torch.ops.ridgeline_bench.gemm_seconds
+    cpp, op = torch.ops.ridgeline_bench.gemm_seconds, torch.ops.ridgeline.gemm.default
     calls = {
         "C++ API": lambda count: cpp(c, a, b, True, count),
-        "torch.ops.ridgeline.gemm": repeat(lambda: torch.ops.ridgeline.gemm.default(a, b, False, True)),
+        "torch.ops.ridgeline.gemm": repeat(lambda: op(a, b, False, True)),
         "ridgeline.torch.gemm": repeat(lambda: rt.gemm(a, b, trans_b=True)),
         "torch.matmul": repeat(lambda: torch.matmul(a, b.t())),
         "ridgeline.torch.gemm, recording": repeat(lambda: rt.gemm(leaf, weight, trans_b=True)),

@@ -120,8 +120,8 @@ Stream stream_of(const Tensor& tensor) {
 
 OnDeviceOf::OnDeviceOf(const Tensor& tensor) {
   if (!tensor.is_cuda()) return;
-  const c10::impl::VirtualGuardImpl cuda(c10::DeviceType::CUDA);
-  previous_ = cuda.exchangeDevice(tensor.device());
+  const c10::Device before = c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).exchangeDevice(tensor.device());
+  if (before != tensor.device()) previous_ = before;  // going back costs as much as coming, so only where it is needed
 }
 
 OnDeviceOf::~OnDeviceOf() {

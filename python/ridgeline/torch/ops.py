@@ -45,6 +45,8 @@ def gemm(
     activation None, "gelu", "gelu_tanh" or "silu"
     main_grad  of b's shape, float32 or b's dtype: backward adds b's gradient here and returns none for b
     """
+    if out_dtype is None and bias is None and activation is None and main_grad is None:
+        return _gemm(a, b, trans_a, trans_b)  # every argument that is handed over costs 40 ns
     return _gemm(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad)
 
 
