@@ -29,17 +29,19 @@ Activation activation_of(OptionalText name) {
 }
 
 void check_types(const Tensor& a, const Tensor& b) {
-  const auto usable_type = [](const Tensor& t) {
-    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf;
-  };
-  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type() && usable_type(a), kOp, ": a is ", a.scalar_type(), " and b is ",
-                   b.scalar_type(), "; give both the same one of torch.float32, torch.bfloat16 and torch.float16",
-                   a.is_floating_point() && a.element_size() == 1 ? " (gemm_fp8 multiplies 8-bit floats)" : "");
+  const auto type = a.scalar_type();
+  const bool usable_type = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf ||
+                           (type == at::kDouble && !a.is_cuda());  // by_torch
+  const char* const hint = type == at::kDouble                              ? " (float64: on the CPU only)"
+                           : a.is_floating_point() && a.element_size() == 1 ? " (gemm_fp8 multiplies 8-bit floats)"
+                                                                            : "";
+  TORCH_CHECK_TYPE(type == b.scalar_type() && usable_type, kOp, ": a is ", type, " and b is ", b.scalar_type(),
+                   "; give both the same one of torch.float32, torch.bfloat16 and torch.float16", hint);
 }
 
 // Symbolic sizes, so that one graph serves every size; the operator's own checks say the rest when it runs.
 Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                 const OptionalTensor&, OptionalText activation, const OptionalTensor&) {
+                 const OptionalTensor&, OptionalText activation, const OptionalTensor&, const OptionalTensor&) {
   activation_of(activation);
   check_types(a, b);
   TORCH_CHECK_VALUE(a.dim() == b.dim() && (a.dim() == 2 || a.dim() == 3), kOp, ": a has ", a.dim(),
@@ -64,39 +66,6 @@ Tensor output_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, O
       out_dtype.value_or(a.scalar_type()), a.layout(), a.device(), std::nullopt, std::nullopt);
 }
 
-Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-            const OptionalTensor& bias, OptionalText activation, const OptionalTensor&) {
-  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"bias", bias ? &*bias : nullptr}});
-  check_types(a, b);
-  const OnDeviceOf on_device(a);
-  GemmArgs args;
-  args.activation = activation_of(activation);
-  Tensor c = output_of(a, b, trans_a, trans_b, out_dtype);
-  args.a = matrix_view(a, trans_a, kOp, "a");
-  args.b = matrix_view(b, trans_b, kOp, "b");
-  args.c = row_major_view(c, kOp, "the result");
-  args.trans_a = trans_a, args.trans_b = trans_b;
-  if (bias && bias->defined()) args.bias = dense_view(*bias, kOp, "bias");
-  check(ridge::gemm(args, stream_of(a)));
-  return c;
-}
-
-void gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
-  check_same_device("gemm_add_", {{"a", &a}, {"b", &b}, {"c", &c}});
-  check_types(a, b);
-  const OnDeviceOf on_device(a);
-  GemmArgs args;
-  args.a = matrix_view(a, trans_a, "gemm_add_", "a");
-  args.b = matrix_view(b, trans_b, "gemm_add_", "b");
-  args.c = row_major_view(c, "gemm_add_", "c");
-  args.trans_a = trans_a, args.trans_b = trans_b, args.accumulate = true;
-  check(ridge::gemm(args, stream_of(a)));
-}
-
-void gemm_add_meta(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
-  gemm_meta(a, b, trans_a, trans_b, c.scalar_type(), {}, {}, {});
-}
-
 const char* approximation(Activation activation) { return activation == Activation::kGelu ? "none" : "tanh"; }
 
 Tensor activate(const Tensor& z, Activation activation) {
@@ -110,19 +79,84 @@ Tensor activate_backward(const Tensor& grad, const Tensor& z, Activation activat
                                          : at::gelu_backward(grad, z, approximation(activation));
 }
 
+bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+// float64 is for gradient checks, whose finite differences need it, and not for speed: no implementation of ours takes
+// it, so torch's own product serves, on the CPU.
+Tensor by_torch(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                const OptionalTensor& bias, Activation activation, const OptionalTensor& residual) {
+  TORCH_CHECK_TYPE(out_dtype.value_or(at::kDouble) == at::kDouble, kOp, ": a is Double and out_dtype is ", *out_dtype,
+                   "; leave out_dtype out");
+  Tensor c = at::matmul(trans_a ? a.transpose(-1, -2) : a, trans_b ? b.transpose(-1, -2) : b);
+  if (given(bias)) c = c + *bias;
+  c = activate(c, activation);
+  return given(residual) ? c + *residual : c;
+}
+
+Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+            const OptionalTensor& bias, OptionalText activation, const OptionalTensor&,
+            const OptionalTensor& residual) {
+  check_same_device(
+      kOp, {{"a", &a}, {"b", &b}, {"bias", bias ? &*bias : nullptr}, {"residual", residual ? &*residual : nullptr}});
+  check_types(a, b);
+  const OnDeviceOf on_device(a);
+  GemmArgs args;
+  args.activation = activation_of(activation);
+  if (a.scalar_type() == at::kDouble) {
+    return by_torch(a, b, trans_a, trans_b, out_dtype, bias, args.activation, residual);
+  }
+  Tensor c = output_of(a, b, trans_a, trans_b, out_dtype);
+  args.a = matrix_view(a, trans_a, kOp, "a");
+  args.b = matrix_view(b, trans_b, kOp, "b");
+  args.c = row_major_view(c, kOp, "the result");
+  args.trans_a = trans_a, args.trans_b = trans_b;
+  if (given(bias)) args.bias = dense_view(*bias, kOp, "bias");
+  if (given(residual)) args.residual = row_major_view(*residual, kOp, "residual");
+  check(ridge::gemm(args, stream_of(a)));
+  return c;
+}
+
+void gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  check_same_device("gemm_add_", {{"a", &a}, {"b", &b}, {"c", &c}});
+  check_types(a, b);
+  if (a.scalar_type() == at::kDouble) {
+    c.add_(by_torch(a, b, trans_a, trans_b, {}, {}, Activation::kNone, {}));
+    return;
+  }
+  const OnDeviceOf on_device(a);
+  GemmArgs args;
+  args.a = matrix_view(a, trans_a, "gemm_add_", "a");
+  args.b = matrix_view(b, trans_b, "gemm_add_", "b");
+  args.c = row_major_view(c, "gemm_add_", "c");
+  args.trans_a = trans_a, args.trans_b = trans_b, args.accumulate = true;
+  check(ridge::gemm(args, stream_of(a)));
+}
+
+void gemm_add_meta(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  gemm_meta(a, b, trans_a, trans_b, c.scalar_type(), {}, {}, {}, {});
+}
+
 // What backward needs to know beside tensors, as one list of numbers: a call pays for every entry it stores.
 struct Recorded {
-  bool trans_a = false, trans_b = false;
+  bool trans_a = false, trans_b = false, residual = false;
   at::ScalarType inputs = at::kFloat, bias = at::ScalarType::Undefined;
   Activation activation = Activation::kNone;
 
   [[nodiscard]] std::vector<std::int64_t> numbers() const {
-    return {trans_a, trans_b, static_cast<std::int64_t>(inputs), static_cast<std::int64_t>(bias),
+    return {trans_a,
+            trans_b,
+            residual,
+            static_cast<std::int64_t>(inputs),
+            static_cast<std::int64_t>(bias),
             static_cast<std::int64_t>(activation)};
   }
   static Recorded from(const std::vector<std::int64_t>& n) {
-    return {n[0] != 0, n[1] != 0, static_cast<at::ScalarType>(n[2]), static_cast<at::ScalarType>(n[3]),
-            static_cast<Activation>(n[4])};
+    return {n[0] != 0,
+            n[1] != 0,
+            n[2] != 0,
+            static_cast<at::ScalarType>(n[3]),
+            static_cast<at::ScalarType>(n[4]),
+            static_cast<Activation>(n[5])};
   }
 };
 
@@ -132,27 +166,30 @@ struct GemmFunction : torch::autograd::Function<GemmFunction> {
 
   static Tensor forward(Context* ctx, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
                         OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
-                        const OptionalTensor& main_grad) {
+                        const OptionalTensor& main_grad, const OptionalTensor& residual) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    Recorded call{trans_a, trans_b, a.scalar_type()};
+    Recorded call{trans_a, trans_b, given(residual), a.scalar_type()};
     call.activation = activation_of(activation);
     if (bias) call.bias = bias->scalar_type();
-    Tensor z = call_gemm(a, b, trans_a, trans_b, out_dtype, bias);
+    Tensor z = call_gemm(a, b, trans_a, trans_b, out_dtype, bias, {}, {}, activation ? OptionalTensor() : residual);
     const bool need_a = a.requires_grad(), need_b = b.requires_grad();
     ctx->save_for_backward({need_b ? a : Tensor(), need_a ? b : Tensor(), activation ? z : Tensor()});
     ctx->set_materialize_grads(false);
     ctx->saved_data["call"] = call.numbers();
     // Not a saved variable: what other micro-batches add to it in between is what it is for.
-    if (main_grad && main_grad->defined()) ctx->saved_data["main_grad"] = *main_grad;
-    return activate(z, call.activation);
+    if (given(main_grad)) ctx->saved_data["main_grad"] = *main_grad;
+    if (!activation) return z;
+    const Tensor activated = activate(z, call.activation);
+    return given(residual) ? at::add(activated, *residual) : activated;
   }
 
   static torch::autograd::variable_list backward(Context* ctx, torch::autograd::variable_list grads) {
-    torch::autograd::variable_list result(8);  // one for each argument of forward
+    torch::autograd::variable_list result(9);  // one for each argument of forward
     if (!grads[0].defined()) return result;
     const Recorded call = Recorded::from(ctx->saved_data["call"].toIntVector());
     const auto saved = ctx->get_saved_variables();
     const Tensor &a = saved[0], &b = saved[1];
+    if (call.residual) result[8] = grads[0];
     Tensor grad = activate_backward(grads[0], saved[2], call.activation);
     if (call.bias != at::ScalarType::Undefined && ctx->needs_input_grad(2)) {
       constexpr std::int64_t kRows[] = {0, 1};
@@ -180,19 +217,19 @@ struct GemmFunction : torch::autograd::Function<GemmFunction> {
   }
 };
 
-bool wants_gradient(const Tensor& a, const Tensor& b, const OptionalTensor& bias) {
-  return at::GradMode::is_enabled() &&
-         (a.requires_grad() || b.requires_grad() || (bias && bias->defined() && bias->requires_grad()));
+bool wants_gradient(const Tensor& a, const Tensor& b, const OptionalTensor& bias, const OptionalTensor& residual) {
+  const auto wants = [](const OptionalTensor& t) { return given(t) && t->requires_grad(); };
+  return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad() || wants(bias) || wants(residual));
 }
 
 Tensor gemm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
                      OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
-                     const OptionalTensor& main_grad) {
-  if (wants_gradient(a, b, bias)) {
-    return GemmFunction::apply(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad);
+                     const OptionalTensor& main_grad, const OptionalTensor& residual) {
+  if (wants_gradient(a, b, bias, residual)) {
+    return GemmFunction::apply(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual);
   }
   return gemm_handle().redispatch(keys & c10::after_ADInplaceOrView_keyset, a, b, trans_a, trans_b, out_dtype, bias,
-                                  activation, main_grad);
+                                  activation, main_grad, residual);
 }
 
 void gemm_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
@@ -206,21 +243,26 @@ void gemm_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a
 }
 
 Tensor gemm_autocast(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                     const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad) {
+                     const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad,
+                     const OptionalTensor& residual) {
   const auto device = a.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& t, at::ScalarType to) { return at::autocast::cached_cast(to, t, device); };
-  const OptionalTensor cast_bias = bias ? OptionalTensor(cast(*bias, out_dtype.value_or(type))) : bias;
-  return call_gemm(cast(a, type), cast(b, type), trans_a, trans_b, out_dtype, cast_bias, activation, main_grad);
+  const auto as_result = [&](const OptionalTensor& t) {
+    return given(t) ? OptionalTensor(cast(*t, out_dtype.value_or(type))) : OptionalTensor();
+  };
+  return call_gemm(cast(a, type), cast(b, type), trans_a, trans_b, out_dtype, as_result(bias), activation, main_grad,
+                   as_result(residual));
 }
 
 }  // namespace
 
 Tensor call_gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                 const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad) {
-  return gemm_handle().call(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad);
+                 const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad,
+                 const OptionalTensor& residual) {
+  return gemm_handle().call(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual);
 }
 
 void call_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {

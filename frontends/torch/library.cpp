@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kSchemas[] = {
     "gemm(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, Tensor? bias=None, "
-    "str? activation=None, Tensor? main_grad=None) -> Tensor",
+    "str? activation=None, Tensor? main_grad=None, Tensor? residual=None) -> Tensor",
     "gemm_add_(Tensor(a!) c, Tensor a, Tensor b, bool trans_a=False, bool trans_b=False) -> ()",
     "gemm_fp8(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, "
     "str format=\"e4m3\", str granularity=\"tensorwise\", str rule=\"exact\", str rounding=\"nearest\", "

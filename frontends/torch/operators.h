@@ -16,9 +16,10 @@ using OptionalTensor = std::optional<Tensor>;
 using OptionalType = std::optional<at::ScalarType>;
 using OptionalText = std::optional<std::string_view>;
 
-// c = f(op(a) op(b) + bias). `main_grad` is where the gradient of b is added instead of being returned.
+// c = f(op(a) op(b) + bias) + residual. `main_grad` is where the gradient of b is added instead of being returned.
 Tensor call_gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                 const OptionalTensor& bias = {}, OptionalText activation = {}, const OptionalTensor& main_grad = {});
+                 const OptionalTensor& bias = {}, OptionalText activation = {}, const OptionalTensor& main_grad = {},
+                 const OptionalTensor& residual = {});
 // c += op(a) op(b)
 void call_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b);
 

@@ -25,12 +25,15 @@ def gemm_reference(
     trans_b: bool = False,
     bias: torch.Tensor | None = None,
     activation: str | None = None,
+    residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """What ``ridgeline.torch.gemm`` approximates, in float64 on the CPU, from the inputs as stored."""
     out = _op(a, trans_a) @ _op(b, trans_b)
     if bias is not None:
-        out = out + bias.detach().to("cpu", torch.float64)
-    return out if activation is None else _ACTIVATIONS[activation](out)
+        out = out + _op(bias, False)
+    if activation is not None:
+        out = _ACTIVATIONS[activation](out)
+    return out if residual is None else out + _op(residual, False)
 
 
 def gemm_bound(

@@ -16,7 +16,11 @@ def matrix(*shape, dtype=torch.float32, **options):
     [
         (lambda a: rt.gemm(a, a[:3]), ValueError, "check trans_a and trans_b"),
         (lambda a: rt.gemm(a, a.bfloat16()), TypeError, "the same one of torch.float32"),
-        (lambda a: rt.gemm(a.double(), a.double()), TypeError, "the same one of torch.float32"),
+        (lambda a: rt.gemm(a.double(), a), TypeError, "the same one of torch.float32"),
+        (lambda a: rt.gemm(a.double(), a.double(), out_dtype=torch.float32), TypeError, "leave out_dtype out|on the CPU only"),
+        (lambda a: rt.gemm(a, a, residual=a[:3]), ValueError, "residual"),
+        (lambda a: rt.gemm(a, a, residual=a.bfloat16()), ValueError, "residual"),
+        (lambda a: rt.gemm(a, a, residual=a[0].expand(4, 4)), ValueError, r"call \.contiguous\(\)"),
         (lambda a: rt.gemm(a.int(), a.int()), TypeError, "the same one of torch.float32"),
         (lambda a: rt.gemm(a.to(torch.float8_e4m3fn), a.to(torch.float8_e4m3fn)), TypeError, "gemm_fp8"),
         (lambda a: rt.gemm(a[0], a), ValueError, "give two matrices"),
@@ -54,6 +58,11 @@ def test_devices_must_not_be_mixed():
 def test_cpu_and_cuda_tensors_must_not_be_mixed(on_gpu):
     with pytest.raises(RuntimeError, match=r"move them to one device"):
         rt.gemm(torch.ones(4, 4), torch.ones(4, 4, device="cuda"))
+
+
+def test_float64_is_for_the_cpu(on_gpu, device):
+    with pytest.raises(TypeError, match="on the CPU only"):
+        rt.gemm(matrix(4, 4, dtype=torch.float64, device=device), matrix(4, 4, dtype=torch.float64, device=device))
 
 
 def test_a_backend_of_another_device_is_refused_not_replaced(on_cpu):

@@ -91,10 +91,57 @@ def test_gradients_against_float64_autograd(device, trans_a, trans_b, activation
         testing.assert_snr(theirs.grad, mine.grad, 115)
 
 
+@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_residual_is_added_last_and_gets_the_gradient_as_it_is(device, dtype, activation):
+    a, b = operands(40, 24, 56, False, True, dtype, device)
+    bias, residual = torch.randn(24, device=device).to(dtype), torch.randn(40, 32, device=device).to(dtype)[:, :24]  # padded rows
+    expected = testing.gemm_reference(a, b, False, True, bias, activation, residual)
+    floor = {torch.float32: 120, torch.bfloat16: 50, torch.float16: 68}[dtype]
+    testing.assert_snr(expected, rt.gemm(a, b, trans_b=True, bias=bias, activation=activation, residual=residual), floor)
+    leaf, weight = residual.contiguous().requires_grad_(), b.clone().requires_grad_()
+    upstream = torch.randn(40, 24, device=device).to(dtype)
+    out = rt.gemm(a, weight, trans_b=True, bias=bias, activation=activation, residual=leaf)
+    testing.assert_snr(expected, out, floor - 6)
+    out.backward(upstream)
+    assert torch.equal(leaf.grad, upstream)
+    (without,) = torch.autograd.grad(rt.gemm(a, weight, trans_b=True, bias=bias, activation=activation), weight, upstream)
+    assert torch.equal(weight.grad, without)
+
+
+def test_a_residual_that_alone_wants_a_gradient_gets_it(device):
+    a, b = operands(8, 4, 6, False, False, torch.float32, device)
+    residual = torch.randn(8, 4, device=device, requires_grad=True)
+    rt.gemm(a, b, residual=residual).sum().backward()
+    assert torch.equal(residual.grad, torch.ones_like(residual))
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
-def test_gradcheck(device, trans_a, trans_b):
+def test_gradcheck_in_float64(on_cpu, trans_a, trans_b, activation):
+    a, b = operands(5, 4, 6, trans_a, trans_b, torch.float64, "cpu")
+    inputs = [t.requires_grad_() for t in (a, b, torch.randn(4, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64))]
+
+    def layer(x, y, bias, residual):
+        return rt.gemm(x, y, trans_a, trans_b, bias=bias, activation=activation, residual=residual)
+
+    assert torch.autograd.gradcheck(layer, inputs)
+    if activation is None:
+        assert torch.autograd.gradgradcheck(layer, inputs)
+
+
+def test_gradcheck_in_float64_of_batches_and_of_main_grad(on_cpu):
+    a, b = operands(3, 4, 5, False, True, torch.float64, "cpu", batch=(2,))
+    assert torch.autograd.gradcheck(lambda x, y: rt.gemm(x, y, trans_b=True), (a.requires_grad_(), b.requires_grad_()))
+    weight, collected = b[0].detach().requires_grad_(), torch.ones(4, 5, dtype=torch.float64)
+    rt.gemm(a[0].detach(), weight, trans_b=True, main_grad=collected).sum().backward()
+    torch.testing.assert_close(collected, 1 + a[0].detach().sum(0).expand(4, 5))
+
+
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_gradcheck_of_our_own_product(device, trans_a, trans_b):
     """A product is linear in each factor, so its central difference is exact for every step: with a step of 1/2 rounding in
-    float32 is all that is left, and gradcheck needs no float64 (which the operator does not take)."""
+    float32 is all that is left. (In float64 gradcheck sees the formulas, but torch's product.)"""
     a, b = operands(5, 4, 6, trans_a, trans_b, torch.float32, device)
     bias = torch.randn(4, device=device)
     inputs = [t.requires_grad_() for t in (a, b, bias)]

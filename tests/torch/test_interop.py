@@ -131,7 +131,7 @@ def opcheck_arguments(device):
     w = rt.quantize(b.detach(), QuantConfig(granularity="rowwise"))
     ops = torch.ops.ridgeline
     yield ops.gemm.default, (a, b, False, True), {"bias": leaf(24), "activation": "silu"}
-    yield ops.gemm.default, (leaf(3, 16, 8), leaf(3, 8, 24)), {"out_dtype": torch.float32}
+    yield ops.gemm.default, (leaf(3, 16, 8), leaf(3, 8, 24)), {"out_dtype": torch.float32, "residual": leaf(3, 16, 24)}
     yield ops.gemm_add_.default, (torch.zeros(16, 24, device=device), a.detach(), b.detach(), False, True), {}
     yield ops.gemm_fp8.default, (a, b, False, True, None, "hybrid", "blockwise"), {}
     yield ops.quantize.default, (a.detach(), torch.float8_e4m3fn, "1x128", "exact", True, True), {}

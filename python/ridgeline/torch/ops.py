@@ -34,20 +34,22 @@ def gemm(
     bias: torch.Tensor | None = None,
     activation: Activation | None = None,
     *,
+    residual: torch.Tensor | None = None,
     main_grad: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """f(op(a) op(b) + bias) with sums in float32; op is the identity or the transpose.
+    """f(op(a) op(b) + bias) + residual with sums in float32; op is the identity or the transpose.
 
     a          [m, k], or [k, m] with trans_a; with a dimension before, a batch
-    b          [k, n], or [n, k] with trans_b; the same dtype of float32, bfloat16, float16
+    b          [k, n], or [n, k] with trans_b; the same dtype of float32, bfloat16, float16 (float64: on the CPU, by torch)
     out_dtype  the inputs' (default) or torch.float32
     bias       [n], of the result's dtype
     activation None, "gelu", "gelu_tanh" or "silu"
+    residual   of the result's shape and dtype, added last
     main_grad  of b's shape, float32 or b's dtype: backward adds b's gradient here and returns none for b
     """
-    if out_dtype is None and bias is None and activation is None and main_grad is None:
+    if out_dtype is None and bias is None and activation is None and main_grad is None and residual is None:
         return _gemm(a, b, trans_a, trans_b)  # every argument that is handed over costs 40 ns
-    return _gemm(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad)
+    return _gemm(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual)
 
 
 def gemm_fp8(
