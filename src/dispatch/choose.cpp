@@ -90,8 +90,8 @@ Result<std::string> select_by_dtype(const std::string& variable, std::string_vie
 }
 
 void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason,
-                   const Implementation& taken) {
-  say(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name));
+                   const Choice& taken) {
+  say(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name()));
 }
 
 Preferred preferred(const Problem& problem, const Stream& stream) {
@@ -113,7 +113,7 @@ struct Walk {
   Wish forced;
   Preferred tuned;
   std::vector<Refusal> refusals;  // by position in op.implementations
-  const Implementation* chosen = nullptr;
+  Choice chosen;
   std::string reason;
   std::optional<Error> failure;
 };

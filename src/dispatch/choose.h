@@ -4,16 +4,18 @@
 #include <functional>
 #include <string>
 
+#include "dispatch/choice.h"
 #include "ops/op.h"
 #include "record/worker.h"
 #include "ridge/dispatch.h"
 
 namespace ridge::dispatch {
 
-// An implementation wanted for a case and who wants it; an empty name leaves it to the order.
+// What is wanted for a case and who wants it; an empty name leaves it to the order.
 struct Wish {
-  std::string implementation;
-  std::string by;  // "code", "environment RIDGE_GEMM_BACKEND", "tuned table"
+  std::string implementation;  // "cuda_wgmma" or "cuda_wgmma/pp_128x192"
+  std::string by;              // "code", "environment RIDGE_GEMM_BACKEND", "tuned table"
+  bool autotune = false;       // the environment asks for measuring, with an empty name
 };
 
 // What a tuned table answers: a preference, not a force. When it cannot run the case, or is refused, the default order
@@ -21,7 +23,8 @@ struct Wish {
 struct Preferred {
   Preferred(std::string name = {}, std::string why = {})  // NOLINT: a name alone is an answer
       : implementation(std::move(name)), refused(std::move(why)) {}
-  std::string implementation, refused;
+  std::string implementation, refused;  // as in Wish
+  std::string note;                     // what was measured, for explain()
 };
 using Preference = std::function<Preferred(const ops::Problem&, const ops::DeviceInfo&)>;
 // In place of the tables of this machine (dispatch/tuned.h); empty: those again.
@@ -36,7 +39,7 @@ void reload_environment();
 // What forces the choice for this problem: code first, then the environment. An error names an unknown implementation.
 Result<Wish> forced(const ops::Operator& op, const ops::Problem& problem);
 
-Result<const ops::Implementation*> choose(const ops::Operator& op, const ops::Problem& problem, const Stream& stream);
+Result<Choice> choose(const ops::Operator& op, const ops::Problem& problem, const Stream& stream);
 
 // The ordered list with every refusal and the choice, for `ridge ops explain`.
 Result<record::Explanation> explain(const record::Case& wanted, const Stream& stream);

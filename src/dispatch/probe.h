@@ -1,18 +1,24 @@
 // Scratch operands of a problem, and whether an implementation gets a problem right: what tuning measures on and asks
-// before anything may win. Host memory only.
+// before anything may win.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "dispatch/choice.h"
 #include "ops/op.h"
 
 namespace ridge::dispatch {
 
-// Operands in memory of their own, filled at random; never a caller's.
+// The operand in row-major order, no padding between rows.
+TensorView dense_view(const ops::OperandSpec& spec, void* data);
+
+// Operands in host memory of their own, filled at random; never a caller's.
 class Scratch {
  public:
   Scratch(const ops::Problem& problem, std::uint64_t seed);
@@ -23,9 +29,36 @@ class Scratch {
   std::vector<TensorView> views_;
 };
 
-// Runs it on a small case of the same kind (the case itself where that is small) and holds every element and the RMS of
-// all errors against the operator's error model. Why it is wrong, in words with the values; nothing when it is right or
-// refuses every such case.
+// Runs a problem with operands in host memory, wherever the implementation itself wants them.
+using Runner = std::function<Status(const ops::Implementation&, const ops::Problem&, const std::vector<TensorView>&)>;
+
+// Runs implementations on small cases of the same kind (the case itself where that is small, else its sizes cut to a few
+// tiles) and holds every element and the RMS of all errors against the operator's error model.
+class Prober {
+ public:
+  Prober(const ops::Operator& op, const Stream& stream, Runner runner);
+  // Why it is wrong, in words with the values; nothing when it is right or refuses every such case. Asked again about a
+  // problem with the same small cases, it answers from memory.
+  std::optional<std::string> wrong(const Choice& choice, const ops::Problem& problem);
+
+ private:
+  // A small case, its inputs and what is right for them: the same for everybody.
+  struct Exercise {
+    ops::Problem problem;
+    std::unique_ptr<Scratch> before;
+    Result<std::vector<ops::ReferenceOutput>> expected;
+  };
+  std::shared_ptr<const Exercise> exercise(const ops::Problem& problem, std::uint64_t seed);
+  std::optional<std::string> attempt(const Choice& choice, const Exercise& exercise, std::uint64_t seed);
+
+  const ops::Operator& op_;
+  Stream stream_;
+  Runner runner_;
+  std::map<std::string, std::shared_ptr<const Exercise>> exercises_;       // by seed and case
+  std::map<std::string, std::optional<std::string>> known_;  // by choice, seed and case
+};
+
+// The same once, on a CPU stream.
 std::optional<std::string> probe(const ops::Operator& op, const ops::Implementation& implementation,
                                  const ops::Problem& problem, const Stream& stream);
 

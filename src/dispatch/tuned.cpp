@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -55,6 +56,46 @@ std::vector<fs::path> table_folders() {
   return folders;
 }
 
+constexpr std::string kBetweenVersions = "; ";
+
+// "cuda_cublaslt 130100": where a library lies is no version of it.
+std::string version_of(const ops::Implementation& one) {
+  std::string text = one.name;
+  std::istringstream words(one.version ? one.version() : std::string());
+  for (std::string word; words >> word;) {
+    if (word.find('/') == std::string::npos) text += " " + word;
+  }
+  return text;
+}
+
+// Whether the line was measured with the version of its implementation that there is now.
+bool version_holds(const record::TunedChoice& choice, const ops::Operator& op) {
+  const auto one = ops::find_implementation(op, choice.implementation);
+  if (!one) return false;
+  const std::string_view listed = choice.libraries;
+  const std::string now = version_of(**one);
+  for (std::size_t at = 0; at < listed.size();) {
+    const std::size_t end = std::min(listed.find(kBetweenVersions, at), listed.size());
+    if (listed.substr(at, end - at) == now) return true;
+    at = end + std::string_view(kBetweenVersions).size();
+  }
+  return false;
+}
+
+// For explain(): what the line says of its measurement, and whether things have changed since.
+std::string note_of(const record::TunedChoice& choice, const ops::DeviceInfo& device) {
+  std::string note;
+  if (choice.latency > 0) note = fmt::format("{:.4g} us a call when tuned", 1e6 * choice.latency);
+  if (choice.ratio > 1) {
+    note += fmt::format("{}{:.3f} times as fast as {}", note.empty() ? "" : ", ", choice.ratio, choice.over);
+  }
+  if (choice.driver != device.driver) {
+    note += fmt::format("{}under driver {}, now {}", note.empty() ? "" : "; ",
+                        choice.driver.empty() ? "unknown" : choice.driver, device.driver);
+  }
+  return note;
+}
+
 // What probes found, once per process, implementation and bucket.
 class Probes {
  public:
@@ -94,11 +135,13 @@ record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {
 std::string library_versions(const ops::Operator& op, Backend backend) {
   std::string versions;
   for (const ops::Implementation& one : op.implementations) {
-    if (one.backend != backend) continue;
-    versions += fmt::format("{}{}", versions.empty() ? "" : "; ", one.name);
-    if (one.version) versions += " " + one.version();
+    if (one.backend == backend) versions += (versions.empty() ? "" : kBetweenVersions) + version_of(one);
   }
   return versions;
+}
+
+bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device) {
+  return choice.libraries == library_versions(op, device.backend) && choice.driver == device.driver;
 }
 
 void TunedTable::add(record::TunedChoice choice) {
@@ -133,7 +176,7 @@ Status TunedTable::add_folder(const fs::path& folder) {
 const record::TunedChoice* TunedTable::find(const ops::Operator& op, const ops::Problem& problem,
                                             const ops::DeviceInfo& device) const {
   const auto found = choices_.find(key_of(device.name, bucket_of(op, problem)));
-  if (found == choices_.end() || found->second.libraries != library_versions(op, device.backend)) return nullptr;
+  if (found == choices_.end() || !version_holds(found->second, op)) return nullptr;
   return &found->second;
 }
 
@@ -145,10 +188,14 @@ Preference preference_of(std::shared_ptr<const TunedTable> table) {
     const record::TunedChoice* choice = op ? table->find(**op, problem, device) : nullptr;
     if (choice == nullptr) return {};
     const auto one = ops::find_implementation(**op, choice->implementation);
-    if (!one || ops::why_not(**one, problem, device)) return choice->implementation;  // the walk says why it cannot
-    const auto wrong = probes->wrong(**op, **one, problem, choice->bucket.text());
-    if (!wrong) return choice->implementation;
-    return {choice->implementation, "tuned, but refused: its results leave the error model: " + *wrong};
+    Preferred answer(choice->implementation);
+    answer.note = note_of(*choice, device);
+    if (!choice->configuration.empty()) answer.implementation += "/" + choice->configuration;
+    if (!one || ops::why_not(**one, problem, device)) return answer;  // the walk says why it cannot
+    if (const auto wrong = probes->wrong(**op, **one, problem, choice->bucket.text())) {
+      answer.refused = "tuned, but refused: its results leave the error model: " + *wrong;
+    }
+    return answer;
   };
 }
 

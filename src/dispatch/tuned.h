@@ -2,7 +2,7 @@
 //
 // Lines of JSON (record/tuned.h): those that ship with the library (data/tuned), then every *.jsonl of the folders of
 // RIDGE_TUNED_DIR (separated by ':'), then of `tuned` in the cache folder; later lines win. A line counts only on the
-// device and with the library versions it was measured with. Dispatch prefers its implementation, after one probe in
+// device it was measured on and with the version of the implementation that it names. Dispatch prefers its implementation, after one probe in
 // this process has shown that its results keep to the error model; one whose results do not is refused, and said so by
 // explain() and on_fallback().
 #pragma once
@@ -27,7 +27,8 @@ std::filesystem::path cache_directory();
 // a bucket differ by less than a fifth in each size, so one measurement speaks for all of them.
 record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem);
 
-// The versions of every implementation of the operator on that backend, which a tuned line depends on.
+// The versions of every implementation of the operator on that backend, "name version; ...", without the paths where
+// they were found.
 std::string library_versions(const ops::Operator& op, Backend backend);
 
 // data/tuned as it was built in: *.jsonl, and a page about them.
@@ -53,6 +54,9 @@ Preference preference_of(std::shared_ptr<const TunedTable> table);
 // That of the tables on this machine, read once; a table that cannot be read is reported through on_fallback() and left
 // out.
 const Preference& installed_preference();
+
+// Whether what it was measured with is what there is now: all libraries and the driver. Dispatch asks for less.
+bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device);
 
 // Adds the line to the device's table in the cache folder, durably, in place of an older one for the same bucket.
 Status keep(const record::TunedChoice& choice, const std::filesystem::path& cache);

@@ -166,13 +166,16 @@ record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> siz
   std::uint64_t index = 0;
   for (const std::size_t size : sizes) {
     const std::int64_t old = problem.values[size];
-    const std::int64_t most = variation == Variation::kReduced ? std::min(old, reduced) : old;
+    const bool small = variation == Variation::kReduced || variation == Variation::kAlignedReduced;
+    const bool aligned = variation == Variation::kAlignedNeighbour || variation == Variation::kAlignedReduced;
+    const std::int64_t step = aligned && old % 16 == 0 ? 16 : 1;
+    const std::int64_t most = (small ? std::min(old, std::max(reduced, step)) : old) / step;  // in steps
     // Down to three quarters, and never the old size where there is another one.
     const std::int64_t choices = std::max<std::int64_t>(1, (most + 3) / 4);
     const auto drawn =
         static_cast<std::int64_t>(numerics::derive_seed(seed, index++) % static_cast<std::uint64_t>(choices));
-    other.set(problem.problem_case.params[size].name,
-              std::to_string(std::max<std::int64_t>(most - 1 - drawn, std::min<std::int64_t>(most, 1))));
+    const std::int64_t steps = std::max<std::int64_t>(most - 1 - drawn, std::min<std::int64_t>(most, 1));
+    other.set(problem.problem_case.params[size].name, std::to_string(steps * step));
   }
   return other;
 }

@@ -49,6 +49,8 @@ struct Problem {
   // What each operand's address and row starts are multiples of, in bytes, up to 16: copy engines and vector loads ask.
   // 0: not known before the call; operand_alignment() then takes dense rows from an allocator.
   std::array<std::uint8_t, kMaxOperands> alignment{};
+  // Which of Implementation::configurations runs it; -1 leaves it to the implementation.
+  int configuration = -1;
 };
 // 1, 2, 4, 8 or 16.
 int operand_alignment(const Problem& problem, std::size_t operand);
@@ -94,6 +96,8 @@ struct DeviceInfo {
   std::string arch;                   // "x86-64", "sm_90a"
   std::vector<std::string> features;  // "avx2", "fma", "avx512f", ...; "wgmma", "tma"
   std::string missing;                // why nothing can run there ("no CUDA driver ..."); empty: it can
+  std::string driver;                 // version of what drives it; empty for a processor
+  int multiprocessors = 0;            // of a GPU
   [[nodiscard]] bool has(std::string_view feature) const;
 };
 
@@ -109,6 +113,11 @@ struct Implementation {
   std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;
   // Which library and which of its kernels run here; goes into every result. May be empty.
   std::function<std::string()> version;
+  // Names of the builds it chooses among by itself, which a tuned table may choose instead; may be empty. One that does
+  // not fit a call counts as -1.
+  std::vector<std::string> configurations;
+  // Those that fit a problem, its own choice first, then by expected time.
+  std::function<std::vector<int>(const Problem&, const DeviceInfo&)> promising;
 };
 
 // Which list of cases is wanted.
@@ -121,7 +130,10 @@ enum class CaseSet {
 // How far Operator::vary goes.
 enum class Variation {
   kNeighbour,  // sizes near those of the case, on no multiple of anything
-  kReduced     // a few dozen in every size: for runs that are a hundred times slower, under a sanitizer
+  kReduced,    // a few dozen in every size: for runs that are a hundred times slower, under a sanitizer
+  // The same, but sizes that are multiples of 16 stay so: for kernels that take nothing else and would refuse the others.
+  kAlignedNeighbour,
+  kAlignedReduced
 };
 
 // The gradient of an input: a call of an operator (often the same one) whose output is the gradient. Shapes and dtypes
@@ -176,7 +188,8 @@ Result<Problem> bind_params(std::string_view op, std::span<const record::ParamIn
 record::Case case_of(const Operator& op, std::span<const std::int64_t> values);
 
 // For an operator's vary(): `problem` with each of these size parameters drawn anew from three quarters of it up to one
-// less, or for kReduced from three quarters of `reduced`; a size of 0 or 1 stays.
+// less, or for kReduced from three quarters of `reduced`; a size of 0 or 1 stays. The aligned variations draw in steps
+// of 16 where the size is a multiple of that.
 record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> sizes, std::int64_t reduced,
                         Variation variation, std::uint64_t seed);
 

@@ -1,4 +1,5 @@
-// One line of a tuned table: which implementation a bucket of cases takes on a device, and what was measured.
+// One line of a tuned table: which implementation a bucket of cases takes on a device, in which of its configurations,
+// and what was measured.
 #pragma once
 
 #include <string>
@@ -13,21 +14,29 @@ namespace ridge::record {
 struct TunedChoice {
   std::int64_t version = 1;
   std::string device;          // as DeviceInfo::name
-  std::string libraries;       // versions of the implementations that took part; others make the line void
+  // Versions of the implementations that took part, "name version; ...". Another version of the one it names makes the
+  // line void; another version of what lost does not.
+  std::string libraries;
+  std::string driver;          // under which it was measured; another one is said by explain(), and tuned again
   Case bucket;                 // sizes rounded, everything else as it is
   std::string implementation;  // the fastest that was right
-  std::string over;            // what the default order would have taken
+  std::string configuration;   // of its builds; empty: its own choice
+  std::string over;            // what the default order would have taken, by its own choice
   double ratio = 1;            // time of `over` divided by that of `implementation`, paired
+  double latency = 0;          // seconds of one call while it was tuned
   std::int64_t rounds = 0, threads = 1;
   std::vector<std::string> refused;  // implementations whose results left the error model, in words
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("device", self.device);
     v("libraries", self.libraries);
+    v.optional("driver", self.driver);
     v("bucket", self.bucket);
     v("implementation", self.implementation);
+    v.optional("configuration", self.configuration);
     v("over", self.over);
     v("ratio", self.ratio);
+    v.optional("latency", self.latency);
     v("rounds", self.rounds);
     v("threads", self.threads);
     v.optional("refused", self.refused);

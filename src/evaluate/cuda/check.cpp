@@ -15,19 +15,21 @@ using record::Outcome;
 
 constexpr int kNeighboursDrawn = 64;  // an implementation of the library may take only aligned rows
 
-// A secret neighbour of the problem that the subject does not refuse.
-std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem) {
+// A secret neighbour of the problem that the subject does not refuse, as far as that shows before it is loaded.
+std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem,
+                                         ops::Variation variation) {
   for (int draw = 0; draw < kNeighboursDrawn; ++draw) {
-    auto bound = check.op.bind(check.op.vary(problem, ops::Variation::kNeighbour, secret_seed()));
+    auto bound = check.op.bind(check.op.vary(problem, variation, secret_seed()));
     if (bound && !refusal(check.subject, *bound)) return std::move(*bound);
   }
   return std::nullopt;
 }
 
-// The problems asked for, each followed by its secret neighbour where the operator names one.
+// The problems asked for, each with its secret neighbours where the operator names some: any sizes first, then sizes as
+// aligned as the problem's, for a launch plan that excludes the others.
 struct Asked {
   std::vector<ops::Problem> problems;
-  std::vector<std::optional<std::size_t>> held_out;  // by problem: where its neighbour is
+  std::vector<std::vector<std::size_t>> held_out;  // by problem: where its neighbours are
 };
 
 Asked with_neighbours(const GpuCheck& check) {
@@ -36,10 +38,12 @@ Asked with_neighbours(const GpuCheck& check) {
   asked.held_out.resize(check.problems.size());
   if (!check.op.vary || !check.rig.harness().defences.on(Gate::kHeldOut)) return asked;
   for (std::size_t i = 0; i < check.problems.size(); ++i) {
-    const std::optional<ops::Problem> neighbour = neighbour_of(check, check.problems[i]);
-    if (!neighbour) continue;
-    asked.held_out[i] = asked.problems.size();
-    asked.problems.push_back(*neighbour);
+    for (const auto variation : {ops::Variation::kNeighbour, ops::Variation::kAlignedNeighbour}) {
+      const std::optional<ops::Problem> neighbour = neighbour_of(check, check.problems[i], variation);
+      if (!neighbour) continue;
+      asked.held_out[i].push_back(asked.problems.size());
+      asked.problems.push_back(*neighbour);
+    }
   }
   return asked;
 }
@@ -51,24 +55,34 @@ class Checker {
   record::CheckRow row(std::size_t index) {
     record::CheckRow row;
     row.label = check_.problems[index].problem_case.label();
-    if (look(index, row) && asked_.held_out[index]) {
-      const std::size_t neighbour = *asked_.held_out[index];
-      record::CheckRow other;
-      look(neighbour, other);
-      const std::string label = asked_.problems[neighbour].problem_case.label();
-      row.lanes["held-out"] = label;
-      row.verified_calls += other.verified_calls;
-      row.elements += other.elements;
-      if (other.outcome != Outcome::kPass) {
-        row.outcome = other.outcome;
-        row.gate = other.gate == Gate::kNone ? Gate::kHeldOut : other.gate;
-        row.detail = fmt::format("on a shape it was not told ({}): {}", label, other.detail);
-      }
+    if (!look(index, row)) return row;
+    for (const std::size_t neighbour : asked_.held_out[index]) {
+      if (looked_at_neighbour(neighbour, row)) break;
     }
     return row;
   }
 
  private:
+  // False when the subject's plan excludes it, which says nothing.
+  bool looked_at_neighbour(std::size_t neighbour, record::CheckRow& row) {
+    record::CheckRow other;
+    look(neighbour, other);
+    const std::string label = asked_.problems[neighbour].problem_case.label();
+    if (other.lanes.contains("refused")) {
+      row.lanes["held-out"] = fmt::format("{} refused: {}", label, other.lanes["refused"]);
+      return false;
+    }
+    row.lanes["held-out"] = label;
+    row.verified_calls += other.verified_calls;
+    row.elements += other.elements;
+    if (other.outcome != Outcome::kPass) {
+      row.outcome = other.outcome;
+      row.gate = other.gate == Gate::kNone ? Gate::kHeldOut : other.gate;
+      row.detail = fmt::format("on a shape it was not told ({}): {}", label, other.detail);
+    }
+    return true;
+  }
+
   // One problem in the process at hand, or a fresh one. True when it passed.
   bool look(std::size_t index, record::CheckRow& row) {
     CheckNote note;

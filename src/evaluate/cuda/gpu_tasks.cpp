@@ -97,6 +97,8 @@ Result<ops::DeviceInfo> gpu_device_info() {
   info.backend = Backend::kCuda;
   info.name = gpu.name;
   info.arch = gpu.arch;
+  info.driver = fmt::format("CUDA {}.{}", gpu.driver_version / 1000, gpu.driver_version % 1000 / 10);
+  info.multiprocessors = gpu.multiprocessors;
   info.features = {gpu.arch};
   if (gpu.compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
   return info;

@@ -25,6 +25,8 @@ DeviceInfo describe(int index) {
   }
   info.name = found->name;
   info.arch = found->arch;
+  info.driver = fmt::format("CUDA {}.{}", found->driver_version / 1000, found->driver_version % 1000 / 10);
+  info.multiprocessors = found->multiprocessors;
   info.features = {found->arch};
   if (found->compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
   return info;

@@ -15,11 +15,11 @@
 
 namespace ridge::ops {
 
-// Everything a prepared launch depends on but the addresses: parameters, device, and of every operand the strides that
+// Everything a prepared launch depends on but the addresses: parameters, configuration, device, and of every operand the strides that
 // are not 1 and the alignment.
 struct CallKey {
   static constexpr std::size_t kStrides = kMaxParams, kDevice = kStrides + 2 * kMaxOperands;
-  std::array<std::int64_t, kDevice + 2> words{};
+  std::array<std::int64_t, kDevice + 3> words{};
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 inline CallKey call_key(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
@@ -33,6 +33,7 @@ inline CallKey call_key(const Problem& problem, std::span<const TensorView> oper
     key.words[CallKey::kDevice + 1] = key.words[CallKey::kDevice + 1] * 32 + view_alignment(view);
   }
   key.words[CallKey::kDevice] = stream.device;
+  key.words[CallKey::kDevice + 2] = problem.configuration;
   return key;
 }
 struct CallKeyHash {

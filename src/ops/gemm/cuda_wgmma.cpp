@@ -13,9 +13,20 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device);
+    return WgmmaCall::prepare(cuda_case(problem, operands), problem, device);
   }));
   return ready->launch(operands[0], operands[1], c, {}, epilogue_parameter(s, operands), handle);
+}
+
+// The case before a call is made, from what the problem knows of its memory.
+ridge::cuda::GemmCase case_before_call(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  ridge::cuda::GemmCase g = cuda_case(problem);
+  if (s.residual) g.ld_residual = padded_row(s.n, s.out, operand_alignment(problem, s.residual_at()));
+  if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
+  if (s.residual)
+    g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.residual_at()));
+  return g;
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
@@ -25,12 +36,7 @@ Refusal supports(const Problem& problem, const DeviceInfo& device) {
   }
   const Shape s = shape_of(problem);
   if (s.k == 0 && s.epilogue()) return "k=0: an epilogue of nothing is not worth a matrix unit";
-  ridge::cuda::GemmCase g = cuda_case(problem);
-  if (s.residual) g.ld_residual = padded_row(s.n, s.out, operand_alignment(problem, s.residual_at()));
-  if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
-  if (s.residual)
-    g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.residual_at()));
-  return wgmma_refuses(g, problem, s.c_at());
+  return wgmma_refuses(case_before_call(problem), problem, s.c_at());
 }
 
 }  // namespace
@@ -43,6 +49,11 @@ Implementation cuda_wgmma() {
   own.rank = 0;
   own.supports = supports;
   own.run = per_matrix(run);
+  own.version = wgmma_version;
+  own.configurations = wgmma_configurations();
+  own.promising = [](const Problem& problem, const DeviceInfo& device) {
+    return wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+  };
   return own;
 }
 

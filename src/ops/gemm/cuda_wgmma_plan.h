@@ -271,6 +271,25 @@ inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multi
   return static_cast<double>(waves) * (static_cast<double>(steps) * step * factor + epilogue);
 }
 
+// Those that ship, counted through both lists.
+inline constexpr int kConfigCount = static_cast<int>(kWgmmaConfigs.size() + kPromotedConfigs.size());
+inline const WgmmaConfig& config_at(int index) {
+  const auto at = static_cast<std::size_t>(index);
+  return at < kWgmmaConfigs.size() ? kWgmmaConfigs[at] : kPromotedConfigs[at - kWgmmaConfigs.size()];
+}
+
+// Those that fit, by estimated time.
+inline std::vector<int> rank_wgmma(const GemmCase& g, int multiprocessors) {
+  std::vector<int> fitting;
+  for (int i = 0; i < kConfigCount; ++i) {
+    if (config_fits(config_at(i), g)) fitting.push_back(i);
+  }
+  std::stable_sort(fitting.begin(), fitting.end(), [&](int a, int b) {
+    return estimate_cycles(g, config_at(a), multiprocessors) < estimate_cycles(g, config_at(b), multiprocessors);
+  });
+  return fitting;
+}
+
 inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
   const WgmmaConfig* best = nullptr;
   double least = 1e300;

@@ -177,6 +177,7 @@ Run per_matrix(Run run) {
     record::Case one = problem.problem_case;
     one.set("batch", "1");
     RIDGE_TRY(single, bind(one));
+    single.configuration = problem.configuration;
     std::array<TensorView, kMaxOperands> matrices;
     for (std::int64_t i = 0; i < batch; ++i) {
       for (std::size_t o = 0; o < single.operands.size(); ++o) matrices[o] = matrix_of(operands[o], i);

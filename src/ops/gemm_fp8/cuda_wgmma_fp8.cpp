@@ -13,7 +13,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device);
+    return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem, device);
   }));
   return ready->launch(operands[kA], operands[kB], operands[kC], scale_parameter(operands), {}, handle);
 }
@@ -43,6 +43,11 @@ Implementation cuda_wgmma_fp8() {
   own.rank = 0;
   own.supports = supports;
   own.run = run;
+  own.version = gemm::wgmma_version;
+  own.configurations = gemm::wgmma_configurations();
+  own.promising = [](const Problem& problem, const DeviceInfo& device) {
+    return gemm::wgmma_promising(cuda_case(problem), problem, kC, device);
+  };
   return own;
 }
 

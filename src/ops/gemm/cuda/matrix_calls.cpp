@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace ridge::ops::gemm {
 namespace {
@@ -44,6 +45,15 @@ std::vector<std::string> defines(const ridge::cuda::GemmCase& g) {
           std::string("RIDGE_RESIDUAL=") + (g.residual || g.residual_is_c() ? "1" : "0")};
 }
 
+// With the rows and starts that the alignments of the problem allow.
+ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+  g.lda = padded_row(g.row_a(), problem.operands[0].dtype, operand_alignment(problem, 0));
+  g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, operand_alignment(problem, 1));
+  g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
+  g.base_alignment_c = operand_alignment(problem, c);
+  return g;
+}
+
 }  // namespace
 
 Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
@@ -53,28 +63,53 @@ Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size
     return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
                        a <= b ? "A" : "B", std::min(a, b));
   }
-  g.lda = padded_row(g.row_a(), problem.operands[0].dtype, a);
-  g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, b);
-  g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
-  g.base_alignment_c = operand_alignment(problem, c);
+  g = with_alignment(g, problem, c);
   if (auto why = ridge::cuda::wgmma_refuses(g)) return why;
-  for (const auto& config : ridge::cuda::kWgmmaConfigs) {
-    if (ridge::cuda::config_fits(config, g)) return std::nullopt;
-  }
-  for (const auto& config : ridge::cuda::kPromotedConfigs) {
-    if (ridge::cuda::config_fits(config, g)) return std::nullopt;
+  for (int i = 0; i < ridge::cuda::kConfigCount; ++i) {
+    if (ridge::cuda::config_fits(ridge::cuda::config_at(i), g)) return std::nullopt;
   }
   return fmt::format("no configuration of the kernel fits m={} n={} k={}", g.m, g.n, g.k);
 }
 
-Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const std::string& label,
+std::vector<std::string> wgmma_configurations() {
+  std::vector<std::string> names;
+  for (int i = 0; i < ridge::cuda::kConfigCount; ++i) names.emplace_back(ridge::cuda::config_at(i).name);
+  return names;
+}
+
+std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                 const DeviceInfo& device) {
+  g = with_alignment(g, problem, c);
+  std::vector<int> ranked = ridge::cuda::rank_wgmma(g, device.multiprocessors);
+  const ridge::cuda::WgmmaConfig* own = ridge::cuda::choose_wgmma(g, device.multiprocessors);
+  const auto at = std::find_if(ranked.begin(), ranked.end(), [&](int i) { return &ridge::cuda::config_at(i) == own; });
+  if (at != ranked.end()) std::rotate(ranked.begin(), at, at + 1);
+  return ranked;
+}
+
+std::string wgmma_version() {
+  std::string builds;
+  for (int i = 0; i < ridge::cuda::kConfigCount; ++i) {
+    const ridge::cuda::WgmmaConfig& c = ridge::cuda::config_at(i);
+    builds += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", c.name, c.block_m, c.block_n, c.stages, c.cluster_m,
+                          c.cluster_n, c.consumers, c.pingpong, c.slab_buffers, c.split_k, c.instruction_n, c.parts);
+  }
+  return "configurations " + sha256(builds).substr(0, 8);
+}
+
+Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const Problem& problem,
                                      const gpu::Device& device) {
   const int multiprocessors = device.info().multiprocessors;
   const auto refusal = ridge::cuda::wgmma_refuses(g);
-  const ridge::cuda::WgmmaConfig* config = refusal ? nullptr : ridge::cuda::choose_wgmma(g, multiprocessors);
+  const int named = problem.configuration;
+  const bool fits = !refusal && named >= 0 && named < ridge::cuda::kConfigCount &&
+                    ridge::cuda::config_fits(ridge::cuda::config_at(named), g);
+  const ridge::cuda::WgmmaConfig* config = refusal ? nullptr
+                                           : fits  ? &ridge::cuda::config_at(named)
+                                                   : ridge::cuda::choose_wgmma(g, multiprocessors);
   if (config == nullptr) {
     return with_hint(
-        make_error(ErrorCode::kUnsupported, "{}: {}", label, refusal.value_or("no configuration of the kernel fits")),
+        make_error(ErrorCode::kUnsupported, "{}: {}", problem.problem_case.text(), refusal.value_or("no configuration of the kernel fits")),
         "allow the plain kernel or cuBLASLt");
   }
   WgmmaCall ready;

@@ -53,6 +53,13 @@ inline ridge::cuda::GemmCase with_memory(ridge::cuda::GemmCase g, const TensorVi
 // may pad its rows, so the alignment tells, not the dense stride.
 Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
 
+// What Implementation::configurations, promising and version of the kernel's implementations say. The version is that of
+// the list: a tuned table that names a build of another list does not count.
+std::vector<std::string> wgmma_configurations();
+std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                 const DeviceInfo& device);
+std::string wgmma_version();
+
 // Parameters of the kernels, laid out as src/device/cuda/kernel and cuda_*.cu declare them.
 struct OutputParameter {
   void* data = nullptr;
@@ -70,8 +77,8 @@ struct EpilogueParameter {
 
 class WgmmaCall {
  public:
-  // `g` with the strides of the call. `label` goes into errors.
-  static Result<WgmmaCall> prepare(const ridge::cuda::GemmCase& g, const std::string& label, const gpu::Device& device);
+  // `g` with the strides of the call. `problem` names the configuration, and itself in errors.
+  static Result<WgmmaCall> prepare(const ridge::cuda::GemmCase& g, const Problem& problem, const gpu::Device& device);
   Status launch(const TensorView& a, const TensorView& b, const TensorView& c, ScaleParameter scales,
                 EpilogueParameter extra, gpu::StreamHandle stream);
 

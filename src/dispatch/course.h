@@ -1,0 +1,40 @@
+// Where implementations are compared: scratch operands in the memory of a device, a check of their numbers, and a clock.
+// Never a caller's memory and never a caller's stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dispatch/choice.h"
+#include "dispatch/probe.h"
+
+namespace ridge::dispatch {
+
+class Course {
+ public:
+  Course() = default;
+  Course(const Course&) = delete;
+  Course& operator=(const Course&) = delete;
+  virtual ~Course() = default;
+
+  // Runs the problem once and says why the outcome is wrong, in words with the values; nothing when it is right. Whoever
+  // is asked first is what the others must agree with at full size.
+  virtual std::optional<std::string> wrong(const Choice& choice) = 0;
+  // Seconds of one call, the mean of `calls` in a row; nothing when one failed.
+  virtual std::optional<double> seconds(const Choice& choice, std::int64_t calls) = 0;
+};
+
+// On a processor or a GPU. `prober` remembers what it found about the same implementation on other problems.
+Result<std::unique_ptr<Course>> make_course(const ops::Problem& problem, const Stream& stream, Prober& prober);
+
+// The CUDA part of it; in a build without that backend an error.
+Result<std::unique_ptr<Course>> make_cuda_course(const ops::Problem& problem, const Stream& stream, Prober& prober);
+// Runs a problem on a GPU with operands in host memory: copies them there, waits, and copies the outputs back.
+Runner cuda_runner(const Stream& stream);
+// Whether launches on the stream are being recorded into a graph, so that nothing may be allocated or waited for. True
+// as well where the driver will not say.
+bool is_recording(const Stream& stream);
+
+}  // namespace ridge::dispatch

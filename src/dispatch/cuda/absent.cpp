@@ -1,0 +1,18 @@
+#include "device/cuda/backend.h"
+#include "dispatch/course.h"
+
+namespace ridge::dispatch {
+
+Result<std::unique_ptr<Course>> make_cuda_course(const ops::Problem&, const Stream&, Prober&) {
+  return device::cuda::list_gpus().error();
+}
+
+Runner cuda_runner(const Stream&) {
+  return [](const ops::Implementation&, const ops::Problem&, const std::vector<TensorView>&) -> Status {
+    return device::cuda::list_gpus().error();
+  };
+}
+
+bool is_recording(const Stream&) { return false; }
+
+}  // namespace ridge::dispatch
