@@ -25,22 +25,57 @@ struct TuneOptions {
   bool again = false;
 };
 
-// Lines of a file of shapes, one case each; # begins a comment.
-Result<std::vector<std::string>> read_shapes(const std::string& path) {
+constexpr std::string_view kAll = "all";
+
+// What is asked of one operator.
+struct Asked {
+  std::string op;
+  std::vector<std::string> words;
+};
+
+// Lines of a file of shapes, by operator in the order in which they first come; # begins a comment. A line that begins
+// with an operator's name is that operator's, another one that of the command line.
+Result<std::vector<Asked>> read_shapes(const std::string& path, const std::string& op) {
   RIDGE_TRY(text, read_file(path));
-  std::vector<std::string> lines;
+  std::vector<Asked> all;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     line = line.substr(0, line.find('#'));
     while (!line.empty() && line.back() == ' ') line.pop_back();
+    if (line.empty()) continue;
+    std::string owner = op, first = line.substr(0, line.find(' '));
+    if (first.find('=') == std::string::npos) {
+      owner = first;
+      line.erase(0, std::min(line.size(), first.size() + 1));
+    }
+    if (op != kAll && owner != op) continue;
+    if (owner == kAll) {
+      return with_hint(invalid("{}: \"{}\" names no operator", path, line),
+                       "begin the line with one, or name one for all");
+    }
+    auto at = std::find_if(all.begin(), all.end(), [&](const Asked& one) { return one.op == owner; });
+    if (at == all.end()) at = all.insert(all.end(), Asked{owner, {}});
     // One word alone would be multiplied with the other lines.
-    if (!line.empty()) lines.push_back(line.find(' ') == std::string::npos ? line + " " : line);
+    at->words.push_back(line.find(' ') == std::string::npos ? line + " " : line);
   }
-  if (lines.empty()) return with_hint(invalid("{} holds no case", path), "write one a line: m=4096 n=4096 k=4096");
-  return lines;
+  if (all.empty()) {
+    return with_hint(invalid("{} holds no case{}", path, op == kAll ? "" : " of " + op),
+                     "write one a line: m=4096 n=4096 k=4096");
+  }
+  return all;
 }
 
-Result<record::WorkerRequest> request_of(const TuneOptions& options) {
+Result<std::vector<Asked>> asked_of(const TuneOptions& options) {
+  if (options.shapes.empty()) {
+    if (options.op == kAll) return with_hint(invalid("\"all\" needs a list"), "add --shapes data/shapes/training.txt");
+    return std::vector<Asked>{{options.op, options.words}};
+  }
+  RIDGE_TRY(all, read_shapes(options.shapes, options.op));
+  for (Asked& one : all) one.words.insert(one.words.end(), options.words.begin(), options.words.end());
+  return all;
+}
+
+Result<record::WorkerRequest> request_of(const TuneOptions& options, const Asked& asked) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kTune;
   request.backend = options.backend;
@@ -49,22 +84,44 @@ Result<record::WorkerRequest> request_of(const TuneOptions& options) {
   if (options.backend != "cpu" && options.backend != "cuda") {
     return with_hint(invalid("nothing is tuned on \"{}\"", options.backend), "use --on cpu or --on cuda");
   }
-  if (!options.limit.empty()) {
-    RIDGE_TRY(seconds, parse_duration(options.limit));
-    request.time_limit = seconds;
-  }
-  std::vector<std::string> words = options.words;
-  if (!options.shapes.empty()) {
-    RIDGE_TRY(lines, read_shapes(options.shapes));
-    words.insert(words.end(), lines.begin(), lines.end());
-  }
-  if (words.empty()) {
-    request.cases = {record::Case{options.op, {}}};  // the operator's own
+  if (asked.words.empty()) {
+    request.cases = {record::Case{asked.op, {}}};  // the operator's own
     return request;
   }
-  RIDGE_TRY(cases, record::expand_cases(options.op, words));
+  RIDGE_TRY(cases, record::expand_cases(asked.op, asked.words));
   request.cases = std::move(cases);
   return request;
+}
+
+// All operators after each other, each with a share of the time that is left by its number of cases.
+Result<std::vector<record::TunedChoice>> tune_all(const TuneOptions& options) {
+  RIDGE_TRY(all, asked_of(options));
+  double limit = 0;
+  if (!options.limit.empty()) {
+    RIDGE_TRY(seconds, parse_duration(options.limit));
+    limit = seconds;
+  }
+  std::vector<record::WorkerRequest> requests;
+  std::size_t waiting = 0;
+  for (const Asked& one : all) {
+    RIDGE_TRY(request, request_of(options, one));
+    waiting += request.cases.size();
+    requests.push_back(std::move(request));
+  }
+  SystemClock clock;
+  const double start = clock.monotonic();
+  std::vector<record::TunedChoice> choices;
+  for (record::WorkerRequest& request : requests) {
+    const auto cases = static_cast<double>(request.cases.size());
+    if (limit > 0) {
+      const double left = std::max(limit - (clock.monotonic() - start), 0.1);
+      request.time_limit = left * cases / static_cast<double>(waiting);
+    }
+    waiting -= request.cases.size();
+    RIDGE_TRY(response, ask_worker(std::move(request)));
+    choices.insert(choices.end(), response.tuned.begin(), response.tuned.end());
+  }
+  return choices;
 }
 
 Status write_table(const std::string& path, const std::vector<record::TunedChoice>& choices) {
@@ -80,19 +137,19 @@ Status write_table(const std::string& path, const std::vector<record::TunedChoic
 void print(const std::vector<record::TunedChoice>& choices) {
   std::vector<std::vector<std::string>> rows;
   for (const record::TunedChoice& one : choices) {
-    rows.push_back({one.bucket.label(), one.implementation.empty() ? "-" : one.implementation,
-                    one.implementation == one.over ? "" : fmt::format("{:.3f} x {}", one.ratio, one.over),
+    std::string fastest = one.implementation.empty() ? "-" : one.implementation;
+    if (!one.configuration.empty()) fastest += "/" + one.configuration;
+    rows.push_back({one.bucket.label(), fastest, one.latency > 0 ? fmt::format("{:.1f}", 1e6 * one.latency) : "",
+                    fastest == one.over || one.over.empty() ? "" : fmt::format("{:.3f} x {}", one.ratio, one.over),
                     fmt::format("{}", fmt::join(one.refused, "; "))});
   }
-  fmt::print("{}", table({"bucket", "fastest", "against the default", "refused"}, rows));
+  fmt::print("{}", table({"bucket", "fastest", "us", "against the default", "refused"}, rows));
 }
 
 int tune(const TuneOptions& options) {
-  Result<record::WorkerRequest> request = request_of(options);
-  if (!request) return fail(request.error());
-  const Result<record::WorkerResponse> response = ask_worker(std::move(*request));
-  if (!response) return fail(response.error());
-  const std::vector<record::TunedChoice>& choices = response->tuned;
+  const Result<std::vector<record::TunedChoice>> tuned = tune_all(options);
+  if (!tuned) return fail(tuned.error());
+  const std::vector<record::TunedChoice>& choices = *tuned;
   if (!options.ship.empty()) {
     if (const Status written = write_table(options.ship, choices); !written) return fail(written.error());
   }
@@ -111,18 +168,20 @@ int tune(const TuneOptions& options) {
 void define_tune(Command root) {
   auto options = std::make_shared<TuneOptions>();
   root.subcommand("tune", "Find the fastest implementation for each bucket of cases, and keep it for dispatch")
-      .positional("operator", options->op, "Operator, for instance gemm")
+      .positional("operator", options->op, "Operator, for instance gemm; \"all\": those that the file names")
       .positional("case", options->words, "Shapes; without any, and without --shapes, the operator's own", false)
       .option("--on", options->backend, "Backend: cpu or cuda")
-      .option("--shapes", options->shapes, "A file with one case a line, for instance data/shapes/dense.txt")
+      .option("--shapes", options->shapes,
+              "A file with cases, a line each, that may begin with their operator: data/shapes/training.txt")
       .option("--time-limit", options->limit, "For all cases together; what is left out is tuned by the next call")
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--ship", options->ship, "Also write the lines to this file, for data/tuned or RIDGE_TUNED_DIR")
       .flag("--again", options->again, "Measure what the table knows already, too")
       .example("ridge tune gemm m=512,2048 n=1024 k=1024", "two buckets on this processor")
       .example("ridge tune gemm --on cuda --shapes data/shapes/dense.txt dtype=bf16 layout=nt",
-               "the shapes of a file on the GPU, every call verified")
-      .example("ridge tune gemm --on cuda --ship data/tuned/nvidia-h200.jsonl", "a table that ships")
+               "the shapes of a file on the GPU, the configurations of our kernels among the contenders")
+      .example("ridge tune all --on cuda --shapes data/shapes/training.txt --ship data/tuned/nvidia-h200.jsonl",
+               "a table that ships")
       .action([options] { return tune(*options); });
 }
 

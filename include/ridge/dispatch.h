@@ -1,9 +1,13 @@
 // Control over which implementation of an operator runs.
 // Choice, highest first: force() in code; environment RIDGE_<OP>_BACKEND; tuned table; default order.
-// Tuned tables are *.jsonl in the folders of RIDGE_TUNED_DIR and in `tuned` of the cache folder.
+// Tuned tables are *.jsonl in the folders of RIDGE_TUNED_DIR and in `tuned` of the cache folder. A choice is an
+// implementation, or one in a named configuration: "cuda_wgmma/pp_128x192".
 //
 //   RIDGE_GEMM_BACKEND=cpu_openblas                 for every case
 //   RIDGE_GEMM_BACKEND=bf16:cpu_simd,other:cpu_blis by the case's dtype; what is not named keeps the normal order
+//   RIDGE_GEMM_BACKEND=autotune                     measure new cases of this operator, as autotune(true) does for all
+//   RIDGE_AUTOTUNE=1                                the same for every operator
+//   RIDGE_LOG_LEVEL=warning                         what on_fallback() would be told, on standard error
 #pragma once
 
 #include <functional>
@@ -16,7 +20,7 @@
 
 namespace ridge::dispatch {
 
-// Forces `implementation` (for instance "cpu_simd") for every later call of operator `op` in this process.
+// Forces `implementation` (for instance "cpu_simd" or "cuda_wgmma/pp_128x192") for every later call of operator `op` in this process.
 // The name must exist; a forced implementation that cannot run a case is an error of that call, never a fallback.
 Status force(std::string_view op, std::string_view implementation);
 // Back to the normal order.
@@ -31,9 +35,10 @@ Result<std::vector<std::string>> implementations(std::string_view op);
 // refusal and the values that caused it, and the choice.
 Result<std::string> explain_text(std::string_view case_text, const Stream& stream);
 
-// While on, a case that nothing forces and no tuned table knows is measured before its first run on a CPU stream, on
-// scratch memory and for at most about two seconds, and the result is kept in the table of the cache folder. Off at
-// first.
+// While on, a case that nothing forces and no tuned table knows is measured before its first run, on scratch memory and
+// for at most about two seconds, and the result is kept in the table of the cache folder. Off at first. Never while a
+// graph is recorded on the call's stream; while another thread records one in CUDA's global mode no case may be new,
+// because measuring allocates.
 void autotune(bool on);
 
 // For programs of several ranks, which must all take the same implementation or their replicas drift apart: called once

@@ -21,6 +21,7 @@
 #include "campaign/journal.h"
 #include "campaign/lineage.h"
 #include "campaign/lock.h"
+#include "campaign/session_size.h"
 #include "campaign/termination.h"
 #include "campaign/transition.h"
 #include "execute/executor.h"
@@ -131,7 +132,7 @@ class Engine {
   Status read_tips();
   Result<record::Evaluation> look_at_baseline();
   Result<std::vector<record::Session>> calibration_sessions(const record::Candidate& candidate, double launch,
-                                                            double share);
+                                                            double share, SessionCost cost);
   Status calibrate_again();
   Status measure_baseline();
   // steps_escalate.cpp

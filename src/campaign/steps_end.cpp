@@ -28,6 +28,7 @@ constexpr double kFinalSeconds = 120.0;  // without a wall budget
 constexpr double kFinalShare = 0.15;     // of the wall budget
 constexpr double kReportSeconds = 2.0;
 constexpr int kFinalTries = 2;
+constexpr std::int64_t kQuickQuads = 2;  // a quick look has no more in a session
 
 // Best against baseline: the mean of a fast and a slow launch is about half of the slow one.
 SessionSize final_size(const State& state) {
@@ -35,7 +36,16 @@ SessionSize final_size(const State& state) {
   const double slow = launch_seconds(state.baseline->evaluation.roofline);
   const double both = (slow + launch_seconds(state.incumbent.roofline)) / 2;
   const double allowed = state.wall_budget > 0 ? kFinalShare * state.wall_budget : kFinalSeconds;
-  return fit_sessions(both, allowed, kFewestFinals, kMostFinals, state.spec().protocol);
+  record::Protocol protocol = state.spec().protocol;
+  protocol.max_quads = std::min(protocol.max_quads, kQuickQuads);
+  return fit_sessions(both, allowed, kFewestFinals, kMostFinals, protocol, measured_cost(*state.baseline));
+}
+
+// The least that a round takes: build, check and one session of each arm. With less left none is begun.
+double shortest_round(const State& state) {
+  if (!state.baseline) return 0;
+  const SessionCost cost = measured_cost(*state.baseline);
+  return cost.fixed > 0 ? cost.fixed + cost.overhead : 0;
 }
 
 }  // namespace
@@ -55,7 +65,7 @@ TerminationInput Engine::termination_input() const {
   input.stop_requested = stop_file_exists() || (rounds && state_.rounds_closed() >= *rounds);
   input.active = journal_.active();
   const bool needed = state_.incumbent.round > 1;  // nothing to measure while the baseline stands
-  input.reserve = kReportSeconds + (needed ? 1.2 * final_size(state_).seconds : 0.0);
+  input.reserve = kReportSeconds + (needed ? 1.2 * final_size(state_).seconds : 0.0) + shortest_round(state_);
   return input;
 }
 

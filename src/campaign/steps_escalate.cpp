@@ -1,12 +1,14 @@
 // The step between a rollback and the next hypothesis: gather the evidence that rollbacks in a row ask for.
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "campaign/campaign.h"
 #include "campaign/escalate.h"
 #include "campaign/level.h"
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
+#include "campaign/termination.h"
 #include "record/archive.h"
 
 namespace ridge::campaign {
@@ -88,6 +90,13 @@ Status Engine::inspect_incumbent(Escalated& escalated) {
 
 // Level 4: the best implementation known here, on the representative shapes.
 Status Engine::compare_with_known(Escalated& escalated) {
+  // A bench of several implementations in less time than a request gets would go on into the final measurement's.
+  const double remaining = seconds_left(state_, termination_input());
+  if (remaining < kShortestRequest) {
+    escalated.findings.push_back(fmt::format("the best known implementation was not measured: {} left",
+                                             format_duration(std::max(remaining, 0.0))));
+    return ok_status();
+  }
   WorkerRequest bench = request(WorkerTask::kBench);
   bench.cases = cases_of_level(state_, "quick");
   const double left = bench.time_limit > 0 ? bench.time_limit : kComparisonSeconds;

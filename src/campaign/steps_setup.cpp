@@ -84,10 +84,11 @@ Result<record::Evaluation> Engine::look_at_baseline() {
 // A/A sessions that fit a share of the budget. Void ones are kept in the record; when too few are left, all are
 // measured once more.
 Result<std::vector<record::Session>> Engine::calibration_sessions(const record::Candidate& candidate, double launch,
-                                                                  double share) {
+                                                                  double share, SessionCost cost) {
   const record::CampaignSpec& spec = state_.spec();
   const double allowed = share * (state_.wall_budget > 0 ? state_.wall_budget : kCalibrationSeconds);
-  const SessionSize size = fit_sessions(launch, allowed, kFewestCalibrations, kMostCalibrations, spec.protocol);
+  cost.fixed = 0;  // nothing is checked
+  const SessionSize size = fit_sessions(launch, allowed, kFewestCalibrations, kMostCalibrations, spec.protocol, cost);
   WorkerRequest calibrate = request(WorkerTask::kCalibrate);
   calibrate.incumbent = candidate;
   calibrate.candidates = {candidate};
@@ -108,7 +109,8 @@ Status Engine::calibrate_again() {
   RIDGE_CHECK_OK(intend(fmt::format("calibrate-{}", state_.decisions_used), "measure the incumbent against itself"));
   record::Calibrated calibrated;
   calibrated.candidate = incumbent.id();
-  RIDGE_TRY(sessions, calibration_sessions(incumbent, launch_seconds(state_.incumbent.roofline), kRecalibrationShare));
+  RIDGE_TRY(sessions, calibration_sessions(incumbent, launch_seconds(state_.incumbent.roofline), kRecalibrationShare,
+                                           measured_cost(*state_.baseline)));
   calibrated.sessions = std::move(sessions);
   RIDGE_TRY(calibration,
             calibration_of(calibrated.sessions, labels_of(state_.spec().target_cases), state_.spec().protocol));
@@ -130,7 +132,7 @@ Status Engine::measure_baseline() {
   std::string problem = baseline_problem(spec, baseline.evaluation);
   if (problem.empty()) {
     RIDGE_TRY(sessions, calibration_sessions(baseline.candidate, launch_seconds(baseline.evaluation.roofline),
-                                             kCalibrationShare));
+                                             kCalibrationShare, cost_of_look(baseline.evaluation)));
     RIDGE_TRY(calibration, calibration_of(sessions, labels_of(spec.target_cases), spec.protocol));
     for (const record::Session& session : sessions) {
       const auto wall = session.guards.find("wall");

@@ -1,6 +1,7 @@
 #include "dispatch/autotune.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 
@@ -13,6 +14,14 @@ namespace ridge::dispatch {
 namespace {
 
 std::atomic<bool> enabled{false};
+
+bool asked_by_environment() {
+  static const bool asked = [] {
+    const char* value = std::getenv("RIDGE_AUTOTUNE");
+    return value != nullptr && *value != '\0' && std::string_view(value) != "0";
+  }();
+  return asked;
+}
 
 // What this process measured itself; asked before the tables that were there when it began.
 struct Session {
@@ -27,7 +36,7 @@ Session& session() {
 }
 
 Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
-  RIDGE_TRY(choice, tune(op, problem, stream));
+  RIDGE_TRY(choice, tune(op, problem, stream, options_for(stream.backend)));
   RIDGE_CHECK_OK(keep(choice, cache_directory()));
   session().table.add(std::move(choice));
   const Preference measured = preference_of(std::make_shared<const TunedTable>(session().table));
@@ -43,11 +52,13 @@ Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const
 void autotune(bool on) { enabled.store(on); }
 
 void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
-  if (!enabled.load(std::memory_order_relaxed) || stream.backend != Backend::kCpu) return;
   const auto wish = forced(op, problem);
   if (!wish || !wish->implementation.empty()) return;
+  if (!enabled.load(std::memory_order_relaxed) && !asked_by_environment() && !wish->autotune) return;
+  if (is_recording(stream)) return;  // a later call of the case may be measured
   const std::scoped_lock lock(session().mutex);
-  if (!session().met.insert(bucket_of(op, problem).text()).second) return;
+  if (!session().met.insert(fmt::format("{} {}", to_string(stream.backend), bucket_of(op, problem).text())).second)
+    return;
   if (!installed_preference()(problem, ops::device_info(stream)).implementation.empty()) return;
   if (const Status tuned = tune_and_keep(op, problem, stream); !tuned) say("not tuned: " + tuned.error().text());
 }

@@ -1,4 +1,4 @@
-// Measuring a case before its first run, where a program asks for it with autotune().
+// Measuring a case before its first run, where a program or its environment asks for it.
 #pragma once
 
 #include "ops/op.h"
@@ -6,8 +6,9 @@
 
 namespace ridge::dispatch {
 
-// Does nothing unless autotune() is on, the stream is a CPU's, and neither code, environment nor a tuned table decides.
-// A case that cannot be tuned is said through on_fallback() once and keeps the default order.
+// Does nothing unless it is asked for (autotune(), RIDGE_AUTOTUNE=1, RIDGE_<OP>_BACKEND=autotune), or where code,
+// environment or a tuned table decides, or while a graph is being recorded on the stream. A case that cannot be tuned
+// is said through on_fallback() once and keeps the default order.
 void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const Stream& stream);
 
 }  // namespace ridge::dispatch

@@ -20,8 +20,9 @@ Result<Choice> parse_choice(const ops::Operator& op, std::string_view name) {
   const std::vector<std::string>& known = implementation->configurations;
   const auto found = std::find(known.begin(), known.end(), name.substr(slash + 1));
   if (found != known.end()) return Choice{implementation, static_cast<int>(found - known.begin())};
-  return with_hint(invalid("{} of {} has no configuration \"{}\"", implementation->name, op.name, name.substr(slash + 1)),
-                   known.empty() ? "it has none" : fmt::format("it has {}", fmt::join(known, ", ")));
+  return with_hint(
+      invalid("{} of {} has no configuration \"{}\"", implementation->name, op.name, name.substr(slash + 1)),
+      known.empty() ? "it has none" : fmt::format("it has {}", fmt::join(known, ", ")));
 }
 
 ops::Refusal why_not(const Choice& choice, const ops::Problem& problem, const ops::DeviceInfo& device) {

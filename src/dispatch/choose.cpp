@@ -41,6 +41,13 @@ std::string variable_name(std::string_view op) {
   return name + "_BACKEND";
 }
 
+// RIDGE_LOG_LEVEL=warning: standard error, for programs that set no receiver.
+std::function<void(std::string_view)> default_receiver() {
+  const char* level = std::getenv("RIDGE_LOG_LEVEL");
+  if (level == nullptr || std::string_view(level) != "warning") return nullptr;
+  return [](std::string_view message) { fmt::print(stderr, "ridge: {}\n", message); };
+}
+
 }  // namespace
 
 void say(std::string message) {
@@ -48,8 +55,8 @@ void say(std::string message) {
   std::function<void(std::string_view)> receiver;
   {
     const std::scoped_lock lock(c.mutex);
-    if (!c.fallback_receiver || !c.told.insert(message).second) return;
-    receiver = c.fallback_receiver;
+    receiver = c.fallback_receiver ? c.fallback_receiver : default_receiver();
+    if (!receiver || !c.told.insert(message).second) return;
   }
   receiver(message);
 }
@@ -89,8 +96,7 @@ Result<std::string> select_by_dtype(const std::string& variable, std::string_vie
   return other;
 }
 
-void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason,
-                   const Choice& taken) {
+void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason, const Choice& taken) {
   say(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name()));
 }
 
@@ -126,43 +132,66 @@ Error forced_failure(const Operator& op, const Problem& problem, const Wish& wis
                            : fmt::format("unset {} or name another one", variable_name(op.name)));
 }
 
+std::size_t position(const Operator& op, const Choice& choice) {
+  return static_cast<std::size_t>(choice.implementation - op.implementations.data());
+}
+
+void take(Walk& walk, const Choice& choice, std::string reason, const Problem& problem, const ops::DeviceInfo& device) {
+  walk.chosen = choice;
+  walk.reason = std::move(reason);
+  const Implementation& one = *choice.implementation;
+  int configuration = choice.configuration;
+  if (configuration < 0 && one.promising) {
+    const std::vector<int> promising = one.promising(problem, device);
+    if (!promising.empty()) configuration = promising[0];
+  }
+  if (configuration < 0) return;
+  walk.reason += fmt::format("; {} configuration {}", choice.configuration < 0 ? "by its own choice" : "in",
+                             one.configurations[static_cast<std::size_t>(configuration)]);
+}
+
+// True when the tuned table decides.
+bool settle_by_table(Walk& walk, const Operator& op, const Problem& problem, const Stream& stream) {
+  walk.tuned = preferred(problem, stream);
+  if (walk.tuned.implementation.empty()) return false;
+  const auto named = parse_choice(op, walk.tuned.implementation);
+  if (!named || walk.refusals[position(op, *named)]) return false;
+  if (!walk.tuned.refused.empty()) {
+    walk.refusals[position(op, *named)] = walk.tuned.refused;
+    return false;
+  }
+  const ops::DeviceInfo& device = ops::device_info(stream);
+  std::string reason = "preferred by the tuned table";
+  if (!walk.tuned.note.empty()) reason += fmt::format(" ({})", walk.tuned.note);
+  Choice choice = *named;
+  // What was tuned with rows on 16 bytes may not fit rows that are not; the implementation itself still does.
+  if (auto why = why_not(choice, problem, device)) {
+    reason += "; " + *why;
+    choice.configuration = -1;
+  }
+  take(walk, choice, std::move(reason), problem, device);
+  return true;
+}
+
 void settle(Walk& walk, const Operator& op, const Problem& problem, const Stream& stream) {
-  const auto position = [&](const std::string& name) {
-    for (std::size_t i = 0; i < op.implementations.size(); ++i) {
-      if (op.implementations[i].name == name) return i;
-    }
-    return op.implementations.size();
-  };
+  const ops::DeviceInfo& device = ops::device_info(stream);
   if (!walk.forced.implementation.empty()) {
-    const std::size_t i = position(walk.forced.implementation);
-    if (walk.refusals[i]) {
-      walk.failure = forced_failure(op, problem, walk.forced, *walk.refusals[i]);
-      return;
+    const Choice wanted = *parse_choice(op, walk.forced.implementation);  // forced() has checked it
+    if (auto why = why_not(wanted, problem, device)) {
+      walk.failure = forced_failure(op, problem, walk.forced, *why);
+    } else {
+      take(walk, wanted, "forced by " + walk.forced.by, problem, device);
     }
-    walk.chosen = &op.implementations[i];
-    walk.reason = "forced by " + walk.forced.by;
     return;
   }
-  walk.tuned = preferred(problem, stream);
-  const std::size_t tuned = position(walk.tuned.implementation);
-  if (tuned < op.implementations.size() && !walk.refusals[tuned]) {
-    if (walk.tuned.refused.empty()) {
-      walk.chosen = &op.implementations[tuned];
-      walk.reason = "preferred by the tuned table";
-      return;
-    }
-    walk.refusals[tuned] = walk.tuned.refused;
-  }
+  if (settle_by_table(walk, op, problem, stream)) return;
   for (std::size_t i = 0; i < op.implementations.size(); ++i) {
     if (walk.refusals[i]) continue;
-    walk.chosen = &op.implementations[i];
-    walk.reason = "first in the order that can run it";
-    return;
+    return take(walk, {&op.implementations[i], -1}, "first in the order that can run it", problem, device);
   }
-  const std::string& missing = ops::device_info(stream).missing;
   walk.failure =
       make_error(ErrorCode::kUnsupported, "{}: nothing can run {} on {}{}{}", op.name, problem.problem_case.text(),
-                 to_string(stream.backend), missing.empty() ? "" : ": ", missing);
+                 to_string(stream.backend), device.missing.empty() ? "" : ": ", device.missing);
 }
 
 Result<Walk> walk_list(const Operator& op, const Problem& problem, const Stream& stream) {
@@ -176,19 +205,19 @@ Result<Walk> walk_list(const Operator& op, const Problem& problem, const Stream&
 }
 
 // What all ranks take, when somebody asks that they agree.
-Result<const Implementation*> agreed(const Operator& op, const Problem& problem, const Walk& walk) {
+Result<Choice> agreed(const Operator& op, const Problem& problem, const Stream& stream, const Walk& walk) {
   Agreement agreement;
   {
     const std::scoped_lock lock(control().mutex);
     agreement = control().agreement;
   }
   if (!agreement || !walk.forced.implementation.empty()) return walk.chosen;
-  const std::string name = agreement(problem.problem_case.text(), walk.chosen->name);
-  RIDGE_TRY(one, ops::find_implementation(op, name));
-  const auto index = static_cast<std::size_t>(one - op.implementations.data());
-  if (!walk.refusals[index]) return one;
+  const std::string name = agreement(problem.problem_case.text(), walk.chosen.name());
+  RIDGE_TRY(all, parse_choice(op, name));
+  const auto why = why_not(all, problem, ops::device_info(stream));
+  if (!why) return all;
   return with_hint(make_error(ErrorCode::kConflict, "{}: the ranks agreed on {}, which cannot run here: {}",
-                              problem.problem_case.text(), name, *walk.refusals[index]),
+                              problem.problem_case.text(), name, *why),
                    "let agree_with() choose what every rank can run");
 }
 
@@ -231,20 +260,21 @@ Result<Wish> forced(const Operator& op, const Problem& problem) {
   const std::string variable = variable_name(op.name);
   RIDGE_TRY(name, select_by_dtype(variable, environment_value(op.name), problem.problem_case.get("dtype")));
   if (name.empty()) return Wish{};
-  if (auto known = ops::find_implementation(op, name); !known) return in_context(variable, known.error());
+  if (name == "autotune") return Wish{"", "environment " + variable, true};
+  if (auto known = parse_choice(op, name); !known) return in_context(variable, known.error());
   return Wish{name, "environment " + variable};
 }
 
-Result<const Implementation*> choose(const Operator& op, const Problem& problem, const Stream& stream) {
+Result<Choice> choose(const Operator& op, const Problem& problem, const Stream& stream) {
   RIDGE_TRY(walk, walk_list(op, problem, stream));
   if (walk.failure) return *walk.failure;
-  RIDGE_TRY(chosen, agreed(op, problem, walk));
+  RIDGE_TRY(chosen, agreed(op, problem, stream, walk));
   walk.chosen = chosen;
   for (std::size_t i = 0; walk.forced.implementation.empty() && i < op.implementations.size(); ++i) {
     const Implementation& better = op.implementations[i];
-    if (&better == walk.chosen) break;
+    if (&better == walk.chosen.implementation) break;
     if (walk.refusals[i] && better.backend == stream.backend) {
-      tell_fallback(op, better, *walk.refusals[i], *walk.chosen);
+      tell_fallback(op, better, *walk.refusals[i], walk.chosen);
     }
   }
   return walk.chosen;
@@ -257,13 +287,15 @@ Result<record::Explanation> explain(const record::Case& wanted, const Stream& st
   record::Explanation explanation;
   explanation.label = problem.problem_case.label();
   explanation.cost = op->cost(problem);
-  explanation.forced_by = walk.forced.by;
+  explanation.forced_by = walk.forced.autotune ? "" : walk.forced.by;
   for (std::size_t i = 0; i < op->implementations.size(); ++i) {
     const Implementation& one = op->implementations[i];
-    record::ExplainRow row{one.name, one.summary, !walk.refusals[i], &one == walk.chosen, {}};
+    record::ExplainRow row{one.name, one.summary, !walk.refusals[i], &one == walk.chosen.implementation, {}};
     row.reason = row.chosen ? walk.reason : "could run it, but is not first";
     if (walk.refusals[i]) row.reason = *walk.refusals[i];
-    if (walk.failure && one.name == walk.forced.implementation) row.reason = walk.failure->text();
+    if (walk.failure && one.name == walk.forced.implementation.substr(0, walk.forced.implementation.find('/'))) {
+      row.reason = walk.failure->text();
+    }
     explanation.rows.push_back(std::move(row));
   }
   return explanation;
@@ -271,10 +303,10 @@ Result<record::Explanation> explain(const record::Case& wanted, const Stream& st
 
 Status force(std::string_view op_name, std::string_view implementation) {
   RIDGE_TRY(op, ops::find_operator(op_name));
-  RIDGE_TRY(found, ops::find_implementation(*op, implementation));
+  RIDGE_TRY(found, parse_choice(*op, implementation));
   {
     const std::scoped_lock lock(control().mutex);
-    control().forced[op->name] = found->name;
+    control().forced[op->name] = found.name();
   }
   bump();
   return ok_status();

@@ -1,5 +1,5 @@
-// Where implementations are compared: scratch operands in the memory of a device, a check of their numbers, and a clock.
-// Never a caller's memory and never a caller's stream.
+// Where implementations are compared: scratch operands in the memory of a device, a check of their numbers, and a
+// clock. Never a caller's memory and never a caller's stream.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class Course {
   Course& operator=(const Course&) = delete;
   virtual ~Course() = default;
 
-  // Runs the problem once and says why the outcome is wrong, in words with the values; nothing when it is right. Whoever
-  // is asked first is what the others must agree with at full size.
+  // Runs the problem once and says why the outcome is wrong, in words with the values; nothing when it is right.
+  // Whoever is asked first is what the others must agree with at full size.
   virtual std::optional<std::string> wrong(const Choice& choice) = 0;
   // Seconds of one call, the mean of `calls` in a row; nothing when one failed.
   virtual std::optional<double> seconds(const Choice& choice, std::int64_t calls) = 0;

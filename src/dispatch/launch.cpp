@@ -36,15 +36,16 @@ struct KeyHash {
   }
 };
 
-struct Choice {
-  ops::Problem problem;
+struct Decision {
+  ops::Problem problem;  // with the configuration
+
   const ops::Implementation* implementation = nullptr;
 };
 
 // Of one thread, so that a warm call takes no lock.
 struct Table {
   std::uint64_t generation = 0;
-  std::unordered_map<Key, Choice, KeyHash> choices;
+  std::unordered_map<Key, Decision, KeyHash> choices;
   std::unordered_map<const ops::Operator*, const ops::Implementation*> last;
 };
 
@@ -65,17 +66,18 @@ Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream)
   return key;
 }
 
-Result<Choice> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
+Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
   static const bool cache_is_known = (ops::set_kernel_cache(cache_directory()), true);
   static_cast<void>(cache_is_known);
-  Choice choice;
+  Decision decision;
   RIDGE_TRY(problem, op.bind(ops::case_of(op, {call.values.data(), call.value_count})));
-  choice.problem = std::move(problem);
-  choice.problem.alignment = key.alignment;
-  tune_if_asked(op, choice.problem, stream);
-  RIDGE_TRY(implementation, choose(op, choice.problem, stream));
-  choice.implementation = implementation;
-  return choice;
+  decision.problem = std::move(problem);
+  decision.problem.alignment = key.alignment;
+  tune_if_asked(op, decision.problem, stream);
+  RIDGE_TRY(choice, choose(op, decision.problem, stream));
+  decision.implementation = choice.implementation;
+  decision.problem.configuration = choice.configuration;
+  return decision;
 }
 
 }  // namespace
@@ -95,12 +97,12 @@ Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stre
   const Key key = key_of(op, call, stream);
   auto found = known.choices.find(key);
   if (found == known.choices.end()) {
-    RIDGE_TRY(choice, decide(op, call, key, stream));
-    found = known.choices.emplace(key, std::move(choice)).first;
+    RIDGE_TRY(decision, decide(op, call, key, stream));
+    found = known.choices.emplace(key, std::move(decision)).first;
   }
-  const Choice& choice = found->second;
-  Status status = choice.implementation->run(choice.problem, {call.operands.data(), call.operand_count}, stream);
-  if (status) known.last[&op] = choice.implementation;
+  const Decision& decision = found->second;
+  Status status = decision.implementation->run(decision.problem, {call.operands.data(), call.operand_count}, stream);
+  if (status) known.last[&op] = decision.implementation;
   return status;
 }
 

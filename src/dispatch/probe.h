@@ -32,8 +32,8 @@ class Scratch {
 // Runs a problem with operands in host memory, wherever the implementation itself wants them.
 using Runner = std::function<Status(const ops::Implementation&, const ops::Problem&, const std::vector<TensorView>&)>;
 
-// Runs implementations on small cases of the same kind (the case itself where that is small, else its sizes cut to a few
-// tiles) and holds every element and the RMS of all errors against the operator's error model.
+// Runs implementations on small cases of the same kind (the case itself where that is small, else its sizes cut to a
+// few tiles) and holds every element and the RMS of all errors against the operator's error model.
 class Prober {
  public:
   Prober(const ops::Operator& op, const Stream& stream, Runner runner);
@@ -54,8 +54,8 @@ class Prober {
   const ops::Operator& op_;
   Stream stream_;
   Runner runner_;
-  std::map<std::string, std::shared_ptr<const Exercise>> exercises_;       // by seed and case
-  std::map<std::string, std::optional<std::string>> known_;  // by choice, seed and case
+  std::map<std::string, std::shared_ptr<const Exercise>> exercises_;  // by seed and case
+  std::map<std::string, std::optional<std::string>> known_;           // by choice, seed and case
 };
 
 // The same once, on a CPU stream.

@@ -33,9 +33,10 @@ struct Ranking {
   std::vector<bool> hopeless;  // by contender
   bool first_failed = false;   // then nothing was compared
 };
-// Interleaves blocks of calls. The first contender is the one that the others are compared with, and wins unless another
-// one beats it by the margin.
-Ranking rank(std::size_t contenders, const std::function<std::optional<double>(std::size_t, std::int64_t calls)>& seconds,
+// Interleaves blocks of calls. The first contender is the one that the others are compared with, and wins unless
+// another one beats it by the margin.
+Ranking rank(std::size_t contenders,
+             const std::function<std::optional<double>(std::size_t, std::int64_t calls)>& seconds,
              const TuneOptions& options);
 
 // Tunes case after case on one device and remembers what does not change between them: whose numbers are right, and who

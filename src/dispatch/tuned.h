@@ -2,9 +2,9 @@
 //
 // Lines of JSON (record/tuned.h): those that ship with the library (data/tuned), then every *.jsonl of the folders of
 // RIDGE_TUNED_DIR (separated by ':'), then of `tuned` in the cache folder; later lines win. A line counts only on the
-// device it was measured on and with the version of the implementation that it names. Dispatch prefers its implementation, after one probe in
-// this process has shown that its results keep to the error model; one whose results do not is refused, and said so by
-// explain() and on_fallback().
+// device it was measured on and with the version of the implementation that it names. Dispatch prefers its
+// implementation, after one probe in this process has shown that its results keep to the error model; one whose results
+// do not is refused, and said so by explain() and on_fallback().
 #pragma once
 
 #include <filesystem>

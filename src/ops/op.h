@@ -131,7 +131,8 @@ enum class CaseSet {
 enum class Variation {
   kNeighbour,  // sizes near those of the case, on no multiple of anything
   kReduced,    // a few dozen in every size: for runs that are a hundred times slower, under a sanitizer
-  // The same, but sizes that are multiples of 16 stay so: for kernels that take nothing else and would refuse the others.
+  // The same, but sizes that are multiples of 16 stay so: for kernels that take nothing else and would refuse the
+  // others.
   kAlignedNeighbour,
   kAlignedReduced
 };

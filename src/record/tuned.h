@@ -13,7 +13,7 @@ namespace ridge::record {
 
 struct TunedChoice {
   std::int64_t version = 1;
-  std::string device;          // as DeviceInfo::name
+  std::string device;  // as DeviceInfo::name
   // Versions of the implementations that took part, "name version; ...". Another version of the one it names makes the
   // line void; another version of what lost does not.
   std::string libraries;

@@ -413,6 +413,36 @@ TEST(SessionSize, FitsItsShareAndNeverVanishes) {
   EXPECT_EQ(middle.sessions, 8);
 }
 
+// The figures of a campaign on an H200: three shapes of 0.4 ms together, sessions of 0.69 s.
+TEST(SessionSize, IsPlannedWithTheCostsThatTheBaselineShowed) {
+  record::Baseline baseline;
+  baseline.evaluation.roofline.resize(1);
+  baseline.evaluation.roofline[0].latency = 0.4e-3;
+  baseline.evaluation.seconds = {{"build", 0.7}, {"check", 3.2}, {"measure", 0.6}};
+  const SessionCost look = cost_of_look(baseline.evaluation);
+  EXPECT_NEAR(look.fixed, 4.4, 1e-9);
+  EXPECT_NEAR(look.overhead + look.launch_factor * 0.4e-3 * 6, 0.6, 1e-9);
+  for (int i = 0; i < 12; ++i) {
+    record::Session session;
+    session.role = "calibrate";
+    session.guards["wall"] = 0.69;
+    baseline.evaluation.seconds["measure"] += 0.69;
+    baseline.evaluation.sessions.push_back(session);
+  }
+  baseline.calibration.quads = 8;
+  baseline.calibration.launches = 3;
+  const SessionCost cost = measured_cost(baseline);
+  EXPECT_NEAR(cost.overhead + cost.launch_factor * 0.4e-3 * 98, 0.69, 1e-9);
+  EXPECT_NEAR(cost.overhead + cost.launch_factor * 0.4e-3 * 6, 0.60, 1e-9);
+  const record::Protocol protocol;
+  const SessionSize planned = fit_sessions(0.4e-3, 16.5, 3, 8, protocol, cost);
+  EXPECT_NEAR(planned.seconds, 4.4 + 8 * 0.69, 0.1);
+  EXPECT_LT(fit_sessions(0.4e-3, 16.5, 3, 8, protocol).seconds, 0.6 * planned.seconds) << "a processor's costs";
+  // A record without these figures keeps the defaults.
+  EXPECT_EQ(measured_cost({}).overhead, SessionCost().overhead);
+  EXPECT_EQ(measured_cost({}).fixed, 0);
+}
+
 TEST(Lineage, SnapshotsAreVerifiedOnTheWayBack) {
   const TempDir directory = TempDir::create("ridge-objects").value();
   const SnapshotStore store(directory.path());

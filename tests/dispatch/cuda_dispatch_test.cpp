@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "device/cuda/backend.h"
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
@@ -63,7 +65,8 @@ class Hopper : public ::testing::Test {
     problem.alignment = alignment;
     return ops::why_not(**ops::find_implementation(op, implementation), problem, gpu_);
   }
-  static inline const ops::DeviceInfo gpu_ = {Backend::kCuda, "a Hopper GPU", "sm_90a", {"sm_90a", "wgmma", "tma"}, ""};
+  static inline const ops::DeviceInfo gpu_ = {
+      Backend::kCuda, "a Hopper GPU", "sm_90a", {"sm_90a", "wgmma", "tma"}, "", "CUDA 13.0", 132};
 };
 
 TEST_F(Hopper, WgmmaTakesWhatTheCopyEngineCanAddressAndNamesTheRest) {
@@ -76,6 +79,25 @@ TEST_F(Hopper, WgmmaTakesWhatTheCopyEngineCanAddressAndNamesTheRest) {
               HasSubstr("rows of B start on multiples of 8"));
   // Rows padded by the caller: the dense size would not do, the memory does.
   EXPECT_FALSE(ask("cuda_wgmma", "m=64 n=64 k=63 dtype=bf16 layout=nt", {16, 16, 2}));
+}
+
+TEST_F(Hopper, WgmmaNamesTheConfigurationsThatFitItsOwnChoiceFirst) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_wgmma");
+  const auto names = [&](const char* words) {
+    const ops::Problem problem = *op.bind(*record::parse_case(fmt::format("gemm {}", words)));
+    std::vector<std::string> found;
+    for (const int i : own.promising(problem, gpu_)) found.push_back(own.configurations[static_cast<std::size_t>(i)]);
+    return found;
+  };
+  const std::vector<std::string> plain = names("m=4096 n=4096 k=4096 dtype=bf16 layout=nt");
+  EXPECT_GT(plain.size(), 10u);
+  EXPECT_EQ(std::set<std::string>(plain.begin(), plain.end()).size(), plain.size());
+  EXPECT_THAT(plain, ::testing::Each(::testing::Not(HasSubstr("promote")))) << "those are for 8-bit operands";
+  // Columns of 96 do not fit an operand with n contiguous.
+  EXPECT_THAT(plain, ::testing::Contains("pp_256x96_m2"));
+  EXPECT_THAT(names("m=4096 n=4096 k=4096 dtype=bf16 layout=nn"), ::testing::Not(::testing::Contains("pp_256x96_m2")));
+  EXPECT_THAT(own.version(), HasSubstr("configurations "));
 }
 
 TEST_F(Hopper, EightBitProductsGoWhereTheyCanRunAndEachSaysWhatItLacks) {

@@ -165,7 +165,8 @@ TEST_P(EveryOperator, VariesACaseInsideItsDomainAtNoMoreCost) {
   for (const ops::Problem& problem : check_problems(op)) {
     std::set<std::string> labels;
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
-      for (const ops::Variation variation : {ops::Variation::kNeighbour, ops::Variation::kReduced}) {
+      for (const ops::Variation variation : {ops::Variation::kNeighbour, ops::Variation::kReduced,
+                                             ops::Variation::kAlignedNeighbour, ops::Variation::kAlignedReduced}) {
         const auto other = op.bind(op.vary(problem, variation, seed));
         ASSERT_TRUE(other.ok()) << problem.problem_case.text() << ": " << other.error().text();
         EXPECT_LE(op.cost(*other).flop, op.cost(problem).flop);
@@ -176,7 +177,7 @@ TEST_P(EveryOperator, VariesACaseInsideItsDomainAtNoMoreCost) {
           EXPECT_EQ(other->operands[i].element_count() == 0, problem.operands[i].element_count() == 0);
         }
         if (variation == ops::Variation::kNeighbour) labels.insert(other->problem_case.label());
-        if (variation == ops::Variation::kReduced) {
+        if (variation == ops::Variation::kReduced || variation == ops::Variation::kAlignedReduced) {
           EXPECT_LE(op.cost(*other).flop, 1e6);
         }
       }

@@ -16,8 +16,7 @@ using record::Outcome;
 constexpr int kNeighboursDrawn = 64;  // an implementation of the library may take only aligned rows
 
 // A secret neighbour of the problem that the subject does not refuse, as far as that shows before it is loaded.
-std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem,
-                                         ops::Variation variation) {
+std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem, ops::Variation variation) {
   for (int draw = 0; draw < kNeighboursDrawn; ++draw) {
     auto bound = check.op.bind(check.op.vary(problem, variation, secret_seed()));
     if (bound && !refusal(check.subject, *bound)) return std::move(*bound);

@@ -15,8 +15,8 @@
 
 namespace ridge::ops {
 
-// Everything a prepared launch depends on but the addresses: parameters, configuration, device, and of every operand the strides that
-// are not 1 and the alignment.
+// Everything a prepared launch depends on but the addresses: parameters, configuration, device, and of every operand
+// the strides that are not 1 and the alignment.
 struct CallKey {
   static constexpr std::size_t kStrides = kMaxParams, kDevice = kStrides + 2 * kMaxOperands;
   std::array<std::int64_t, kDevice + 3> words{};

@@ -13,7 +13,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return WgmmaCall::prepare(cuda_case(problem, operands), problem, device);
+    return WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device, problem.configuration);
   }));
   return ready->launch(operands[0], operands[1], c, {}, epilogue_parameter(s, operands), handle);
 }

@@ -13,7 +13,8 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem, device);
+    return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device,
+                                    problem.configuration);
   }));
   return ready->launch(operands[kA], operands[kB], operands[kC], scale_parameter(operands), {}, handle);
 }

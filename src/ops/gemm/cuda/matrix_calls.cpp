@@ -97,19 +97,18 @@ std::string wgmma_version() {
   return "configurations " + sha256(builds).substr(0, 8);
 }
 
-Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const Problem& problem,
-                                     const gpu::Device& device) {
+Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const std::string& label,
+                                     const gpu::Device& device, int configuration) {
   const int multiprocessors = device.info().multiprocessors;
   const auto refusal = ridge::cuda::wgmma_refuses(g);
-  const int named = problem.configuration;
-  const bool fits = !refusal && named >= 0 && named < ridge::cuda::kConfigCount &&
-                    ridge::cuda::config_fits(ridge::cuda::config_at(named), g);
+  const bool fits = !refusal && configuration >= 0 && configuration < ridge::cuda::kConfigCount &&
+                    ridge::cuda::config_fits(ridge::cuda::config_at(configuration), g);
   const ridge::cuda::WgmmaConfig* config = refusal ? nullptr
-                                           : fits  ? &ridge::cuda::config_at(named)
+                                           : fits  ? &ridge::cuda::config_at(configuration)
                                                    : ridge::cuda::choose_wgmma(g, multiprocessors);
   if (config == nullptr) {
     return with_hint(
-        make_error(ErrorCode::kUnsupported, "{}: {}", problem.problem_case.text(), refusal.value_or("no configuration of the kernel fits")),
+        make_error(ErrorCode::kUnsupported, "{}: {}", label, refusal.value_or("no configuration of the kernel fits")),
         "allow the plain kernel or cuBLASLt");
   }
   WgmmaCall ready;

@@ -53,8 +53,8 @@ inline ridge::cuda::GemmCase with_memory(ridge::cuda::GemmCase g, const TensorVi
 // may pad its rows, so the alignment tells, not the dense stride.
 Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
 
-// What Implementation::configurations, promising and version of the kernel's implementations say. The version is that of
-// the list: a tuned table that names a build of another list does not count.
+// What Implementation::configurations, promising and version of the kernel's implementations say. The version is that
+// of the list: a tuned table that names a build of another list does not count.
 std::vector<std::string> wgmma_configurations();
 std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                  const DeviceInfo& device);
@@ -77,8 +77,10 @@ struct EpilogueParameter {
 
 class WgmmaCall {
  public:
-  // `g` with the strides of the call. `problem` names the configuration, and itself in errors.
-  static Result<WgmmaCall> prepare(const ridge::cuda::GemmCase& g, const Problem& problem, const gpu::Device& device);
+  // `g` with the strides of the call. `label` goes into errors; a configuration of -1, or one that does not fit, leaves
+  // it to the cost model.
+  static Result<WgmmaCall> prepare(const ridge::cuda::GemmCase& g, const std::string& label, const gpu::Device& device,
+                                   int configuration = -1);
   Status launch(const TensorView& a, const TensorView& b, const TensorView& c, ScaleParameter scales,
                 EpilogueParameter extra, gpu::StreamHandle stream);
 

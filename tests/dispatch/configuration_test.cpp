@@ -1,0 +1,304 @@
+// Configurations: tables, forces and ranks may name one, tuning compares them, and one that does not fit is left alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "base/files.h"
+#include "dispatch/choose.h"
+#include "dispatch/launch.h"
+#include "dispatch/tune.h"
+#include "dispatch/tuned.h"
+
+namespace ridge::dispatch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What the made-up operator's implementations were asked to do.
+struct Seen {
+  std::vector<int> configurations;  // of every call of cpu_tiled
+  int slow_calls = 0;
+  std::string version = "1";
+} seen;
+
+void spin(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) continue;
+}
+
+// One output of n ones. "cpu_tiled" has three configurations: "odd" fits odd n only, "slow" takes its time, and "wrong"
+// is fast and writes twos. "cpu_slow" is hopeless.
+std::vector<ops::Implementation> tiled_implementations() {
+  const auto write = [](std::span<const TensorView> operands, float value) {
+    for (std::int64_t i = 0; i < operands[0].element_count(); ++i) static_cast<float*>(operands[0].data)[i] = value;
+    return ok_status();
+  };
+  ops::Implementation tiled;
+  tiled.name = "cpu_tiled";
+  tiled.configurations = {"slow", "odd", "wrong", "plain"};
+  tiled.promising = [](const ops::Problem& problem, const ops::DeviceInfo&) {
+    return problem.values[0] % 2 == 0 ? std::vector<int>{0, 2, 3} : std::vector<int>{0, 1, 2, 3};
+  };
+  tiled.version = [] { return "/somewhere/else tiles " + seen.version; };
+  tiled.run = [write](const ops::Problem& problem, std::span<const TensorView> operands, const Stream&) {
+    seen.configurations.push_back(problem.configuration);
+    if (problem.configuration <= 0) spin(200e-6);
+    return write(operands, problem.configuration == 2 ? 2.0f : 1.0f);
+  };
+  ops::Implementation slow;
+  slow.name = "cpu_slow";
+  slow.rank = 1;
+  slow.run = [write](const ops::Problem&, std::span<const TensorView> operands, const Stream&) {
+    ++seen.slow_calls;
+    spin(25e-3);
+    return write(operands, 1.0f);
+  };
+  for (ops::Implementation* one : {&tiled, &slow}) {
+    one->supports = [](const ops::Problem&, const ops::DeviceInfo&) { return ops::Refusal(); };
+  }
+  return {tiled, slow};
+}
+
+const ops::Operator& tiled_operator() {
+  static const std::vector<ops::Operator>* const list = [] {
+    ops::Operator op;
+    op.name = "tiled";
+    op.summary = "for this test";
+    op.params = {{"n", "1", "", {}}, {"kind", "a", "", {"a", "b"}}};
+    op.bind = [params = op.params](const record::Case& wanted) -> Result<ops::Problem> {
+      RIDGE_TRY(problem, ops::bind_params("tiled", params, wanted));
+      problem.operands = {{"y", DType::kF32, {problem.values[0]}, true, false}};
+      return problem;
+    };
+    op.cost = [](const ops::Problem& problem) {
+      return record::Cost{static_cast<double>(problem.values[0]), 4.0 * static_cast<double>(problem.values[0])};
+    };
+    op.reference = [](const ops::Problem& problem, std::span<const TensorView>) {
+      const auto n = static_cast<std::size_t>(problem.values[0]);
+      ops::ReferenceOutput ones{std::vector<double>(n, 1), std::vector<double>(n, 1e-6), std::vector<double>(n, 1e-14)};
+      return Result<std::vector<ops::ReferenceOutput>>(std::vector{ones});
+    };
+    return new std::vector<ops::Operator>{ops::assemble(std::move(op), tiled_implementations())};
+  }();
+  ops::add_operators(*list);
+  return list->front();
+}
+
+ops::Problem tiled_problem(std::int64_t n, const std::string& kind = "a") {
+  return *tiled_operator().bind(*record::parse_case(fmt::format("tiled n={} kind={}", n, kind)));
+}
+
+record::TunedChoice line_for(std::int64_t n, const std::string& configuration) {
+  record::TunedChoice choice;
+  choice.device = ops::device_info(Stream::cpu()).name;
+  choice.libraries = library_versions(tiled_operator(), Backend::kCpu);
+  choice.bucket = bucket_of(tiled_operator(), tiled_problem(n));
+  choice.implementation = "cpu_tiled";
+  choice.configuration = configuration;
+  choice.over = "cpu_tiled";
+  choice.ratio = 1.25;
+  choice.latency = 2e-6;
+  return choice;
+}
+
+void prefer(const record::TunedChoice& line) {
+  auto table = std::make_shared<TunedTable>();
+  table->add(line);
+  set_preference(preference_of(table));
+}
+
+class Configurations : public ::testing::Test {
+ protected:
+  void SetUp() override { seen = {}; }
+  void TearDown() override {
+    ::unsetenv("RIDGE_TILED_BACKEND");
+    reload_environment();
+    set_preference(nullptr);
+    agree_with(nullptr);
+    on_fallback(nullptr);
+    unforce("tiled");
+    autotune(false);
+  }
+  static std::string taken(std::int64_t n) {
+    const auto chosen = choose(tiled_operator(), tiled_problem(n), Stream::cpu());
+    return chosen ? chosen->name() : chosen.error().text();
+  }
+  static std::string reason(std::int64_t n) {
+    const auto explanation = explain(tiled_problem(n).problem_case, Stream::cpu());
+    for (const record::ExplainRow& row : explanation->rows) {
+      if (row.chosen) return row.reason;
+    }
+    return "nothing";
+  }
+  static Status call(std::int64_t n) {
+    std::vector<float> y(static_cast<std::size_t>(n));
+    ops::Call one;
+    one.value_count = 2;
+    one.values[0] = n;
+    one.operand_count = 1;
+    one.operands[0] = TensorView::contiguous(y.data(), DType::kF32, {n});
+    return launch(tiled_operator(), one, Stream::cpu());
+  }
+};
+
+TEST_F(Configurations, ATableThatNamesOneDecidesWhatRuns) {
+  ASSERT_TRUE(call(3).ok());
+  EXPECT_THAT(seen.configurations, ElementsAre(-1));
+  prefer(line_for(3, "odd"));
+  EXPECT_EQ(taken(3), "cpu_tiled/odd");
+  seen.configurations.clear();
+  ASSERT_TRUE(call(3).ok());
+  EXPECT_EQ(seen.configurations.back(), 1);
+  EXPECT_EQ(last_used("tiled"), "cpu_tiled");
+  EXPECT_THAT(reason(3), HasSubstr("2 us a call when tuned, 1.250 times as fast as cpu_tiled"));
+  EXPECT_THAT(reason(3), HasSubstr("in configuration odd"));
+}
+
+TEST_F(Configurations, OneThatDoesNotFitLeavesTheChoiceToTheImplementation) {
+  prefer(line_for(1024, "odd"));
+  EXPECT_EQ(taken(1024), "cpu_tiled");
+  EXPECT_THAT(reason(1024), HasSubstr("configuration odd does not fit this call; those that do: slow, wrong, plain"));
+  EXPECT_THAT(reason(1024), HasSubstr("by its own choice configuration slow"));
+  EXPECT_EQ(taken(1023), "cpu_tiled/odd") << "another size of the same bucket";
+}
+
+TEST_F(Configurations, OnlyTheVersionOfWhatALineNamesMakesItVoid) {
+  record::TunedChoice line = line_for(3, "odd");
+  EXPECT_THAT(line.libraries, HasSubstr("cpu_tiled tiles 1; cpu_slow")) << "without the path";
+  line.libraries = "cpu_tiled tiles 1; cpu_slow 77";
+  prefer(line);
+  EXPECT_EQ(taken(3), "cpu_tiled/odd");
+  EXPECT_FALSE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu()))) << "ridge tune measures again";
+  seen.version = "2";
+  EXPECT_EQ(taken(3), "cpu_tiled");
+}
+
+TEST_F(Configurations, AnotherDriverIsToldAndMeasuredAgainButKeepsTheLine) {
+  record::TunedChoice line = line_for(3, "odd");
+  EXPECT_TRUE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu())));
+  line.driver = "CUDA 1.0";
+  EXPECT_FALSE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu())));
+  prefer(line);
+  EXPECT_EQ(taken(3), "cpu_tiled/odd");
+  EXPECT_THAT(reason(3), HasSubstr("under driver CUDA 1.0, now"));
+}
+
+TEST_F(Configurations, CodeAndEnvironmentMayForceOne) {
+  ASSERT_TRUE(force("tiled", "cpu_tiled/plain"));
+  EXPECT_EQ(taken(4), "cpu_tiled/plain");
+  ASSERT_TRUE(call(4).ok());
+  EXPECT_EQ(seen.configurations.back(), 3);
+  ASSERT_TRUE(force("tiled", "cpu_tiled/odd"));
+  EXPECT_THAT(taken(4),
+              HasSubstr("cpu_tiled/odd is forced by code but cannot run tiled n=4 kind=a: configuration odd"));
+  const Status unknown = force("tiled", "cpu_tiled/huge");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().text(), HasSubstr("it has slow, odd, wrong, plain"));
+  unforce("tiled");
+  ::setenv("RIDGE_TILED_BACKEND", "cpu_tiled/odd", 1);
+  reload_environment();
+  EXPECT_EQ(taken(5), "cpu_tiled/odd");
+  EXPECT_THAT(reason(5), HasSubstr("forced by environment RIDGE_TILED_BACKEND"));
+}
+
+TEST_F(Configurations, RanksAgreeOnOne) {
+  agree_with([](std::string_view, std::string_view own) { return own == "cpu_tiled" ? "cpu_tiled/odd" : "?"; });
+  EXPECT_EQ(taken(3), "cpu_tiled/odd");
+  EXPECT_THAT(taken(4), HasSubstr("the ranks agreed on cpu_tiled/odd, which cannot run here: configuration odd"));
+}
+
+TEST_F(Configurations, TuningComparesThemRefusesTheWrongAndForgetsTheHopeless) {
+  Tuner tuner(tiled_operator(), Stream::cpu());
+  TuneOptions options;
+  options.rounds = 3;
+  const auto small = tuner.tune(tiled_problem(256), options);
+  ASSERT_TRUE(small) << small.error().text();
+  EXPECT_EQ(small->implementation, "cpu_tiled");
+  EXPECT_EQ(small->configuration, "plain");
+  EXPECT_EQ(small->over, "cpu_tiled");
+  EXPECT_GT(small->ratio, 3);
+  EXPECT_GT(small->latency, 0);
+  ASSERT_EQ(small->refused.size(), 1u);
+  EXPECT_THAT(small->refused[0], HasSubstr("cpu_tiled/wrong: tiled n=256 kind=a: element 0 of y is 2, not 1"));
+  const int calls = seen.slow_calls;
+  EXPECT_GT(calls, 0);
+  ASSERT_TRUE(tuner.tune(tiled_problem(4096), options));
+  EXPECT_EQ(seen.slow_calls, calls) << "it was hopeless on a smaller case of the kind";
+  ASSERT_TRUE(tuner.tune(tiled_problem(4096, "b"), options));
+  EXPECT_GT(seen.slow_calls, calls) << "another kind is another question";
+}
+
+TEST_F(Configurations, TheEnvironmentAsksForTuningAndWhatIsForcedStays) {
+  const auto folder = TempDir::create("ridge-autotune");
+  ASSERT_TRUE(folder);
+  ::setenv("RIDGE_CACHE_DIR", folder->path().c_str(), 1);
+  ::setenv("RIDGE_TILED_BACKEND", "autotune", 1);
+  reload_environment();
+  ASSERT_TRUE(call(48).ok());
+  EXPECT_EQ(seen.configurations.back(), 3) << "the first call runs what was measured before it";
+  EXPECT_EQ(taken(48), "cpu_tiled/plain");
+  TunedTable table;
+  ASSERT_TRUE(table.add_folder(folder->path() / "tuned"));
+  EXPECT_EQ(table.size(), 1u);
+  const std::size_t calls = seen.configurations.size();
+  ASSERT_TRUE(call(49).ok());
+  EXPECT_EQ(seen.configurations.size(), calls + 1) << "the bucket is known";
+  ASSERT_TRUE(force("tiled", "cpu_tiled"));
+  ASSERT_TRUE(call(512).ok());
+  EXPECT_EQ(seen.configurations.size(), calls + 2) << "what is forced is not measured";
+  ::unsetenv("RIDGE_CACHE_DIR");
+}
+
+// Scripted times instead of a device.
+struct Script {
+  std::vector<double> times;
+  std::vector<std::int64_t> asked;
+  Ranking run(const TuneOptions& options) {
+    asked.assign(times.size(), 0);
+    return rank(
+        times.size(),
+        [this](std::size_t i, std::int64_t calls) {
+          asked[i] += calls;
+          return times[i] > 0 ? std::optional(times[i]) : std::nullopt;
+        },
+        options);
+  }
+};
+
+TEST(Rank, TakesTheFastestOnlyWhenItBeatsTheFirstByTheMargin) {
+  TuneOptions options;
+  options.rounds = 4;
+  Script close{{1.00, 0.98, 1.01}, {}};
+  EXPECT_EQ(close.run(options).best, 0u);
+  options.margin = 0.01;
+  const Ranking found = close.run(options);
+  EXPECT_EQ(found.best, 1u);
+  EXPECT_NEAR(std::exp(found.gain), 1 / 0.98, 1e-9);
+  EXPECT_EQ(found.latency, 0.98);
+  EXPECT_EQ(found.rounds, 4);
+}
+
+TEST(Rank, CallsTheHopelessNoMoreAndTheBeatenOneRound) {
+  TuneOptions options = options_for(Backend::kCuda);
+  Script script{{1e-3, 50e-3, 1.2e-3, 1.05e-3}, {}};
+  const Ranking found = script.run(options);
+  EXPECT_EQ(found.best, 0u);
+  EXPECT_THAT(found.hopeless, ElementsAre(false, true, false, false));
+  EXPECT_EQ(script.asked[1], 2) << "once, and once more in case the first set something up";
+  EXPECT_EQ(script.asked[2], 1 + 2 * 3) << "one round of two blocks of 4 ms";
+  EXPECT_EQ(script.asked[3], 1 + options.rounds * 2 * 4);
+}
+
+TEST(Rank, GoesOnWithoutOneThatFailsAndSaysWhenTheFirstDoes) {
+  TuneOptions options;
+  Script script{{1.0, 0.0, 0.5}, {}};
+  EXPECT_EQ(script.run(options).best, 2u);
+  script.times = {0.0, 1.0};
+  EXPECT_TRUE(script.run(options).first_failed);
+}
+
+}  // namespace
+}  // namespace ridge::dispatch
