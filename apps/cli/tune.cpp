@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include <fmt/ranges.h>
 
@@ -11,7 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "record/archive.h"
-#include "record/case_list.h"
+#include "shape_file.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -25,77 +24,22 @@ struct TuneOptions {
   bool again = false;
 };
 
-constexpr std::string_view kAll = "all";
-
-// What is asked of one operator.
-struct Asked {
-  std::string op;
-  std::vector<std::string> words;
-};
-
-// Lines of a file of shapes, by operator in the order in which they first come; # begins a comment. A line that begins
-// with an operator's name is that operator's, another one that of the command line.
-Result<std::vector<Asked>> read_shapes(const std::string& path, const std::string& op) {
-  RIDGE_TRY(text, read_file(path));
-  std::vector<Asked> all;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
-    line = line.substr(0, line.find('#'));
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    if (line.empty()) continue;
-    std::string owner = op, first = line.substr(0, line.find(' '));
-    if (first.find('=') == std::string::npos) {
-      owner = first;
-      line.erase(0, std::min(line.size(), first.size() + 1));
-    }
-    if (op != kAll && owner != op) continue;
-    if (owner == kAll) {
-      return with_hint(invalid("{}: \"{}\" names no operator", path, line),
-                       "begin the line with one, or name one for all");
-    }
-    auto at = std::find_if(all.begin(), all.end(), [&](const Asked& one) { return one.op == owner; });
-    if (at == all.end()) at = all.insert(all.end(), Asked{owner, {}});
-    // One word alone would be multiplied with the other lines.
-    at->words.push_back(line.find(' ') == std::string::npos ? line + " " : line);
-  }
-  if (all.empty()) {
-    return with_hint(invalid("{} holds no case{}", path, op == kAll ? "" : " of " + op),
-                     "write one a line: m=4096 n=4096 k=4096");
-  }
-  return all;
-}
-
-Result<std::vector<Asked>> asked_of(const TuneOptions& options) {
-  if (options.shapes.empty()) {
-    if (options.op == kAll) return with_hint(invalid("\"all\" needs a list"), "add --shapes data/shapes/training.txt");
-    return std::vector<Asked>{{options.op, options.words}};
-  }
-  RIDGE_TRY(all, read_shapes(options.shapes, options.op));
-  for (Asked& one : all) one.words.insert(one.words.end(), options.words.begin(), options.words.end());
-  return all;
-}
-
-Result<record::WorkerRequest> request_of(const TuneOptions& options, const Asked& asked) {
+Result<record::WorkerRequest> request_of(const TuneOptions& options, AskedCases asked) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kTune;
   request.backend = options.backend;
   request.protocol.threads = options.threads;
   request.again = options.again;
+  request.cases = std::move(asked.cases);
   if (options.backend != "cpu" && options.backend != "cuda") {
     return with_hint(invalid("nothing is tuned on \"{}\"", options.backend), "use --on cpu or --on cuda");
   }
-  if (asked.words.empty()) {
-    request.cases = {record::Case{asked.op, {}}};  // the operator's own
-    return request;
-  }
-  RIDGE_TRY(cases, record::expand_cases(asked.op, asked.words));
-  request.cases = std::move(cases);
   return request;
 }
 
 // All operators after each other, each with a share of the time that is left by its number of cases.
 Result<std::vector<record::TunedChoice>> tune_all(const TuneOptions& options) {
-  RIDGE_TRY(all, asked_of(options));
+  RIDGE_TRY(all, asked_cases(options.op, options.words, options.shapes));
   double limit = 0;
   if (!options.limit.empty()) {
     RIDGE_TRY(seconds, parse_duration(options.limit));
@@ -103,8 +47,8 @@ Result<std::vector<record::TunedChoice>> tune_all(const TuneOptions& options) {
   }
   std::vector<record::WorkerRequest> requests;
   std::size_t waiting = 0;
-  for (const Asked& one : all) {
-    RIDGE_TRY(request, request_of(options, one));
+  for (AskedCases& one : all) {
+    RIDGE_TRY(request, request_of(options, std::move(one)));
     waiting += request.cases.size();
     requests.push_back(std::move(request));
   }

@@ -368,7 +368,18 @@ class Tune(Base):
         ship.write_text(ship.read_text().replace(f'"implementation":"{first[0]["implementation"]}"', f'"implementation":"{chosen}"'))
         table.unlink()
         rows = self.json("ops", "explain", "gemm", "m=64", "n=64", "k=64", RIDGE_TUNED_DIR=str(ship.parent))[0]["rows"]
-        self.assertEqual([(row["implementation"], row["reason"]) for row in rows if row["chosen"]], [(chosen, "preferred by the tuned table")])
+        self.assertEqual([(row["implementation"], row["reason"][:29]) for row in rows if row["chosen"]], [(chosen, "preferred by the tuned table ")])
+
+    def test_a_file_may_name_several_operators(self):
+        shapes = self.tmp / "shapes.txt"
+        shapes.write_text("gemm m=32,48 n=32 k=32\nquantize rows=64 cols=64\n")
+        lines = self.json("tune", "all", "--shapes", shapes, "--time-limit", "60s")
+        self.assertEqual([line["bucket"]["op"] for line in lines], ["gemm", "gemm", "quantize"])
+        self.assertEqual(len(self.json("tune", "quantize", "--shapes", shapes)), 1)
+        self.refused(2, "tune", "all", says="--shapes data/shapes/training.txt")
+        self.refused(2, "tune", "gemm_fp8", "--shapes", shapes, says="holds no case of gemm_fp8")
+        shapes.write_text("m=32 n=32 k=32\n")
+        self.refused(2, "tune", "all", "--shapes", shapes, says="names no operator")
 
     def test_what_cannot_be_tuned_is_said(self):
         self.refused(2, "tune", "gemm", "--on", "tpu", says=["tpu", "--on cpu"])
