@@ -20,8 +20,9 @@
 
 namespace ridge::dispatch {
 
-// Forces `implementation` (for instance "cpu_simd" or "cuda_wgmma/pp_128x192") for every later call of operator `op` in this process.
-// The name must exist; a forced implementation that cannot run a case is an error of that call, never a fallback.
+// Forces `implementation` (for instance "cpu_simd" or "cuda_wgmma/pp_128x192") for every later call of operator `op` in
+// this process. The name must exist; a forced implementation that cannot run a case is an error of that call, never a
+// fallback.
 Status force(std::string_view op, std::string_view implementation);
 // Back to the normal order.
 void unforce(std::string_view op);
