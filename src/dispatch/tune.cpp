@@ -51,8 +51,8 @@ TuneOptions options_for(Backend backend) {
   if (backend == Backend::kCpu) return options;
   options.rounds = 5;
   options.margin = 0.01;
-  options.block = 0.004;
-  options.beaten = 1.15;
+  options.block = 0.003;
+  options.beaten = 1.08;
   return options;
 }
 

@@ -283,13 +283,13 @@ TEST(Rank, TakesTheFastestOnlyWhenItBeatsTheFirstByTheMargin) {
 
 TEST(Rank, CallsTheHopelessNoMoreAndTheBeatenOneRound) {
   TuneOptions options = options_for(Backend::kCuda);
-  Script script{{1e-3, 50e-3, 1.2e-3, 1.05e-3}, {}};
+  Script script{{1e-3, 50e-3, 1.25e-3, 1.05e-3}, {}};
   const Ranking found = script.run(options);
   EXPECT_EQ(found.best, 0u);
   EXPECT_THAT(found.hopeless, ElementsAre(false, true, false, false));
   EXPECT_EQ(script.asked[1], 2) << "once, and once more in case the first set something up";
-  EXPECT_EQ(script.asked[2], 1 + 2 * 3) << "one round of two blocks of 4 ms";
-  EXPECT_EQ(script.asked[3], 1 + options.rounds * 2 * 4);
+  EXPECT_EQ(script.asked[2], 1 + 2 * 2) << "one round of two blocks of 3 ms";
+  EXPECT_EQ(script.asked[3], 1 + options.rounds * 2 * 3);
 }
 
 TEST(Rank, GoesOnWithoutOneThatFailsAndSaysWhenTheFirstDoes) {

@@ -20,7 +20,7 @@ namespace {
 namespace gpu = device::cuda;
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::int64_t kPatternElements = 4 << 20;  // repeated over an operand: filling on the host is slow
+constexpr std::int64_t kPatternElements = 1 << 20;  // repeated over an operand: filling on the host is slow
 constexpr double kTimesL2 = 4;                      // bytes of all sets together, where that many fit
 constexpr std::size_t kMostSets = 64;
 constexpr double kMemoryShare = 0.5;  // of what is free
@@ -59,7 +59,7 @@ Status fill(const ops::Problem& problem, const TensorView& view, std::size_t ind
   const std::size_t bytes = size_bytes(view.dtype, count), pattern_bytes = size_bytes(view.dtype, part);
   if (problem.operands[index].output) return gpu::fill_bytes(view.data, 0, bytes, stream);
   std::vector<std::byte> pattern(pattern_bytes);
-  numerics::fill(TensorView::contiguous(pattern.data(), view.dtype, {part}), numerics::Family::kNormal, 11 + index);
+  numerics::fill(TensorView::contiguous(pattern.data(), view.dtype, {part}), numerics::Family::kMixture, 11 + index);
   RIDGE_CHECK_OK(gpu::copy_to_device(view.data, pattern.data(), pattern_bytes, stream));
   RIDGE_CHECK_OK(gpu::synchronize(stream));  // the pattern ends with this scope
   auto* start = static_cast<char*>(view.data);
