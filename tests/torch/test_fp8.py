@@ -161,14 +161,54 @@ def test_products_of_quantized_tensors_equal_those_of_plain_ones(device, granula
         assert torch.equal(rt.gemm_fp8(left, right, trans_a, trans_b, config=config), expected)
 
 
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_gradients_pass_quantized_tensors_as_they_pass_plain_ones(device, granularity, trans_a, trans_b):
+    config = QuantConfig("hybrid", granularity)
+    a = torch.randn((96, 160) if trans_a else (160, 96), device=device, dtype=torch.bfloat16)
+    b = torch.randn((48, 96) if trans_b else (96, 48), device=device, dtype=torch.bfloat16)
+    upstream = torch.randn(160, 48, device=device, dtype=torch.bfloat16)
+
+    def run(quantize_a, quantize_b):
+        x, w = a.clone().requires_grad_(), b.clone().requires_grad_()
+        left = rt.quantize(x, config, transpose=True) if quantize_a else x
+        right = rt.quantize(w, config, weight=True, transpose=True) if quantize_b else w
+        out = rt.gemm_fp8(left, right, trans_a, trans_b, config=config)
+        out.backward(upstream)
+        return out, x.grad, w.grad
+
+    expected = run(False, False)
+    for quantized in ((True, True), (True, False), (False, True)):
+        for want, have in zip(expected, run(*quantized), strict=True):
+            assert torch.equal(want, have)
+
+
+def test_what_the_gradient_of_a_quantized_tensor_needs_is_said_in_the_forward_call(device):
+    x = torch.randn(32, 32, device=device, requires_grad=True)
+    blockwise = QuantConfig(granularity="blockwise")
+    with pytest.raises(ValueError, match="a's gradient; quantize it with transpose=True"):
+        rt.gemm_fp8(x, rt.quantize(x.detach()), trans_b=True)
+    q, w = rt.quantize(x, blockwise, transpose=True), rt.quantize(x, blockwise, weight=True, transpose=True)
+    with pytest.raises(ValueError, match="give that config"):
+        rt.gemm_fp8(q, w, trans_b=True)
+
+
+def test_a_quantized_weight_adds_its_gradient_to_main_grad(device):
+    weight = torch.randn(48, 96, device=device, dtype=torch.bfloat16, requires_grad=True)
+    x = torch.randn(64, 96, device=device, dtype=torch.bfloat16)
+    main_grad, expected = torch.ones(48, 96, device=device), torch.ones(48, 96, device=device)
+    rt.gemm_fp8(x, weight, trans_b=True, main_grad=expected).sum().backward()
+    codes = rt.quantize(weight, weight=True, transpose=True)
+    rt.gemm_fp8(x, codes, trans_b=True, main_grad=main_grad).sum().backward()
+    assert torch.equal(main_grad, expected) and weight.grad is None
+
+
 def test_what_a_quantized_tensor_cannot_do_is_said(device):
     q = rt.quantize(torch.randn(32, 32, device=device))
     with pytest.raises(NotImplementedError, match=r"call \.dequantize\(\) first"):
         q + 1
     with pytest.raises(ValueError, match="transpose=True"):
         rt.gemm_fp8(q, q)
-    with pytest.raises(RuntimeError, match="detach"):
-        rt.gemm_fp8(torch.randn(32, 32, device=device, requires_grad=True), q, trans_b=True)
     other = rt.quantize(torch.randn(32, 32, device=device), QuantConfig(granularity="rowwise"))
     with pytest.raises(ValueError, match="make both with one config"):
         q.copy_(other)

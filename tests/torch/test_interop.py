@@ -84,6 +84,19 @@ def test_quantized_tensors_pass_through_compile(device):
     torch.testing.assert_close(compiled(x, weight), product(x, weight))
 
 
+def test_gradients_through_quantized_tensors_compile_as_one_graph(device):
+    torch._dynamo.reset()
+    x, w = torch.randn(32, 64, device=device, requires_grad=True), torch.randn(48, 64, device=device, requires_grad=True)
+
+    def loss(x, w):
+        return rt.gemm_fp8(x, rt.quantize(w, weight=True, transpose=True), trans_b=True).square().mean()
+
+    expected = torch.autograd.grad(loss(x, w), (x, w))
+    found = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend=BACKEND)(x, w), (x, w))
+    for want, have in zip(expected, found, strict=True):
+        torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-6)
+
+
 def test_export_and_load(device, tmp_path):
     block = Block(QuantConfig(granularity="rowwise"), device=device).eval()
     x = torch.randn(32, 64, device=device)

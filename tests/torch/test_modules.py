@@ -50,6 +50,50 @@ def test_a_weight_with_main_grad_gets_its_gradient_there(device, config):
     testing.assert_snr(x.sum(0).expand(32, 64), layer.weight.main_grad, 20 if config else 100)
 
 
+def quantisations(call):
+    with torch.profiler.profile() as profile:
+        call()
+    return sum(event.name == "ridgeline::quantize" for event in profile.events())
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("granularity", ["tensorwise", "blockwise"])
+def test_micro_batches_share_quantised_weights_and_change_no_gradient(device, granularity, autocast):
+    layers = rt.swap_linears(model(device), QuantConfig("hybrid", granularity))
+    batches = [torch.randn(32, 64, device=device) for _ in range(3)]
+
+    def accumulate():
+        layers.zero_grad()
+        for x in batches:
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=autocast):
+                out = layers(x)
+            out.float().square().mean().backward()
+        return [p.grad.clone() for p in layers.parameters()]
+
+    expected = accumulate()
+    each_time = quantisations(accumulate)
+    with rt.quantized_weights(layers):
+        found = accumulate()
+        once = quantisations(accumulate)
+    assert all(torch.equal(want, have) for want, have in zip(expected, found, strict=True))
+    assert each_time - once == 9  # three weights in three micro-batches, all quantised before
+    assert quantisations(accumulate) == each_time
+
+
+def test_a_changed_weight_is_quantised_again(device):
+    layer = rt.swap_linears(torch.nn.Linear(64, 32, bias=False, device=device), QuantConfig())
+    x = torch.randn(16, 64, device=device)
+    with rt.quantized_weights(layer):
+        with torch.no_grad():
+            layer(x)  # leaves codes without a gradient
+        before = layer(x)
+        before.sum().backward()
+        with torch.no_grad():
+            layer.weight.mul_(2)
+        torch.testing.assert_close(layer(x), 2 * before)
+    assert layer.weight.grad is not None and "_codes" not in layer.state_dict()
+
+
 @pytest.mark.parametrize("config", [None, QuantConfig("hybrid", "tensorwise"), QuantConfig("e4m3", "blockwise")], ids=str)
 def test_training_learns_as_with_torch(device, config):
     """Sixty steps on a fixed teacher: with float32 products the same losses, with 8-bit ones the same to a tenth."""

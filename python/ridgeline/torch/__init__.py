@@ -8,7 +8,7 @@ _library.load()
 
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, set_backend  # noqa: E402
-from .modules import Fp8Linear, Linear, swap_linears  # noqa: E402
+from .modules import Fp8Linear, Linear, quantized_weights, swap_linears  # noqa: E402
 from .ops import gemm, gemm_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, quantize  # noqa: E402
 
@@ -25,6 +25,7 @@ __all__ = [
     "gemm_fp8",
     "last_used",
     "quantize",
+    "quantized_weights",
     "set_backend",
     "swap_linears",
 ]

@@ -61,6 +61,10 @@ class QuantConfig:
     def forward_dtype(self) -> torch.dtype:
         return torch.float8_e5m2 if self.format == "e5m2" else torch.float8_e4m3fn
 
+    @property
+    def grad_dtype(self) -> torch.dtype:
+        return torch.float8_e4m3fn if self.format == "e4m3" else torch.float8_e5m2
+
     def grouping(self, weight: bool = False) -> str:
         """The elements that share a scale, in the words of torch.ops.ridgeline.quantize."""
         if self.granularity == "blockwise":

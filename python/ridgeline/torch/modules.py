@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Callable, TypeVar
 
 import torch
 
 from .config import QuantConfig
-from .ops import gemm, gemm_fp8
+from .ops import autocast, gemm, gemm_fp8
+from .quantized import QuantizedTensor, quantize
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -39,6 +42,8 @@ class Fp8Linear(torch.nn.Linear):
     """torch.nn.Linear whose three products are made of 8-bit floats; parameters keep their dtype."""
 
     config: QuantConfig
+    _keeps_codes = False  # between calls: quantized_weights
+    _codes: tuple[int, QuantizedTensor] | None = None  # with the weight's version
 
     def __init__(
         self,
@@ -54,10 +59,18 @@ class Fp8Linear(torch.nn.Linear):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         rows = input.reshape(-1, self.in_features)
-        out = gemm_fp8(rows, self.weight, trans_b=True, config=self.config, main_grad=_main_grad(self.weight))
+        weight = self._quantized_weight() if self._keeps_codes else self.weight
+        out = gemm_fp8(rows, weight, trans_b=True, config=self.config, main_grad=_main_grad(self.weight))
         if self.bias is not None:
             out = out + self.bias.to(out.dtype)
         return out.view(*input.shape[:-1], self.out_features)
+
+    def _quantized_weight(self) -> QuantizedTensor:
+        wanted = torch.is_grad_enabled() and self.weight.requires_grad
+        if self._codes is None or self._codes[0] != self.weight._version or (wanted and not self._codes[1].requires_grad):
+            codes = quantize(autocast(self.weight), self.config, weight=True, transpose=torch.is_grad_enabled())
+            self._codes = self.weight._version, codes
+        return self._codes[1]
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear, config: QuantConfig = QuantConfig()) -> Fp8Linear:
@@ -79,6 +92,23 @@ def _adopt(layer: Layer, module: torch.nn.Linear) -> Layer:
     layer.weight, layer.bias = module.weight, module.bias
     layer.training = module.training
     return layer
+
+
+@contextlib.contextmanager
+def quantized_weights(module: torch.nn.Module) -> Iterator[None]:
+    """Inside, the Fp8Linear layers of ``module`` quantise their weights once instead of in every call.
+
+    For the micro-batches of a step: the same results and gradients, less work. An in-place change of a weight is noticed and
+    quantises it again; a change that PyTorch does not count (through ``.data``, or sharding that replaces its memory) is not.
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, Fp8Linear)]
+    try:
+        for layer in layers:
+            layer._keeps_codes = True
+        yield
+    finally:
+        for layer in layers:
+            layer._keeps_codes, layer._codes = False, None
 
 
 def swap_linears(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -15,6 +15,7 @@ Activation = Literal["gelu", "gelu_tanh", "silu"]
 _gemm = torch.ops.ridgeline.gemm.default
 _gemm_fp8 = torch.ops.ridgeline.gemm_fp8.default
 _gemm_fp8_scaled = torch.ops.ridgeline.gemm_fp8_scaled.default
+_gemm_fp8_scaled_add = torch.ops.ridgeline.gemm_fp8_scaled_add_.default
 
 _SCALINGS = {
     ("tensor", "tensor"): "tensor",
@@ -65,23 +66,98 @@ def gemm_fp8(
     """op(a) op(b) of 8-bit floats: both are quantised, and in backward so is the gradient, each once from high precision.
 
     Shapes as for ``gemm``, matrices only. ``b`` plays the weight where that makes a difference (granularity "blockwise").
-    out_dtype is a's by default. Either may be a QuantizedTensor with a copy whose scales run along the sum; gradients then
-    stop at the product, so a plain operand beside it must not require one.
+    out_dtype is a's by default. Either may be a QuantizedTensor with a copy whose scales run along the sum, and for the
+    other's gradient one whose scales run across it.
     """
     if isinstance(a, QuantizedTensor) or isinstance(b, QuantizedTensor):
-        return _product_of_codes(a, b, trans_a, trans_b, out_dtype, config)
+        return _product_of_codes(a, b, trans_a, trans_b, out_dtype, config, main_grad)
     return _gemm_fp8(
         a, b, trans_a, trans_b, out_dtype, config.format, config.granularity, config.rule, config.rounding, main_grad
     )
 
 
-def _along_sum(x: QuantizedTensor, transposed: bool, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+def _codes(x: QuantizedTensor, transposed: bool, name: str, purpose: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes and scales of x, or of its transpose, whose columns are what is summed over."""
     codes, scale = (x.q_t, x.scale_t) if transposed else (x.q, x.scale)
     if codes is None or scale is None:
         made = "transpose=True" if transposed else "its untransposed copy"
-        raise ValueError(f"gemm_fp8: {name} has no scales along the sum; quantize it with {made}")
+        raise ValueError(f"gemm_fp8: {name} has no scales along the sum{purpose}; quantize it with {made}")
     return codes, scale
+
+
+def _scaling(left: str, right: str) -> str:
+    scaling = _SCALINGS.get((left, right))
+    if scaling is None:
+        raise ValueError(
+            f"gemm_fp8: no product of scales by {left} (a) and by {right} (b); quantize both with one config, b with "
+            "weight=True, and give that config"
+        )
+    return scaling
+
+
+class _ProductOfCodes(torch.autograd.Function):
+    """What gemm_fp8.cpp does of plain tensors, of such as were quantised before; the table of layouts is there."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        a: QuantizedTensor,
+        b: QuantizedTensor,
+        trans_a: bool,
+        trans_b: bool,
+        out_dtype: torch.dtype,
+        config: QuantConfig,
+        main_grad: torch.Tensor | None,
+    ) -> torch.Tensor:
+        scaling = _scaling(a.grouping, b.grouping)
+        left, scale_a = _codes(a, trans_a, "a", "")
+        right, scale_b = _codes(b, not trans_b, "b", "")
+        if any(ctx.needs_input_grad[:2]):
+            # Of the other operand, along the sum of the gradient.
+            none = (None, None)
+            for_b = _codes(a, not trans_a, "a", " of b's gradient") if ctx.needs_input_grad[1] else none
+            for_a = _codes(b, trans_b, "b", " of a's gradient") if ctx.needs_input_grad[0] else none
+            ctx.save_for_backward(*for_b, *for_a)
+            grouping = config.grouping()
+            ctx.scalings = _scaling(grouping, b.grouping), _scaling(grouping, a.grouping)
+            ctx.call = trans_a, trans_b, a.dtype, config, main_grad
+        sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
+        return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        need_a, need_b = ctx.needs_input_grad[:2]
+        trans_a, trans_b, dtype, config, main_grad = ctx.call
+        x_t, scale_x, w_t, scale_w = ctx.saved_tensors
+        random = None
+        if config.rounding == "stochastic":
+            random = torch.randint(1 << 62, (2,), dtype=torch.int64, device=grad.device)
+        dy, scale, dy_t, scale_t = torch.ops.ridgeline.quantize(
+            grad.to(dtype).contiguous(), config.grad_dtype, config.grouping(), config.rule, need_a, need_b, random
+        )
+        grad_a = grad_b = None
+        for_a, for_b = ctx.scalings
+        if need_a and trans_a and for_a != "block":
+            grad_a = _gemm_fp8_scaled(w_t, dy, scale_w, scale, False, True, dtype, for_a)
+        elif need_a:
+            grad_a = _gemm_fp8_scaled(dy, w_t, scale, scale_w, False, True, dtype, for_a)
+            grad_a = grad_a.t() if trans_a else grad_a
+        if need_b:
+            factors = (dy_t, x_t, scale_t, scale_x) if trans_b else (x_t, dy_t, scale_x, scale_t)
+            if main_grad is None:
+                grad_b = _gemm_fp8_scaled(*factors, False, True, dtype, for_b)
+            else:
+                _gemm_fp8_scaled_add(main_grad, *factors, False, True, for_b)
+        return grad_a, grad_b, None, None, None, None, None
+
+
+def autocast(x: torch.Tensor) -> torch.Tensor:
+    """x as the operators take it under torch.autocast."""
+    device = x.device.type
+    if isinstance(x, QuantizedTensor) or not torch.is_autocast_enabled(device):
+        return x
+    return x.to(torch.get_autocast_dtype(device))
 
 
 def _product_of_codes(
@@ -91,22 +167,11 @@ def _product_of_codes(
     trans_b: bool,
     out_dtype: torch.dtype | None,
     config: QuantConfig,
+    main_grad: torch.Tensor | None,
 ) -> torch.Tensor:
-    for name, x in (("a", a), ("b", b)):
-        if torch.is_grad_enabled() and x.requires_grad:
-            raise RuntimeError(
-                f"gemm_fp8: {name} requires a gradient, but there is none through a QuantizedTensor; give both as plain "
-                "tensors, detach() it, or call under torch.no_grad()"
-            )
-    left = a if isinstance(a, QuantizedTensor) else quantize(a, config, transpose=trans_a)
-    right = b if isinstance(b, QuantizedTensor) else quantize(b, config, weight=True, transpose=not trans_b)
-    scaling = _SCALINGS.get((left.grouping, right.grouping))
-    if scaling is None:
-        raise ValueError(
-            f"gemm_fp8: no product of scales by {left.grouping} (a) and by {right.grouping} (b); quantize both with one "
-            "config, b with weight=True"
-        )
-    q_a, scale_a = _along_sum(left, trans_a, "a")
-    q_b, scale_b = _along_sum(right, not trans_b, "b")
-    sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
-    return _gemm_fp8_scaled(q_a, q_b, scale_a, scale_b, False, True, out_dtype or left.dtype, scaling, sums)
+    a, b = autocast(a), autocast(b)
+    grad = torch.is_grad_enabled()
+    need_a, need_b = grad and a.requires_grad, grad and b.requires_grad
+    left = a if isinstance(a, QuantizedTensor) else quantize(a, config, transpose=trans_a or need_b)
+    right = b if isinstance(b, QuantizedTensor) else quantize(b, config, weight=True, transpose=not trans_b or need_a)
+    return _ProductOfCodes.apply(left, right, trans_a, trans_b, out_dtype or left.dtype, config, main_grad)

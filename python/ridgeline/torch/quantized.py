@@ -20,7 +20,8 @@ class QuantizedTensor(torch.Tensor):
     ``grouping``          elements that share a scale: "tensor", "row", "1x128", "128x128", "mx"
 
     Shape and dtype are the matrix's. It can be cloned, detached, moved, pickled, saved and loaded, and goes into
-    ``gemm_fp8``; arithmetic on it is refused, because what it would lose is for the caller to decide: ``dequantize()``.
+    ``gemm_fp8``, whose gradient it hands on to what was quantised; other arithmetic on it is refused, because what it would
+    lose is for the caller to decide: ``dequantize()``.
     """
 
     q: torch.Tensor | None
@@ -107,6 +108,19 @@ class QuantizedTensor(torch.Tensor):
         )
 
 
+class _PassGradient(torch.autograd.Function):
+    """x -> a QuantizedTensor; the gradient of the one is that of the other (straight through the rounding)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, make: Any) -> QuantizedTensor:
+        ctx.set_materialize_grads(False)  # there is none where a product added it to main_grad
+        return make(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor | None) -> tuple[torch.Tensor | None, None]:
+        return grad, None
+
+
 def quantize(
     x: torch.Tensor,
     config: QuantConfig = QuantConfig(),
@@ -121,21 +135,21 @@ def quantize(
     transpose  also of the transpose, which backward products read; one rounding from x, never a copy of the codes
     seed       for rounding="stochastic": two int64 words {seed, offset} on x's device; None draws them from PyTorch's
                generator
+
+    A gradient of the result is one of x, unchanged.
     """
     if config.rounding == "stochastic" and seed is None:
         seed = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device)
-    q, scale, q_t, scale_t = torch.ops.ridgeline.quantize(
-        x,
-        config.forward_dtype,
-        config.grouping(weight),
-        config.rule,
-        True,
-        transpose,
-        seed if config.rounding == "stochastic" else None,
-    )
-    return QuantizedTensor(
-        q, scale, q_t if transpose else None, scale_t if transpose else None, config.grouping(weight), x.dtype
-    )
+    random = seed if config.rounding == "stochastic" else None
+    grouping = config.grouping(weight)
+
+    def make(matrix: torch.Tensor) -> QuantizedTensor:
+        q, scale, q_t, scale_t = torch.ops.ridgeline.quantize(
+            matrix, config.forward_dtype, grouping, config.rule, True, transpose, random
+        )
+        return QuantizedTensor(q, scale, q_t if transpose else None, scale_t if transpose else None, grouping, matrix.dtype)
+
+    return _PassGradient.apply(x, make) if torch.is_grad_enabled() and x.requires_grad else make(x)
 
 
 def dequantize(x: QuantizedTensor, dtype: torch.dtype | None = None) -> torch.Tensor:
