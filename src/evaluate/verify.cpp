@@ -72,6 +72,16 @@ void take_note(const Judgement& verdict, Verification& into) {
 
 }  // namespace
 
+void Evidence::add(std::size_t output, const std::string& trivial) {
+  const auto [at, first] = open_.emplace(output, trivial);
+  if (!first && trivial.empty()) at->second.clear();
+}
+
+std::string Evidence::missing() const {
+  const auto found = std::find_if(open_.begin(), open_.end(), [](const auto& one) { return !one.second.empty(); });
+  return found == open_.end() ? std::string() : found->second;
+}
+
 Result<std::optional<Failure>> verify_fully(const ops::Operator& op, const Operands& operands, Verification& into) {
   if (auto damage = operands.damage()) return std::optional(std::move(*damage));
   const std::vector<TensorView> before = operands.before(), after = operands.after();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,16 +19,30 @@ enum class Depth {
   kFull    // full comparison
 };
 
+// Which outputs of a case some full comparison has shown something about. Inputs of one family may make an output
+// constant; then a constant is right, and whether the kernel computes it is for another family to tell.
+class Evidence {
+ public:
+  // `trivial`: what a kernel that computes nothing would have passed with, in words; empty: with nothing.
+  void add(std::size_t output, const std::string& trivial);
+  // Those words for an output that every comparison so far leaves open; empty: there is none.
+  [[nodiscard]] std::string missing() const;
+
+ private:
+  std::map<std::size_t, std::string> open_;  // by output; empty: shown
+};
+
 // Adds up over the verified calls of one case.
 struct Verification {
   double max_error_ratio = 0, rms_error_ratio = 0, snr_db = 0;
   std::int64_t calls = 0, elements = 0;
-  // Why the case shows nothing (see trivial_predictor; of every output), found at the first two full comparisons;
-  // empty: it does.
+  // Why the case shows nothing (see trivial_predictor), empty: it does. On the host of every output, found at the first
+  // two full comparisons; on a GPU what `evidence` is missing.
   std::string uninformative;
   std::int64_t full_comparisons = 0;
   // Of the first full comparison, by output: what "the previous output" would be at the second.
   std::vector<std::vector<double>> first_outputs;
+  Evidence evidence;
 };
 
 // All outputs, all elements, NaN and infinities by kind and sign, and the memory around them. A Failure names the gate,

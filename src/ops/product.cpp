@@ -10,6 +10,7 @@
 #include "numerics/format.h"
 #include "numerics/philox.h"
 #include "numerics/projection.h"
+#include "ops/matrix_unit.h"
 
 namespace ridge::ops {
 
@@ -51,11 +52,16 @@ ProductSums product_sums(const ProductModel& model, const std::vector<double>& a
   ProductSums result;
   for (std::size_t e = 0; e < count; ++e) {
     result.allowed.push_back(numerics::accumulation_bound(reduction, sums.magnitude[e]) +
-                             model.more_allowed * sums.magnitude[e] +
-                             model.more_allowed_root * std::sqrt(sums.squares[e]));
+                             model.more_allowed * sums.magnitude[e]);
     result.square.push_back(u * u * length * (sums.squares[e] / 12 + sums.value[e] * sums.value[e] / 18) +
-                            model.more_ideal * model.more_ideal * sums.squares[e] +
                             model.more_ideal_shared * model.more_ideal_shared * sums.magnitude[e] * sums.magnitude[e]);
+  }
+  if (model.matrix_unit_terms != 0) {
+    const Truncation lost = matrix_unit_truncation(model, a, b);
+    for (std::size_t e = 0; e < count; ++e) {
+      result.allowed[e] += lost.allowed[e];
+      result.square[e] += lost.square[e];
+    }
   }
   result.value = std::move(sums.value);
   return result;
@@ -109,8 +115,9 @@ double allowed_residual(const ProductModel& s, double row_square, const numerics
                         double term_squares) {
   const double rounding = numerics::unit_roundoff(s.out) * std::sqrt(row_square);
   const double norm = magnitude_norm(expected, s.n);
-  return numerics::accumulation_bound(reduction_of(s), norm) + s.more_allowed * norm +
-         s.more_allowed_root * std::sqrt(term_squares) + 3.0 * rounding +
+  const ExpectedTruncation lost = expected_truncation(s);
+  return numerics::accumulation_bound(reduction_of(s), norm) + (s.more_allowed + lost.allowed) * norm +
+         lost.allowed_root * std::sqrt(term_squares) + 3.0 * rounding +
          numerics::min_positive(s.out) / 2 * static_cast<double>(s.n);
 }
 
@@ -118,9 +125,9 @@ double allowed_residual(const ProductModel& s, double row_square, const numerics
 // averages u^2 x^2 / 6 over the mantissas.
 double ideal_residual_square(const ProductModel& s, double row_square, double term_squares, double norm) {
   const double u = numerics::unit_roundoff(DType::kF32), out = numerics::unit_roundoff(s.out);
-  const double tiny = numerics::min_positive(s.out);
+  const double tiny = numerics::min_positive(s.out), lost = expected_truncation(s).ideal;
   return u * u * static_cast<double>(reduction_of(s).length) * (term_squares / 12 + row_square / 18) +
-         s.more_ideal * s.more_ideal * term_squares + s.more_ideal_shared * s.more_ideal_shared * norm * norm +
+         lost * lost * term_squares + s.more_ideal_shared * s.more_ideal_shared * norm * norm +
          out * out * row_square / 6 + static_cast<double>(s.n) * tiny * tiny / 12;
 }
 

@@ -10,16 +10,16 @@
 
 namespace ridge::ops {
 
-// C [m, n] = A [m, k] B [k, n] (+ old C), summed in fp32 and rounded once.
+// C [m, n] = A [m, k] B [k, n] (+ old C), summed in fp32, or by the matrix unit, and rounded once.
 struct ProductModel {
   std::int64_t m = 0, n = 0, k = 0;
   DType out = DType::kF32;
   bool accumulate = false;
-  // Beyond an fp32 sum, what an element may be off by, relative to the sum of magnitudes of its terms and to the root
-  // of the sum of their squares; and the root of the expected square of that, relative to the latter.
-  double more_allowed = 0, more_allowed_root = 0, more_ideal = 0;
-  // The part of that root that is relative to the sum of magnitudes: errors that equal terms share add up.
-  double more_ideal_shared = 0;
+  // Relative to the sum of magnitudes of its terms, what an element may be off by beyond an fp32 sum, and the root of
+  // the expected square of the errors that equal terms share, which add up.
+  double more_allowed = 0, more_ideal_shared = 0;
+  // Terms that Hopper's matrix unit adds up before their sum moves to fp32 (ops/matrix_unit.h); 0: fp32 throughout.
+  std::int64_t matrix_unit_terms = 0;
 };
 
 // What the fp32 sum of an element is before anything is done with it: the value, how far it may be off, and the

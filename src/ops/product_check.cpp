@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/matrix_unit.h"
+
 namespace ridge::ops {
 namespace {
 
@@ -75,9 +77,9 @@ class Plan {
 
 double terms_of(const ProductModel& model) { return static_cast<double>(model.k + (model.accumulate ? 1 : 0)); }
 
-void append_model(const CheckedProduct& p, std::vector<Argument>& arguments) {
-  for (const double number : {terms_of(p.model), p.truncated, p.model.more_allowed, p.model.more_allowed_root,
-                              p.model.more_ideal, p.model.more_ideal_shared}) {
+// `truncated` is of sums whose losses are not known better.
+void append_model(const CheckedProduct& p, double truncated, std::vector<Argument>& arguments) {
+  for (const double number : {terms_of(p.model), truncated, p.model.more_allowed, p.model.more_ideal_shared}) {
     arguments.push_back(CheckLaunch::real(number));
   }
 }
@@ -86,10 +88,11 @@ void append_model(const CheckedProduct& p, std::vector<Argument>& arguments) {
 std::vector<Argument> operands_of(const CheckedProduct& p) {
   return {p.a, p.b, p.scale_a, p.scale_b, p.bias, p.old.data != 0 ? p.old : p.residual};
 }
+std::int64_t flags_of(const CheckedProduct& p) {
+  return (p.trans_a ? 1 : 0) | (p.trans_b ? 2 : 0) | (p.old.data != 0 ? 4 : 0) | (p.settles ? 8 : 0);
+}
 void append_kind(const CheckedProduct& p, std::vector<Argument>& arguments) {
-  const std::int64_t flags =
-      (p.trans_a ? 1 : 0) | (p.trans_b ? 2 : 0) | (p.old.data != 0 ? 4 : 0) | (p.settles ? 8 : 0);
-  for (const std::int64_t number : {p.granularity_a, p.granularity_b, flags, p.activation}) {
+  for (const std::int64_t number : {p.granularity_a, p.granularity_b, flags_of(p), p.activation}) {
     arguments.push_back(CheckLaunch::number(number));
   }
 }
@@ -103,12 +106,33 @@ std::vector<CheckLaunch> samples(const CheckedProduct& p, std::uint64_t seed, vo
   for (const std::int64_t size : {p.model.m, p.model.n, p.model.k}) {
     launch.arguments.push_back(CheckLaunch::number(size));
   }
-  append_model(p, launch.arguments);
+  append_model(p, p.truncated, launch.arguments);
   launch.arguments.emplace_back(seed);
   launch.arguments.push_back(CheckLaunch::pointer(result));
   const std::int64_t warps = ceil_div(p.model.m, kSampleSide) * ceil_div(p.model.n, kSampleSide);
   launch.grid_x = static_cast<std::uint32_t>(ceil_div(warps, 8));
   return {std::move(launch)};
+}
+
+CheckLaunch over_rows(const char* kernel, const CheckedProduct& p, const ReferenceRows& rows) {
+  CheckLaunch launch;
+  launch.kernel = kernel;
+  launch.grid_x = static_cast<std::uint32_t>(ceil_div(p.model.n, 64));
+  launch.grid_y = static_cast<std::uint32_t>(ceil_div(rows.count, 64));
+  return launch;
+}
+
+CheckLaunch truncation(const CheckedProduct& p, const ReferenceRows& rows) {
+  CheckLaunch launch = over_rows("product_truncation", p, rows);
+  launch.arguments = {p.a, p.b, p.scale_a, p.scale_b};
+  for (const std::int64_t number : {p.granularity_a, p.granularity_b, flags_of(p), rows.first, rows.count, p.model.n,
+                                    p.model.k, p.model.matrix_unit_terms}) {
+    launch.arguments.push_back(CheckLaunch::number(number));
+  }
+  for (const double* array : {rows.allowed, rows.variance, rows.shift}) {
+    launch.arguments.push_back(CheckLaunch::pointer(array));
+  }
+  return launch;
 }
 
 }  // namespace
@@ -144,28 +168,30 @@ std::vector<CheckLaunch> product_projection(const CheckedProduct& p, std::uint64
        256,
        {plan.at(place.found), plan.at(place.expected), adds ? plan.at(place.added) : CheckLaunch::pointer(nullptr),
         plan.at(place.half_ulps), CheckLaunch::number(s.m), CheckLaunch::real(terms_of(s)),
-        CheckLaunch::real(p.truncated), CheckLaunch::real(s.more_ideal), CheckLaunch::real(s.more_ideal_shared),
-        CheckLaunch::pointer(result)}});
+        CheckLaunch::real(p.truncated), CheckLaunch::real(expected_truncation(s).ideal),
+        CheckLaunch::real(s.more_ideal_shared), CheckLaunch::pointer(result)}});
   return std::move(plan.launches);
 }
 
 std::vector<CheckLaunch> product_rows_of_reference(const CheckedProduct& p, const ReferenceRows& rows) {
   if (rows.count == 0 || p.model.n == 0) return {};
-  CheckLaunch launch;
-  launch.kernel = "product_reference";
-  launch.grid_x = static_cast<std::uint32_t>(ceil_div(p.model.n, 64));
-  launch.grid_y = static_cast<std::uint32_t>(ceil_div(rows.count, 64));
+  std::vector<CheckLaunch> launches;
+  const std::int64_t unit_terms = p.model.matrix_unit_terms;
+  if (unit_terms != 0) launches.push_back(truncation(p, rows));
+  CheckLaunch launch = over_rows("product_reference", p, rows);
   launch.arguments = operands_of(p);
   append_kind(p, launch.arguments);
   for (const std::int64_t number :
        {static_cast<std::int64_t>(p.model.out), rows.first, rows.count, p.model.n, p.model.k}) {
     launch.arguments.push_back(CheckLaunch::number(number));
   }
-  append_model(p, launch.arguments);
+  append_model(p, unit_terms != 0 ? 0.0 : p.truncated, launch.arguments);
+  launch.arguments.push_back(CheckLaunch::number(unit_terms));
   for (const double* array : {rows.value, rows.allowed, rows.variance, rows.shift}) {
     launch.arguments.push_back(CheckLaunch::pointer(array));
   }
-  return {std::move(launch)};
+  launches.push_back(std::move(launch));
+  return launches;
 }
 
 }  // namespace ridge::ops

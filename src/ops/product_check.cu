@@ -5,6 +5,7 @@
 //                ideal kernel, and the mean over all rows to twice its RMS error (numerics/error_model.h).
 //   samples      where an activation makes C nonlinear: one element at a secret place of every 64 x 64, in full.
 //   reference    every element by plain sums, with its bound, the ideal kernel's variance, and the shift it may have.
+//                For 8-bit sums in the matrix unit all three come from the data, as ops/matrix_unit.h says.
 //
 // check_numbers.cuh comes before this; every parameter is 8 bytes or a Matrix.
 namespace ridge::product_check {
@@ -19,14 +20,18 @@ enum Flag : int { kTransA = 1, kTransB = 2, kAddsOld = 4, kSettle = 8 };
 // How sums may be wrong: `truncated` relative to |s| + sqrt(Q), as matrix units do that cut off what sticks out when
 // they align products; the others as in ops/product.h.
 struct Model {
-  double terms, truncated, more_allowed, more_allowed_root, more_ideal, more_ideal_shared;
+  double terms, truncated, more_allowed, more_ideal_shared;
+};
+// What the matrix unit may have cut off the 8-bit sums of one element.
+struct Cut {
+  double allowed, variance, shift;
 };
 
 __device__ inline double ideal_variance(const Model& m, double squares, double value_square) {
   const double n = m.terms > 1 ? m.terms : 1;
   // |sum of magnitudes|^2 <= n Q.
   return kUnit * kUnit * n * (squares / 12 + value_square / 18) +
-         (m.more_ideal * m.more_ideal + m.more_ideal_shared * m.more_ideal_shared * n) * squares + n * n * 0x1p-300;
+         m.more_ideal_shared * m.more_ideal_shared * n * squares + n * n * 0x1p-300;
 }
 
 __device__ inline double activate(double x, i64 activation) {  // Activation of ridge/ops/gemm.h
@@ -47,8 +52,8 @@ struct Element {
   double value, allowed, variance, shift;
 };
 
-__device__ inline Element finish(Sums s, const Model& m, const Matrix& bias, const Matrix& added, i64 flags,
-                                 i64 activation, i64 out_type, i64 row, i64 column) {
+__device__ inline Element finish(Sums s, const Cut& cut, const Model& m, const Matrix& bias, const Matrix& added,
+                                 i64 flags, i64 activation, i64 out_type, i64 row, i64 column) {
   const bool adds_old = (flags & kAddsOld) != 0;
   if (adds_old) {
     const double before = load(added, row, column);
@@ -58,9 +63,9 @@ __device__ inline Element finish(Sums s, const Model& m, const Matrix& bias, con
   }
   const double root = sqrt(s.squares);
   double x = s.sum, shift = m.truncated * (fabs(x) + root);
-  double allowed =
-      (8 * kUnit * sqrt(m.terms) + m.more_allowed) * s.size + m.more_allowed_root * root + m.terms * 0x1p-150;
-  double variance = ideal_variance(m, s.squares, x * x) + shift * shift;
+  double allowed = (8 * kUnit * sqrt(m.terms) + m.more_allowed) * s.size + cut.allowed + m.terms * 0x1p-150;
+  double variance = ideal_variance(m, s.squares, x * x) + shift * shift + cut.variance;
+  shift += cut.shift;
   const auto rounded_to = [&](double result) {
     allowed += kUnit * fabs(result);
     variance += kUnit * kUnit * result * result / 6;
@@ -193,13 +198,13 @@ extern "C" __global__ void __launch_bounds__(128)
 extern "C" __global__ void product_judge(const double* found, const double* expected, const double* added,
                                          const double* half_ulps, i64 rows, double terms, double truncated,
                                          double more_ideal, double more_ideal_shared, Projection* result) {
-  const Model m{terms, truncated, 0, 0, more_ideal, more_ideal_shared};
+  const Model m{terms, truncated, 0, more_ideal_shared};
   double squares = 0, count = 0;
   for (i64 row = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; row < rows;
        row += static_cast<i64>(gridDim.x) * blockDim.x) {
     const double value_square = found[kSigned * rows + row], q = expected[kSigned * rows + row];
-    double variance =
-        ideal_variance(m, q, value_square) + 2 * truncated * truncated * (q + value_square) + half_ulps[row] / 3;
+    double variance = ideal_variance(m, q, value_square) + more_ideal * more_ideal * q +
+                      2 * truncated * truncated * (q + value_square) + half_ulps[row] / 3;
     if (added != nullptr) variance += kUnit * kUnit * (value_square + added[kSigned * rows + row]) / 3;
     for (int lane = 0; lane < kSigned; ++lane) {
       const double more = added != nullptr ? added[lane * rows + row] : 0.0;
@@ -221,11 +226,10 @@ extern "C" __global__ void product_judge(const double* found, const double* expe
 extern "C" __global__ void __launch_bounds__(256)
     product_samples(Matrix a, Matrix b, Matrix scale_a, Matrix scale_b, Matrix bias, Matrix added, Matrix c,
                     i64 granularity_a, i64 granularity_b, i64 flags, i64 activation, i64 m, i64 n, i64 k, double terms,
-                    double truncated, double more_allowed, double more_allowed_root, double more_ideal,
-                    double more_ideal_shared, u64 seed, Projection* result) {
+                    double truncated, double more_allowed, double more_ideal_shared, u64 seed, Projection* result) {
   constexpr int kSide = 4;
   constexpr i64 kStep = 64;
-  const Model model{terms, truncated, more_allowed, more_allowed_root, more_ideal, more_ideal_shared};
+  const Model model{terms, truncated, more_allowed, more_ideal_shared};
   const i64 across = (n + kStep * kSide - 1) / (kStep * kSide), warp = blockIdx.x * 8ll + threadIdx.x / 32;
   const i64 lane = threadIdx.x % 32;
   const auto place = [seed](i64 block, i64 extent, u64 which) {
@@ -275,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(256)
       }
       s.any_scale_not_finite = __any_sync(~0u, s.any_scale_not_finite);
       if (lane != 0 || rows[i] < 0 || columns[j] < 0) continue;
-      const Element want = finish(s, model, bias, added, flags, activation, c.type, rows[i], columns[j]);
+      const Element want = finish(s, Cut{}, model, bias, added, flags, activation, c.type, rows[i], columns[j]);
       const double error = fabs(load(c, rows[i], columns[j]) - want.value);
       if (!isfinite(error)) {
         atomicAdd(&result->not_finite, 1ull);
@@ -289,16 +293,91 @@ extern "C" __global__ void __launch_bounds__(256)
   add_to(result, squares, count);
 }
 
-// Rows first_row .. first_row + rows of the product, 64 x 64 elements per block, 4 x 4 per thread.
+// Of rows first_row .. first_row + rows, what the matrix unit may have cut off (ops/matrix_unit.h), in the arrays that
+// product_reference takes it from. 64 x 64 elements per block, 4 x 4 per thread, in fp32: these are bounds.
+extern "C" __global__ void __launch_bounds__(256)
+    product_truncation(Matrix a, Matrix b, Matrix scale_a, Matrix scale_b, i64 granularity_a, i64 granularity_b,
+                       i64 flags, i64 first_row, i64 rows, i64 n, i64 k, i64 unit_terms, double* allowed,
+                       double* variance, double* shift) {
+  constexpr int kSize = 64, kStep = 32;
+  __shared__ float slice_a[kStep][kSize + 1], slice_b[kStep][kSize + 1];
+  const bool trans_a = (flags & kTransA) != 0, trans_b = (flags & kTransB) != 0;
+  const i64 m0 = blockIdx.y * static_cast<i64>(kSize), n0 = blockIdx.x * static_cast<i64>(kSize);
+  const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
+  float sum[4][4] = {}, low[4][4] = {}, high[4][4] = {}, coherent[4][4] = {}, lean[4][4] = {};
+  double spread[4][4] = {};
+  const auto sign = [](float x) { return copysignf(x != 0 ? 1.0f : 0.0f, x); };
+  for (i64 k0 = 0; k0 < k; k0 += kStep) {
+    for (int i = static_cast<int>(threadIdx.x); i < kSize * kStep; i += 256) {
+      bool bad = false;
+      int at = trans_a ? i % kSize : i / kStep, depth = trans_a ? i / kSize : i % kStep;
+      slice_a[depth][at] =
+          m0 + at < rows && k0 + depth < k
+              ? static_cast<float>(element(a, trans_a, scale_a, granularity_a, first_row + m0 + at, k0 + depth, bad))
+              : 0.0f;
+      at = trans_b ? i / kStep : i % kSize;
+      depth = trans_b ? i % kStep : i / kSize;
+      slice_b[depth][at] =
+          n0 + at < n && k0 + depth < k
+              ? static_cast<float>(element(b, !trans_b, scale_b, granularity_b, n0 + at, k0 + depth, bad))
+              : 0.0f;
+    }
+    __syncthreads();
+    float largest[4][4] = {}, signs[4][4] = {};
+#pragma unroll 4
+    for (int depth = 0; depth < kStep; ++depth) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float x = slice_a[depth][row + i], y = slice_b[depth][column + j], product = x * y;
+          sum[i][j] += product;
+          largest[i][j] = fmaxf(largest[i][j], fabsf(product));
+          signs[i][j] += sign(x) * sign(y);
+        }
+      }
+    }
+    __syncthreads();
+    const bool promoted = (k0 + kStep) % unit_terms == 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float u = 0x1p-13f * fmaxf(high[i][j] - low[i][j], largest[i][j]);
+        coherent[i][j] += u * signs[i][j] * signs[i][j] / kStep;
+        lean[i][j] += u * signs[i][j];
+        spread[i][j] += static_cast<double>(u) * u;
+        low[i][j] = promoted ? sum[i][j] : fminf(low[i][j], sum[i][j]);
+        high[i][j] = promoted ? sum[i][j] : fmaxf(high[i][j], sum[i][j]);
+      }
+    }
+  }
+  const double steps = fmax(1.0, static_cast<double>((k + kStep - 1) / kStep));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const i64 r = m0 + row + i, c = n0 + column + j, at = r * n + c;
+      if (r >= rows || c >= n) continue;
+      const double together = coherent[i][j], most = together + 10 * sqrt(spread[i][j]), leaning = 0.36 * lean[i][j];
+      allowed[at] = isfinite(most) ? most : __longlong_as_double(0x7ff0000000000000ll);  // of infinite terms
+      variance[at] = leaning * leaning + 1.5 * spread[i][j] + together * together / (8 * steps);
+      shift[at] = fabs(leaning);
+    }
+  }
+}
+
+// Rows first_row .. first_row + rows of the product, 64 x 64 elements per block, 4 x 4 per thread. With unit_terms,
+// what product_truncation left is in allowed, variance and shift.
 extern "C" __global__ void __launch_bounds__(256)
     product_reference(Matrix a, Matrix b, Matrix scale_a, Matrix scale_b, Matrix bias, Matrix added, i64 granularity_a,
                       i64 granularity_b, i64 flags, i64 activation, i64 out_type, i64 first_row, i64 rows, i64 n, i64 k,
-                      double terms, double truncated, double more_allowed, double more_allowed_root, double more_ideal,
-                      double more_ideal_shared, double* value, double* allowed, double* variance, double* shift) {
+                      double terms, double truncated, double more_allowed, double more_ideal_shared, i64 unit_terms,
+                      double* value, double* allowed, double* variance, double* shift) {
   constexpr int kSize = 64, kDepth = 16;
   __shared__ double slice_a[kDepth][kSize + 1], slice_b[kDepth][kSize + 1];
   __shared__ int bad_a[kSize], bad_b[kSize];
-  const Model model{terms, truncated, more_allowed, more_allowed_root, more_ideal, more_ideal_shared};
+  const Model model{terms, truncated, more_allowed, more_ideal_shared};
   const bool trans_a = (flags & kTransA) != 0, trans_b = (flags & kTransB) != 0;
   const i64 m0 = blockIdx.y * static_cast<i64>(kSize), n0 = blockIdx.x * static_cast<i64>(kSize);
   const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
@@ -345,8 +424,9 @@ extern "C" __global__ void __launch_bounds__(256)
       const i64 r = m0 + row + i, c = n0 + column + j;
       if (r >= rows || c >= n) continue;
       const Sums s{sums[i][j], sizes[i][j], squares[i][j], bad_a[row + i] != 0 || bad_b[column + j] != 0};
-      const Element want = finish(s, model, bias, added, flags, activation, out_type, first_row + r, c);
       const i64 at = r * n + c;
+      const Cut cut = unit_terms != 0 ? Cut{allowed[at], variance[at], shift[at]} : Cut{};
+      const Element want = finish(s, cut, model, bias, added, flags, activation, out_type, first_row + r, c);
       value[at] = want.value;
       allowed[at] = want.allowed;
       variance[at] = want.variance;

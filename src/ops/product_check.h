@@ -12,7 +12,8 @@ namespace ridge::ops {
 // One product of matrices in device memory, and how wrong it may be.
 struct CheckedProduct {
   ProductModel model;
-  double truncated = 0;  // what the matrix unit may cut off, relative to |s| + sqrt(Q)
+  // What the matrix unit may cut off, relative to |s| + sqrt(Q); of 8-bit sums the reference finds it from the data.
+  double truncated = 0;
   bool settles = false;  // 16-bit C: where all numbers within the bound round to one, that one is right
   bool trans_a = false, trans_b = false;
   std::int64_t activation = 0;                          // Activation

@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "evaluate/verify.h"
 #include "measure/quads.h"
+#include "numerics/convert.h"
+#include "numerics/fill.h"
 #include "numerics/format.h"
 
 namespace ridge::evaluate {
@@ -126,6 +129,63 @@ TEST_F(TrivialPredictor, IsNamedWhenItPasses) {
 
 TEST_F(TrivialPredictor, IsNamedWhenItNearlyPasses) {
   EXPECT_EQ(which({3e-6, -3e-6, 3e-6, 3e-6}), "zeros pass") << "within four times of the limits";
+}
+
+// Scales of a small matrix that is one run of equal elements are constant: a constant is right, and another family must
+// tell whether it was computed.
+class QuantisedScales : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kScaleT = 4;
+
+  QuantisedScales() : op_(**ops::find_operator("quantize")) {
+    problem_ = *op_.bind(*record::parse_case("quantize rows=8 cols=32 dtype=f32 scaling=mx copies=both"));
+    for (const ops::OperandSpec& spec : problem_.operands) {
+      memory_.emplace_back(size_bytes(spec.dtype, spec.element_count()));
+      views_.push_back(TensorView::contiguous(memory_.back().data(), spec.dtype, {spec.shape[0], spec.shape[1]}));
+    }
+  }
+
+  ops::ReferenceOutput right(numerics::Family family) {
+    numerics::fill(views_[0], family, 3);
+    return (*op_.reference(problem_, views_))[kScaleT - 1];
+  }
+  std::string trivial(const ops::ReferenceOutput& reference) {
+    return trivial_predictor(problem_, views_, kScaleT, reference, {});
+  }
+
+  const ops::Operator& op_;
+  ops::Problem problem_;
+  std::vector<std::vector<unsigned char>> memory_;
+  std::vector<TensorView> views_;
+};
+
+TEST_F(QuantisedScales, AreShownByAnotherFamilyWhereOneMakesThemConstant) {
+  const std::string constant = trivial(right(numerics::Family::kConstantBlocks));
+  const std::string varied = trivial(right(numerics::Family::kSpikes));
+  ASSERT_NE(constant, "");
+  ASSERT_EQ(varied, "");
+  for (const bool constant_first : {true, false}) {
+    Evidence evidence;
+    evidence.add(kScaleT, constant_first ? constant : varied);
+    EXPECT_EQ(evidence.missing(), constant_first ? constant : "");
+    evidence.add(kScaleT, constant_first ? varied : constant);
+    EXPECT_EQ(evidence.missing(), "");
+  }
+}
+
+TEST_F(QuantisedScales, StayOpenWhateverIsShownOfTheCodes) {
+  Evidence evidence;
+  evidence.add(kScaleT - 1, "");
+  evidence.add(kScaleT, "a constant would pass for scale_t");
+  evidence.add(kScaleT, "a constant would pass for scale_t");
+  EXPECT_EQ(evidence.missing(), "a constant would pass for scale_t");
+}
+
+TEST_F(QuantisedScales, AreWrongWhereAKernelAlwaysWritesTheConstant) {
+  const ops::ReferenceOutput constant = right(numerics::Family::kConstantBlocks);
+  const std::vector<double> written(constant.value.size(), constant.value[0]);
+  EXPECT_TRUE(judge(written, constant, DType::kE8m0).right());
+  EXPECT_EQ(judge(written, right(numerics::Family::kSpikes), DType::kE8m0).gate, Gate::kElementBound);
 }
 
 }  // namespace

@@ -334,6 +334,9 @@ Result<std::optional<Failure>> Examiner::judge_one(const Call& call, const Repor
     RIDGE_TRY(failure, compare_all(call, into));
     if (failure) return failure;
   }
+  ++into.calls;
+  // A full comparison has the last word: its limits are each element's own, those of a projection of random data.
+  if (depth == Depth::kFull) return std::optional<Failure>();
   // An overflow that the reference shares is right; a finite output whose projection is off is not.
   if (off && seen.not_finite == 0) {
     return std::optional(Failure{
@@ -344,7 +347,6 @@ Result<std::optional<Failure>> Examiner::judge_one(const Call& call, const Repor
         Gate::kProjection});
   }
   into.rms_error_ratio = std::max(into.rms_error_ratio, std::sqrt(mean_square));
-  ++into.calls;
   return std::optional<Failure>();
 }
 
@@ -462,18 +464,20 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
         Gate::kBias});
   }
   // What computes nothing must not pass: zeros, a constant, a copy.
-  for (std::size_t p = 0; p < 2 + predictors; ++p) {
+  std::string trivial;
+  for (std::size_t p = 0; p < 2 + predictors && trivial.empty(); ++p) {
     if (p == 1 && count < 64) continue;
     if (all.predicted_wrong[p] >= std::max<std::uint64_t>(1, static_cast<std::uint64_t>(count) / 100)) continue;
     const bool previous = p == 1 + predictors && call.previous;
-    into.uninformative = fmt::format("{} would pass for {}",
-                                     p == 0     ? "zeros"
-                                     : p == 1   ? "a constant"
-                                     : previous ? "the output of the call before"
-                                                : "a copy of an input",
-                                     name);
-    break;
+    trivial = fmt::format("{} would pass for {}",
+                          p == 0     ? "zeros"
+                          : p == 1   ? "a constant"
+                          : previous ? "the output of the call before"
+                                     : "a copy of an input",
+                          name);
   }
+  into.evidence.add(index, trivial);
+  into.uninformative = into.evidence.missing();
   return std::optional<Failure>();
 }
 

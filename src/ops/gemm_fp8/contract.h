@@ -18,10 +18,9 @@
 // too. Aliasing  A and B may be the same memory, scales too; C must not overlap any of them. Numerics  Products of
 // 8-bit floats are exact. `sums` says how they are added up:
 //             kFp32      in fp32: as gemm, with 4 u S more for the scales (u = 2^-24, S = sum |op(A)| |op(B)|)
-//             kPromoted  in the matrix unit, which keeps about 14 bits, for 128 of k, and then in fp32: errors up to
-//                        2.1e-4 S + 1.1e-2 sqrt(Q) with Q the sum of squared products. Hopper's way for kBlock, kVector
-//             kFast      in the matrix unit throughout: (1 + sqrt(k/32 + 4)/4) 2^-13 S + 33 sqrt(k/32 + 4) 2^-13
-//             sqrt(Q)
+//             kPromoted  in the matrix unit, which keeps about 14 bits of every addend, for 128 of k, then in fp32:
+//                        the bound comes from the data (docs/operators/gemm_fp8.md). Hopper's way for kBlock, kVector
+//             kFast      in the matrix unit throughout; the bound as before, of partial sums over all of k
 //           A more exact implementation may serve a less exact wish, never the reverse. C is rounded once, at the end.
 // NaN, Inf  Propagate as IEEE arithmetic does; nothing is skipped because a factor is zero. On a CPU stream a scale
 // that

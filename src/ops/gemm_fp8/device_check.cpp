@@ -7,7 +7,7 @@ namespace ridge::ops::gemm_fp8 {
 namespace {
 
 // Half a unit of the 14 bits that the matrix unit keeps, for each of its steps of 32 products: always towards zero, so
-// the errors of a step have the sign of the sum (reference.cpp has the rest of the model).
+// the errors of a step have the sign of the sum. For projections, which do not know single elements.
 double truncation(const Shape& s) {
   constexpr double kHalfUnit = 0x1p-14;
   switch (s.sums) {

@@ -1,4 +1,4 @@
-// The definition, in fp64 from codes and scales as stored; the error model of the three kinds of sums.
+// The definition, in fp64 from codes and scales as stored.
 #include <cmath>
 
 #include "base/error.h"
@@ -24,25 +24,17 @@ void settle_roundings(DType out, const ProductSums& sums, ReferenceOutput& c) {
 
 }  // namespace
 
-// The matrix unit aligns the 32 products of a step and the running sum to the largest of them and keeps 14 bits: a step
-// may cost a unit of 2^-13 of the sum, and where one product towers over the others, one for each of the 33 addends.
-// Steps add up like independent errors. Promotion starts afresh every 128 of k. The bounds are those that the kernels
-// are held to on the device (tests/gpu); the expected squares are derived, not measured.
 ProductModel model_of(const Shape& s) {
-  constexpr double kUnit = 0x1p-13, kAddends = 33;
   ProductModel model{s.m, s.n, s.k, s.out, s.accumulate};
   model.more_allowed = 4 * 0x1p-24;  // two scales, their product, one multiplication
   // An operand times its scale is rounded, by u / sqrt(6) in the mean. Codes have eight mantissas, so of equal terms in
   // a block, which share their scale, all are off by the same: this one adds up like the magnitudes, not like a root.
   model.more_ideal_shared = 0x1p-24 / std::sqrt(6.0);
-  if (s.sums == Fp8Sums::kFp32) return model;
-  const auto k = static_cast<double>(s.k);
-  const double steps = s.sums == Fp8Sums::kPromoted ? 8 : k / 32 + 4;
-  model.more_allowed += (1 + std::sqrt(steps) / 4) * kUnit;
-  model.more_allowed_root = kAddends * std::sqrt(steps) * kUnit;
-  // Each of the addends loses up to a unit of a partial sum, whose square is that of 128 products, or half of all.
-  const double part = s.sums == Fp8Sums::kPromoted ? std::min(k, 128.0) : k / 2;
-  model.more_ideal += kUnit * std::sqrt(kAddends / 3 * part / 32);
+  switch (s.sums) {
+    case Fp8Sums::kFp32: break;
+    case Fp8Sums::kPromoted: model.matrix_unit_terms = 128; break;
+    case Fp8Sums::kFast: model.matrix_unit_terms = s.k; break;
+  }
   return model;
 }
 
