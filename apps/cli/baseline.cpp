@@ -8,8 +8,8 @@
 #include "base/files.h"
 #include "execute/git.h"
 #include "knowledge/memory.h"
-#include "record/archive.h"
 #include "record/bench_table.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
 #include "workspace_file.h"
@@ -114,8 +114,7 @@ std::string section_of(const record::BenchReport& report) {
 Status keep(const fs::path& folder, const record::BenchReport& report) {
   RIDGE_TRY(readme, read_file(folder / "README.md"));
   RIDGE_CHECK_OK(make_directories(folder / "profiles" / "v0"));
-  RIDGE_CHECK_OK(
-      write_file_durably(folder / "profiles" / "v0" / "bench.json", pretty_json(record::to_json(report)) + "\n"));
+  RIDGE_CHECK_OK(write_file_durably(folder / "profiles" / "v0" / "bench.json", record::to_pretty(report) + "\n"));
   return write_file_durably(folder / "README.md", with_section(readme, "Baseline", section_of(report)));
 }
 
@@ -153,7 +152,7 @@ int baseline(const BaselineOptions& o) {
     return made.error().code == ErrorCode::kConflict && made.error().hint.empty() ? static_cast<int>(kNo) : code;
   }
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*made)));
+    fmt::print("{}\n", record::to_pretty(*made));
     return kSuccess;
   }
   for (const auto& [shape, latency] : made->performance.latency_us_by_shape)

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "bench_words.h"
-#include "record/archive.h"
 #include "record/bench_table.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "subjects.h"
 #include "worker_call.h"
@@ -42,7 +42,7 @@ Result<std::string> format_of(const std::string& path) {
 }
 
 std::string render(const record::BenchReport& report, std::string_view format) {
-  if (format == "json") return pretty_json(record::to_json(report)) + "\n";
+  if (format == "json") return record::to_pretty(report) + "\n";
   if (format == "csv") return record::bench_csv(report.bench);
   if (format == "markdown") return record::bench_markdown(report.bench);
   return bench_table(report) + noise_words(report);
@@ -99,8 +99,7 @@ Result<record::BenchReport> measure(const BenchOptions& options) {
 
 Result<record::BenchReport> read_report(const std::string& path) {
   RIDGE_TRY(text, read_file(path));
-  RIDGE_TRY(json, parse_json(text));
-  auto report = record::from_json<record::BenchReport>(json, path);
+  auto report = record::parse_record<record::BenchReport>(text, path);
   if (!report) return with_hint(report.error(), "give a file that `ridge bench --out FILE.json` wrote");
   return report;
 }

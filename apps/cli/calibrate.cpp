@@ -7,7 +7,7 @@
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
 #include "compare.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "subjects.h"
 #include "worker_call.h"
@@ -166,7 +166,7 @@ void print(const record::CalibrationReport& report) {
 int run(const CalibrateOptions& options) {
   const Result<record::CalibrationReport> report = calibrate(options);
   if (!report) return fail(report.error());
-  const std::string json = pretty_json(record::to_json(*report)) + "\n";
+  const std::string json = record::to_pretty(*report) + "\n";
   if (!options.out.empty()) {
     if (const Status written = write_file_durably(options.out, json); !written) return fail(written.error());
   }

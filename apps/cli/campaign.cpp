@@ -1,6 +1,7 @@
 // ridge campaign: what happened in a campaign, and carrying it on.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "campaign/campaign.h"
 #include "campaign/foreign.h"
 #include "campaign/handback.h"
@@ -9,7 +10,7 @@
 #include "campaign_rules.h"
 #include "campaign_run.h"
 #include "campaign_watch.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/listing.h"
 #include "report/report.h"
 #include "subcommands.h"
@@ -132,7 +133,7 @@ int report(const std::string& directory) {
 
 int conclude(const record::Audit& audit) {
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(audit)));
+    fmt::print("{}\n", record::to_pretty(audit));
   } else {
     for (const std::string& difference : audit.differences) fmt::print("{}\n", difference);
     fmt::print("{}\n", audit.summary);

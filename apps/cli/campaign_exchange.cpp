@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "campaign/campaign.h"
 #include "campaign/export.h"
 #include "campaign/foreign.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -42,7 +43,7 @@ std::string claimed(const record::ForeignCampaign::Round& round) {
 int run_import(const ImportOptions& options) {
   const Result<record::ForeignCampaign> campaign = campaign::import_foreign(options.directory);
   if (!campaign) return fail(campaign.error());
-  const std::string text = pretty_json(record::to_json(*campaign)) + "\n";
+  const std::string text = record::to_pretty(*campaign) + "\n";
   if (!options.out.empty()) {
     if (const Status written = write_file_durably(options.out, text); !written) return fail(written.error());
   }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "campaign/campaign.h"
 #include "campaign/rules/rule.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/listing.h"
 #include "record/published.h"
 #include "worker_call.h"
@@ -53,7 +53,7 @@ int show_rules(const RulesOptions& options) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.phase < b.phase; });
   const std::vector<record::RuleRow> blocked = campaign::blocking(rows);
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(record::RuleTable{blocked.empty(), rows})));
+    fmt::print("{}\n", record::to_pretty(record::RuleTable{blocked.empty(), rows}));
   } else {
     print(rows);
     fmt::print("{}\n",

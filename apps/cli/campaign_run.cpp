@@ -11,7 +11,7 @@
 #include "execute/lease.h"
 #include "execute/project_executor.h"
 #include "propose/proposer.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "report/report.h"
 #include "worker_call.h"
 

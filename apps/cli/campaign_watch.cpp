@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "campaign/campaign.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/listing.h"
 #include "worker_call.h"
 

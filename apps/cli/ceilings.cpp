@@ -1,7 +1,7 @@
 // ridge ceilings: the measured limits of this machine that rooflines and targets rest on.
 #include <fmt/format.h>
 
-#include "record/archive.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -18,7 +18,7 @@ int ceilings(const CeilingSubject& subject) {
   const Result<std::vector<record::Ceiling>> measured = measure_ceilings(subject);
   if (!measured) return fail(measured.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*measured)));
+    fmt::print("{}\n", record::to_pretty(*measured));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;

@@ -1,7 +1,7 @@
 // ridge check: is an implementation, or a candidate source, right?
 #include <fmt/format.h>
 
-#include "record/archive.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "subjects.h"
 #include "worker_call.h"
@@ -58,7 +58,7 @@ int check(const CheckOptions& options) {
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(response->checks)));
+    fmt::print("{}\n", record::to_pretty(response->checks));
   } else {
     print(*response, options.all);
   }

@@ -9,7 +9,7 @@
 #include "campaign/decide.h"
 #include "campaign/samples.h"
 #include "candidate_file.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -109,7 +109,7 @@ int run(const CompareOptions& options) {
   const Result<record::Comparison> comparison = compare(*incumbent, *candidate, std::move(*request));
   if (!comparison) return fail(comparison.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*comparison)));
+    fmt::print("{}\n", record::to_pretty(*comparison));
   } else {
     print(*comparison);
   }

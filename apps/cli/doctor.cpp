@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/process.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -15,7 +15,7 @@ int doctor() {
   const Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*response)));
+    fmt::print("{}\n", record::to_pretty(*response));
     return kSuccess;
   }
   if (response->environment) {

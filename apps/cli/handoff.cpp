@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "execute/project_executor.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/listing.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -32,7 +32,7 @@ int handoff(const HandoffOptions& options) {
   std::vector<record::HandoffRow> rows;
   for (const execute::HandoffCheck& check : checks) rows.push_back({check.what, check.detail, check.works});
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(rows)));
+    fmt::print("{}\n", record::to_pretty(rows));
     return ready ? kSuccess : kNo;
   }
   for (const record::HandoffRow& row : rows)

@@ -9,8 +9,8 @@
 #include "hardware/spec.h"
 #include "inspect/inspect.h"
 #include "inspect/shipped.h"
-#include "record/archive.h"
 #include "record/inspection.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "terminal.h"
 #include "worker_call.h"
@@ -91,7 +91,7 @@ int print(const std::vector<record::Inspection>& inspections, std::int64_t top) 
     }
   }
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(inspections)));
+    fmt::print("{}\n", record::to_pretty(inspections));
     return bad ? kNo : kSuccess;
   }
   for (const record::Inspection& inspection : inspections) {
@@ -106,7 +106,7 @@ int print(const std::vector<record::Inspection>& inspections, std::int64_t top) 
 int print_difference(const record::Inspection& left, const record::Inspection& right) {
   const std::vector<record::InstructionDifference> differences = inspect::difference(left, right);
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(differences)));
+    fmt::print("{}\n", record::to_pretty(differences));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;

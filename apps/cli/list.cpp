@@ -4,7 +4,7 @@
 #include "campaign/gates.h"
 #include "campaign/transition.h"
 #include "propose/proposer.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/listing.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -42,7 +42,7 @@ int list() {
   const Result<record::Listing> listing = make_listing();
   if (!listing) return fail(listing.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*listing)));
+    fmt::print("{}\n", record::to_pretty(*listing));
     return kSuccess;
   }
   print("Operators", listing->operators);

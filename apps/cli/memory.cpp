@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "knowledge/memory.h"
-#include "record/archive.h"
 #include "record/iteration.h"
+#include "record/json.h"
 #include "record/schema.h"
 #include "subcommands.h"
 #include "terminal.h"
@@ -24,7 +24,7 @@ struct MemoryOptions {
 // Prints a record or the error, and gives the exit code.
 int answer(const Result<record::Iteration>& iteration) {
   if (!iteration) return fail(iteration.error());
-  fmt::print("{}\n", pretty_json(record::to_json(*iteration)));
+  fmt::print("{}\n", record::to_pretty(*iteration));
   return kSuccess;
 }
 
@@ -60,7 +60,7 @@ int summary(const MemoryOptions& o) {
   const Result<std::string> best = memory->best();
   if (!best) return fail(best.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*all)));
+    fmt::print("{}\n", record::to_pretty(*all));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -96,7 +96,7 @@ int restart(const MemoryOptions& o) {
   const Result<record::MemoryRestart> entry = memory->restart(o.seed, clock);
   if (!entry) return fail(entry.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*entry)));
+    fmt::print("{}\n", record::to_pretty(*entry));
   } else {
     fmt::print("masked {}; kept {}; the next version is {}\n", fmt::join(entry->masked, " "),
                fmt::join(entry->kept, " "), entry->next_version);
@@ -110,7 +110,7 @@ int validate(const MemoryOptions& o) {
   const Result<std::vector<std::string>> problems = memory->validate();
   if (!problems) return fail(problems.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*problems)));
+    fmt::print("{}\n", record::to_pretty(*problems));
   } else {
     for (const std::string& problem : *problems) fmt::print("{}\n", problem);
     if (problems->empty()) fmt::print("every record is valid\n");

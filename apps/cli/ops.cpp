@@ -1,7 +1,7 @@
 // ridge ops: the operators of this build, and why an implementation is chosen.
 #include <fmt/format.h>
 
-#include "record/archive.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -19,7 +19,7 @@ int list_operators() {
   const Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(response->operators)));
+    fmt::print("{}\n", record::to_pretty(response->operators));
     return kSuccess;
   }
   for (const record::OperatorInfo& op : response->operators) {
@@ -45,7 +45,7 @@ int explain(const ExplainOptions& options) {
   const Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(response->explanations)));
+    fmt::print("{}\n", record::to_pretty(response->explanations));
     return kSuccess;
   }
   for (const record::Explanation& explanation : response->explanations) {

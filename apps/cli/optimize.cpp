@@ -18,7 +18,7 @@
 #include "candidate_file.h"
 #include "project/project.h"
 #include "propose/proposer.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/report.h"
 #include "roofline.h"
 #include "subcommands.h"

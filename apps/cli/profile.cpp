@@ -9,7 +9,7 @@
 #include "campaign/profile_hook.h"
 #include "campaign_run.h"
 #include "hardware/spec.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "roofline/machine.h"
 #include "subcommands.h"
 #include "terminal.h"
@@ -61,7 +61,7 @@ int run_profile(const ProfileOptions& o) {
     if (!globals().quiet) fmt::print(stderr, "{}: what the next rounds see of the incumbent\n", *kept);
   }
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*report)));
+    fmt::print("{}\n", record::to_pretty(*report));
   } else {
     fmt::print("{}", profile::to_text(*report));
   }

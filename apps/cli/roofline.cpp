@@ -9,8 +9,8 @@
 #include "base/files.h"
 #include "campaign_run.h"
 #include "hardware/spec.h"
-#include "record/archive.h"
 #include "record/hardware.h"
+#include "record/json.h"
 #include "roofline/analyse.h"
 #include "roofline/machine.h"
 #include "subcommands.h"
@@ -198,7 +198,7 @@ int run_roofline(const RooflineOptions& o) {
     if (const Status written = write_files(o, reports->front()); !written) return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(*reports)));
+    fmt::print("{}\n", record::to_pretty(*reports));
     return kSuccess;
   }
   for (const record::RooflineReport& report : *reports) fmt::print("{}", roofline::to_text(report));

@@ -8,8 +8,8 @@
 #include "campaign_run.h"
 #include "hardware/lint.h"
 #include "hardware/markdown.h"
-#include "record/archive.h"
 #include "record/hardware.h"
+#include "record/json.h"
 #include "spec_probe.h"
 #include "spec_records.h"
 #include "subcommands.h"
@@ -32,7 +32,7 @@ int list(bool markdown) {
   std::vector<record::SpecSummary> summaries;
   for (const hardware::Spec& spec : database->specs()) summaries.push_back(summary_of(spec));
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(summaries)));
+    fmt::print("{}\n", record::to_pretty(summaries));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -51,7 +51,7 @@ int show(const std::string& name) {
   if (!spec) return fail(spec.error());
   const record::SpecSheet sheet = sheet_of(**spec, database->wiki());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(sheet)));
+    fmt::print("{}\n", record::to_pretty(sheet));
     return kSuccess;
   }
   fmt::print("{}: {}, {}, {}\n", sheet.name, sheet.product, sheet.architecture, sheet.target);
@@ -86,7 +86,7 @@ int get(const std::string& name, const std::string& metric) {
   }
   const record::SpecFact record = fact_of(*fact, database->wiki());
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(record)));
+    fmt::print("{}\n", record::to_pretty(record));
   } else {
     fmt::print("{}\n", record.citation);
     if (!record.document.empty()) fmt::print("  {}\n", record.document);
@@ -107,7 +107,7 @@ int diff(const std::string& left, const std::string& right) {
   if (!b) return fail(b.error());
   const std::vector<record::SpecDifference> differences = differences_of(**a, **b);
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(differences)));
+    fmt::print("{}\n", record::to_pretty(differences));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -155,7 +155,7 @@ int lint(const std::vector<std::string>& names, bool relock) {
   }
   report.ok = report.findings.empty();
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(report)));
+    fmt::print("{}\n", record::to_pretty(report));
     return report.ok ? kSuccess : kNo;
   }
   for (const record::LintFinding& f : report.findings) fmt::print("{}:{}: {}: {}\n", f.file, f.line, f.rule, f.message);

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "campaign_run.h"
 #include "hardware/spec.h"
-#include "record/archive.h"
 #include "record/hardware.h"
+#include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -81,7 +81,7 @@ int probe(const std::string& product) {
   bool differs = false;
   for (const record::SpecProbeRow& row : result.rows) differs |= row.stated != "UNKNOWN" && !row.agrees;
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(result)));
+    fmt::print("{}\n", record::to_pretty(result));
     return differs ? kNo : kSuccess;
   }
   fmt::print("{}{}\n", result.device,

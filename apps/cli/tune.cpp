@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "shape_file.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -98,7 +98,7 @@ int tune(const TuneOptions& options) {
     if (const Status written = write_table(options.ship, choices); !written) return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}\n", pretty_json(record::to_json(choices)));
+    fmt::print("{}\n", record::to_pretty(choices));
   } else {
     print(choices);
     fmt::print("Kept in {}; dispatch prefers them from the next process on.\n", cache_directory() + "/tuned");

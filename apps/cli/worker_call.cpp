@@ -10,8 +10,8 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "execute/local.h"
-#include "record/archive.h"
 #include "record/case_list.h"
+#include "record/json.h"
 
 namespace ridge::cli {
 namespace {
@@ -83,7 +83,7 @@ std::string backend_of(const record::WorkerRequest& request) {
 }
 
 Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings) {
-  return write_file_durably(ceilings_path(subject), pretty_json(record::to_json(ceilings)));
+  return write_file_durably(ceilings_path(subject), record::to_pretty(ceilings));
 }
 
 Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingSubject& subject) {
@@ -103,11 +103,8 @@ Result<std::vector<record::Ceiling>> known_ceilings(const CeilingSubject& subjec
     const std::chrono::duration<double> age = fs::file_time_type::clock::now() - written;
     const Result<std::string> text = read_file(ceilings_path(subject));
     if (text && age.count() < kCeilingLifetime) {
-      Result<Json> json = parse_json(*text);
-      if (json) {
-        auto ceilings = record::from_json<std::vector<record::Ceiling>>(*json, "ceilings");
-        if (ceilings) return ceilings;  // an unreadable file is measured again
-      }
+      auto ceilings = record::parse_record<std::vector<record::Ceiling>>(*text, "ceilings");
+      if (ceilings) return ceilings;  // an unreadable file is measured again
     }
   }
   return measure_ceilings(subject);

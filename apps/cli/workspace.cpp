@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "execute/git.h"
 #include "knowledge/memory.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/listing.h"
 #include "record/workspace.h"
 #include "roofline.h"
@@ -111,7 +111,7 @@ Status write_workspace(const WorkspaceOptions& o) {
                                o.op,
                                o.words,
                                o.threads};
-  RIDGE_CHECK_OK(write_file_durably(folder / kWorkspaceFile, pretty_json(record::to_json(file)) + "\n"));
+  RIDGE_CHECK_OK(write_file_durably(folder / kWorkspaceFile, record::to_pretty(file) + "\n"));
   RIDGE_CHECK_OK(
       write_file_durably(folder / ".gitignore", "profiles/*.ncu-rep\nmemory/.lock\ncampaigns/\n*.o\n*.so\n*.cubin\n"));
   for (const char* empty : {"memory", "plans", "profiles"})
@@ -131,8 +131,7 @@ int init(const WorkspaceOptions& o) {
   if (done) done = write_workspace(o);
   if (!done) return fail(done.error());
   if (globals().json) {
-    fmt::print("{}\n",
-               pretty_json(record::to_json(record::ListedItem{o.name, "kernel, README.md, memory, plans, profiles"})));
+    fmt::print("{}\n", record::to_pretty(record::ListedItem{o.name, "kernel, README.md, memory, plans, profiles"}));
   } else {
     fmt::print("{}: kernel, README.md, memory/, plans/, profiles/\n", o.name);
   }

@@ -5,7 +5,7 @@
 #include "campaign_run.h"
 #include "candidate_file.h"
 #include "hardware/spec.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "worker_call.h"
 
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "evaluate/run.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace {
 

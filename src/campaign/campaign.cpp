@@ -7,7 +7,7 @@
 #include "campaign/manifest.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

@@ -9,7 +9,7 @@
 #include "campaign/profile_hook.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

@@ -9,8 +9,8 @@
 #include "campaign/samples.h"
 #include "campaign/target.h"
 #include "campaign/transition.h"
-#include "record/archive.h"
 #include "record/foreign.h"
+#include "record/json.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {
@@ -110,7 +110,7 @@ FileMap turbo_view(const State& state) {
   const std::string_view column = "Combined Step TFLOPS";
   trend.replace(trend.find(column), column.size(), "Step Geomean TFLOPS");
   const ForeignRun run = run_of(state);
-  files[fmt::format("state/{}/run.json", run.campaign)] = pretty_json(record::to_json(run)) + "\n";
+  files[fmt::format("state/{}/run.json", run.campaign)] = record::to_pretty(run) + "\n";
   return files;
 }
 
@@ -205,7 +205,7 @@ FileMap atrex(const State& state) {
   for (const auto& [path, content] : tree_of(state.incumbent.candidate)) files[path] = content;
   const auto add = [&](std::int64_t round, ForeignIteration one) {
     one.version = fmt::format("v{}", round - 1);
-    files[fmt::format("memory/{}.json", one.version)] = pretty_json(record::to_json(one)) + "\n";
+    files[fmt::format("memory/{}.json", one.version)] = record::to_pretty(one) + "\n";
   };
   add(1, baseline_iteration(state));
   for (const Round& round : state.rounds) {

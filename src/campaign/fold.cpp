@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

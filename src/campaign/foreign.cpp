@@ -18,8 +18,8 @@
 #include "campaign/score.h"
 #include "campaign/target.h"
 #include "knowledge/tips.h"
-#include "record/archive.h"
 #include "record/foreign.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

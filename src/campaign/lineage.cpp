@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {
@@ -36,7 +36,7 @@ Tree tree_of(const record::Candidate& candidate) {
   record::Candidate description = candidate;
   for (const record::SourceFile& source : candidate.sources) tree[source.path] = source.text;
   for (record::SourceFile& source : description.sources) source.text.clear();
-  tree[kCandidateFile] = pretty_json(record::to_json(description)) + "\n";
+  tree[kCandidateFile] = record::to_pretty(description) + "\n";
   return tree;
 }
 

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

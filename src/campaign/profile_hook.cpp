@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {
@@ -21,7 +21,7 @@ Result<std::string> keep_profile(const State& state, const std::filesystem::path
   }
   const std::filesystem::path path = path_of(state, directory);
   RIDGE_CHECK_OK(make_directories(path.parent_path()));
-  RIDGE_CHECK_OK(write_file_durably(path, pretty_json(record::to_json(report)) + "\n"));
+  RIDGE_CHECK_OK(write_file_durably(path, record::to_pretty(report) + "\n"));
   return path.string();
 }
 

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "campaign/iterations.h"
 #include "knowledge/memory.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

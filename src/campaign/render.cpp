@@ -11,7 +11,7 @@
 #include "campaign/manifest.h"
 #include "campaign/samples.h"
 #include "campaign/target.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {

@@ -7,7 +7,7 @@
 #include "campaign/render.h"
 #include "campaign/samples.h"
 #include "campaign/target.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

@@ -13,7 +13,7 @@
 #include "campaign/session_size.h"
 #include "campaign/tips.h"
 #include "knowledge/tips.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

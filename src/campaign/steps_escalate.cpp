@@ -9,7 +9,7 @@
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
 #include "campaign/termination.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

@@ -11,7 +11,7 @@
 #include "campaign/profile_hook.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/render.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/tunables.h"
 
 namespace ridge::campaign {

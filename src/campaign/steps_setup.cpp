@@ -10,7 +10,7 @@
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
 #include "knowledge/tips.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/tunables.h"
 
 namespace ridge::campaign {

@@ -12,7 +12,7 @@
 #include "campaign/iterations.h"
 #include "campaign/lineage.h"
 #include "campaign/render.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

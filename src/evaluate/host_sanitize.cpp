@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/process.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::evaluate {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/process.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::execute {
 namespace {

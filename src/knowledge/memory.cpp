@@ -214,7 +214,7 @@ Result<std::string> Memory::next_version() const {
 Status Memory::store(const record::Iteration& iteration) const {
   const std::vector<std::string> wrong = problems(iteration);
   if (!wrong.empty()) return invalid("{}: {}", iteration.version, fmt::join(wrong, "; "));
-  return write_file_durably(file(iteration.version), pretty_json(record::to_json(iteration)));
+  return write_file_durably(file(iteration.version), record::to_pretty(iteration));
 }
 
 Result<record::Iteration> Memory::create(record::Iteration iteration, Clock& clock) const {

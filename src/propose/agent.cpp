@@ -6,7 +6,7 @@
 #include "base/process.h"
 #include "propose/answer.h"
 #include "propose/proposers.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::propose {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "propose/proposers.h"
-#include "record/archive.h"
 #include "record/journal.h"
+#include "record/json.h"
 
 namespace ridge::propose {
 namespace {

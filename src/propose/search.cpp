@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "propose/direction.h"
 #include "propose/proposers.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::propose {
 namespace {

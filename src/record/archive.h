@@ -8,9 +8,9 @@
 //     }
 //   };
 //
-// and to_json / from_json / to_line / parse_record follow. Reading is strict: a missing, mistyped or unknown key is an
-// error that names the key and its place, because a record that is half understood must not decide anything.
-// An enum takes part by a specialisation of EnumNames. Include this file in .cpp files only.
+// and Codec<Point> (record/json.h) follows from `template struct Codec<Point>;` in a file beside this one. Reading is
+// strict: a missing, mistyped or unknown key is an error that names the key and its place, because a record that is
+// half understood must not decide anything. An enum takes part by a specialisation of EnumNames.
 #pragma once
 
 #include <cmath>
@@ -27,6 +27,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "record/json.h"
 #include "record/names.h"
 
 namespace ridge::record {
@@ -226,27 +227,31 @@ Status read(const Json& json, T& value, const std::string& place) {
 }  // namespace archive
 
 template <class T>
-Json to_json(const T& record) {
+Json Codec<T>::to_json(const T& record) {
   return archive::write(record);
 }
 
 template <class T>
-Result<T> from_json(const Json& json, const std::string& place = "record") {
+Result<T> Codec<T>::from_json(const Json& json, const std::string& place) {
   T record{};
   RIDGE_CHECK_OK(archive::read(json, record, place));
   return record;
 }
 
-// One line of JSON.
 template <class T>
-std::string to_line(const T& record) {
+std::string Codec<T>::to_line(const T& record) {
   return dump_json(to_json(record));
 }
 
 template <class T>
-Result<T> parse_record(std::string_view text, const std::string& place = "record") {
+std::string Codec<T>::to_pretty(const T& record) {
+  return pretty_json(to_json(record));
+}
+
+template <class T>
+Result<T> Codec<T>::parse(std::string_view text, const std::string& place) {
   RIDGE_TRY(json, parse_json(text));
-  return from_json<T>(json, place);
+  return from_json(json, place);
 }
 
 }  // namespace ridge::record

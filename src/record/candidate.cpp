@@ -1,7 +1,7 @@
 #include "record/candidate.h"
 
 #include "base/hash.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::record {
 

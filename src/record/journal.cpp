@@ -1,8 +1,9 @@
 #include "record/journal.h"
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::record {
 namespace {

@@ -1,7 +1,7 @@
 #include "record/tuned.h"
 
 #include "base/error.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::record {
 

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "report/diff.h"
 #include "report/ratios.h"
 #include "report/report.h"

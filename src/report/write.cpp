@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "report/escape.h"
 #include "report/numbers.h"
 #include "report/words.h"
@@ -38,7 +38,7 @@ std::string round_line(const record::ReportRound& round) {
 
 }  // namespace
 
-std::string json(const Model& model) { return pretty_json(record::to_json(model)) + "\n"; }
+std::string json(const Model& model) { return record::to_pretty(model) + "\n"; }
 
 std::string status_text(const Model& model, std::size_t last_rounds) {
   std::string text = fmt::format("{}\n{}\n{}\n\n", one_line(model.spec.id, 120), one_line(headline(model), 160),

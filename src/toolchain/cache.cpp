@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::toolchain {
 namespace {

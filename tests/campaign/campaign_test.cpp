@@ -1,4 +1,5 @@
 #include "campaign/campaign.h"
+#include "base/error.h"
 
 #include "campaign/manifest.h"
 #include "campaign/render.h"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign/lock.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {

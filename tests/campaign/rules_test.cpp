@@ -3,6 +3,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/error.h"
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
 #include "campaign/proposal_rules.h"

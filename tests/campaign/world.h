@@ -15,7 +15,7 @@
 #include "campaign/gates.h"
 #include "campaign/samples.h"
 #include "execute/scripted.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "stats/decide.h"
 
 namespace ridge::campaign::test {

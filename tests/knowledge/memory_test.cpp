@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/schema.h"
 
 namespace ridge::knowledge {

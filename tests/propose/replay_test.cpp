@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "propose/proposer.h"
 #include "propose/request.h"
-#include "record/archive.h"
 #include "record/journal.h"
+#include "record/json.h"
 
 namespace ridge::propose {
 namespace {

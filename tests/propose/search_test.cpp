@@ -6,7 +6,7 @@
 #include "propose/proposer.h"
 #include "propose/request.h"
 #include "propose/space.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::propose {
 namespace {

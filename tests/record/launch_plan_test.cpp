@@ -6,8 +6,8 @@
 #include <bit>
 
 #include "base/files.h"
-#include "record/archive.h"
 #include "record/expression.h"
+#include "record/json.h"
 
 namespace ridge::record {
 namespace {

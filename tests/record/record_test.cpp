@@ -3,10 +3,10 @@
 
 #include <limits>
 
-#include "record/archive.h"
 #include "record/campaign.h"
 #include "record/case.h"
 #include "record/journal.h"
+#include "record/json.h"
 #include "record/worker.h"
 
 namespace ridge::record {

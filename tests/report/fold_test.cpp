@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "report/fixture/campaigns.h"
 #include "report/ratios.h"
 #include "report/report.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "report/escape.h"
 #include "report/fixture/campaigns.h"
 #include "report/page_reader.h"

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "evaluate/host_fork.h"
 #include "measure/machine.h"
-#include "record/archive.h"
+#include "record/json.h"
 
 namespace ridge::evaluate::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include "evaluate/gpu.h"
 #include "evaluate/host_sanitize.h"
 #include "ops/cuda/device.h"
-#include "record/archive.h"
+#include "record/json.h"
 #include "record/tunables.h"
 
 namespace ridge::evaluate {

@@ -1,0 +1,14 @@
+// What a worker is asked and answers, as JSON.
+#include "record/archive.h"
+#include "record/worker.h"
+
+namespace ridge::record {
+
+template struct Codec<Progress>;
+template struct Codec<WorkerRequest>;
+template struct Codec<WorkerResponse>;
+template struct Codec<std::vector<CheckReport>>;
+template struct Codec<std::vector<Explanation>>;
+template struct Codec<std::vector<OperatorInfo>>;
+
+}  // namespace ridge::record
