@@ -108,6 +108,16 @@ def test_export_and_load(device, tmp_path):
         torch.testing.assert_close(loaded(x), block(x))
 
 
+@pytest.mark.skipif(BACKEND != "inductor", reason="needs a C++ compiler and half a minute; set RIDGE_TORCH_COMPILE_BACKEND=inductor")
+def test_a_program_compiled_ahead_of_time_gives_the_same(device, tmp_path):
+    block = Block(QuantConfig(granularity="blockwise"), device=device).eval()
+    x = torch.randn(32, 64, device=device)
+    with torch.no_grad():
+        program = torch.export.export(block, (x,))
+        package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "block.pt2"))
+        torch.testing.assert_close(torch._inductor.aoti_load_package(package)(x), block(x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_computes_in_its_dtype_and_returns_gradients_in_the_inputs(device, dtype):
     a = torch.randn(32, 64, device=device, requires_grad=True)
