@@ -218,12 +218,15 @@ def test_explain_says_what_runs_and_why_the_others_do_not():
     assert "-> cpu_simd" in text and "x cpu_openblas" in text
 
 
-def test_autotune_measures_a_new_case_once_and_keeps_it(on_cpu):
-    a, b = operands(96, 96, 96, False, False, torch.float32, "cpu")
+def test_autotune_measures_a_new_case_once_and_keeps_it(device):
+    dtype, name = (torch.float32, "f32") if device.type == "cpu" else (torch.bfloat16, "bf16")
+    a, b = operands(96, 96, 96, False, False, dtype, device)
     with rt.autotune():
-        rt.gemm(a, b)
-    assert "preferred by the tuned table" in rt.explain("gemm", m=96, n=96, k=96)
-    assert "first in the order" in rt.explain("gemm", m=777, n=96, k=96)
+        out = rt.gemm(a, b)
+    assert_within_bound(a, b, out, False, False)
+    assert "preferred by the tuned table" in rt.explain("gemm", device, m=96, n=96, k=96, dtype=name)
+    if device.type == "cpu":  # a table of a GPU ships with the library
+        assert "first in the order" in rt.explain("gemm", m=777, n=96, k=96)
 
 
 def test_snr_is_of_the_reference_and_refuses_nan():

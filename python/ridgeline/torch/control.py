@@ -39,8 +39,8 @@ def explain(case: str, device: str | torch.device = "cpu", **parameters: object)
 def autotune(enabled: bool = True) -> Iterator[None]:
     """Inside, a case that is new is measured on scratch memory before its first run, and the winner is kept.
 
-    CPU only so far; at most two seconds a case. Results live in RIDGE_CACHE_DIR (default ~/.cache/ridge) and hold for later
-    processes.
+    At most about two seconds a case; a call that a CUDA graph records is not measured. Results live in RIDGE_CACHE_DIR (default
+    ~/.cache/ridge) and hold for later processes (docs/dispatch.md).
     """
     torch.ops.ridgeline.autotune(enabled)
     try:
