@@ -6,7 +6,8 @@
   python examples/train_llama_block.py --modes torch,fp8-blockwise --steps 200 --svg losses.svg --json run.json
 
 Every mode starts from the same weights and sees the same batches, so curves differ by arithmetic alone. "torch-nudged" starts
-from weights off by a relative 1e-4, less than bf16 resolves: how far it drifts from "torch" is what noise means here.
+from weights off by a relative 1e-4, less than bf16 resolves: how far it drifts from "torch" is what noise means here. One run says
+little, because training amplifies any difference: --seeds 3 trains each mode from three starts and gives the mean difference.
 Weights are float32 and products bf16 (autocast); attention, normalisation and the loss are torch's in every mode.
 """
 
@@ -102,11 +103,11 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def train(model: nn.Module, text: torch.Tensor, options: argparse.Namespace) -> tuple[list[float], list[float]]:
+def train(model: nn.Module, text: torch.Tensor, options: argparse.Namespace, seed: int) -> tuple[list[float], list[float]]:
     """Losses and seconds of each step."""
     device = torch.device(options.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
-    generator = torch.Generator().manual_seed(options.seed)
+    generator = torch.Generator().manual_seed(seed)
     losses, seconds = [], []
     for step in range(options.steps):
         starts = torch.randint(len(text) - options.sequence - 1, (options.batch,), generator=generator)
@@ -196,6 +197,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sequence", type=int, help="default 128, on a GPU 1024")
     parser.add_argument("--lr", type=float, help="default 3e-3, on a GPU 6e-4")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="so many starts, from --seed on")
     parser.add_argument("--block-hidden", type=int, help="of the block that is timed; default 256, on a GPU 4096")
     parser.add_argument("--block-tokens", type=int, help="default 256, on a GPU 8192")
     parser.add_argument("--block-rounds", type=int, help="default 6, on a GPU 20; 0: time no block")
@@ -214,31 +216,52 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+def train_modes(text: torch.Tensor, options: argparse.Namespace) -> dict[str, dict]:
+    """Losses of every mode from every seed, the modes of a seed one after the other; a mode that has no kernel here is left out."""
+    runs: dict[str, dict] = {}
+    width = max(1, options.steps // 10)
+    for seed in range(options.seed, options.seed + options.seeds):
+        torch.manual_seed(seed)
+        start = Llama(options.hidden, max(1, options.hidden // 64), options.layers).to(options.device)
+        if not runs:
+            count = sum(p.numel() for p in start.parameters())
+            print(f"{count / 1e6:.2f} M parameters, {len(text)} bytes of text, {options.steps} steps of "
+                  f"{options.batch * options.sequence} tokens on {options.device}, torch {torch.__version__}")
+        for mode in options.modes:
+            if seed > options.seed and mode not in runs:
+                continue
+            try:
+                losses, seconds = train(convert(copy.deepcopy(start), mode), text, options, seed)
+            except NotImplementedError as error:  # no kernel for this mode on this device
+                print(f"{mode:15s} left out: {error}", flush=True)
+                continue
+            run = runs.setdefault(mode, {"losses": losses, "step_seconds": seconds, "final": [], "parameters": count})
+            run["final"].append(statistics.fmean(losses[-width:]))
+            first_mode = next(iter(runs))
+            off = 100 * (run["final"][-1] / runs[first_mode]["final"][len(run["final"]) - 1] - 1)
+            median = statistics.median(seconds[len(seconds) // 4 :])
+            print(f"{mode:15s} loss {losses[0]:.4f} -> {run['final'][-1]:.4f} (mean of the last {width}; {off:+.2f} % of {first_mode})   "
+                  f"step {1e3 * median:.1f} ms", flush=True)
+    return runs
+
+
+def compare_finals(runs: dict[str, dict]) -> None:
+    """Mean difference of the final losses from the first mode's over the seeds, and its standard error."""
+    first = next(iter(runs.values()))["final"]
+    for mode, run in runs.items():
+        off = [100 * (loss / base - 1) for loss, base in zip(run["final"], first)]
+        error = statistics.stdev(off) / math.sqrt(len(off))
+        print(f"{mode:15s} final loss {statistics.fmean(off):+.2f} % of {next(iter(runs))}, standard error {error:.2f} %, {len(off)} seeds")
+
+
 def main() -> None:
     options = arguments()
     text = corpus()
-    torch.manual_seed(options.seed)
-    start = Llama(options.hidden, max(1, options.hidden // 64), options.layers).to(options.device)
-    count = sum(p.numel() for p in start.parameters())
-    print(f"{count / 1e6:.2f} M parameters, {len(text)} bytes of text, {options.steps} steps of "
-          f"{options.batch * options.sequence} tokens on {options.device}, torch {torch.__version__}")
-    width = max(1, options.steps // 10)
-    runs: dict[str, dict] = {}
-    for mode in options.modes:
-        try:
-            losses, seconds = train(convert(copy.deepcopy(start), mode), text, options)
-        except NotImplementedError as error:  # no kernel for this mode on this device
-            print(f"{mode:15s} left out: {error}", flush=True)
-            continue
-        runs[mode] = {"losses": losses, "step_seconds": seconds}
-        final = statistics.fmean(losses[-width:])
-        first_mode = next(iter(runs))
-        first = statistics.fmean(runs[first_mode]["losses"][-width:])
-        median = statistics.median(seconds[len(seconds) // 4 :])
-        print(f"{mode:15s} loss {losses[0]:.4f} -> {final:.4f} (mean of the last {width}; {100 * (final / first - 1):+.2f} % of "
-              f"{first_mode})   step {1e3 * median:.1f} ms", flush=True)
+    runs = train_modes(text, options)
     if not runs:
         raise SystemExit("no mode runs here")
+    if options.seeds > 1:
+        compare_finals(runs)
     draw({mode: smooth(run["losses"], max(1, options.steps // 30)) for mode, run in runs.items()}, options.svg)
     print(f"curves: {options.svg}")
     timed = [mode for mode in runs if mode != "torch-nudged"] if options.block_rounds > 0 else []
@@ -251,8 +274,7 @@ def main() -> None:
     if options.json:
         settings = {k: str(v) if isinstance(v, pathlib.Path) else v for k, v in vars(options).items()}
         device = torch.cuda.get_device_name() if options.device.startswith("cuda") else "cpu"
-        options.json.write_text(json.dumps({"options": settings, "torch": torch.__version__, "device": device,
-                                            "parameters": count, "runs": runs}))
+        options.json.write_text(json.dumps({"options": settings, "torch": torch.__version__, "device": device, "runs": runs}))
 
 
 if __name__ == "__main__":
