@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "device/cuda/buffer.h"
+#include "device/cuda/module.h"
 #include "device/cuda/stream.h"
 #include "dispatch/launch.h"
 #include "evaluate/cuda/gpu.h"
@@ -21,6 +22,7 @@
 #include "ops/cuda/kernels.h"
 #include "ops/gemm/cuda_wgmma_plan.h"
 #include "stats/summary.h"
+#include "toolchain/device_build.h"
 
 namespace {
 
@@ -99,13 +101,21 @@ double host_seconds(const cuda_device::Stream& stream, const Call& call) {
   return stats::median(each);
 }
 
+// Of three arguments, as the smallest kernels have.
 double bare_launch(const cuda_device::Device& gpu) {
   const auto stream = must(cuda_device::Stream::create(gpu), "stream");
-  const auto kernel =
-      must(ops::device_kernel(gpu, {"ops/quantize/cuda_quantize.cu", {}, "ridge_quantize_scales", 0, false}), "kernel");
-  auto buffer = must(cuda_device::Buffer::allocate(gpu, 1024), "memory");
-  if (!cuda_device::fill_bytes(buffer.data(), 0, 1024, stream.handle())) stop("fill");
-  void* data = buffer.data();
+  const auto compiler = must(toolchain::find_device_compiler(), "compiler");
+  const TempDir folder = must(TempDir::create("ridge-bare-launch"), "folder");
+  toolchain::DeviceCode code;
+  code.files = {{"bare.cu", "extern \"C\" __global__ void bare(float*, long long, unsigned) {}\n"}};
+  code.arch = gpu.info().arch;
+  toolchain::BuildOptions options;
+  options.cache_directory = folder.path();
+  const auto built = must(toolchain::build_device(code, *compiler, options), "bare kernel");
+  if (!built.ok()) stop(built.error);
+  const auto module = must(cuda_device::Module::load(gpu, built.cubin), "bare kernel");
+  const auto kernel = must(module.kernel("bare"), "bare kernel");
+  void* data = nullptr;
   std::int64_t count = 256;
   std::uint32_t rule = 0;
   const std::array<void*, 3> arguments = {&data, &count, &rule};

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -77,7 +79,8 @@ Result<std::string> read_file(const fs::path& path) {
 Status write_file_durably(const fs::path& path, std::string_view content) {
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   RIDGE_CHECK_OK(make_directories(directory));
-  const fs::path temporary = fmt::format("{}.tmp-{}", path.string(), ::getpid());
+  static std::atomic<std::uint64_t> writes{0};  // threads may write the same file at once
+  const fs::path temporary = fmt::format("{}.tmp-{}-{}", path.string(), ::getpid(), ++writes);
   File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
   if (!file.open()) return io_error("create", temporary, errno);
   int failure = write_all(file.fd(), content);
@@ -97,7 +100,7 @@ Status remove_unfinished_files(const fs::path& directory) {
   for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     const std::string extension = it->path().extension().string();
     if (it->path().filename() == ".git") it.disable_recursion_pending();
-    if (extension.starts_with(".tmp-") && extension.find_first_not_of("0123456789", 5) == std::string::npos) {
+    if (extension.starts_with(".tmp-") && extension.find_first_not_of("-0123456789", 5) == std::string::npos) {
       unfinished.push_back(it->path());
     }
   }

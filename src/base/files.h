@@ -12,7 +12,8 @@ namespace ridge {
 Result<std::string> read_file(const std::filesystem::path& path);
 
 // Writes to a sibling temporary file, fsyncs it, renames it over `path` and fsyncs the directory: after a crash `path`
-// holds the old content or the new, never a part. Creates missing parent directories.
+// holds the old content or the new, never a part. Several may write at once, and one of them is last. Creates missing
+// parent directories.
 Status write_file_durably(const std::filesystem::path& path, std::string_view content);
 
 // Removes the temporary files that write_file_durably() left in a folder and below when its process was killed. Only

@@ -179,7 +179,7 @@ Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& fin
     if (auto found = take_cached(cache, cache_key(code, *known))) return std::move(*found);
   }
   RIDGE_TRY(compiler, find());
-  RIDGE_CHECK_OK(remember_compiler(options.cache_directory, *compiler));
+  remember_compiler(options.cache_directory, *compiler);
   return build_device(code, *compiler, options);
 }
 

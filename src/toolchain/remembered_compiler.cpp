@@ -50,10 +50,10 @@ std::optional<CompilerName> remembered_compiler(const std::filesystem::path& cac
   return CompilerName{lines[2], lines[3]};
 }
 
-Status remember_compiler(const std::filesystem::path& cache_directory, const DeviceCompiler& compiler) {
+void remember_compiler(const std::filesystem::path& cache_directory, const DeviceCompiler& compiler) {
   const std::string file = compiler.file();
-  return write_file_durably(cache_directory / kFileName, fmt::format("{}\n{}\n{}\n{}\n", surroundings(file), file,
-                                                                     compiler.version(), compiler.identity()));
+  (void)write_file_durably(cache_directory / kFileName, fmt::format("{}\n{}\n{}\n{}\n", surroundings(file), file,
+                                                                    compiler.version(), compiler.identity()));
 }
 
 }  // namespace ridge::toolchain

@@ -22,6 +22,7 @@ CompilerName name_of(const DeviceCompiler& compiler);
 // another size or time of change, or one of the places that decide which file is found (CUDA_HOME, CUDA_PATH,
 // LD_LIBRARY_PATH, VIRTUAL_ENV, PATH, the loader's own cache) is not what it was.
 std::optional<CompilerName> remembered_compiler(const std::filesystem::path& cache_directory);
-Status remember_compiler(const std::filesystem::path& cache_directory, const DeviceCompiler& compiler);
+// As well as it goes: what cannot be written is looked for again by the next process.
+void remember_compiler(const std::filesystem::path& cache_directory, const DeviceCompiler& compiler);
 
 }  // namespace ridge::toolchain

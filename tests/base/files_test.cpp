@@ -5,6 +5,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "base/clock.h"
 #include "base/hash.h"
 
@@ -29,6 +33,25 @@ TEST(Files, AWriteLeavesNoTemporaryFileBehind) {
 }
 
 // A file-size limit makes the kernel refuse the write half-way, as a full disk does.
+TEST(Files, ThreadsMayWriteTheSameFileAtOnce) {
+  const auto directory = TempDir::create("ridge-files");
+  ASSERT_TRUE(directory);
+  const std::filesystem::path path = directory->path() / "shared";
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, content = std::string(100'000, static_cast<char>('a' + t))] {
+      for (int i = 0; i < 20; ++i) failures += !write_file_durably(path, content);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  const auto text = read_file(path);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, std::string(100'000, text->front()));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory->path()), {}), 1);
+}
+
 TEST(Files, AWriteThatFailsHalfWayKeepsTheOldContentAndSaysSo) {
   const TempDir directory = TempDir::create("ridge-test").value();
   const std::filesystem::path path = directory.path() / "file";

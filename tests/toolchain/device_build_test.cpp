@@ -239,6 +239,16 @@ TEST_F(RememberedCompiler, IsLookedForAgainWhenTheSearchCouldEndElsewhere) {
   }
 }
 
+TEST_F(RememberedCompiler, IsNoReasonToFailWhereNothingCanBeRemembered) {
+  start();
+  std::filesystem::remove_all(options_.cache_directory);
+  EXPECT_EQ(start().cubin, "code of first");
+  std::filesystem::remove(memory());
+  std::filesystem::create_directories(memory() / "in the way");
+  EXPECT_EQ(start().cubin, "code of first");
+  EXPECT_EQ(looked_for_, 3);
+}
+
 TEST_F(RememberedCompiler, AMemoryThatIsCutOrForgedIsNotUsed) {
   const DeviceBuild fresh = start();
   const auto text = read_file(memory());
