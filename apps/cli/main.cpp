@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
                               define_memory(root);
                               define_workspace(root);
                               define_tune(root);
+                              define_kernels(root);
                               define_ops(root);
                               define_doctor(root);
                               define_list(root);

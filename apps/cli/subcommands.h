@@ -21,6 +21,7 @@ void define_profile(Command root);
 void define_memory(Command root);
 void define_workspace(Command root);
 void define_tune(Command root);
+void define_kernels(Command root);
 void define_ops(Command root);
 void define_doctor(Command root);
 void define_list(Command root);

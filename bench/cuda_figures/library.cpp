@@ -1,5 +1,5 @@
 // What the library costs the host on this machine's GPU: compiling a kernel when a case first needs it, taking it from
-// the cache in a fresh process, and a warm call of each operator over a bare launch.
+// the cache or a pack in a fresh process, and a warm call of each operator over a bare launch.
 //
 //   bench_cuda_library OUT
 //
@@ -21,6 +21,7 @@
 #include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/gemm/cuda_wgmma_plan.h"
+#include "record/kernel_pack.h"
 #include "stats/summary.h"
 #include "toolchain/device_build.h"
 
@@ -72,6 +73,20 @@ ops::KernelRequest wgmma_request(int multiprocessors) {
   return {"ops/gemm/cuda_wgmma.cu", plan.defines, "ridge_gemm", plan.shared_bytes, plan.cluster > 8};
 }
 
+void write_pack(const std::filesystem::path& path, const std::filesystem::path& cache) {
+  constexpr int kMultiprocessors = 132;
+  const ops::KernelRequest request = wgmma_request(kMultiprocessors);
+  const auto code = ops::device_code({request.source, request.defines}, "sm_90a");
+  toolchain::BuildOptions options;
+  options.cache_directory = cache;
+  const auto built = must(toolchain::build_device(code, toolchain::find_device_compiler, options), "build");
+  record::KernelPack pack;
+  pack.header.arch = code.arch;
+  pack.header.compiler = built.evidence.compiler;
+  pack.kernels = {{toolchain::source_key(code), request.source, request.defines}};
+  if (!write_file_durably(path, record::pack_text(pack, {built.cubin}))) stop("write the pack");
+}
+
 void first_calls(const std::filesystem::path& folder) {
   const auto start_up = [&](const cuda_device::Device& gpu) {
     ops::set_kernel_cache(folder);
@@ -83,6 +98,21 @@ void first_calls(const std::filesystem::path& folder) {
   std::vector<double> cached;
   for (int i = 0; i < 7; ++i) cached.push_back(in_a_process(start_up));
   add("cached_start", 1e3 * stats::median(cached), "ms", "the same from the cache on disk, median of 7; limit 5 ms");
+  // The same kernel from a pack, with a cache that holds nothing else.
+  const std::filesystem::path packed = folder / "packed";
+  write_pack(packed / "packs" / "one.pack", folder);
+  std::vector<double> from_pack;
+  for (int i = 0; i < 7; ++i) {
+    from_pack.push_back(in_a_process([&](const cuda_device::Device& gpu) {
+      ops::set_kernel_cache(packed);
+      const auto start = Clock::now();
+      must(ops::device_kernel(gpu, wgmma_request(gpu.info().multiprocessors)), "kernel");
+      const double seconds = since(start);
+      if (ops::kernel_statistics().from_pack != 1) stop("the pack was not used");
+      return seconds;
+    }));
+  }
+  add("pack_start", 1e3 * stats::median(from_pack), "ms", "the same from a pack, median of 7");
 }
 
 // Median over batches of the host's time for one call, while the device keeps up.

@@ -67,8 +67,12 @@ Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream)
 }
 
 Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
-  static const bool cache_is_known = (ops::set_kernel_cache(cache_directory()), true);
-  static_cast<void>(cache_is_known);
+  static const bool caches_are_known = [] {
+    ops::set_kernel_cache(cache_directory());
+    for (std::filesystem::path& place : places_in("RIDGE_KERNEL_PACKS")) ops::add_kernel_packs(std::move(place));
+    return true;
+  }();
+  static_cast<void>(caches_are_known);
   Decision decision;
   RIDGE_TRY(problem, op.bind(ops::case_of(op, {call.values.data(), call.value_count})));
   decision.problem = std::move(problem);

@@ -44,14 +44,7 @@ std::string file_name(const std::string& device) {
 }
 
 std::vector<fs::path> table_folders() {
-  std::vector<fs::path> folders;
-  const char* listed = std::getenv("RIDGE_TUNED_DIR");
-  std::string_view rest = listed == nullptr ? "" : listed;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    if (end > 0) folders.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  std::vector<fs::path> folders = places_in("RIDGE_TUNED_DIR");
   folders.push_back(cache_directory() / "tuned");
   return folders;
 }
@@ -115,6 +108,18 @@ class Probes {
 };
 
 }  // namespace
+
+std::vector<fs::path> places_in(const char* variable) {
+  std::vector<fs::path> places;
+  const char* listed = std::getenv(variable);
+  std::string_view rest = listed == nullptr ? "" : listed;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) places.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return places;
+}
 
 fs::path cache_directory() {
   if (const char* chosen = std::getenv("RIDGE_CACHE_DIR"); chosen != nullptr && *chosen != '\0') return chosen;

@@ -18,7 +18,8 @@ constexpr TaskEntry kTasks[] = {
     {WorkerTask::kDescribe, describe}, {WorkerTask::kCeilings, ceilings},    {WorkerTask::kOperators, operators},
     {WorkerTask::kExplain, explain},   {WorkerTask::kCheck, check},          {WorkerTask::kBench, bench},
     {WorkerTask::kBuild, build},       {WorkerTask::kScreen, screen},        {WorkerTask::kCalibrate, calibrate},
-    {WorkerTask::kEvaluate, evaluate}, {WorkerTask::kPlainCall, plain_call}, {WorkerTask::kTune, tune}};
+    {WorkerTask::kEvaluate, evaluate}, {WorkerTask::kPlainCall, plain_call}, {WorkerTask::kTune, tune},
+    {WorkerTask::kKernels, kernels}};
 
 Status work(const record::WorkerRequest& request, const RunContext& context, record::WorkerResponse& response) {
   if (request.version != record::WorkerRequest{}.version) {

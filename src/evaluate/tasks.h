@@ -96,5 +96,6 @@ Status calibrate(const Job& job, record::WorkerResponse& response);
 Status evaluate(const Job& job, record::WorkerResponse& response);
 Status plain_call(const Job& job, record::WorkerResponse& response);
 Status tune(const Job& job, record::WorkerResponse& response);
+Status kernels(const Job& job, record::WorkerResponse& response);
 
 }  // namespace ridge::evaluate

@@ -101,6 +101,12 @@ struct DeviceInfo {
   [[nodiscard]] bool has(std::string_view feature) const;
 };
 
+// A device source and what it is compiled with: one object that `ridge kernels build` makes ahead of time.
+struct KernelBuild {
+  std::string source;                // of the sources inside the library: "ops/gemm/cuda_wgmma.cu"
+  std::vector<std::string> defines;  // "NAME=VALUE"
+};
+
 struct Implementation {
   std::string name;  // <backend>_<idea>: "cpu_simd", "reference"
   Backend backend = Backend::kCpu;
@@ -118,6 +124,8 @@ struct Implementation {
   std::vector<std::string> configurations;
   // Those that fit a problem, its own choice first, then by expected time.
   std::function<std::vector<int>(const Problem&, const DeviceInfo&)> promising;
+  // The builds that a call of a problem (in its configuration) loads, its memory taken as aligned as its sizes allow.
+  std::function<std::vector<KernelBuild>(const Problem&, const DeviceInfo&)> kernels;
 };
 
 // Which list of cases is wanted.

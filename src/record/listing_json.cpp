@@ -25,5 +25,6 @@ template struct Codec<std::vector<RooflineReport>>;
 template struct Codec<std::vector<SpecDifference>>;
 template struct Codec<std::vector<SpecSummary>>;
 template struct Codec<std::vector<TunedChoice>>;
+template struct Codec<std::vector<std::string>>;
 
 }  // namespace ridge::record

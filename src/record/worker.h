@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "record/kernel_pack.h"
 #include "record/measurement.h"
 #include "record/tuned.h"
 
@@ -27,7 +28,8 @@ enum class WorkerTask {
   kCalibrate,
   kEvaluate,
   kPlainCall,
-  kTune
+  kTune,
+  kKernels
 };
 template <>
 struct EnumNames<WorkerTask> {
@@ -44,7 +46,8 @@ struct EnumNames<WorkerTask> {
       {WorkerTask::kEvaluate, "evaluate"},    // incumbent, candidate, cases, protocol -> evaluation
       // CUDA candidates x cases, one call each in the worker's own process, for a tool that watches it -> checks
       {WorkerTask::kPlainCall, "plain_call"},
-      {WorkerTask::kTune, "tune"}};  // cases, backend -> tuned; kept in the cache as they are found
+      {WorkerTask::kTune, "tune"},         // cases, backend -> tuned; kept in the cache as they are found
+      {WorkerTask::kKernels, "kernels"}};  // cases, pack -> the pack that is written; without cases: the pack, checked
 };
 
 struct WorkerRequest {
@@ -66,6 +69,8 @@ struct WorkerRequest {
   std::string cache_directory;             // content-addressed artefacts
   std::string backend = "cpu";             // explain, ceilings, and where no subject says it: what is asked about
   bool again = false;                      // tune: also what the cache's table knows already
+  std::string pack;                        // kernels: the file
+  std::int64_t configurations = 0;         // kernels: of each implementation, by expected time
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
@@ -85,6 +90,8 @@ struct WorkerRequest {
     v.optional("cache_directory", self.cache_directory);
     v.optional("backend", self.backend);
     v.optional("again", self.again);
+    v.optional("pack", self.pack);
+    v.optional("configurations", self.configurations);
   }
 };
 
@@ -179,6 +186,8 @@ struct WorkerResponse {
   std::vector<Session> sessions;
   std::optional<Evaluation> evaluation;
   std::vector<TunedChoice> tuned;
+  std::optional<KernelPack> pack;
+  std::vector<std::string> pack_problems;
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v.optional("error", self.error);
@@ -196,6 +205,8 @@ struct WorkerResponse {
     v.optional("sessions", self.sessions);
     v.optional("evaluation", self.evaluation);
     v.optional("tuned", self.tuned);
+    v.optional("pack", self.pack);
+    v.optional("pack_problems", self.pack_problems);
   }
 };
 

@@ -7,6 +7,9 @@ namespace ridge::record {
 template struct Codec<Progress>;
 template struct Codec<WorkerRequest>;
 template struct Codec<WorkerResponse>;
+template struct Codec<KernelPack>;
+template struct Codec<PackHeader>;
+template struct Codec<PackedKernel>;
 template struct Codec<std::vector<CheckReport>>;
 template struct Codec<std::vector<Explanation>>;
 template struct Codec<std::vector<OperatorInfo>>;

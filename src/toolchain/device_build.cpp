@@ -22,13 +22,20 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLayerFolder = "ridge/kernel/";
 
-std::string cache_key(const DeviceCode& code, const CompilerName& compiler) {
-  std::string text = fmt::format("device format 1\n{}\n{}\n{}\n", compiler.version, compiler.identity, code.arch);
+// Sources, defines, flags and architecture as text, long texts by their digests.
+std::string description(const DeviceCode& code) {
+  std::string text = code.arch + "\n";
   for (const std::string& flag : code.flags) text += "flag " + flag + "\n";
   for (const std::string& define : code.defines) text += "define " + define + "\n";
   for (const record::SourceFile& file : code.files) {
     text += fmt::format("{} {} {}\n", file.path, file.text.size(), sha256(file.text));
   }
+  return text;
+}
+
+std::string cache_key(const DeviceCode& code, const CompilerName& compiler) {
+  const std::string text =
+      fmt::format("device format 1\n{}\n{}\n{}", compiler.version, compiler.identity, description(code));
   return sha256(text + toolkit_headers(code.files, device::cuda::toolkit_include_folders()));
 }
 
@@ -161,6 +168,8 @@ Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& co
 }
 
 }  // namespace
+
+std::string source_key(const DeviceCode& code) { return sha256("packed device code 1\n" + description(code)); }
 
 Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options) {
   if (code.files.empty()) return invalid("device code without a source file");

@@ -54,6 +54,10 @@ Result<std::shared_ptr<const DeviceCompiler>> find_nvcc();
 // NVRTC, else nvcc. RIDGE_DEVICE_COMPILER=nvrtc|nvcc is read by the caller, not here.
 Result<std::shared_ptr<const DeviceCompiler>> find_device_compiler();
 
+// Digest of everything that the code is made from but the compiler and the toolkit's own headers: by which packs of
+// compiled kernels are searched.
+std::string source_key(const DeviceCode& code);
+
 struct DeviceBuild {
   record::BuildEvidence evidence;  // counts: registers, spill_bytes, stack_bytes, shared_bytes (of the largest kernel)
   std::filesystem::path artifact;  // the cubin's file

@@ -558,5 +558,31 @@ class Campaign(Base):
         journal.write_text(text)
 
 
+class Kernels(Base):
+    def test_a_pack_is_built_listed_and_verified(self):
+        pack = self.tmp / "mine.pack"
+        case = ["gemm", "m=64", "n=64", "k=64", "dtype=bf16", "layout=nt"]
+        built = self.ridge("kernels", "build", *case, "--out", pack, "--json")
+        if built.returncode == 3:
+            self.skipTest(built.stderr.strip())
+        made = json.loads(built.stdout)
+        self.assertEqual(sorted(kernel["source"] for kernel in made["kernels"]), ["ops/gemm/cuda_simt.cu", "ops/gemm/cuda_wgmma.cu"])
+        self.assertEqual(made["header"]["arch"], "sm_90a")
+        self.assertEqual(self.json("kernels", "list", pack), made)
+        self.assertEqual(self.json("kernels", "verify", pack), [])
+        again = pack.read_bytes()
+        self.json("kernels", "build", *case, "--out", pack)
+        self.assertEqual(pack.read_bytes(), again)
+        # A byte of the code.
+        pack.write_bytes(again[:-100] + bytes([again[-100] ^ 1]) + again[-99:])
+        self.refused(1, "kernels", "verify", pack, says="does not have the digest it was packed with")
+        # Sources of another library.
+        key = made["kernels"][0]["key"]
+        pack.write_bytes(again.replace(key.encode(), key[::-1].encode()))
+        self.refused(1, "kernels", "verify", pack, says="made from other sources than this library's")
+        self.refused(2, "kernels", "list", self.tmp / "none.pack", says="none.pack cannot be read")
+        self.refused(2, "kernels", "build", "gemm", "m=64", "dtype=f8", "--out", pack, says="dtype")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -8,6 +8,7 @@
 #include "device/cuda/backend.h"
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
+#include "ops/cuda/kernels.h"
 #include "ridge/ops/gemm.h"
 
 namespace ridge::dispatch {
@@ -98,6 +99,44 @@ TEST_F(Hopper, WgmmaNamesTheConfigurationsThatFitItsOwnChoiceFirst) {
   EXPECT_THAT(plain, ::testing::Contains("pp_256x96_m2"));
   EXPECT_THAT(names("m=4096 n=4096 k=4096 dtype=bf16 layout=nn"), ::testing::Not(::testing::Contains("pp_256x96_m2")));
   EXPECT_THAT(own.version(), HasSubstr("configurations "));
+}
+
+TEST_F(Hopper, EveryImplementationOfOursNamesTheBuildsItLoads) {
+  for (const ops::Operator* op : ops::operators()) {
+    for (const ops::Implementation& one : op->implementations) {
+      if (one.backend != Backend::kCuda || one.vendor || one.is_reference) continue;
+      ASSERT_TRUE(one.kernels) << op->name << " " << one.name;
+      for (const record::Case& wanted : op->cases(ops::CaseSet::kBench, Backend::kCuda)) {
+        const ops::Problem problem = *op->bind(wanted);
+        if (ops::why_not(one, problem, gpu_)) continue;
+        const std::vector<ops::KernelBuild> builds = one.kernels(problem, gpu_);
+        ASSERT_FALSE(builds.empty()) << one.name << " " << wanted.text();
+        for (const ops::KernelBuild& build : builds) {
+          const auto code = ops::device_code(build, gpu_.arch);
+          ASSERT_FALSE(code.files.empty());
+          EXPECT_EQ(code.files[0].path, build.source) << "the source is inside the library";
+        }
+      }
+    }
+  }
+}
+
+// The build follows the configuration that the problem names.
+TEST_F(Hopper, TheBuildIsThatOfTheConfiguration) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_wgmma");
+  ops::Problem problem = *op.bind(*record::parse_case("gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt"));
+  std::set<std::vector<std::string>> seen;
+  for (const int configuration : own.promising(problem, gpu_)) {
+    problem.configuration = configuration;
+    seen.insert(own.kernels(problem, gpu_).at(0).defines);
+  }
+  EXPECT_EQ(seen.size(), own.promising(problem, gpu_).size());
+  const int first = own.promising(problem, gpu_).at(0);
+  problem.configuration = first;
+  const auto named = own.kernels(problem, gpu_).at(0).defines;
+  problem.configuration = -1;
+  EXPECT_EQ(own.kernels(problem, gpu_).at(0).defines, named) << "the first is its own choice";
 }
 
 TEST_F(Hopper, EightBitProductsGoWhereTheyCanRunAndEachSaysWhatItLacks) {

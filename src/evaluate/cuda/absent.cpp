@@ -22,6 +22,8 @@ Status gpu_ceilings(const Job&, record::WorkerResponse&) { return absent(); }
 
 Status plain_call(const Job&, record::WorkerResponse&) { return absent(); }
 
+Status kernels(const Job&, record::WorkerResponse&) { return absent(); }
+
 std::vector<record::CheckRow> check_gpu_subject(const Job&, const Subject&, const ops::Operator&,
                                                 const std::vector<ops::Problem>&,
                                                 const std::function<void(std::size_t)>&) {

@@ -17,4 +17,6 @@ std::optional<Implementation> cuda_reference(const Operator&) { return std::null
 
 void set_kernel_cache(std::filesystem::path) {}
 
+void add_kernel_packs(std::filesystem::path) {}
+
 }  // namespace ridge::ops

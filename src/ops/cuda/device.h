@@ -16,6 +16,9 @@ const DeviceInfo& cuda_device_info(int index);
 std::optional<Implementation> cuda_reference(const Operator& op);
 
 // Where compiled kernels are kept on disk: set once by whoever reads the environment, before the first call.
+// Packs in its folder `packs` are taken before anything is compiled.
 void set_kernel_cache(std::filesystem::path directory);
+// A pack, or a folder of them, that goes before those of the cache.
+void add_kernel_packs(std::filesystem::path place);
 
 }  // namespace ridge::ops

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "device/cuda/library.h"
 #include "ops/cuda/device.h"
+#include "ops/cuda/kernel_packs.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::ops {
@@ -26,6 +27,8 @@ using Slot = std::shared_future<std::shared_ptr<Result<Loaded>>>;
 struct Store {
   std::mutex mutex;
   std::filesystem::path cache;
+  std::vector<std::filesystem::path> pack_places;
+  std::shared_ptr<const KernelPacks> packs;  // opened by the first kernel
   std::map<std::string, Slot> slots;
   KernelStatistics statistics;
 };
@@ -34,27 +37,14 @@ Store& store() {
   return *instance;
 }
 
-toolchain::DeviceCode code_of(const KernelRequest& request, const std::string& arch) {
-  toolchain::DeviceCode code;
-  code.defines = request.defines;
-  code.arch = arch;
-  // The source first, then everything it may include.
-  for (const EmbeddedFile& file : device_sources()) {
-    if (file.path == request.source) code.files.push_back({std::string(file.path), std::string(file.text)});
-  }
-  for (const EmbeddedFile& file : device_sources()) {
-    if (file.path.ends_with(".cuh")) code.files.push_back({std::string(file.path), std::string(file.text)});
-  }
-  for (const EmbeddedFile& file : gpu::kernel_layer()) {
-    code.files.push_back({"device/cuda/kernel/" + std::string(file.path), std::string(file.text)});
-  }
-  return code;
-}
+enum class Origin { kCompiled, kCache, kPack };
 
-void count(bool cached, std::chrono::steady_clock::time_point start) {
+void count(Origin origin, std::chrono::steady_clock::time_point start) {
   Store& s = store();
   const std::scoped_lock lock(s.mutex);
-  (cached ? s.statistics.from_cache : s.statistics.compiled) += 1;
+  if (origin == Origin::kCompiled) ++s.statistics.compiled;
+  if (origin == Origin::kCache) ++s.statistics.from_cache;
+  if (origin == Origin::kPack) ++s.statistics.from_pack;
   s.statistics.loaded += 1;
   s.statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -72,23 +62,48 @@ Result<std::filesystem::path> cache_directory() {
   return s.cache;
 }
 
-Result<Loaded> build_and_load(const gpu::Device& device, const KernelRequest& request) {
-  const auto start = std::chrono::steady_clock::now();
+Result<std::shared_ptr<const KernelPacks>> kernel_packs() {
+  Store& s = store();
+  const std::scoped_lock lock(s.mutex);
+  if (s.packs == nullptr) {
+    RIDGE_TRY(opened, KernelPacks::open(s.pack_places));
+    s.packs = std::make_shared<const KernelPacks>(std::move(opened));
+  }
+  return s.packs;
+}
+
+struct Cubin {
+  std::string code;
+  Origin origin = Origin::kCompiled;
+};
+
+Result<Cubin> cubin_of(const gpu::Device& device, const KernelRequest& request) {
+  const toolchain::DeviceCode code = device_code({request.source, request.defines}, device.info().arch);
+  RIDGE_TRY(packs, kernel_packs());
+  if (!packs->empty()) {
+    RIDGE_TRY(packed, packs->find(toolchain::source_key(code)));
+    if (packed) return Cubin{std::move(*packed), Origin::kPack};
+  }
   toolchain::BuildOptions options;
   RIDGE_TRY(cache, cache_directory());
   options.cache_directory = std::move(cache);
-  RIDGE_TRY(built,
-            toolchain::build_device(code_of(request, device.info().arch), toolchain::find_device_compiler, options));
+  RIDGE_TRY(built, toolchain::build_device(code, toolchain::find_device_compiler, options));
   if (!built.ok()) {
     return make_error(ErrorCode::kInternal, "{} of {} does not compile with {}: {}\n{}", request.symbol, request.source,
                       built.evidence.compiler, built.error, built.evidence.log);
   }
-  RIDGE_TRY(module, gpu::Module::load(device, built.cubin));
+  return Cubin{std::move(built.cubin), built.evidence.cached ? Origin::kCache : Origin::kCompiled};
+}
+
+Result<Loaded> build_and_load(const gpu::Device& device, const KernelRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  RIDGE_TRY(cubin, cubin_of(device, request));
+  RIDGE_TRY(module, gpu::Module::load(device, cubin.code));
   RIDGE_TRY(kernel, module.kernel(request.symbol));
   if (request.shared_bytes > 0 || request.large_clusters) {
     RIDGE_CHECK_OK(kernel.allow(request.shared_bytes, request.large_clusters));
   }
-  count(built.evidence.cached, start);
+  count(cubin.origin, start);
   return Loaded{std::move(module), std::move(kernel)};
 }
 
@@ -101,9 +116,34 @@ std::string key_of(const gpu::Device& device, const KernelRequest& request) {
 
 }  // namespace
 
+toolchain::DeviceCode device_code(const KernelBuild& build, const std::string& arch) {
+  toolchain::DeviceCode code;
+  code.defines = build.defines;
+  code.arch = arch;
+  // The source first, then everything it may include.
+  for (const EmbeddedFile& file : device_sources()) {
+    if (file.path == build.source) code.files.push_back({std::string(file.path), std::string(file.text)});
+  }
+  for (const EmbeddedFile& file : device_sources()) {
+    if (file.path.ends_with(".cuh")) code.files.push_back({std::string(file.path), std::string(file.text)});
+  }
+  for (const EmbeddedFile& file : gpu::kernel_layer()) {
+    code.files.push_back({"device/cuda/kernel/" + std::string(file.path), std::string(file.text)});
+  }
+  return code;
+}
+
 void set_kernel_cache(std::filesystem::path directory) {
   const std::scoped_lock lock(store().mutex);
+  store().pack_places.insert(store().pack_places.begin(), directory / "packs");
+  store().packs.reset();
   store().cache = std::move(directory);
+}
+
+void add_kernel_packs(std::filesystem::path place) {
+  const std::scoped_lock lock(store().mutex);
+  store().pack_places.push_back(std::move(place));
+  store().packs.reset();
 }
 
 Result<gpu::Kernel> device_kernel(const gpu::Device& device, const KernelRequest& request) {

@@ -8,11 +8,16 @@
 
 #include "base/embedded.h"
 #include "device/cuda/module.h"
+#include "ops/op.h"
+#include "toolchain/device_build.h"
 
 namespace ridge::ops {
 
 // Device sources of the operators, named from src/: "ops/gemm/cuda_wgmma.cu".
 std::span<const EmbeddedFile> device_sources();
+
+// What is compiled for a build: its source, everything that it may include, and its defines.
+toolchain::DeviceCode device_code(const KernelBuild& build, const std::string& arch);
 
 struct KernelRequest {
   std::string source;                // of device_sources()
@@ -23,12 +28,13 @@ struct KernelRequest {
 };
 
 // The kernel on that device; a second caller of the same waits for the first. Seconds when it must be compiled,
-// milliseconds from the cache, microseconds from this process. May allocate, so never while a graph is captured.
+// milliseconds from a pack (kernel_packs.h) or the cache, microseconds from this process. May allocate, so never while
+// a graph is captured.
 Result<device::cuda::Kernel> device_kernel(const device::cuda::Device& device, const KernelRequest& request);
 
 // How long this process spent compiling and loading, and how often each happened; for reports and the tests.
 struct KernelStatistics {
-  std::int64_t compiled = 0, from_cache = 0, loaded = 0;
+  std::int64_t compiled = 0, from_cache = 0, from_pack = 0, loaded = 0;
   double seconds = 0;
 };
 KernelStatistics kernel_statistics();

@@ -21,6 +21,8 @@ struct Parameters {
   std::uint32_t aligned = 0;
 };
 
+constexpr const char* kSource = "ops/dequantize/cuda_dequantize.cu";
+
 std::vector<std::string> defines(const Shape& s) {
   constexpr const char* kGranularity[] = {"kTensor", "kRow", "kVector", "kTile", "kMx"};
   const char* const type = s.dtype == DType::kF32 ? "kF32" : s.dtype == DType::kBf16 ? "kBf16" : "kF16";
@@ -34,8 +36,7 @@ struct Call {
   gpu::Kernel kernel;
 
   static Result<Call> prepare(const Shape& s, const gpu::Device& device) {
-    RIDGE_TRY(kernel,
-              device_kernel(device, {"ops/dequantize/cuda_dequantize.cu", defines(s), "ridge_dequantize", 0, false}));
+    RIDGE_TRY(kernel, device_kernel(device, {kSource, defines(s), "ridge_dequantize", 0, false}));
     return Call{&device, std::move(kernel)};
   }
 
@@ -78,6 +79,9 @@ Implementation cuda_dequantize() {
     return std::nullopt;
   };
   own.run = run;
+  own.kernels = [](const Problem& problem, const DeviceInfo&) {
+    return std::vector<KernelBuild>{{kSource, defines(shape_of(problem))}};
+  };
   return own;
 }
 

@@ -33,6 +33,9 @@ Implementation cuda_simt() {
   plain.rank = 20;
   plain.supports = supports;
   plain.run = per_matrix(run);
+  plain.kernels = [](const Problem& problem, const DeviceInfo&) {
+    return std::vector<KernelBuild>{simt_kernel(cuda_case(problem))};
+  };
   return plain;
 }
 

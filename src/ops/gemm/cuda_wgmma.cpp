@@ -54,6 +54,9 @@ Implementation cuda_wgmma() {
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
     return wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
   };
+  own.kernels = [](const Problem& problem, const DeviceInfo& device) {
+    return wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+  };
   return own;
 }
 

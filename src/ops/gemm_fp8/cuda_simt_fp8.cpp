@@ -32,6 +32,9 @@ Implementation cuda_simt_fp8() {
   plain.rank = 20;
   plain.supports = supports;
   plain.run = run;
+  plain.kernels = [](const Problem& problem, const DeviceInfo&) {
+    return std::vector<KernelBuild>{gemm::simt_kernel(cuda_case(problem))};
+  };
   return plain;
 }
 

@@ -49,6 +49,9 @@ Implementation cuda_wgmma_fp8() {
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
     return gemm::wgmma_promising(cuda_case(problem), problem, kC, device);
   };
+  own.kernels = [](const Problem& problem, const DeviceInfo& device) {
+    return gemm::wgmma_kernels(cuda_case(problem), problem, kC, device);
+  };
   return own;
 }
 

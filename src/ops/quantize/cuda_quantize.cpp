@@ -27,6 +27,8 @@ bool known_at_the_end(const Shape& s) {
   return s.granularity == Granularity::kTensor || s.granularity == Granularity::kRow;
 }
 
+constexpr const char* kSource = "ops/quantize/cuda_quantize.cu";
+
 std::vector<std::string> defines(const Shape& s) {
   constexpr const char* kGranularity[] = {"kTensor", "kRow", "kVector", "kTile", "kMx"};
   constexpr const char* kCopies[] = {"kAsIs", "kTransposed", "kBoth"};
@@ -67,7 +69,7 @@ class Call {
     Call ready;
     ready.device_ = &device;
     const auto kernel = [&](const char* symbol) {
-      return device_kernel(device, {"ops/quantize/cuda_quantize.cu", defines(s), symbol, 0, false});
+      return device_kernel(device, {kSource, defines(s), symbol, 0, false});
     };
     RIDGE_TRY(whole, kernel("ridge_quantize"));
     ready.whole_ = std::move(whole);
@@ -140,6 +142,9 @@ Implementation cuda_quantize() {
   own.deterministic = true;
   own.supports = supports;
   own.run = run;
+  own.kernels = [](const Problem& problem, const DeviceInfo&) {
+    return std::vector<KernelBuild>{{kSource, defines(shape_of(problem))}};
+  };
   return own;
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kTile = 128, kThreads = 256;
 constexpr std::int64_t kMostRowTiles = 65535;
+constexpr const char *kWgmmaSource = "ops/gemm/cuda_wgmma.cu", *kSimtSource = "ops/gemm/cuda_simt.cu";
 
 DType map_type(ridge::cuda::GemmType type) {
   using ridge::cuda::GemmType;
@@ -87,6 +88,19 @@ std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem
   return ranked;
 }
 
+std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                       const DeviceInfo& device) {
+  g = with_alignment(g, problem, c);
+  const int named = problem.configuration;
+  const bool fits = named >= 0 && ridge::cuda::config_fits(ridge::cuda::config_at(named), g);
+  const ridge::cuda::WgmmaConfig* config =
+      fits ? &ridge::cuda::config_at(named) : ridge::cuda::choose_wgmma(g, device.multiprocessors);
+  if (config == nullptr || g.m == 0 || g.n == 0 || g.k == 0) return {};
+  return {{kWgmmaSource, ridge::cuda::plan_wgmma(g, *config, device.multiprocessors).defines}};
+}
+
+KernelBuild simt_kernel(const ridge::cuda::GemmCase& g) { return {kSimtSource, defines(g)}; }
+
 std::string wgmma_version() {
   std::string builds;
   for (int i = 0; i < ridge::cuda::kConfigCount; ++i) {
@@ -118,8 +132,8 @@ Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const std::
   ready.shape_.block.x = ready.plan_.block;
   ready.shape_.cluster.x = ready.plan_.cluster;
   ready.shape_.shared_bytes = ready.plan_.shared_bytes;
-  RIDGE_TRY(kernel, device_kernel(device, {"ops/gemm/cuda_wgmma.cu", ready.plan_.defines, "ridge_gemm",
-                                           ready.plan_.shared_bytes, ready.plan_.cluster > 8}));
+  RIDGE_TRY(kernel, device_kernel(device, {kWgmmaSource, ready.plan_.defines, "ridge_gemm", ready.plan_.shared_bytes,
+                                           ready.plan_.cluster > 8}));
   ready.kernel_ = std::move(kernel);
   ready.a_ = request_of(ready.plan_.a);
   ready.b_ = request_of(ready.plan_.b);
@@ -153,7 +167,7 @@ Refusal simt_refuses(std::int64_t m, std::int64_t n, const DeviceInfo& device) {
 }
 
 Result<SimtCall> SimtCall::prepare(const ridge::cuda::GemmCase& g, const gpu::Device& device) {
-  RIDGE_TRY(kernel, device_kernel(device, {"ops/gemm/cuda_simt.cu", defines(g), "ridge_gemm_simt", 0, false}));
+  RIDGE_TRY(kernel, device_kernel(device, {kSimtSource, defines(g), "ridge_gemm_simt", 0, false}));
   SimtCall ready;
   ready.device_ = &device;
   ready.kernel_ = std::move(kernel);

@@ -59,6 +59,10 @@ std::vector<std::string> wgmma_configurations();
 std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                  const DeviceInfo& device);
 std::string wgmma_version();
+// Implementation::kernels.
+std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                       const DeviceInfo& device);
+KernelBuild simt_kernel(const ridge::cuda::GemmCase& g);
 
 // Parameters of the kernels, laid out as src/device/cuda/kernel and cuda_*.cu declare them.
 struct OutputParameter {

@@ -1,0 +1,137 @@
+// ridge kernels: packs of kernels compiled ahead of time, so that a first call on a GPU compiles nothing.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "campaign_run.h"
+#include "record/json.h"
+#include "record/kernel_pack.h"
+#include "shape_file.h"
+#include "subcommands.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KernelOptions {
+  std::string op = std::string(kAllOperators), shapes, pack;
+  std::vector<std::string> words;
+  std::int64_t configurations = 1;
+};
+
+fs::path default_pack() { return fs::path(cache_directory()) / "packs" / "kernels.pack"; }
+
+double mebibytes(const record::KernelPack& pack) {
+  double bytes = 0;
+  for (const record::PackedKernel& kernel : pack.kernels) bytes += static_cast<double>(kernel.bytes);
+  return bytes / 0x1p20;
+}
+
+void print_summary(const std::string& path, const record::KernelPack& pack) {
+  fmt::print("{}: {} kernels for {}, {:.1f} MiB, compiled with {}\n", path, pack.kernels.size(), pack.header.arch,
+             mebibytes(pack), pack.header.compiler);
+}
+
+int build(const KernelOptions& options) {
+  std::string shapes = options.shapes;
+  if (shapes.empty() && options.words.empty() && options.op == kAllOperators) {
+    shapes = (data_directory() / "shapes" / "kernels.txt").string();
+  }
+  const auto asked = asked_cases(options.op, options.words, shapes);
+  if (!asked) return fail(asked.error());
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kKernels;
+  request.pack = options.pack.empty() ? default_pack().string() : options.pack;
+  request.configurations = options.configurations;
+  for (const AskedCases& one : *asked) request.cases.insert(request.cases.end(), one.cases.begin(), one.cases.end());
+  const std::string path = request.pack;
+  const double start = SystemClock().monotonic();
+  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
+  if (!response) return fail(response.error());
+  if (globals().json) {
+    fmt::print("{}\n", record::to_pretty(*response->pack));
+    return kSuccess;
+  }
+  print_summary(path, *response->pack);
+  fmt::print("Made in {}. A first call takes its kernel from {}, and from files and folders in RIDGE_KERNEL_PACKS.\n",
+             format_duration(SystemClock().monotonic() - start), default_pack().parent_path().string());
+  return kSuccess;
+}
+
+int list(const KernelOptions& options) {
+  const std::string path = options.pack.empty() ? default_pack().string() : options.pack;
+  const auto head = record::read_pack_head(path);
+  if (!head) return fail(head.error());
+  const auto pack = record::parse_pack(*head, path);
+  if (!pack) return fail(pack.error());
+  if (globals().json) {
+    fmt::print("{}\n", record::to_pretty(*pack));
+    return kSuccess;
+  }
+  print_summary(path, *pack);
+  std::vector<std::vector<std::string>> rows;
+  for (const record::PackedKernel& kernel : pack->kernels) {
+    std::string defines;
+    for (const std::string& define : kernel.defines) {
+      const std::string_view prefix = "RIDGE_";
+      defines += (defines.empty() ? "" : " ") + (define.starts_with(prefix) ? define.substr(prefix.size()) : define);
+    }
+    rows.push_back({kernel.key.substr(0, 12), fmt::format("{}", kernel.bytes), kernel.source, defines});
+  }
+  fmt::print("{}", table({"key", "bytes", "source", "defines"}, rows));
+  return kSuccess;
+}
+
+int verify(const KernelOptions& options) {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kKernels;
+  request.pack = options.pack.empty() ? default_pack().string() : options.pack;
+  const std::string path = request.pack;
+  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
+  if (!response) return fail(response.error());
+  if (globals().json) {
+    fmt::print("{}\n", record::to_pretty(response->pack_problems));
+  } else {
+    print_summary(path, *response->pack);
+    for (const std::string& problem : response->pack_problems) fmt::print("  {}\n", problem);
+    if (response->pack_problems.empty())
+      fmt::print("  every kernel has its digest and is what this library asks for\n");
+  }
+  return response->pack_problems.empty() ? kSuccess : kNo;
+}
+
+}  // namespace
+
+void define_kernels(Command root) {
+  Command kernels = root.subcommand("kernels", "Packs of GPU kernels compiled ahead of time");
+  auto options = std::make_shared<KernelOptions>();
+  kernels.subcommand("build", "Compile what calls of these cases need into a pack; needs a compiler and no GPU")
+      .positional("operator", options->op, "Operator, or \"all\" (the default): those that the file of shapes names",
+                  false)
+      .positional("case", options->words, "Cases; without any, and without --shapes, data/shapes/kernels.txt", false)
+      .option("--shapes", options->shapes, "A file with cases, a line each, that may begin with their operator")
+      .option("--configurations", options->configurations,
+              "Of each implementation that has several, the first so many by expected time (ridge tune compares 6)")
+      .option("--out", options->pack, "The pack (default: packs/kernels.pack in the cache)")
+      .example("ridge kernels build", "the kernels of training: bf16, fp16 and FP8 products, quantisers")
+      .example("ridge kernels build gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt,nn,tn --out mine.pack",
+               "three layouts of one product")
+      .example("ridge kernels build all --shapes data/shapes/training.txt --configurations 6",
+               "everything that ridge tune compares on these shapes")
+      .action([options] { return build(*options); });
+  kernels.subcommand("list", "What a pack holds")
+      .positional("pack", options->pack, "The pack (default: packs/kernels.pack in the cache)", false)
+      .example("ridge kernels list mine.pack", "each kernel with its source and defines")
+      .action([options] { return list(*options); });
+  kernels.subcommand("verify", "Whether every kernel of a pack has its digest and is what this library would compile")
+      .positional("pack", options->pack, "The pack (default: packs/kernels.pack in the cache)", false)
+      .example("ridge kernels verify mine.pack", "exit code 1 when a kernel is damaged or from other sources")
+      .action([options] { return verify(*options); });
+}
+
+}  // namespace ridge::cli
