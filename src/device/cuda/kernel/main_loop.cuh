@@ -65,7 +65,7 @@ __device__ __forceinline__ void multiply_promoted(float (&sums)[C::kSubtiles][C:
   static_assert(kGroups % C::kParts == 0, "groups are issued kParts at a time");
   // Columns that certainly share a scale of B: tiles start at multiples of kBlockN, blocks at multiples of 128.
   constexpr u32 kSharing = C::kBlockN % 128 == 0 ? 128 : C::kBlockN % 64 == 0 ? 64 : 32;
-  constexpr u32 kShares = C::kInstructionN / kSharing > 0 ? (C::kInstructionN + kSharing - 1) / kSharing + 1 : 1;
+  constexpr u32 kShares = C::kBlockN / kSharing;
   // Column scales are read from the stage while promoting, so the stage is kept until that is done.
   constexpr bool kLateRelease = C::kScaling == Scaling::kVector;
 
@@ -82,29 +82,33 @@ __device__ __forceinline__ void multiply_promoted(float (&sums)[C::kSubtiles][C:
     wgmma_commit();
   };
   float row_scale[C::kSubtiles][2];
-  auto load_row_scales = [&](u32 stage) {
+  float scale[C::kSubtiles][kShares][2];  // Block: A's times B's
+  // Block: read and multiplied while the instructions just issued run, since in front of them they delay every stage.
+  auto read_scales = [&](u32 stage, float b0, float b1) {
 #pragma unroll
     for (u32 subtile = 0; kRowScales && subtile < C::kSubtiles; ++subtile) {
       const u32 address = scales.rows + stage * C::kScaleBytes + subtile * 64 * 4;
       row_scale[subtile][0] = load_shared(address);
       row_scale[subtile][1] = load_shared(address + 8 * 4);
     }
+#pragma unroll
+    for (u32 share = 0; C::kScaling == Scaling::kBlock && share < kShares; ++share) {
+      const u32 column = share * kSharing;
+      const float b = column == 0 ? b0 : column >= 128 ? b1 : column < scales.edge ? b0 : b1;
+#pragma unroll
+      for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+        scale[subtile][share][0] = row_scale[subtile][0] * b;
+        scale[subtile][share][1] = row_scale[subtile][1] * b;
+      }
+    }
   };
-  auto promote = [&](u32 stage, u32 group, const float(&part)[Mma::kAccumulators], float b0, float b1) {
+  auto promote = [&](u32 stage, u32 group, const float(&part)[Mma::kAccumulators]) {
     const u32 subtile = group / kColumnGroups, first = group % kColumnGroups * C::kInstructionN;
     float* const sum = &sums[subtile][first / 2];
     if constexpr (C::kScaling == Scaling::kBlock) {
-      float upper[kShares], lower[kShares];
-#pragma unroll
-      for (u32 share = 0; share < kShares; ++share) {
-        const float column = (first / kSharing + share) * kSharing < scales.edge ? b0 : b1;
-        upper[share] = row_scale[subtile][0] * column;
-        lower[share] = row_scale[subtile][1] * column;
-      }
 #pragma unroll
       for (int i = 0; i < Mma::kAccumulators; ++i) {
-        const u32 share = (first + 8 * (i / 4)) / kSharing - first / kSharing;
-        sum[i] += ((i & 2) ? lower[share] : upper[share]) * part[i];
+        sum[i] += scale[subtile][(first + 8 * (i / 4)) / kSharing][(i & 2) / 2] * part[i];
       }
     } else if constexpr (C::kScaling == Scaling::kVector) {
       const u32 columns = scales.columns + stage * C::kScaleBytes + first * 4;
@@ -142,23 +146,24 @@ __device__ __forceinline__ void multiply_promoted(float (&sums)[C::kSubtiles][C:
 
   float part[C::kParts][Mma::kAccumulators];
   for (u32 block = 0; block < k_blocks; ++block) {
-    float next_b0 = 0.0f, next_b1 = 0.0f;
-    block_scales(min(block + 1, k_blocks - 1), next_b0, next_b1);
+    float next_b0 = b0, next_b1 = b1;
+    if (block + 1 < k_blocks) block_scales(block + 1, next_b0, next_b1);
     barrier_wait(ring.full(position.stage), position.parity);
-    load_row_scales(position.stage);
+    if (C::kScaling == Scaling::kVector) read_scales(position.stage, b0, b1);
 #pragma unroll
     for (u32 group = 0; group < kGroups; group += C::kParts) {
       issue(position.stage, group, part[0]);
       if constexpr (C::kParts == 2) issue(position.stage, group + 1, part[1]);
+      if (C::kScaling == Scaling::kBlock && group == 0) read_scales(position.stage, b0, b1);
       wgmma_wait<C::kParts - 1>();
       keep_in_registers(part[0]);
       if (!kLateRelease && C::kParts == 1 && group + 1 == kGroups) release(position.stage);
-      promote(position.stage, group, part[0], b0, b1);
+      promote(position.stage, group, part[0]);
       if constexpr (C::kParts == 2) {
         wgmma_wait<0>();
         keep_in_registers(part[1]);
         if (!kLateRelease && group + 2 == kGroups) release(position.stage);
-        promote(position.stage, group + 1, part[1], b0, b1);
+        promote(position.stage, group + 1, part[1]);
       }
     }
     if (kLateRelease) release(position.stage);
