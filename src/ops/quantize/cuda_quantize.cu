@@ -72,9 +72,8 @@ constexpr bool kWide = kTypeX == Element::kF32;
 constexpr u32 kTile = 128, kSide = 8, kUnit = 32;  // elements: of a block, of a thread, of the smallest group
 constexpr u32 kUnits = kTile / kUnit, kThreads = 256, kWarps = kThreads / kWarpThreads;
 constexpr u32 kPerWord = kWide ? 1 : 2, kWords = kSide / kPerWord;  // elements of 32 bits, and such words of a row
-// Two blocks share a multiprocessor, three where elements are packed and have one scale, or one where random words need
-// the registers.
-constexpr u32 kBlocks = kStochastic ? 1 : kWide || !kOneScale ? 2 : 3;
+// Four blocks share a multiprocessor, two where elements are not packed, or one where random words need the registers.
+constexpr u32 kBlocks = kStochastic ? 1 : kWide ? 2 : 4;
 using Range = Fp8Range<kFormat>;
 using Elements = u32[kSide][kWords];  // of a thread, as in memory
 
@@ -317,17 +316,17 @@ __device__ __forceinline__ void share_scales(const QuantizeParameters& p, const 
       shared.column_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[place.col0 + i]);
     }
   } else {
-    constexpr u32 kGroups = kMx ? kUnits : 1, kLength = kTile / kGroups;
-    for (u32 i = threadIdx.x; i < kTile * kGroups; i += kThreads) {
-      const u32 line = i % kTile, group = i / kTile;
-      if constexpr (kAsIs) {
+    constexpr u32 kGroups = kMx ? kUnits : 1, kLength = kTile / kGroups, kScales = kTile * kGroups;
+    // Rows first, then columns, so that without MX each half of the block has one of them.
+    for (u32 i = threadIdx.x + (kAsIs ? 0 : kScales); i < (kTransposed ? 2 * kScales : kScales); i += kThreads) {
+      const u32 line = i % kTile, group = i / kTile % kGroups;
+      if (i < kScales) {
         const Scale scale = choose_scale(kMx ? shared.row_units[line][group] : largest_of_row(shared, line), p.rule);
         shared.row_inverse[line][group] = scale.inverse;
         if (place.row0 + line < p.rows && place.col0 + group * kLength < p.cols) {
           store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + place.row0 + line, scale);
         }
-      }
-      if constexpr (kTransposed) {
+      } else {
         const u32 amax = kMx ? max(shared.column_units[2 * group][line], shared.column_units[2 * group + 1][line])
                              : largest_of_column(shared, line);
         const Scale scale = choose_scale(amax, p.rule);
