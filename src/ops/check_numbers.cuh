@@ -1,6 +1,6 @@
 // What check kernels of every operator start from: numbers as stored, in double, and their grids. Goes in front of an
 // operator's own check kernels (ops/device_check.h), so it has no include guard and includes nothing.
-namespace ridge::check {
+namespace ridge::check_numbers {
 
 using u8 = unsigned char;
 using u16 = unsigned short;
@@ -24,6 +24,7 @@ struct Projection {
   u64 not_finite;
 };
 
+#ifndef RIDGE_CHECK_ON_HOST  // a test that runs these kernels without a GPU converts by other means
 __device__ inline float half_to_float(u16 bits) {
   float f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits));
@@ -34,6 +35,17 @@ __device__ inline float from_e4m3(u8 code) {
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<u16>(code)));
   return half_to_float(static_cast<u16>(halves));
 }
+// To nearest even, saturating.
+__device__ inline u8 to_code(float x, i64 format) {
+  u16 code;
+  if (format == kE4m3) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(code) : "f"(0.0f), "f"(x));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(code) : "f"(0.0f), "f"(x));
+  }
+  return static_cast<u8>(code);
+}
+#endif
 
 __device__ inline double load(const Matrix& x, i64 row, i64 column) {
   const i64 at = row * x.pitch + column;
@@ -146,6 +158,6 @@ __device__ inline void note_worst(Projection* result, double ratio, i64 row) {
   atomicMax(&result->worst, static_cast<u64>(__float_as_uint(static_cast<float>(ratio))) << 32 | static_cast<u32>(row));
 }
 
-}  // namespace ridge::check
+}  // namespace ridge::check_numbers
 
-using namespace ridge::check;
+using namespace ridge::check_numbers;

@@ -58,17 +58,6 @@ __device__ inline Rounded right_code(double x, double scale, i64 rule, i64 forma
   return stochastic ? rounded_stochastically(format, bounded, slack) : rounded_once(format, bounded, slack);
 }
 
-// What a quantiser would store, in fp32.
-__device__ inline u8 quick_code(float x, float scale, i64 format) {
-  u16 code;
-  if (format == kE4m3) {
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(code) : "f"(0.0f), "f"(x / scale));
-  } else {
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(code) : "f"(0.0f), "f"(x / scale));
-  }
-  return static_cast<u8>(code);
-}
-
 }  // namespace ridge::quantize_check
 
 using namespace ridge::quantize_check;
@@ -129,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(256)
   const auto judge = [&](float value, u8 code, i64 format, u32 amax, i64 row) {
     const double scale = scale_of(amax, rule, format, granularity == kMx);
     count += 1;
-    if (stochastic == 0 && isfinite(value) && code == quick_code(value, static_cast<float>(scale), format)) return;
+    if (stochastic == 0 && isfinite(value) && code == to_code(value / static_cast<float>(scale), format)) return;
     const double got = format == kE4m3 ? from_e4m3(code) : half_to_float(static_cast<u16>(code << 8));
     const Rounded want = right_code(value, scale, rule, format, stochastic != 0);
     if (!isfinite(got) || !isfinite(want.value)) {

@@ -1,0 +1,164 @@
+// The kernels that check outputs on a GPU, run on the host: what they call right is what the reference calls right, a
+// right output passes their projection, and a wrong one does not.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "numerics/convert.h"
+#include "numerics/fill.h"
+#include "ops/cuda_on_host.h"
+#include "ops/harness.h"
+#include "ridge/stream.h"
+
+namespace ridge::check_numbers {  // what check_numbers.cuh converts with on a GPU
+inline float half_to_float(unsigned short bits) { return static_cast<float>(numerics::decode(DType::kF16, bits)); }
+inline float from_e4m3(unsigned char code) { return static_cast<float>(numerics::decode(DType::kE4m3fn, code)); }
+// Never equal: every code is looked at in full.
+inline unsigned to_code(float, long long) { return 256; }
+}  // namespace ridge::check_numbers
+
+// clang-format off
+#include "ops/check_numbers.cuh"
+#include "ops/product_check.cu"
+#include "ops/quantize/device_check.cu"
+#include "ops/dequantize/device_check.cu"
+// clang-format on
+
+namespace ridge::testing {
+namespace {
+
+using numerics::Family;
+
+const std::map<std::string, std::function<void(const ops::CheckLaunch&)>>& kernels() {
+  static const std::map<std::string, std::function<void(const ops::CheckLaunch&)>> all = {
+      {"product_signs", on_host(product_signs)},
+      {"product_rows", on_host(product_rows)},
+      {"product_columns", on_host(product_columns)},
+      {"product_judge", on_host(product_judge)},
+      {"product_samples", on_host(product_samples)},
+      {"product_truncation", on_host(product_truncation)},
+      {"product_reference", on_host(product_reference)},
+      {"quantize_clear", on_host(quantize_clear)},
+      {"quantize_amax", on_host(quantize_amax)},
+      {"quantize_codes", on_host(quantize_codes)},
+      {"quantize_scales", on_host(quantize_scales)},
+      {"quantize_reference_codes", on_host(quantize_reference_codes)},
+      {"quantize_reference_scales", on_host(quantize_reference_scales)},
+      {"quantize_shifts", on_host(quantize_shifts)},
+      {"dequantize_elements", on_host(dequantize_elements)},
+      {"dequantize_reference", on_host(dequantize_reference)}};
+  return all;
+}
+
+void launch(const std::vector<ops::CheckLaunch>& launches) {
+  for (const ops::CheckLaunch& one : launches) kernels().at(one.kernel)(one);
+}
+
+class CheckKernels : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!kFibersRun) GTEST_SKIP() << "not under a sanitizer";
+  }
+
+  void prepare(Family family) {
+    const record::Case asked = *record::parse_case(GetParam());
+    op_ = *ops::find_operator(asked.op);
+    problem_ = *op_->bind(asked);
+    for (Operands* operands : {&before_, &after_}) {
+      *operands = make_operands(problem_, kPacked, 7);
+      for (std::size_t i = 0; i < operands->all.size(); ++i) {
+        const ops::OperandSpec& spec = problem_.operands[i];
+        if (spec.name != "random" && (!spec.output || spec.read_write)) {
+          numerics::fill(operands->all[i].view(), family, i);
+        }
+      }
+    }
+    ASSERT_TRUE(op_->implementations[0].run(problem_, after_.views(), Stream::cpu()).ok());
+  }
+
+  struct Reference {
+    std::vector<double> value, allowed, variance, shift;
+  };
+  Reference reference(std::size_t output) {
+    const ops::OperandSpec& spec = problem_.operands[output];
+    const auto count = static_cast<std::size_t>(spec.element_count());
+    const std::int64_t rows = ops::device_matrix(after_.all[output].view()).rows;
+    Reference r{std::vector<double>(count), std::vector<double>(count), std::vector<double>(count),
+                std::vector<double>(count)};
+    const std::vector<TensorView> views = after_.views_with_old(before_);
+    launch(op_->device_check->reference(
+        {problem_, views, output, 0, rows, r.value.data(), r.allowed.data(), r.variance.data(), r.shift.data()}));
+    return r;
+  }
+
+  // Above 1: wrong.
+  double projection() {
+    std::vector<double> scratch(op_->device_check->scratch_bytes(problem_) / sizeof(double) + 1);
+    ops::ProjectionResult found;
+    const std::vector<TensorView> views = after_.views_with_old(before_);
+    launch(op_->device_check->projection({problem_, views, 99, scratch.data(), &found}));
+    const double worst = std::bit_cast<float>(static_cast<std::uint32_t>(found.worst >> 32));
+    return std::max(worst, found.not_finite != 0 ? 1e300 : 0.0);
+  }
+
+  const ops::Operator* op_ = nullptr;
+  ops::Problem problem_;
+  Operands before_, after_;
+};
+
+TEST_P(CheckKernels, CallRightWhatTheReferenceCallsRight) {
+  for (const Family family : {Family::kNormal, Family::kConstantBlocks}) {
+    SCOPED_TRACE(numerics::to_string(family));
+    prepare(family);
+    const auto expected = *op_->reference(problem_, before_.views());
+    std::size_t next = 0;
+    for (std::size_t output = 0; output < problem_.operands.size(); ++output) {
+      if (!problem_.operands[output].output) continue;
+      const Reference found = reference(output);
+      const ops::ReferenceOutput& want = expected[next++];
+      const std::vector<double> written = after_.all[output].values();
+      std::size_t wrong = 0;
+      for (std::size_t e = 0; e < written.size(); ++e) {
+        const bool same = std::abs(found.value[e] - want.value[e]) <= 1e-3 * want.allowed[e] &&
+                          std::abs(found.allowed[e] - want.allowed[e]) <= 0.02 * want.allowed[e];
+        wrong += same && std::abs(written[e] - found.value[e]) <= found.allowed[e] ? 0 : 1;
+      }
+      EXPECT_EQ(wrong, 0) << problem_.operands[output].name;
+    }
+    EXPECT_LE(projection(), 1.0);
+  }
+}
+
+TEST_P(CheckKernels, SeeAWrongOutput) {
+  prepare(Family::kNormal);
+  for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+    if (!problem_.operands[i].output) continue;
+    const std::vector<double> right = after_.all[i].values();
+    std::vector<double> wrong = right;
+    for (double& value : wrong) value = 2 * value + 1;
+    after_.all[i].assign(wrong);
+    EXPECT_GT(projection(), 1.0) << problem_.operands[i].name;
+    after_.all[i].assign(right);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CheckKernels,
+                         ::testing::Values("gemm_fp8 m=20 n=34 k=300 scaling=block layout=nt",
+                                           "gemm_fp8 m=9 n=70 k=160 scaling=row sums=fast out=f32 layout=tn",
+                                           "gemm_fp8 m=20 n=20 k=260 scaling=vector out=f32 accumulate=1",
+                                           "gemm_fp8 m=10 n=66 k=100 scaling=mx sums=f32",
+                                           "gemm_fp8 m=5 n=4 k=0 scaling=block",
+                                           "gemm m=70 n=66 k=90 dtype=bf16 layout=nt bias=1 activation=gelu residual=1",
+                                           "gemm m=6 n=64 k=40 dtype=f16 layout=tn batch=2 residual=1",
+                                           "quantize rows=33 cols=140 scaling=1x128 copies=both",
+                                           "quantize rows=40 cols=70 scaling=mx copies=both format=e5m2",
+                                           "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
+                                           "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
+                                           "dequantize rows=20 cols=140 scaling=1x128",
+                                           "dequantize rows=24 cols=70 scaling=mx dtype=f32",
+                                           "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16"));
+
+}  // namespace
+}  // namespace ridge::testing
