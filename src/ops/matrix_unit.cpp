@@ -16,10 +16,10 @@ class Row {
   explicit Row(std::size_t n)
       : sum_(n), low_(n), high_(n), largest_(n), signs_(n), coherent_(n), spread_(n), lean_(n) {}
 
-  // Adds `x` times a row of B.
-  void add(double x, const double* b) {
+  // Adds `x` times a row of B, aligned by their weights.
+  void add(double x, const double* b, double weight_x, const double* weight_b) {
     for (std::size_t j = 0; j < sum_.size(); ++j) {
-      const double product = x * b[j], magnitude = std::abs(product);
+      const double product = x * b[j], magnitude = std::abs(weight_x * weight_b[j]);
       sum_[j] += product;
       largest_[j] = magnitude > largest_[j] ? magnitude : largest_[j];
       signs_[j] += (product > 0 ? 1.0 : 0.0) - (product < 0 ? 1.0 : 0.0);
@@ -56,10 +56,13 @@ class Row {
 Truncation matrix_unit_truncation(const ProductModel& model, const std::vector<double>& a,
                                   const std::vector<double>& b) {
   Truncation result;
+  const std::vector<double>& weight_a = model.weight_a.empty() ? a : model.weight_a;
+  const std::vector<double>& weight_b = model.weight_b.empty() ? b : model.weight_b;
   for (std::int64_t i = 0; i < model.m; ++i) {
     Row row(static_cast<std::size_t>(model.n));
     for (std::int64_t p = 0; p < model.k; ++p) {
-      row.add(a[static_cast<std::size_t>(i * model.k + p)], b.data() + p * model.n);
+      const auto at = static_cast<std::size_t>(i * model.k + p);
+      row.add(a[at], b.data() + p * model.n, weight_a[at], weight_b.data() + p * model.n);
       if ((p + 1) % kStep == 0 || p + 1 == model.k) row.end_step((p + 1) % model.matrix_unit_terms == 0);
     }
     row.append(std::max(1.0, std::ceil(static_cast<double>(model.k) / kStep)), result);

@@ -20,6 +20,8 @@ struct ProductModel {
   double more_allowed = 0, more_ideal_shared = 0;
   // Terms that Hopper's matrix unit adds up before their sum moves to fp32 (ops/matrix_unit.h); 0: fp32 throughout.
   std::int64_t matrix_unit_terms = 0;
+  // By what it aligns the elements of op(A) and op(B); empty: by their magnitudes.
+  std::vector<double> weight_a, weight_b;
 };
 
 // What the fp32 sum of an element is before anything is done with it: the value, how far it may be off, and the

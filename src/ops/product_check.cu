@@ -102,6 +102,13 @@ __device__ inline double element(const Matrix& x, bool k_is_row, const Matrix& s
   return value * factor;
 }
 
+// What the matrix unit aligns that element by: a subnormal code is aligned as if it had the exponent of the smallest
+// normal one, which its field says.
+__device__ inline float alignment_weight(const Matrix& x, bool k_is_row, i64 mn, i64 k, double value) {
+  const double code = fabs(k_is_row ? load(x, k, mn) : load(x, mn, k)), least = x.type == kE4m3 ? 0x1p-6 : 0x1p-14;
+  return static_cast<float>(fabs(value) * (code > 0 && code < least ? least / code : 1.0));
+}
+
 }  // namespace ridge::product_check
 
 using namespace ridge::product_check;
@@ -301,6 +308,7 @@ extern "C" __global__ void __launch_bounds__(256)
                        double* variance, double* shift) {
   constexpr int kSize = 64, kStep = 32;
   __shared__ float slice_a[kStep][kSize + 1], slice_b[kStep][kSize + 1];
+  __shared__ float weight_a[kStep][kSize + 1], weight_b[kStep][kSize + 1];
   const bool trans_a = (flags & kTransA) != 0, trans_b = (flags & kTransB) != 0;
   const i64 m0 = blockIdx.y * static_cast<i64>(kSize), n0 = blockIdx.x * static_cast<i64>(kSize);
   const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
@@ -311,16 +319,21 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int i = static_cast<int>(threadIdx.x); i < kSize * kStep; i += 256) {
       bool bad = false;
       int at = trans_a ? i % kSize : i / kStep, depth = trans_a ? i / kSize : i % kStep;
-      slice_a[depth][at] =
-          m0 + at < rows && k0 + depth < k
-              ? static_cast<float>(element(a, trans_a, scale_a, granularity_a, first_row + m0 + at, k0 + depth, bad))
-              : 0.0f;
+      slice_a[depth][at] = weight_a[depth][at] = 0;
+      if (m0 + at < rows && k0 + depth < k) {
+        const i64 r = first_row + m0 + at;
+        const double value = element(a, trans_a, scale_a, granularity_a, r, k0 + depth, bad);
+        slice_a[depth][at] = static_cast<float>(value);
+        weight_a[depth][at] = alignment_weight(a, trans_a, r, k0 + depth, value);
+      }
       at = trans_b ? i / kStep : i % kSize;
       depth = trans_b ? i % kStep : i / kSize;
-      slice_b[depth][at] =
-          n0 + at < n && k0 + depth < k
-              ? static_cast<float>(element(b, !trans_b, scale_b, granularity_b, n0 + at, k0 + depth, bad))
-              : 0.0f;
+      slice_b[depth][at] = weight_b[depth][at] = 0;
+      if (n0 + at < n && k0 + depth < k) {
+        const double value = element(b, !trans_b, scale_b, granularity_b, n0 + at, k0 + depth, bad);
+        slice_b[depth][at] = static_cast<float>(value);
+        weight_b[depth][at] = alignment_weight(b, !trans_b, n0 + at, k0 + depth, value);
+      }
     }
     __syncthreads();
     float largest[4][4] = {}, signs[4][4] = {};
@@ -330,9 +343,9 @@ extern "C" __global__ void __launch_bounds__(256)
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const float x = slice_a[depth][row + i], y = slice_b[depth][column + j], product = x * y;
-          sum[i][j] += product;
-          largest[i][j] = fmaxf(largest[i][j], fabsf(product));
+          const float x = slice_a[depth][row + i], y = slice_b[depth][column + j];
+          sum[i][j] += x * y;
+          largest[i][j] = fmaxf(largest[i][j], weight_a[depth][row + i] * weight_b[depth][column + j]);
           signs[i][j] += sign(x) * sign(y);
         }
       }

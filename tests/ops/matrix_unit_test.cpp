@@ -23,11 +23,16 @@ constexpr Family kFamilies[] = {Family::kNormal,     Family::kUniform,   Family:
                                 Family::kHeavyTails, Family::kSpikes,    Family::kConstantBlocks,
                                 Family::kTies,       Family::kDenormals, Family::kMixture};
 
-// Integer arithmetic on 14 bits: every addend is an integer number of units of 2^-13 of the largest one's power of two.
+// Codes below the smallest normal one have its exponent in their field.
+constexpr double kLeastNormal = 0x1p-6;
+double lifted(double code) { return code == 0 ? 0 : std::copysign(std::max(std::abs(code), kLeastNormal), code); }
+
+// Integer arithmetic on 14 bits: every addend is an integer number of units of 2^-13 of the largest one's power of two,
+// which is told by the fields of exponents.
 double step_of_unit(double partial, const double* a, const double* b, std::int64_t terms) {
   int exponent = partial == 0 ? std::numeric_limits<int>::min() : std::ilogb(partial);
   for (std::int64_t p = 0; p < terms; ++p) {
-    if (a[p] * b[p] != 0) exponent = std::max(exponent, std::ilogb(a[p] * b[p]));
+    if (a[p] * b[p] != 0) exponent = std::max(exponent, std::ilogb(lifted(a[p]) * lifted(b[p])));
   }
   if (exponent == std::numeric_limits<int>::min()) return 0;
   const auto units = [&](double x) { return static_cast<std::int64_t>(std::ldexp(x, 13 - exponent)); };
@@ -98,22 +103,30 @@ struct Found {
   [[nodiscard]] bool right(std::int64_t count) const { return worst <= 1 && rms <= numerics::rms_limit(count); }
 };
 
-Found held(const Data& d, const std::vector<double>& c, std::int64_t unit_terms, DType out = DType::kF32) {
+Found held(const Data& d, const std::vector<double>& c, std::int64_t unit_terms, DType out = DType::kF32,
+           bool without_weights = false) {
   ops::ProductModel model{d.m, d.n, d.k, out};
   model.more_allowed = 4 * 0x1p-24;
   model.more_ideal_shared = 0x1p-24 / std::sqrt(6.0);
   model.matrix_unit_terms = unit_terms;
   std::vector<double> a(d.a.size()), b(d.b.size());
+  model.weight_a.resize(a.size()), model.weight_b.resize(b.size());
   for (std::int64_t p = 0; p < d.k; ++p) {
     for (std::int64_t i = 0; i < d.m; ++i) {
       const auto at = static_cast<std::size_t>(i * d.k + p);
-      a[at] = d.a[at] * d.scale_a[static_cast<std::size_t>(p / 128 * d.m + i)];
+      const double scale = d.scale_a[static_cast<std::size_t>(p / 128 * d.m + i)];
+      a[at] = d.a[at] * scale;
+      model.weight_a[at] = lifted(d.a[at]) * scale;
     }
     for (std::int64_t j = 0; j < d.n; ++j) {
-      b[static_cast<std::size_t>(p * d.n + j)] =
-          d.b[static_cast<std::size_t>(j * d.k + p)] * d.scale_b[static_cast<std::size_t>(p / 128 * d.n + j)];
+      const auto at = static_cast<std::size_t>(p * d.n + j);
+      const double code = d.b[static_cast<std::size_t>(j * d.k + p)],
+                   scale = d.scale_b[static_cast<std::size_t>(p / 128 * d.n + j)];
+      b[at] = code * scale;
+      model.weight_b[at] = lifted(code) * scale;
     }
   }
+  if (without_weights) model.weight_a.clear(), model.weight_b.clear();
   const ops::ReferenceOutput right = product_reference(model, product_sums(model, a, b, {}));
   Found found;
   double squares = 0;
@@ -184,6 +197,13 @@ TEST(MatrixUnit, ABoundWithoutTheDataWouldCallRightKernelsWrongOrLetWrongOnesPas
     }
   }
   EXPECT_GT(beyond, 0);
+  EXPECT_LE(held(d, c, 128).worst, 0.75);
+}
+
+TEST(MatrixUnit, ABoundThatForgetsTheExponentsOfSubnormalsWouldCallRightKernelsWrong) {
+  const Data d = data_of(Family::kSpikes, 512, 384, 640, false, 6);
+  const std::vector<double> c = run(d, {});
+  EXPECT_GT(held(d, c, 128, DType::kF32, true).worst, 1.0);
   EXPECT_LE(held(d, c, 128).worst, 0.75);
 }
 

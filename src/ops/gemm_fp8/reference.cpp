@@ -22,6 +22,27 @@ void settle_roundings(DType out, const ProductSums& sums, ReferenceOutput& c) {
   }
 }
 
+// By what the matrix unit aligns `values`, the elements of a stored matrix with their scales (ops/matrix_unit.h).
+std::vector<double> alignment_weights(const TensorView& codes, bool transposed, std::vector<double> values) {
+  const std::vector<double> stored = load_matrix(codes, transposed);
+  const double least = numerics::min_normal(codes.dtype);
+  for (std::size_t e = 0; e < values.size(); ++e) {
+    const double code = std::abs(stored[e]);
+    if (code > 0 && code < least) values[e] *= least / code;
+  }
+  return values;
+}
+
+std::vector<double> flipped(const std::vector<double>& rows, std::int64_t n, std::int64_t k) {
+  std::vector<double> columns(rows.size());
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t p = 0; p < k; ++p) {
+      columns[static_cast<std::size_t>(p * n + j)] = rows[static_cast<std::size_t>(j * k + p)];
+    }
+  }
+  return columns;
+}
+
 }  // namespace
 
 ProductModel model_of(const Shape& s) {
@@ -44,13 +65,12 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
   const Granularities g = granularities(s.scaling);
   const std::vector<double> a = dequantized(operands[kA], s.trans_a, operands[kScaleA], g.a);
   const std::vector<double> b_rows = dequantized(operands[kB], !s.trans_b, operands[kScaleB], g.b);  // op(B)^T
-  std::vector<double> b(b_rows.size());
-  for (std::int64_t j = 0; j < s.n; ++j) {
-    for (std::int64_t p = 0; p < s.k; ++p) {
-      b[static_cast<std::size_t>(p * s.n + j)] = b_rows[static_cast<std::size_t>(j * s.k + p)];
-    }
+  const std::vector<double> b = flipped(b_rows, s.n, s.k);
+  ProductModel model = model_of(s);
+  if (model.matrix_unit_terms != 0) {
+    model.weight_a = alignment_weights(operands[kA], s.trans_a, a);
+    model.weight_b = flipped(alignment_weights(operands[kB], !s.trans_b, b_rows), s.n, s.k);
   }
-  const ProductModel model = model_of(s);
   const ProductSums sums =
       product_sums(model, a, b, s.accumulate ? numerics::to_doubles(operands[kC]) : std::vector<double>());
   ReferenceOutput c = product_reference(model, sums);
