@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Tables and a plot of what torch_compare.py measured. Needs neither a GPU nor PyTorch.
 
-    report.py RESULTS.json [--csv FOLDER] [--svg OUT.svg] [--markdown PAGE.md]
+    report.py RESULTS.json [--csv FOLDER] [--svg OUT.svg] [--markdown PAGE.md] [--summary PAGE.md]
 
 --csv writes one file per kind of operands and contender in the frozen format of the GEMM class (of bf16 a row is a layer: forward,
 and the two gradients together as backward; of other kinds one product, as forward), and gemm-ratios.csv with every raw median. --markdown replaces what stands between the lines
-`<!-- measured -->` and `<!-- /measured -->` of the page. Without options the tables go to stdout.
+`<!-- measured -->` and `<!-- /measured -->` of the page by all tables, --summary by the ratios to PyTorch alone. Without options the
+tables go to stdout.
 """
 import argparse
 import csv
@@ -56,12 +57,13 @@ def ratios(rows, protocol, peer):
     return [r[peer] for r in rows if r["protocol"] == protocol and r.get(peer)]
 
 
-def summary_table(rows):
-    lines = ["| work | shapes | against | over torch: sustained | flushed | over cuBLASLt's best of 24: sustained | flushed |",
-             "|---|---|---|---|---|---|---|"]
+def summary_table(rows, peers=("torch", "lt_best")):
+    heads = {"torch": "over torch: sustained | flushed", "lt_best": "over cuBLASLt's best of 24: sustained | flushed"}
+    lines = ["| " + " | ".join(["work", "shapes", "against", *(heads[p] for p in peers)]) + " |",
+             "|" + "---|" * (3 + 2 * len(peers))]
     for name, peer, of_work in groups(rows):
         cells = []
-        for column in ("ours_over_torch", "ours_over_lt_best"):
+        for column in (f"ours_over_{p}" for p in peers):
             for protocol in PROTOCOLS:
                 values = ratios(of_work, protocol, column)
                 cells.append(f"{geomean(values):.3f} ({min(values):.2f} to {max(values):.2f})" if values else "")
@@ -154,32 +156,39 @@ def plot(rows):
     return "\n".join(parts + ["</svg>", ""])
 
 
+def put(page, lines):
+    """Between the marks of a page."""
+    begin, end = "<!-- measured -->\n", "<!-- /measured -->"
+    head, rest = page.read_text().split(begin, 1)
+    page.write_text(head + begin + "\n".join(lines).rstrip() + "\n" + end + rest.split(end, 1)[1])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("results")
     parser.add_argument("--csv", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--summary", type=pathlib.Path)
     arguments = parser.parse_args()
     results = json.loads(pathlib.Path(arguments.results).read_text())
     rows, environment = results["rows"], results["environment"]
-    lines = [f"{environment['gpu']}, driver {environment['driver']}, PyTorch {environment['torch']}, commit "
-             f"{environment['commit']}. Geometric means, smallest and largest ratio in brackets.", "", *summary_table(rows), ""]
+    where = [f"{environment['gpu']}, driver {environment['driver']}, PyTorch {environment['torch']}, commit "
+             f"{environment['commit']}. Geometric means, smallest and largest ratio in brackets.", ""]
+    lines = [*where, *summary_table(rows), ""]
     for name, layout, types, _ in WORKS:
         if any(r["types"] == types and r["layout"] == layout for r in rows):
             lines += shape_table(rows, name, layout, types)
-    text = "\n".join(lines)
     if arguments.csv:
         write_frozen(rows, arguments.csv)
     if arguments.svg:
         arguments.svg.write_text(plot(rows))
     if arguments.markdown:
-        page = arguments.markdown.read_text()
-        begin, end = "<!-- measured -->\n", "<!-- /measured -->"
-        head, rest = page.split(begin, 1)
-        arguments.markdown.write_text(head + begin + text.rstrip() + "\n" + end + rest.split(end, 1)[1])
-    if not (arguments.csv or arguments.svg or arguments.markdown):
-        print(text)
+        put(arguments.markdown, lines)
+    if arguments.summary:
+        put(arguments.summary, where + summary_table(rows, ("torch",)))
+    if not (arguments.csv or arguments.svg or arguments.markdown or arguments.summary):
+        print("\n".join(lines))
 
 
 if __name__ == "__main__":
