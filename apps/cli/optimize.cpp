@@ -35,7 +35,7 @@ struct OptimizeOptions {
   std::vector<std::string> words, defines;
   std::optional<std::int64_t> max_iterations;
   std::int64_t threads = 1;
-  double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1;
+  double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
   bool yes = false, no_git = false;
 };
 
@@ -128,6 +128,7 @@ Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
   spec.protocol.threads = options.threads;
   spec.protocol.min_effect = options.min_effect;
   spec.protocol.max_foreign_load = options.max_foreign_load;
+  spec.protocol.max_steal = options.max_steal;
   if (!options.budget.empty()) {
     RIDGE_TRY(seconds, parse_duration(options.budget));
     spec.wall_budget = seconds;
@@ -314,6 +315,7 @@ void define_optimize(Command root) {
       .option("--min-effect", options->min_effect, "Smallest gain worth accepting, as a fraction")
       .option("--max-foreign-load", options->max_foreign_load,
               "Void a session when others used more of the processors than this fraction")
+      .option("--max-steal", options->max_steal, "Void a session when the hypervisor took more of them than this")
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--directory", options->directory, "Where the campaign lives (default: campaigns/<id>)")
       .flag("-y,--yes", options->yes, "Confirm without asking")

@@ -41,8 +41,8 @@ std::variant<std::unique_ptr<Station>, Failure> Station::open(const Subject& sub
 
 Result<std::optional<Failure>> Station::verify(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
-  // Without this defence: time enough for a thread that writes after its kernel has returned.
-  if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(6));
+  // Without this defence: time enough for a thread that writes after its kernel has returned, on a busy machine too.
+  if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   operands.collect(host_.arena());
   if (depth == Depth::kFull) return verify_fully(op_, operands, verifications_[index]);
   if (!defences_.on(Gate::kEveryCall)) return std::optional<Failure>();

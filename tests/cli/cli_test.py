@@ -139,7 +139,8 @@ class Workspace(Base):
 
     def test_from_a_kernel_to_a_campaign_in_two_commands(self):
         folder = self.workspace("two")
-        done = self.ridge("optimize", "--workspace", "two", "--yes", "--budget", "120s", "--max-iterations", "2", "--max-foreign-load", "1")
+        done = self.ridge("optimize", "--workspace", "two", "--yes", "--budget", "120s", "--max-iterations", "2", "--max-foreign-load", "1",
+                          "--max-steal", "1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         campaign = next((folder / "campaigns").iterdir())
         manifest = (campaign / "manifest.yaml").read_text()
@@ -512,7 +513,7 @@ class Campaign(Base):
 
     def start(self, name, *more):
         return subprocess.Popen([RIDGE, "optimize", "gemm", "--on", "cpu", "--yes", "--budget", "75s", "--max-iterations", "3",
-                                 "--max-foreign-load", "1",
+                                 "--max-foreign-load", "1", "--max-steal", "1",
                                  "--directory", name, *more], cwd=self.tmp, env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
