@@ -26,6 +26,10 @@ struct KernelOptions {
 
 fs::path default_pack() { return fs::path(cache_directory()) / "packs" / "kernels.pack"; }
 
+std::string pack_of(const KernelOptions& options) {
+  return options.pack.empty() ? default_pack().string() : options.pack;
+}
+
 double mebibytes(const record::KernelPack& pack) {
   double bytes = 0;
   for (const record::PackedKernel& kernel : pack.kernels) bytes += static_cast<double>(kernel.bytes);
@@ -46,7 +50,7 @@ int build(const KernelOptions& options) {
   if (!asked) return fail(asked.error());
   record::WorkerRequest request;
   request.task = record::WorkerTask::kKernels;
-  request.pack = options.pack.empty() ? default_pack().string() : options.pack;
+  request.pack = pack_of(options);
   request.configurations = options.configurations;
   for (const AskedCases& one : *asked) request.cases.insert(request.cases.end(), one.cases.begin(), one.cases.end());
   const std::string path = request.pack;
@@ -64,7 +68,7 @@ int build(const KernelOptions& options) {
 }
 
 int list(const KernelOptions& options) {
-  const std::string path = options.pack.empty() ? default_pack().string() : options.pack;
+  const std::string path = pack_of(options);
   const auto head = record::read_pack_head(path);
   if (!head) return fail(head.error());
   const auto pack = record::parse_pack(*head, path);
@@ -90,7 +94,7 @@ int list(const KernelOptions& options) {
 int verify(const KernelOptions& options) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kKernels;
-  request.pack = options.pack.empty() ? default_pack().string() : options.pack;
+  request.pack = pack_of(options);
   const std::string path = request.pack;
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());

@@ -38,7 +38,6 @@ struct KeyHash {
 
 struct Decision {
   ops::Problem problem;  // with the configuration
-
   const ops::Implementation* implementation = nullptr;
 };
 

@@ -134,12 +134,15 @@ std::optional<std::string> Prober::wrong(const Choice& choice, const ops::Proble
   return std::nullopt;
 }
 
+Runner host_runner(const Stream& stream) {
+  return [stream](const ops::Implementation& one, const ops::Problem& problem, const std::vector<TensorView>& views) {
+    return one.run(problem, views, stream);
+  };
+}
+
 std::optional<std::string> probe(const ops::Operator& op, const ops::Implementation& implementation,
                                  const ops::Problem& problem, const Stream& stream) {
-  Prober prober(op, stream,
-                [&](const ops::Implementation& one, const ops::Problem& small, const std::vector<TensorView>& views) {
-                  return one.run(small, views, stream);
-                });
+  Prober prober(op, stream, host_runner(stream));
   return prober.wrong({&implementation, problem.configuration}, problem);
 }
 

@@ -31,6 +31,8 @@ class Scratch {
 
 // Runs a problem with operands in host memory, wherever the implementation itself wants them.
 using Runner = std::function<Status(const ops::Implementation&, const ops::Problem&, const std::vector<TensorView>&)>;
+// For implementations that want them there.
+Runner host_runner(const Stream& stream);
 
 // Runs implementations on small cases of the same kind (the case itself where that is small, else its sizes cut to a
 // few tiles) and holds every element and the RMS of all errors against the operator's error model.

@@ -108,11 +108,7 @@ Ranking rank(std::size_t contenders, const std::function<std::optional<double>(s
 Tuner::Tuner(const ops::Operator& op, const Stream& stream)
     : op_(op),
       stream_(stream),
-      prober_(op, stream,
-              stream.backend == Backend::kCpu
-                  ? Runner([stream](const ops::Implementation& one, const ops::Problem& problem,
-                                    const std::vector<TensorView>& views) { return one.run(problem, views, stream); })
-                  : cuda_runner(stream)) {}
+      prober_(op, stream, stream.backend == Backend::kCpu ? host_runner(stream) : cuda_runner(stream)) {}
 
 bool Tuner::known_as_hopeless(const Choice& choice, const ops::Problem& problem) const {
   const auto found = hopeless_.find(choice.implementation->name + " " + kind_of(op_, problem));

@@ -49,7 +49,7 @@ std::vector<fs::path> table_folders() {
   return folders;
 }
 
-constexpr std::string kBetweenVersions = "; ";
+constexpr std::string_view kBetweenVersions = "; ";
 
 // "cuda_cublaslt 130100": where a library lies is no version of it.
 std::string version_of(const ops::Implementation& one) {
@@ -70,7 +70,7 @@ bool version_holds(const record::TunedChoice& choice, const ops::Operator& op) {
   for (std::size_t at = 0; at < listed.size();) {
     const std::size_t end = std::min(listed.find(kBetweenVersions, at), listed.size());
     if (listed.substr(at, end - at) == now) return true;
-    at = end + std::string_view(kBetweenVersions).size();
+    at = end + kBetweenVersions.size();
   }
   return false;
 }
@@ -140,7 +140,9 @@ record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {
 std::string library_versions(const ops::Operator& op, Backend backend) {
   std::string versions;
   for (const ops::Implementation& one : op.implementations) {
-    if (one.backend == backend) versions += (versions.empty() ? "" : kBetweenVersions) + version_of(one);
+    if (one.backend != backend) continue;
+    if (!versions.empty()) versions += kBetweenVersions;
+    versions += version_of(one);
   }
   return versions;
 }

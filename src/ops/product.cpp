@@ -23,15 +23,18 @@ numerics::Reduction reduction_of(const ProductModel& s) { return {DType::kF32, s
 
 }  // namespace
 
-std::vector<double> load_matrix(const TensorView& view, bool transposed) {
-  std::vector<double> stored = numerics::to_doubles(view);
-  if (!transposed) return stored;
-  const auto rows = static_cast<std::size_t>(view.shape[0]), cols = static_cast<std::size_t>(view.shape[1]);
-  std::vector<double> flipped(stored.size());
-  for (std::size_t i = 0; i < rows; ++i) {
-    for (std::size_t j = 0; j < cols; ++j) flipped[j * rows + i] = stored[i * cols + j];
+std::vector<double> transposed_copy(const std::vector<double>& x, std::int64_t rows, std::int64_t cols) {
+  const auto height = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(cols);
+  std::vector<double> flipped(x.size());
+  for (std::size_t i = 0; i < height; ++i) {
+    for (std::size_t j = 0; j < width; ++j) flipped[j * height + i] = x[i * width + j];
   }
   return flipped;
+}
+
+std::vector<double> load_matrix(const TensorView& view, bool transposed) {
+  std::vector<double> stored = numerics::to_doubles(view);
+  return transposed ? transposed_copy(stored, view.shape[0], view.shape[1]) : stored;
 }
 
 ProductSums product_sums(const ProductModel& model, const std::vector<double>& a, const std::vector<double>& b,

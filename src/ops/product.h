@@ -40,6 +40,8 @@ SpotCheck product_spot_check(const ProductModel& model, const TensorView& a, boo
                              bool trans_b, const TensorView& c, const TensorView* old, const std::string& label,
                              std::uint64_t seed);
 
+// [rows, cols] to [cols, rows].
+std::vector<double> transposed_copy(const std::vector<double>& x, std::int64_t rows, std::int64_t cols);
 // A stored matrix, or its transpose, in fp64, row-major.
 std::vector<double> load_matrix(const TensorView& view, bool transposed);
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "base/process.h"
 #include "toolchain/cache.h"
 #include "toolchain/flags.h"
@@ -277,16 +276,8 @@ Result<Build> build(const record::Candidate& candidate, const Compiler& compiler
 std::vector<Result<Build>> build_all(std::span<const record::Candidate> candidates, const Compiler& compiler,
                                      const BuildOptions& options, int jobs) {
   std::vector<Result<Build>> results(candidates.size(), Result<Build>(Build{}));
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < candidates.size(); i = next++)
-      results[i] = build(candidates[i], compiler, options);
-  };
-  std::vector<std::jthread> threads;
-  const std::size_t count = std::min(candidates.size(), static_cast<std::size_t>(std::max(jobs, 1)));
-  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
+  in_parallel(candidates.size(), static_cast<std::size_t>(std::max(jobs, 1)),
+              [&](std::size_t i) { results[i] = build(candidates[i], compiler, options); });
   return results;
 }
 

@@ -183,12 +183,13 @@ Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& c
 
 Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& find, const BuildOptions& options) {
   if (code.files.empty()) return invalid("device code without a source file");
-  if (const auto known = remembered_compiler(options.cache_directory)) {
+  const auto known = remembered_compiler(options.cache_directory);
+  if (known) {
     const ArtifactCache cache(options.cache_directory, kCubinName);
     if (auto found = take_cached(cache, cache_key(code, *known))) return std::move(*found);
   }
   RIDGE_TRY(compiler, find());
-  remember_compiler(options.cache_directory, *compiler);
+  if (known != name_of(*compiler)) remember_compiler(options.cache_directory, *compiler);
   return build_device(code, *compiler, options);
 }
 

@@ -15,6 +15,7 @@ class DeviceCompiler;
 // What a compiler adds to the key of an artefact.
 struct CompilerName {
   std::string version, identity;
+  bool operator==(const CompilerName&) const = default;
 };
 CompilerName name_of(const DeviceCompiler& compiler);
 

@@ -1,11 +1,10 @@
 #include "evaluate/cuda/build_apart.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parallel.h"
 #include "evaluate/host_fork.h"
 #include "measure/machine.h"
 #include "record/json.h"
@@ -65,17 +64,8 @@ Result<std::vector<toolchain::DeviceBuild>> build_apart(const std::vector<Device
                                                         const toolchain::BuildOptions& options) {
   RIDGE_TRY(folder, TempDir::create("ridge-device-build"));
   const auto build_all = [&](int socket) {
-    std::atomic<std::size_t> next{0};
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t t = 0; t < std::min(jobs.size(), measure::usable_cpus().size()); ++t) {
-        threads.emplace_back([&] {
-          for (std::size_t i = next++; i < jobs.size(); i = next++) {
-            (void)leave(Files(folder.path(), i), build(jobs[i], arch, options));
-          }
-        });
-      }
-    }
+    in_parallel(jobs.size(), measure::usable_cpus().size(),
+                [&](std::size_t i) { (void)leave(Files(folder.path(), i), build(jobs[i], arch, options)); });
     const char done = 1;
     send_message(socket, &done, sizeof done);
   };

@@ -92,16 +92,7 @@ BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBui
 
 Result<ops::DeviceInfo> gpu_device_info() {
   if (!the_gpu()) return the_gpu().error();
-  const device::cuda::GpuInfo& gpu = *the_gpu();
-  ops::DeviceInfo info;
-  info.backend = Backend::kCuda;
-  info.name = gpu.name;
-  info.arch = gpu.arch;
-  info.driver = fmt::format("CUDA {}.{}", gpu.driver_version / 1000, gpu.driver_version % 1000 / 10);
-  info.multiprocessors = gpu.multiprocessors;
-  info.features = {gpu.arch};
-  if (gpu.compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
-  return info;
+  return ops::device_info_of(*the_gpu());
 }
 
 Result<std::unique_ptr<Rig>> make_gpu_rig(const Job& job, const ops::Operator& op) {

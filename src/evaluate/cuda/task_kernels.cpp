@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parallel.h"
 #include "evaluate/gpu.h"
 #include "evaluate/tasks.h"
 #include "measure/machine.h"
@@ -80,30 +81,22 @@ Compiled compile(const Job& job, const std::vector<ops::KernelBuild>& builds, co
   Compiled compiled;
   compiled.code.resize(builds.size());
   std::vector<std::optional<Error>> failures(builds.size());
-  std::atomic<std::size_t> next = 0, done = 0;
-  const auto work = [&](bool tells) {
-    for (std::size_t i = next++; i < builds.size(); i = next++) {
-      auto built = toolchain::build_device(ops::device_code(builds[i], arch), compiler, options);
-      if (!built) {
-        failures[i] = built.error();
-      } else if (!built->ok()) {
-        failures[i] = make_error(ErrorCode::kInternal, "{} does not compile: {}", builds[i].source, built->error);
-      } else {
-        compiled.code[i] = std::move(built->cubin);
-      }
-      ++done;
-      if (tells) {
-        job.progress("compiling", fmt::format("{} of {} kernels", done.load(), builds.size()),
-                     static_cast<double>(done.load()) / static_cast<double>(builds.size()));
-      }
+  std::atomic<std::size_t> done = 0;
+  const auto teller = std::this_thread::get_id();
+  in_parallel(builds.size(), measure::usable_cpus().size(), [&](std::size_t i) {
+    auto built = toolchain::build_device(ops::device_code(builds[i], arch), compiler, options);
+    if (!built) {
+      failures[i] = built.error();
+    } else if (!built->ok()) {
+      failures[i] = make_error(ErrorCode::kInternal, "{} does not compile: {}", builds[i].source, built->error);
+    } else {
+      compiled.code[i] = std::move(built->cubin);
     }
-  };
-  {
-    std::vector<std::jthread> others;
-    const std::size_t threads = std::min<std::size_t>(builds.size(), measure::usable_cpus().size());
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work, false);
-    work(true);
-  }
+    ++done;
+    if (std::this_thread::get_id() != teller) return;
+    job.progress("compiling", fmt::format("{} of {} kernels", done.load(), builds.size()),
+                 static_cast<double>(done.load()) / static_cast<double>(builds.size()));
+  });
   for (std::optional<Error>& failure : failures) {
     if (failure && !compiled.failure) compiled.failure = std::move(failure);
   }

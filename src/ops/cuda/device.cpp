@@ -16,19 +16,11 @@ namespace gpu = device::cuda;
 constexpr std::int64_t kLargestReference = std::int64_t{64} << 20;  // bytes of all operands
 
 DeviceInfo describe(int index) {
+  const Result<gpu::GpuInfo> found = gpu::gpu_info(index);
+  if (found) return device_info_of(*found);
   DeviceInfo info;
   info.backend = Backend::kCuda;
-  const Result<gpu::GpuInfo> found = gpu::gpu_info(index);
-  if (!found) {
-    info.missing = found.error().message;
-    return info;
-  }
-  info.name = found->name;
-  info.arch = found->arch;
-  info.driver = fmt::format("CUDA {}.{}", found->driver_version / 1000, found->driver_version % 1000 / 10);
-  info.multiprocessors = found->multiprocessors;
-  info.features = {found->arch};
-  if (found->compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
+  info.missing = found.error().message;
   return info;
 }
 
@@ -100,6 +92,18 @@ Status run_reference(const Implementation& host, const Problem& problem, std::sp
 }
 
 }  // namespace
+
+DeviceInfo device_info_of(const gpu::GpuInfo& found) {
+  DeviceInfo info;
+  info.backend = Backend::kCuda;
+  info.name = found.name;
+  info.arch = found.arch;
+  info.driver = fmt::format("CUDA {}.{}", found.driver_version / 1000, found.driver_version % 1000 / 10);
+  info.multiprocessors = found.multiprocessors;
+  info.features = {found.arch};
+  if (found.compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
+  return info;
+}
 
 const DeviceInfo& cuda_device_info(int index) {
   static std::mutex mutex;

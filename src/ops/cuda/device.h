@@ -6,8 +6,14 @@
 
 #include "ops/op.h"
 
+namespace ridge::device::cuda {
+struct GpuInfo;
+}
+
 namespace ridge::ops {
 
+// The same GPU as the operators see it; of the CUDA backend only.
+DeviceInfo device_info_of(const device::cuda::GpuInfo& gpu);
 // The GPU of that index; DeviceInfo::missing says why it cannot be used. Asked once per index; the answer stays.
 const DeviceInfo& cuda_device_info(int index);
 

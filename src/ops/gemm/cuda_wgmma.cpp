@@ -22,10 +22,12 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 ridge::cuda::GemmCase case_before_call(const Problem& problem) {
   const Shape s = shape_of(problem);
   ridge::cuda::GemmCase g = cuda_case(problem);
-  if (s.residual) g.ld_residual = padded_row(s.n, s.out, operand_alignment(problem, s.residual_at()));
   if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
-  if (s.residual)
-    g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.residual_at()));
+  if (s.residual) {
+    const int alignment = operand_alignment(problem, s.residual_at());
+    g.ld_residual = padded_row(s.n, s.out, alignment);
+    g.base_alignment_extra = std::min(g.base_alignment_extra, alignment);
+  }
   return g;
 }
 

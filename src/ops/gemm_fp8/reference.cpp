@@ -33,16 +33,6 @@ std::vector<double> alignment_weights(const TensorView& codes, bool transposed, 
   return values;
 }
 
-std::vector<double> flipped(const std::vector<double>& rows, std::int64_t n, std::int64_t k) {
-  std::vector<double> columns(rows.size());
-  for (std::int64_t j = 0; j < n; ++j) {
-    for (std::int64_t p = 0; p < k; ++p) {
-      columns[static_cast<std::size_t>(p * n + j)] = rows[static_cast<std::size_t>(j * k + p)];
-    }
-  }
-  return columns;
-}
-
 }  // namespace
 
 ProductModel model_of(const Shape& s) {
@@ -65,11 +55,11 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
   const Granularities g = granularities(s.scaling);
   const std::vector<double> a = dequantized(operands[kA], s.trans_a, operands[kScaleA], g.a);
   const std::vector<double> b_rows = dequantized(operands[kB], !s.trans_b, operands[kScaleB], g.b);  // op(B)^T
-  const std::vector<double> b = flipped(b_rows, s.n, s.k);
+  const std::vector<double> b = transposed_copy(b_rows, s.n, s.k);
   ProductModel model = model_of(s);
   if (model.matrix_unit_terms != 0) {
     model.weight_a = alignment_weights(operands[kA], s.trans_a, a);
-    model.weight_b = flipped(alignment_weights(operands[kB], !s.trans_b, b_rows), s.n, s.k);
+    model.weight_b = transposed_copy(alignment_weights(operands[kB], !s.trans_b, b_rows), s.n, s.k);
   }
   const ProductSums sums =
       product_sums(model, a, b, s.accumulate ? numerics::to_doubles(operands[kC]) : std::vector<double>());
