@@ -10,6 +10,7 @@
 #include "knowledge/memory.h"
 #include "record/bench_table.h"
 #include "record/json.h"
+#include "stats/summary.h"
 #include "subcommands.h"
 #include "worker_call.h"
 #include "workspace_file.h"
@@ -77,25 +78,25 @@ Status all_right(const WorkspaceSubject& subject, const std::vector<record::Chec
              : ok_status();
 }
 
-double geomean(const std::vector<record::BenchRow>& rows, double record::BenchRow::*value) {
-  double sum = 0;
-  for (const record::BenchRow& row : rows) sum += std::log(row.*value);
-  return std::exp(sum / static_cast<double>(rows.size()));
+double geomean_of(const std::vector<record::BenchRow>& rows, double record::BenchRow::*value) {
+  std::vector<double> values;
+  for (const record::BenchRow& row : rows) values.push_back(row.*value);
+  return stats::geomean(values);
 }
 
 record::Iteration iteration_of(const WorkspaceSubject& subject, const std::vector<record::CheckRow>& checks,
                                const record::BenchReport& report, const std::string& commit) {
   record::Iteration it;
   it.version = "v0";
-  it.performance.latency_us = 1e6 * geomean(report.bench, &record::BenchRow::median);
-  it.performance.tflops = geomean(report.bench, &record::BenchRow::flops) / 1e12;
-  it.performance.bandwidth_gbps = geomean(report.bench, &record::BenchRow::bandwidth) / 1e9;
+  it.performance.latency_us = 1e6 * geomean_of(report.bench, &record::BenchRow::median);
+  it.performance.tflops = geomean_of(report.bench, &record::BenchRow::flops) / 1e12;
+  it.performance.bandwidth_gbps = geomean_of(report.bench, &record::BenchRow::bandwidth) / 1e9;
   for (const record::BenchRow& row : report.bench) it.performance.latency_us_by_shape[row.label] = 1e6 * row.median;
   it.optimization = {"baseline", "the kernel to beat: " + subject.workspace.kernel, {}, {}};
   it.profile_evidence.tool_used = "ridge baseline";
   it.profile_evidence.evidence_summary =
       fmt::format("{:.1f} % of the measured roofline, geomean of {} cases",
-                  100 * geomean(report.bench, &record::BenchRow::roofline_fraction), report.bench.size());
+                  100 * geomean_of(report.bench, &record::BenchRow::roofline_fraction), report.bench.size());
   double worst = 0;
   for (const record::CheckRow& row : checks) worst = std::max(worst, std::pow(10.0, -row.snr_db / 20));
   it.correctness = {record::IterationStatus::kPass, std::isfinite(worst) ? std::optional(worst) : std::nullopt};

@@ -18,6 +18,7 @@
 #include "candidate_file.h"
 #include "project/project.h"
 #include "propose/proposer.h"
+#include "record/configuration.h"
 #include "record/json.h"
 #include "record/report.h"
 #include "roofline.h"
@@ -196,6 +197,7 @@ int optimize_project(const OptimizeOptions& options) {
   if (!spec) return fail(spec.error());
   const Result<record::Candidate> baseline = project::baseline_of(*project);
   if (!baseline) return fail(baseline.error());
+  if (const Status settable = record::check_tunables(*baseline); !settable) return fail(settable.error());
   return start(options, *spec, *baseline);
 }
 

@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 
 // The error carries the byte offset and what was expected there.
 Result<Json> parse_json(std::string_view text);
+// A value in MessagePack, all of `bytes`. Refused as kCorrupt: damage, keys that are no text, nesting beyond 64 levels.
+Result<Json> parse_msgpack(std::string_view bytes);
 // One line, no spaces; NaN and infinities become null.
 std::string dump_json(const Json& value);
 // Whether a text survives being written and read again: bytes that are no UTF-8 would be replaced.

@@ -206,9 +206,7 @@ GateResult check_physics(const GateInput& in) {
 
 // A weight cache is worth what the incumbent spends on the weight in a training step, and no more.
 GateResult check_weight_cache(const GateInput& in) {
-  const auto& counts = in.evaluation.build.counts;
-  const auto now = execute::training_of(counts, execute::kTrainingOfCandidate);
-  const auto before = execute::training_of(counts, execute::kTrainingOfIncumbent);
+  const auto &now = in.evaluation.training, &before = in.evaluation.incumbent_training;
   if (!now || !before) return inconclusive("W1: a weight cache needs its bound and hit trace, which were not taken");
   if (const std::string problem = training_problem(*now, true); !problem.empty()) {
     return fail(problem + "; REJECT-as-overfit");

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "campaign/lineage.h"
 #include "campaign/naming.h"
+#include "record/configuration.h"
 
 namespace ridge::campaign {
 namespace {
@@ -56,9 +57,11 @@ Status check_start(const State& state, execute::Git& repository, const fs::path&
   return ok_status();
 }
 
-Tree with_prefix(const record::Candidate& candidate, const fs::path& prefix) {
+// The files as the project builds them: the values of tunables stand in the sources.
+Result<Tree> with_prefix(const record::Candidate& candidate, const fs::path& prefix) {
+  RIDGE_TRY(sources, record::configured_sources(candidate));
   Tree tree;
-  for (const record::SourceFile& source : candidate.sources) tree[inside(prefix, source.path)] = source.text;
+  for (const record::SourceFile& source : sources) tree[inside(prefix, source.path)] = source.text;
   return tree;
 }
 
@@ -104,17 +107,18 @@ Result<HandBack> hand_back(const fs::path& directory, const State& state, execut
         fmt::format("the branch {} may be there from an earlier hand-back; rename or delete it", result.branch));
   }
   const std::unique_ptr<execute::Git> own = repository.at(worktree);
-  Tree before = with_prefix(state.created->baseline, prefix);
+  RIDGE_TRY(before, with_prefix(state.created->baseline, prefix));
   Status failed = ok_status();
   for (const Round& round : state.rounds) {
     if (!round.committed || !failed) continue;
-    const Tree tree = with_prefix(round.last().evaluated->candidate, prefix);
-    const Result<std::string> commit = commit_tree(*own, tree, before, message_of(state, round));
+    const Result<Tree> tree = with_prefix(round.last().evaluated->candidate, prefix);
+    const Result<std::string> commit =
+        tree ? commit_tree(*own, *tree, before, message_of(state, round)) : Result<std::string>(tree.error());
     if (commit)
       result.commits.push_back(*commit);
     else
       failed = commit.error();
-    before = tree;
+    if (tree) before = *tree;
   }
   RIDGE_CHECK_OK(repository.remove_worktree(worktree));
   RIDGE_CHECK_OK(failed);

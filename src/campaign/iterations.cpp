@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "campaign/render.h"
 #include "campaign/samples.h"
+#include "stats/summary.h"
 
 namespace ridge::campaign {
 namespace {
@@ -47,10 +48,10 @@ std::vector<record::IsaMetricProgress> isa_progress(const record::BuildEvidence&
 }
 
 template <class Value>
-double geomean(const std::vector<record::RooflinePoint>& points, const Value& value) {
-  double sum = 0;
-  for (const record::RooflinePoint& point : points) sum += std::log(value(point));
-  return std::exp(sum / static_cast<double>(points.size()));
+double geomean_over(const std::vector<record::RooflinePoint>& points, const Value& value) {
+  std::vector<double> values;
+  for (const record::RooflinePoint& point : points) values.push_back(value(point));
+  return stats::geomean(values);
 }
 
 // The fraction of the bound on one axis, over the shapes that this axis bounds. A point above its bound is a fault of
@@ -61,20 +62,20 @@ std::optional<double> utilisation(const std::vector<record::RooflinePoint>& poin
     if ((point.bound == "memory") == memory && point.fraction > 0) bound.push_back(point);
   }
   if (bound.empty()) return std::nullopt;
-  const double fraction = geomean(bound, [](const auto& point) { return point.fraction; });
+  const double fraction = geomean_over(bound, [](const auto& point) { return point.fraction; });
   return fraction <= 1 ? std::optional(fraction) : std::nullopt;
 }
 
 record::IterationPerformance performance_of(const std::vector<record::RooflinePoint>& points) {
   record::IterationPerformance p;
   if (points.empty()) return p;
-  p.latency_us = 1e6 * geomean(points, [](const auto& point) { return point.latency; });
+  p.latency_us = 1e6 * geomean_over(points, [](const auto& point) { return point.latency; });
   for (const record::RooflinePoint& point : points) p.latency_us_by_shape[point.label] = 1e6 * point.latency;
   const bool counted = std::all_of(points.begin(), points.end(),
                                    [](const auto& point) { return point.cost.flop > 0 && point.cost.bytes > 0; });
   if (counted) {
-    p.tflops = geomean(points, [](const auto& point) { return point.cost.flop / point.latency / 1e12; });
-    p.bandwidth_gbps = geomean(points, [](const auto& point) { return point.cost.bytes / point.latency / 1e9; });
+    p.tflops = geomean_over(points, [](const auto& point) { return point.cost.flop / point.latency / 1e12; });
+    p.bandwidth_gbps = geomean_over(points, [](const auto& point) { return point.cost.bytes / point.latency / 1e9; });
   }
   p.compute_utilisation = utilisation(points, false);
   p.memory_utilisation = utilisation(points, true);
@@ -215,8 +216,7 @@ Iteration iteration_of_baseline(const State& state) {
                              "given to the proposer in every round"});
   }
   refer(it, state, 1, baseline.candidate, "baseline");
-  it.git_commit_hash =
-      state.baseline_committed->commit.empty() ? state.baseline_committed->snapshot : state.baseline_committed->commit;
+  it.git_commit_hash = state.baseline_committed->commit;
   return it;
 }
 
@@ -240,7 +240,6 @@ Iteration iteration_of(const State& state, const Round& round) {
     it.performance = performance_of(points_of(state, round));
     it.correctness.rel_err = relative_error(evaluated->evaluation.checks);
     it.isa_metric_progress = isa_progress(evaluated->evaluation.build);
-    it.git_commit_hash = evaluated->tree;
   }
   if (!decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
   it.search_log = search_log(state, round);
@@ -256,8 +255,7 @@ Iteration iteration_of(const State& state, const Round& round) {
   } else {
     it.references.push_back({"campaign", state.spec().id, fmt::format("round {}", round.number)});
   }
-  if (accepted)
-    it.git_commit_hash = round.committed->commit.empty() ? round.committed->snapshot : round.committed->commit;
+  if (accepted) it.git_commit_hash = round.committed->commit;
   return it;
 }
 

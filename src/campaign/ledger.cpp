@@ -14,11 +14,6 @@ namespace {
 
 const record::Hypothesis& hypothesis_of(const Round& round) { return round.last().proposal.hypothesis; }
 
-std::optional<project::TrainingTrace> training_of_round(const Round& round, const char* arm) {
-  if (!round.last().evaluated) return std::nullopt;
-  return execute::training_of(round.last().evaluated->evaluation.build.counts, arm);
-}
-
 const record::Effect* effect_of(const Round& round, const std::string& label) {
   if (!round.decision) return nullptr;
   const auto& effects = round.decision->effects;
@@ -40,15 +35,16 @@ bool gains_on_skew(const State& state, const Round& round) {
 TransferDecision transfer_of(const State& state, const Round& round) {
   const record::Hypothesis& h = hypothesis_of(round);
   bool allowed = !h.cache || refuse_key(h.cache->key).empty();
-  if (const auto trace = training_of_round(round, execute::kTrainingOfCandidate)) {
-    allowed = allowed && training_problem(*trace, h.cache.has_value()).empty();
+  if (const auto& evaluated = round.last().evaluated; evaluated && evaluated->evaluation.training) {
+    allowed = allowed && training_problem(*evaluated->evaluation.training, h.cache.has_value()).empty();
   }
   return transfer_decision(h.bucket, allowed, weight_bound_of(round).has_value(), gains_on_skew(state, round));
 }
 
 std::optional<double> weight_bound_of(const Round& round) {
-  const auto trace = training_of_round(round, execute::kTrainingOfIncumbent);
-  if (!trace) return std::nullopt;
+  const auto& evaluated = round.last().evaluated;
+  if (!evaluated || !evaluated->evaluation.incumbent_training) return std::nullopt;
+  const auto& trace = evaluated->evaluation.incumbent_training;
   return weight_cache_bound(trace->weight, trace->step);
 }
 
@@ -61,7 +57,7 @@ double structural_bound(const State& state, const Round& round) {
     if (values.empty() || !(bound.bound_time > 0)) continue;
     room.push_back(stats::median(values) / bound.bound_time);
   }
-  const double bound = geometric_mean(room);
+  const double bound = stats::geomean(room);
   return std::isfinite(bound) ? bound : INFINITY;
 }
 

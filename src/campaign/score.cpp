@@ -17,16 +17,6 @@ std::string signed_percent(double now, double before) {
 
 }  // namespace
 
-double geometric_mean(std::span<const double> values) {
-  if (values.empty()) return kNone;
-  double sum = 0.0;
-  for (const double value : values) {
-    if (!(value > 0.0) || !std::isfinite(value)) return kNone;
-    sum += std::log(value);
-  }
-  return std::exp(sum / static_cast<double>(values.size()));
-}
-
 double combined_step_tflops(double m, double n, double k, double forward_ms, double backward_ms) {
   return 6.0 * m * n * k / ((forward_ms + backward_ms) * 1e-3) / 1e12;
 }

@@ -2,13 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 namespace ridge::campaign {
-
-// Geometric mean in log space; NaN when there is no value or one that is not positive and finite.
-double geometric_mean(std::span<const double> values);
 
 // Throughput of a whole training step of a matrix product: 2MNK forward and 4MNK backward in the sum of both times.
 double combined_step_tflops(double m, double n, double k, double forward_ms, double backward_ms);

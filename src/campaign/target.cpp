@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "stats/summary.h"
 
 namespace ridge::campaign {
 namespace {
@@ -76,16 +77,12 @@ class Scanner {
   std::string_view text_;
 };
 
-template <class Value>
-double geomean(const std::vector<RooflinePoint>& points, Value value) {
-  if (points.empty()) return 0.0;
-  double sum = 0.0;
-  for (const RooflinePoint& point : points) {
-    const double v = value(point);
-    if (!(v > 0.0) || !std::isfinite(v)) return 0.0;
-    sum += std::log(v);
-  }
-  return std::exp(sum / static_cast<double>(points.size()));
+// 0 where there is no point, or one whose value is not positive and finite.
+double geomean_over(const std::vector<RooflinePoint>& points, double (*value)(const RooflinePoint&)) {
+  std::vector<double> values(points.size());
+  std::transform(points.begin(), points.end(), values.begin(), value);
+  const double mean = stats::geomean(values);
+  return std::isfinite(mean) ? mean : 0.0;
 }
 
 double efficiency(const RooflinePoint& point) { return point.bound_time / point.latency; }
@@ -111,9 +108,7 @@ std::vector<double> metric_values(const Target& target, const std::vector<Roofli
 double aggregate(const std::vector<double>& values, std::string_view scope) {
   if (scope == "all") return *std::min_element(values.begin(), values.end());
   if (scope == "any") return *std::max_element(values.begin(), values.end());
-  double sum = 0.0;
-  for (const double value : values) sum += std::log(value);
-  return std::exp(sum / static_cast<double>(values.size()));
+  return stats::geomean(values);
 }
 
 }  // namespace
@@ -178,7 +173,7 @@ TargetStatus check_target(const Target& target, const std::vector<RooflinePoint>
                                format_target(target))};
 }
 
-double geomean_efficiency(const std::vector<RooflinePoint>& points) { return geomean(points, efficiency); }
-double geomean_flops(const std::vector<RooflinePoint>& points) { return geomean(points, flops); }
+double geomean_efficiency(const std::vector<RooflinePoint>& points) { return geomean_over(points, efficiency); }
+double geomean_flops(const std::vector<RooflinePoint>& points) { return geomean_over(points, flops); }
 
 }  // namespace ridge::campaign

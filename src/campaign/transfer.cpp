@@ -78,7 +78,7 @@ KeyTrace trace_key(const std::vector<std::string>& key, int steps) {
   return trace;
 }
 
-std::string training_problem(const project::TrainingTrace& trace, bool has_cache) {
+std::string training_problem(const record::TrainingTrace& trace, bool has_cache) {
   if (trace.failed > 0) {
     return fmt::format("{} of {} training steps are wrong for the weight as it then is", trace.failed, trace.steps);
   }

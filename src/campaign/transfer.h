@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "execute/training.h"
 #include "record/candidate.h"
+#include "record/training.h"
 
 namespace ridge::campaign {
 
@@ -36,7 +36,7 @@ inline constexpr int kTraceSteps = 4, kSimulationSteps = 8;
 inline constexpr double kLeastHitRate = 0.5;
 
 // What speaks against a candidate in the training steps that it was run through; empty: nothing.
-std::string training_problem(const project::TrainingTrace& trace, bool has_cache);
+std::string training_problem(const record::TrainingTrace& trace, bool has_cache);
 
 enum class TransferDecision { kReal, kAsterisk, kOverfit };
 std::string_view to_string(TransferDecision decision);  // ACCEPT-as-real | ACCEPT-with-asterisk | REJECT-as-overfit

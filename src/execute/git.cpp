@@ -5,14 +5,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 
 namespace ridge::execute {
 namespace {
-
-std::string trimmed(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
-}
 
 class CommandGit final : public Git {
  public:
@@ -107,10 +103,10 @@ class CommandGit final : public Git {
                         {"LC_ALL", "C"}};
     RIDGE_TRY(ended, run_process(spec));
     if (!ended.succeeded()) {
-      const std::string said = trimmed(ended.error_output.empty() ? ended.output : ended.error_output);
+      const std::string said(trimmed(ended.error_output.empty() ? ended.output : ended.error_output, "\r\n"));
       return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(spec.argv), ended.describe(), said);
     }
-    return trim ? trimmed(std::move(ended.output)) : std::move(ended.output);
+    return trim ? std::string(trimmed(ended.output, "\r\n")) : std::move(ended.output);
   }
 
   std::filesystem::path directory_;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "record/configuration.h"
 
 namespace ridge::execute {
 namespace {
@@ -55,7 +56,8 @@ Status ProjectCopy::make() {
 }
 
 Status ProjectCopy::place(const record::Candidate& candidate) {
-  for (const record::SourceFile& source : candidate.sources) {
+  RIDGE_TRY(sources, record::configured_sources(candidate));
+  for (const record::SourceFile& source : sources) {
     const bool ours = std::find(project_.kernel.begin(), project_.kernel.end(), source.path) != project_.kernel.end();
     if (!ours) return invalid("{} is not one of the files that may change", source.path);
     const Result<std::string> old = read_file(root_ / source.path);
@@ -125,7 +127,7 @@ Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string
   return Measured{std::move(rows)};
 }
 
-Result<project::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) const {
+Result<record::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) const {
   RIDGE_TRY(directory, TempDir::create("ridge-training"));
   const fs::path csv = directory.path() / "training.csv";
   const project::Command command = project::filled(project_.training, {csv.string(), "", root_.string()});

@@ -21,7 +21,7 @@ class ProjectCopy {
 
   // Copies the project's folder if that was not done, without .git and without links that lead outside.
   Status make();
-  // Makes the in-scope files those of a candidate; others are left alone.
+  // Makes the in-scope files those of a candidate, with the values of its tunables in them; others are left alone.
   Status place(const record::Candidate& candidate);
   Result<ProcessResult> build(const ShouldStop& should_stop) const;
   Result<ProcessResult> test(const ShouldStop& should_stop) const;
@@ -35,7 +35,7 @@ class ProjectCopy {
   };
   Result<Measured> measure(const std::vector<std::string>& labels, bool fresh, const ShouldStop& should_stop) const;
   // One process of the training command, and the trace that it wrote.
-  Result<project::TrainingTrace> train(const ShouldStop& should_stop) const;
+  Result<record::TrainingTrace> train(const ShouldStop& should_stop) const;
 
  private:
   Result<ProcessResult> run(const project::Command& command, const ShouldStop& should_stop) const;

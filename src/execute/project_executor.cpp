@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "execute/project_copy.h"
-#include "execute/training.h"
 #include "record/case.h"
+#include "record/configuration.h"
+#include "record/tunables.h"
+#include "stats/summary.h"
 
 namespace ridge::execute {
 namespace {
@@ -34,12 +36,6 @@ std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {
 
 std::string case_label(const std::string& label) { return "label=" + label; }
 
-double geomean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += std::log(value);
-  return values.empty() ? NAN : std::exp(sum / static_cast<double>(values.size()));
-}
-
 using FastestRows = std::map<std::string, double>;  // label -> latency
 
 double ratio_of(const FastestRows& numerator, const FastestRows& denominator) {
@@ -47,7 +43,7 @@ double ratio_of(const FastestRows& numerator, const FastestRows& denominator) {
   for (const auto& [label, latency] : numerator) {
     if (denominator.contains(label)) ratios.push_back(latency / denominator.at(label));
   }
-  return geomean(ratios);
+  return stats::geomean(ratios);
 }
 
 // The order of a session's four processes: alternates by the parity of the bits of its index, so that neither a trend
@@ -92,11 +88,14 @@ class ProjectExecutor final : public Executor {
         response.evaluation = std::move(evaluation);
         return response;
       }
+      case record::WorkerTask::kScreen: {
+        RIDGE_TRY(rows, screen(request, on_progress, should_stop));
+        response.screen = std::move(rows);
+        return response;
+      }
       default: break;
     }
-    response.error = fmt::format("a project campaign cannot do \"{}\": its parameters are in its sources",
-                                 record::name_of(request.task));
-    return response;
+    return make_error(ErrorCode::kUnsupported, "a project campaign cannot do \"{}\"", record::name_of(request.task));
   }
 
  private:
@@ -153,6 +152,58 @@ class ProjectExecutor final : public Executor {
     return built;
   }
 
+  // Every configuration of a sweep, each looked at once: built, and one process of the benchmark on fresh tensors,
+  // whose rows must pass its own check. Nothing is ever accepted on these numbers.
+  Result<std::vector<record::ScreenRow>> screen(const WorkerRequest& request, const OnProgress& on_progress,
+                                                const ShouldStop& should_stop) {
+    std::vector<record::ScreenRow> rows;
+    for (std::size_t i = 0; i < request.candidates.size(); ++i) {
+      const record::Candidate& candidate = request.candidates[i];
+      record::ScreenRow row;
+      row.candidate = candidate.id();
+      row.defines = candidate.defines;
+      if (should_stop && should_stop()) return make_error(ErrorCode::kTimeout, "the screening was stopped");
+      if (out_of_time(request)) {
+        row.outcome = Outcome::kAmbiguous;
+        row.detail = "not measured: the time limit was reached";
+      } else {
+        if (on_progress) {
+          on_progress({"screening", fmt::format("{} of {}", i + 1, request.candidates.size()),
+                       static_cast<double>(i) / static_cast<double>(request.candidates.size())});
+        }
+        RIDGE_CHECK_OK(look(candidate, labels_of(request.cases), should_stop, row));
+      }
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  // An error is the harness's fault; what the candidate does wrong stands in the row.
+  Status look(const record::Candidate& candidate, const std::vector<std::string>& labels, const ShouldStop& should_stop,
+              record::ScreenRow& row) {
+    const auto fails = [&](Outcome outcome, std::string detail) {
+      row.outcome = outcome;
+      row.detail = std::move(detail);
+      return ok_status();
+    };
+    if (const auto sources = record::configured_sources(candidate); !sources) {
+      return fails(Outcome::kCompile, sources.error().text());
+    }
+    RIDGE_CHECK_OK(candidate_.place(candidate));
+    RIDGE_TRY(build, build_in(candidate_, candidate, should_stop));
+    if (!build.problem.empty()) return fails(Outcome::kCompile, build.problem + ": " + build.evidence.log);
+    const Result<ProjectCopy::Measured> measured = candidate_.measure(labels, true, should_stop);
+    if (!measured) return fails(Outcome::kCrash, measured.error().text());
+    std::vector<double> fractions;
+    for (const project::BenchTableRow& one : measured->rows) {
+      if (!one.passed) return fails(Outcome::kWrong, fmt::format("{}: Check is {}", one.label, one.check));
+      row.latencies.push_back(one.latency);
+      fractions.push_back(one.metric / project_.peak);
+    }
+    row.score = stats::geomean(fractions);
+    return ok_status();
+  }
+
   // Places and builds both; an incumbent that does not build is the harness's fault and an Error.
   Result<record::Evaluation> prepare(const WorkerRequest& request, const ShouldStop& should_stop) {
     const record::Candidate &a = *request.incumbent, &b = request.candidates.front();
@@ -161,6 +212,11 @@ class ProjectExecutor final : public Executor {
     evaluation.candidate = b.id();
     evaluation.timing = kProjectTiming;
     RIDGE_CHECK_OK(incumbent_.place(a));
+    if (const auto sources = record::configured_sources(b); !sources) {
+      evaluation.outcome = Outcome::kCompile;
+      evaluation.detail = sources.error().text();
+      return evaluation;
+    }
     RIDGE_CHECK_OK(candidate_.place(b));
     RIDGE_TRY(old_build, build_in(incumbent_, a, should_stop));
     if (!old_build.problem.empty()) {
@@ -327,10 +383,10 @@ class ProjectExecutor final : public Executor {
   Status train(record::Evaluation& evaluation, const ShouldStop& should_stop) {
     if (project_.training.empty()) return ok_status();
     RIDGE_TRY(before, incumbent_.train(should_stop));
-    note_training(before, kTrainingOfIncumbent, evaluation.build.counts);
-    const Result<project::TrainingTrace> now = candidate_.train(should_stop);
+    evaluation.incumbent_training = before;
+    const Result<record::TrainingTrace> now = candidate_.train(should_stop);
     if (now) {
-      note_training(*now, kTrainingOfCandidate, evaluation.build.counts);
+      evaluation.training = *now;
     } else {  // the incumbent's trace was in order
       evaluation.outcome = Outcome::kWrong;
       evaluation.detail = "training: " + now.error().message;
@@ -354,8 +410,7 @@ class ProjectExecutor final : public Executor {
     const bool last = request.quick_look && evaluation.candidate != evaluation.incumbent;
     if (last && !project_.acceptance.empty()) {
       RIDGE_TRY(result, candidate_.acceptance(should_stop));
-      evaluation.build.counts["acceptance_exit_code"] =
-          result.end == ProcessResult::End::kExited ? result.exit_code : -1;
+      evaluation.acceptance_exit_code = result.end == ProcessResult::End::kExited ? result.exit_code : -1;
     }
     return evaluation;
   }
@@ -404,6 +459,12 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
   step("kernel files are there", [&]() -> Result<std::string> {
     RIDGE_TRY(candidate, project::baseline_of(project));
     return fmt::format("{} files, {}", candidate.sources.size(), candidate.short_id());
+  });
+  step("its tunables can be set", [&]() -> Result<std::string> {
+    RIDGE_TRY(candidate, project::baseline_of(project));
+    RIDGE_CHECK_OK(record::check_tunables(candidate));
+    RIDGE_TRY(space, record::tune_space(candidate));
+    return fmt::format("{} declared", space.tunables.size());
   });
   step("a private copy can be made", [&]() -> Result<std::string> {
     RIDGE_CHECK_OK(made.make());

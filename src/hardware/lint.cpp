@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "hardware/physics.h"
 #include "hardware/text.h"
 

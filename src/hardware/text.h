@@ -7,8 +7,6 @@
 
 namespace ridge::hardware {
 
-std::string_view trimmed(std::string_view text);
-
 // (1, first line), (2, second line), ...
 std::vector<std::pair<int, std::string_view>> lines(std::string_view text);
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "hardware/text.h"
 
 namespace fs = std::filesystem;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "inspect/msgpack.h"
+#include "record/code_object.h"
 
 namespace ridge::inspect {
 namespace {
@@ -29,31 +29,21 @@ std::string_view metadata(const Elf& elf) {
   return {};
 }
 
-std::optional<std::int64_t> integer(const PackedValue& kernel, const char* key) {
-  const PackedValue* value = kernel.find(key);
-  return value != nullptr && value->kind == PackedValue::Kind::kInteger ? std::optional(value->integer) : std::nullopt;
-}
-
-std::string text(const PackedValue& value, const char* key) {
-  const PackedValue* found = value.find(key);
-  return found != nullptr ? found->text : std::string();
-}
-
-AmdKernel kernel_of(const PackedValue& value) {
+AmdKernel kernel_of(const record::CodeObjectKernel& noted) {
   AmdKernel kernel;
-  kernel.name = text(value, ".name");
+  kernel.name = noted.name;
   record::KernelResources& r = kernel.resources;
-  // .vgpr_count counts vector and accumulation registers of the unified file together.
-  r.registers = integer(value, ".vgpr_count");
-  r.accumulation_registers = integer(value, ".agpr_count");
+  r.registers = noted.vector_registers;
+  r.accumulation_registers = noted.accumulation_registers;
   if (r.registers && r.accumulation_registers) r.vector_registers = *r.registers - *r.accumulation_registers;
-  r.scalar_registers = integer(value, ".sgpr_count");
-  r.shared_bytes = integer(value, ".group_segment_fixed_size");
-  r.stack_bytes = integer(value, ".private_segment_fixed_size");
-  const auto vector_spills = integer(value, ".vgpr_spill_count"), scalar_spills = integer(value, ".sgpr_spill_count");
-  if (vector_spills || scalar_spills) r.spilled_registers = vector_spills.value_or(0) + scalar_spills.value_or(0);
-  r.max_threads = integer(value, ".max_flat_workgroup_size");
-  kernel.wavefront_size = integer(value, ".wavefront_size").value_or(64);
+  r.scalar_registers = noted.scalar_registers;
+  r.shared_bytes = noted.shared_bytes;
+  r.stack_bytes = noted.stack_bytes;
+  if (noted.spilled_vector_registers || noted.spilled_scalar_registers) {
+    r.spilled_registers = noted.spilled_vector_registers.value_or(0) + noted.spilled_scalar_registers.value_or(0);
+  }
+  r.max_threads = noted.max_threads;
+  kernel.wavefront_size = noted.wavefront_size.value_or(64);
   return kernel;
 }
 
@@ -63,13 +53,11 @@ Result<AmdCodeObject> read_amdgpu(const Elf& elf) {
   if (elf.machine != kMachineAmdgpu) return invalid("an ELF file of machine {}, not an AMD code object", elf.machine);
   const std::string_view note = metadata(elf);
   if (note.empty()) return Error{ErrorCode::kCorrupt, "the code object has no metadata note", {}};
-  RIDGE_TRY(root, parse_msgpack(note));
+  RIDGE_TRY(metadata_of, record::read_code_object_metadata(note));
   AmdCodeObject object;
-  const std::string target = text(root, "amdhsa.target");  // "amdgcn-amd-amdhsa--gfx942"
+  const std::string& target = metadata_of.target;
   object.target = target.substr(std::min(target.rfind('-') + 1, target.size()));
-  const PackedValue* kernels = root.find("amdhsa.kernels");
-  if (kernels == nullptr) return Error{ErrorCode::kCorrupt, "the metadata names no kernels", {}};
-  for (const PackedValue& kernel : kernels->array) object.kernels.push_back(kernel_of(kernel));
+  for (const record::CodeObjectKernel& kernel : metadata_of.kernels) object.kernels.push_back(kernel_of(kernel));
   for (AmdKernel& kernel : object.kernels) {
     for (const Symbol& symbol : elf.symbols) {
       if (symbol.is_function() && symbol.name == kernel.name)

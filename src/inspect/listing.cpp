@@ -6,15 +6,13 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ridge::inspect {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r{}");
-  return first == std::string_view::npos ? std::string_view{}
-                                         : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
+// The braces around two instructions that are issued together, and around a scope of PTX.
+constexpr std::string_view kBlanksAndBraces = " \t\r\n{}";
 
 std::optional<std::uint64_t> hex(std::string_view text) {
   if (text.starts_with("0x")) text.remove_prefix(2);
@@ -78,7 +76,7 @@ bool is_sass_branch(std::string_view opcode) {
 
 // "        /*0110*/   @P0 BRA `(.L_x_3) ;   /* 0x... */"
 void sass_line(std::string_view line, Builder& builder) {
-  line = trimmed(line);
+  line = trimmed(line, kBlanksAndBraces);
   if (line.starts_with("Function : ")) return builder.begin(trimmed(line.substr(11)));
   if (line.starts_with(".target")) return builder.target(trimmed(line.substr(7)));
   if (line.starts_with("code for ")) return builder.target(trimmed(line.substr(9)));
@@ -90,7 +88,7 @@ void sass_line(std::string_view line, Builder& builder) {
   const auto address = hex(line.substr(2, close - 2));
   if (!address || line.substr(2, 3) == " 0x") return;
   std::string_view text = line.substr(close + 2);
-  text = trimmed(text.substr(0, std::min(text.find(';'), text.find("/*"))));
+  text = trimmed(text.substr(0, std::min(text.find(';'), text.find("/*"))), kBlanksAndBraces);
   if (text.empty() || text.front() == '.') return;  // data of a section that is no code
   Instruction instruction = split(text, *address);
   if (is_sass_branch(instruction.opcode)) {
@@ -109,7 +107,7 @@ void sass_line(std::string_view line, Builder& builder) {
 class PtxParser {
  public:
   void line(std::string_view line, Builder& builder) {
-    line = trimmed(line.substr(0, line.find("//")));
+    line = trimmed(line.substr(0, line.find("//")), kBlanksAndBraces);
     if (line.starts_with(".target")) return builder.target(first_word(trimmed(line.substr(7))));
     for (const std::string_view kind : {".entry ", ".func "}) {
       if (const std::size_t at = line.find(kind); at != std::string_view::npos && line.front() == '.') {

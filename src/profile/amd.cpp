@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "profile/capture.h"
 
 namespace ridge::profile {
@@ -73,7 +74,7 @@ Result<Capture> parse_perf(std::string_view text) {
   launch.kernel = "the program";
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::vector<std::string> cells = split_csv(text.substr(0, end));
+    const std::vector<std::string> cells = csv_cells(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     double number = 0;
     if (cells.size() < 3 || cells[2].empty() || !read_number(cells[0], number)) continue;

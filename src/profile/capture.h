@@ -55,7 +55,6 @@ struct Table {
 };
 // The table whose header holds all of `columns`; an error names what is missing.
 Result<Table> read_table(std::string_view text, const std::vector<std::string>& columns);
-std::vector<std::string> split_csv(std::string_view line);
 
 // "1,234.5" and "12.5" as numbers; false for "n/a", "<not supported>", "".
 bool read_number(const std::string& text, double& value);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "profile/capture.h"
 
 namespace ridge::profile {
@@ -61,25 +62,6 @@ constexpr Unit kUnits[] = {
 
 }  // namespace
 
-std::vector<std::string> split_csv(std::string_view line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
-      cells.back() += '"';
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
-
 int Table::column(std::string_view name) const {
   const auto found = std::find(header.begin(), header.end(), name);
   return found == header.end() ? -1 : static_cast<int>(found - header.begin());
@@ -88,12 +70,12 @@ int Table::column(std::string_view name) const {
 Result<Table> read_table(std::string_view text, const std::vector<std::string>& columns) {
   Table table;
   while (!text.empty() && table.header.empty()) {
-    std::vector<std::string> cells = split_csv(next_line(text));
+    std::vector<std::string> cells = csv_cells(next_line(text));
     if (has_all(cells, columns)) table.header = std::move(cells);
   }
   if (table.header.empty()) return invalid("no line names the columns {}", fmt::join(columns, ", "));
   while (!text.empty()) {
-    std::vector<std::string> cells = split_csv(next_line(text));
+    std::vector<std::string> cells = csv_cells(next_line(text));
     if (cells.size() == table.header.size()) table.rows.push_back(std::move(cells));
   }
   if (table.rows.empty()) return invalid("the table has no rows");

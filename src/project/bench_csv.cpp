@@ -7,30 +7,18 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ridge::project {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// Cells of one line; quotes as in RFC 4180.
 Result<std::vector<std::string>> cells_of(std::string_view line, std::size_t number) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      cells.back() += line[++i];
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
+  if (std::count(line.begin(), line.end(), '"') % 2 != 0) {
+    return invalid("benchmark table, line {}: a quote is not closed", number);
   }
-  if (quoted) return invalid("benchmark table, line {}: a quote is not closed", number);
-  return cells;
+  return csv_cells(line);
 }
 
 double number_of(const std::string& text) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "stats/summary.h"
 
 namespace ridge::project {
 namespace {
@@ -14,33 +16,15 @@ namespace {
 constexpr double kMilli = 1e-3;
 constexpr double kClockSlack = 1.001;  // a part is timed by the same clock as the whole
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else if (c != '\r') {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 template <class T>
 bool read(const std::string& text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 struct Row {
   double step = 0, kernel = 0, weight = 0;
-  long weight_hits = 0, tensor_hits = 0;
+  std::int64_t weight_hits = 0, tensor_hits = 0;
   bool passed = false;
 };
 
@@ -72,8 +56,9 @@ Result<Row> row_of(const std::string& line, int number) {
 
 }  // namespace
 
-Result<TrainingTrace> read_training_trace(std::string_view text) {
+Result<record::TrainingTrace> read_training_trace(std::string_view text) {
   std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) line = trimmed(line, "\r");
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
   if (lines.empty() || lines.front() != kTrainingHeader) {
     return invalid("training trace: the first line is not \"{}\"", kTrainingHeader);
@@ -81,7 +66,7 @@ Result<TrainingTrace> read_training_trace(std::string_view text) {
   if (lines.size() != kTrainingSteps + 1u) {
     return invalid("training trace: {} steps where {} belong", lines.size() - 1, kTrainingSteps);
   }
-  TrainingTrace trace;
+  record::TrainingTrace trace;
   std::vector<double> steps, kernels, weights;
   for (int i = 1; i <= kTrainingSteps; ++i) {
     RIDGE_TRY(row, row_of(lines[static_cast<std::size_t>(i)], i));
@@ -94,9 +79,9 @@ Result<TrainingTrace> read_training_trace(std::string_view text) {
     trace.least_weight_hits = i == 1 ? row.weight_hits : std::min(trace.least_weight_hits, row.weight_hits);
   }
   trace.steps = kTrainingSteps;
-  trace.step = median(steps);
-  trace.kernel = median(kernels);
-  trace.weight = median(weights);
+  trace.step = stats::median(steps);
+  trace.kernel = stats::median(kernels);
+  trace.weight = stats::median(weights);
   return trace;
 }
 

@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "record/training.h"
 #include "ridge/result.h"
 
 namespace ridge::project {
@@ -16,14 +17,8 @@ inline constexpr int kTrainingSteps = 8;
 // right for the weight as it is now.
 inline constexpr std::string_view kTrainingHeader = "step,step_ms,kernel_ms,weight_ms,weight_hits,tensor_hits,Check";
 
-struct TrainingTrace {
-  int steps = 0, failed = 0;                // failed: steps whose Check is not PASS
-  double step = 0, kernel = 0, weight = 0;  // seconds: medians over the steps
-  long least_weight_hits = 0;               // in any one step
-  long weight_hits = 0, tensor_hits = 0;    // in all steps
-};
 // Errors name the line: another header, steps that are not 1, 2, ..., kTrainingSteps, a time or a count that is none,
 // a part that is longer than the whole.
-Result<TrainingTrace> read_training_trace(std::string_view text);
+Result<record::TrainingTrace> read_training_trace(std::string_view text);
 
 }  // namespace ridge::project

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "stats/summary.h"
 
 namespace ridge::propose {
 namespace {
@@ -66,18 +67,17 @@ Standing where_it_stands(const Space& space, const Machine& machine, const recor
   Standing standing;
   standing.config = space.complete(request.incumbent.defines);
   standing.issue = issue_of(space, standing.config, machine);
-  double logs = 0, count = 0;
+  std::vector<double> fractions;
   for (const record::RooflinePoint& point : request.roofline) {
     if (!(point.fraction > 0)) continue;
-    logs += std::log(point.fraction);
-    if (count == 0 || point.fraction < standing.worst_fraction) {
+    if (fractions.empty() || point.fraction < standing.worst_fraction) {
       standing.worst_fraction = point.fraction;
       standing.worst_label = point.label;
     }
-    ++count;
+    fractions.push_back(point.fraction);
   }
-  standing.measured = count > 0;
-  standing.fraction = standing.measured ? std::min(1.0, std::exp(logs / count)) : standing.issue.fraction;
+  standing.measured = !fractions.empty();
+  standing.fraction = standing.measured ? std::min(1.0, stats::geomean(fractions)) : standing.issue.fraction;
   standing.memory_time = std::max(0.0, 1 / standing.fraction - 1 / standing.issue.fraction);
   return standing;
 }

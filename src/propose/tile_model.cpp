@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "stats/summary.h"
 
 namespace ridge::propose {
 namespace {
@@ -67,19 +68,20 @@ Tiles tiles_of(const Space& space, const Config& config) {
 Issue tile_fraction(const Tiles& tiles, const Gpu& gpu) {
   if (tiles.tile.empty() || gpu.cases.empty()) return {1.0, "nothing that the tile model knows"};
   const double reuse = reuse_of(tiles), step = 1 + std::pow(kNarrow / reuse, 4), slices = slices_of(tiles);
-  double logs = 0, worst = 2, worst_waves = 0;
+  double worst = 2, worst_waves = 0;
+  std::vector<double> fractions;
   for (const auto& sizes : gpu.cases) {
     double waves = 0;
     const double used = quantisation(tiles, gpu, sizes, waves);
     const double depth = std::max(1.0, value_or(sizes, tiles.depth, 4096) / tiles.split);
     const double epilogue = (tiles.overlap && waves > 1 ? 1 : 2) * kEpilogue / depth;
-    logs += std::log(std::max(1e-6, used * slices / (step * (1 + epilogue))));
+    fractions.push_back(std::max(1e-6, used * slices / (step * (1 + epilogue))));
     if (used < worst) {
       worst = used;
       worst_waves = waves;
     }
   }
-  const double fraction = std::exp(logs / static_cast<double>(gpu.cases.size()));
+  const double fraction = stats::geomean(fractions);
   if (worst < 1 / step) {
     return {fraction, fmt::format("multiprocessors without a tile: {:.0f} % busy in {:.0f} wave{} of the worst shape",
                                   100 * worst, worst_waves, worst_waves == 1 ? "" : "s")};

@@ -4,15 +4,10 @@
 
 #include <cmath>
 
+#include "base/text.h"
+
 namespace ridge::record {
 namespace {
-
-std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
-  std::string text = "\"";
-  for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + "\"";
-}
 
 std::string number(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : std::string(); }
 
@@ -23,7 +18,7 @@ std::string bench_csv(const std::vector<BenchRow>& rows) {
       "label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,sessions,noise,FLOP/s,B/s,roofline_fraction,"
       "ratio,ratio_low,ratio_high\n";
   for (const BenchRow& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.label), quoted(row.subject),
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(row.label), csv_cell(row.subject),
                         name_of(row.outcome), row.median, row.p10, row.p90, row.min, row.samples.size(), row.sessions,
                         row.noise, row.flops, row.bandwidth, row.roofline_fraction, number(row.ratio),
                         number(row.ratio_low), number(row.ratio_high));
@@ -44,9 +39,10 @@ std::string bench_markdown(const std::vector<BenchRow>& rows) {
     const std::string ratio = row.ratio
                                   ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", *row.ratio, *row.ratio_low, *row.ratio_high)
                                   : std::string("-");
-    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} % | {:.1f} % | {} |\n",
+    const std::string share = row.roofline_fraction > 0 ? fmt::format("{:.1f} %", 100 * row.roofline_fraction) : "-";
+    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {} | {:.1f} % | {} |\n",
                         row.label, row.subject, name_of(row.outcome), row.median * 1e6, row.p10 * 1e6, row.p90 * 1e6,
-                        row.flops / 1e9, row.bandwidth / 1e9, 100 * row.roofline_fraction, 100 * row.noise, ratio);
+                        row.flops / 1e9, row.bandwidth / 1e9, share, 100 * row.noise, ratio);
   }
   return text;
 }

@@ -4,20 +4,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ridge::record {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t start = 0;
-  while (true) {
-    const std::size_t end = text.find(separator, start);
-    parts.push_back(text.substr(start, end - start));
-    if (end == std::string::npos) return parts;
-    start = end + 1;
-  }
-}
 
 constexpr std::size_t kMaxCases = 10'000;
 
@@ -28,17 +18,36 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return value;
 }
 
-// "first:last:step" or "first:last:*factor".
+// The three parts of a range and how its step is meant.
+struct Range {
+  std::string first, last, step;
+  bool multiply = false;
+};
+
+// "first:last:step", "first:last:*factor", "first..last", "first..last+step", "first..last*factor" or "..x" for "*".
+std::optional<Range> read_range(const std::string& item) {
+  if (const std::size_t dots = item.find(".."); dots != std::string::npos) {
+    const std::string rest = item.substr(dots + 2);
+    const std::size_t sign = rest.find_first_of("+*x");
+    if (sign == std::string::npos) return Range{item.substr(0, dots), rest, "1", false};
+    return Range{item.substr(0, dots), rest.substr(0, sign), rest.substr(sign + 1), rest[sign] != '+'};
+  }
+  const std::vector<std::string> parts = split(item, ':');
+  if (parts.size() != 3) return std::nullopt;
+  const bool multiply = parts[2].starts_with('*');
+  return Range{parts[0], parts[1], parts[2].substr(multiply ? 1 : 0), multiply};
+}
+
 Result<std::vector<std::string>> expand_range(const std::string& word, const std::string& item) {
   const auto refused = [&](std::string_view why) {
-    return with_hint(invalid("{}: the range {} {}", word, item, why),
-                     "write first:last:step or first:last:*factor, for instance 64:256:64 or 512:4096:*2");
+    return with_hint(
+        invalid("{}: the range {} {}", word, item, why),
+        "write first..last, first..last+step or first..lastxfactor, for instance 64..256+64 or 512..4096x2");
   };
-  const std::vector<std::string> parts = split(item, ':');
-  if (parts.size() != 3) return refused("needs three parts");
-  const bool multiply = parts[2].starts_with('*');
-  const auto first = whole_number(parts[0]), last = whole_number(parts[1]);
-  const auto step = whole_number(std::string_view(parts[2]).substr(multiply ? 1 : 0));
+  const std::optional<Range> range = read_range(item);
+  if (!range) return refused("needs three parts");
+  const bool multiply = range->multiply;
+  const auto first = whole_number(range->first), last = whole_number(range->last), step = whole_number(range->step);
   if (!first || !last || !step) return refused("has a part that is not a whole number");
   if (*first < 0 || *last < *first) return refused("runs backwards");
   if (*step < (multiply ? 2 : 1) || (multiply && *first == 0)) return refused("never ends");
@@ -57,7 +66,7 @@ Result<std::vector<std::string>> values_of(const Param& param) {
   std::vector<std::string> values;
   for (const std::string& item : split(param.value, ',')) {
     if (item.empty()) return invalid("{} has an empty value in its list", word);
-    if (item.find(':') == std::string::npos) {
+    if (item.find(':') == std::string::npos && item.find("..") == std::string::npos) {
       values.push_back(item);
       continue;
     }

@@ -10,6 +10,7 @@
 #include "record/candidate.h"
 #include "record/case.h"
 #include "record/names.h"
+#include "record/training.h"
 
 namespace ridge::record {
 
@@ -404,11 +405,15 @@ struct Evaluation {
   std::string detail;
   BuildEvidence build;
   std::vector<CheckRow> checks;
-  std::vector<Session> sessions;          // screening first, then confirmation, voided ones included
-  std::vector<RooflinePoint> roofline;    // of the candidate
-  std::map<std::string, double> seconds;  // where the time went: "build", "check", "measure"
-  Gate gate = Gate::kNone;                // what stopped it
-  std::string timing = "ridge-worker";    // the timing engine; numbers of two are never compared
+  std::vector<Session> sessions;                    // screening first, then confirmation, voided ones included
+  std::vector<RooflinePoint> roofline;              // of the candidate
+  std::map<std::string, double> seconds;            // where the time went: "build", "check", "measure"
+  Gate gate = Gate::kNone;                          // what stopped it
+  std::string timing = "ridge-worker";              // the timing engine; numbers of two are never compared
+  std::optional<TrainingTrace> training;            // of the candidate, where a project has a training command
+  std::optional<TrainingTrace> incumbent_training;  // what a step costs without the change
+  std::optional<std::int64_t>
+      acceptance_exit_code;  // of the project's acceptance command on the best; -1: it was killed
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("incumbent", self.incumbent);
@@ -421,6 +426,9 @@ struct Evaluation {
     v("seconds", self.seconds);
     v.optional("gate", self.gate);
     v.optional("timing", self.timing);
+    v.optional("training", self.training);
+    v.optional("incumbent_training", self.incumbent_training);
+    v.optional("acceptance_exit_code", self.acceptance_exit_code);
   }
 };
 

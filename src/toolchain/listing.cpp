@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "base/text.h"
+
 namespace ridge::toolchain {
 namespace {
 
@@ -20,12 +22,6 @@ std::optional<std::uint64_t> hex(std::string_view text) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (failure != std::errc() || end == text.data()) return std::nullopt;
   return value;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // "   1130:\tvfmadd231ps %zmm0,%zmm1,%zmm2   # comment"

@@ -1,5 +1,4 @@
 #include "campaign/gates.h"
-#include "execute/training.h"
 
 #include <limits>
 
@@ -274,22 +273,21 @@ TEST(Gate, RefusesGainsThatTrainingCannotHave) {
 TEST(Gate, AWeightCacheNeedsTrainingStepsInWhichOnlyTheWeightHits) {
   GateInput input = honest();
   input.bucket = "W1";
-  auto& counts = input.evaluation.build.counts;
-  const project::TrainingTrace before{.steps = 8, .failed = 0, .step = 2e-3, .kernel = 4e-4, .weight = 3e-5};
-  project::TrainingTrace now = before;
+  const record::TrainingTrace before{.steps = 8, .failed = 0, .step = 2e-3, .kernel = 4e-4, .weight = 3e-5};
+  record::TrainingTrace now = before;
   now.weight_hits = 8;
   now.least_weight_hits = 1;
-  execute::note_training(now, execute::kTrainingOfCandidate, counts);
+  input.evaluation.training = now;
   EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kInconclusive);  // no bound
-  execute::note_training(before, execute::kTrainingOfIncumbent, counts);
+  input.evaluation.incumbent_training = before;
   EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kPass);
   EXPECT_NE(verdict(input, "transfer").detail.find("at most 1.50 % of a step"), std::string::npos);
   for (const auto& spoil :
-       {+[](project::TrainingTrace& t) { t.tensor_hits = 1; }, +[](project::TrainingTrace& t) { t.failed = 1; },
-        +[](project::TrainingTrace& t) { t.least_weight_hits = 0; }}) {
-    project::TrainingTrace spoilt = now;
+       {+[](record::TrainingTrace& t) { t.tensor_hits = 1; }, +[](record::TrainingTrace& t) { t.failed = 1; },
+        +[](record::TrainingTrace& t) { t.least_weight_hits = 0; }}) {
+    record::TrainingTrace spoilt = now;
     spoil(spoilt);
-    execute::note_training(spoilt, execute::kTrainingOfCandidate, counts);
+    input.evaluation.training = spoilt;
     EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kFail);
   }
 }

@@ -10,6 +10,7 @@
 #include "campaign/score.h"
 #include "campaign/skew.h"
 #include "knowledge/tips.h"
+#include "stats/summary.h"
 #include "world.h"
 
 namespace ridge::campaign::test {
@@ -27,10 +28,10 @@ TEST(Score, IsTheWorkedExample) {
   EXPECT_NEAR(steps[0], 192.0, 1e-9);
   EXPECT_NEAR(steps[1], 182.51968503937007, 1e-9);
   EXPECT_NEAR(steps[2], 174.0, 1e-9);
-  EXPECT_NEAR(geometric_mean(steps), std::cbrt(192.0 * 182.51968503937007 * 174.0), 1e-9);
-  EXPECT_NEAR(geometric_mean(steps), 182.69, 0.005);
-  EXPECT_NEAR(geometric_mean(forward), std::cbrt(320.0 * 305.0 * 290.0), 1e-9);
-  EXPECT_NEAR(geometric_mean(backward), std::cbrt(160.0 * 152.0 * 145.0), 1e-9);
+  EXPECT_NEAR(stats::geomean(steps), std::cbrt(192.0 * 182.51968503937007 * 174.0), 1e-9);
+  EXPECT_NEAR(stats::geomean(steps), 182.69, 0.005);
+  EXPECT_NEAR(stats::geomean(forward), std::cbrt(320.0 * 305.0 * 290.0), 1e-9);
+  EXPECT_NEAR(stats::geomean(backward), std::cbrt(160.0 * 152.0 * 145.0), 1e-9);
   const StepScore now{304.8, 152.2, 182.69};  // as the example rounds them before it compares
   const StepScore baseline{285.0, 140.0, combined_step_tflops(285.0, 140.0)};
   EXPECT_NEAR(baseline.step, 168.59, 0.005);
@@ -67,9 +68,9 @@ TEST(Score, BoundsAreWhatStructureAllows) {
   EXPECT_NEAR(amdahl_speedup(0.5, INFINITY), 2.0, 1e-9);
   EXPECT_NEAR(amdahl_speedup(0.25, 2.0), 1 / 0.875, 1e-9);
   EXPECT_NEAR(amdahl_speedup(0.0, 100.0), 1.0, 1e-9);
-  EXPECT_TRUE(std::isnan(geometric_mean(std::array{1.0, std::nan("")})));
-  EXPECT_TRUE(std::isnan(geometric_mean(std::array{1.0, 0.0})));
-  EXPECT_TRUE(std::isnan(geometric_mean(std::span<const double>())));
+  EXPECT_TRUE(std::isnan(stats::geomean(std::array{1.0, std::nan("")})));
+  EXPECT_TRUE(std::isnan(stats::geomean(std::array{1.0, 0.0})));
+  EXPECT_TRUE(std::isnan(stats::geomean(std::span<const double>())));
 }
 
 TEST(Transfer, OnlyAWeightWithItsVersionAndLayoutIsAKey) {

@@ -27,15 +27,15 @@ void apply(const fs::path& file, const std::string& key, const std::string& valu
   } else if (key == "outcome") {
     item.outcome = outcome_of(file, value);
   } else if (key == "shows") {
-    for (const std::string& gate : split(value, '|')) item.shows.push_back(gate_of(file, gate));
+    for (const std::string& gate : words_of(value, '|')) item.shows.push_back(gate_of(file, gate));
   } else if (key == "without") {
-    for (const std::string& gate : split(value, ',')) {
+    for (const std::string& gate : words_of(value, ',')) {
       item.defences = item.defences.without(gate_of(file, gate));
     }
   } else if (key == "case") {
     set_params(value, item.problem);
   } else if (key == "flags") {
-    item.candidate.flags = split(value, ',');
+    item.candidate.flags = words_of(value, ',');
   } else if (key == "needs") {
     item.needs = value;
   } else if (key == "draw") {

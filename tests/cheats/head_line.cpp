@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ridge::cheats {
 namespace {
@@ -35,12 +35,9 @@ std::string text_of(const fs::path& file) {
   return std::move(*text);
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) {
-    if (!part.empty()) parts.push_back(part);
-  }
+std::vector<std::string> words_of(const std::string& text, char at) {
+  std::vector<std::string> parts = ridge::split(text, at);
+  std::erase(parts, "");
   return parts;
 }
 
@@ -50,7 +47,7 @@ record::Outcome outcome_of(const fs::path& file, const std::string& name) {
 }
 
 void set_params(const std::string& list, record::Case& problem) {
-  for (const std::string& param : split(list, ',')) {
+  for (const std::string& param : words_of(list, ',')) {
     problem.set(param.substr(0, param.find('=')), param.substr(param.find('=') + 1));
   }
 }
@@ -61,7 +58,7 @@ HeadLine read_head_line(const fs::path& file) {
   head.honest = line.starts_with("// ridge-honest:");
   if (!head.honest && !line.starts_with("// ridge-cheat:"))
     refuse(file, "its first line says neither cheat nor honest");
-  for (const std::string& word : split(line.substr(line.find(':') + 1), ' ')) {
+  for (const std::string& word : words_of(line.substr(line.find(':') + 1), ' ')) {
     const std::size_t equals = word.find('=');
     head.words.emplace_back(word.substr(0, equals), equals == std::string::npos ? "" : word.substr(equals + 1));
   }

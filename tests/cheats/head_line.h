@@ -26,7 +26,8 @@ HeadLine read_head_line(const std::filesystem::path& file);
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why);
 std::string text_of(const std::filesystem::path& file);
-std::vector<std::string> split(const std::string& text, char at);
+// The parts that are not empty.
+std::vector<std::string> words_of(const std::string& text, char at);
 record::Gate gate_of(const std::filesystem::path& file, const std::string& name);
 record::Outcome outcome_of(const std::filesystem::path& file, const std::string& name);
 // "m=3,layout=nt" set in `problem`.

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "execute/training.h"
+#include "record/launches.h"
 
 namespace ridge::execute {
 namespace {
@@ -51,6 +51,19 @@ class ProjectExecutorTest : public testing::Test {
     text.replace(at, from.size(), to);
     return candidate;
   }
+  // SLOW = 2 does the work twenty times, SLOW = 3 is wrong.
+  void declare_tunable() {
+    const std::string text = *read_file(root() / "kernel.py");
+    const std::string block =
+        "\"\"\"\n/* ridge-tunables\n[[tunable]]\nname = \"SLOW\"\nvalues = [1, 2, 3]\ndefault = 1\n"
+        "title = \"how slow\"\n[[constraint]]\nexpression = \"SLOW < 4\"\nreason = \"enough\"\n*/\n\"\"\"\nSLOW = "
+        "1\n\n";
+    const std::string wrapper =
+        "\n\nonce = matmul\n\n\ndef matmul(a, b):\n    for _ in range(20 if SLOW == 2 else 1):\n        c = once(a, "
+        "b)\n"
+        "    return [[0.0] * len(row) for row in c] if SLOW == 3 else c\n";
+    std::ofstream(root() / "kernel.py") << block << text << wrapper;
+  }
   std::string failing_check() {
     const auto checks = check_handoff(project(), directory_.path() / "handoff" / "a");
     return checks.back().works ? std::string("everything works") : checks.back().what + ": " + checks.back().detail;
@@ -61,7 +74,7 @@ class ProjectExecutorTest : public testing::Test {
 
 TEST_F(ProjectExecutorTest, EverythingOfAnHonestProjectWorks) {
   EXPECT_EQ(failing_check(), "everything works");
-  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 8u);
+  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 9u);
 }
 
 TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {
@@ -110,7 +123,7 @@ TEST_F(ProjectExecutorTest, MeasuresInAlternatingProcessesAndTouchesOnlyItsCopie
   EXPECT_LT(e.checks[0].max_error_ratio, 1);
   ASSERT_EQ(e.roofline.size(), 3u);
   EXPECT_GT(e.roofline[0].bound_time, 0);
-  EXPECT_EQ(e.build.counts.at("acceptance_exit_code"), 0);
+  EXPECT_EQ(e.acceptance_exit_code, 0);
   EXPECT_EQ(kernel().sources[0].text, *read_file(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python/kernel.py"));
 }
 
@@ -151,8 +164,7 @@ TEST_F(ProjectExecutorTest, EightTrainingStepsShowWhatIsRemembered) {
     const auto response = executor->run(request);
     ASSERT_TRUE(response) << row.what << ": " << response.error().text();
     ASSERT_EQ(response->evaluation->outcome, Outcome::kPass) << row.what << ": " << response->evaluation->detail;
-    const auto& counts = response->evaluation->build.counts;
-    const auto before = training_of(counts, kTrainingOfIncumbent), now = training_of(counts, kTrainingOfCandidate);
+    const auto &before = response->evaluation->incumbent_training, &now = response->evaluation->training;
     ASSERT_TRUE(before && now) << row.what;
     EXPECT_EQ(before->failed + before->weight_hits + before->tensor_hits, 0) << row.what;
     EXPECT_GT(before->weight, 0);
@@ -201,6 +213,77 @@ TEST_F(ProjectExecutorTest, DirectoriesWithGitAndLinksThatLeadOutsideAreNotCopie
   EXPECT_FALSE(fs::exists(fs::symlink_status(copy / "outside")));
   EXPECT_TRUE(fs::is_symlink(copy / "inside.py"));
   EXPECT_TRUE(fs::exists(copy / "caf\xe9 | \n name.txt"));
+}
+
+TEST_F(ProjectExecutorTest, ASweepIsScreenedWithItsValuesInTheSource) {
+  declare_tunable();
+  const std::string before = kernel().sources[0].text;
+  std::vector<record::Candidate> sweep;
+  for (const std::int64_t slow : {1, 2, 3}) {
+    sweep.push_back(kernel());
+    sweep.back().defines["SLOW"] = slow;
+  }
+  sweep.push_back(kernel());
+  sweep.back().defines["MISSING"] = 1;
+  const auto executor = make_project_executor(project(), {directory_.path() / "work", nullptr});
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kScreen;
+  request.incumbent = kernel();
+  request.candidates = sweep;
+  request.cases.push_back(*project::case_of("matmul", "small"));
+  const auto response = executor->run(request);
+  ASSERT_TRUE(response) << response.error().text();
+  ASSERT_EQ(response->screen.size(), 4u);
+  EXPECT_EQ(response->screen[0].outcome, Outcome::kPass) << response->screen[0].detail;
+  EXPECT_EQ(response->screen[0].latencies.size(), 1u);
+  EXPECT_EQ(response->screen[2].defines.at("SLOW"), 3);
+  EXPECT_EQ(response->screen[2].outcome, Outcome::kWrong);
+  EXPECT_GT(response->screen[0].score, 2 * response->screen[1].score) << "SLOW=2 does the work 20 times";
+  EXPECT_EQ(response->screen[3].outcome, Outcome::kCompile);
+  EXPECT_NE(response->screen[3].detail.find("MISSING is defined nowhere"), std::string::npos);
+  EXPECT_EQ(kernel().sources[0].text, before) << "the project's own file";
+}
+
+TEST_F(ProjectExecutorTest, AConfigurationIsEvaluatedAsItStandsInTheSource) {
+  declare_tunable();
+  record::Candidate slow = kernel();
+  slow.defines["SLOW"] = 2;
+  const auto response = ask(record::WorkerTask::kEvaluate, slow);
+  ASSERT_TRUE(response) << response.error().text();
+  ASSERT_EQ(response->evaluation->sessions.size(), 1u);
+  const auto launches = [&](record::Arm arm) {
+    return record::launches(response->evaluation->sessions, "label=small", arm).at(0);
+  };
+  EXPECT_GT(launches(record::Arm::kCandidate), 2 * launches(record::Arm::kIncumbent));
+  const auto built = ask(record::WorkerTask::kBuild, slow), plain = ask(record::WorkerTask::kBuild, kernel());
+  ASSERT_TRUE(built && plain);
+  EXPECT_NE(built->builds[0].artifact, plain->builds[0].artifact);
+}
+
+TEST_F(ProjectExecutorTest, HandoffFindsATunableThatCannotBeSet) {
+  const struct {
+    const char *from, *to, *says;
+  } rows[] = {
+      {"values = [1, 2, 3]", "values = [1, 2", "ridge-tunables, line"},
+      {"values = [1, 2, 3]", "values = []", "must be a list of integers"},
+      {"SLOW = 1", "QUICK = 1", "SLOW is defined nowhere"},
+      {"SLOW = 1", "SLOW = 2", "default 1 is declared, kernel.py defines it as 2"},
+      {"SLOW = 1", "SLOW = 1\nSLOW = 1", "SLOW is defined 2 times"},
+      {"SLOW < 4", "FAST < 4", "speaks of FAST"},
+      {"SLOW < 4", "SLOW > 4", "the defaults violate"},
+  };
+  for (const auto& row : rows) {
+    fs::remove_all(root());
+    fs::remove_all(directory_.path() / "handoff");
+    SetUp();
+    declare_tunable();
+    replace_in("kernel.py", row.from, row.to);
+    EXPECT_NE(failing_check().find(row.says), std::string::npos) << row.says << " | " << failing_check();
+  }
+  fs::remove_all(root());
+  SetUp();
+  declare_tunable();
+  EXPECT_EQ(failing_check(), "everything works");
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "inspect/elf.h"
 #include "inspect/fatbin.h"
 #include "inspect/inspect.h"
-#include "inspect/msgpack.h"
 
 namespace ridge::inspect {
 namespace {
@@ -305,23 +304,6 @@ TEST(Amdgpu, ReadsAssemblyOfGfx950AndLeavesItsMetadataAlone) {
   EXPECT_EQ(kernel.counts.unknown, 0);
   ASSERT_EQ(kernel.loops.size(), 1u);
   EXPECT_EQ(kernel.loops[0].counts.classes.at("matrix"), 1);
-}
-
-TEST(Msgpack, ReadsEveryFormAndRefusesDamage) {
-  const std::string packed(
-      "\x83\xa1"
-      "a\x01\xa1"
-      "b\x92\xff\xcd\x01\x00\xa1"
-      "c\xc3",
-      14);
-  const auto value = parse_msgpack(packed);
-  ASSERT_TRUE(value);
-  EXPECT_EQ(value->find("a")->integer, 1);
-  EXPECT_EQ(value->find("b")->array.at(0).integer, -1);
-  EXPECT_EQ(value->find("b")->array.at(1).integer, 256);
-  EXPECT_EQ(value->find("c")->integer, 1);
-  for (std::size_t cut = 0; cut < packed.size(); ++cut) EXPECT_FALSE(parse_msgpack(packed.substr(0, cut))) << cut;
-  EXPECT_FALSE(parse_msgpack(std::string(100, '\x91'))) << "arrays nested without end";
 }
 
 }  // namespace

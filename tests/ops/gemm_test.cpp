@@ -209,6 +209,8 @@ TEST(GemmCost, CountsEveryOperandOnceAndCTwiceWhenItIsAddedTo) {
   const ops::Operator& op = **ops::find_operator("gemm");
   EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5")).flop, 60);
   EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5")).bytes, 4 * (10 + 15 + 6));
+  EXPECT_EQ(op.cost(problem_of("m=0 n=3 k=5")).bytes, 0);  // nothing is written, and nothing is read for it
+  EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=0")).bytes, 4 * 6);
   EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5 accumulate=1")).bytes, 4 * (10 + 15 + 12));
   EXPECT_EQ(op.cost(problem_of("m=2 n=3 k=5 dtype=bf16 out=f32")).bytes, 2 * (10 + 15) + 4 * 6);
 }

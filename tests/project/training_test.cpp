@@ -20,7 +20,7 @@ std::string trace(const std::string& third = "3,10,4,1,1,0,PASS") {
 }
 
 TEST(TrainingTrace, IsMediansAndCounts) {
-  const Result<TrainingTrace> found = read_training_trace(trace("3,90,4,1,0,2,FAIL"));
+  const Result<record::TrainingTrace> found = read_training_trace(trace("3,90,4,1,0,2,FAIL"));
   ASSERT_TRUE(found) << found.error().text();
   EXPECT_EQ(found->steps, 8);
   EXPECT_DOUBLE_EQ(found->step, 0.010);

@@ -29,6 +29,10 @@ TEST(CaseList, RangesRunByStepsAndByFactorsAndIncludeTheirEnds) {
   EXPECT_EQ(labels("m=5:9:3"), "5 8 ");
   EXPECT_EQ(labels("m=7:7:*2"), "7 ");
   EXPECT_EQ(labels("m=4611686018427387904:9223372036854775807:*2"), "4611686018427387904 ");
+  EXPECT_EQ(labels("m=512..4096*2"), "512 1024 2048 4096 ");
+  EXPECT_EQ(labels("m=512..4096x2"), "512 1024 2048 4096 ");
+  EXPECT_EQ(labels("m=64..256+64,1000"), "64 128 192 256 1000 ");
+  EXPECT_EQ(labels("m=1..4"), "1 2 3 4 ");
 }
 
 TEST(CaseList, AWordWithSpacesIsACaseOfItsOwn) {
@@ -40,7 +44,8 @@ TEST(CaseList, AWordWithSpacesIsACaseOfItsOwn) {
 
 TEST(CaseList, RefusesRangesThatNeverEndOrSayNothing) {
   for (const char* word : {"m=512:4096", "m=9:3:1", "m=1:9:0", "m=1:9:*1", "m=0:9:*2", "m=1:9:-1", "m=a:9:1", "m=1::1",
-                           "m=1:100000:1", "m=1:2:3:4"}) {
+                           "m=1:100000:1", "m=1:2:3:4", "m=9..3", "m=1..", "m=..4", "m=1..9*1", "m=0..9x2", "m=1..9+0",
+                           "m=1..9-1", "m=1..2..3", "m=1...4"}) {
     const auto cases = expand_cases("gemm", {word});
     ASSERT_FALSE(cases.ok()) << word;
     EXPECT_THAT(cases.error().message, HasSubstr(word));
@@ -63,6 +68,13 @@ TEST(BenchTable, CsvQuotesWhatNeedsIt) {
   const std::string csv = bench_csv({row});
   EXPECT_THAT(csv, HasSubstr("\"m=1, \"\"odd\"\"\",cpu_simd,PASS,0.25,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
+TEST(BenchTable, ACaseWithoutWorkHasNoShareOfARoof) {
+  BenchRow row;
+  row.label = "m=0";
+  row.roofline_fraction = 0;
+  EXPECT_THAT(bench_markdown({row}), HasSubstr("| 0.0 | 0.0 | - | 0.0 % | - |"));
 }
 
 TEST(BenchTable, MarkdownShowsRatiosOnlyWhereThereIsOne) {

@@ -174,10 +174,9 @@ RuleFinding accepted_by_project(const RuleContext& c) {
   if (!c.state.final_measurement) return not_applicable("the campaign goes on");
   if (c.state.final_measurement->initial == c.state.final_measurement->best)
     return not_applicable("the baseline stands");
-  const auto& counts = c.state.final_measurement->evaluation.build.counts;
-  const auto code = counts.find("acceptance_exit_code");
-  if (code == counts.end()) return unknown("the acceptance_command was not run on the best");
-  return unless(code->second != 0 ? fmt::format("acceptance_command exited with {:g}", code->second) : std::string(),
+  const std::optional<std::int64_t>& code = c.state.final_measurement->evaluation.acceptance_exit_code;
+  if (!code) return unknown("the acceptance_command was not run on the best");
+  return unless(*code != 0 ? fmt::format("acceptance_command exited with {}", *code) : std::string(),
                 "acceptance_command passes on the best");
 }
 

@@ -67,8 +67,8 @@ RuleFinding fresh_inputs(const RuleContext& c) {
       return fail(fmt::format("{} hits in {} steps", trace.weight_hits, trace.steps));
   }
   if (e->outcome != record::Outcome::kPass && !accepted(*c.round)) return not_applicable("it did not get that far");
-  if (const auto trained = execute::training_of(e->build.counts, execute::kTrainingOfCandidate)) {
-    const std::string problem = training_problem(*trained, cache_of(c).has_value());
+  if (e->training) {
+    const std::string problem = training_problem(*e->training, cache_of(c).has_value());
     if (!problem.empty()) return fail(problem);
   }
   if (c.state.spec().execution_mode == "repo") return fresh_as_reused(*e);
@@ -94,8 +94,7 @@ RuleFinding within_structure(const RuleContext& c) {
   const double bound = structural_bound(c.state, *c.round), low = c.round->decision->effects.front().low;
   if (low > kBoundTolerance * bound)
     return fail(fmt::format("at least {:.3f}x, and the roofline leaves {:.3f}x", low, bound));
-  const auto trained =
-      execute::training_of(c.round->last().evaluated->evaluation.build.counts, execute::kTrainingOfIncumbent);
+  const auto& trained = c.round->last().evaluated->evaluation.incumbent_training;
   if (trained && hypothesis_of(c).bucket == "W1") {
     const double most = amdahl_speedup(trained->weight / trained->kernel, INFINITY);
     if (low > kBoundTolerance * most)

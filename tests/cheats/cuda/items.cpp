@@ -15,9 +15,9 @@ void apply(const fs::path& file, const std::string& key, const std::string& valu
   if (key == "gate") {
     item.gate = gate_of(file, value);
   } else if (key == "outcome") {
-    for (const std::string& name : split(value, '|')) item.outcomes.push_back(outcome_of(file, name));
+    for (const std::string& name : words_of(value, '|')) item.outcomes.push_back(outcome_of(file, name));
   } else if (key == "shows") {
-    for (const std::string& name : split(value, '|')) item.shows.push_back(gate_of(file, name));
+    for (const std::string& name : words_of(value, '|')) item.shows.push_back(gate_of(file, name));
   } else if (key == "case") {
     set_params(value, item.problem);
   } else if (key == "launches") {
@@ -26,7 +26,7 @@ void apply(const fs::path& file, const std::string& key, const std::string& valu
     item.sanitizer = value;
   } else if (key == "proves") {
     item.proves = true;
-    for (const std::string& name : split(value, '|')) item.off_too.push_back(gate_of(file, name));
+    for (const std::string& name : words_of(value, '|')) item.off_too.push_back(gate_of(file, name));
   } else {
     refuse(file, fmt::format("\"{}\" is no key", key));
   }
