@@ -83,7 +83,8 @@ int conclude(const fs::path& directory, const campaign::RunResult& result) {
     fmt::print("{}\n", report::json(*model));
   } else {
     fmt::print("{}\n{}\n", report::status_text(*model), result.reason);
-    fmt::print("Report: {}\n", (directory / report::kHtmlPath).string());
+    fmt::print("Report: {}\nCheck it: ridge campaign verify {}\n", (directory / report::kHtmlPath).string(),
+               directory.string());
   }
   switch (result.end) {
     case campaign::RunEnd::kDone: return kSuccess;

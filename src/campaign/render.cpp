@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "campaign/files.h"
 #include "campaign/level.h"
 #include "campaign/lineage.h"
@@ -55,7 +57,7 @@ void add_baseline(FileMap& files, const State& state) {
 double throughput_deviation(const record::Evaluation& evaluation, const std::string& label, double flop) {
   std::vector<double> values;
   for (const record::Session& session : evaluation.sessions) {
-    const std::vector<double> times = launches({session}, label, Arm::kCandidate);
+    const std::vector<double> times = launches(std::span(&session, 1), label, Arm::kCandidate);
     if (!times.empty()) values.push_back(flop / stats::median(times) / 1e12);
   }
   const double n = static_cast<double>(values.size());
@@ -71,13 +73,6 @@ template <class List>
 const typename List::value_type* with_label(const List& list, const std::string& label) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.label == label; });
   return found == list.end() ? nullptr : &*found;
-}
-
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace
@@ -138,7 +133,7 @@ std::string render_benchmark(const std::vector<record::Case>& cases, const recor
     const double flop = point != nullptr ? point->cost.flop : nan;
     const double latency = point != nullptr ? point->latency : nan;
     const double deviation = point != nullptr ? throughput_deviation(evaluation, label, flop) : nan;
-    csv += fmt::format("{},1,{},{},{},{},{},{},nan,nan,{},nan,{},nan,nan\r\n", csv_text(label), one.get("m"),
+    csv += fmt::format("{},1,{},{},{},{},{},{},nan,nan,{},nan,{},nan,nan\r\n", csv_cell(label), one.get("m"),
                        one.get("n"), one.get("k"), check_word(check, evaluation), flop / latency / 1e12, deviation,
                        latency * 1e3, check != nullptr ? check->snr_db : nan);
   }

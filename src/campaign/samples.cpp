@@ -68,23 +68,6 @@ std::int64_t confirmation_count(const std::vector<Session>& sessions) {
   return static_cast<std::int64_t>(valid_sessions(sessions, "confirm").size());
 }
 
-std::vector<double> launches(const std::vector<Session>& sessions, std::string_view label, Arm arm) {
-  const char letter = arm == Arm::kIncumbent ? 'A' : 'B';
-  std::vector<double> values;
-  for (const Session& session : sessions) {
-    if (session.voided) continue;
-    for (const ShapeSamples& shape : session.shapes) {
-      if (shape.label != label) continue;
-      for (const record::Quad& quad : shape.quads) {
-        for (std::size_t i = 0; i < std::min(quad.order.size(), quad.blocks.size()); ++i) {
-          if (quad.order[i] == letter) values.insert(values.end(), quad.blocks[i].begin(), quad.blocks[i].end());
-        }
-      }
-    }
-  }
-  return values;
-}
-
 std::vector<record::RooflinePoint> measured_roofline(const std::vector<record::RooflinePoint>& bounds,
                                                      const std::vector<Session>& sessions) {
   std::vector<record::RooflinePoint> points;

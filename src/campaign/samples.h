@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "record/campaign.h"
+#include "record/launches.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
 
@@ -20,9 +21,8 @@ bool all_void(const std::vector<record::Session>& sessions);
 // How many valid sessions belong to the sequential test; a decision that looked at any has used a share of alpha.
 std::int64_t confirmation_count(const std::vector<record::Session>& sessions);
 
-enum class Arm { kIncumbent, kCandidate };
-// The launches of one arm of one shape over all sessions that were not voided, seconds.
-std::vector<double> launches(const std::vector<record::Session>& sessions, std::string_view label, Arm arm);
+using record::Arm;
+using record::launches;
 
 // `bounds` with latency and fraction recomputed as the median launch of the candidate. A shape without samples is left
 // out.

@@ -390,8 +390,8 @@ void Fold::on(const record::Final& final_event, double seconds) {
   model_.product_of_accepted = final_event.product_of_accepted;
   best_roofline_ = model_.final_trial->roofline;
   for (const auto& point : best_roofline_) {
-    final_initial_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, 'A');
-    final_best_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, 'B');
+    final_initial_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, record::Arm::kIncumbent);
+    final_best_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, record::Arm::kCandidate);
   }
 }
 

@@ -234,7 +234,7 @@ std::string limits(const Model& model) {
 
 std::string check_section(const Model& model) {
   std::string html = "<dl class=\"facts\">\n";
-  for (const auto& [command, words] : check_commands(model)) {
+  for (const auto& [command, words] : check_commands()) {
     html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", code(command), escape_html(words));
   }
   html += "</dl>\n";

@@ -236,7 +236,7 @@ std::string markdown(const Model& model) {
   text += "## What is not claimed\n\n";
   for (const auto& claim : not_claimed(model)) text += fmt::format("- {}\n", md(claim));
   text += "\n## Check it yourself\n\n";
-  for (const auto& [command, words] : check_commands(model))
+  for (const auto& [command, words] : check_commands())
     text += fmt::format("- `{}` {}\n", clean_utf8(command), md(words));
   text += fmt::format("\nJournal: {} events, head `{}`. {} timed launches in {} sessions ({} voided).\n\n",
                       model.events, md(model.journal_head), count_text(static_cast<double>(model.launches)),

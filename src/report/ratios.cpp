@@ -24,14 +24,10 @@ std::int64_t count_launches(const record::Session& session) {
 
 }  // namespace
 
-double geometric_mean(std::span<const double> values) {
-  double sum = 0, count = 0;
-  for (const double value : values) {
-    if (!std::isfinite(value) || value <= 0) continue;
-    sum += std::log(value);
-    count += 1;
-  }
-  return count > 0 ? std::exp(sum / count) : kNan;
+double geomean_of_usable(std::span<const double> values) {
+  std::vector<double> usable = finite_only(values);
+  std::erase_if(usable, [](double value) { return value <= 0; });
+  return stats::geomean(usable);
 }
 
 std::vector<double> finite_only(std::span<const double> values) {
@@ -59,26 +55,14 @@ record::SessionRatios reduce(const record::Session& session) {
   return ratios;
 }
 
-double arm_latency(std::span<const record::Session> sessions, std::string_view label, char arm) {
-  std::vector<double> launches;
-  for (const auto& session : sessions) {
-    if (session.voided || session.role == "screen") continue;
-    for (const auto& shape : session.shapes) {
-      if (shape.label != label) continue;
-      for (const auto& quad : shape.quads) {
-        for (std::size_t i = 0; i < std::min(quad.blocks.size(), quad.order.size()); ++i) {
-          if (quad.order[i] == arm) launches.insert(launches.end(), quad.blocks[i].begin(), quad.blocks[i].end());
-        }
-      }
-    }
-  }
-  return stats::median(finite_only(launches));
+double arm_latency(std::span<const record::Session> sessions, std::string_view label, record::Arm arm) {
+  return stats::median(record::launches(sessions, label, arm));
 }
 
 std::vector<record::RooflinePoint> measured_points(std::vector<record::RooflinePoint> bounds,
                                                    std::span<const record::Session> sessions) {
   for (record::RooflinePoint& point : bounds) {
-    const double latency = arm_latency(sessions, point.label, 'B');
+    const double latency = arm_latency(sessions, point.label, record::Arm::kCandidate);
     if (!std::isfinite(latency)) continue;
     point.latency = latency;
     point.fraction = point.bound_time / latency;

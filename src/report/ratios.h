@@ -5,20 +5,20 @@
 #include <string_view>
 #include <vector>
 
+#include "record/launches.h"
 #include "record/measurement.h"
 #include "record/report.h"
 
 namespace ridge::report {
 
-double geometric_mean(std::span<const double> values);  // of the finite positive ones; NaN when there are none
+double geomean_of_usable(std::span<const double> values);  // of the finite positive ones; NaN when there are none
 std::vector<double> finite_only(std::span<const double> values);
 
 // The session of raw launches reduced to one log ratio per shape and for the suite.
 record::SessionRatios reduce(const record::Session& session);
 
-// Median latency of one arm of one shape over all launches of the sessions that count: 'A' incumbent, 'B' candidate.
-// NaN when there are none.
-double arm_latency(std::span<const record::Session> sessions, std::string_view label, char arm);
+// Median latency of one arm of one shape, as the campaign's own files give it. NaN when nothing was timed.
+double arm_latency(std::span<const record::Session> sessions, std::string_view label, record::Arm arm);
 
 // `bounds` with the latency the candidate showed in the sessions; a point without samples keeps the one it has.
 std::vector<record::RooflinePoint> measured_points(std::vector<record::RooflinePoint> bounds,

@@ -21,7 +21,7 @@ std::string plural(std::int64_t count, std::string_view noun) {
 double geomean_of(const Model& model, double (*value)(const record::ReportShape&)) {
   std::vector<double> values;
   for (const auto& shape : model.shapes) values.push_back(value(shape));
-  return geometric_mean(values);
+  return geomean_of_usable(values);
 }
 
 double fraction(const record::ReportShape& shape, double latency) {
@@ -287,14 +287,12 @@ std::string noise_words(const Model& model) {
       percent_text(model.noise), percent_text(model.detectable));
 }
 
-Facts check_commands(const Model& model) {
-  // The command is meant to be pasted: an id that a shell could read as something else is left out.
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
-  const bool plain_id = !model.spec.id.empty() && model.spec.id.find_first_not_of(kPlain) == std::string::npos;
-  const std::string id = plain_id ? model.spec.id : "DIR";
-  return {{fmt::format("ridge campaign verify {}", id),
-           "checks the journal's hash chain, renders every file again and compares"},
-          {fmt::format("ridge campaign replay {}", id), "computes every decision again from the raw samples"}};
+// The report does not know where its folder lies, or what it is called by now; the folder itself is always ".".
+Facts check_commands() {
+  return {{"ridge campaign verify .",
+           "in the campaign's folder, the one that holds report/: checks the journal's hash chain, renders every file "
+           "again and compares"},
+          {"ridge campaign replay .", "there too: computes every decision again from the raw samples"}};
 }
 
 Facts protocol_words(const Model& model) {

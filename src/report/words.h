@@ -44,7 +44,7 @@ std::string activity_words(std::string_view activity);
 std::string noise_words(const Model& model);
 
 // Name and explanation.
-Facts check_commands(const Model& model);
+Facts check_commands();
 Facts protocol_words(const Model& model);
 std::vector<std::string> not_claimed(const Model& model);
 const Facts& glossary();

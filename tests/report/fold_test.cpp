@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "base/files.h"
 #include "record/json.h"
@@ -40,6 +41,23 @@ TEST(Fold, TakesTheFinalMeasurementAsTheHeadlineAndKeepsTheProductBesideIt) {
   EXPECT_NEAR(model.total->ratio / truth, 1, 0.03);
   EXPECT_NEAR(model.product_of_accepted / truth, 1, 0.03);
   EXPECT_NEAR(model.rounds.back().speed / truth, 1, 0.03);
+}
+
+// The campaign's own tables hold the median over all launches that count, those of the screening among them.
+TEST(Fold, ALatencyIsTheOneOfTheCampaignsTables) {
+  const auto session = [](const char* role, double incumbent, double candidate, bool voided) {
+    record::Session one;
+    one.role = role;
+    one.voided = voided;
+    one.shapes = {{"m=1", {{"ABBA", {{incumbent}, {candidate}, {candidate}, {incumbent}}}}}};
+    return one;
+  };
+  const std::vector<record::Session> sessions = {session("screen", 4, 1, false), session("confirm", 4, 3, false),
+                                                 session("confirm", 9, 9, true)};
+  EXPECT_EQ(arm_latency(sessions, "m=1", record::Arm::kIncumbent), 4);
+  EXPECT_EQ(arm_latency(sessions, "m=1", record::Arm::kCandidate), 2);
+  EXPECT_EQ(arm_latency(std::span(sessions).first(1), "m=1", record::Arm::kCandidate), 1);
+  EXPECT_TRUE(std::isnan(arm_latency(std::span(sessions).last(1), "m=1", record::Arm::kCandidate)));
 }
 
 TEST(Fold, WithoutAFinalMeasurementTheTotalIsTheProductAndSaysSo) {
