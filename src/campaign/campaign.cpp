@@ -150,9 +150,21 @@ Status leave_wish(const fs::path& directory, const char* file, const std::string
   return write_file_durably(directory / file, text + "\n");
 }
 
+// A wish that nothing would read would end the campaign as soon as it is extended.
+Status must_go_on(const fs::path& directory) {
+  RIDGE_TRY(state, load_campaign(directory));
+  if (!state.terminated()) return ok_status();
+  return with_hint(make_error(ErrorCode::kConflict, "{} {}: {}", directory.string(),
+                              state.reported ? "has ended" : "is ending", state.termination->detail),
+                   fmt::format("give it more time or rounds with `ridge campaign extend {}`", directory.string()));
+}
+
 }  // namespace
 
-Status request_stop(const fs::path& directory) { return leave_wish(directory, kStopFile, "stop"); }
+Status request_stop(const fs::path& directory) {
+  RIDGE_CHECK_OK(must_go_on(directory));
+  return leave_wish(directory, kStopFile, "stop");
+}
 Status request_pause(const fs::path& directory) {
   if (lock_holder(directory).pid == 0) {
     return with_hint(make_error(ErrorCode::kConflict, "nothing runs in {}", directory.string()),
@@ -162,6 +174,7 @@ Status request_pause(const fs::path& directory) {
 }
 Status request_stop_after(const fs::path& directory, std::int64_t rounds) {
   if (rounds < 1 || rounds > 119) return invalid("stop-after {}: 1 to 119 rounds are possible", rounds);
+  RIDGE_CHECK_OK(must_go_on(directory));
   return leave_wish(directory, kStopAfterFile, std::to_string(rounds));
 }
 

@@ -48,7 +48,8 @@ Result<State> waive_rule(const std::filesystem::path& directory, const std::stri
                          const std::string& by, Clock& clock);
 // Reads without locking; for status and watch.
 Result<State> load_campaign(const std::filesystem::path& directory);
-// Honoured before the next measurement begins; works whether or not an engine runs.
+// Honoured before the next measurement begins; works whether or not an engine runs. kConflict for a campaign that has
+// ended, and nothing is left behind.
 Status request_stop(const std::filesystem::path& directory);
 // The same, as soon as `rounds` attempts are closed (the baseline does not count).
 Status request_stop_after(const std::filesystem::path& directory, std::int64_t rounds);

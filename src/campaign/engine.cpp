@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxFailuresInARow = 3;
+constexpr std::int64_t kMaxFaultsInARow = 3;  // rounds in which the harness failed: the next one would fail as well
 
 // Steps that begin new work; the others only finish what is begun.
 bool begins_work(Due due) {
@@ -198,6 +199,12 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
   if (due == Due::kPropose && state_.failures_in_a_row >= kMaxFailuresInARow) {
     RIDGE_TRY(paused, pause(fmt::format("the proposer {} gave no usable answer {} times in a row; the last: {}",
                                         services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
+    return std::optional(paused);
+  }
+  if (due == Due::kPropose && state_.faults_in_a_row >= kMaxFaultsInARow) {
+    RIDGE_TRY(paused,
+              pause(fmt::format("the harness failed in {} rounds in a row, so nothing can be measured; the last: {}",
+                                state_.faults_in_a_row, state_.rounds.back().decision->reason)));
     return std::optional(paused);
   }
   if (const std::string blocked = rules_that_block(next.due); !blocked.empty()) {

@@ -170,6 +170,8 @@ Status on_decided(State& state, const Event& event) {
   if (evaluated && evaluated->level == "full" && confirmation_count(evaluated->evaluation.sessions) > 0) {
     ++state.decisions_used;
   }
+  const bool fault = decision.outcome == record::Outcome::kHarnessFault;
+  state.faults_in_a_row = fault ? state.faults_in_a_row + 1 : 0;
   round->decision = std::move(decision);
   round->decided = event.time;
   return ok_status();
@@ -315,6 +317,7 @@ Status on_resumed(State& state, const Event& event) {
   state.occurrences.push_back({event.time, note.text, event.kind});
   state.paused.reset();
   state.failures_in_a_row = 0;
+  state.faults_in_a_row = 0;
   return ok_status();
 }
 

@@ -91,10 +91,11 @@ struct State {
   std::optional<record::Committed> baseline_committed;
   std::string baseline_at;  // event time
   double baseline_active = 0;
-  std::vector<Round> rounds;                       // from round 2 on
-  std::vector<record::Proposed> refused;           // answers refused since the last round was opened
-  std::int64_t failures_in_a_row = 0;              // refused answers since the last good one or resumption
-  std::optional<std::string> exhausted;            // the proposer's reason for having nothing left
+  std::vector<Round> rounds;              // from round 2 on
+  std::vector<record::Proposed> refused;  // answers refused since the last round was opened
+  std::int64_t failures_in_a_row = 0;     // refused answers since the last good one or resumption
+  std::int64_t faults_in_a_row = 0;       // rounds that a harness fault ended, since the last other or resumption
+  std::optional<std::string> exhausted;   // the proposer's reason for having nothing left
   std::optional<record::Termination> termination;  // the last check
   bool checked = false;                            // termination was checked since the last round was closed
   std::optional<record::Final> final_measurement;

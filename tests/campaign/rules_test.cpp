@@ -236,6 +236,43 @@ TEST(Signal, PauseIsHonouredBeforeTheNextMeasurementAndResumeGoesOn) {
   EXPECT_TRUE(world.state().rounds[1].committed);
 }
 
+TEST(Signal, ACampaignThatHasEndedCannotBeStopped) {
+  World world(one_per_round({make_proposal({make_candidate(150)}, "one")}));
+  ASSERT_TRUE(world.run());
+  for (const Status& asked : {request_stop(world.path()), request_stop_after(world.path(), 1)}) {
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().code, ErrorCode::kConflict);
+    EXPECT_NE(asked.error().message.find("has ended"), std::string::npos) << asked.error().message;
+  }
+  ASSERT_TRUE(extend_budget(world.path(), {world.state().wall_budget, 3}, world.clock));
+  ASSERT_TRUE(world.run());
+  EXPECT_NE(world.state().termination->condition, "T4");  // nothing was left for the next process to find
+}
+
+TEST(Signal, HarnessFaultsInARowPauseTheCampaignAfterAFewRounds) {
+  std::int64_t working = 0;
+  World world([](const record::ProposalRequest& request) -> Result<record::Proposal> {
+    if (request.round > 100) return nothing_left();
+    return make_proposal({make_candidate(100 + request.round), make_candidate(101 + request.round)},
+                         "sweep " + std::to_string(request.round));
+  });
+  world.executor.on(record::WorkerTask::kScreen, [&](const record::WorkerRequest& request) {
+    if (working-- > 0) return screen(request);
+    record::WorkerResponse broken;
+    broken.error = "this executor cannot screen";
+    return broken;
+  });
+  const Result<RunResult> paused = world.run();
+  ASSERT_TRUE(paused) << paused.error().text();
+  EXPECT_EQ(paused->end, RunEnd::kPaused);
+  EXPECT_NE(paused->reason.find("harness failed in 3 rounds in a row"), std::string::npos) << paused->reason;
+  EXPECT_NE(paused->reason.find("cannot screen"), std::string::npos) << paused->reason;
+  EXPECT_EQ(world.state().rounds.size(), 3u);
+  working = 1;  // put right for one round: the count begins again
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.state().rounds.size(), 7u);
+}
+
 TEST(Signal, StopAfterEndsInGoodOrderWhenTheRoundsAreClosed) {
   World world([](const record::ProposalRequest& request) -> Result<record::Proposal> {
     return make_proposal({make_candidate(100 + 10 * request.round)});
