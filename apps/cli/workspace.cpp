@@ -50,6 +50,11 @@ Status check_inputs(const WorkspaceOptions& o) {
   return ok_status();
 }
 
+// What compilers and profilers leave behind; a pattern without a slash holds in every folder below.
+constexpr const char* kIgnored =
+    "*.ncu-rep\n*.nsys-rep\n*.sqlite\n*.rpd\nperf.data*\nmemory/.lock\n/campaigns/\n*.o\n*.so\n*.a\n*.ptx\n*.cubin\n"
+    "*.fatbin\n*.hsaco\n*.co\na.out\n__pycache__/\n";
+
 std::string task_context(const WorkspaceOptions& o) {
   const std::string file = fs::path(o.kernel).filename().string();
   std::string text =
@@ -112,8 +117,7 @@ Status write_workspace(const WorkspaceOptions& o) {
                                o.words,
                                o.threads};
   RIDGE_CHECK_OK(write_file_durably(folder / kWorkspaceFile, record::to_pretty(file) + "\n"));
-  RIDGE_CHECK_OK(
-      write_file_durably(folder / ".gitignore", "profiles/*.ncu-rep\nmemory/.lock\ncampaigns/\n*.o\n*.so\n*.cubin\n"));
+  RIDGE_CHECK_OK(write_file_durably(folder / ".gitignore", kIgnored));
   for (const char* empty : {"memory", "plans", "profiles"})
     RIDGE_CHECK_OK(write_file_durably(folder / empty / ".keep", ""));
   const Result<knowledge::Memory> memory = knowledge::Memory::init(folder);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "campaign/lineage.h"
 #include "campaign/samples.h"
 #include "campaign/target.h"
@@ -19,6 +20,7 @@ namespace {
 using record::ForeignIteration;
 using record::ForeignRun;
 
+constexpr const char* kMarkerFile = ".ridge-export";  // says of what a folder is an export
 constexpr const char* kStepMetric = "step_geomean";
 constexpr const char* kTheirHeader =
     "label,B,M,N,K,correct,out_snr,da_snr,db_snr,fwd_ms_mean,fwd_ms_std,bwd_ms_mean,bwd_ms_std,fwd_tflops_mean,"
@@ -73,31 +75,29 @@ ForeignRun run_of(const State& state) {
   return run;
 }
 
-// Cells of one line of our own table, whose quotes only ever enclose a label.
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
+// Empty where nothing was judged: a fault of the harness is no wrong result.
+std::string their_check(std::string_view ours) { return ours == "PASS" ? "True" : ours == "FAIL" ? "False" : ""; }
 
 // benchmark.csv under the names that the viewer looks for; it knows no other, and shows dashes instead.
 std::string their_benchmark(const std::string& ours) {
   std::string csv = std::string(kTheirHeader) + "\r\n";
   std::size_t at = ours.find("\r\n") + 2;
   for (std::size_t end; (end = ours.find("\r\n", at)) != std::string::npos; at = end + 2) {
-    const std::vector<std::string> c = cells_of(ours.substr(at, end - at));
-    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},nan,{},nan,{},{},{},{}\r\n", c[0], c[1], c[2], c[3], c[4],
-                       c[5] == "PASS" ? "True" : "False", c[12], c[13], c[14], c[10], c[11], c[6], c[7], c[8], c[9]);
+    const std::vector<std::string> c = csv_cells(std::string_view(ours).substr(at, end - at));
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},nan,{},nan,{},{},{},{}\r\n", csv_cell(c[0]), c[1], c[2], c[3],
+                       c[4], their_check(c[5]), c[12], c[13], c[14], c[10], c[11], c[6], c[7], c[8], c[9]);
   }
   return csv;
+}
+
+// performance_trend.md under the viewer's name of the eighth column, and with rounds as the integers that it reads.
+// Without a backward pass the two columns hold the same number; the viewer reads no row under the other name.
+std::string their_trend(std::string trend) {
+  constexpr std::string_view kColumn = "Combined Step TFLOPS", kRound = "\n| round-";
+  trend.replace(trend.find(kColumn), kColumn.size(), "Step Geomean TFLOPS");
+  for (std::size_t at = 0; (at = trend.find(kRound, at)) != std::string::npos;)
+    trend.replace(at, kRound.size(), "\n| ");
+  return trend;
 }
 
 FileMap turbo_view(const State& state) {
@@ -105,10 +105,8 @@ FileMap turbo_view(const State& state) {
   for (auto& [path, content] : files) {
     if (path.ends_with("benchmark.csv")) content = their_benchmark(content);
   }
-  // Without a backward pass the two columns hold the same number; the viewer reads no row under the other name.
   std::string& trend = files["logs/performance_trend.md"];
-  const std::string_view column = "Combined Step TFLOPS";
-  trend.replace(trend.find(column), column.size(), "Step Geomean TFLOPS");
+  trend = their_trend(std::move(trend));
   const ForeignRun run = run_of(state);
   files[fmt::format("state/{}/run.json", run.campaign)] = record::to_pretty(run) + "\n";
   return files;
@@ -137,12 +135,16 @@ ForeignIteration::Performance performance_of(const std::vector<record::RooflineP
   return performance;
 }
 
-std::string correctness_word(record::Outcome outcome) {
+// PASS for a candidate that was checked and found right, and for no other: that layout has no word for "not judged".
+std::string correctness_word(const Round& round, record::Outcome outcome) {
   using record::Outcome;
   if (outcome == Outcome::kHang) return "TIMEOUT_FAIL";
-  const bool wrong = outcome == Outcome::kWrong || outcome == Outcome::kCheat || outcome == Outcome::kCompile ||
-                     outcome == Outcome::kCrash || outcome == Outcome::kOom;
-  return wrong ? "FAIL" : "PASS";
+  const std::optional<record::Evaluated>& evaluated = round.last().evaluated;
+  if (!evaluated || evaluated->evaluation.checks.empty()) return "FAIL";
+  const std::vector<record::CheckRow>& checks = evaluated->evaluation.checks;
+  const bool right = std::all_of(checks.begin(), checks.end(),
+                                 [](const record::CheckRow& row) { return row.outcome == Outcome::kPass; });
+  return right && outcome != Outcome::kCheat ? "PASS" : "FAIL";
 }
 
 ForeignIteration iteration_of(const State& state, const Round& round) {
@@ -154,7 +156,7 @@ ForeignIteration iteration_of(const State& state, const Round& round) {
   one.optimization = {h.category, h.title, fmt::format("{:+.1f} %", 100 * h.expected_gain), {}};
   for (const std::string& risk : h.risks) one.optimization.risks += (one.optimization.risks.empty() ? "" : "; ") + risk;
   one.profile_evidence = {"ridge", summary.reason, h.reasoning, their_bottleneck(h.bottleneck)};
-  one.correctness.status = correctness_word(summary.outcome);
+  one.correctness.status = correctness_word(round, summary.outcome);
   one.quality_gate.result = summary.accepted                            ? "PASS"
                             : summary.outcome == record::Outcome::kHang ? "TIMEOUT_FAIL"
                                                                         : "FAIL";
@@ -229,16 +231,27 @@ Result<FileMap> render_export(const State& state, ExportFormat format) {
     return with_hint(make_error(ErrorCode::kConflict, "the baseline of this campaign is not measured yet"),
                      "export it when its first round is recorded");
   }
-  return format == ExportFormat::kTurboView ? turbo_view(state) : atrex(state);
+  const bool view = format == ExportFormat::kTurboView;
+  FileMap files = view ? turbo_view(state) : atrex(state);
+  files[kMarkerFile] = fmt::format("{} {}\n", view ? "turbo-view" : "atrex", state.spec().id);
+  return files;
 }
 
 Status write_export(const std::filesystem::path& directory, const FileMap& files) {
   std::error_code error;
   if (std::filesystem::exists(directory, error) && !std::filesystem::is_empty(directory, error)) {
-    return with_hint(make_error(ErrorCode::kConflict, "{} is there and not empty", directory.string()),
-                     "name a new folder");
+    const Result<std::string> earlier = read_file(directory / kMarkerFile);
+    const auto marker = files.find(kMarkerFile);
+    if (!earlier || marker == files.end() || *earlier != marker->second) {
+      return with_hint(make_error(ErrorCode::kConflict,
+                                  "{} is there, not empty, and no earlier export of this campaign", directory.string()),
+                       "name a new folder, or that of an earlier export, which is brought up to date");
+    }
   }
-  for (const auto& [path, content] : files) RIDGE_CHECK_OK(write_file_durably(directory / path, content));
+  for (const auto& [path, content] : files) {
+    const Result<std::string> old = read_file(directory / path);
+    if (!old || *old != content) RIDGE_CHECK_OK(write_file_durably(directory / path, content));
+  }
   return ok_status();
 }
 

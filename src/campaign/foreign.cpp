@@ -14,12 +14,13 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "campaign/render.h"
-#include "campaign/score.h"
 #include "campaign/target.h"
 #include "knowledge/tips.h"
 #include "record/foreign.h"
 #include "record/json.h"
+#include "stats/summary.h"
 
 namespace ridge::campaign {
 namespace {
@@ -36,7 +37,10 @@ constexpr std::string_view kLogSections[] = {"## Basic Information",    "## Base
                                              "## Optimization History", "## Current Best",
                                              "## Directions to Try",    "## Verified Ineffective Directions",
                                              "## Final Report"};
-constexpr std::string_view kSummarySections[] = {"## Hypothesis", "## Single change", "## Results", "## Decision"};
+constexpr std::string_view kSummarySections[] = {"## Hypothesis", "## Single change", "## Results",
+                                                 "## Decision",   "## Attribution",   "## Next direction"};
+constexpr std::string_view kPassWords[] = {"PASS", "PASSED", "TRUE", "1", "YES", "OK"};
+constexpr std::string_view kFailWords[] = {"FAIL", "FAILED", "FALSE", "0", "NO", "ERROR"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -48,16 +52,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::vector<std::string> split(const std::string& line, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(line);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
-  return begin == std::string::npos ? std::string() : text.substr(begin, end - begin + 1);
+// "| a | b |" -> "a", "b"
+std::vector<std::string> table_cells(std::string_view line) {
+  line = trimmed(line).substr(1);
+  if (line.ends_with('|')) line.remove_suffix(1);
+  std::vector<std::string> cells = split(line, '|');
+  for (std::string& cell : cells) cell = trimmed(cell);
+  return cells;
 }
 
 std::optional<double> number(const std::string& text) {
@@ -67,10 +68,20 @@ std::optional<double> number(const std::string& text) {
   return value;
 }
 
-// Every spelling of the three outcomes that is in use.
-std::string decision_word(std::string text) {
+std::string in_capitals(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+template <std::size_t N>
+bool is_one_of(const std::string& word, const std::string_view (&words)[N]) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+// Every spelling of the three outcomes that is in use.
+std::string decision_word(std::string text) {
+  text = in_capitals(std::move(text));
   if (text.find("BASELINE") != std::string::npos) return "BASELINE";
   if (text.find("ROLL") != std::string::npos) return "ROLLBACK";
   if (text.find("ACCEPT") != std::string::npos) return "ACCEPTED";
@@ -187,8 +198,7 @@ class Lint {
     std::vector<std::string> names;
     for (const std::string& line : lines_of(*text)) {
       if (!line.starts_with("|")) continue;
-      std::vector<std::string> cells = split(line.substr(1), '|');
-      for (std::string& cell : cells) cell = trimmed(cell);
+      std::vector<std::string> cells = table_cells(line);
       if (names.empty()) {
         names = cells;
         check_trend_header(path, names);
@@ -308,7 +318,7 @@ class Lint {
     if (lines.size() < 2) return note(LintKind::kMissing, path, "holds no row");
     if (header_.empty()) header_ = lines[0];
     if (lines[0] != header_) note(LintKind::kContradiction, path, "its header is not the one of the first round");
-    const std::vector<std::string> names = split(lines[0], ',');
+    const std::vector<std::string> names = csv_cells(lines[0]);
     const auto column = [&](std::string_view name) {
       return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
     };
@@ -316,17 +326,25 @@ class Lint {
     const std::size_t forward = std::min(column("Forward TFLOPS"), column("fwd_tflops_mean"));
     if (label == names.size() || check == names.size())
       return note(LintKind::kMalformed, path, "has no label or no Check column");
+    const bool has_metric = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+      return in_capitals(name).find("FLOPS") != std::string::npos ||
+             in_capitals(name).find("B/S") != std::string::npos || in_capitals(name).find("TIME") != std::string::npos;
+    });
+    if (!has_metric) note(LintKind::kMalformed, path, "has no column of a throughput or a time");
     std::set<std::string> labels;
     std::vector<double> speeds;
     for (std::size_t i = 1; i < lines.size(); ++i) {
-      const std::vector<std::string> cells = split(lines[i], ',');
+      const std::vector<std::string> cells = csv_cells(lines[i]);
       if (cells.size() <= std::max(label, check)) {
         if (!lines[i].empty()) note(LintKind::kMalformed, path, fmt::format("line {} is cut short", i + 1));
         continue;
       }
       if (!labels.insert(cells[label]).second) note(LintKind::kContradiction, path, cells[label] + " is there twice");
-      const bool passed =
-          cells[check] == "PASS" || cells[check] == "True" || cells[check] == "true" || cells[check] == "1";
+      const std::string word = in_capitals(cells[check]);
+      const bool passed = is_one_of(word, kPassWords);
+      if (!passed && !word.empty() && !is_one_of(word, kFailWords)) {
+        note(LintKind::kMalformed, path, fmt::format("{}: Check is \"{}\"", cells[label], cells[check].substr(0, 60)));
+      }
       const std::optional<double> speed = forward < cells.size() ? number(cells[forward]) : std::nullopt;
       if (passed && forward < names.size() && !(speed && std::isfinite(*speed) && *speed > 0)) {
         note(LintKind::kContradiction, path, cells[label] + " passes without a throughput");
@@ -335,10 +353,13 @@ class Lint {
       if (!passed && trend != nullptr && trend->status == "ACCEPTED") {
         note(LintKind::kContradiction, path, cells[label] + " did not pass, and the round was accepted");
       }
+      if (!passed && trend != nullptr && trend->status == "BASELINE") {
+        note(LintKind::kContradiction, path, cells[label] + " did not pass, and the round is the baseline");
+      }
     }
     if (labels_.empty()) labels_ = labels;
     if (labels != labels_) note(LintKind::kContradiction, path, "measures other shapes than the first round");
-    const double mean = geometric_mean(speeds);
+    const double mean = stats::geomean(speeds);
     const bool differs = trend != nullptr && trend->forward && std::isfinite(mean) &&
                          std::abs(mean - *trend->forward) > kRounding * *trend->forward + kLastDigit;
     if (differs) {
@@ -360,7 +381,9 @@ class Lint {
         continue;
       }
       const auto row = trend_.find(static_cast<long>(entry->round));
-      if (row != trend_.end() && row->second.status == "ACCEPTED") {
+      if (row == trend_.end()) {
+        note(LintKind::kContradiction, path, fmt::format("round {} is not in the trend", entry->round));
+      } else if (row->second.status == "ACCEPTED") {
         note(LintKind::kContradiction, path,
              fmt::format("round {} was accepted, and its idea is called ineffective", entry->round));
       }
@@ -388,13 +411,20 @@ class Lint {
           note(LintKind::kContradiction, name, fmt::format("round {} is there twice", entry.round));
         const auto row = trend_.find(static_cast<long>(entry.round));
         const std::string said = decision_word(entry.decision);
-        if (row != trend_.end() && !said.empty() && said != row->second.status) {
+        if (said.empty()) {
+          note(LintKind::kMalformed, name,
+               fmt::format("round {}: \"{}\" is no decision", entry.round, entry.decision.substr(0, 60)));
+        } else if (row == trend_.end()) {
+          note(LintKind::kContradiction, name, fmt::format("round {} is not in the trend", entry.round));
+        } else if (said != row->second.status) {
           note(LintKind::kContradiction, name,
                fmt::format("round {}: {}, the trend says {}", entry.round, said, row->second.status));
         }
       }
       const auto best = trend_.find(static_cast<long>(run->best_round));
-      if (best != trend_.end() && best->second.status == "ROLLBACK") {
+      if (best == trend_.end()) {
+        note(LintKind::kContradiction, name, fmt::format("the best round {} is not in the trend", run->best_round));
+      } else if (best->second.status == "ROLLBACK") {
         note(LintKind::kContradiction, name, fmt::format("the best round {} was rolled back", run->best_round));
       }
     }

@@ -151,7 +151,7 @@ struct Iteration {
   std::vector<IterationReference> references;
   IterationGate quality_gate;
   std::vector<OpenDirection> open_directions;  // at most three
-  std::string git_commit_hash;                 // of the commit or tree that holds this version; empty: not committed
+  std::string git_commit_hash;                 // of the commit that holds this version; empty: not committed
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("masked", self.masked);

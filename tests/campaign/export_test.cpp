@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "base/text.h"
 #include "campaign/foreign.h"
 #include "world.h"
 
@@ -50,6 +51,31 @@ class Exchange : public testing::Test {
       }
     }
   }
+  // Every row of our table under the viewer's names.
+  static void expect_same_table(const std::string& theirs, const std::string& ours) {
+    const std::vector<std::string> mine = split(ours, '\n'), rows = split(theirs, '\n');
+    ASSERT_EQ(rows.size(), mine.size());
+    const auto cell = [](const std::string& header, const std::string& row, const std::string& name) {
+      const std::vector<std::string> names = csv_cells(trimmed(header)), cells = csv_cells(trimmed(row));
+      const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+      EXPECT_LT(at, cells.size()) << name << " in " << row;
+      return at < cells.size() ? cells[at] : std::string("none");
+    };
+    const std::map<std::string, std::string> same = {{"label", "label"},
+                                                     {"B", "B"},
+                                                     {"M", "M"},
+                                                     {"N", "N"},
+                                                     {"K", "K"},
+                                                     {"out_snr", "out_snr"},
+                                                     {"fwd_ms_mean", "Forward Time (ms)"},
+                                                     {"fwd_tflops_mean", "Forward TFLOPS"},
+                                                     {"fwd_tflops_std", "Forward TFLOPS_stddev"},
+                                                     {"bwd_ms_mean", "Backward Time (ms)"}};
+    for (std::size_t i = 1; i + 1 < mine.size(); ++i) {
+      for (const auto& [name, of] : same) EXPECT_EQ(cell(rows[0], rows[i], name), cell(mine[0], mine[i], of)) << name;
+      EXPECT_EQ(cell(rows[0], rows[i], "correct"), cell(mine[0], mine[i], "Check") == "PASS" ? "True" : "False");
+    }
+  }
   static record::Proposal awkward() {
     record::Proposal proposal = make_proposal({make_candidate(180)}, "awkward");
     proposal.hypothesis.title = "a | bar, and \"quotes\"";
@@ -65,7 +91,8 @@ TEST_F(Exchange, AViewersLayoutComesBackAsTheSameStory) {
   const fs::path folder = write(ExportFormat::kTurboView, "view");
   const std::string csv = *read_file(folder / "rounds/round-2/artifacts/benchmark.csv");
   EXPECT_TRUE(csv.starts_with("label,B,M,N,K,correct,")) << csv;
-  EXPECT_NE(csv.find(",True,"), std::string::npos);
+  expect_same_table(csv, *read_file(world_.path() / "rounds/round-2/artifacts/benchmark.csv"));
+  EXPECT_NE(read_file(folder / "logs/performance_trend.md")->find("\n| 2 | ACCEPTED |"), std::string::npos);
   EXPECT_NE(read_file(folder / "logs/performance_trend.md")->find("| Step Geomean TFLOPS |"), std::string::npos);
   const auto run = parse_json(*read_file(folder / "state" / state_.spec().id / "run.json"));
   ASSERT_TRUE(run);
@@ -99,6 +126,33 @@ TEST_F(Exchange, AMemoryLayoutComesBackAsTheSameStory) {
   expect_same_story(*back, false);
   EXPECT_LT(*back->rounds[1].latency_us, *back->rounds[0].latency_us);
   EXPECT_EQ(kinds(*back), "missing journal.jsonl: there are no raw samples: no decision can be computed again\n");
+}
+
+TEST_F(Exchange, AnExportIsBroughtUpToDateAndNothingElseIsWrittenOver) {
+  const fs::path folder = write(ExportFormat::kTurboView, "view");
+  fs::remove(folder / "logs/cost.md");
+  std::ofstream(folder / "logs/optimize.md") << "older";
+  write(ExportFormat::kTurboView, "view");
+  EXPECT_EQ(*read_file(folder / "logs/optimize.md"), *read_file(world_.path() / "logs/optimize.md"));
+  EXPECT_TRUE(fs::exists(folder / "logs/cost.md"));
+  EXPECT_EQ(write_export(folder, *render_export(state_, ExportFormat::kAtrex)).error().code, ErrorCode::kConflict);
+}
+
+TEST_F(Exchange, AFaultOfTheHarnessIsNeitherRightNorWrong) {
+  World world(one_per_round({make_proposal({make_candidate(150)}, "fast")}));
+  world.executor.on(record::WorkerTask::kEvaluate, [](const record::WorkerRequest& request) {
+    record::WorkerResponse response = evaluate(request);
+    if (request.candidates.front().defines.at("SPEED") == 150) response.error = "the device fell off";
+    return response;
+  });
+  ASSERT_TRUE(world.run());
+  const State state = world.state();
+  ASSERT_EQ(state.rounds.at(0).decision->outcome, record::Outcome::kHarnessFault);
+  const FileMap memory = *render_export(state, ExportFormat::kAtrex);
+  EXPECT_NE(memory.at("memory/v1.json").find("\"status\": \"FAIL\""), std::string::npos) << memory.at("memory/v1.json");
+  const std::string csv = render_export(state, ExportFormat::kTurboView)->at("rounds/round-2/artifacts/benchmark.csv");
+  EXPECT_EQ(csv.find("True"), std::string::npos) << csv;
+  EXPECT_EQ(csv.find("False"), std::string::npos) << csv;
 }
 
 TEST_F(Exchange, NothingIsWrittenOverAndNothingBeforeTheBaseline) {

@@ -34,7 +34,7 @@ class Foreign : public testing::Test {
     const std::string folder = fmt::format("rounds/round-{}/", number);
     write(folder + "kernel_snapshot/kernel.py", "pass\n");
     write(folder + "summary.md", "## Hypothesis\n## Single change\n## Results\n## Decision\n\n" + decision +
-                                     "\n\n## Real-training transfer check\n");
+                                     "\n\n## Attribution\n## Next direction\n## Real-training transfer check\n");
     write(folder + "artifacts/benchmark.csv", table(speed));
   }
   void SetUp() override {
@@ -86,6 +86,15 @@ TEST_F(Foreign, AConsistentOneHasNoFindings) {
   EXPECT_EQ(report.accepted, 1);
 }
 
+TEST_F(Foreign, AQuotedLabelMayHoldACommaAndAPassAnySpelling) {
+  for (const int number : {1, 2, 3}) {
+    const double speed = number == 1 ? 100 : number == 2 ? 110 : 90;
+    write(fmt::format("rounds/round-{}/artifacts/benchmark.csv", number),
+          kHeader + fmt::format("\"a, wide\",1,64,64,64,pass,{0},0,nan,nan,1,nan,60,nan,nan\r\n", speed));
+  }
+  EXPECT_EQ(findings(), "");
+}
+
 TEST_F(Foreign, OurOwnCampaignsReadAsForeignOnesToo) {
   World world(one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(120)}, "SLOWER")}));
   ASSERT_TRUE(world.run());
@@ -130,6 +139,22 @@ TEST_F(Foreign, EveryContradictionIsFound) {
   found("the best round 3 was rolled back");
   write("verified_ineffective.jsonl", "{\"round\":2,\"direction\":\"d\",\"reason\":\"r\",\"modified_files\":[]}\n");
   found("its idea is called ineffective");
+  write("state/c/run.json", "{\"best_round\":9}");
+  found("the best round 9 is not in the trend");
+  write("state/c/run.json", "{\"best_round\":2,\"history\":[{\"round\":7,\"decision\":\"ACCEPTED\"}]}");
+  found("round 7 is not in the trend");
+  write("state/c/run.json", "{\"best_round\":2,\"history\":[{\"round\":2,\"decision\":\"great\"}]}");
+  found("\"great\" is no decision");
+  write("verified_ineffective.jsonl", "{\"round\":8,\"direction\":\"d\",\"reason\":\"r\",\"modified_files\":[]}\n");
+  found("round 8 is not in the trend");
+  write("rounds/round-1/artifacts/benchmark.csv", table(100, "FAIL"));
+  found("did not pass, and the round is the baseline");
+  write("rounds/round-3/artifacts/benchmark.csv", table(90, "fine"));
+  found("a: Check is \"fine\"");
+  write("rounds/round-1/artifacts/benchmark.csv", "label,Check,note\r\na,PASS,x\r\n");
+  found("no column of a throughput or a time");
+  write("rounds/round-2/summary.md", "## Hypothesis\n## Single change\n## Results\n## Decision\n\nACCEPTED\n");
+  found("section \"## Next direction\"");
   write("rounds/round-3-b0b1/summary.md", "x");
   found("is not called round-N");
   fs::remove_all(root() / "rounds/round-3-b0b1");

@@ -33,11 +33,20 @@ TEST(Iterations, ACampaignLeavesOneValidRecordPerRound) {
   EXPECT_NEAR(*all[1].performance.speedup_over_previous, 1.5, 0.02);
   EXPECT_NEAR(*all[1].performance.compute_utilisation, 0.15, 0.01);
   EXPECT_EQ(all[1].git_commit_hash, world.state().rounds[0].committed->commit);
+  EXPECT_EQ(all[2].git_commit_hash, "") << "what was rolled back is no commit";
   EXPECT_EQ(all[2].quality_gate.result, record::IterationStatus::kFail);
   EXPECT_EQ(all[2].correctness.status, record::IterationStatus::kPass);
   EXPECT_EQ(all[2].quality_gate.failure_reason, world.state().rounds[1].decision->reason);
   EXPECT_NEAR(*all[2].correctness.rel_err, 1e-6, 1e-9);  // 120 dB
   EXPECT_EQ(*knowledge::Memory::open(world.path())->best(), "v3");
+}
+
+TEST(Iterations, WithoutGitNoRecordNamesACommit) {
+  record::CampaignSpec spec = make_spec();
+  spec.git_commit = false;
+  World world(one_per_round(story()), spec);
+  ASSERT_TRUE(world.run());
+  for (const record::Iteration& one : records_of(world)) EXPECT_EQ(one.git_commit_hash, "") << one.version;
 }
 
 TEST(Iterations, ToolsFillInSearchPitfallsAndProgress) {
