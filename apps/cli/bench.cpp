@@ -137,7 +137,7 @@ void define_bench(Command root) {
   auto options = std::make_shared<BenchOptions>();
   Command command = root.subcommand("bench", "Time implementations or candidates; every timed call is verified");
   add_subject_options(command, options->subjects,
-                      "Parameters; lists (m=256,512) and ranges (m=512:4096:*2, m=64:256:64) run through their values")
+                      "Parameters; lists (m=256,512) and ranges (m=512..4096x2, m=64..256+64) run through their values")
       .option("--vs", options->versus, "Compare every subject with this one, paired in the same sessions")
       .option("--mode", options->mode, "cold (operands in no private cache) or warm (called once before, untimed)")
       .option("--samples", options->samples, "Timed calls of every subject on every case (default: 48)")
@@ -148,7 +148,7 @@ void define_bench(Command root) {
       .option("-o,--out", options->out, "Also write to this file; .json, .csv, .md or .txt (repeatable)")
       .option("--baseline", options->baseline, "Compare with an earlier --out FILE.json; exit code 1 when slower")
       .option("--tolerance", options->tolerance, "With --baseline: slower by up to this fraction is no failure")
-      .example("ridge bench gemm m=512:4096:*2 n=512 k=512 --vs cpu_onednn", "an axis, paired with a vendor library")
+      .example("ridge bench gemm m=512..4096x2 n=512 k=512 --vs cpu_onednn", "an axis, paired with a vendor library")
       .example("ridge bench gemm m=512 n=512 k=512 --candidate a.cpp --candidate b.cpp --vs a",
                "two kernel sources against each other")
       .example("ridge bench gemm m=1024 n=1024 k=1024 dtype=f32,bf16 --threads 2 --out gemm.json --out gemm.md",

@@ -36,7 +36,8 @@ void fill_times(const Job& job, const ops::Operator& op, const ops::Problem& pro
   row.flops = cost.flop / row.median;
   row.bandwidth = cost.bytes / row.median;
   const auto limits = limits_of(job, problem);
-  if (!limits) return;
+  const bool has_work = cost.flop > 0 || cost.bytes > 0;  // a case without any is nothing that a roof can bound
+  if (!limits || !has_work) return;
   const record::RooflinePoint point = roofline::place(row.label, cost, *limits, row.median);
   row.roofline_fraction = point.fraction;
   if (point.bound == "compute" && point.fraction > 1 + kFloorTolerance) {
@@ -135,6 +136,14 @@ class Bench {
       }
     }
     if (runnable.empty()) return;
+    if (const double needed = operand_bytes(problem), there = available_memory(); needed > there) {
+      for (const Subject* one : runnable) {
+        rows.push_back(
+            failed(problem, one->name, Outcome::kHarnessFault,
+                   fmt::format("the operands take {:.0f} bytes, of {:.0f} that are available", needed, there)));
+      }
+      return;
+    }
     if (job_.remaining() <= 0.02 * job_.request.time_limit) {
       for (const Subject* one : runnable) {
         rows.push_back(failed(problem, one->name, Outcome::kAmbiguous, "not measured: the time limit was reached"));

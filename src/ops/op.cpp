@@ -44,6 +44,9 @@ std::string known_names(const Items& items, Name name) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Beyond any memory: 2^40 elements of a byte are a terabyte.
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+
 Result<std::int64_t> parse_value(std::string_view op, const record::ParamInfo& param, const std::string& text) {
   if (!param.values.empty()) {
     const auto found = std::find(param.values.begin(), param.values.end(), text);
@@ -55,7 +58,12 @@ Result<std::int64_t> parse_value(std::string_view op, const record::ParamInfo& p
   }
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || value < 0) {
+  const bool whole = !text.empty() && end == text.data() + text.size();
+  if (whole && (failure == std::errc::result_out_of_range || value > kLargestSize) && text[0] != '-') {
+    return with_hint(invalid("{}: {}={} is more than {}, the largest size", op, param.name, text, kLargestSize),
+                     fmt::format("write for instance {}={}", param.name, param.default_value));
+  }
+  if (!whole || failure != std::errc() || value < 0) {
     return with_hint(invalid("{}: {}={} is not a non-negative integer", op, param.name, text),
                      fmt::format("write for instance {}={}", param.name, param.default_value));
   }

@@ -43,7 +43,8 @@ Result<Problem> bind(const record::Case& requested) {
   const Shape s = shape_of(problem);
   constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   if (s.cols != 0 && s.rows > kLimit / s.cols) {
-    return with_hint(invalid("{}: q would have {} x {} elements", problem.problem_case.text(), s.rows, s.cols),
+    return with_hint(invalid("{}: q would have {} x {} elements, at most {} can be addressed",
+                             problem.problem_case.text(), s.rows, s.cols, kLimit),
                      "use smaller rows and cols");
   }
   problem.operands = {{"q", s.format, {s.rows, s.cols}, false, false},

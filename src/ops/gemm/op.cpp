@@ -107,7 +107,7 @@ Status check_args(const Args& args) {
                       {"residual", args.residual.rank != 0 ? &args.residual : &none}});
 }
 
-// Element counts beyond 64-bit byte offsets cannot be addressed by anyone.
+// Element counts beyond 64-bit byte offsets cannot be addressed.
 Status check_sizes(const Problem& problem) {
   constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   for (const OperandSpec& operand : problem.operands) {
@@ -120,9 +120,9 @@ Status check_sizes(const Problem& problem) {
     else
       rows *= batch;
     if (cols != 0 && rows > kLimit / cols) {
-      return with_hint(
-          invalid("{}: operand {} would have {} x {} elements", problem.problem_case.text(), operand.name, rows, cols),
-          "use smaller m, n, k");
+      return with_hint(invalid("{}: operand {} would have {} x {} elements, at most {} can be addressed",
+                               problem.problem_case.text(), operand.name, rows, cols, kLimit),
+                       "use smaller m, n, k");
     }
   }
   return ok_status();

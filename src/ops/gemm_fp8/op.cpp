@@ -58,14 +58,15 @@ Status check_args(const Args& args) {
                      {{"A", &args.a}, {"B", &args.b}, {"scale_a", &args.scale_a}, {"scale_b", &args.scale_b}});
 }
 
-// Element counts beyond 64-bit byte offsets cannot be addressed by anyone.
+// Element counts beyond 64-bit byte offsets cannot be addressed.
 Status check_sizes(const Problem& problem, const Shape& s) {
   constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   const std::int64_t sides[] = {s.m, s.n, s.k};
   for (int i = 0; i < 3; ++i) {
     const std::int64_t rows = sides[i], cols = sides[(i + 1) % 3];
     if (cols != 0 && rows > kLimit / cols) {
-      return with_hint(invalid("{}: an operand would have {} x {} elements", problem.problem_case.text(), rows, cols),
+      return with_hint(invalid("{}: an operand would have {} x {} elements, at most {} can be addressed",
+                               problem.problem_case.text(), rows, cols, kLimit),
                        "use smaller m, n, k");
     }
   }

@@ -68,7 +68,8 @@ Status check_args(const Args& args) {
 Status check_sizes(const Problem& problem, const Shape& s) {
   constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   if (s.cols == 0 || s.rows <= kLimit / s.cols) return ok_status();
-  return with_hint(invalid("{}: x would have {} x {} elements", problem.problem_case.text(), s.rows, s.cols),
+  return with_hint(invalid("{}: x would have {} x {} elements, at most {} can be addressed",
+                           problem.problem_case.text(), s.rows, s.cols, kLimit),
                    "use smaller rows and cols");
 }
 
