@@ -7,6 +7,7 @@
 #include "campaign/handback.h"
 #include "campaign/verify.h"
 #include "campaign_exchange.h"
+#include "campaign_list.h"
 #include "campaign_rules.h"
 #include "campaign_run.h"
 #include "campaign_watch.h"
@@ -207,6 +208,7 @@ void define_campaign(Command root) {
   define_campaign_rules(group);
   define_campaign_watch(group);
   define_campaign_exchange(group);
+  define_campaign_list(group);
   auto after = std::make_shared<StopAfterOptions>();
   group.subcommand("stop-after", "Ask it to end in good order after so many rounds")
       .positional("directory", after->directory, "Folder of the campaign")

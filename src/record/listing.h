@@ -1,6 +1,7 @@
 // What the command line answers about itself: what can be named, what the engine asks, what an audit found.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,47 @@ struct HandoffRow {
     v("what", self.what);
     v("works", self.works);
     v("detail", self.detail);
+  }
+};
+
+// One row of `ridge campaign list`.
+struct CampaignRow {
+  std::string name, directory;
+  std::string state;  // running | draft | finished | paused | stopped | unreadable
+  std::string op, backend, gpu;
+  std::optional<double> speedup;  // best against baseline; none before the baseline is measured
+  std::int64_t rounds = 0, accepted = 0;
+  std::string updated;  // time of the last event
+  std::string problem;  // why it is unreadable
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("directory", self.directory);
+    v("state", self.state);
+    v.optional("op", self.op);
+    v.optional("backend", self.backend);
+    v.optional("gpu", self.gpu);
+    v.optional("speedup", self.speedup);
+    v("rounds", self.rounds);
+    v("accepted", self.accepted);
+    v.optional("updated", self.updated);
+    v.optional("problem", self.problem);
+  }
+};
+
+// What `ridge campaign export-kernel` answers.
+struct KernelFile {
+  std::vector<SourceFile> files;  // as written; the first is compiled
+  std::string out, compile, configuration, candidate;
+  std::int64_t round = 1;
+  double speedup = 1;  // against the baseline
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("round", self.round);
+    v("speedup", self.speedup);
+    v("configuration", self.configuration);
+    v("compile", self.compile);
+    v.optional("out", self.out);
+    v("files", self.files);
   }
 };
 

@@ -9,6 +9,7 @@
 namespace ridge::record {
 
 template struct Codec<Audit>;
+template struct Codec<KernelFile>;
 template struct Codec<LintReport>;
 template struct Codec<ListedItem>;
 template struct Codec<Listing>;
@@ -18,6 +19,7 @@ template struct Codec<SpecProbe>;
 template struct Codec<SpecSheet>;
 template struct Codec<WatchLine>;
 template struct Codec<Workspace>;
+template struct Codec<std::vector<CampaignRow>>;
 template struct Codec<std::vector<HandoffRow>>;
 template struct Codec<std::vector<Inspection>>;
 template struct Codec<std::vector<InstructionDifference>>;

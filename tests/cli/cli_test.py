@@ -129,6 +129,11 @@ class Workspace(Base):
         self.assertEqual(self.ridge("spec", "lint", self.tmp / "w1" / "README.md").returncode, 0)
         log = subprocess.run(["git", "-C", self.tmp / "w1", "status", "--short"], capture_output=True, text=True, check=True)
         self.assertEqual(log.stdout, "")
+        for left in ("profiles/v1/deep.ncu-rep", "kernel.ptx", "build/kernel.o", "memory/.lock"):
+            (self.tmp / "w1" / left).parent.mkdir(parents=True, exist_ok=True)
+            (self.tmp / "w1" / left).write_text("")
+        log = subprocess.run(["git", "-C", self.tmp / "w1", "status", "--short"], capture_output=True, text=True, check=True)
+        self.assertEqual(log.stdout, "")
         self.refused(7, "workspace", "init", self.tmp / "w1", "--kernel", kernel, "--platform", "H200", "--language", "c++", says="exists already")
 
     def workspace(self, name, kernel=ROOT / "data/candidates/gemm_f32_plain.cpp", language="c++", platform="this"):
@@ -264,11 +269,21 @@ class BadInput(Base):
     def test_negative_shape(self):
         self.refused(2, "check", "gemm", "m=-1", "n=8", "k=8", says="-1")
 
+    def test_a_size_beyond_any_memory_names_the_bound(self):
+        for size in (10**18, 2**64, 10**30):
+            self.refused(2, "bench", "gemm", f"m={size}", "n=8", "k=8", says=[f"m={size}", str(2**40)])
+        self.refused(2, "bench", "gemm", f"m={2**40}", f"n={2**40}", "k=8", says=[str(2**40), "at most", "can be addressed"])
+
+    def test_a_case_without_work_has_no_share_of_a_roof(self):
+        for words in (("m=0", "n=64", "k=64"), ("m=64", "n=0", "k=64")):
+            row = self.json("bench", "gemm", *words, "--impl", "cpu_simd", "--samples", "8")["bench"][0]
+            self.assertEqual((row["outcome"], row["roofline_fraction"], row["flops"]), ("PASS", 0, 0))
+
     def test_unknown_dtype(self):
         self.refused(2, "check", "gemm", "m=8", "n=8", "k=8", "dtype=fp7", says="fp7")
 
     def test_a_shape_that_no_memory_holds_says_how_much_it_needs(self):
-        self.refused(1, "bench", "gemm", "m=4000000", "n=4000000", "k=4000000", says=["HARNESS_FAULT", "192000768045056 bytes"])
+        self.refused(1, "bench", "gemm", "m=4000000", "n=4000000", "k=4000000", says=["192000000000000 bytes", "that are available"])
 
     def test_too_many_cases(self):
         values = ",".join(map(str, range(200)))
@@ -342,6 +357,29 @@ class Projects(Base):
         rounds = self.follow("project_cpp", "rowsum")
         self.assertEqual([r["state"] for r in rounds], ["accepted", "rolled back"], self.said)
         self.assertEqual(rounds[1]["outcome"], "WRONG")
+
+    def test_a_project_with_tunables_is_swept_without_an_agent(self):
+        project = self.tmp / "tuned"
+        shutil.copytree(ROOT / "examples/project_cpp", project)
+        source = project / "src/rowsum.cpp"
+        block = ('/* ridge-tunables\n[[tunable]]\nname = "BY_ROWS"\nvalues = [0, 1]\ndefault = 0\ntitle = "walk along the rows"\n*/\n'
+                 "#define BY_ROWS 0\n")
+        text = source.read_text().replace("void rowsum(", block + "void rowsum(", 1)
+        source.write_text(text.replace("  for (std::size_t i = 0; i < rows; ++i) out[i] = 0;\n",
+                                       "  for (std::size_t i = 0; i < rows; ++i) out[i] = 0;\n  if (BY_ROWS) {\n"
+                                       "    for (std::size_t i = 0; i < rows; ++i) {\n      for (std::size_t j = 0; j < columns; ++j) "
+                                       "out[i] += in[i * columns + j];\n    }\n    return;\n  }\n"))
+        done = self.ridge("optimize", "rowsum", "--project", project, "--yes", "--quiet", "--directory", self.tmp / "swept",
+                          "--max-iterations", "2")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rounds = self.json("campaign", "status", self.tmp / "swept")["rounds"]
+        self.assertLessEqual(len(rounds), 2)
+        self.assertNotIn("HARNESS_FAULT", [r["outcome"] for r in rounds], done.stdout)
+        self.assertEqual(self.ridge("campaign", "verify", self.tmp / "swept").returncode, 0)
+        source.write_text(source.read_text().replace("#define BY_ROWS 0", "#define BY_ROW 0"))
+        self.refused(1, "handoff", "rowsum", "--project", project, says="BY_ROWS is defined nowhere")
+        self.refused(2, "optimize", "rowsum", "--project", project, "--yes", "--directory", self.tmp / "never", says="BY_ROWS is defined nowhere")
+        self.assertFalse((self.tmp / "never").exists())
 
     def test_the_python_project_and_its_cache_that_is_refused(self):
         rounds = self.follow("project_python", "matmul")
@@ -541,7 +579,40 @@ class Campaign(Base):
         self.assertEqual(self.ridge("campaign", "verify", "killed").returncode, 0)
         self.assertEqual(self.ridge("campaign", "replay", "killed").returncode, 0)
         self.assertIn("REPORT.html", " ".join(p.name for p in (self.tmp / "killed/report").iterdir()))
+        self.reported_commands_work("killed")
+        self.kernel_leaves("killed")
+        self.refused(7, "campaign", "stop", "killed", says="has ended")
+        self.refused(7, "campaign", "stop-after", "killed", "--rounds", "9", says="has ended")
         self.forgery_is_found("killed")
+
+    def reported_commands_work(self, name):
+        """Those of the page in the campaign's folder, wherever that is by now; the one of the terminal where the user is."""
+        page = (self.tmp / name / "report/REPORT.html").read_text()
+        for command in ("ridge campaign verify .", "ridge campaign replay ."):
+            self.assertIn(f"<code>{command}</code>", page)
+            done = subprocess.run([RIDGE, *command.split()[1:]], cwd=self.tmp / name, env=self.environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        again = self.ridge("campaign", "resume", name)
+        self.assertIn(f"ridge campaign verify {name}", again.stdout)
+
+    def kernel_leaves(self, name):
+        rows = self.json("campaign", "list", self.tmp)
+        row = next(r for r in rows if r["name"] == name)
+        self.assertEqual(row["state"], "finished")
+        self.assertIn(f"{row['speedup']:.3f}x", self.ridge("campaign", "list", ".").stdout)
+        if row["accepted"] == 0:
+            self.refused(7, "campaign", "export-kernel", name, says="the baseline stands")
+            return
+        summary = self.json("campaign", "export-kernel", name, "--out", "fast.cpp")
+        self.assertAlmostEqual(summary["speedup"], row["speedup"])
+        text = (self.tmp / "fast.cpp").read_text()
+        self.assertIn(summary["compile"], text)
+        for define in summary["configuration"].split():
+            macro, value = define.split("=")
+            self.assertIn(f"#define {macro} {value}\n", text)
+        self.refused(7, "campaign", "export-kernel", name, "--out", "fast.cpp", says="exists already")
+        check = self.ridge("check", "gemm", "m=33", "n=65", "k=17", "--candidate", "fast.cpp")
+        self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
 
     def forgery_is_found(self, name):
         trend = self.tmp / name / "logs/performance_trend.md"
