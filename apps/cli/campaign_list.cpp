@@ -155,9 +155,12 @@ void define_campaign_list(Command& group) {
       .example("ridge campaign list fast_gemm/campaigns --json", "of a workspace, for programs")
       .action([folder] { return list(*folder); });
   auto kernel = std::make_shared<KernelOptions>();
-  group.subcommand("export-kernel", "The accepted kernel: its source with its configuration, how to compile it, where it is from")
+  group
+      .subcommand("export-kernel",
+                  "The accepted kernel: its source with its configuration, how to compile it, where it is from")
       .positional("directory", kernel->directory, "Folder of the campaign")
-      .option("-o,--out", kernel->out, "A new file; other sources of the kernel are written beside it (default: print it)")
+      .option("-o,--out", kernel->out,
+              "A new file; other sources of the kernel are written beside it (default: print it)")
       .example("ridge campaign export-kernel campaigns/gemm_cpu_xeon_20260101 --out fast_gemm.cpp",
                "exit code 7 while no round is accepted")
       .action([kernel] { return export_kernel(*kernel); });

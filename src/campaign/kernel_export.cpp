@@ -22,7 +22,8 @@ std::string compile_line(const record::Candidate& best, const std::string& comma
 
 std::string configuration_of(const record::Candidate& candidate) {
   std::string text;
-  for (const auto& [name, value] : candidate.defines) text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+  for (const auto& [name, value] : candidate.defines)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
   return text;
 }
 
@@ -39,7 +40,8 @@ const record::Effect* final_suite(const State& state) {
 
 std::string speed_text(const State& state) {
   const record::Effect* suite = final_suite(state);
-  if (suite == nullptr) return fmt::format("{:.3f}x the baseline, the product of the accepted rounds", speedup_of(state));
+  if (suite == nullptr)
+    return fmt::format("{:.3f}x the baseline, the product of the accepted rounds", speedup_of(state));
   return fmt::format("{:.3f}x the baseline ({:.0f} % interval {:.3f}x to {:.3f}x over {} sessions)", suite->ratio,
                      100 * suite->confidence, suite->low, suite->high, suite->sessions);
 }
@@ -50,8 +52,9 @@ std::string header_of(const State& state, const KernelExport& kernel, const std:
   const Round* round = round_of(state, kernel.round);
   std::string shapes;
   for (const record::Case& one : spec.target_cases) shapes += fmt::format("\n  {}", one.label());
-  std::string text = fmt::format("{} on {} ({}), from round {} of the campaign {}: {}\n", spec.op, spec.backend, spec.gpu,
-                                 kernel.round, spec.id, round == nullptr ? "" : round->last().proposal.hypothesis.title);
+  std::string text =
+      fmt::format("{} on {} ({}), from round {} of the campaign {}: {}\n", spec.op, spec.backend, spec.gpu,
+                  kernel.round, spec.id, round == nullptr ? "" : round->last().proposal.hypothesis.title);
   text += fmt::format("speed          {}\n", speed_text(state));
   text += fmt::format("configuration  {}\n", kernel.configuration.empty() ? "all defaults" : kernel.configuration);
   text += fmt::format("compile        {}\n", kernel.compile.empty() ? "by the project's own build" : kernel.compile);
@@ -66,7 +69,8 @@ std::string header_of(const State& state, const KernelExport& kernel, const std:
   std::string header;
   for (const std::string& line : split(text, '\n')) {
     std::string plain = line;
-    std::replace_if(plain.begin(), plain.end(), [](unsigned char c) { return c < ' ' || c == '\\'; }, ' ');
+    std::replace_if(
+        plain.begin(), plain.end(), [](unsigned char c) { return c < ' ' || c == '\\'; }, ' ');
     header += fmt::format("{} {}\n", mark, trimmed(plain, " ").empty() ? "" : plain);
   }
   return header + "\n";

@@ -14,7 +14,7 @@ struct KernelExport {
   std::string compile;                    // command line; empty where the build's own is not known
   std::string configuration;              // "VECTOR=16 MR=6"; empty when every tunable has its default
   std::int64_t round = 1;
-  double speedup = 1;  // against the baseline
+  double speedup = 1;     // against the baseline
   bool measured = false;  // by the final measurement; else the product of the accepted rounds
   std::string candidate;  // id
 };

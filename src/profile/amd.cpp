@@ -29,16 +29,20 @@ void take_numbers(Launch& launch, const Table& table, const std::vector<std::str
 
 }  // namespace
 
+// A trace has one row per launch; a counter collection has one per launch and counter, which belong together by
+// Dispatch_Id, or by Correlation_Id in the reports of ROCm 6.
 Result<Capture> parse_rocprofv3(std::string_view text) {
-  RIDGE_TRY(table, read_table(text, {"Dispatch_Id", "Kernel_Name"}));
+  RIDGE_TRY(table, read_table(text, {"Kernel_Name"}));
   Capture capture{.tool = "rocprofv3"};
-  const auto id = static_cast<std::size_t>(table.column("Dispatch_Id")),
-             kernel = static_cast<std::size_t>(table.column("Kernel_Name"));
+  const auto kernel = static_cast<std::size_t>(table.column("Kernel_Name"));
   const int name = table.column("Counter_Name"), value = table.column("Counter_Value"),
-            agent = table.column("Agent_Id");
+            agent = table.column("Agent_Id"), dispatch = table.column("Dispatch_Id");
+  const int id = dispatch >= 0 ? dispatch : table.column("Correlation_Id");
+  if (name >= 0 && id < 0) return invalid("counters without Dispatch_Id or Correlation_Id belong to no launch");
   std::map<std::string, std::size_t> launches;
   for (const std::vector<std::string>& row : table.rows) {
-    const auto [found, fresh] = launches.emplace(row[id], capture.launches.size());
+    const std::string launch = name < 0 ? std::to_string(launches.size()) : row[static_cast<std::size_t>(id)];
+    const auto [found, fresh] = launches.emplace(launch, capture.launches.size());
     if (fresh) {
       capture.launches.push_back({row[kernel], -1, 0, {}});
       set_times(capture.launches.back(), table, row);

@@ -117,7 +117,7 @@ Result<Capture> parse_capture(std::string_view text, std::string tool) {
       {"ncu", "Kernel Name", parse_ncu},
       {"cupti", "CorrId", parse_cupti},
       {"rocprof-compute", "Dispatch_ID", parse_rocprof_compute},
-      {"rocprofv3", "Dispatch_Id", parse_rocprofv3},
+      {"rocprofv3", "Kernel_Name", parse_rocprofv3},
       {"perf", "task-clock", parse_perf},
   };
   for (const Reader& reader : kReaders) {

@@ -75,7 +75,8 @@ std::vector<Definition> definitions_of(const std::vector<SourceFile>& sources, c
 Result<Definition> only_definition(const std::vector<SourceFile>& sources, const std::string& name) {
   const std::vector<Definition> found = definitions_of(sources, name);
   if (found.size() == 1) return found.front();
-  const std::string problem = found.empty() ? "defined nowhere in the sources" : fmt::format("defined {} times", found.size());
+  const std::string problem =
+      found.empty() ? "defined nowhere in the sources" : fmt::format("defined {} times", found.size());
   return with_hint(invalid("{} is {}", name, problem),
                    fmt::format("write `#define {0} 1` or `{0} = 1` once; the value is replaced there", name));
 }

@@ -1,5 +1,5 @@
-// A configuration written into the source: what -DNAME=VALUE says on a command line of ours, said by the file itself, for
-// builds that are not ours and for a kernel that leaves its campaign.
+// A configuration written into the source: what -DNAME=VALUE says on a command line of ours, said by the file itself,
+// for builds that are not ours and for a kernel that leaves its campaign.
 #pragma once
 
 #include <vector>

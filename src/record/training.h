@@ -6,9 +6,9 @@
 namespace ridge::record {
 
 struct TrainingTrace {
-  std::int64_t steps = 0, failed = 0;        // failed: steps whose Check is not PASS
-  double step = 0, kernel = 0, weight = 0;   // seconds: medians over the steps
-  std::int64_t least_weight_hits = 0;        // in any one step
+  std::int64_t steps = 0, failed = 0;             // failed: steps whose Check is not PASS
+  double step = 0, kernel = 0, weight = 0;        // seconds: medians over the steps
+  std::int64_t least_weight_hits = 0;             // in any one step
   std::int64_t weight_hits = 0, tensor_hits = 0;  // in all steps
   static void fields(auto& v, auto& self) {
     v("steps", self.steps);

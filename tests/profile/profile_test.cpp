@@ -145,6 +145,25 @@ TEST(Profile, ATraceOfRocprofv3ShowsIdleTime) {
   EXPECT_EQ(report.bottleneck, Bottleneck::kLaunch);
 }
 
+// Reports of ROCm 6 number launches by Correlation_Id alone, and a trace needs no number.
+TEST(Profile, ReportsOfRocprofv3WithoutDispatchIdsAreRead) {
+  const std::string trace =
+      "Kind,Agent_Id,Queue_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n"
+      "\"KERNEL_DISPATCH\",4,1,7,\"step(int)\",0,1000,3000\n\"KERNEL_DISPATCH\",4,1,7,\"step(int)\",0,5000,8000\n";
+  const Result<Capture> launches = parse_capture(trace, "");
+  ASSERT_TRUE(launches) << launches.error().text();
+  EXPECT_EQ(launches->tool, "rocprofv3");
+  ASSERT_EQ(launches->launches.size(), 2u);
+  EXPECT_NEAR(launches->launches[1].duration, 3e-6, 1e-12);
+  const std::string head = "Kernel_Name,Counter_Name,Counter_Value", rows = "k,A,1\nk,B,2\nk,A,3\n";
+  const Result<Capture> counters =
+      parse_capture("Correlation_Id," + head + "\n1,k,A,1\n1,k,B,2\n2,k,A,3\n", "rocprofv3");
+  ASSERT_TRUE(counters) << counters.error().text();
+  ASSERT_EQ(counters->launches.size(), 2u);
+  EXPECT_EQ(counters->launches[0].counters.at("B").value, 2);
+  EXPECT_THAT(parse_capture(head + "\n" + rows, "rocprofv3").error().message, HasSubstr("Correlation_Id"));
+}
+
 TEST(Profile, RocprofComputeCountsMatrixCyclesAndMemoryRequests) {
   const record::ProfileReport report = good("rocprof_compute.csv", {.bandwidth = 5.3e12});
   EXPECT_NEAR(*metric(report, "tensor_fraction"), 0.85, 1e-9);
