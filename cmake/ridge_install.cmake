@@ -7,6 +7,14 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS ridge ridge-worker ridge-host RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge")
+# What the target "manual" writes (apps/cli).
+install(DIRECTORY "${CMAKE_BINARY_DIR}/manual/man1/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(FILES "${CMAKE_BINARY_DIR}/manual/completion/ridge" OPTIONAL
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${CMAKE_BINARY_DIR}/manual/completion/_ridge" OPTIONAL
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+install(FILES "${CMAKE_BINARY_DIR}/manual/completion/ridge.fish" OPTIONAL
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 # Kernels that shipped candidates include.
 install(DIRECTORY src/ops DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge/sources" FILES_MATCHING PATTERN "*.cu")
 

@@ -167,9 +167,15 @@ int baseline(const BaselineOptions& o) {
 void define_baseline(Command root) {
   auto o = std::make_shared<BaselineOptions>();
   root.subcommand("baseline", "Check and measure the kernel of a workspace: version v0 of its memory")
-      .option("--workspace", o->workspace, "Folder that ridge workspace init made")
-      .option("--budget", o->budget, "Time for the measurement, for instance 60s")
+      .option("--workspace DIR", o->workspace, "Folder that ridge workspace init made")
+      .option("--budget TIME", o->budget, "Time for the measurement, for instance 60s")
       .example("ridge baseline --workspace fast_gemm", "right on every case, or exit code 1; then its latency")
+      .exits({{kNo, "the kernel is wrong on a case"},
+              kUnavailable,
+              kSystem,
+              {kHeld, "there is a baseline already"},
+              kInterrupted})
+      .json("the record v0 of the workspace's memory")
       .action([o] { return baseline(*o); });
 }
 

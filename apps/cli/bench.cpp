@@ -138,22 +138,30 @@ void define_bench(Command root) {
   Command command = root.subcommand("bench", "Time implementations or candidates; every timed call is verified");
   add_subject_options(command, options->subjects,
                       "Parameters; lists (m=256,512) and ranges (m=512..4096x2, m=64..256+64) run through their values")
-      .option("--vs", options->versus, "Compare every subject with this one, paired in the same sessions")
-      .option("--mode", options->mode, "cold (operands in no private cache) or warm (called once before, untimed)")
+      .option("--vs NAME", options->versus, "Compare every subject with this one, paired in the same sessions")
+      .option("--mode cold|warm", options->mode,
+              "cold (operands in no private cache) or warm (called once before, untimed)")
       .option("--samples", options->samples, "Timed calls of every subject on every case (default: 48)")
-      .option("--min-time", options->min_time, "Seconds of timed calls of every subject on every case, at least")
-      .option("--time-limit,--budget", options->budget,
+      .option("--min-time SECONDS", options->min_time,
+              "Seconds of timed calls of every subject on every case, at least")
+      .option("--time-limit,--budget TIME", options->budget,
               "Time for all of it, for instance 90s; cut evenly over the cases")
-      .option("--format", options->format, "What to print: table, json, csv or markdown")
-      .option("-o,--out", options->out, "Also write to this file; .json, .csv, .md or .txt (repeatable)")
-      .option("--baseline", options->baseline, "Compare with an earlier --out FILE.json; exit code 1 when slower")
-      .option("--tolerance", options->tolerance, "With --baseline: slower by up to this fraction is no failure")
+      .option("--format table|json|csv|markdown", options->format, "What to print: table, json, csv or markdown")
+      .option("-o,--out FILE", options->out, "Also write to this file; .json, .csv, .md or .txt (repeatable)")
+      .option("--baseline FILE", options->baseline, "Compare with an earlier --out FILE.json; exit code 1 when slower")
+      .option("--tolerance FRACTION", options->tolerance,
+              "With --baseline: slower by up to this fraction is no failure")
       .example("ridge bench gemm m=512..4096x2 n=512 k=512 --vs cpu_onednn", "an axis, paired with a vendor library")
       .example("ridge bench gemm m=512 n=512 k=512 --candidate a.cpp --candidate b.cpp --vs a",
                "two kernel sources against each other")
       .example("ridge bench gemm m=1024 n=1024 k=1024 dtype=f32,bf16 --threads 2 --out gemm.json --out gemm.md",
                "raw samples with the environment, and a table for a README")
       .example("ridge bench gemm --baseline gemm.json", "has anything become slower since?")
+      .exits({{kNo, "a call was wrong, a subject failed, nothing was measured, or with --baseline one became slower"},
+              kUnavailable,
+              kSystem,
+              kInterrupted})
+      .json("the report: environment, protocol, ceilings, and a row per case and subject with all samples")
       .action([options] { return bench(*options); });
 }
 

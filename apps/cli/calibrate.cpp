@@ -185,16 +185,21 @@ void define_calibrate(Command root) {
   Command command =
       root.subcommand("calibrate", "How noisy this machine is, the smallest effect it can show, and what would help");
   add_subject_options(command, options->subjects, "Parameters; without any, the operator's target cases")
-      .option("--mode", options->mode, "cold or warm")
+      .option("--mode cold|warm", options->mode, "cold or warm")
       .option("--sessions", options->sessions, "At most so many sessions")
-      .option("--min-effect", options->min_effect, "Smallest gain of interest, as a fraction")
-      .option("--time-limit", options->budget, "Time for the sessions; they are made as large as fits")
+      .option("--min-effect FRACTION", options->min_effect, "Smallest gain of interest, as a fraction")
+      .option("--time-limit TIME", options->budget, "Time for the sessions; they are made as large as fits")
       .option("--decisions", options->decisions, "Then also decide so often whether the subject is faster than itself")
-      .option("-o,--out", options->out, "Also write everything, raw samples included, as JSON to this file")
+      .option("-o,--out FILE", options->out, "Also write everything, raw samples included, as JSON to this file")
       .example("ridge calibrate gemm", "noise per shape with the best implementation")
       .example("ridge calibrate gemm m=256 n=256 k=256 --threads 2 --json", "one shape, two threads")
       .example("ridge calibrate gemm m=96 n=96 k=96 --candidate mine.cpp --decisions 40",
                "40 decisions between equal kernels: none may be an accept")
+      .exits({{kNo, "a campaign would stop on this machine, or a decision between equal kernels was an accept"},
+              kUnavailable,
+              kSystem,
+              kInterrupted})
+      .json("the report: noise of each case, smallest detectable gain, advice, and all raw samples")
       .action([options] { return run(*options); });
 }
 

@@ -23,7 +23,7 @@ namespace {
 int status(const std::string& directory) {
   const Result<report::Model> model = report::load(directory);
   if (!model) return fail(model.error());
-  fmt::print("{}\n", globals().json ? report::json(*model) : report::status_text(*model));
+  fmt::print("{}\n", globals().json ? report::json(*model) : painted_lines(report::status_text(*model)));
   return kSuccess;
 }
 
@@ -31,21 +31,18 @@ int confirm(const std::string& directory) {
   SystemClock clock;
   const Result<campaign::State> state = campaign::confirm_campaign(directory, "ridge campaign confirm", clock);
   if (!state) return fail(state.error());
-  fmt::print("Confirmed {}; start it with: ridge campaign resume {}\n", state->spec().id, directory);
-  return kSuccess;
+  return answer("Confirmed " + state->spec().id, "ridge campaign resume " + directory);
 }
 
 int stop(const std::string& directory) {
   if (const Status asked = campaign::request_stop(directory); !asked) return fail(asked.error());
-  fmt::print("The campaign ends after the measurement that is under way, with its final measurement and report.\n");
-  return kSuccess;
+  return answer("The campaign ends after the measurement that is under way, with its final measurement and report.",
+                "ridge campaign watch " + directory);
 }
 
 int pause(const std::string& directory) {
   if (const Status asked = campaign::request_pause(directory); !asked) return fail(asked.error());
-  fmt::print("The campaign pauses after the measurement that is under way; go on with: ridge campaign resume {}\n",
-             directory);
-  return kSuccess;
+  return answer("The campaign pauses after the measurement that is under way.", "ridge campaign resume " + directory);
 }
 
 struct StopAfterOptions {
@@ -56,8 +53,8 @@ struct StopAfterOptions {
 int stop_after(const StopAfterOptions& options) {
   if (const Status asked = campaign::request_stop_after(options.directory, options.rounds); !asked)
     return fail(asked.error());
-  fmt::print("The campaign ends in good order when {} rounds are closed.\n", options.rounds);
-  return kSuccess;
+  return answer(fmt::format("The campaign ends in good order when {} rounds are closed.", options.rounds),
+                "ridge campaign watch " + options.directory);
 }
 
 struct HandBackOptions {
@@ -80,10 +77,12 @@ int hand_back(const HandBackOptions& options) {
       options.repository.empty() ? project.lexically_relative(*top) : std::filesystem::path();
   const auto back = campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix);
   if (!back) return fail(back.error());
-  for (const std::string& commit : back->commits) fmt::print("{}\n", commit);
-  fmt::print("{} commits on {}, from {}; your checkout is as it was\n", back->commits.size(), back->branch,
-             back->base.substr(0, 12));
-  return kSuccess;
+  if (!globals().json) {
+    for (const std::string& commit : back->commits) fmt::print("{}\n", commit);
+  }
+  return answer(fmt::format("{} commits on {}, from {}; your checkout is as it was", back->commits.size(), back->branch,
+                            back->base.substr(0, 12)),
+                fmt::format("git -C {} log {}..{}", top->string(), back->base.substr(0, 12), back->branch));
 }
 
 // One campaign after the other; one that fails does not keep the others from running.
@@ -116,8 +115,7 @@ int extend(const ExtendOptions& options) {
   SystemClock clock;
   if (const auto extended = campaign::extend_budget(options.directory, change, clock); !extended)
     return fail(extended.error());
-  fmt::print("Extended; carry on with: ridge campaign resume {}\n", options.directory);
-  return kSuccess;
+  return answer("Extended", "ridge campaign resume " + options.directory);
 }
 
 int report(const std::string& directory) {
@@ -184,27 +182,49 @@ int check(const std::string& directory) {
 void define_campaign(Command root) {
   Command group = root.subcommand("campaign", "Status, resume, stop, report, verify, replay");
   auto directory = std::make_shared<std::string>();
+  constexpr const char* kAnswer = "a message and the command to run next";
+  constexpr const char* kAudit = "whether it holds, a summary and a list of differences";
+  constexpr const char* kReport = "the report, as in report/report.json of the campaign";
   const auto verb = [&](const char* name, const char* help, const char* what, std::function<int()> action) {
-    group.subcommand(name, help)
-        .positional("directory", *directory, "Folder of the campaign")
+    Command command = group.subcommand(name, help);
+    command.positional("directory", *directory, "Folder of the campaign")
         .example(fmt::format("ridge campaign {} campaigns/gemm_cpu_xeon_20260101", name), what)
-        .action(std::move(action));
+        .action(std::move(action))
+        .exits({kSystem});
+    return command;
   };
-  verb("status", "Where it stands, in a screenful", "also while it runs", [directory] { return status(*directory); });
+  verb("status", "Where it stands, in a screenful", "also while it runs", [directory] {
+    return status(*directory);
+  }).json(kReport);
   verb("confirm", "Accept manifest.yaml as it is now", "after editing the draft",
-       [directory] { return confirm(*directory); });
+       [directory] { return confirm(*directory); })
+      .exits({{kHeld, "it is confirmed already, or another process runs it"}})
+      .json(kAnswer);
   verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
-       [directory] { return run_campaign(*directory); });
-  verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); });
-  verb("pause", "Ask it to pause", "from another terminal; resume goes on", [directory] { return pause(*directory); });
-  verb("report", "Write the report again from the journal", "HTML, Markdown and JSON",
-       [directory] { return report(*directory); });
+       [directory] { return run_campaign(*directory); })
+      .exits({kUnavailable, {kHeld, "another process runs it, or it is not confirmed"}, kInterrupted})
+      .json(kReport);
+  verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); })
+      .exits({kHeld})
+      .json(kAnswer);
+  verb("pause", "Ask it to pause", "from another terminal; resume goes on", [directory] { return pause(*directory); })
+      .exits({kHeld})
+      .json(kAnswer);
+  verb("report", "Write the report again from the journal", "HTML, Markdown and JSON", [directory] {
+    return report(*directory);
+  }).json(kReport);
   verb("verify", "Check the journal's chain and render every file again", "exit code 1 when anything differs",
-       [directory] { return verify(*directory); });
-  verb("check", "Read a campaign that somebody else wrote, and say what is missing or contradictory",
-       "any layout; exit code 1 when there are findings", [directory] { return check(*directory); });
+       [directory] { return verify(*directory); })
+      .exits({{kNo, "a file is not what the journal says"}})
+      .json(kAudit);
+  verb("check", "Read the campaign of another tool, and say what is missing or contradictory",
+       "any layout; exit code 1 when there are findings", [directory] { return check(*directory); })
+      .exits({{kNo, "something is missing or contradictory"}})
+      .json(kAudit);
   verb("replay", "Decide every round again from the raw samples", "exit code 1 when a decision differs",
-       [directory] { return replay(*directory); });
+       [directory] { return replay(*directory); })
+      .exits({{kNo, "a decision differs"}})
+      .json(kAudit);
   define_campaign_rules(group);
   define_campaign_watch(group);
   define_campaign_exchange(group);
@@ -214,26 +234,34 @@ void define_campaign(Command root) {
       .positional("directory", after->directory, "Folder of the campaign")
       .option("--rounds", after->rounds, "Attempts after the baseline, 1 to 119")
       .example("ridge campaign stop-after campaigns/gemm_cpu_xeon_20260101 --rounds 8", "also while it runs")
+      .exits({kSystem, kHeld})
+      .json(kAnswer)
       .action([after] { return stop_after(*after); });
   auto back = std::make_shared<HandBackOptions>();
   group.subcommand("hand-back", "Give the accepted rounds of a project back to its repository, on a branch of its own")
       .positional("directory", back->directory, "Folder of the campaign")
-      .option("--repository", back->repository,
+      .option("--repository DIR", back->repository,
               "Another repository, whose top is the project (default: the one it came from)")
       .example("ridge campaign hand-back campaigns/rowsum_cpu_xeon_20260101", "one commit per accepted round")
+      .exits({kSystem, {kHeld, "the repository has such a branch, or has changed since"}})
+      .json(kAnswer)
       .action([back] { return hand_back(*back); });
   auto directories = std::make_shared<std::vector<std::string>>();
   group.subcommand("queue", "Run several campaigns, one after the other")
       .positional("directories", *directories, "Folders of campaigns that are confirmed")
       .example("ridge campaign queue campaigns/a campaigns/b",
                "campaigns started side by side share the device too, turn by turn")
+      .exits({kUnavailable, kSystem, kHeld, kInterrupted})
+      .json("one report per campaign, after each other")
       .action([directories] { return run_queue(*directories); });
   auto extend_options = std::make_shared<ExtendOptions>();
   group.subcommand("extend", "More time or more rounds, also for a campaign that has ended")
       .positional("directory", extend_options->directory, "Folder of the campaign")
-      .option("--budget", extend_options->budget, "Active time to add, for instance 10m")
+      .option("--budget TIME", extend_options->budget, "Active time to add, for instance 10m")
       .option("--max-iterations", extend_options->max_iterations, "New limit of rounds")
       .example("ridge campaign extend campaigns/gemm_cpu_xeon_20260101 --budget 10m", "then resume it")
+      .exits({kSystem, kHeld})
+      .json(kAnswer)
       .action([extend_options] { return extend(*extend_options); });
 }
 

@@ -26,9 +26,8 @@ int run_export(const ExportOptions& options) {
   const Result<campaign::FileMap> files = campaign::render_export(*state, *format);
   if (!files) return fail(files.error());
   if (const Status written = campaign::write_export(options.out, *files); !written) return fail(written.error());
-  fmt::print("{} files in {}, {} rounds; the raw samples stay in {}\n", files->size(), options.out,
-             state->rounds_closed() + 1, options.directory);
-  return kSuccess;
+  return answer(fmt::format("{} files in {}, {} rounds; the raw samples stay in {}", files->size(), options.out,
+                            state->rounds_closed() + 1, options.directory));
 }
 
 struct ImportOptions {
@@ -69,18 +68,22 @@ void define_campaign_exchange(Command& group) {
   auto out = std::make_shared<ExportOptions>();
   group.subcommand("export", "Write a campaign in the layout of other tools, into a new folder")
       .positional("directory", out->directory, "Folder of the campaign")
-      .option("--format", out->format, "turbo-view or atrex")
-      .option("--out", out->out, "A new folder")
+      .option("--format turbo-view|atrex", out->format, "turbo-view or atrex")
+      .option("--out DIR", out->out, "A new folder")
       .example("ridge campaign export campaigns/gemm_cpu_xeon_20260101 --format turbo-view --out view",
                "state/<id>/run.json, logs/, rounds/")
       .example("ridge campaign export campaigns/gemm_cpu_xeon_20260101 --format atrex --out workspace",
                "the kernel, memory/v<N>.json, plans/")
+      .exits({kSystem, {kHeld, "the folder exists already"}})
+      .json("a message")
       .action([out] { return run_export(*out); });
   auto in = std::make_shared<ImportOptions>();
   group.subcommand("import", "Read a campaign of another tool: its rounds, and what is missing or contradictory")
       .positional("directory", in->directory, "Its folder, in either layout")
-      .option("--out", in->out, "Keep what was understood as a JSON file")
+      .option("--out FILE", in->out, "Keep what was understood as a JSON file")
       .example("ridge campaign import other --out other.json", "its numbers are claims and decide nothing")
+      .exits({kSystem})
+      .json("the campaign as it was understood: rounds and findings")
       .action([in] { return run_import(*in); });
 }
 

@@ -33,6 +33,8 @@ void print(const std::vector<record::RuleRow>& rows) {
 
 int show_rules(const RulesOptions& options) {
   if (options.markdown || options.directory.empty()) {
+    if (globals().json)
+      return fail(with_hint(invalid("--json is about the rules of a campaign"), "name the folder of one"));
     fmt::print("{}", campaign::rules_markdown());
     return kSuccess;
   }
@@ -85,9 +87,7 @@ int waive(const WaiveOptions& options) {
   const Result<campaign::State> state =
       campaign::waive_rule(options.directory, options.rule, options.reason, user != nullptr ? user : "unknown", clock);
   if (!state) return fail(state.error());
-  fmt::print("Waived, with its reason in the journal and the report; carry on with: ridge campaign resume {}\n",
-             options.directory);
-  return kSuccess;
+  return answer("Waived, with its reason in the journal and the report", "ridge campaign resume " + options.directory);
 }
 
 }  // namespace
@@ -100,11 +100,15 @@ void define_campaign_rules(Command& group) {
       .flag("--markdown", rules->markdown, "Print the rules themselves, as docs/rules.md")
       .example("ridge campaign rules campaigns/gemm_cpu_xeon_20260101", "exit code 1 when a rule blocks")
       .example("ridge campaign rules campaigns/gemm_cpu_xeon_20260101 --round 3 --json", "one round, for programs")
+      .exits({{kNo, "a rule blocks"}, kSystem})
+      .json("each rule with its verdict and evidence, and whether one blocks")
       .action([rules] { return show_rules(*rules); });
   auto schema = std::make_shared<std::string>();
   group.subcommand("schema", "The JSON Schema of what other programs exchange with a campaign")
       .positional("name", *schema, "proposal_request or agent_answer")
       .example("ridge campaign schema agent_answer", "as docs/schema/agent_answer.v1.json")
+      .exits({})
+      .json("the schema (also without the flag)")
       .action([schema] { return show_schema(*schema); });
   auto options = std::make_shared<WaiveOptions>();
   group.subcommand("waive", "Let a campaign go on although a rule blocks; needs a reason")
@@ -113,6 +117,8 @@ void define_campaign_rules(Command& group) {
       .option("--reason", options->reason, "Why; stays in the journal and in the report")
       .example("ridge campaign waive campaigns/gemm_cpu_xeon_20260101 3 --reason 'renamed by a firmware update'",
                "only rules that do not make a result true")
+      .exits({kSystem, {kHeld, "the rule may not be waived, or another process runs the campaign"}})
+      .json("a message and the command to run next")
       .action([options] { return waive(*options); });
 }
 

@@ -21,8 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string round_line(const record::RoundSummary& round) {
-  return fmt::format("round {:<3} {:<9} {}: {}", round.round, round.accepted ? "accepted" : "rejected",
-                     round.hypothesis.title, round.reason);
+  // On one line of a terminal; the report has the whole reason.
+  const std::string line = fmt::format("round {:<3} {:<9} {}: {}", round.round,
+                                       round.accepted ? "accepted" : "rejected", round.hypothesis.title, round.reason);
+  return painted_lines(cut_to(line, terminal_width(stderr)), stderr);
 }
 
 // Progress of the engine as one line, and each round's result as a line that stays.
@@ -82,7 +84,7 @@ int conclude(const fs::path& directory, const campaign::RunResult& result) {
   if (globals().json) {
     fmt::print("{}\n", report::json(*model));
   } else {
-    fmt::print("{}\n{}\n", report::status_text(*model), result.reason);
+    fmt::print("{}\n{}\n", painted_lines(report::status_text(*model)), result.reason);
     fmt::print("Report: {}\nCheck it: ridge campaign verify {}\n", (directory / report::kHtmlPath).string(),
                directory.string());
   }

@@ -80,6 +80,8 @@ void define_campaign_watch(Command& group) {
       .example("ridge campaign watch campaigns/gemm_cpu_xeon_20260101",
                "until it is done or paused; Ctrl-C leaves it running")
       .example("ridge campaign watch campaigns/gemm_cpu_xeon_20260101 --json", "one JSON object per line")
+      .exits({kSystem})
+      .json("one object per line and event")
       .action([options] { return watch(*options); });
 }
 

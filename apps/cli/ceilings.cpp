@@ -36,10 +36,12 @@ int ceilings(const CeilingSubject& subject) {
 void define_ceilings(Command root) {
   auto subject = std::make_shared<CeilingSubject>();
   root.subcommand("ceilings", "Measure the arithmetic and memory limits of this machine")
-      .option("--on", subject->backend, "cpu, or cuda: the first GPU")
+      .option("--on cpu|cuda", subject->backend, "cpu, or cuda: the first GPU")
       .option("--threads", subject->threads, "CPU threads")
       .example("ridge ceilings --threads 2", "peak FMA rate per type, copy, read and triad bandwidth")
       .example("ridge ceilings --on cuda --json", "memory, L2, shared memory, vector and matrix units of a GPU")
+      .exits({kUnavailable, kSystem, kInterrupted})
+      .json("a list of ceilings with unit, value, samples and method")
       .action([subject] { return ceilings(*subject); });
 }
 

@@ -34,8 +34,9 @@ void print(const record::WorkerResponse& response, bool all) {
       if (row.outcome != record::Outcome::kPass) ++bad;
       worst = std::max(worst, row.max_error_ratio);
       if (all || row.outcome != record::Outcome::kPass) {
-        fmt::print("  {:<5} {:<14} {}  error {:.3f} of allowed  {}\n", record::name_of(row.outcome), subject.subject,
-                   row.label, row.max_error_ratio, row.detail);
+        fmt::print("{}", painted_lines(fmt::format("  {:<5} {:<14} {}  error {:.3f} of allowed  {}\n",
+                                                   record::name_of(row.outcome), subject.subject, row.label,
+                                                   row.max_error_ratio, row.detail)));
       }
     }
     fmt::print("{}: {} cases, {} failed, largest error {:.3f} of what its error model allows\n", subject.subject,
@@ -75,6 +76,8 @@ void define_check(Command root) {
       .example("ridge check gemm", "all implementations on all edge cases")
       .example("ridge check gemm m=129 n=65 k=33 dtype=bf16 --impl cpu_simd", "one case of one implementation")
       .example("ridge check gemm --candidate my_kernel.cpp -D MR=6", "a kernel source of your own")
+      .exits({{kNo, "a case failed, or none was checked"}, kUnavailable, kSystem, kInterrupted})
+      .json("a list with each subject's cases, their outcome and error")
       .action([options] { return check(*options); });
 }
 

@@ -59,9 +59,9 @@ record::Decision look_at(const record::Evaluation& evaluation) {
 
 void print(const record::Comparison& comparison) {
   const record::Decision& decision = comparison.decision;
-  fmt::print("{}: {}\n",
-             comparison.quick_look ? "QUICK LOOK" : (decision.accepted ? "FASTER" : record::name_of(decision.outcome)),
-             decision.reason);
+  const std::string_view verdict =
+      comparison.quick_look ? "QUICK LOOK" : (decision.accepted ? "FASTER" : record::name_of(decision.outcome));
+  fmt::print("{}: {}\n", painted_verdict(verdict), decision.reason);
   std::vector<std::vector<std::string>> rows;
   for (const record::Effect& effect : decision.effects) {
     rows.push_back({effect.label, fmt::format("{:.4f}x", effect.ratio),
@@ -72,7 +72,8 @@ void print(const record::Comparison& comparison) {
   if (comparison.quick_look) return;
   fmt::print("\n");
   for (const record::GateResult& gate : decision.gates) {
-    fmt::print("  {:<12}  {:<16} {}\n", record::name_of(gate.outcome), gate.gate, gate.detail);
+    fmt::print("{}", painted_lines(
+                         fmt::format("  {:<12}  {:<16} {}\n", record::name_of(gate.outcome), gate.gate, gate.detail)));
   }
   fmt::print("The plain rule {}.\n", decision.plain_rule);
 }
@@ -142,13 +143,13 @@ void define_compare(Command root) {
   root.subcommand("compare", "Decide whether one kernel source is faster than another")
       .positional("operator", options->op, "Operator, for instance gemm")
       .positional("case", options->words, "Shapes that count together (default: the operator's own)", false)
-      .option("--incumbent", options->incumbent, "The source to beat")
-      .option("--candidate", options->candidate, "The source that may be faster")
-      .option("-D,--define", options->defines, "NAME=VALUE of a tunable of both (repeatable)")
-      .option("--min-effect", options->min_effect, "Smallest gain that counts, as a fraction")
+      .option("--incumbent FILE", options->incumbent, "The source to beat")
+      .option("--candidate FILE", options->candidate, "The source that may be faster")
+      .option("-D,--define NAME=VALUE", options->defines, "NAME=VALUE of a tunable of both (repeatable)")
+      .option("--min-effect FRACTION", options->min_effect, "Smallest gain that counts, as a fraction")
       .option("--planned", options->planned, "How many comparisons share the 5 % chance of any false answer")
       .option("--threads", options->threads, "CPU threads of one call")
-      .option("--time-limit", options->budget, "Stop undecided after this time, for instance 2m")
+      .option("--time-limit TIME", options->budget, "Stop undecided after this time, for instance 2m")
       .flag("--quick-look", options->quick_look, "Three sessions and an estimate, without control of errors")
       .example("ridge compare gemm --incumbent plain.cpp --candidate tiled.cpp",
                "FASTER only if the chance of a false answer is at most 5 %")
@@ -156,6 +157,8 @@ void define_compare(Command root) {
           "ridge compare gemm m=512 n=512 k=512 --incumbent a.cpp --candidate b.cpp --min-effect 0.03 --planned 20",
           "one of twenty comparisons; gains below 3 % do not count")
       .example("ridge compare gemm --incumbent a.cpp --candidate b.cpp --quick-look", "a first impression")
+      .exits({{kNo, "the candidate is not shown to be faster"}, kUnavailable, kSystem, kInterrupted})
+      .json("the decision with its gates, the protocol, the environment and all raw samples")
       .action([options] { return run(*options); });
 }
 

@@ -36,6 +36,8 @@ void define_doctor(Command root) {
   root.subcommand("doctor", "Say what this machine can do and what is missing")
       .example("ridge doctor", "a screenful for people")
       .example("ridge doctor --json", "the same for programs")
+      .exits({{kNo, "something that checks or campaigns need is missing"}, kSystem, kInterrupted})
+      .json("the facts of this machine, and a list of what it can do with details and remedies")
       .action(doctor);
 }
 

@@ -36,9 +36,10 @@ int handoff(const HandoffOptions& options) {
     return ready ? kSuccess : kNo;
   }
   for (const record::HandoffRow& row : rows)
-    fmt::print("{}  {}: {}\n", row.works ? "ok  " : "FAIL", row.what, row.detail);
+    fmt::print("{}{}  {}: {}\n", painted_verdict(row.works ? "ok" : "FAIL"), row.works ? "  " : "", row.what,
+               row.detail);
   if (ready) {
-    fmt::print("Ready: ridge optimize {} --project {} --proposer 'command:...'\n", options.op, options.project);
+    fmt::print("Ready. Next: ridge optimize {} --project {} --proposer 'command:...'\n", options.op, options.project);
   } else {
     fmt::print("Not ready; what follows the failure was not tried.\n");
   }
@@ -51,8 +52,10 @@ void define_handoff(Command root) {
   auto options = std::make_shared<HandoffOptions>();
   root.subcommand("handoff", "Check that a project of its own can be optimized: build, test, benchmark, table")
       .positional("operator", options->op, "What the project's kernel computes, as in its ridge-project.toml")
-      .option("--project", options->project, "The project's folder or its ridge-project.toml (default: here)")
+      .option("--project DIR", options->project, "The project's folder or its ridge-project.toml (default: here)")
       .example("ridge handoff rowsum --project examples/project_cpp", "exit code 1 when something does not work")
+      .exits({{kNo, "something of the project does not work"}, kSystem})
+      .json("a list of what was tried, whether it works, and what was seen")
       .action([options] { return handoff(*options); });
 }
 

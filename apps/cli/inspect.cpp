@@ -169,11 +169,11 @@ void define_inspect(Command root) {
           "file", o->file,
           "cubin, fat binary, program, AMD code object, object file, listing of SASS, PTX, AMDGCN or x86, or a shipped "
           "kernel: gemm/cuda_wgmma")
-      .option("--kernel", o->kernel, "Only kernels whose name contains this")
-      .option("--on", o->product, "Occupancy on this product of ridge spec list")
+      .option("--kernel NAME", o->kernel, "Only kernels whose name contains this")
+      .option("--on PRODUCT", o->product, "Occupancy on this product of ridge spec list")
       .option("--threads", o->threads, "Threads of a block; by default what the kernel declares")
       .option("--dynamic-shared", o->dynamic_shared, "Bytes of dynamic shared memory of a block")
-      .option("--diff", o->other, "Another file: in which instructions and resources the two differ")
+      .option("--diff FILE", o->other, "Another file: in which instructions and resources the two differ")
       .option("--top", o->top, "How many of the most frequent opcodes to print")
       .flag("--expect-matrix", o->expect_matrix, "It is a failure when no matrix instruction is used")
       .flag("--no-listing", o->no_listing, "Resources only: needs no disassembler")
@@ -183,6 +183,9 @@ void define_inspect(Command root) {
       .example("ridge inspect gemm/cuda_wgmma --on H200", "a shipped kernel, compiled for this; no GPU is needed")
       .example("ridge inspect gemm/cuda_wgmma:pp_128x192/nn_bf16 --diff gemm/cuda_wgmma", "two of its builds")
       .example("ridge inspect kernel.o --expect-matrix --json", "as a gate: exit code 1 on spills or a wrong path")
+      .exits({{kNo, "a kernel spills or takes a wrong path"}, kUnavailable, kSystem})
+      .json(
+          "a list of images with each kernel's resources, occupancy, counts and verdicts; with --diff, the differences")
       .action([o] { return run_inspect(*o); });
 }
 

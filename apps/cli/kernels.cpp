@@ -118,23 +118,29 @@ void define_kernels(Command root) {
       .positional("operator", options->op, "Operator, or \"all\" (the default): those that the file of shapes names",
                   false)
       .positional("case", options->words, "Cases; without any, and without --shapes, data/shapes/kernels.txt", false)
-      .option("--shapes", options->shapes, "A file with cases, a line each, that may begin with their operator")
+      .option("--shapes FILE", options->shapes, "A file with cases, a line each, that may begin with their operator")
       .option("--configurations", options->configurations,
               "Of each implementation that has several, the first so many by expected time (ridge tune compares 6)")
-      .option("--out", options->pack, "The pack (default: packs/kernels.pack in the cache)")
+      .option("--out FILE", options->pack, "The pack (default: packs/kernels.pack in the cache)")
       .example("ridge kernels build", "the kernels of training: bf16, fp16 and FP8 products, quantisers")
       .example("ridge kernels build gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt,nn,tn --out mine.pack",
                "three layouts of one product")
       .example("ridge kernels build all --shapes data/shapes/training.txt --configurations 6",
                "everything that ridge tune compares on these shapes")
+      .exits({kUnavailable, kSystem, kInterrupted})
+      .json("the head of the pack and its kernels")
       .action([options] { return build(*options); });
   kernels.subcommand("list", "What a pack holds")
       .positional("pack", options->pack, "The pack (default: packs/kernels.pack in the cache)", false)
       .example("ridge kernels list mine.pack", "each kernel with its source and defines")
+      .exits({kSystem})
+      .json("the head of the pack and its kernels")
       .action([options] { return list(*options); });
   kernels.subcommand("verify", "Whether every kernel of a pack has its digest and is what this library would compile")
       .positional("pack", options->pack, "The pack (default: packs/kernels.pack in the cache)", false)
       .example("ridge kernels verify mine.pack", "exit code 1 when a kernel is damaged or from other sources")
+      .exits({{kNo, "a kernel is damaged or from other sources"}, kUnavailable, kSystem, kInterrupted})
+      .json("a list of what is wrong; empty when nothing is")
       .action([options] { return verify(*options); });
 }
 

@@ -57,6 +57,8 @@ int list() {
 void define_list(Command root) {
   root.subcommand("list", "List operators, proposers, gates and the steps of a campaign")
       .example("ridge list", "names and one line each")
+      .exits({kInterrupted})
+      .json("operators, proposers, gates and phases, each with a summary")
       .action(list);
 }
 

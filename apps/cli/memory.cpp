@@ -21,8 +21,10 @@ struct MemoryOptions {
   bool masked = false;
 };
 
+constexpr const char* kAnswer = "a message";
+
 // Prints a record or the error, and gives the exit code.
-int answer(const Result<record::Iteration>& iteration) {
+int print_record(const Result<record::Iteration>& iteration) {
   if (!iteration) return fail(iteration.error());
   fmt::print("{}\n", record::to_pretty(*iteration));
   return kSuccess;
@@ -45,7 +47,7 @@ int create(const MemoryOptions& o) {
   Result<record::Iteration> iteration = new_iteration(o);
   if (!iteration) return fail(iteration.error());
   SystemClock clock;
-  return answer(memory->create(std::move(*iteration), clock));
+  return print_record(memory->create(std::move(*iteration), clock));
 }
 
 std::string shown(const std::optional<double>& value, const char* format) {
@@ -86,7 +88,7 @@ int mask(const MemoryOptions& o, bool masked) {
   for (const std::string& version : o.versions) {
     if (const Status done = memory->set_masked(version, masked); !done) return fail(done.error());
   }
-  return kSuccess;
+  return answer(fmt::format("{}: {}", masked ? "masked" : "shown again", fmt::join(o.versions, " ")));
 }
 
 int restart(const MemoryOptions& o) {
@@ -125,54 +127,85 @@ void define_memory(Command root) {
   Command memory =
       root.subcommand("memory", "What each round tried, saw and left to do: memory/v<N>.json of a workspace");
   const auto with_workspace = [o](Command command) {
-    return command.option("--workspace", o->workspace, "Folder that holds memory/");
+    return command.option("--workspace DIR", o->workspace, "Folder that holds memory/");
   };
-  with_workspace(memory.subcommand("init", "Make the folder")).action([o] {
-    const Result<knowledge::Memory> made = knowledge::Memory::init(o->workspace);
-    return made ? static_cast<int>(kSuccess) : fail(made.error());
-  });
+  with_workspace(memory.subcommand("init", "Make the folder"))
+      .example("ridge memory init --workspace fast_gemm", "ridge workspace init has done it for its folder")
+      .exits({kSystem, kHeld})
+      .json(kAnswer)
+      .action([o] {
+        const Result<knowledge::Memory> made = knowledge::Memory::init(o->workspace);
+        return made ? answer(fmt::format("Made {}/memory", o->workspace), "ridge memory create") : fail(made.error());
+      });
   with_workspace(memory.subcommand("create", "Add a record; its version is the next one unless given"))
       .option("--version", o->version, "For instance v0")
-      .option("--from", o->from, "A JSON file to start from")
-      .option("--set", o->set, "FIELD=VALUE (repeatable)")
+      .option("--from FILE", o->from, "A JSON file to start from")
+      .option("--set FIELD=VALUE", o->set, "FIELD=VALUE (repeatable)")
       .example(
           "ridge memory create --set optimization.action_category=swizzle --set performance.latency_us=12.5 --set "
           "quality_gate.result=PASS --set "
           "correctness.status=PASS",
           "a passing round")
+      .exits({kSystem, kHeld})
+      .json("the record (also without the flag)")
       .action([o] { return create(*o); });
   with_workspace(memory.subcommand("read", "Print a record"))
       .positional("version", o->version, "For instance v3")
       .flag("--masked", o->masked, "Also when it is masked")
+      .example("ridge memory read v3 --workspace fast_gemm", "what the round tried, saw and left to do")
+      .exits({kSystem})
+      .json("the record (also without the flag)")
       .action([o] {
         const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
-        return opened ? answer(opened->read(o->version, o->masked)) : fail(opened.error());
+        return opened ? print_record(opened->read(o->version, o->masked)) : fail(opened.error());
       });
   with_workspace(memory.subcommand("update", "Change fields of a record"))
       .positional("version", o->version, "For instance v3")
-      .option("--set", o->set, "FIELD=VALUE (repeatable)")
+      .option("--set FIELD=VALUE", o->set, "FIELD=VALUE (repeatable)")
       .example("ridge memory update v3 --set performance.tflops=612.4", "types are checked, nothing invalid is written")
+      .exits({kSystem, kHeld})
+      .json("the record (also without the flag)")
       .action([o] {
         const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
-        return opened ? answer(opened->update(o->version, o->set)) : fail(opened.error());
+        return opened ? print_record(opened->update(o->version, o->set)) : fail(opened.error());
       });
   with_workspace(memory.subcommand("mask", "Hide records from every reader; never v0, never the best"))
       .positional("versions", o->versions, "For instance v2 v5")
+      .example("ridge memory mask v2 v5", "proposers no longer see them")
+      .exits({kSystem, {kHeld, "v0 or the best one was named"}})
+      .json(kAnswer)
       .action([o] { return mask(*o, true); });
   with_workspace(memory.subcommand("unmask", "Show them again"))
       .positional("versions", o->versions, "For instance v2 v5")
+      .example("ridge memory unmask v2", "it counts again")
+      .exits({kSystem, kHeld})
+      .json(kAnswer)
       .action([o] { return mask(*o, false); });
   with_workspace(memory.subcommand("summary", "One line per record"))
       .flag("--masked", o->masked, "Masked ones too")
+      .example("ridge memory summary --workspace fast_gemm", "gate, latency, speed-up and action of every round")
+      .exits({kSystem})
+      .json("the list of records")
       .action([o] { return summary(*o); });
   with_workspace(memory.subcommand("restart", "Hide about half of what was learned, reproducibly"))
       .option("--seed", o->seed, "The same seed and memory hide the same records")
+      .example("ridge memory restart --seed 7", "for a search that is stuck: the best one and v0 stay")
+      .exits({kSystem, kHeld})
+      .json("what was masked and kept, and the next version")
       .action([o] { return restart(*o); });
-  with_workspace(memory.subcommand("validate", "Check every record")).action([o] { return validate(*o); });
-  memory.subcommand("schema", "The JSON Schema of a record").action([] {
-    fmt::print("{}\n", pretty_json(record::schema_of<record::Iteration>("iteration")));
-    return static_cast<int>(kSuccess);
-  });
+  with_workspace(memory.subcommand("validate", "Check every record"))
+      .example("ridge memory validate --workspace fast_gemm", "fields, types, and what must hold between records")
+      .exits({{kNo, "a record is not valid"}, kSystem})
+      .json("a list of problems; empty when every record is valid")
+      .action([o] { return validate(*o); });
+  memory.subcommand("schema", "The JSON Schema of a record")
+      .example("ridge memory schema > iteration.schema.json", "for programs that write records")
+      .exits({})
+      .json("the schema (also without the flag)")
+      .action([] {
+        fmt::print("{}\n", pretty_json(record::schema_of<record::Iteration>("iteration")));
+        return static_cast<int>(kSuccess);
+      });
 }
 
 }  // namespace ridge::cli

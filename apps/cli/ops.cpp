@@ -63,16 +63,22 @@ int explain(const ExplainOptions& options) {
 
 void define_ops(Command root) {
   Command ops = root.subcommand("ops", "List operators; explain which implementation runs");
-  ops.subcommand("list", "Every operator with its parameters and implementations").action(list_operators);
+  ops.subcommand("list", "Every operator with its parameters and implementations")
+      .example("ridge ops list", "names, implementations from the best on, and parameters with their defaults")
+      .exits({kInterrupted})
+      .json("a list of operators with parameters, implementations and target cases")
+      .action(list_operators);
   auto options = std::make_shared<ExplainOptions>();
   ops.subcommand("explain", "Walk through the choice of implementation for one case")
       .positional("operator", options->op, "Operator, for instance gemm")
       .positional("case", options->words, "Parameters, for instance m=512 n=512 k=512 dtype=bf16", false)
-      .option("--on", options->backend, "Where the call would run: cpu (the default) or cuda")
+      .option("--on cpu|cuda", options->backend, "Where the call would run: cpu (the default) or cuda")
       .example("ridge ops explain gemm m=512 n=512 k=512 dtype=bf16", "every refusal with its values, and the choice")
       .example("ridge ops explain gemm m=8192 n=8192 k=8192 dtype=bf16 --on cuda",
                "the same for the GPU of this machine")
       .example("RIDGE_GEMM_BACKEND=reference ridge ops explain gemm m=8 n=8 k=8", "what forcing does")
+      .exits({kUnavailable, kInterrupted})
+      .json("for each case its cost, and a row per implementation with the reason for or against it")
       .action([options] { return explain(*options); });
 }
 

@@ -302,24 +302,26 @@ void define_optimize(Command root) {
       .positional("operator", options->op, "Operator, for instance gemm, or a shipped kernel: gemm_bf16", false)
       .positional("case", options->words, "Shapes, for instance m=256,512 n=512 k=512 (default: the operator's own)",
                   false)
-      .option("--on", options->backend, "Backend: cpu, or cuda for the GPU of this machine")
-      .option("--project", options->project,
+      .option("--on cpu|cuda", options->backend, "Backend: cpu, or cuda for the GPU of this machine")
+      .option("--project DIR", options->project,
               "A project's folder or ridge-project.toml, instead of an operator of Ridgeline")
-      .option("--workspace", options->workspace,
+      .option("--workspace DIR", options->workspace,
               "A folder of ridge workspace init: its kernel, cases and memory, instead of an operator")
-      .option("--kernel", options->kernel, "Source to start from (default: the shipped plain kernel)")
-      .option("-D,--define", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
-      .option("--proposer", options->proposer, "search, replay:JOURNAL or command:CMD")
-      .option("--budget", options->budget, "Active time, for instance 5m or 1h30m (default: none)")
+      .option("--kernel FILE", options->kernel, "Source to start from (default: the shipped plain kernel)")
+      .option("-D,--define NAME=VALUE", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
+      .option("--proposer NAME", options->proposer, "search, replay:JOURNAL or command:CMD")
+      .option("--budget TIME", options->budget, "Active time, for instance 5m or 1h30m (default: none)")
       .option("--max-iterations", options->max_iterations, "Rounds after the baseline, 1 to 119 (default: none)")
-      .option("--target", options->target, "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all'")
-      .option("--efficiency", options->efficiency, "Stop at this fraction of the measured roofline")
-      .option("--min-effect", options->min_effect, "Smallest gain worth accepting, as a fraction")
-      .option("--max-foreign-load", options->max_foreign_load,
+      .option("--target CONDITION", options->target,
+              "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all'")
+      .option("--efficiency FRACTION", options->efficiency, "Stop at this fraction of the measured roofline")
+      .option("--min-effect FRACTION", options->min_effect, "Smallest gain worth accepting, as a fraction")
+      .option("--max-foreign-load FRACTION", options->max_foreign_load,
               "Void a session when others used more of the processors than this fraction")
-      .option("--max-steal", options->max_steal, "Void a session when the hypervisor took more of them than this")
+      .option("--max-steal FRACTION", options->max_steal,
+              "Void a session when the hypervisor took more of them than this")
       .option("--threads", options->threads, "CPU threads of one call")
-      .option("--directory", options->directory, "Where the campaign lives (default: campaigns/<id>)")
+      .option("--directory DIR", options->directory, "Where the campaign lives (default: campaigns/<id>)")
       .flag("-y,--yes", options->yes, "Confirm without asking")
       .flag("--no-git", options->no_git, "Keep the lineage without git commits")
       .example("ridge optimize gemm --yes --budget 5m", "the shipped plain kernel, with the search proposer")
@@ -331,6 +333,11 @@ void define_optimize(Command root) {
                "the shipped matrix-unit kernel on the GPU; gemm_fp8_blockwise is the other one")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m",
                "the kernel of a workspace; every round is kept in its memory/")
+      .exits({kUnavailable,
+              kSystem,
+              {kHeld, "it waits for confirmation, the folder is taken, or another process runs it"},
+              kInterrupted})
+      .json("the report, as in report/report.json of the campaign")
       .action([options] { return optimize(*options); });
 }
 

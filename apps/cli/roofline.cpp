@@ -222,25 +222,25 @@ void define_roofline(Command root) {
   root.subcommand("roofline", "What bounds a problem on a machine, where it stands, and when it is done")
       .positional("operator", o->op, "Operator; without one, --flop and --bytes", false)
       .positional("case", o->words, "Parameters, for instance m=4096 n=4096 k=4096 dtype=bf16", false)
-      .option("--on", o->on,
+      .option("--on PRODUCT", o->on,
               "A product of ridge spec list; this (default) or cuda: this processor or GPU, by its measured ceilings")
-      .option("--latency", o->latency, "Measured time of one call, for instance 0.25ms")
-      .option("--measured", o->measured, "Measured arithmetic ceiling, instead of the cited peak: 760TFLOPS")
-      .option("--bandwidth", o->bandwidth, "Measured bandwidth of the memory: 4.2TB/s")
-      .option("--l2-bandwidth", o->l2_bandwidth, "Measured bandwidth of the L2")
-      .option("--shared-bandwidth", o->shared_bandwidth, "Measured bandwidth of all shared memories together")
-      .option("--launch", o->launch, "Measured time of an empty launch, to tell launch-bound calls")
+      .option("--latency TIME", o->latency, "Measured time of one call, for instance 0.25ms")
+      .option("--measured RATE", o->measured, "Measured arithmetic ceiling, instead of the cited peak: 760TFLOPS")
+      .option("--bandwidth RATE", o->bandwidth, "Measured bandwidth of the memory: 4.2TB/s")
+      .option("--l2-bandwidth RATE", o->l2_bandwidth, "Measured bandwidth of the L2")
+      .option("--shared-bandwidth RATE", o->shared_bandwidth, "Measured bandwidth of all shared memories together")
+      .option("--launch TIME", o->launch, "Measured time of an empty launch, to tell launch-bound calls")
       .option("--flop", o->flop, "Work, without an operator")
       .option("--bytes", o->bytes, "Compulsory traffic, without an operator")
-      .option("--dtype", o->dtype, "Element type of --flop")
-      .option("--phase", o->phases, "TYPE=FLOP: work of another element type in the same call (repeatable)")
+      .option("--dtype TYPE", o->dtype, "Element type of --flop")
+      .option("--phase TYPE=FLOP", o->phases, "TYPE=FLOP: work of another element type in the same call (repeatable)")
       .option("--profiler-bytes", o->profiler_bytes, "Bytes of the memory as a profiler counted them")
       .option("--l2-bytes", o->l2_bytes, "Bytes through the L2 as a profiler counted them")
       .option("--shared-bytes", o->shared_bytes, "Bytes through shared memory as a profiler counted them")
-      .option("--target", o->target, "Fraction of the bound that counts as done")
+      .option("--target FRACTION", o->target, "Fraction of the bound that counts as done")
       .option("--threads", o->threads, "CPU threads, for this processor")
-      .option("--plot", o->plot, "Draw it into this SVG file")
-      .option("--write", o->write, "Write Hardware Spec, Roofline and Stop Conditions into this Markdown file")
+      .option("--plot FILE", o->plot, "Draw it into this SVG file")
+      .option("--write FILE", o->write, "Write Hardware Spec, Roofline and Stop Conditions into this Markdown file")
       .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on H200 --latency 0.25ms",
                "55.6 % of 989.4 TFLOP/s")
       .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on MI300X --plot roofline.svg",
@@ -248,6 +248,8 @@ void define_roofline(Command root) {
       .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on cuda",
                "the GPU here, as ridge ceilings found it")
       .example("ridge roofline --flop 1e9 --bytes 4e9 --dtype f32 --on L40S", "any work, without an operator")
+      .exits({{kUnavailable, "the device is not here, or no source states one of its limits"}, kSystem, kInterrupted})
+      .json("a list with each case's axes, bound, attained fraction and stop conditions")
       .action([o] { return run_roofline(*o); });
 }
 

@@ -23,7 +23,7 @@ namespace {
 int list(bool markdown) {
   const Result<hardware::Database> database = hardware::Database::open(data_directory());
   if (!database) return fail(database.error());
-  if (markdown) {
+  if (markdown && !globals().json) {
     const Result<std::string> introduction = read_file(data_directory() / "hardware" / "README.md");
     if (!introduction) return fail(introduction.error());
     fmt::print("{}", hardware::to_markdown(*database, *introduction));
@@ -178,29 +178,41 @@ void define_spec(Command root) {
   spec.subcommand("list", "Every product of the database")
       .flag("--markdown", o->markdown, "The whole database as the text of docs/hardware.md")
       .example("ridge spec list", "products, architectures, how much of each is known")
+      .exits({kSystem})
+      .json("a list of products with how many facts of each are known")
       .action([o] { return list(o->markdown); });
   spec.subcommand("show", "Every fact of a product with its source")
       .positional("product", o->name, "For instance H200, \"H100 SXM\", MI300X, \"Zen 5\"")
       .example("ridge spec show H200", "peaks, memory, caches, limits of a unit")
+      .exits({kSystem})
+      .json("the product with every fact, its source and evidence")
       .action([o] { return show(o->name); });
   spec.subcommand("get", "One fact; exit code 4 when no source states it")
       .positional("product", o->name, "Product")
       .positional("metric", o->metric, "Metric, as spec show lists them")
       .example("ridge spec get H200 memory_bandwidth", "4.8 TB/s, and where that is written")
+      .exits({kUnknown, kSystem})
+      .json("the fact with its value, source and evidence")
       .action([o] { return get(o->name, o->metric); });
   spec.subcommand("diff", "What two products differ in")
       .positional("product", o->name, "Product")
       .positional("other", o->other, "Another")
       .example("ridge spec diff H200 MI300X", "the same metrics side by side, with their ratio")
+      .exits({kSystem})
+      .json("a list of metrics with both values and their ratio")
       .action([o] { return diff(o->name, o->other); });
   spec.subcommand("lint", "Check every fact: source, digits, physics; and the citations of any text")
       .positional("files", o->files, "Markdown files or folders whose citation lines are checked too", false)
       .flag("--relock", o->relock, "Take the wiki pages as they are; after their facts were checked again")
       .example("ridge spec lint docs", "the database, and every citation below docs")
+      .exits({{kNo, "a fact or a citation does not hold"}, kSystem})
+      .json("what was counted, and a list of findings")
       .action([o] { return lint(o->files, o->relock); });
   spec.subcommand("probe", "What this machine reports, beside what the database states")
       .positional("product", o->name, "Product to compare with; by default the one the device names itself", false)
       .example("ridge spec probe", "the GPU of this machine, or its processor")
+      .exits({{kNo, "the device disagrees with a stated fact"}, kSystem, kInterrupted})
+      .json("the device, its product and a row per metric")
       .action([o] { return probe(o->name); });
 }
 

@@ -25,5 +25,8 @@ void define_kernels(Command root);
 void define_ops(Command root);
 void define_doctor(Command root);
 void define_list(Command root);
+void define_config(Command root);
+void define_completion(Command root);
+void define_help(Command root);
 
 }  // namespace ridge::cli

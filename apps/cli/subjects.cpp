@@ -11,9 +11,9 @@ namespace ridge::cli {
 Command& add_subject_options(Command& command, SubjectOptions& options, const std::string& about_cases) {
   return command.positional("operator", options.op, "Operator, for instance gemm")
       .positional("case", options.words, about_cases, false)
-      .option("--impl", options.implementations, "Only this implementation (repeatable)")
-      .option("--candidate", options.candidates, "This candidate source (repeatable); alone or beside --impl")
-      .option("-D,--define", options.defines, "NAME=VALUE of a tunable of the candidates (repeatable)")
+      .option("--impl NAME", options.implementations, "Only this implementation (repeatable)")
+      .option("--candidate FILE", options.candidates, "This candidate source (repeatable); alone or beside --impl")
+      .option("-D,--define NAME=VALUE", options.defines, "NAME=VALUE of a tunable of the candidates (repeatable)")
       .option("--threads", options.threads, "CPU threads of one call");
 }
 

@@ -1,14 +1,19 @@
 #include "terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/error.h"
+#include "record/command_table.h"
+#include "record/json.h"
+#include "worker_call.h"
 
 namespace ridge::cli {
 
@@ -17,9 +22,124 @@ GlobalOptions& globals() {
   return options;
 }
 
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+struct Verdict {
+  std::string_view word;
+  Paint paint;
+};
+constexpr Verdict kVerdicts[] = {{"accepted", Paint::kGood},
+                                 {"PASS", Paint::kGood},
+                                 {"FASTER", Paint::kGood},
+                                 {"pass", Paint::kGood},
+                                 {"ok", Paint::kGood},
+                                 {"yes", Paint::kGood},
+                                 {"faster", Paint::kGood},
+                                 {"rolled back", Paint::kWarning},
+                                 {"rejected", Paint::kWarning},
+                                 {"AMBIGUOUS", Paint::kWarning},
+                                 {"SLOWER", Paint::kWarning},
+                                 {"inconclusive", Paint::kWarning},
+                                 {"warning", Paint::kWarning},
+                                 {"slower", Paint::kWarning},
+                                 {"QUICK LOOK", Paint::kWarning},
+                                 {"WRONG", Paint::kBad},
+                                 {"CHEAT", Paint::kBad},
+                                 {"COMPILE", Paint::kBad},
+                                 {"CRASH", Paint::kBad},
+                                 {"HANG", Paint::kBad},
+                                 {"OOM", Paint::kBad},
+                                 {"HARNESS_FAULT", Paint::kBad},
+                                 {"FAIL", Paint::kBad},
+                                 {"fail", Paint::kBad},
+                                 {"error", Paint::kBad},
+                                 {"bad", Paint::kBad},
+                                 {"no", Paint::kBad},
+                                 {"NO", Paint::kBad}};
+
+const Verdict* verdict_of(std::string_view word) {
+  const auto found =
+      std::find_if(std::begin(kVerdicts), std::end(kVerdicts), [&](const Verdict& one) { return one.word == word; });
+  return found == std::end(kVerdicts) ? nullptr : found;
+}
+
+}  // namespace
+
+std::size_t terminal_width(std::FILE* stream) {
+  winsize size{};
+  const int descriptor = ::fileno(stream);
+  const bool terminal = ::isatty(descriptor) == 1;
+  if (terminal && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const long columns = std::strtol(environment("COLUMNS").c_str(), nullptr, 10);
+  if (columns > 0 && columns < 10'000) return static_cast<std::size_t>(columns);
+  return terminal ? 80 : 0;
+}
+
+std::size_t help_width() {
+  const std::size_t width = terminal_width(stdout);
+  return width == 0 ? 100 : std::clamp<std::size_t>(width, 60, 110);
+}
+
+bool colored(std::FILE* stream) {
+  if (globals().color != "auto") return globals().color == "always";
+  return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && ::isatty(::fileno(stream)) == 1;
+}
+
+Status check_color_choice() {
+  const std::string& color = globals().color;
+  if (color == "auto" || color == "always" || color == "never") return ok_status();
+  return with_hint(invalid("--color {} is unknown", color), "use auto, always or never");
+}
+
+std::string painted(Paint paint, std::string_view text, std::FILE* stream) {
+  if (!colored(stream)) return std::string(text);
+  const char* code = paint == Paint::kGood ? "32" : paint == Paint::kBad ? "31" : paint == Paint::kWarning ? "33" : "1";
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+std::string painted_verdict(std::string_view word, std::FILE* stream) {
+  const Verdict* verdict = verdict_of(word);
+  return verdict == nullptr ? std::string(word) : painted(verdict->paint, word, stream);
+}
+
+std::string painted_lines(const std::string& text, std::FILE* stream) {
+  constexpr std::size_t kFirstColumns = 24;
+  if (!colored(stream)) return text;
+  std::string all;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    for (const Verdict& one : kVerdicts) {
+      const std::size_t found = (line + " ").find(fmt::format(" {} ", one.word));
+      if (found == std::string::npos || found > kFirstColumns) continue;
+      line.replace(found + 1, one.word.size(), painted(one.paint, one.word, stream));
+      break;
+    }
+    all += line + (end < text.size() ? "\n" : "");
+    at = end + 1;
+  }
+  return all;
+}
+
+int answer(const std::string& message, const std::string& next) {
+  if (globals().json) {
+    fmt::print("{}\n", record::to_pretty(record::CommandAnswer{message, next}));
+    return kSuccess;
+  }
+  fmt::print("{}\n", message);
+  if (!next.empty()) fmt::print("Next: {}\n", next);
+  return kSuccess;
+}
+
 int fail(const Error& error) {
-  fmt::print(stderr, "ridge: {}\n", error.message);
+  fmt::print(stderr, "{} {}\n", painted(Paint::kBad, "ridge:", stderr), error.message);
   if (!error.hint.empty()) fmt::print(stderr, "       {}\n", error.hint);
+  if (error.code == ErrorCode::kConflict && interruptions() > 0) return kInterrupted;
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kNotFound:
@@ -50,7 +170,8 @@ void ProgressLine::show(const record::Progress& progress) {
   const std::string line =
       fmt::format("{:3.0f} %  {}: {}{}", 100.0 * progress.fraction, progress.stage, progress.detail, left);
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", line.substr(0, 118));
+    // A line that reached the last column would be broken by some terminals, and its first half would stay.
+    fmt::print(stderr, "\r\033[K{}", cut_to(line, std::max<std::size_t>(terminal_width(stderr), 2) - 1));
     std::fflush(stderr);
   } else {
     fmt::print(stderr, "{}\n", line);
@@ -71,43 +192,8 @@ void ProgressLine::clear() {
   shown_ = false;
 }
 
-namespace {
-
-bool is_numeric(std::string_view cell) {
-  if (cell.empty()) return false;
-  return std::isdigit(static_cast<unsigned char>(cell[0])) != 0 ||
-         ((cell[0] == '-' || cell[0] == '+') && cell.size() > 1 &&
-          std::isdigit(static_cast<unsigned char>(cell[1])) != 0);
-}
-
-}  // namespace
-
 std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const std::string& cell : header) widths.push_back(cell.size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  // A column is aligned by its first filled cell; rows of failures are short.
-  std::vector<bool> right(header.size());
-  for (std::size_t i = 0; i < header.size(); ++i) {
-    const auto filled =
-        std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return i < row.size() && !row[i].empty(); });
-    right[i] = filled != rows.end() && is_numeric((*filled)[i]);
-  }
-  std::string text;
-  const auto add = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
-      line += right[i] ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
-      if (i + 1 < row.size()) line += "  ";
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  };
-  add(header);
-  for (const auto& row : rows) add(row);
-  return text;
+  return lay_out_table(header, rows, {.width = terminal_width(stdout)});
 }
 
 std::string format_flops(double flops) {

@@ -1,12 +1,14 @@
 // What the command line writes: results to standard output, progress and errors to standard error.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "command.h"
+#include "layout.h"
 #include "record/worker.h"
 #include "ridge/result.h"
 
@@ -14,17 +16,38 @@ namespace ridge::cli {
 
 // Set by the flags that every subcommand has.
 struct GlobalOptions {
-  bool json = false;   // --json: one JSON document on standard output and nothing else there
-  bool quiet = false;  // --quiet: no progress
+  bool json = false;           // --json: one JSON document on standard output and nothing else there
+  bool quiet = false;          // --quiet: no progress
+  std::string color = "auto";  // --color: auto, always or never
   std::string cache_directory;
 };
 GlobalOptions& globals();
 
+// Columns of the terminal that `stream` is; else those of COLUMNS; else 0: no limit.
+std::size_t terminal_width(std::FILE* stream);
+// For prose: that of a terminal within 60 to 110, else 100.
+std::size_t help_width();
+
+// --color, then NO_COLOR, then whether `stream` is a terminal that knows colours.
+bool colored(std::FILE* stream);
+Status check_color_choice();
+
+enum class Paint { kGood, kBad, kWarning, kStrong };
+std::string painted(Paint paint, std::string_view text, std::FILE* stream = stdout);
+// The word in the colour of what it says: "accepted", "PASS" and "ok" green, "WRONG", "error" and "FAIL" red,
+// "rolled back" and "warning" yellow; another word as it is.
+std::string painted_verdict(std::string_view word, std::FILE* stream = stdout);
+// The same for the first verdict of every line that stands in its first columns, as in a list of rounds.
+std::string painted_lines(const std::string& text, std::FILE* stream = stdout);
+
+// What a command that changed something says: its message and the command to run next, or both as JSON.
+int answer(const std::string& message, const std::string& next = {});
+
 // Prints "ridge: message" and the way out; gives the exit code that belongs to the kind of error.
 int fail(const Error& error);
 
-// Progress on standard error: one line rewritten in place on a terminal, at most one plain line every few seconds when
-// piped, nothing with --quiet.
+// Progress on standard error: one line rewritten in place on a terminal, never wider than it; at most one plain line
+// every few seconds when piped; nothing with --quiet.
 class ProgressLine {
  public:
   ProgressLine();
@@ -43,7 +66,7 @@ class ProgressLine {
   SystemClock clock_;
 };
 
-// Columns padded to their widest cell; numbers (cells that start with a digit or sign) are right-aligned.
+// A table (layout.h) that fits the terminal of standard output.
 std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
 
 std::string format_flops(double flops);          // "151.2 GFLOP/s"

@@ -114,18 +114,23 @@ void define_tune(Command root) {
   root.subcommand("tune", "Find the fastest implementation for each bucket of cases, and keep it for dispatch")
       .positional("operator", options->op, "Operator, for instance gemm; \"all\": those that the file names")
       .positional("case", options->words, "Shapes; without any, and without --shapes, the operator's own", false)
-      .option("--on", options->backend, "Backend: cpu or cuda")
-      .option("--shapes", options->shapes,
+      .option("--on cpu|cuda", options->backend, "Backend: cpu or cuda")
+      .option("--shapes FILE", options->shapes,
               "A file with cases, a line each, that may begin with their operator: data/shapes/training.txt")
-      .option("--time-limit", options->limit, "For all cases together; what is left out is tuned by the next call")
+      .option("--time-limit TIME", options->limit, "For all cases together; what is left out is tuned by the next call")
       .option("--threads", options->threads, "CPU threads of one call")
-      .option("--ship", options->ship, "Also write the lines to this file, for data/tuned or RIDGE_TUNED_DIR")
+      .option("--ship FILE", options->ship, "Also write the lines to this file, for data/tuned or RIDGE_TUNED_DIR")
       .flag("--again", options->again, "Measure what the table knows already, too")
       .example("ridge tune gemm m=512,2048 n=1024 k=1024", "two buckets on this processor")
       .example("ridge tune gemm --on cuda --shapes data/shapes/dense.txt dtype=bf16 layout=nt",
                "the shapes of a file on the GPU, the configurations of our kernels among the contenders")
       .example("ridge tune all --on cuda --shapes data/shapes/training.txt --ship data/tuned/nvidia-h200.jsonl",
                "a table that ships")
+      .exits({{kNo, "a bucket has no implementation that works, or there was none to tune"},
+              kUnavailable,
+              kSystem,
+              kInterrupted})
+      .json("a list with the choice for each bucket, as in the tuned table")
       .action([options] { return tune(*options); });
 }
 

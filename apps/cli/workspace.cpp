@@ -152,11 +152,11 @@ void define_workspace(Command root) {
       .subcommand("init", "Make the folder: kernel, README with targets, memory, plans, profiles, and a first commit")
       .positional("name", o->name, "Folder to make; it must not exist")
       .positional("case", o->words, "Cases of the operator, for instance m=4096 n=4096 k=4096", false)
-      .option("--kernel", o->kernel, "The kernel's source; it is copied")
-      .option("--platform", o->platform,
+      .option("--kernel FILE", o->kernel, "The kernel's source; it is copied")
+      .option("--platform PRODUCT", o->platform,
               "A product of ridge spec list, or this: the processor of this machine, or its GPU for cuda")
-      .option("--language", o->language, "cuda, hip or c++")
-      .option("--op", o->op, "Operator that the kernel implements; with cases it gives the targets")
+      .option("--language cuda|hip|c++", o->language, "cuda, hip or c++")
+      .option("--op OPERATOR", o->op, "Operator that the kernel implements; with cases it gives the targets")
       .option("--threads", o->threads, "CPU threads, for this processor")
       .example(
           "ridge workspace init fast_gemm m=512 n=512 k=512 --op gemm --kernel my_gemm.cpp --platform this --language "
@@ -170,6 +170,8 @@ void define_workspace(Command root) {
       .example("ridge workspace init norm --kernel norm.cu --platform H200 --language cuda",
                "targets to be filled in by ridge roofline --write")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m", "then: a campaign on it")
+      .exits({kUnavailable, kSystem, {kHeld, "the folder exists already"}, kInterrupted})
+      .json("the name of the folder and what it holds")
       .action([o] { return init(*o); });
 }
 

@@ -1,0 +1,77 @@
+// ridge completion: completion scripts for shells, and the lists that they ask for.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign_run.h"
+#include "completion_scripts.h"
+#include "hardware/spec.h"
+#include "subcommands.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+struct CompletionOptions {
+  std::string shell, words, out;
+};
+
+int print_operators() {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kOperators;
+  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
+  if (!response) return fail(response.error());
+  for (const record::OperatorInfo& info : response->operators) fmt::print("{}\n", info.name);
+  return kSuccess;
+}
+
+int print_products() {
+  const Result<hardware::Database> database = hardware::Database::open(data_directory());
+  if (!database) return fail(database.error());
+  for (const hardware::Spec& spec : database->specs()) fmt::print("{}\n", spec.name);
+  return kSuccess;
+}
+
+Result<std::string> script_of(const Manual& manual, const std::string& shell) {
+  if (shell == "bash") return bash_completion(manual);
+  if (shell == "zsh") return zsh_completion(manual);
+  if (shell == "fish") return fish_completion(manual);
+  return with_hint(shell.empty() ? invalid("no shell is named") : invalid("there is no completion for \"{}\"", shell),
+                   "name bash, zsh or fish");
+}
+
+int completion(const Manual& manual, const CompletionOptions& options) {
+  if (options.words == "operators") return print_operators();
+  if (options.words == "products") return print_products();
+  if (!options.words.empty())
+    return fail(with_hint(invalid("there is no list of \"{}\"", options.words), "use operators or products"));
+  const Result<std::string> script = script_of(manual, options.shell);
+  if (!script) return fail(script.error());
+  if (options.out.empty()) {
+    fmt::print("{}", *script);
+    return kSuccess;
+  }
+  Status written = make_directories(std::filesystem::absolute(options.out).parent_path());
+  if (written) written = write_file_durably(options.out, *script);
+  return written ? answer("Wrote " + options.out) : fail(written.error());
+}
+
+}  // namespace
+
+void define_completion(Command root) {
+  auto options = std::make_shared<CompletionOptions>();
+  root.subcommand("completion", "Print the completion script of a shell")
+      .positional("shell", options->shell, "bash, zsh or fish", false)
+      .option("-o,--out FILE", options->out, "Write it to this file instead")
+      .option("--words operators|products", options->words, "Print the names that the scripts offer, one a line")
+      .example("source <(ridge completion bash)", "in ~/.bashrc; an installed ridge needs nothing")
+      .example("ridge completion zsh --out ~/.zfunc/_ridge", "a folder of fpath")
+      .example("ridge completion fish --out ~/.config/fish/completions/ridge.fish", "fish finds it there")
+      .exits({kSystem})
+      .no_json("it prints a script")
+      .action([options, manual = root.manual()] { return completion(*manual, *options); });
+}
+
+}  // namespace ridge::cli
