@@ -1,6 +1,9 @@
 // ridge check: is an implementation, or a candidate source, right?
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "record/json.h"
 #include "subcommands.h"
 #include "subjects.h"
@@ -12,38 +15,117 @@ namespace {
 struct CheckOptions {
   SubjectOptions subjects;
   bool all = false;
+  std::optional<std::int64_t> seed;
 };
 
-bool all_passed(const std::vector<record::CheckReport>& reports) {
-  std::size_t rows = 0;
-  for (const record::CheckReport& report : reports) {
-    rows += report.rows.size();
-    for (const record::CheckRow& row : report.rows) {
-      if (row.outcome != record::Outcome::kPass) return false;
-    }
+enum class Verdict { kPassed, kFailed, kLeftOut };
+Verdict verdict_of(const record::CheckRow& row) {
+  switch (row.outcome) {
+    case record::Outcome::kPass: return Verdict::kPassed;
+    case record::Outcome::kNotClaimed:
+    case record::Outcome::kDeclined: return Verdict::kLeftOut;
+    default: return Verdict::kFailed;
   }
-  return rows > 0;
 }
 
-void print(const record::WorkerResponse& response, bool all) {
-  std::size_t count = 0;
-  for (const record::CheckReport& subject : response.checks) {
-    std::size_t bad = 0;
-    double worst = 0;
-    for (const record::CheckRow& row : subject.rows) {
-      if (row.outcome != record::Outcome::kPass) ++bad;
-      worst = std::max(worst, row.max_error_ratio);
-      if (all || row.outcome != record::Outcome::kPass) {
-        fmt::print("{}", painted_lines(fmt::format("  {:<5} {:<14} {}  error {:.3f} of allowed  {}\n",
-                                                   record::name_of(row.outcome), subject.subject, row.label,
-                                                   row.max_error_ratio, row.detail)));
-      }
-    }
-    fmt::print("{}: {} cases, {} failed, largest error {:.3f} of what its error model allows\n", subject.subject,
-               subject.rows.size(), bad, worst);
-    count += subject.rows.size();
+// Adds up over the rows of one subject, or of all.
+struct Totals {
+  std::int64_t passed = 0, failed = 0, not_claimed = 0, declined = 0, families = 0, calls = 0, compared = 0;
+  double worst = 0;
+
+  void add(const record::CheckRow& row) {
+    passed += verdict_of(row) == Verdict::kPassed ? 1 : 0;
+    failed += verdict_of(row) == Verdict::kFailed ? 1 : 0;
+    not_claimed += row.outcome == record::Outcome::kNotClaimed ? 1 : 0;
+    declined += row.outcome == record::Outcome::kDeclined ? 1 : 0;
+    families = std::max(families, row.families);
+    calls += row.verified_calls;
+    compared += row.compared;
+    worst = std::max(worst, row.max_error_ratio);
   }
-  if (count == 0) fmt::print("nothing was checked\n");
+};
+
+Totals totals_of(const std::vector<record::CheckReport>& reports) {
+  Totals totals;
+  for (const record::CheckReport& report : reports) {
+    for (const record::CheckRow& row : report.rows) totals.add(row);
+  }
+  return totals;
+}
+
+// A word as a shell takes it.
+std::string quoted(const std::string& word) {
+  const bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+") ==
+                     std::string::npos;
+  if (plain && !word.empty()) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+// The command that repeats the check of one row.
+std::string command_of(const CheckOptions& options, const std::string& subject, const record::CheckRow& row) {
+  const SubjectOptions& asked = options.subjects;
+  std::string command = fmt::format("ridge check {}", asked.op);
+  command += row.label == "build" ? "" : " " + row.label;
+  const auto source = std::ranges::find_if(asked.candidates, [&](const std::string& path) {
+    return std::filesystem::path(path).stem().string() == subject;
+  });
+  if (source != asked.candidates.end()) {
+    command += " --candidate " + quoted(*source);
+    for (const std::string& define : asked.defines) command += " -D " + quoted(define);
+  } else {
+    command += " --impl " + subject;
+  }
+  if (asked.threads != 1) command += fmt::format(" --threads {}", asked.threads);
+  return fmt::format("{} --seed {}", command, row.seed);
+}
+
+void print_row(const CheckOptions& options, const std::string& subject, const record::CheckRow& row) {
+  const Verdict verdict = verdict_of(row);
+  if (verdict == Verdict::kPassed && !options.all) return;
+  if (verdict == Verdict::kLeftOut && !options.all) return;
+  std::string line = fmt::format("  {:<11} {:<14} {}", record::name_of(row.outcome), subject, row.label);
+  if (verdict != Verdict::kLeftOut) line += fmt::format("  error {:.3f} of allowed", row.max_error_ratio);
+  fmt::print("{}", painted_lines(line + (row.detail.empty() ? "" : "  " + row.detail) + "\n"));
+  if (verdict == Verdict::kFailed) fmt::print("    repeat it: {}\n", command_of(options, subject, row));
+}
+
+// "12 cases passed, 3 failed, 40 not claimed, largest error 0.21 of ...".
+void print_subject(const record::CheckReport& report) {
+  const Totals totals = totals_of({report});
+  fmt::print("{}: {} cases, {} passed, {} failed", report.subject, report.rows.size(), totals.passed, totals.failed);
+  if (totals.not_claimed > 0) fmt::print(", {} not claimed", totals.not_claimed);
+  if (totals.declined > 0) fmt::print(", {} declined", totals.declined);
+  fmt::print("; largest error {:.3f} of what its error model allows\n", totals.worst);
+  const auto left_out = std::ranges::find_if(
+      report.rows, [](const record::CheckRow& row) { return verdict_of(row) == Verdict::kLeftOut; });
+  if (left_out != report.rows.end()) fmt::print("  left out, for instance {}: {}\n", left_out->label, left_out->detail);
+}
+
+// What was verified, and how often so much verifying calls a right kernel wrong.
+void print_summary(const record::WorkerResponse& response) {
+  const Totals totals = totals_of(response.checks);
+  std::int64_t seed = 0;
+  double rate = 0;
+  for (const record::CheckReport& report : response.checks) {
+    rate += report.false_alarm_rate;
+    for (const record::CheckRow& row : report.rows) seed = row.seed;
+  }
+  fmt::print(
+      "verified: {} cases with up to {} families of inputs, {} calls, {} outputs element by element; a right kernel's "
+      "errors are taken for a lean in at most {:.1g} of such runs; seed {}\n",
+      totals.passed + totals.failed, totals.families, totals.calls, totals.compared, rate, seed);
+}
+
+void print(const CheckOptions& options, const record::WorkerResponse& response) {
+  for (const record::CheckReport& report : response.checks) {
+    for (const record::CheckRow& row : report.rows) print_row(options, report.subject, row);
+    print_subject(report);
+  }
+  const Totals totals = totals_of(response.checks);
+  if (totals.passed + totals.failed == 0) return fmt::print("nothing was checked\n");
+  print_summary(response);
 }
 
 int check(const CheckOptions& options) {
@@ -56,14 +138,16 @@ int check(const CheckOptions& options) {
     request.cases = std::move(*cases);
   }
   if (const Status filled = fill_subjects(options.subjects, request); !filled) return fail(filled.error());
+  request.seed = options.seed;
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
   if (globals().json) {
     fmt::print("{}\n", record::to_pretty(response->checks));
   } else {
-    print(*response, options.all);
+    print(options, *response);
   }
-  return all_passed(response->checks) ? kSuccess : kNo;
+  const Totals totals = totals_of(response->checks);
+  return totals.failed == 0 && totals.passed > 0 ? kSuccess : kNo;
 }
 
 }  // namespace
@@ -72,7 +156,8 @@ void define_check(Command root) {
   auto options = std::make_shared<CheckOptions>();
   Command command = root.subcommand("check", "Compare implementations or a candidate with the fp64 reference");
   add_subject_options(command, options->subjects, "Parameters; without any, the operator's edge cases")
-      .flag("--all", options->all, "Print the cases that passed, too")
+      .flag("--all", options->all, "Print the cases that passed and those that were left out, too")
+      .option("--seed", options->seed, "Repeats the check that printed this seed (default: a secret one)")
       .example("ridge check gemm", "all implementations on all edge cases")
       .example("ridge check gemm m=129 n=65 k=33 dtype=bf16 --impl cpu_simd", "one case of one implementation")
       .example("ridge check gemm --candidate my_kernel.cpp -D MR=6", "a kernel source of your own")

@@ -21,6 +21,7 @@
 #include "record/configuration.h"
 #include "record/json.h"
 #include "record/report.h"
+#include "record/scope.h"
 #include "roofline.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -156,7 +157,21 @@ Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::p
   return spec;
 }
 
+// Every target shape must be one that the kernel claims: a campaign is no place to find that out.
+Status check_scope(const record::CampaignSpec& spec, const record::Candidate& baseline) {
+  RIDGE_TRY(scope, record::scope_of(baseline));
+  if (!scope) return ok_status();
+  for (const record::Case& target : spec.target_cases) {
+    RIDGE_TRY(outside, scope->excludes(target, {}));
+    if (!outside) continue;
+    return with_hint(invalid("{} does not claim {}: {}", baseline.name, target.text(), *outside),
+                     "choose cases inside its ridge-scope, or widen that");
+  }
+  return ok_status();
+}
+
 int start(const OptimizeOptions& options, const record::CampaignSpec& spec, const record::Candidate& baseline) {
+  if (const Status claimed = check_scope(spec, baseline); !claimed) return fail(claimed.error());
   const fs::path directory = options.directory.empty() ? fs::path("campaigns") / spec.id : fs::path(options.directory);
   SystemClock clock;
   if (const auto created = campaign::create_campaign(directory, spec, baseline, clock); !created)

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "evaluate/host_spawn.h"
 
 namespace ridge::evaluate {
@@ -46,13 +45,15 @@ void add(const Verification& seen, record::CheckRow& row) {
   row.snr_db = row.verified_calls == 0 ? seen.snr_db : std::min(row.snr_db, seen.snr_db);
   row.verified_calls += seen.calls;
   row.elements += seen.elements;
+  row.compared += seen.compared;
 }
 
 // Runs `look` on a station of its own, opened with these problems.
 std::optional<Failure> on_station(const Subject& subject, const ops::Operator& op,
                                   const std::vector<ops::Problem>& problems, const Harness& harness, RowPadding padding,
-                                  record::CheckRow& row, const std::function<std::optional<Failure>(Station&)>& look) {
-  auto opened = Station::open(subject, op, problems, harness, padding);
+                                  Secrets secrets, record::CheckRow& row,
+                                  const std::function<std::optional<Failure>(Station&)>& look) {
+  auto opened = Station::open(subject, op, problems, harness, padding, std::move(secrets));
   if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
   Station& station = *std::get<0>(opened);
   if (subject.implementation == nullptr && subject.sanitizer_runtime.empty()) {
@@ -77,23 +78,40 @@ record::CheckRow Checker::check(std::size_t index) {
     row.outcome = failure->outcome;
     row.detail = std::move(failure->detail);
     row.gate = failure->gate;
+    if (failure->outcome == Outcome::kDeclined && subject_.scope != nullptr) {
+      row.outcome = Outcome::kWrong;
+      row.detail += ": it declines a case that its ridge-scope claims";
+    }
   }
   return row;
 }
 
+Secrets Checker::secrets(std::size_t index, std::string_view lane) const {
+  return Secrets(static_cast<std::uint64_t>(job_.seed), problems_[index].problem_case.text()).branch(lane);
+}
+
+bool Checker::declines(const Found& failure) const {
+  return failure && failure->outcome == Outcome::kDeclined && subject_.scope == nullptr;
+}
+
 Checker::Found Checker::plain(std::size_t index, record::CheckRow& row) {
-  return on_station(subject_, op_, {problems_[index]}, job_.harness, RowPadding::kNone, row, [&](Station& station) {
-    Found failure = failure_of(station.launch(0, Depth::kFull));
-    if (!failure) failure = in_lane(Gate::kEveryCall, "the second call", failure_of(station.launch(0, Depth::kFull)));
-    if (const std::string& why = station.verification(0).uninformative; !why.empty()) {
-      row.lanes["informative"] = why;
-      row.informative = !job_.harness.defences.on(Gate::kInformative);
-    }
-    if (!failure) failure = again(station, row);
-    if (!failure) failure = repeat(station, row);
-    if (!failure) failure = families(index, station, row);
-    return failure;
-  });
+  const Secrets own = secrets(index, "plain");
+  return on_station(
+      subject_, op_, {problems_[index]}, job_.harness, RowPadding::kNone, own, row, [&](Station& station) {
+        Found failure = failure_of(station.launch(0, Depth::kFull));
+        if (!failure)
+          failure = in_lane(Gate::kEveryCall, "the second call", failure_of(station.launch(0, Depth::kFull)));
+        if (const std::string& why = station.verification(0).uninformative; !why.empty()) {
+          row.lanes["informative"] = why;
+          row.informative = !job_.harness.defences.on(Gate::kInformative);
+        }
+        if (!failure) failure = again(station, row);
+        station.draw_from(secrets(index, "repeat"));
+        if (!failure) failure = repeat(station, row);
+        station.draw_from(secrets(index, "families"));
+        if (!failure) failure = families(index, station, row);
+        return failure;
+      });
 }
 
 // Calls as a session makes them, all verified: a kernel that is right for its first calls only has no place to hide.
@@ -101,7 +119,8 @@ Checker::Found Checker::repeat(Station& station, record::CheckRow& row) {
   const double start = job_.elapsed();
   int calls = 0;
   for (; calls < kMostRepeats; ++calls) {
-    if (calls >= kFewestRepeats && job_.elapsed() - start > kRepeatBudget) break;
+    // A check that repeats another one makes as many calls as that may have made.
+    if (!job_.request.seed && calls >= kFewestRepeats && job_.elapsed() - start > kRepeatBudget) break;
     const Found failure = failure_of(station.launch(0, Depth::kQuick));
     if (failure) return in_lane(Gate::kEveryCall, fmt::format("after {} more calls", calls), failure);
   }
@@ -137,22 +156,26 @@ Checker::Found Checker::families(std::size_t index, Station& station, record::Ch
         in_lane(Gate::kFamilies, "inputs of the family " + name, failure_of(station.launch(0, Depth::kFull, family)));
     if (failure) return failure;
     row.lanes["families"] += (row.lanes["families"].empty() ? "" : ", ") + name;
+    ++row.families;
   }
   return std::nullopt;
 }
 
 Checker::Found Checker::padded(std::size_t index, record::CheckRow& row) {
   if (!job_.harness.defences.on(Gate::kPaddedRows)) return std::nullopt;
-  return on_station(subject_, op_, {problems_[index]}, job_.harness, RowPadding::kPadded, row, [&](Station& station) {
-    return in_lane(Gate::kPaddedRows, "with padded rows", failure_of(station.launch(0, Depth::kFull)));
-  });
+  const Secrets own = secrets(index, "padded");
+  return on_station(
+      subject_, op_, {problems_[index]}, job_.harness, RowPadding::kPadded, own, row, [&](Station& station) {
+        return in_lane(Gate::kPaddedRows, "with padded rows", failure_of(station.launch(0, Depth::kFull)));
+      });
 }
 
-std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Variation variation, int count) const {
+std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Variation variation, int count,
+                                         Secrets secrets) const {
   std::vector<ops::Problem> problems;
   if (!op_.vary) return problems;
   for (int i = 0; i < count; ++i) {
-    Result<ops::Problem> other = op_.bind(op_.vary(problem, variation, secret_seed()));
+    Result<ops::Problem> other = op_.bind(op_.vary(problem, variation, secrets.next()));
     if (other && !refusal(subject_, *other)) problems.push_back(std::move(*other));
   }
   return problems;
@@ -160,18 +183,21 @@ std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Varia
 
 Checker::Found Checker::held_out(std::size_t index, record::CheckRow& row) {
   if (!job_.harness.defences.on(Gate::kHeldOut)) return std::nullopt;
-  const std::vector<ops::Problem> problems = drawn(problems_[index], ops::Variation::kNeighbour, kHeldOutShapes);
+  const Secrets own = secrets(index, "held-out");
+  const std::vector<ops::Problem> problems =
+      drawn(problems_[index], ops::Variation::kNeighbour, kHeldOutShapes, own.branch("shapes"));
   if (problems.empty()) {
     row.lanes["held-out"] = "none: the operator does not say how to vary this case, or it is refused";
     return std::nullopt;
   }
-  return on_station(subject_, op_, problems, job_.harness, RowPadding::kNone, row, [&](Station& station) {
+  return on_station(subject_, op_, problems, job_.harness, RowPadding::kNone, own, row, [&](Station& station) {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const std::string label = problems[i].problem_case.label();
       Found failure =
           in_lane(Gate::kHeldOut, "on the held-out shape " + label, failure_of(station.launch(i, Depth::kFull)));
-      if (failure) return failure;
-      row.lanes["held-out"] += (i == 0 ? "" : "; ") + label;
+      const bool declined = declines(failure);
+      if (failure && !declined) return failure;
+      row.lanes["held-out"] += (i == 0 ? "" : "; ") + label + (declined ? " (declined)" : "");
     }
     return Found();
   });
@@ -185,26 +211,30 @@ const std::optional<Subject>& Checker::sanitized() {
   } else if (!built->build.ok()) {
     no_sanitizer_ = built->build.error;
   } else {
-    sanitized_ = Subject{subject_.name, built->build.artifact, nullptr, subject_.candidate, built->runtime};
+    sanitized_ = Subject{subject_.name, built->build.artifact, nullptr, subject_.candidate, built->runtime,
+                         nullptr,       subject_.scope};
   }
   return sanitized_;
 }
 
 Checker::Found Checker::sanitizer(std::size_t index, record::CheckRow& row) {
   if (subject_.candidate == nullptr || !job_.harness.defences.on(Gate::kSanitizer)) return std::nullopt;
+  const Secrets own = secrets(index, "sanitizer");
   std::vector<ops::Problem> problems = {problems_[index]};
-  if (op_.cost(problems_[index]).flop > kSanitizedFlop) problems = drawn(problems_[index], ops::Variation::kReduced, 2);
+  if (op_.cost(problems_[index]).flop > kSanitizedFlop) {
+    problems = drawn(problems_[index], ops::Variation::kReduced, 2, own.branch("shapes"));
+  }
   if (problems.empty() || !sanitized()) {
     row.lanes["sanitizer"] = "not run: " + (problems.empty() ? "the operator offers no reduced shape" : no_sanitizer_);
     return std::nullopt;
   }
   record::CheckRow unused;
   const Found failure =
-      on_station(*sanitized_, op_, problems, job_.harness, RowPadding::kNone, unused, [&](Station& station) {
+      on_station(*sanitized_, op_, problems, job_.harness, RowPadding::kNone, own, unused, [&](Station& station) {
         for (std::size_t i = 0; i < problems.size(); ++i) {
           Found wrong = in_lane(Gate::kSanitizer, "under the sanitizers, " + problems[i].problem_case.label(),
                                 failure_of(station.launch(i, Depth::kFull)));
-          if (wrong) return wrong;
+          if (wrong && !declines(wrong)) return wrong;
         }
         return Found();
       });

@@ -23,6 +23,7 @@ class Checker {
  public:
   Checker(const Job& job, const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems)
       : job_(job), subject_(subject), op_(op), problems_(problems) {}
+  // Everything secret about it follows from the job's seed, the case and the lane.
 
   record::CheckRow check(std::size_t index);
 
@@ -36,7 +37,11 @@ class Checker {
   Found held_out(std::size_t index, record::CheckRow& row);
   Found sanitizer(std::size_t index, record::CheckRow& row);
   // Cases that the operator draws; fewer when it has none to offer or the subject refuses them.
-  [[nodiscard]] std::vector<ops::Problem> drawn(const ops::Problem& problem, ops::Variation variation, int count) const;
+  [[nodiscard]] std::vector<ops::Problem> drawn(const ops::Problem& problem, ops::Variation variation, int count,
+                                                Secrets secrets) const;
+  [[nodiscard]] Secrets secrets(std::size_t index, std::string_view lane) const;
+  // Whether a failure is a case that the subject may decline.
+  [[nodiscard]] bool declines(const Found& failure) const;
   // The subject built for the sanitizer, once; empty with the reason in `no_sanitizer_`.
   const std::optional<Subject>& sanitized();
 

@@ -400,7 +400,9 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
   settle();
   const std::uint64_t claimed_start = block.start_ns, claimed_end = block.end_ns;
   if (block.status != 0) {
-    return Failure{block.out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
+    return Failure{block.out_of_memory != 0 ? Outcome::kOom
+                   : trusted_               ? Outcome::kCrash
+                                            : Outcome::kDeclined,
                    fmt::format("ridge_kernel returned {} instead of 0", block.status), Gate::kStatus};
   }
   timing.wall = seconds_between(start, end);

@@ -27,7 +27,7 @@ double error_ratio(double found, double expected, double allowed, DType dtype) {
 }
 
 struct Sums {
-  double error_squares = 0, value_squares = 0, ideal_units = 0, leaning = 0;
+  double error_squares = 0, value_squares = 0, ideal_units = 0;
   std::int64_t finite = 0;
 };
 
@@ -36,7 +36,6 @@ void add_finite(double found, double expected, double ideal_square, Sums& sums) 
   sums.error_squares += error * error;
   sums.value_squares += expected * expected;
   sums.ideal_units += error == 0 ? 0.0 : error * error / ideal_square;
-  sums.leaning += error == 0 ? 0.0 : std::copysign(1.0, expected) * error / std::sqrt(ideal_square);
   ++sums.finite;
 }
 
@@ -63,8 +62,6 @@ void finish(const Sums& sums, const std::vector<double>& values, Judgement& resu
   const std::int64_t independent = std::min(sums.finite, distinct_values(values));
   result.rms_ratio = std::sqrt(sums.ideal_units / n);
   result.rms_limit = numerics::rms_limit(independent);
-  result.bias_ratio = std::abs(sums.leaning) / n;
-  result.bias_limit = numerics::bias_bound(1.0, independent);
   if (sums.error_squares > 0) result.snr_db = 10.0 * std::log10(sums.value_squares / sums.error_squares);
 }
 
@@ -74,6 +71,7 @@ Judgement judge(std::span<const double> found, const ops::ReferenceOutput& refer
                 const Defences& defences) {
   Judgement result;
   Sums sums;
+  numerics::BiasTest bias(dtype);
   result.count = static_cast<std::int64_t>(found.size());
   bool wrong_kind = false;
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -85,16 +83,19 @@ Judgement judge(std::span<const double> found, const ops::ReferenceOutput& refer
     }
     const bool both_finite = std::isfinite(found[i]) && std::isfinite(reference.value[i]);
     wrong_kind = wrong_kind || (!both_finite && ratio > 1.0);
-    if (both_finite) add_finite(found[i], reference.value[i], reference.ideal_square[i], sums);
+    if (!both_finite) continue;
+    add_finite(found[i], reference.value[i], reference.ideal_square[i], sums);
+    bias.add(found[i], reference.value[i], reference.ideal_square[i], reference.shift.empty() ? 0 : reference.shift[i]);
   }
   finish(sums, reference.value, result);
+  result.bias = bias.verdict();
   if (wrong_kind && defences.on(Gate::kNonfinite)) {
     result.gate = Gate::kNonfinite;
   } else if (!wrong_kind && !(result.error_ratio <= 1.0) && defences.on(Gate::kElementBound)) {
     result.gate = Gate::kElementBound;
   } else if (result.rms_ratio > result.rms_limit && defences.on(Gate::kRms)) {
     result.gate = Gate::kRms;
-  } else if (result.bias_ratio > result.bias_limit && defences.on(Gate::kBias)) {
+  } else if (result.bias.leans() && defences.on(Gate::kBias)) {
     result.gate = Gate::kBias;
   }
   return result;

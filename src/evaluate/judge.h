@@ -7,6 +7,7 @@
 #include <string>
 
 #include "evaluate/defences.h"
+#include "numerics/bias.h"
 #include "ops/op.h"
 
 namespace ridge::evaluate {
@@ -14,11 +15,10 @@ namespace ridge::evaluate {
 struct Judgement {
   // The first line that refuses the output, of kNonfinite, kElementBound, kRms, kBias; kNone when it is right.
   record::Gate gate = record::Gate::kNone;
-  double error_ratio = 0;  // largest |error| / allowed; infinite where NaN or Inf differ in kind or sign
-  double rms_ratio = 0;    // RMS of errors, each over that of the ideal kernel at its element
-  double rms_limit = 0;    // for so many elements
-  double bias_ratio = 0;   // mean of errors away from zero, in the same unit
-  double bias_limit = 0;
+  double error_ratio = 0;      // largest |error| / allowed; infinite where NaN or Inf differ in kind or sign
+  double rms_ratio = 0;        // RMS of errors, each over that of the ideal kernel at its element
+  double rms_limit = 0;        // for so many elements
+  numerics::BiasVerdict bias;  // do errors lean to one side, in the same unit
   double snr_db = 300;
   std::int64_t worst = -1;            // element of error_ratio
   std::int64_t wrong = 0, count = 0;  // elements beyond their bound, and all

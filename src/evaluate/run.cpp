@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "evaluate/secrets.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {
@@ -51,6 +52,7 @@ Result<Job> Job::create(const record::WorkerRequest& request, const RunContext& 
   }
   RIDGE_TRY(placement, measure::place(protocol.threads, measure::usable_cpus()));
   job.harness = Harness{context.host_program, placement, protocol, context.defences};
+  job.seed = request.seed.value_or(new_check_seed());
   return job;
 }
 

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -16,14 +15,16 @@ constexpr double kCheapReferenceFlop = 1.5e8;
 }  // namespace
 
 Station::Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
-                 const Harness& harness, RowPadding padding)
+                 const Harness& harness, RowPadding padding, Secrets secrets)
     : host_(std::move(host)),
       op_(op),
       defences_(harness.defences),
       padding_(padding),
       warm_(harness.protocol.mode == "warm"),
       evict_(harness.placement.shared()),
-      threads_(harness.protocol.threads) {
+      threads_(harness.protocol.threads),
+      secrets_(std::move(secrets)),
+      coin_(secrets_.next()) {
   for (const ops::Problem& problem : problems) {
     operands_.push_back(
         std::make_unique<Operands>(problem, make_layout(problem, padding, coin_, defences_), coin_, defences_));
@@ -33,10 +34,17 @@ Station::Station(HostProcess host, const ops::Operator& op, const std::vector<op
 
 std::variant<std::unique_ptr<Station>, Failure> Station::open(const Subject& subject, const ops::Operator& op,
                                                               const std::vector<ops::Problem>& problems,
-                                                              const Harness& harness, RowPadding padding) {
+                                                              const Harness& harness, RowPadding padding,
+                                                              Secrets secrets) {
   std::variant<HostProcess, Failure> host = start(subject, problems, harness);
   if (const Failure* failure = std::get_if<Failure>(&host)) return *failure;
-  return std::unique_ptr<Station>(new Station(std::move(std::get<HostProcess>(host)), op, problems, harness, padding));
+  return std::unique_ptr<Station>(
+      new Station(std::move(std::get<HostProcess>(host)), op, problems, harness, padding, std::move(secrets)));
+}
+
+void Station::draw_from(Secrets secrets) {
+  secrets_ = std::move(secrets);
+  coin_ = measure::Coin(secrets_.next());
 }
 
 Result<std::optional<Failure>> Station::verify(std::size_t index, Depth depth) {
@@ -47,9 +55,9 @@ Result<std::optional<Failure>> Station::verify(std::size_t index, Depth depth) {
   if (depth == Depth::kFull) return verify_fully(op_, operands, verifications_[index]);
   if (!defences_.on(Gate::kEveryCall)) return std::optional<Failure>();
   const bool drawn =
-      coin_.below(defences_.full_draw_one_in) == 0 && op_.cost(operands.problem()).flop <= kCheapReferenceFlop;
+      secrets_.next() % defences_.full_draw_one_in == 0 && op_.cost(operands.problem()).flop <= kCheapReferenceFlop;
   Verification& into = verifications_[index];
-  RIDGE_TRY(quick, verify_quickly(op_, operands, secret_seed(), into));
+  RIDGE_TRY(quick, verify_quickly(op_, operands, secrets_.next(), into));
   if (quick || !drawn || !defences_.on(Gate::kFullDraw)) return quick;
   --into.calls;  // the same call
   RIDGE_TRY(full, verify_fully(op_, operands, into));
@@ -67,7 +75,7 @@ void Station::look_again(std::size_t index, Failure& failure) {
 }
 
 CallResult Station::launch(std::size_t index, Depth depth, numerics::Family family) {
-  last_seed_ = defences_.on(Gate::kFreshInputs) ? secret_seed() : 1;
+  last_seed_ = defences_.on(Gate::kFreshInputs) ? secrets_.next() : 1;
   last_family_ = defences_.on(Gate::kFreshInputs) ? family : numerics::Family::kMixture;
   return run(index, depth);
 }

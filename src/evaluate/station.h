@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evaluate/arena.h"
+#include "evaluate/secrets.h"
 #include "evaluate/subject.h"
 #include "evaluate/verify.h"
 
@@ -24,7 +25,10 @@ class Station {
   static std::variant<std::unique_ptr<Station>, Failure> open(const Subject& subject, const ops::Operator& op,
                                                               const std::vector<ops::Problem>& problems,
                                                               const Harness& harness,
-                                                              RowPadding padding = RowPadding::kNone);
+                                                              RowPadding padding = RowPadding::kNone,
+                                                              Secrets secrets = {});
+  // What is drawn from here on, whatever was drawn before.
+  void draw_from(Secrets secrets);
 
   // One verified call of problem `index` on content that never was before.
   CallResult launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
@@ -41,7 +45,7 @@ class Station {
 
  private:
   Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Harness& harness,
-          RowPadding padding);
+          RowPadding padding, Secrets secrets);
   CallResult run(std::size_t index, Depth depth);
   void look_again(std::size_t index, Failure& failure);
   Result<std::optional<Failure>> verify(std::size_t index, Depth depth);
@@ -55,7 +59,8 @@ class Station {
   std::uint64_t last_seed_ = 0;
   numerics::Family last_family_ = numerics::Family::kMixture;
   std::int64_t other_bits_ = 0;
-  measure::Coin coin_;
+  Secrets secrets_;
+  measure::Coin coin_;  // addresses, which a candidate sees
   std::vector<std::unique_ptr<Operands>> operands_;
   std::vector<Verification> verifications_;
 };

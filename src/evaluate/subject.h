@@ -12,6 +12,7 @@
 #include "ops/op.h"
 #include "record/candidate.h"
 #include "record/measurement.h"
+#include "record/scope.h"
 
 namespace ridge::evaluate {
 
@@ -49,6 +50,7 @@ struct Subject {
       nullptr;                              // what `artifact` was built from, so that it can be built in other ways
   std::filesystem::path sanitizer_runtime;  // to preload, where `artifact` was built with sanitizers
   std::shared_ptr<const cuda::Program> program = nullptr;  // of a CUDA candidate, in place of `artifact`
+  std::shared_ptr<const record::Scope> scope = nullptr;    // that a candidate declares
 
   [[nodiscard]] bool on_gpu() const {
     return program != nullptr || (implementation != nullptr && implementation->backend == Backend::kCuda);

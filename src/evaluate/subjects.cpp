@@ -1,6 +1,8 @@
 // What the tasks share: cases, subjects, builds, rooflines.
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "evaluate/cpu_rig.h"
 #include "evaluate/gpu.h"
@@ -40,6 +42,35 @@ Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const 
     built.push_back(std::move(one));
   }
   return built;
+}
+
+// The scope that a candidate declares, in the names and values of its operator.
+Status read_scope(Subject& subject) {
+  RIDGE_TRY(scope, record::scope_of(*subject.candidate));
+  if (!scope) return ok_status();
+  RIDGE_TRY(op, ops::find_operator(subject.candidate->op));
+  for (const auto& [name, claimed] : scope->values) {
+    const auto param = std::ranges::find(op->params, name, &record::ParamInfo::name);
+    if (param == op->params.end()) return invalid("ridge-scope: {} has no parameter \"{}\"", op->name, name);
+    for (const std::string& value : claimed) {
+      if (param->values.empty() || std::ranges::find(param->values, value) != param->values.end()) continue;
+      return with_hint(invalid("ridge-scope: {} = \"{}\" does not exist", name, value),
+                       fmt::format("known: {}", fmt::join(param->values, ", ")));
+    }
+  }
+  subject.scope = std::make_shared<const record::Scope>(std::move(*scope));
+  return ok_status();
+}
+
+// Why a case is outside the declared scope.
+std::optional<std::string> outside_scope(const Subject& subject, const ops::Problem& problem) {
+  if (subject.scope == nullptr) return std::nullopt;
+  record::Variables variables;
+  for (std::size_t i = 0; i < problem.values.size(); ++i) {
+    variables[problem.problem_case.params[i].name] = problem.values[i];
+  }
+  const auto excluded = subject.scope->excludes(problem.problem_case, variables);
+  return excluded ? *excluded : std::optional<std::string>(excluded.error().text());
 }
 
 }  // namespace
@@ -100,8 +131,14 @@ Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set) {
 }
 
 Result<std::vector<BuiltSubject>> build_candidates(const Job& job, std::span<const record::Candidate> candidates) {
-  if (!candidates.empty() && backend_of(candidates[0]) == Backend::kCuda) return build_for_gpu(job, candidates);
-  return build_for_cpu(job, candidates);
+  const bool on_gpu = !candidates.empty() && backend_of(candidates[0]) == Backend::kCuda;
+  RIDGE_TRY(built, on_gpu ? build_for_gpu(job, candidates) : build_for_cpu(job, candidates));
+  for (BuiltSubject& one : built) {
+    if (const Status read = read_scope(one.subject); !read && !one.failure) {
+      one.failure = Failure{record::Outcome::kCompile, read.error().text(), record::Gate::kBuild};
+    }
+  }
+  return built;
 }
 
 Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& candidate) {
@@ -144,7 +181,7 @@ std::optional<std::string> refusal(const Subject& subject, const ops::Problem& p
       if (auto why = (*op)->device_check->refuses(problem)) return why;
     }
   }
-  if (subject.implementation == nullptr) return std::nullopt;
+  if (subject.implementation == nullptr) return outside_scope(subject, problem);
   if (subject.implementation->backend == Backend::kCpu) {
     return ops::why_not(*subject.implementation, problem, ops::device_info(Stream::cpu()));
   }

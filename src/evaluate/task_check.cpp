@@ -5,6 +5,7 @@
 #include "evaluate/checker.h"
 #include "evaluate/gpu.h"
 #include "evaluate/tasks.h"
+#include "numerics/bias.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -14,34 +15,55 @@ using record::Outcome;
 
 // Rows that all pass although zeros would, too, say nothing about the subject.
 void require_information(std::vector<record::CheckRow>& rows) {
+  const auto passed = [](const record::CheckRow& row) { return row.outcome == Outcome::kPass; };
   const bool any = std::any_of(rows.begin(), rows.end(), [](const record::CheckRow& row) {
-    return row.informative || row.outcome != Outcome::kPass;
+    const bool computed = row.outcome != Outcome::kNotClaimed && row.outcome != Outcome::kDeclined;
+    return computed && (row.informative || row.outcome != Outcome::kPass);
   });
   if (any) return;
   for (record::CheckRow& row : rows) {
+    if (!passed(row)) continue;
     row.outcome = Outcome::kAmbiguous;
     row.gate = Gate::kInformative;
     row.detail = fmt::format("the case shows nothing: {}", row.lanes["informative"]);
   }
 }
 
-}  // namespace
+record::CheckRow not_claimed(const ops::Problem& problem, std::string why) {
+  record::CheckRow row;
+  row.label = problem.problem_case.label();
+  row.outcome = Outcome::kNotClaimed;
+  row.detail = std::move(why);
+  row.informative = false;
+  return row;
+}
 
-std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subject, const ops::Operator& op,
-                                            const std::vector<ops::Problem>& problems,
-                                            const std::function<void(std::size_t)>& progress) {
-  std::vector<record::CheckRow> rows;
-  if (subject.on_gpu()) {
-    std::vector<ops::Problem> supported = problems;
-    std::erase_if(supported, [&](const ops::Problem& problem) { return refusal(subject, problem).has_value(); });
-    rows = check_gpu_subject(job, subject, op, supported, progress);
-    require_information(rows);
-    return rows;
+std::vector<record::CheckRow> rows_on_gpu(const Job& job, const Subject& subject, const ops::Operator& op,
+                                          const std::vector<ops::Problem>& problems,
+                                          const std::function<void(std::size_t)>& progress) {
+  std::vector<ops::Problem> supported;
+  std::vector<record::CheckRow> outside;
+  for (const ops::Problem& problem : problems) {
+    const auto why = refusal(subject, problem);
+    if (!why) supported.push_back(problem);
+    if (why && subject.candidate != nullptr) outside.push_back(not_claimed(problem, *why));
   }
+  std::vector<record::CheckRow> rows = check_gpu_subject(job, subject, op, supported, progress);
+  rows.insert(rows.end(), outside.begin(), outside.end());
+  return rows;
+}
+
+std::vector<record::CheckRow> rows_on_cpu(const Job& job, const Subject& subject, const ops::Operator& op,
+                                          const std::vector<ops::Problem>& problems,
+                                          const std::function<void(std::size_t)>& progress) {
+  std::vector<record::CheckRow> rows;
   Checker checker(job, subject, op, problems);
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (progress) progress(i);
-    if (refusal(subject, problems[i])) continue;
+    if (auto why = refusal(subject, problems[i])) {
+      if (subject.candidate != nullptr) rows.push_back(not_claimed(problems[i], std::move(*why)));
+      continue;
+    }
     if (job.remaining() <= 0) {
       record::CheckRow row;
       row.label = problems[i].problem_case.label();
@@ -52,7 +74,18 @@ std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subje
     }
     rows.push_back(checker.check(i));
   }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subject, const ops::Operator& op,
+                                            const std::vector<ops::Problem>& problems,
+                                            const std::function<void(std::size_t)>& progress) {
+  std::vector<record::CheckRow> rows = subject.on_gpu() ? rows_on_gpu(job, subject, op, problems, progress)
+                                                        : rows_on_cpu(job, subject, op, problems, progress);
   require_information(rows);
+  for (record::CheckRow& row : rows) row.seed = job.seed;
   return rows;
 }
 
@@ -76,6 +109,9 @@ Status check(const Job& job, record::WorkerResponse& response) {
         job.progress("checking", fmt::format("{}, case {} of {}", report.subject, i + 1, bound.problems.size()),
                      done / static_cast<double>(subjects.size()));
       });
+    }
+    for (const record::CheckRow& row : report.rows) {
+      report.false_alarm_rate += static_cast<double>(row.compared) * numerics::kBiasFalseAlarm;
     }
     response.checks.push_back(std::move(report));
   }

@@ -30,6 +30,7 @@ class Job {
 
   const record::WorkerRequest& request;
   Harness harness;
+  std::int64_t seed = 0;  // of everything secret in a check; the request's, or from the operating system
 
  private:
   Job(const record::WorkerRequest& job_request, const RunContext& context);
@@ -73,13 +74,15 @@ struct SanitizedBuild {
 };
 Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& candidate);
 
-// Why an implementation cannot run a problem here, or nothing; candidates are asked to run everything.
+// Why an implementation cannot run a problem here, or why it is outside the scope that a candidate declares; or
+// nothing.
 std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem);
 
 // The ceiling that bounds a problem; nothing when the request brought none.
 std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem);
 
-// Full checks of a subject on every problem (evaluate/checker.h). One row per problem that the subject supports.
+// Full checks of a subject on every problem (evaluate/checker.h). One row per problem that an implementation supports;
+// a candidate has a row for every problem, also for those that it does not claim.
 std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subject, const ops::Operator& op,
                                             const std::vector<ops::Problem>& problems,
                                             const std::function<void(std::size_t)>& progress);

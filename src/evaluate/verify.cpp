@@ -44,7 +44,7 @@ Failure describe(const Operands& operands, std::size_t index, const TensorView& 
     return {Outcome::kWrong,
             fmt::format("{}: errors lean to one side by {:.3g} of the ideal kernel's RMS error, {:.3g} is allowed: "
                         "truncation instead of rounding",
-                        name, verdict.bias_ratio, verdict.bias_limit),
+                        name, verdict.bias.mean, verdict.bias.limit),
             Gate::kBias};
   }
   const bool poison = operands.is_poison(index, verdict.worst);
@@ -65,6 +65,7 @@ Status fits(const ops::Operator& op, const std::vector<ops::ReferenceOutput>& re
 
 void take_note(const Judgement& verdict, Verification& into) {
   into.elements += verdict.count;
+  ++into.compared;
   into.max_error_ratio = std::max(into.max_error_ratio, verdict.error_ratio);
   into.rms_error_ratio = std::max(into.rms_error_ratio, verdict.rms_ratio);
   into.snr_db = into.calls == 0 ? verdict.snr_db : std::min(into.snr_db, verdict.snr_db);

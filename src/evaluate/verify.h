@@ -40,6 +40,7 @@ struct Verification {
   // two full comparisons; on a GPU what `evidence` is missing.
   std::string uninformative;
   std::int64_t full_comparisons = 0;
+  std::int64_t compared = 0;  // outputs, element by element
   // Of the first full comparison, by output: what "the previous output" would be at the second.
   std::vector<std::vector<double>> first_outputs;
   Evidence evidence;

@@ -56,11 +56,6 @@ double rms_limit(std::int64_t count) {
   return kRmsFactor * std::sqrt(1 + 6 / std::sqrt(n) + 12 / n);
 }
 
-double bias_bound(double ideal_rms, std::int64_t count) {
-  const auto n = static_cast<double>(std::max<std::int64_t>(count, 1));
-  return ideal_rms * (0.1 + 8 / std::sqrt(n));
-}
-
 namespace {
 
 // Of a number that is known exactly: a thousandth of a step, so that no other one passes.
@@ -87,8 +82,11 @@ RoundedOnce rounded_once(DType dtype, double value, double slack) {
   const double reach = slack * std::fabs(value);
   const double low = round_to(dtype, value - reach), high = round_to(dtype, value + reach);
   if (low == high) return known(dtype, low);
-  if (!std::isfinite(high - low)) return {value, reach + ulp(dtype, value), ulp(dtype, value) * ulp(dtype, value)};
-  return {value, (high - low) / 2 + 2 * reach, (high - low) * (high - low) / 4};
+  // Either neighbour is right, so the same one everywhere is right as well: all of the error may be shift.
+  const double step = ulp(dtype, value);
+  if (!std::isfinite(high - low)) return {value, reach + step, step * step, reach + step};
+  const double allowed = (high - low) / 2 + 2 * reach;
+  return {value, allowed, (high - low) * (high - low) / 4, allowed};
 }
 
 RoundedOnce rounded_stochastically(DType dtype, double value, double slack) {

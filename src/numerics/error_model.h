@@ -65,10 +65,6 @@ double ideal_square_error(const Reduction& reduction, double reference, double s
 // Limit for sqrt(mean((x - s)^2 / ideal_square_error)) over `count` elements: kRmsFactor, and more for few elements,
 // whose mean is itself uncertain: 8.7 for one (a single error is a matter of luck), 2.6 for 100, 2.06 for 10^4.
 double rms_limit(std::int64_t count);
-// Limit for |Comparison::bias| over `count` elements with this ideal RMS error: 8 standard errors of the mean plus a
-// tenth of the RMS, because elements of a GEMM share rows and are not independent. Truncation instead of rounding of
-// the output biases by 1.7 RMS.
-double bias_bound(double ideal_rms, std::int64_t count);
 
 // A value that is computed with a relative error of at most `slack` and stored once, to nearest even: all that a
 // correct implementation may store. Where both ends of the interval round to the same number it is known exactly, so
@@ -76,6 +72,7 @@ double bias_bound(double ideal_rms, std::int64_t count);
 // formats, whose rounding errors are neither uniform nor without bias (most elements of a scaled block round to zero).
 struct RoundedOnce {
   double value = 0, allowed = 0, ideal_square = 0;
+  double shift = 0;  // how much of the error right kernels may have in one direction wherever this value occurs
 };
 RoundedOnce rounded_once(DType dtype, double value, double slack);
 // The same for stochastic rounding: both neighbours are right, on average the value itself.

@@ -44,6 +44,7 @@ class Row {
       // Infinite terms: nothing is known of finite sums.
       to.allowed.push_back(std::isfinite(allowed) ? allowed : std::numeric_limits<double>::infinity());
       to.square.push_back(lean * lean + 1.5 * spread_[j] + coherent_[j] * coherent_[j] / (8 * steps));
+      to.shift.push_back(std::abs(lean));
     }
   }
 

@@ -25,7 +25,7 @@
 namespace ridge::ops {
 
 struct Truncation {
-  std::vector<double> allowed, square;  // of every element of C, row by row
+  std::vector<double> allowed, square, shift;  // of every element of C, row by row; shift is |L|
 };
 // `a` and `b` as product_sums has them.
 Truncation matrix_unit_truncation(const ProductModel& model, const std::vector<double>& a,

@@ -74,6 +74,9 @@ struct ReferenceOutput {
   // ulp^2 / 12). Errors of a whole output are held to twice its root: single elements within their bound can still be
   // the work of a shorter type.
   std::vector<double> ideal_square;
+  // How much of its error a right kernel may have in the same direction at every such element, where nothing is random
+  // about it: an approximation of a function, a matrix unit that cuts off. Empty: nothing anywhere.
+  std::vector<double> shift;
 };
 
 // The operator's cheap check of a whole output on secret random vectors: O(inputs + outputs) work in fp64.

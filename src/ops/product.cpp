@@ -65,6 +65,9 @@ ProductSums product_sums(const ProductModel& model, const std::vector<double>& a
       result.allowed[e] += lost.allowed[e];
       result.square[e] += lost.square[e];
     }
+    result.shift = lost.shift;
+  } else {
+    result.shift.resize(count);
   }
   result.value = std::move(sums.value);
   return result;
@@ -78,6 +81,7 @@ ReferenceOutput product_reference(const ProductModel& model, ProductSums sums) {
     c.ideal_square.push_back(sums.square[e] + spacing * spacing / 12);
   }
   c.value = std::move(sums.value);
+  c.shift = std::move(sums.shift);
   return c;
 }
 

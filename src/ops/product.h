@@ -24,10 +24,10 @@ struct ProductModel {
   std::vector<double> weight_a, weight_b;
 };
 
-// What the fp32 sum of an element is before anything is done with it: the value, how far it may be off, and the
-// expected square of that.
+// What the fp32 sum of an element is before anything is done with it: the value, how far it may be off, the expected
+// square of that, and what of it may have one direction everywhere.
 struct ProductSums {
-  std::vector<double> value, allowed, square;
+  std::vector<double> value, allowed, square, shift;
 };
 // `a` and `b` row-major, as op(A) and op(B); `old` the content of C before, empty without `accumulate`.
 ProductSums product_sums(const ProductModel& model, const std::vector<double>& a, const std::vector<double>& b,

@@ -15,7 +15,22 @@
 namespace ridge::record {
 
 // What became of a candidate. HARNESS_FAULT is never charged to the candidate and never a pass.
-enum class Outcome { kPass, kSlower, kAmbiguous, kWrong, kCheat, kCompile, kCrash, kHang, kOom, kHarnessFault };
+// NOT_CLAIMED and DECLINED are cases that a kernel does not compute: outside the scope it declares, or by what it
+// returned.
+enum class Outcome {
+  kPass,
+  kSlower,
+  kAmbiguous,
+  kWrong,
+  kCheat,
+  kCompile,
+  kCrash,
+  kHang,
+  kOom,
+  kHarnessFault,
+  kNotClaimed,
+  kDeclined
+};
 template <>
 struct EnumNames<Outcome> {
   static constexpr std::pair<Outcome, std::string_view> kNames[] = {{Outcome::kPass, "PASS"},
@@ -27,7 +42,9 @@ struct EnumNames<Outcome> {
                                                                     {Outcome::kCrash, "CRASH"},
                                                                     {Outcome::kHang, "HANG"},
                                                                     {Outcome::kOom, "OOM"},
-                                                                    {Outcome::kHarnessFault, "HARNESS_FAULT"}};
+                                                                    {Outcome::kHarnessFault, "HARNESS_FAULT"},
+                                                                    {Outcome::kNotClaimed, "NOT_CLAIMED"},
+                                                                    {Outcome::kDeclined, "DECLINED"}};
 };
 
 // The defence that stopped a candidate, or kNone. Each can be switched off by a test (never by a request), and for each
@@ -255,6 +272,10 @@ struct CheckRow {
   Gate gate = Gate::kNone;                   // what stopped it
   bool informative = true;                   // false: zeros, a constant, or a copy of an input would pass as well
   std::map<std::string, std::string> lanes;  // what else was looked at and what came out: "held-out", "sanitizer", ...
+  std::int64_t families = 0;                 // of inputs
+  std::int64_t compared =
+      0;                  // outputs compared element by element; each may be called wrong by chance (docs/checking.md)
+  std::int64_t seed = 0;  // everything secret about the check follows from it: `ridge check ... --seed`
   static void fields(auto& v, auto& self) {
     v("label", self.label);
     v("outcome", self.outcome);
@@ -267,6 +288,9 @@ struct CheckRow {
     v.optional("gate", self.gate);
     v.optional("informative", self.informative);
     v.optional("lanes", self.lanes);
+    v.optional("families", self.families);
+    v.optional("compared", self.compared);
+    v.optional("seed", self.seed);
   }
 };
 

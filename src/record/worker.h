@@ -71,6 +71,7 @@ struct WorkerRequest {
   bool again = false;                      // tune: also what the cache's table knows already
   std::string pack;                        // kernels: the file
   std::int64_t configurations = 0;         // kernels: of each implementation, by expected time
+  std::optional<std::int64_t> seed;        // check: repeats one; without it the operating system gives one
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
@@ -92,6 +93,7 @@ struct WorkerRequest {
     v.optional("again", self.again);
     v.optional("pack", self.pack);
     v.optional("configurations", self.configurations);
+    v.optional("seed", self.seed);
   }
 };
 
@@ -163,9 +165,11 @@ struct Explanation {
 struct CheckReport {
   std::string subject;
   std::vector<CheckRow> rows;
+  double false_alarm_rate = 0;  // the chance, at most, that the bias line calls any right output of these rows wrong
   static void fields(auto& v, auto& self) {
     v("subject", self.subject);
     v("rows", self.rows);
+    v.optional("false_alarm_rate", self.false_alarm_rate);
   }
 };
 

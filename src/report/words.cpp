@@ -86,6 +86,8 @@ std::string outcome_words(Outcome outcome) {
     case Outcome::kHang: return "did not end";
     case Outcome::kOom: return "out of memory";
     case Outcome::kHarnessFault: return "harness fault, not the candidate's";
+    case Outcome::kNotClaimed: return "outside its scope";
+    case Outcome::kDeclined: return "declined the case";
   }
   return "unknown";
 }

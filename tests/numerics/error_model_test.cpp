@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "numerics/bias.h"
 #include "numerics/compare.h"
 #include "numerics/convert.h"
 #include "numerics/fill.h"
@@ -28,7 +29,6 @@ struct Problem {
       to_float(dtype, memory.data(), operand->data(), kRows * kLength);
     }
     const Reduction reduction{.accumulate = DType::kF32, .output = output, .length = kLength};
-    double square_sum = 0;
     for_each([&](const float* x, const float* y) {
       double sum = 0, magnitude = 0, squares = 0;
       for (std::int64_t i = 0; i < kLength; ++i) {
@@ -40,9 +40,10 @@ struct Problem {
       reference.push_back(sum);
       allowed.push_back(element_bound(reduction, sum, magnitude));
       allowed_mixed.push_back(element_bound_mixed_signs(reduction, sum, squares));
-      square_sum += ideal_square_error(reduction, sum, squares);
+      ideal_square.push_back(ideal_square_error(reduction, sum, squares));
+      ideal_rms += ideal_square.back();
     });
-    ideal_rms = std::sqrt(square_sum / static_cast<double>(reference.size()));
+    ideal_rms = std::sqrt(ideal_rms / static_cast<double>(reference.size()));
   }
 
   void for_each(const std::function<void(const float*, const float*)>& visit) const {
@@ -53,7 +54,7 @@ struct Problem {
 
   DType output;
   std::vector<float> a, b;
-  std::vector<double> reference, allowed, allowed_mixed;
+  std::vector<double> reference, allowed, allowed_mixed, ideal_square;
   double ideal_rms = 0;
 };
 
@@ -66,19 +67,22 @@ using Dot = std::function<float(const float*, const float*)>;
 
 Score score(const Problem& problem, const Dot& dot, bool truncate = false) {
   std::vector<double> values;
+  BiasTest bias(problem.output);
   problem.for_each([&](const float* x, const float* y) {
     double value = static_cast<double>(dot(x, y));
     double stored = round_to(problem.output, value);
     if (truncate && std::fabs(stored) > std::fabs(value)) {
       stored = round_to(problem.output, value - (stored - value) * 1.01);
     }
+    bias.add(stored, problem.reference[values.size()], problem.ideal_square[values.size()]);
     values.push_back(stored);
   });
+  const BiasVerdict verdict = bias.verdict();
   const Comparison result = compare(problem.reference, values, problem.output, problem.allowed);
   EXPECT_EQ(result.mismatches(), 0);
   const Comparison mixed = compare(problem.reference, values, problem.output, problem.allowed_mixed);
   return {result.max_error_ratio, mixed.max_error_ratio, result.rms_error / (kRmsFactor * problem.ideal_rms),
-          std::fabs(result.bias) / bias_bound(problem.ideal_rms, result.count)};
+          verdict.mean / verdict.limit};
 }
 
 float straight(const float* x, const float* y) {

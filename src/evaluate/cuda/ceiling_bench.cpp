@@ -15,7 +15,6 @@
 
 namespace ridge::evaluate::cuda {
 
-std::span<const EmbeddedFile> harness_files();  // harness.cu
 std::span<const EmbeddedFile> ceiling_files();  // ceilings.cu
 
 namespace {
@@ -29,7 +28,7 @@ constexpr double kQuantile = 0.95;
 
 Result<std::vector<std::string>> images(const std::string& arch, const toolchain::BuildOptions& options) {
   std::vector<DeviceJob> jobs(1 + kUnrolls.size());
-  jobs[0].code.files = {{"harness.cu", std::string(harness_files().front().text)}};
+  jobs[0].code.files = {{"harness.cu", harness_source()}};
   for (std::size_t i = 0; i < kUnrolls.size(); ++i) {
     jobs[1 + i].code.files = {{"ceilings.cu", std::string(ceiling_files().front().text)}};
     jobs[1 + i].code.defines = {fmt::format("UNROLL={}", kUnrolls[i])};

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate::cuda {
@@ -16,9 +15,10 @@ using record::Outcome;
 constexpr int kNeighboursDrawn = 64;  // an implementation of the library may take only aligned rows
 
 // A secret neighbour of the problem that the subject does not refuse, as far as that shows before it is loaded.
-std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem, ops::Variation variation) {
+std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem, ops::Variation variation,
+                                         Secrets& secrets) {
   for (int draw = 0; draw < kNeighboursDrawn; ++draw) {
-    auto bound = check.op.bind(check.op.vary(problem, variation, secret_seed()));
+    auto bound = check.op.bind(check.op.vary(problem, variation, secrets.next()));
     if (bound && !refusal(check.subject, *bound)) return std::move(*bound);
   }
   return std::nullopt;
@@ -37,8 +37,9 @@ Asked with_neighbours(const GpuCheck& check) {
   asked.held_out.resize(check.problems.size());
   if (!check.op.vary || !check.rig.harness().defences.on(Gate::kHeldOut)) return asked;
   for (std::size_t i = 0; i < check.problems.size(); ++i) {
+    Secrets secrets = Secrets(check.seed, check.problems[i].problem_case.text()).branch("held-out");
     for (const auto variation : {ops::Variation::kNeighbour, ops::Variation::kAlignedNeighbour}) {
-      const std::optional<ops::Problem> neighbour = neighbour_of(check, check.problems[i], variation);
+      const std::optional<ops::Problem> neighbour = neighbour_of(check, check.problems[i], variation, secrets);
       if (!neighbour) continue;
       asked.held_out[i].push_back(asked.problems.size());
       asked.problems.push_back(*neighbour);
@@ -74,6 +75,7 @@ class Checker {
     row.lanes["held-out"] = label;
     row.verified_calls += other.verified_calls;
     row.elements += other.elements;
+    row.compared += other.compared;
     if (other.outcome != Outcome::kPass) {
       row.outcome = other.outcome;
       row.gate = other.gate == Gate::kNone ? Gate::kHeldOut : other.gate;
@@ -94,7 +96,16 @@ class Checker {
     row.elements = note.seen.elements;
     row.informative = note.seen.uninformative.empty();
     if (!row.informative) row.lanes["informative"] = note.seen.uninformative;
-    if (!note.refused.empty()) row.lanes["refused"] = note.refused;
+    row.compared = note.seen.compared;
+    row.families = note.families;
+    if (!note.refused.empty()) {
+      row.lanes["refused"] = note.refused;
+      if (failure) return failed(std::move(*failure), row);
+      row.outcome = Outcome::kNotClaimed;
+      row.detail = note.refused;
+      row.informative = false;
+      return false;
+    }
     if (!failure && !note.repeatable) {
       row.lanes["rerun"] = "other bits";
       if (check_.deterministic && check_.rig.harness().defences.on(Gate::kRerun)) {
@@ -102,11 +113,14 @@ class Checker {
             Failure{Outcome::kWrong, "declares itself deterministic, but the same call gave other bits", Gate::kRerun};
       }
     }
-    if (!failure) return true;
-    failure = check_.rig.explained(std::move(*failure));
-    row.outcome = failure->outcome;
-    row.detail = failure->detail;
-    row.gate = failure->gate;
+    return failure ? failed(std::move(*failure), row) : true;
+  }
+
+  bool failed(Failure failure, record::CheckRow& row) {
+    failure = check_.rig.explained(std::move(failure));
+    row.outcome = failure.outcome;
+    row.detail = std::move(failure.detail);
+    row.gate = failure.gate;
     if (!process_->running()) {
       process_.reset();
       check_.rig.note_failure();
@@ -120,7 +134,9 @@ class Checker {
       process_.emplace();
       return failure;
     }
-    auto started = DeviceProcess::start(check_.rig.spec_of(check_.subject, check_.op, asked_.problems));
+    StationSpec spec = check_.rig.spec_of(check_.subject, check_.op, asked_.problems);
+    spec.seed = check_.seed;
+    auto started = DeviceProcess::start(std::move(spec));
     if (Failure* failure = std::get_if<Failure>(&started)) {
       process_.emplace();
       return std::move(*failure);

@@ -14,6 +14,7 @@ struct GpuCheck {
   const Subject& subject;
   const ops::Operator& op;
   const std::vector<ops::Problem>& problems;
+  std::uint64_t seed = 0;                     // of everything secret
   bool deterministic = false;                 // the subject says that equal calls give equal bits
   std::function<double()> remaining;          // seconds; may be empty
   std::function<void(std::size_t)> progress;  // may be empty

@@ -1,11 +1,21 @@
 #include "evaluate/cuda/check_module.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
+#include "base/embedded.h"
 #include "base/error.h"
 
 namespace ridge::evaluate::cuda {
+
+std::span<const EmbeddedFile> harness_files();  // numerics/bias_terms.h, harness.cu
+
+std::string harness_source() {
+  std::string source;
+  for (const EmbeddedFile& file : harness_files()) source += file.text;
+  return source;
+}
 
 Result<std::unique_ptr<CheckModule>> CheckModule::load(const device::cuda::Device& device, const std::string& cubin) {
   RIDGE_TRY(module, device::cuda::Module::load(device, cubin));

@@ -29,8 +29,20 @@ void put(char (&to)[kSize], const std::string& text) {
 // Verification without its strings, which do not travel.
 struct Numbers {
   double max_error_ratio = 0, rms_error_ratio = 0, snr_db = 0;
-  std::int64_t calls = 0, elements = 0;
+  std::int64_t calls = 0, elements = 0, compared = 0, families = 0;
 };
+
+Verification verification_of(const Numbers& numbers, const char* uninformative) {
+  Verification seen;
+  seen.max_error_ratio = numbers.max_error_ratio;
+  seen.rms_error_ratio = numbers.rms_error_ratio;
+  seen.snr_db = numbers.snr_db;
+  seen.calls = numbers.calls;
+  seen.elements = numbers.elements;
+  seen.compared = numbers.compared;
+  seen.uninformative = uninformative;
+  return seen;
+}
 
 }  // namespace
 
@@ -62,7 +74,7 @@ struct DeviceProcess::Answer {
     put(detail, failure.detail);
   }
   void take(const Verification& seen) {
-    numbers = {seen.max_error_ratio, seen.rms_error_ratio, seen.snr_db, seen.calls, seen.elements};
+    numbers = {seen.max_error_ratio, seen.rms_error_ratio, seen.snr_db, seen.calls, seen.elements, seen.compared};
     put(uninformative, seen.uninformative);
   }
   void take(const std::map<std::string, double>& facts) {
@@ -108,6 +120,7 @@ void DeviceProcess::serve(int socket, StationSpec spec) {
         if (const auto failure = station.check(question.index, note)) answer.fail(*failure);
         answer.take(note.seen);
         answer.repeatable = note.repeatable;
+        answer.numbers.families = note.families;
         put(answer.refused, note.refused);
         break;
       }
@@ -175,8 +188,7 @@ std::variant<DeviceLaunch, Failure> DeviceProcess::launch(std::size_t index, Dep
   auto answer = ask({Question::Kind::kLaunch, index, depth}, call_timeout_ + kAroundCall);
   if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
   const Answer& got = std::get<Answer>(answer);
-  verifications_[index] = Verification{got.numbers.max_error_ratio, got.numbers.rms_error_ratio, got.numbers.snr_db,
-                                       got.numbers.calls,           got.numbers.elements,        got.uninformative};
+  verifications_[index] = verification_of(got.numbers, got.uninformative);
   return got.launch;
 }
 
@@ -184,8 +196,8 @@ std::optional<Failure> DeviceProcess::check(std::size_t index, CheckNote& note) 
   auto answer = ask({Question::Kind::kCheck, index, Depth::kFull}, kCallsOfACheck * call_timeout_ + kAroundCall);
   if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
   const Answer& got = std::get<Answer>(answer);
-  note.seen = Verification{got.numbers.max_error_ratio, got.numbers.rms_error_ratio, got.numbers.snr_db,
-                           got.numbers.calls,           got.numbers.elements,        got.uninformative};
+  note.seen = verification_of(got.numbers, got.uninformative);
+  note.families = got.numbers.families;
   note.repeatable = got.repeatable;
   note.refused = got.refused;
   return std::nullopt;

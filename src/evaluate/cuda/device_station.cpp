@@ -75,7 +75,7 @@ std::optional<Failure> DeviceStation::renew() {
 
 // The subject comes last: seeds are drawn after it was loaded, and no memory of ours lies where it was before.
 std::optional<Failure> DeviceStation::load_subject() {
-  coin_ = measure::Coin();
+  draw_from(Secrets());
   verifications_.assign(spec_.problems.size(), {});
   auto spacer = device::cuda::Buffer::allocate(*device_, (coin_.below(kSpacerPages) + 1) << 21);
   if (spacer) spacer_ = std::move(*spacer);
@@ -100,6 +100,12 @@ std::optional<Failure> DeviceStation::load_subject() {
   }
   pool_ = std::move(*pool);
   return std::nullopt;
+}
+
+void DeviceStation::draw_from(Secrets secrets) {
+  secrets_ = std::move(secrets);
+  coin_ = measure::Coin(secrets_.next());
+  examiner_->draw_from(secrets_.branch("examiner"));
 }
 
 std::variant<const DeviceStation::Ready*, Failure> DeviceStation::ready(std::size_t index, RowPadding padding) {

@@ -27,6 +27,7 @@ struct StationSpec {
   record::Protocol protocol;
   Defences defences;
   int device = 0;
+  std::optional<std::uint64_t> seed;  // of everything secret in check(); empty: the operating system's
   bool timed = true;  // false: for check() and plain_call() only, which also run where kernels are run one by one
   std::shared_ptr<const CheckImages> images;
 };
@@ -42,7 +43,8 @@ struct DeviceLaunch {
 struct CheckNote {
   Verification seen;
   bool repeatable = true;
-  std::string refused;  // the plan excludes the case
+  std::int64_t families = 0;  // of inputs
+  std::string refused;        // the plan excludes the case
 };
 
 class DeviceStation {
@@ -76,6 +78,7 @@ class DeviceStation {
   explicit DeviceStation(StationSpec spec) : spec_(std::move(spec)) {}
   std::optional<Failure> set_up();
   std::optional<Failure> load_subject();
+  void draw_from(Secrets secrets);
   std::variant<const Ready*, Failure> ready(std::size_t index, RowPadding padding);
   [[nodiscard]] std::int64_t chain_length(std::size_t index, const Ready& ready) const;
   std::variant<std::vector<Call>, Failure> new_calls(std::size_t index, const Ready& ready, std::int64_t count,
@@ -103,6 +106,7 @@ class DeviceStation {
   std::unique_ptr<Examiner> examiner_;
   std::unique_ptr<Timer> timer_;
   std::unique_ptr<Cold> cold_;
+  Secrets secrets_;
   measure::Coin coin_;
   std::map<std::pair<std::size_t, RowPadding>, Ready> ready_;
   std::vector<Verification> verifications_;

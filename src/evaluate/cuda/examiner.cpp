@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "numerics/format.h"
 
 namespace ridge::evaluate::cuda {
@@ -80,6 +79,7 @@ Result<std::unique_ptr<Examiner>> Examiner::create(const device::cuda::Device& d
   RIDGE_TRY(scratch_buffer, Buffer::allocate(device, scratch));
   RIDGE_TRY(reference, Buffer::allocate(device, chunk_bytes));
   RIDGE_TRY(compared, Buffer::allocate(device, sizeof(Compared)));
+  RIDGE_TRY(bias, Buffer::allocate(device, sizeof(numerics::BiasSums)));
   RIDGE_TRY(old_content, Buffer::allocate(device, old_bytes));
   made->zones_ = std::move(zones);
   made->blank_ = std::move(blank);
@@ -91,6 +91,7 @@ Result<std::unique_ptr<Examiner>> Examiner::create(const device::cuda::Device& d
   made->scratch_ = std::move(scratch_buffer);
   made->reference_ = std::move(reference);
   made->compared_ = std::move(compared);
+  made->bias_ = std::move(bias);
   made->old_content_ = std::move(old_content);
   for (std::size_t i = 0; i < kMaxChain; ++i) made->blank_.as<Report>()[i] = Report{};
   return made;
@@ -101,12 +102,12 @@ Status Examiner::run(std::string kernel, std::int64_t work, std::vector<CheckLau
   return harness_.run({std::move(kernel), blocks_for(work), grid_y, 256, std::move(arguments)}, stream_);
 }
 
-void Examiner::draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed) const {
+void Examiner::draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed) {
   call.canary_key = coin.next();
   call.hash_keys[0] = coin.next();
   call.hash_keys[1] = coin.next();
   call.nan = coin.flip();
-  measure::Coin seeds(seed ? *seed : secret_seed());
+  measure::Coin seeds(seed ? *seed : secrets_.next());
   call.seeds.clear();
   call.poison.clear();
   for (const ops::OperandSpec& spec : call.problem->operands) {
@@ -250,7 +251,7 @@ Result<std::optional<Failure>> Examiner::judge(std::vector<Call>& calls, Depth d
                                                Verification& into) {
   const std::size_t bytes = calls.size() * sizeof(Report);
   RIDGE_CHECK_OK(device::cuda::copy_to_device(device_reports_.data(), blank_.data(), bytes, stream_));
-  for (std::size_t i = 0; i < calls.size(); ++i) RIDGE_CHECK_OK(enqueue_checks(calls[i], i, secret_seed()));
+  for (std::size_t i = 0; i < calls.size(); ++i) RIDGE_CHECK_OK(enqueue_checks(calls[i], i, secrets_.next()));
   RIDGE_CHECK_OK(device::cuda::copy_to_host(reports_.data(), device_reports_.data(), bytes, stream_));
   RIDGE_CHECK_OK(device::cuda::synchronize(stream_));
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -385,7 +386,8 @@ Result<Examiner::Compared> Examiner::compare_rows(const TensorView& output, std:
       {matrix, CheckLaunch::number(first * matrix.columns), CheckLaunch::number(count), CheckLaunch::pointer(values),
        CheckLaunch::pointer(values + chunk_), CheckLaunch::pointer(values + 2 * chunk_),
        CheckLaunch::pointer(values + 3 * chunk_), CheckLaunch::real(constant), CheckLaunch::pointer(predictors_.data()),
-       CheckLaunch::number(static_cast<std::int64_t>(predictors)), CheckLaunch::pointer(compared_.data())}));
+       CheckLaunch::number(static_cast<std::int64_t>(predictors)), CheckLaunch::pointer(compared_.data()),
+       CheckLaunch::pointer(bias_.data())}));
   return peek<Compared>(compared_.data());
 }
 
@@ -397,6 +399,7 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
   if (count == 0) return std::optional<Failure>();
   auto* const values = static_cast<double*>(reference_.data());
   const std::size_t predictors = list_predictors(call);
+  RIDGE_CHECK_OK(device::cuda::fill_bytes(bias_.data(), 0, sizeof(numerics::BiasSums), stream_));
   const std::int64_t step = std::clamp<std::int64_t>(chunk_ / matrix.columns, 1, kMaxRows);
   Compared all;
   Worst worst;
@@ -419,9 +422,6 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
     all.error_squares += part.error_squares;
     all.value_squares += part.value_squares;
     all.normal_squares += part.normal_squares;
-    all.signed_error += part.signed_error;
-    all.variance += part.variance;
-    all.shift += part.shift;
     for (std::size_t p = 0; p < 8; ++p) all.predicted_wrong[p] += part.predicted_wrong[p];
     if (float_of_key(part.worst) <= worst.ratio) continue;
     const std::int64_t at = static_cast<std::int64_t>(part.worst & 0xffffffffu);
@@ -433,6 +433,7 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
     worst.allowed = allowed;
   }
   into.elements += count;
+  ++into.compared;
   into.max_error_ratio = std::max(into.max_error_ratio, worst.ratio);
   const double finite = static_cast<double>(all.finite), mean_square = finite > 0 ? all.normal_squares / finite : 0;
   into.rms_error_ratio = std::max(into.rms_error_ratio, std::sqrt(mean_square));
@@ -453,15 +454,14 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
             name, std::sqrt(mean_square), std::sqrt(square_limit(finite)), all.finite),
         Gate::kRms});
   }
-  const double ideal = finite > 0 ? std::sqrt(all.variance / finite) : 0;
-  const double bias = finite > 0 ? all.signed_error / finite : 0;
-  const double bias_limit =
-      8 * ideal / std::sqrt(std::max(finite, 1.0)) + 0.1 * ideal + (finite > 0 ? all.shift / finite : 0);
-  if (std::fabs(bias) > bias_limit && defences_.on(Gate::kBias)) {
-    return std::optional(Failure{
-        Outcome::kWrong,
-        fmt::format("the errors of {} lean to one side: {:.3g} on average, {:.3g} is allowed", name, bias, bias_limit),
-        Gate::kBias});
+  RIDGE_TRY(bias, leaning(finite));
+  if (bias.leans() && defences_.on(Gate::kBias)) {
+    return std::optional(
+        Failure{Outcome::kWrong,
+                fmt::format("{}: errors lean to one side by {:.3g} of the ideal kernel's RMS error, {:.3g} is allowed: "
+                            "truncation instead of rounding",
+                            name, bias.mean, bias.limit),
+                Gate::kBias});
   }
   // What computes nothing must not pass: zeros, a constant, a copy.
   std::string trivial;
@@ -479,6 +479,14 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
   into.evidence.add(index, trivial);
   into.uninformative = into.evidence.missing();
   return std::optional<Failure>();
+}
+
+Result<numerics::BiasVerdict> Examiner::leaning(double finite) {
+  const auto sums = std::make_unique<numerics::BiasSums>();
+  RIDGE_CHECK_OK(device::cuda::copy_to_host(sums.get(), bias_.data(), sizeof(numerics::BiasSums), stream_));
+  RIDGE_CHECK_OK(device::cuda::synchronize(stream_));
+  sums->finite = finite;
+  return numerics::bias_verdict(*sums);
 }
 
 Result<Failure> Examiner::describe_wrong(const Call& call, std::size_t index, const Worst& worst, std::uint64_t wrong,

@@ -15,7 +15,9 @@
 #include "device/cuda/stream.h"
 #include "evaluate/cuda/check_module.h"
 #include "evaluate/cuda/memory.h"
+#include "evaluate/secrets.h"
 #include "evaluate/verify.h"
+#include "numerics/bias.h"
 #include "numerics/fill.h"
 #include "ops/op.h"
 
@@ -44,7 +46,9 @@ class Examiner {
                                                   device::cuda::StreamHandle stream);
 
   // Draws the secrets of a call whose problem and place are set. `seed` makes it repeat the inputs of another call.
-  void draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed = std::nullopt) const;
+  void draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed = std::nullopt);
+  // What is drawn from here on, whatever was drawn before.
+  void draw_from(Secrets secrets) { secrets_ = std::move(secrets); }
   // Enqueues everything before the call. `slot` is its number in a chain.
   Status prepare(Call& call, std::size_t slot);
   // Outputs alone, for another call on the same inputs.
@@ -70,7 +74,7 @@ class Examiner {
   };
   struct Compared {  // as harness.cu has it
     std::uint64_t worst = 0, wrong = 0, mismatches = 0, finite = 0;
-    double error_squares = 0, value_squares = 0, normal_squares = 0, signed_error = 0, variance = 0, shift = 0;
+    double error_squares = 0, value_squares = 0, normal_squares = 0;
     std::uint64_t predicted_wrong[8] = {};
   };
   struct Worst {
@@ -94,6 +98,8 @@ class Examiner {
                                                 const std::vector<TensorView>& operands, Verification& into);
   Result<Compared> compare_rows(const TensorView& output, std::int64_t first, std::int64_t rows, double constant,
                                 std::size_t predictors);
+  // Do the errors of the output that was compared lean to one side?
+  Result<numerics::BiasVerdict> leaning(double finite);
   Result<Failure> describe_wrong(const Call& call, std::size_t index, const Worst& worst, std::uint64_t wrong,
                                  std::uint64_t mismatches, std::int64_t count);
   [[nodiscard]] std::optional<Failure> canary_damage(const Call& call, const Report& report) const;
@@ -108,7 +114,8 @@ class Examiner {
   Defences defences_;
   device::cuda::StreamHandle stream_;
   device::cuda::PinnedBuffer zones_, blank_, reports_, hashes_before_, predictors_;
-  device::cuda::Buffer device_reports_, device_hashes_, scratch_, reference_, compared_, old_content_;
+  device::cuda::Buffer device_reports_, device_hashes_, scratch_, reference_, compared_, bias_, old_content_;
+  Secrets secrets_;
   std::int64_t chunk_ = 0;  // elements of one comparison
 };
 

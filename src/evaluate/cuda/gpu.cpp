@@ -13,8 +13,6 @@
 
 namespace ridge::evaluate::cuda {
 
-std::span<const EmbeddedFile> harness_files();  // harness.cu
-
 namespace {
 
 using device::cuda::GpuInfo;
@@ -163,7 +161,7 @@ Result<std::shared_ptr<const CheckImages>> check_images(const ops::Operator& op,
                      "give the operator a device_check (src/ops/device_check.h)");
   }
   DeviceJob harness, checks;
-  harness.code.files = {{"harness.cu", std::string(harness_files().front().text)}};
+  harness.code.files = {{"harness.cu", harness_source()}};
   checks.code.files = {{op.name + "_check.cu", op.device_check->source}};
   RIDGE_TRY(built, build_apart({harness, checks}, arch, options));
   for (const toolchain::DeviceBuild& one : built) {

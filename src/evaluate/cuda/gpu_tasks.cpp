@@ -130,8 +130,9 @@ std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& s
     return rows;
   }
   cuda::CudaRig rig(std::move(*harness));
-  std::vector<record::CheckRow> rows = cuda::check_on_gpu(
-      {rig, subject, op, problems, subject.deterministic(), [&job] { return job.remaining(); }, progress});
+  std::vector<record::CheckRow> rows =
+      cuda::check_on_gpu({rig, subject, op, problems, static_cast<std::uint64_t>(job.seed), subject.deterministic(),
+                          [&job] { return job.remaining(); }, progress});
   const bool right = !rows.empty() && rows[0].outcome == Outcome::kPass && subject.candidate != nullptr;
   if (right && job.harness.defences.on(record::Gate::kSanitizer))
     sanitizer_lane(job, subject, op, problems[0], rows[0]);

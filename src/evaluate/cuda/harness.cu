@@ -462,7 +462,7 @@ constexpr int kPredictors = 8;  // 0: zeros, 1: a constant, then copies of other
 struct Compared {
   u64 worst;  // ratio as float bits << 32 | element of the chunk; the maximum wins
   u64 wrong, mismatches, finite;
-  double error_squares, value_squares, normal_squares, signed_error, variance, shift;
+  double error_squares, value_squares, normal_squares;
   u64 predicted_wrong[kPredictors];
 };
 
@@ -488,14 +488,33 @@ __device__ inline double error_ratio(double got, double expected, double allowed
   return allowed > 0 ? error / allowed : kInf;
 }
 
+// To nearest even in the element type; what overflows there stays as it is.
+__device__ inline double rounded(i64 type, double x) {
+  int mantissa = 0, lowest = -127;
+  switch (type) {
+    case kF64: return x;
+    case kF32: mantissa = 23, lowest = -126; break;
+    case kF16: mantissa = 10, lowest = -14; break;
+    case kBf16: mantissa = 7, lowest = -126; break;
+    case kE4m3: mantissa = 3, lowest = -6; break;
+    case kE5m2: mantissa = 2, lowest = -14; break;
+    default: break;
+  }
+  const int exponent = x == 0 ? lowest : ilogb(x);
+  const double step = scalbn(1.0, (exponent < lowest ? lowest : exponent) - mantissa), nearest = rint(x / step) * step;
+  return fabs(nearest) > max_finite(type) ? x : nearest;
+}
+
 }  // namespace ridge::harness
 
 // Elements first .. first + count of output c against the reference chunk; `predictors` lists tensors whose copies must
 // not pass for the output.
 extern "C" __global__ void ridge_compare(Operand c, i64 first, i64 count, const double* value, const double* allowed,
                                          const double* variance, const double* shift, double constant,
-                                         const Operand* predictors, i64 predictor_count, Compared* out) {
-  double squares = 0, values = 0, normal = 0, bias = 0, variances = 0, shifts = 0;
+                                         const Operand* predictors, i64 predictor_count, Compared* out,
+                                         ridge::numerics::BiasSums* bias) {
+  using ridge::numerics::kBiasCentres;
+  double squares = 0, values = 0, normal = 0, shifts[kBiasCentres] = {}, differing[kBiasCentres] = {};
   u64 worst = 0;
   u32 wrong = 0, mismatches = 0, finite = 0, predicted[kPredictors] = {};
   for (i64 i = thread_index(); i < count; i += thread_count()) {
@@ -511,9 +530,16 @@ extern "C" __global__ void ridge_compare(Operand c, i64 first, i64 count, const 
       squares += error * error;
       values += want * want;
       if (variance[i] > 0) normal += error * error / variance[i];
-      bias += want < 0 ? -error : error;
-      variances += variance[i];
-      shifts += shift[i];
+      const double errors[kBiasCentres] = {error, got - rounded(c.type, want)}, sigma = sqrt(variance[i]);
+      const int bucket = ridge::numerics::bias_bucket(static_cast<u64>(__double_as_longlong(want)));
+#pragma unroll
+      for (int centre = 0; centre < kBiasCentres; ++centre) {
+        const auto term = ridge::numerics::bias_term(errors[centre], want, sigma, shift[i]);
+        if (term.lean == 0) continue;
+        atomicAdd(&bias->bucket[centre][bucket], term.lean);
+        shifts[centre] += term.shift;
+        differing[centre] += 1;
+      }
     }
     predicted[0] += !(error_ratio(0.0, want, limit, c.type) <= 1.0);
     predicted[1] += !(error_ratio(constant, want, limit, c.type) <= 1.0);
@@ -532,10 +558,10 @@ extern "C" __global__ void ridge_compare(Operand c, i64 first, i64 count, const 
     const u32 sum = __reduce_add_sync(~0u, predicted[p]);
     if (threadIdx.x % 32 == 0) atomicAdd(&out->predicted_wrong[p], static_cast<u64>(sum));
   }
-  double* const targets[6] = {&out->error_squares, &out->value_squares, &out->normal_squares,
-                              &out->signed_error,  &out->variance,      &out->shift};
-  const double sums[6] = {squares, values, normal, bias, variances, shifts};
-  for (int s = 0; s < 6; ++s) {
+  double* const targets[7] = {&out->error_squares, &out->value_squares, &out->normal_squares, &bias->shift[0],
+                              &bias->shift[1],     &bias->differing[0], &bias->differing[1]};
+  const double sums[7] = {squares, values, normal, shifts[0], shifts[1], differing[0], differing[1]};
+  for (int s = 0; s < 7; ++s) {
     const double total = block_sum(sums[s]);
     if (threadIdx.x == 0) atomicAdd(targets[s], total);
   }

@@ -2,7 +2,6 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "evaluate/cuda/device_station.h"
 
 namespace ridge::evaluate::cuda {
@@ -69,7 +68,7 @@ std::optional<Failure> DeviceStation::check_guarded(std::size_t index, const Rea
 // The same content at another address must be right as well; the same call twice tells whether its bits repeat; new
 // content at the same address must give the new answer.
 std::optional<Failure> DeviceStation::check_repeats(std::size_t index, const Ready& one, CheckNote& note) {
-  const std::uint64_t seed = secret_seed();
+  const std::uint64_t seed = secrets_.next();
   std::vector<Call> calls(2);
   for (Call& call : calls) {
     call.problem = &spec_.problems[index];
@@ -104,6 +103,7 @@ std::optional<Failure> DeviceStation::check(std::size_t index, CheckNote& note) 
   for (auto* made : {&plain, &padded}) {
     if (Failure* failure = std::get_if<Failure>(made)) return std::move(*failure);
   }
+  if (spec_.seed) draw_from(Secrets(*spec_.seed, spec_.problems[index].problem_case.text()).branch("check"));
   const Ready& one = *std::get<const Ready*>(plain);
   const Ready& wide = *std::get<const Ready*>(padded);
   if (!one.refused.empty()) {
@@ -122,6 +122,7 @@ std::optional<Failure> DeviceStation::check(std::size_t index, CheckNote& note) 
       failure->detail = fmt::format("{} inputs: {}", numerics::to_string(family), failure->detail);
       return remember(std::move(failure));
     }
+    ++note.families;
   }
   if (wide.refused.empty() && spec_.defences.on(Gate::kPaddedRows)) {
     if (auto failure = check_place(index, wide, place(wide), Family::kSpikes, false)) {

@@ -14,6 +14,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
     y.value.push_back(element.value);
     y.allowed.push_back(element.allowed);
     y.ideal_square.push_back(element.ideal_square);
+    y.shift.push_back(element.shift);
   }
   return std::vector{std::move(y)};
 }

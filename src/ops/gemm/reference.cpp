@@ -34,7 +34,7 @@ double activate(double x, Activation activation) {
 // sums -> f(sums + bias) + residual, with what fp32 may lose on the way. `bias` [n] and `residual` [m, n] may be empty.
 void finish(const Shape& s, const std::vector<double>& bias, const std::vector<double>& residual, ProductSums& sums) {
   for (std::size_t e = 0; e < sums.value.size(); ++e) {
-    double &x = sums.value[e], &allowed = sums.allowed[e], &square = sums.square[e];
+    double &x = sums.value[e], &allowed = sums.allowed[e], &square = sums.square[e], &shift = sums.shift[e];
     const auto rounded_to = [&](double result) {  // one more addition
       allowed += kUnit * std::abs(result);
       square += kUnit * kUnit * result * result / 6;
@@ -48,6 +48,7 @@ void finish(const Shape& s, const std::vector<double>& bias, const std::vector<d
       allowed = kSteepest * allowed + 8 * kUnit * std::abs(before);
       if (std::isfinite(slope)) square *= slope * slope;
       square += 4 * kUnit * kUnit * before * before / 3;
+      shift = kSteepest * shift + 8 * kUnit * std::abs(before);  // an approximation may err to one side everywhere
     }
     if (!residual.empty()) x = rounded_to(x + residual[e]);
   }
@@ -77,6 +78,7 @@ void append(const ReferenceOutput& part, ReferenceOutput& all) {
   all.value.insert(all.value.end(), part.value.begin(), part.value.end());
   all.allowed.insert(all.allowed.end(), part.allowed.begin(), part.allowed.end());
   all.ideal_square.insert(all.ideal_square.end(), part.ideal_square.begin(), part.ideal_square.end());
+  all.shift.insert(all.shift.end(), part.shift.begin(), part.shift.end());
 }
 
 // An activation is not linear, so no projection sees all of C at once: rows drawn in secret are computed instead.

@@ -19,6 +19,7 @@ void settle_roundings(DType out, const ProductSums& sums, ReferenceOutput& c) {
     c.value[e] = low;
     c.allowed[e] = numerics::ulp(out, low) * 0x1p-10;
     c.ideal_square[e] = c.allowed[e] * c.allowed[e] / 4;
+    c.shift[e] = 0;
   }
 }
 

@@ -49,6 +49,7 @@ void append(const numerics::RoundedOnce& element, ReferenceOutput& output) {
   output.value.push_back(element.value);
   output.allowed.push_back(element.allowed);
   output.ideal_square.push_back(element.ideal_square);
+  output.shift.push_back(element.shift);
 }
 
 // The scale may be a division, or a product with a rounded reciprocal.
@@ -58,7 +59,8 @@ numerics::RoundedOnce stored_scale(double scale, const Shape& s) {
     return {scale, step, step * step / 4};
   }
   const double step = numerics::ulp(DType::kF32, scale);
-  return {scale, 2 * 0x1p-24 * scale * (1 + 0x1p-20), step * step / 12};
+  const double allowed = 2 * 0x1p-24 * scale * (1 + 0x1p-20);
+  return {scale, allowed, step * step / 12, allowed};  // one rounded reciprocal serves every block
 }
 
 numerics::RoundedOnce code(double x, double scale, const Shape& s) {
