@@ -192,8 +192,14 @@ void define_campaign(Command root) {
   verb("status", "Where it stands, in a screenful", "also while it runs", [directory] { return status(*directory); });
   verb("confirm", "Accept manifest.yaml as it is now", "after editing the draft",
        [directory] { return confirm(*directory); });
-  verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
-       [directory] { return run_campaign(*directory); });
+  auto run_options = std::make_shared<RunOptions>();
+  Command resume = group.subcommand("resume", "Carry on: after a pause, a crash, kill -9 or more budget");
+  resume.positional("directory", *directory, "Folder of the campaign")
+      .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101", "nothing is measured twice")
+      .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101 --wait-for-quiet 10m",
+               "on a busy machine: first wait until others have finished, at most so long")
+      .action([directory, run_options] { return run_campaign(*directory, *run_options); });
+  add_run_options(resume, *run_options);
   verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); });
   verb("pause", "Ask it to pause", "from another terminal; resume goes on", [directory] { return pause(*directory); });
   verb("report", "Write the report again from the journal", "HTML, Markdown and JSON",

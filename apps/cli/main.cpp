@@ -15,6 +15,7 @@ Exit codes:
   1  it ran, and the answer is no 5  the operating system refused (disk full, permission)
   2  unusable flag, name or file  6  a tool or this program failed
   3  this machine cannot do it    7  held by another process, or in a state that does not allow it
+  8  paused; its last line says how to go on
                                 130  stopped by Ctrl-C
 
 Examples:
