@@ -53,7 +53,8 @@ record::Capability probe_noise(const record::Environment& environment) {
   for (const std::string& line : campaign::what_would_help(response->sessions, environment)) {
     found.remedy += (found.remedy.empty() ? "" : "; ") + line;
   }
-  if (found.remedy.empty()) found.remedy = "larger gains are decided all the same; `ridge calibrate` measures your case";
+  if (found.remedy.empty())
+    found.remedy = "larger gains are decided all the same; `ridge calibrate` measures your case";
   return found;
 }
 

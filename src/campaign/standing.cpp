@@ -38,9 +38,9 @@ std::string baseline_text(const record::Baseline& baseline) {
     return fmt::format("Baseline: {:.4g} ms for one launch of every shape, from one short look", 1e3 * sum);
   }
   const stats::Interval interval = stats::sign_interval(values, kConfidence);
-  return fmt::format("Baseline: {:.4g} ms for one launch of every shape ({:.0f} % interval {:.4g} to {:.4g}, {} sessions)",
-                     1e3 * stats::median(values), 100 * interval.confidence, 1e3 * interval.low, 1e3 * interval.high,
-                     values.size());
+  return fmt::format(
+      "Baseline: {:.4g} ms for one launch of every shape ({:.0f} % interval {:.4g} to {:.4g}, {} sessions)",
+      1e3 * stats::median(values), 100 * interval.confidence, 1e3 * interval.low, 1e3 * interval.high, values.size());
 }
 
 }  // namespace

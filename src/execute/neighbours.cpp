@@ -20,8 +20,8 @@ constexpr std::size_t kMostNamed = 3;
 struct Process {
   std::string name;
   std::int64_t parent = 0;
-  double ticks = 0;         // its own
-  double child_ticks = 0;   // of children that have ended and were waited for
+  double ticks = 0;        // its own
+  double child_ticks = 0;  // of children that have ended and were waited for
 };
 
 // /proc/PID/stat: "id (name) state parent ... utime stime cutime cstime"; the name may hold anything, ')' too.

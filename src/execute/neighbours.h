@@ -31,9 +31,9 @@ class NeighbourWatch {
 
  private:
   struct Account {
-    double busy = 0, steal = 0, total = 0;                            // ticks of all processors
+    double busy = 0, steal = 0, total = 0;                             // ticks of all processors
     std::map<std::int64_t, std::pair<std::string, double>> processes;  // by id: name, ticks
-    double own = 0;                                                   // of this process and all below it
+    double own = 0;                                                    // of this process and all below it
   };
   static Account read();
   Account before_;

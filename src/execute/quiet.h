@@ -12,7 +12,7 @@
 namespace ridge::execute {
 
 struct QuietOptions {
-  double limit = 30;  // seconds of waiting, over all requests of this executor
+  double limit = 30;                                 // seconds of waiting, over all requests of this executor
   double max_steal = 0.05, max_foreign_load = 0.10;  // more than this is not quiet
   // One look; replaced by tests.
   std::function<Neighbourhood()> look = [] { return look_around(0.5); };

@@ -1,4 +1,5 @@
 // Whole campaigns on a busy machine: sessions are simulated launch by launch under load and steal, and time is virtual.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "campaign/calibration.h"
@@ -41,7 +42,8 @@ class BusyMachine {
   // How often something that comes at `rate` per second comes within `seconds`.
   int events(double rate, double seconds) {
     int count = 0;
-    for (double at = -std::log(random_.uniform()) / rate; at < seconds; at -= std::log(random_.uniform()) / rate) ++count;
+    for (double at = -std::log(random_.uniform()) / rate; at < seconds; at -= std::log(random_.uniform()) / rate)
+      ++count;
     return count;
   }
 
@@ -110,10 +112,10 @@ class BusyMachine {
     e.sessions.clear();
     world_.clock.advance(1.0);  // build and check
     int voided = 0;
-    const auto valid = [&](const std::string& role, std::int64_t quads, std::int64_t launches) -> const record::Session* {
+    const auto valid = [&](const std::string& role, std::int64_t quads,
+                           std::int64_t launches) -> const record::Session* {
       while (true) {
-        e.sessions.push_back(
-            session(request, b, static_cast<std::int64_t>(e.sessions.size()), role, quads, launches));
+        e.sessions.push_back(session(request, b, static_cast<std::int64_t>(e.sessions.size()), role, quads, launches));
         if (!e.sessions.back().voided) return &e.sessions.back();
         if (request.quick_look || stats::too_many_voids(++voided, 32, 0.2)) return nullptr;
       }
@@ -143,7 +145,8 @@ class BusyMachine {
     input.screened_effect = seen;
     input.sigma_session = request.calibration->noise;
     input.calibration_work = static_cast<int>(request.calibration->quads * request.calibration->launches);
-    for (const double noise : request.calibration->noise_by_shape) input.sigma_shape = std::max(input.sigma_shape, noise);
+    for (const double noise : request.calibration->noise_by_shape)
+      input.sigma_shape = std::max(input.sigma_shape, noise);
     input.shape_margin = std::log1p(request.protocol.noninferiority);
     input.launch_cost = 0.01;
     const stats::Plan plan = stats::plan_sessions(input, sequential_rule(request.protocol));
@@ -191,8 +194,7 @@ struct Outcome {
   double minutes = 0;
 };
 
-Outcome run_demo(const Disturbance& disturbance, std::uint64_t seed,
-                 const char* rule = record::Protocol::kCharging) {
+Outcome run_demo(const Disturbance& disturbance, std::uint64_t seed, const char* rule = record::Protocol::kCharging) {
   record::CampaignSpec spec = make_spec();
   spec.protocol.decision_rule = rule;
   World world(one_per_round(demo()), spec);
@@ -270,8 +272,7 @@ TEST(BusyCampaign, WaitingForQuietIsNotChargedToTheBudget) {
     world.clock.advance(10);
     return execute::Neighbourhood{looks++ % 4 == 3 ? 0.0 : 0.5, 0, {{"cc1plus", 0.4}}};
   };
-  const auto executor =
-      execute::make_quiet_executor(std::make_unique<Forward>(world.executor), world.clock, options);
+  const auto executor = execute::make_quiet_executor(std::make_unique<Forward>(world.executor), world.clock, options);
   std::string shown;
   double most_active = 0;
   EngineOptions engine_options;
@@ -280,8 +281,8 @@ TEST(BusyCampaign, WaitingForQuietIsNotChargedToTheBudget) {
     if (progress.detail.find("cc1plus") != std::string::npos) shown = progress.detail;
     most_active = std::max(most_active, progress.active);
   };
-  const auto engine =
-      Engine::open(std::move(engine_options), Services{*executor, world.proposer, world.clock, world.git.get(), nullptr});
+  const auto engine = Engine::open(std::move(engine_options),
+                                   Services{*executor, world.proposer, world.clock, world.git.get(), nullptr});
   ASSERT_TRUE(engine) << engine.error().text();
   const Result<RunResult> result = (*engine)->run();
   ASSERT_TRUE(result) << result.error().text();

@@ -161,9 +161,9 @@ TEST(Gate, AGapBetweenTheClocksIsChargedToTheEffectAndToTheShapes) {
   EXPECT_FALSE(accepted(input));
   input.evaluation = make_evaluation(make_candidate(100), make_candidate(150));
   with_gap(0.0095);
-  EXPECT_EQ(judge(input).effects[0].low, judge(honest()).effects[0].low * (1 - 0.0095));
+  EXPECT_NEAR(judge(input).effects[0].low, judge(honest()).effects[0].low * (1 - 0.0095), 1e-9);
   input.calibration.clock_gap = 0.0098;  // that is what equal kernels show here
-  EXPECT_EQ(judge(input).effects[0].low, judge(honest()).effects[0].low);
+  EXPECT_DOUBLE_EQ(judge(input).effects[0].low, judge(honest()).effects[0].low);
 }
 
 // Sessions that contradict each other refute nothing.

@@ -1,6 +1,7 @@
 #include "execute/quiet.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,8 +50,9 @@ TEST(Quiet, WaitsUntilOthersAreDoneAndSaysWhoTheyAre) {
   }));
   EXPECT_EQ(waiting.looks, 6);
   EXPECT_DOUBLE_EQ(waiting.executor->waited(), 6);
-  EXPECT_EQ(said, "waiting for quiet, not charged to the budget: others use 44 % of the processors: cc1plus 31 %, "
-                  "python3 9 %");
+  EXPECT_EQ(said,
+            "waiting for quiet, not charged to the budget: others use 44 % of the processors: cc1plus 31 %, "
+            "python3 9 %");
 }
 
 TEST(Quiet, MeasuresAllTheSameWhenTheWaitIsOver) {

@@ -3,10 +3,10 @@
 
 #include <limits>
 
+#include "simulate.h"
 #include "stats/decide.h"
 #include "stats/noninferiority.h"
 #include "stats/session.h"
-#include "simulate.h"
 #include "stats/summary.h"
 
 namespace ridge::stats {
@@ -116,7 +116,7 @@ Measured session(Noise& random, const Busy& busy, double effect) {
   const auto launch = [&](bool candidate) {
     if (random.uniform() >= busy.stay) neighbour = random.uniform() < busy.load;
     double seconds = std::exp(0.01 * random.normal() - (candidate ? effect + gap : 0));
-    if (neighbour) seconds *= 1.5 + random.uniform();               // it shares the processor
+    if (neighbour) seconds *= 1.5 + random.uniform();  // it shares the processor
     if (random.uniform() < busy.steal) seconds += -std::log(random.uniform());
     return seconds;
   };
