@@ -136,9 +136,20 @@ Result<record::CalibrationReport> calibrate(const CalibrateOptions& options) {
 
 std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
+void print_advice(const record::CalibrationReport& report) {
+  if (!report.advice.empty()) fmt::print("\nWhat would help:\n");
+  for (const std::string& line : report.advice) fmt::print("  - {}\n", line);
+}
+
 void print(const record::CalibrationReport& report) {
   const record::Calibration& found = report.calibration;
   const double threshold = 1 + report.protocol.min_effect;
+  if (found.sessions == 0) {
+    fmt::print("{} against itself: {} of {} sessions count", report.subject, found.sessions, report.sessions.size());
+    if (!report.sessions.empty()) fmt::print("; the last is void because {}", report.sessions.back().void_reason);
+    fmt::print(".\nThe noise of this machine is not known.\n");
+    return print_advice(report);
+  }
   fmt::print("{} against itself, {} sessions of {} quads of {} launches per block, {} thread{}, {}\n\n", report.subject,
              found.sessions, found.quads, found.launches, report.protocol.threads,
              report.protocol.threads == 1 ? "" : "s", report.protocol.mode);
@@ -150,9 +161,8 @@ void print(const record::CalibrationReport& report) {
   rows.push_back({"all together", percent(found.noise), percent(found.detectable)});
   fmt::print("{}\n", table({"case", "noise of a session", "smallest gain decided in about 15 sessions"}, rows));
   fmt::print("{}.\n", found.reason);
-  fmt::print("{}\n", found.healthy ? "A campaign may rest on this machine." : "A campaign would stop here.");
-  if (!report.advice.empty()) fmt::print("\nWhat would help:\n");
-  for (const std::string& line : report.advice) fmt::print("  - {}\n", line);
+  fmt::print("{}\n", campaign::fair(found) ? "A campaign may rest on this machine." : "A campaign would pause here.");
+  print_advice(report);
   if (!report.decisions.empty()) {
     std::int64_t sessions = 0;
     for (const record::Decision& decision : report.decisions) {
@@ -175,7 +185,7 @@ int run(const CalibrateOptions& options) {
   } else {
     print(*report);
   }
-  return report->calibration.healthy && report->false_accepts == 0 ? kSuccess : kNo;
+  return campaign::fair(report->calibration) && report->false_accepts == 0 ? kSuccess : kNo;
 }
 
 }  // namespace

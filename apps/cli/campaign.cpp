@@ -200,9 +200,15 @@ void define_campaign(Command root) {
        [directory] { return confirm(*directory); })
       .exits({{kHeld, "it is confirmed already, or another process runs it"}})
       .json(kAnswer);
-  verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
-       [directory] { return run_campaign(*directory); })
-      .exits({kUnavailable, {kHeld, "another process runs it, or it is not confirmed"}, kInterrupted})
+  auto run_options = std::make_shared<RunOptions>();
+  Command resume =
+      verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
+           [directory, run_options] { return run_campaign(*directory, *run_options); });
+  add_run_options(resume, *run_options);
+  resume
+      .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101 --wait-for-quiet 10m",
+               "on a busy machine: first wait until others have finished, at most so long")
+      .exits({kUnavailable, {kHeld, "another process runs it, or it is not confirmed"}, kPaused, kInterrupted})
       .json(kReport);
   verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); })
       .exits({kHeld})

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "campaign/campaign.h"
 #include "campaign/decide.h"
+#include "campaign/standing.h"
 #include "execute/lease.h"
 #include "execute/project_executor.h"
+#include "execute/quiet.h"
 #include "propose/proposer.h"
 #include "record/json.h"
 #include "report/report.h"
@@ -77,22 +80,30 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& st
   return execute::make_project_executor(std::move(project), std::move(options));
 }
 
-int conclude(const fs::path& directory, const campaign::RunResult& result) {
+// The last line says the one command that goes on.
+void say_how_to_go_on(const fs::path& directory) {
+  fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
+}
+
+int conclude(const fs::path& directory, const campaign::State& state, const campaign::RunResult& result) {
   Result<report::Model> model = report::load(directory);
   if (!model) return fail(model.error());
   if (const Status written = report::write(directory, *model); !written) return fail(written.error());
   if (globals().json) {
     fmt::print("{}\n", report::json(*model));
   } else {
-    fmt::print("{}\n{}\n", painted_lines(report::status_text(*model)), result.reason);
+    fmt::print("{}\n", painted_lines(report::status_text(*model)));
+    for (const std::string& line : campaign::standing(state)) fmt::print("{}\n", line);
+    fmt::print("{}\n", result.reason);
     fmt::print("Report: {}\nCheck it: ridge campaign verify {}\n", (directory / report::kHtmlPath).string(),
                directory.string());
   }
   switch (result.end) {
     case campaign::RunEnd::kDone: return kSuccess;
     case campaign::RunEnd::kPaused:
-      fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
-      return interruptions() > 0 ? kInterrupted : kSuccess;
+      std::fflush(stdout);
+      say_how_to_go_on(directory);
+      return interruptions() > 0 ? kInterrupted : kPaused;
     case campaign::RunEnd::kInterrupted: return kInterrupted;
   }
   return kFault;
@@ -108,16 +119,26 @@ fs::path data_directory() {
   return fs::exists(installed, ignored) ? installed : fs::path(RIDGE_SOURCE_DIR) / "data";
 }
 
-int run_campaign(const fs::path& directory) {
+Command& add_run_options(Command& command, RunOptions& options) {
+  return command.option("--wait-for-quiet TIME", options.wait_for_quiet,
+                        "Before measuring, wait so long in all while others use the processors; not charged to the "
+                        "budget, and measured all the same when it is over");
+}
+
+int run_campaign(const fs::path& directory, const RunOptions& run) {
+  const Result<double> wait = parse_duration(run.wait_for_quiet);
+  if (!wait) return fail(wait.error());
   const Result<campaign::State> state = campaign::load_campaign(directory);
   if (!state) return fail(state.error());
   Result<std::unique_ptr<propose::Proposer>> proposer = propose::make_proposer(state->spec().proposer);
   if (!proposer) return fail(proposer.error());
   Result<std::unique_ptr<execute::Executor>> inner = executor_of(*state, directory);
   if (!inner) return fail(inner.error());
-  const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
-      std::move(*inner), fs::path(cache_directory()) / "device" / state->spec().backend, state->spec().id);
   SystemClock clock;
+  const record::Protocol& protocol = state->spec().protocol;
+  const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
+      execute::make_quiet_executor(std::move(*inner), clock, {*wait, protocol.max_steal, protocol.max_foreign_load}),
+      fs::path(cache_directory()) / "device" / state->spec().backend, state->spec().id);
   const campaign::Engine* running = nullptr;
   Narrator narrator(running);
   campaign::EngineOptions options;
@@ -142,7 +163,7 @@ int run_campaign(const fs::path& directory) {
     fmt::print(stderr, "       nothing is lost; continue with: ridge campaign resume {}\n", directory.string());
     return code;
   }
-  return conclude(directory, *result);
+  return conclude(directory, (*engine)->state(), *result);
 }
 
 }  // namespace ridge::cli

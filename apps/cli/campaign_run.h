@@ -4,13 +4,20 @@
 #include <filesystem>
 #include <string>
 
+#include "command.h"
 #include "ridge/result.h"
 
 namespace ridge::cli {
 
+struct RunOptions {
+  std::string wait_for_quiet = "30s";  // in all; not charged to the budget
+};
+// The flag --wait-for-quiet.
+Command& add_run_options(Command& command, RunOptions& options);
+
 // Runs or resumes the campaign in `directory` until it is done or paused, writes its report and prints the summary.
 // Gives the exit code.
-int run_campaign(const std::filesystem::path& directory);
+int run_campaign(const std::filesystem::path& directory, const RunOptions& options = {});
 
 // The shipped data: RIDGE_DATA_DIR, <prefix>/share/ridge, or the source tree this was built from.
 std::filesystem::path data_directory();

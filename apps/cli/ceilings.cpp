@@ -28,6 +28,9 @@ int ceilings(const CeilingSubject& subject) {
   }
   if (!measured->empty() && !measured->front().device.empty()) fmt::print("{}\n", measured->front().device);
   fmt::print("{}", table({"ceiling", "threads", "value", "samples", "method"}, rows));
+  if (const std::string disturbed = disturbance_of(*measured); !disturbed.empty()) {
+    fmt::print("Not kept, because {} meanwhile: the machine can do more than this.\n", disturbed);
+  }
   return kSuccess;
 }
 

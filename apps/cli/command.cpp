@@ -31,6 +31,7 @@ constexpr Meaning kMeanings[] = {{kSuccess, "done"},
                                  {kSystem, "the operating system refused: disk full, permission"},
                                  {kFault, "a tool or this program failed"},
                                  {kHeld, "another process holds it, or its state does not allow it"},
+                                 {kPaused, "paused; its last line says how to go on"},
                                  {kInterrupted, "stopped by Ctrl-C or SIGTERM"}};
 
 std::string meaning_of(int code) {

@@ -25,6 +25,7 @@ enum ExitCode : int {
   kSystem = 5,       // the operating system refused: disk full, permission
   kFault = 6,        // a tool failed or a bug of ours
   kHeld = 7,         // another process holds it, or its state does not allow it
+  kPaused = 8,       // a campaign is paused; the last line says how to go on
   kInterrupted = 130
 };
 

@@ -30,6 +30,7 @@ campaign::GateInput gate_input(const record::Evaluation& evaluation, const recor
                                const record::Candidate& incumbent, const record::Candidate& candidate) {
   campaign::GateInput input;
   input.protocol = request.protocol;
+  if (request.calibration) input.calibration = *request.calibration;
   for (const record::CheckRow& row : evaluation.checks) input.labels.push_back(row.label);
   input.candidate_id = candidate.id();
   input.incumbent_id = incumbent.id();
@@ -39,7 +40,7 @@ campaign::GateInput gate_input(const record::Evaluation& evaluation, const recor
 }
 
 // What was seen, without a claim.
-record::Decision look_at(const record::Evaluation& evaluation) {
+record::Decision look_at(const record::Evaluation& evaluation, const record::Protocol& protocol) {
   record::Decision decision;
   decision.candidate = evaluation.candidate;
   decision.incumbent = evaluation.incumbent;
@@ -47,7 +48,7 @@ record::Decision look_at(const record::Evaluation& evaluation) {
   decision.reason = evaluation.detail;
   std::vector<std::string> labels;
   for (const record::CheckRow& row : evaluation.checks) labels.push_back(row.label);
-  decision.effects = campaign::final_effects(evaluation, labels);
+  decision.effects = campaign::final_effects(evaluation, labels, campaign::guard_rule(protocol, {}));
   if (decision.effects.empty() && decision.reason.empty()) {
     decision.reason = "nothing was seen: every session was void, because others kept the machine busy";
   }
@@ -133,7 +134,7 @@ Result<record::Comparison> compare(const record::Candidate& incumbent, const rec
   if (response.environment) comparison.environment = *response.environment;
   comparison.decision =
       request.quick_look
-          ? look_at(comparison.evaluation)
+          ? look_at(comparison.evaluation, request.protocol)
           : campaign::judge(gate_input(comparison.evaluation, request, incumbent, candidate), kNotApplicable);
   return comparison;
 }

@@ -54,7 +54,8 @@ std::vector<std::pair<std::string, std::string>> flags_of(const Manual& manual, 
 }
 
 // Patterns "ridge bench --mode" of a case statement; an option of the program is one of every command.
-std::string pattern_of(const Manual& manual, const CommandEntry& entry, const CommandOption& option, const char* quote) {
+std::string pattern_of(const Manual& manual, const CommandEntry& entry, const CommandOption& option,
+                       const char* quote) {
   std::string pattern;
   for (const std::string& flag : option.flags) {
     const std::string at = entry.path.empty() ? fmt::format("*{0} {1}{0}", quote, flag)
@@ -90,7 +91,8 @@ std::string bash_values(const Values& values) {
     case Values::Kind::kFolders: return "_ridge_offer -d";
     case Values::Kind::kChoices: return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$current\"))", values.words);
     case Values::Kind::kList:
-      return fmt::format("_ridge_offer -W \"$(\"${{COMP_WORDS[0]}}\" completion --words {} 2>/dev/null)\"", values.words);
+      return fmt::format("_ridge_offer -W \"$(\"${{COMP_WORDS[0]}}\" completion --words {} 2>/dev/null)\"",
+                         values.words);
     case Values::Kind::kNothing: return ":";
   }
   return ":";
@@ -193,7 +195,8 @@ complete -F _{0} {0}
 std::string zsh_completion(const Manual& manual) {
   std::string places;
   for (const CommandEntry& entry : manual.entries()) {
-    places += fmt::format("    (\"{}\")\n      if [[ $current == -* ]]; then\n        offered=(", manual.name_of(entry));
+    places +=
+        fmt::format("    (\"{}\")\n      if [[ $current == -* ]]; then\n        offered=(", manual.name_of(entry));
     for (const auto& [flag, help] : flags_of(manual, entry)) places += "\n          " + zsh_described(flag, help);
     places += ")\n        _describe -o option offered\n";
     if (entry.group) {
@@ -203,8 +206,8 @@ std::string zsh_completion(const Manual& manual) {
       places += ")\n        _describe command offered\n";
     }
     for (std::size_t i = 0; i < entry.arguments.size(); ++i) {
-      places += fmt::format("      elif (( arguments {} {} )); then {}\n", entry.arguments[i].repeatable ? ">=" : "==", i,
-                            zsh_values(values_of(entry.arguments[i])));
+      places += fmt::format("      elif (( arguments {} {} )); then {}\n",
+                            entry.arguments[i].repeatable ? ">=" : "==", i, zsh_values(values_of(entry.arguments[i])));
     }
     places += "      fi ;;\n";
   }

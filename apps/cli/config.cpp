@@ -31,7 +31,8 @@ int path() {
   }
   std::error_code missing;
   const std::filesystem::path file = configuration_path();
-  fmt::print("{}\n", record::to_pretty(record::Configuration{file.string(), std::filesystem::exists(file, missing), {}}));
+  fmt::print("{}\n",
+             record::to_pretty(record::Configuration{file.string(), std::filesystem::exists(file, missing), {}}));
   return kSuccess;
 }
 

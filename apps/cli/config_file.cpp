@@ -51,8 +51,9 @@ class Reader {
       if (child->path.back() == name) return child;
     }
     const std::string close = did_you_mean(name, manual_.child_names(entry));
-    return with_hint(invalid("{} is no command of {}", place(entry, name), manual_.name_of(entry)),
-                     close.empty() ? "commands: " + fmt::format("{}", fmt::join(manual_.child_names(entry), ", ")) : close);
+    return with_hint(
+        invalid("{} is no command of {}", place(entry, name), manual_.name_of(entry)),
+        close.empty() ? "commands: " + fmt::format("{}", fmt::join(manual_.child_names(entry), ", ")) : close);
   }
 
   Status add(const CommandEntry& entry, const std::string& key, const toml::node& node) {

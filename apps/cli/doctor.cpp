@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/process.h"
+#include "noise_probe.h"
 #include "record/json.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -12,8 +13,9 @@ namespace {
 int doctor() {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kDescribe;
-  const Result<record::WorkerResponse> response = ask_worker(request);
+  Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
+  response->capabilities.push_back(probe_noise(response->environment.value_or(record::Environment())));
   if (globals().json) {
     fmt::print("{}\n", record::to_pretty(*response));
     return kSuccess;

@@ -22,8 +22,8 @@ struct HelpOptions {
 std::vector<const record::CommandEntry*> with_descendants(const Manual& manual, const record::CommandEntry& top) {
   std::vector<const record::CommandEntry*> all;
   for (const record::CommandEntry& entry : manual.entries()) {
-    const bool below = entry.path.size() >= top.path.size() &&
-                       std::equal(top.path.begin(), top.path.end(), entry.path.begin());
+    const bool below =
+        entry.path.size() >= top.path.size() && std::equal(top.path.begin(), top.path.end(), entry.path.begin());
     if (below) all.push_back(&entry);
   }
   return all;
@@ -61,7 +61,8 @@ void define_help(Command root) {
   root.subcommand("help", "Print the manual of a command")
       .positional("command", options->words, "The command's words, for instance campaign verify", false)
       .flag("--man", options->man, "Print it as a man page: ridge help --man bench | man -l -")
-      .option("--man-pages DIR", options->folder, "Write the man pages of the command and all below it into this folder")
+      .option("--man-pages DIR", options->folder,
+              "Write the man pages of the command and all below it into this folder")
       .example("ridge help", "every command in one line")
       .example("ridge help campaign verify", "the same as ridge campaign verify --help")
       .example("ridge help --man-pages ~/.local/share/man/man1", "then: man ridge-bench")

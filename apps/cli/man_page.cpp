@@ -70,10 +70,9 @@ void add_see_also(std::string& page, const Manual& manual, const CommandEntry& e
 std::string man_page_file(const Manual& manual, const CommandEntry& entry) { return page_name(manual, entry) + ".1"; }
 
 std::string man_page(const Manual& manual, const CommandEntry& entry) {
-  std::string page =
-      fmt::format(".TH {} 1 \"\" \"{} {}\" \"Ridgeline\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n",
-                  roff(page_name(manual, entry)), manual.program(), roff(manual.version()), roff(page_name(manual, entry)),
-                  roff(entry.summary), roff(usage_line(manual, entry)));
+  std::string page = fmt::format(".TH {} 1 \"\" \"{} {}\" \"Ridgeline\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n",
+                                 roff(page_name(manual, entry)), manual.program(), roff(manual.version()),
+                                 roff(page_name(manual, entry)), roff(entry.summary), roff(usage_line(manual, entry)));
   if (entry.group) page += ".SH COMMANDS\n";
   add_commands(page, manual, entry);
   if (!entry.arguments.empty()) page += ".SH ARGUMENTS\n";

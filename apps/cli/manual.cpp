@@ -197,7 +197,8 @@ std::string help_text(const Manual& manual, const CommandEntry& entry, std::size
   screen.heading("JSON (--json)");
   screen.paragraph(json_sentence(entry), 2);
   screen.heading("Exit codes");
-  for (const record::CommandExit& exit : entry.exits) screen.definition(fmt::format("{:>3}", exit.code), exit.meaning, 8);
+  for (const record::CommandExit& exit : entry.exits)
+    screen.definition(fmt::format("{:>3}", exit.code), exit.meaning, 8);
   return screen.take();
 }
 

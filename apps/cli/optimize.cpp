@@ -39,6 +39,7 @@ struct OptimizeOptions {
   std::int64_t threads = 1;
   double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
   bool yes = false, no_git = false;
+  RunOptions run;
 };
 
 // A text as a YAML scalar.
@@ -181,7 +182,7 @@ int start(const OptimizeOptions& options, const record::CampaignSpec& spec, cons
   if (!by) return fail(by.error());
   if (const auto confirmed = campaign::confirm_campaign(directory, *by, clock); !confirmed)
     return fail(confirmed.error());
-  return run_campaign(directory);
+  return run_campaign(directory, options.run);
 }
 
 Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const project::Project& project) {
@@ -313,8 +314,9 @@ int optimize(OptimizeOptions options) {
 
 void define_optimize(Command root) {
   auto options = std::make_shared<OptimizeOptions>();
-  root.subcommand("optimize", "Take a kernel to the limit of this machine in verified rounds")
-      .positional("operator", options->op, "Operator, for instance gemm, or a shipped kernel: gemm_bf16", false)
+  Command command = root.subcommand("optimize", "Take a kernel to the limit of this machine in verified rounds");
+  add_run_options(command, options->run);
+  command.positional("operator", options->op, "Operator, for instance gemm, or a shipped kernel: gemm_bf16", false)
       .positional("case", options->words, "Shapes, for instance m=256,512 n=512 k=512 (default: the operator's own)",
                   false)
       .option("--on cpu|cuda", options->backend, "Backend: cpu, or cuda for the GPU of this machine")
@@ -332,9 +334,8 @@ void define_optimize(Command root) {
       .option("--efficiency FRACTION", options->efficiency, "Stop at this fraction of the measured roofline")
       .option("--min-effect FRACTION", options->min_effect, "Smallest gain worth accepting, as a fraction")
       .option("--max-foreign-load FRACTION", options->max_foreign_load,
-              "Void a session when others used more of the processors than this fraction")
-      .option("--max-steal FRACTION", options->max_steal,
-              "Void a session when the hypervisor took more of them than this")
+              "A machine is busy when others use more of the processors than this fraction")
+      .option("--max-steal FRACTION", options->max_steal, "And when the hypervisor takes more of them than this")
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--directory DIR", options->directory, "Where the campaign lives (default: campaigns/<id>)")
       .flag("-y,--yes", options->yes, "Confirm without asking")
@@ -351,6 +352,7 @@ void define_optimize(Command root) {
       .exits({kUnavailable,
               kSystem,
               {kHeld, "it waits for confirmation, the folder is taken, or another process runs it"},
+              kPaused,
               kInterrupted})
       .json("the report, as in report/report.json of the campaign")
       .action([options] { return optimize(*options); });

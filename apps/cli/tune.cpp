@@ -21,7 +21,7 @@ struct TuneOptions {
   std::string op, backend = "cpu", shapes, limit, ship;
   std::vector<std::string> words;
   std::int64_t threads = 1;
-  bool again = false;
+  bool again = false, keep_disturbed = false, forget = false;
 };
 
 Result<record::WorkerRequest> request_of(const TuneOptions& options, AskedCases asked) {
@@ -30,6 +30,7 @@ Result<record::WorkerRequest> request_of(const TuneOptions& options, AskedCases 
   request.backend = options.backend;
   request.protocol.threads = options.threads;
   request.again = options.again;
+  request.keep_disturbed = options.keep_disturbed;
   request.cases = std::move(asked.cases);
   if (options.backend != "cpu" && options.backend != "cuda") {
     return with_hint(invalid("nothing is tuned on \"{}\"", options.backend), "use --on cpu or --on cuda");
@@ -68,10 +69,10 @@ Result<std::vector<record::TunedChoice>> tune_all(const TuneOptions& options) {
   return choices;
 }
 
-Status write_table(const std::string& path, const std::vector<record::TunedChoice>& choices) {
+Status write_table(const std::string& path, const std::vector<record::TunedChoice>& choices, bool keep_disturbed) {
   std::string text;
   for (const record::TunedChoice& one : choices) {
-    if (!one.implementation.empty()) text += record::tuned_line(one);
+    if (!one.implementation.empty() && (one.disturbed.empty() || keep_disturbed)) text += record::tuned_line(one);
   }
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) RIDGE_CHECK_OK(make_directories(folder));
@@ -85,25 +86,58 @@ void print(const std::vector<record::TunedChoice>& choices) {
     if (!one.configuration.empty()) fastest += "/" + one.configuration;
     rows.push_back({one.bucket.label(), fastest, one.latency > 0 ? fmt::format("{:.1f}", 1e6 * one.latency) : "",
                     fastest == one.over || one.over.empty() ? "" : fmt::format("{:.3f} x {}", one.ratio, one.over),
-                    fmt::format("{}", fmt::join(one.refused, "; "))});
+                    fmt::format("{}", fmt::join(one.refused, "; ")), one.disturbed});
   }
-  fmt::print("{}", table({"bucket", "fastest", "us", "against the default", "refused"}, rows));
+  fmt::print("{}", table({"bucket", "fastest", "us", "against the default", "refused", "disturbed"}, rows));
 }
 
+// Removes what earlier calls kept: the tables of all devices in the cache folder. What ships stays.
+int forget() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(cache_directory()) / "tuned";
+  std::int64_t removed = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".jsonl") continue;
+    if (!std::filesystem::remove(entry.path(), error)) {
+      return fail(make_error(ErrorCode::kIo, "cannot remove {}: {}", entry.path().string(), error.message()));
+    }
+    ++removed;
+  }
+  fmt::print("{} table{} forgotten in {}; dispatch goes by what ships and by its own order.\n", removed,
+             removed == 1 ? "" : "s", folder.string());
+  return kSuccess;
+}
+
+bool is_disturbed(const record::TunedChoice& one) { return !one.disturbed.empty(); }
+
 int tune(const TuneOptions& options) {
+  if (options.forget) return forget();
+  if (options.op.empty()) return fail(with_hint(invalid("no operator"), "name one, for instance gemm, or \"all\""));
   const Result<std::vector<record::TunedChoice>> tuned = tune_all(options);
   if (!tuned) return fail(tuned.error());
   const std::vector<record::TunedChoice>& choices = *tuned;
   if (!options.ship.empty()) {
-    if (const Status written = write_table(options.ship, choices); !written) return fail(written.error());
+    if (const Status written = write_table(options.ship, choices, options.keep_disturbed); !written)
+      return fail(written.error());
   }
   if (globals().json) {
     fmt::print("{}\n", record::to_pretty(choices));
   } else {
     print(choices);
-    fmt::print("Kept in {}; dispatch prefers them from the next process on.\n", cache_directory() + "/tuned");
+    const auto disturbed = std::count_if(choices.begin(), choices.end(), is_disturbed);
+    if (disturbed > 0 && !options.keep_disturbed) {
+      fmt::print(
+          "{} of {} not kept: others used the machine while they were measured. Tune again when it is quiet, or "
+          "keep them with --keep-disturbed.\n",
+          disturbed, choices.size());
+    }
+    if (disturbed < std::ssize(choices) || options.keep_disturbed) {
+      fmt::print("Kept in {}; dispatch prefers them from the next process on.\n", cache_directory() + "/tuned");
+    }
   }
-  const auto failed = [](const record::TunedChoice& one) { return one.implementation.empty(); };
+  const auto failed = [&](const record::TunedChoice& one) {
+    return one.implementation.empty() || (is_disturbed(one) && !options.keep_disturbed);
+  };
   return choices.empty() || std::any_of(choices.begin(), choices.end(), failed) ? kNo : kSuccess;
 }
 
@@ -112,7 +146,7 @@ int tune(const TuneOptions& options) {
 void define_tune(Command root) {
   auto options = std::make_shared<TuneOptions>();
   root.subcommand("tune", "Find the fastest implementation for each bucket of cases, and keep it for dispatch")
-      .positional("operator", options->op, "Operator, for instance gemm; \"all\": those that the file names")
+      .positional("operator", options->op, "Operator, for instance gemm; \"all\": those that the file names", false)
       .positional("case", options->words, "Shapes; without any, and without --shapes, the operator's own", false)
       .option("--on cpu|cuda", options->backend, "Backend: cpu or cuda")
       .option("--shapes FILE", options->shapes,
@@ -121,6 +155,9 @@ void define_tune(Command root) {
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--ship FILE", options->ship, "Also write the lines to this file, for data/tuned or RIDGE_TUNED_DIR")
       .flag("--again", options->again, "Measure what the table knows already, too")
+      .flag("--keep-disturbed", options->keep_disturbed,
+            "Keep, and mark, what was measured while others used the processors")
+      .flag("--forget", options->forget, "Remove the tables that earlier calls kept")
       .example("ridge tune gemm m=512,2048 n=1024 k=1024", "two buckets on this processor")
       .example("ridge tune gemm --on cuda --shapes data/shapes/dense.txt dtype=bf16 layout=nt",
                "the shapes of a file on the GPU, the configurations of our kernels among the contenders")

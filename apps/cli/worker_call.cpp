@@ -28,9 +28,23 @@ void on_signal(int) {
 // A ceiling older than this is measured again: what a shared machine gives changes with its neighbours.
 constexpr double kCeilingLifetime = 24 * 3600.0;
 
-fs::path ceilings_path(const CeilingSubject& subject) {
+// Facts that ceilings depend on: a cache folder may be shared by machines, and a driver may be replaced.
+constexpr const char* kDeviceFacts[] = {"cpu.model", "cpu.usable", "gpu.name", "gpu.uuid", "gpu.driver_version"};
+
+Result<fs::path> ceilings_path(const CeilingSubject& subject) {
+  record::WorkerRequest describe;
+  describe.task = record::WorkerTask::kDescribe;
+  RIDGE_TRY(described, ask_worker(std::move(describe)));
+  std::string device;
+  for (const char* name : kDeviceFacts) {
+    const bool gpu = std::string_view(name).starts_with("gpu.");
+    if (!described.environment || gpu != (subject.backend == "cuda")) continue;
+    const auto found = described.environment->facts.find(name);
+    if (found != described.environment->facts.end()) device += found->second + "\n";
+  }
   const std::string of = subject.backend == "cpu" ? std::to_string(subject.threads) : subject.backend;
-  return fs::path(cache_directory()) / fmt::format("ceilings-{}.json", of);
+  const std::string fingerprint = device.empty() ? "" : "-" + sha256(device).substr(0, 12);
+  return fs::path(cache_directory()) / fmt::format("ceilings-{}{}.json", of, fingerprint);
 }
 
 }  // namespace
@@ -83,7 +97,16 @@ std::string backend_of(const record::WorkerRequest& request) {
 }
 
 Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings) {
-  return write_file_durably(ceilings_path(subject), record::to_pretty(ceilings));
+  if (!disturbance_of(ceilings).empty()) return ok_status();
+  RIDGE_TRY(path, ceilings_path(subject));
+  return write_file_durably(path, record::to_pretty(ceilings));
+}
+
+std::string disturbance_of(const std::vector<record::Ceiling>& ceilings) {
+  for (const record::Ceiling& one : ceilings) {
+    if (!one.disturbed.empty()) return one.disturbed;
+  }
+  return {};
 }
 
 Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingSubject& subject) {
@@ -97,11 +120,12 @@ Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingSubject& subj
 }
 
 Result<std::vector<record::Ceiling>> known_ceilings(const CeilingSubject& subject) {
+  RIDGE_TRY(path, ceilings_path(subject));
   std::error_code missing;
-  const auto written = fs::last_write_time(ceilings_path(subject), missing);
+  const auto written = fs::last_write_time(path, missing);
   if (!missing) {
     const std::chrono::duration<double> age = fs::file_time_type::clock::now() - written;
-    const Result<std::string> text = read_file(ceilings_path(subject));
+    const Result<std::string> text = read_file(path);
     if (text && age.count() < kCeilingLifetime) {
       auto ceilings = record::parse_record<std::vector<record::Ceiling>>(*text, "ceilings");
       if (ceilings) return ceilings;  // an unreadable file is measured again

@@ -35,10 +35,14 @@ struct CeilingSubject {
   std::int64_t threads = 1;
 };
 Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingSubject& subject);
-// Ceilings measured earlier on this machine, or measured now (with a note that this takes some seconds).
+// Ceilings measured earlier on this very device (model, identity, driver), or measured now (with a note that this takes
+// some seconds).
 Result<std::vector<record::Ceiling>> known_ceilings(const CeilingSubject& subject);
 
+// For known_ceilings. Disturbed ones are not kept.
 Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings);
+// What others used while they were measured, in words; empty: nothing that matters.
+std::string disturbance_of(const std::vector<record::Ceiling>& ceilings);
 
 // Words of the command line as cases of `op` (record/case_list.h); none: the operator's own target cases.
 Result<std::vector<record::Case>> cases_of(const std::string& op, const std::vector<std::string>& words);

@@ -47,13 +47,23 @@ Result<record::Calibration> calibration_of(const std::vector<record::Session>& s
   calibration.bias = std::isfinite(found.median) ? found.median : 0.0;
   calibration.sign_p_value = found.sign_p_value;
   for (const std::vector<double>& shape : table.per_shape) calibration.noise_by_shape.push_back(stats::spread(shape));
+  std::vector<double> gaps;
+  for (const record::Session* session : valid) {
+    const auto gap = session->guards.find("clock_gap");
+    if (gap != session->guards.end() && std::isfinite(gap->second)) gaps.push_back(gap->second);
+  }
+  calibration.clock_gap = stats::usual_clock_gap(gaps);
   calibration.healthy = found.healthy;
   calibration.reason = found.reason;
   return calibration;
 }
 
+bool fair(const record::Calibration& calibration) {
+  return calibration.sessions > 0 && calibration.sign_p_value > stats::kBiasLevel;
+}
+
 std::string calibration_problem(const record::Calibration& calibration, const std::vector<record::Session>& sessions) {
-  if (calibration.healthy) return {};
+  if (calibration.healthy || fair(calibration)) return {};
   std::string text = "this machine cannot be measured on: " + calibration.reason;
   const auto voided =
       std::find_if(sessions.rbegin(), sessions.rend(), [](const record::Session& one) { return one.voided; });
@@ -110,6 +120,7 @@ std::vector<std::string> what_would_help(const std::vector<record::Session>& ses
 
 bool calibration_due(const State& state) {
   if (!state.baseline) return false;
+  if (!fair(state.calibration)) return true;
   if (state.decisions_used - state.calibrated_decisions >= state.spec().protocol.calibrate_every) return true;
   return state.calibrated_launch > kMuchFaster * launch_seconds(state.incumbent.roofline);
 }

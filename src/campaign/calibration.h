@@ -13,6 +13,10 @@ namespace ridge::campaign {
 Result<record::Calibration> calibration_of(const std::vector<record::Session>& sessions,
                                            const std::vector<std::string>& labels, const record::Protocol& protocol);
 
+// Whether decisions may be planned from it: it measured something and no arm is favoured. Noise alone is no objection,
+// because the test of a decision holds for any; it costs sessions.
+bool fair(const record::Calibration& calibration);
+
 // Why a campaign cannot rest on these sessions, with what would help; empty: it can.
 std::string calibration_problem(const record::Calibration& calibration, const std::vector<record::Session>& sessions);
 

@@ -81,6 +81,7 @@ Decision decide_unusable(const Round& round, Decision decision) {
 GateInput gate_input(const State& state, const Round& round) {
   GateInput input;
   input.protocol = state.spec().protocol;
+  input.calibration = state.calibration;
   if (round.last().evaluated) input.level = round.last().evaluated->level;
   input.labels = labels_of_level(state, input.level);
   input.incumbent_id = round.incumbent.id();
@@ -132,7 +133,7 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
   decision.needed = sequential_rule(input.protocol).needed();
   if (const Result<RatioTable> table = confirmation_ratios(input); table && !table->suite.empty()) {
     decision.effects = effects_of(*table, input.labels, Stopping::kByTest);
-    decision.evidence = stats::decide(table->suite, sequential_rule(input.protocol)).evidence;
+    decision.evidence = stats::decide(table->suite, sequential_rule(input.protocol), table->slacks).evidence;
     const PlainRule plain = plain_rule(*table, input.labels);
     decision.plain_rule_accepts = plain.accepts;
     decision.plain_rule = plain.text;
@@ -153,23 +154,24 @@ bool sessions_settled(const record::WorkerRequest& request, const std::vector<re
     const Result<SessionRatios> ratios = session_ratios(*screen, labels);
     if (!ratios || stats::screened_out(ratios->suite, request.protocol.min_effect)) return true;
   }
+  const stats::GuardRule guards = guard_rule(request.protocol, request.calibration.value_or(record::Calibration()));
   stats::Confirmation test({sequential_rule(request.protocol), request.protocol.noninferiority, request.protocol.alpha},
                            labels);
   for (const record::Session* session : valid_sessions(sessions, "confirm")) {
     const Result<SessionRatios> ratios = session_ratios(*session, labels);
     if (!ratios) return true;
-    test.add({ratios->suite, ratios->per_shape});
+    test.add({ratios->suite, ratios->per_shape, guards.slack(session->guards)});
   }
   return test.stopped();
 }
 
-std::vector<record::Effect> final_effects(const record::Evaluation& evaluation,
-                                          const std::vector<std::string>& labels) {
+std::vector<record::Effect> final_effects(const record::Evaluation& evaluation, const std::vector<std::string>& labels,
+                                          const stats::GuardRule& guards) {
   std::vector<const record::Session*> sessions;
   for (const record::Session& session : evaluation.sessions) {
     if (!session.voided && session.role != "screen") sessions.push_back(&session);
   }
-  const Result<RatioTable> table = ratio_table(sessions, labels);
+  const Result<RatioTable> table = ratio_table(sessions, labels, &guards);
   return table ? effects_of(*table, labels, Stopping::kFixed) : std::vector<record::Effect>();
 }
 

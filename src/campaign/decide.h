@@ -27,7 +27,8 @@ GateInput gate_input(const State& state, const Round& round);
 bool sessions_settled(const record::WorkerRequest& request, const std::vector<record::Session>& sessions);
 
 // Of the final measurement, best against baseline; empty when it failed.
-std::vector<record::Effect> final_effects(const record::Evaluation& evaluation, const std::vector<std::string>& labels);
+std::vector<record::Effect> final_effects(const record::Evaluation& evaluation, const std::vector<std::string>& labels,
+                                          const stats::GuardRule& guards);
 
 // "aggregate up; no shape 5 % down; under 2 % needs three re-measurements with a mean above 1 % and a standard
 // deviation below half of it", on the confirmation sessions.

@@ -39,7 +39,10 @@ constexpr Idea kIdeas[] = {
      "fewer bytes than the bound counts"},
 };
 
-bool lost(const Round& round) { return round.decision && round.decision->outcome == record::Outcome::kHarnessFault; }
+// A round that says nothing about its candidate.
+bool lost(const Round& round) {
+  return round.decision && !round.decision->accepted && !settles(round.decision->outcome);
+}
 
 std::set<std::string> recent_categories(const State& state, std::int64_t round) {
   std::set<std::string> categories;

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "campaign/calibration.h"
 #include "campaign/samples.h"
 #include "campaign/session_size.h"
 #include "record/json.h"
@@ -77,7 +78,7 @@ Status on_calibrated(State& state, const Event& event) {
   }
   RIDGE_TRY(calibrated, payload<record::Calibrated>(event));
   if (calibrated.candidate != state.incumbent.candidate.id()) return impossible(event, "it is not of the incumbent");
-  if (calibrated.calibration.healthy) take_calibration(state, calibrated.calibration);
+  if (fair(calibrated.calibration)) take_calibration(state, calibrated.calibration);
   return ok_status();
 }
 

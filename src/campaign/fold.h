@@ -118,7 +118,8 @@ struct State {
   std::int64_t decisions_used = 0;  // decisions that looked at confirmation data; alpha is shared among them
   double product_of_accepted = 1;   // of the accepted rounds' suite ratios
 
-  // The last healthy calibration, how many decisions it followed, and one launch of every shape of what it measured.
+  // The last fair calibration (calibration.h) or the baseline's, how many decisions it followed, and one launch of
+  // every shape of what it measured.
   record::Calibration calibration;
   std::int64_t calibrated_decisions = 0;
   double calibrated_launch = 0;

@@ -103,10 +103,9 @@ GateResult check_labels(const GateInput& in) {
   return pass(fmt::format("exactly the {} target shapes", wanted.size()));
 }
 
-// A session is void exactly when its recorded guards leave the protocol's limits; nobody chooses.
-std::string void_objection(const record::Session& session, const record::Protocol& protocol) {
-  const auto limits = stats::guard_limits(protocol.max_clock_gap, protocol.max_steal, protocol.max_foreign_load);
-  const auto reason = stats::void_reason(session.guards, limits);
+// A session is void exactly when its recorded guards leave the limits of the decision rule; nobody chooses.
+std::string void_objection(const record::Session& session, const stats::GuardRule& guards) {
+  const auto reason = stats::void_reason(session.guards, guards.void_limits());
   if (session.voided && !reason) return fmt::format("session {} is void, but its guards are not", session.index);
   if (!session.voided && reason) return fmt::format("session {} counts, but {}", session.index, *reason);
   return {};
@@ -114,12 +113,13 @@ std::string void_objection(const record::Session& session, const record::Protoco
 
 // Every session of the test must be there: leaving out the bad ones would make any candidate win.
 GateResult check_sessions(const GateInput& in) {
+  const stats::GuardRule guards = guard_rule(in.protocol, in.calibration);
   std::set<std::int64_t> indices;
   std::int64_t voided = 0;
   for (const record::Session& session : in.evaluation.sessions) {
     if (!indices.insert(session.index).second) return fail(fmt::format("session {} appears twice", session.index));
     voided += session.voided ? 1 : 0;
-    if (std::string objection = void_objection(session, in.protocol); !objection.empty()) return fail(objection);
+    if (std::string objection = void_objection(session, guards); !objection.empty()) return fail(objection);
   }
   if (indices.empty()) return inconclusive("nothing was measured");
   const std::int64_t span = *indices.rbegin() - *indices.begin() + 1;
@@ -162,10 +162,17 @@ GateResult check_effect(const GateInput& in) {
   const Result<RatioTable> table = confirmation_ratios(in);
   if (!table) return fail(table.error().message);
   if (table->suite.empty()) return inconclusive("no confirmation session was measured");
-  const stats::SequentialResult test = stats::decide(table->suite, sequential_rule(in.protocol));
+  const stats::SequentialResult test = stats::decide(table->suite, sequential_rule(in.protocol), table->slacks);
   if (test.verdict == stats::Verdict::kAccept) return pass(test.reason);
-  if (test.verdict == stats::Verdict::kReject) return fail(test.reason);
-  return inconclusive(test.reason);
+  if (test.verdict == stats::Verdict::kUndecided) return inconclusive(test.reason);
+  // Sessions that contradict each other refute nothing: their estimate says faster, their number could not prove it.
+  const double estimate = stats::hodges_lehmann(table->suite);
+  const bool charges = in.protocol.decision_rule != record::Protocol::kVoiding;
+  if (charges && estimate > std::log1p(threshold)) {
+    return inconclusive(
+        fmt::format("too noisy to tell: {:.3f}x in the middle, but {}", std::exp(estimate), test.reason));
+  }
+  return fail(test.reason);
 }
 
 // "This shape is not slower by the limit or more", for every shape, with Holm's correction.
@@ -174,7 +181,9 @@ GateResult check_noninferiority(const GateInput& in) {
   if (!table) return fail(table.error().message);
   if (table->suite.empty()) return inconclusive("no confirmation session was measured");
   std::vector<stats::ShapeSeries> shapes;
-  for (std::size_t i = 0; i < in.labels.size(); ++i) shapes.push_back({in.labels[i], table->per_shape[i], false});
+  for (std::size_t i = 0; i < in.labels.size(); ++i) {
+    shapes.push_back({in.labels[i], table->per_shape[i], false, table->slacks});
+  }
   const stats::NonInferiority test = stats::test_noninferiority(shapes, in.protocol.noninferiority, in.protocol.alpha);
   if (test.passed) return pass(test.reason);
   for (const stats::ShapeResult& shape : test.shapes) {
@@ -252,7 +261,8 @@ stats::SequentialRule sequential_rule(const record::Protocol& protocol) {
 }
 
 Result<RatioTable> confirmation_ratios(const GateInput& input) {
-  return ratio_table(valid_sessions(input.evaluation.sessions, "confirm"), input.labels);
+  const stats::GuardRule guards = guard_rule(input.protocol, input.calibration);
+  return ratio_table(valid_sessions(input.evaluation.sessions, "confirm"), input.labels, &guards);
 }
 
 }  // namespace ridge::campaign

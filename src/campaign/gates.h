@@ -18,6 +18,7 @@ namespace ridge::campaign {
 
 struct GateInput {
   record::Protocol protocol;
+  record::Calibration calibration;            // the machine's, when the evaluation was made
   std::string level = "full";                 // only a full evaluation can be accepted
   std::vector<std::string> labels;            // of the level's cases: what must have been measured
   std::string candidate_id, incumbent_id;     // computed from the sources, not as claimed

@@ -250,8 +250,8 @@ Iteration iteration_of(const State& state, const Round& round) {
   if (!accepted) it.quality_gate.failure_reason = decision.reason;
   it.open_directions = open_directions(state, round);
   if (const record::Candidate* candidate = round.last().candidate()) {
-    const bool unsettled = decision.outcome == Outcome::kHarnessFault || decision.outcome == Outcome::kAmbiguous;
-    refer(it, state, round.number, *candidate, accepted ? "accepted" : unsettled ? "unsettled" : "refuted");
+    const bool settled = settles(decision.outcome);
+    refer(it, state, round.number, *candidate, accepted ? "accepted" : settled ? "refuted" : "unsettled");
   } else {
     it.references.push_back({"campaign", state.spec().id, fmt::format("round {}", round.number)});
   }

@@ -242,9 +242,11 @@ Status validate_spec(const CampaignSpec& spec) {
   if (protocol.calibrate_every < 1) {
     return invalid("protocol.calibrate_every = {} must be at least 1", protocol.calibrate_every);
   }
-  if (protocol.decision_rule != record::Protocol().decision_rule) {
-    return with_hint(invalid("protocol.decision_rule = \"{}\" is not known", protocol.decision_rule),
-                     fmt::format("this version decides by {}", record::Protocol().decision_rule));
+  const std::string& rule = protocol.decision_rule;
+  if (rule != record::Protocol::kCharging && rule != record::Protocol::kVoiding) {
+    return with_hint(
+        invalid("protocol.decision_rule = \"{}\" is not known", rule),
+        fmt::format("this version decides by {} or {}", record::Protocol::kCharging, record::Protocol::kVoiding));
   }
   if (spec.target_cases.empty()) return invalid("target_shapes is empty");
   std::set<std::string> labels;

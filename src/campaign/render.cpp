@@ -144,6 +144,8 @@ std::string render_ineffective(const State& state) {
   std::string lines;
   for (const Round& round : state.rounds) {
     if (!round.rolled_back || round.decision->outcome == record::Outcome::kHarnessFault) continue;
+    if (!settles(round.decision->outcome) && state.spec().protocol.decision_rule != record::Protocol::kVoiding)
+      continue;
     record::Ineffective line;
     line.round = round.number;
     line.direction = round.last().proposal.hypothesis.title;

@@ -38,9 +38,22 @@ Result<std::map<std::string, const ShapeSamples*>> by_label(const Session& sessi
   return shapes;
 }
 
-record::Effect effect_of(const std::string& label, const std::vector<double>& log_ratios, Stopping stopping) {
-  const stats::Interval interval = stopping == Stopping::kByTest ? stats::betting_interval(log_ratios, kConfidence)
-                                                                 : stats::sign_interval(log_ratios, kConfidence);
+// Ends of the order statistics' interval, each moved outwards by what the sessions' slacks allow.
+stats::Interval fixed_interval(const std::vector<double>& log_ratios, const std::vector<double>& slacks) {
+  std::vector<double> lower = log_ratios, upper = log_ratios;
+  for (std::size_t i = 0; i < std::min(lower.size(), slacks.size()); ++i) {
+    lower[i] -= slacks[i];
+    upper[i] += slacks[i];
+  }
+  const stats::Interval low = stats::sign_interval(lower, kConfidence);
+  return {low.low, stats::sign_interval(upper, kConfidence).high, low.confidence};
+}
+
+record::Effect effect_of(const std::string& label, const std::vector<double>& log_ratios,
+                         const std::vector<double>& slacks, Stopping stopping) {
+  const stats::Interval interval = stopping == Stopping::kByTest
+                                       ? stats::betting_interval(log_ratios, kConfidence, slacks)
+                                       : fixed_interval(log_ratios, slacks);
   return {label,
           std::exp(stats::hodges_lehmann(log_ratios)),
           std::exp(interval.low),
@@ -100,12 +113,23 @@ Result<SessionRatios> session_ratios(const Session& session, const std::vector<s
   return SessionRatios{statistic->suite, std::move(statistic->per_shape)};
 }
 
-Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, const std::vector<std::string>& labels) {
+stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration& known) {
+  return {protocol.decision_rule == record::Protocol::kVoiding,
+          protocol.max_clock_gap,
+          protocol.max_steal,
+          protocol.max_foreign_load,
+          known.clock_gap,
+          protocol.min_effect};
+}
+
+Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, const std::vector<std::string>& labels,
+                               const stats::GuardRule* guards) {
   RatioTable table;
   table.per_shape.resize(labels.size());
   for (const Session* session : sessions) {
     RIDGE_TRY(ratios, session_ratios(*session, labels));
     table.suite.push_back(ratios.suite);
+    if (guards != nullptr) table.slacks.push_back(guards->slack(session->guards));
     for (std::size_t i = 0; i < labels.size(); ++i) table.per_shape[i].push_back(ratios.per_shape[i]);
   }
   return table;
@@ -115,9 +139,9 @@ std::vector<record::Effect> effects_of(const RatioTable& table, const std::vecto
                                        Stopping stopping) {
   std::vector<record::Effect> effects;
   if (table.suite.empty()) return effects;
-  effects.push_back(effect_of("suite", table.suite, stopping));
+  effects.push_back(effect_of("suite", table.suite, table.slacks, stopping));
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    effects.push_back(effect_of(labels[i], table.per_shape[i], stopping));
+    effects.push_back(effect_of(labels[i], table.per_shape[i], table.slacks, stopping));
   }
   return effects;
 }

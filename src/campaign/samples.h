@@ -11,6 +11,7 @@
 #include "record/launches.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
+#include "stats/session.h"
 
 namespace ridge::campaign {
 
@@ -35,15 +36,19 @@ struct SessionRatios {
   double suite = 0;
   std::vector<double> per_shape;
 };
+// What a protocol's rule of decision makes of the guards of a session, on a machine of that calibration.
+stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration& known);
+
 Result<SessionRatios> session_ratios(const record::Session& session, const std::vector<std::string>& labels);
 
 // The same for several sessions, transposed: all suite values, and all values of each shape.
 struct RatioTable {
   std::vector<double> suite;
   std::vector<std::vector<double>> per_shape;
+  std::vector<double> slacks;  // of each session; empty: none
 };
 Result<RatioTable> ratio_table(const std::vector<const record::Session*>& sessions,
-                               const std::vector<std::string>& labels);
+                               const std::vector<std::string>& labels, const stats::GuardRule* guards = nullptr);
 
 // Suite first, then every shape: Hodges-Lehmann estimate and an interval of the speed-up. The interval inverts the sign
 // betting where a test decided when to stop, and the sign test where the number of sessions was fixed beforehand.

@@ -84,7 +84,15 @@ WorkerRequest Engine::request(WorkerTask task) const {
 
 // Runs a request; a worker that died is tried once more, because that is the harness's fault and not the campaign's.
 Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
-  const auto on_progress = [this](const record::Progress& progress) {
+  // Waiting for the device or for a quiet machine is no active time, while it lasts as well as afterwards.
+  double discounted = services_.executor.waited();
+  const auto discount = [&] {
+    const double waited = services_.executor.waited();
+    journal_.discount(waited - discounted);
+    discounted = waited;
+  };
+  const auto on_progress = [&](const record::Progress& progress) {
+    discount();
     show(progress.stage + (progress.detail.empty() ? "" : ": " + progress.detail), progress.fraction);
   };
   const auto should_stop = [this] {
@@ -95,9 +103,8 @@ Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
     return level == StopLevel::kNow || now - stop_seen_ > options_.unit_grace;
   };
   for (int attempt = 0;; ++attempt) {
-    const double waited = services_.executor.waited();
     Result<WorkerResponse> response = services_.executor.run(request, on_progress, should_stop);
-    journal_.discount(services_.executor.waited() - waited);
+    discount();
     if (response && response->error.empty()) return response;
     if (!response && should_stop()) {
       interrupted_ = true;
@@ -141,7 +148,7 @@ Status Engine::measure_final() {
     request.protocol.max_launches = size.launches;
     request.time_limit = 0;
     if (state_.wall_budget > 0) {
-      request.time_limit = std::max(state_.wall_budget - journal_.active() - kReportSeconds, 3 * kShortestRequest);
+      request.time_limit = std::max(state_.wall_budget - journal_.active() - kReportSeconds, kShortestRequest);
     }
     // A busy moment may void every session; the result of the whole campaign gets a second chance.
     for (int attempt = 0; attempt < kFinalTries && final_measurement.effects.empty(); ++attempt) {
@@ -153,7 +160,8 @@ Status Engine::measure_final() {
         final_measurement.evaluation = harness_fault(
             best.id(), initial.id(), response ? "the worker sent no evaluation" : response.error().text());
       }
-      final_measurement.effects = final_effects(final_measurement.evaluation, labels_of(state_.spec().target_cases));
+      final_measurement.effects = final_effects(final_measurement.evaluation, labels_of(state_.spec().target_cases),
+                                                guard_rule(state_.spec().protocol, state_.calibration));
     }
   }
   return record(EventKind::kFinal, record::to_json(final_measurement));

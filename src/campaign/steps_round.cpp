@@ -116,12 +116,12 @@ Status Engine::screen() {
   request.candidates = proposal.candidates;
   request.incumbent = round.incumbent;
   if (request.time_limit > 0) request.time_limit = std::max(request.time_limit / 2, kShortestRequest);
-  const double started = services_.clock.monotonic();
+  const double started = journal_.active();
   Result<WorkerResponse> response = work(request);
   if (!response && interrupted_) return response.error();
   record::Screened screened;
   screened.round = round.number;
-  screened.seconds = services_.clock.monotonic() - started;
+  screened.seconds = journal_.active() - started;
   if (response) screened.rows = std::move(response->screen);
   screened.chosen = best_row(screened.rows, proposal, round.incumbent.id());
   if (!response) {
@@ -147,7 +147,7 @@ Status Engine::evaluate() {
   request.incumbent = round.incumbent;
   request.candidates = {candidate};
   request.calibration = state_.calibration;
-  const double started = services_.clock.monotonic();
+  const double started = journal_.active();
   Result<WorkerResponse> response = work(request);
   if (!response && interrupted_) return response.error();
   record::Evaluated evaluated;
@@ -155,7 +155,7 @@ Status Engine::evaluate() {
   evaluated.level = level;
   evaluated.candidate = candidate;
   evaluated.tree = tree_digest(on_disk);
-  evaluated.seconds = services_.clock.monotonic() - started;
+  evaluated.seconds = journal_.active() - started;
   if (response && response->evaluation) {
     evaluated.evaluation = std::move(*response->evaluation);
   } else {

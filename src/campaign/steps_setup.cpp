@@ -103,7 +103,8 @@ Result<std::vector<record::Session>> Engine::calibration_sessions(const record::
   }
 }
 
-// The evidence is recorded in any case; on an unhealthy machine the campaign pauses and calibrates again when resumed.
+// The evidence is recorded in any case; on a machine that favours an arm the campaign pauses, and calibrates again when
+// it is resumed.
 Status Engine::calibrate_again() {
   const record::Candidate& incumbent = state_.incumbent.candidate;
   RIDGE_CHECK_OK(intend(fmt::format("calibrate-{}", state_.decisions_used), "measure the incumbent against itself"));
@@ -129,20 +130,19 @@ Status Engine::measure_baseline() {
   baseline.space = std::move(space);
   RIDGE_TRY(evaluation, look_at_baseline());
   baseline.evaluation = std::move(evaluation);
-  std::string problem = baseline_problem(spec, baseline.evaluation);
-  if (problem.empty()) {
-    RIDGE_TRY(sessions, calibration_sessions(baseline.candidate, launch_seconds(baseline.evaluation.roofline),
-                                             kCalibrationShare, cost_of_look(baseline.evaluation)));
-    RIDGE_TRY(calibration, calibration_of(sessions, labels_of(spec.target_cases), spec.protocol));
-    for (const record::Session& session : sessions) {
-      const auto wall = session.guards.find("wall");
-      if (wall != session.guards.end()) baseline.evaluation.seconds["measure"] += wall->second;
-    }
-    baseline.calibration = calibration;
-    baseline.evaluation.sessions = std::move(sessions);
-    problem = calibration_problem(baseline.calibration, baseline.evaluation.sessions);
-  }
+  const std::string problem = baseline_problem(spec, baseline.evaluation);
   if (!problem.empty()) return make_error(ErrorCode::kUnsupported, "{}", problem);
+  RIDGE_TRY(sessions, calibration_sessions(baseline.candidate, launch_seconds(baseline.evaluation.roofline),
+                                           kCalibrationShare, cost_of_look(baseline.evaluation)));
+  // A calibration that shows a bias is recorded like any other: the baseline has its number, and the machine is
+  // calibrated again before the first decision (calibration_due).
+  RIDGE_TRY(calibration, calibration_of(sessions, labels_of(spec.target_cases), spec.protocol));
+  for (const record::Session& session : sessions) {
+    const auto wall = session.guards.find("wall");
+    if (wall != session.guards.end()) baseline.evaluation.seconds["measure"] += wall->second;
+  }
+  baseline.calibration = calibration;
+  baseline.evaluation.sessions = std::move(sessions);
   baseline.representative_labels =
       representative_shapes(baseline.evaluation.roofline, baseline.calibration.noise_by_shape);
   return record(EventKind::kBaseline, record::to_json(baseline));

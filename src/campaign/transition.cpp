@@ -46,7 +46,7 @@ constexpr Transition kTable[] = {
      "no round is open and the conditions are not checked since the last one",
      [](const State& s) { return !round_open(s) && !s.checked; }},
     {Due::kCalibrate, Phase::kBaseline, "measure the incumbent against itself",
-     "no round is open, and the last calibration was 20 decisions or a factor of two in speed ago",
+     "no round is open, and the last calibration favoured an arm, or was 20 decisions or a factor of two in speed ago",
      [](const State& s) { return !round_open(s) && calibration_due(s); }},
     {Due::kEscalate, Phase::kAnalyze, "gather the evidence that rollbacks in a row ask for",
      "the last round was rolled back and its evidence is not gathered", evidence_missing},

@@ -157,7 +157,8 @@ Result<ReplayReport> replay_campaign(const fs::path& directory) {
     }
     if (event.kind == record::EventKind::kFinal && state.created) {
       RIDGE_TRY(stored, record::from_json<record::Final>(event.payload));
-      const std::vector<record::Effect> again = final_effects(stored.evaluation, labels_of(state.spec().target_cases));
+      const std::vector<record::Effect> again = final_effects(stored.evaluation, labels_of(state.spec().target_cases),
+                                                              guard_rule(state.spec().protocol, state.calibration));
       if (record::to_json(stored.effects) != record::to_json(again)) {
         report.differences.push_back("the final effects are not what their samples give");
       }

@@ -9,6 +9,7 @@ void add_gpu_facts(record::Environment& environment) {
   if (!gpu) return;
   auto& facts = environment.facts;
   facts["gpu.name"] = gpu->name;
+  facts["gpu.uuid"] = gpu->uuid;
   facts["gpu.arch"] = gpu->arch;
   facts["gpu.driver_version"] = std::to_string(gpu->driver_version);
   facts["gpu.multiprocessors"] = std::to_string(gpu->multiprocessors);

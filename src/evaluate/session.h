@@ -42,8 +42,11 @@ SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subj
                           const Subject& candidate, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                           const SessionOptions& options, const SessionProgress& progress = {});
 
-// The guards that void a session under a protocol.
+// What a session on an undisturbed machine shows at most, under a protocol.
 std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol);
+
+// What becomes of a session's guards in a decision under a protocol; `known` is the machine's calibration, or null.
+stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration* known = nullptr);
 
 // The session as numbers: log ratios incumbent time / candidate time of every shape, and their mean.
 Result<stats::SessionStatistic> statistic(const record::Session& session);

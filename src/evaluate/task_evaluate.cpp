@@ -30,7 +30,12 @@ stats::SequentialRule rule_of(const record::Protocol& protocol) {
 class Evaluator {
  public:
   Evaluator(const Job& job, Rig& rig, const BoundCases& bound, record::Evaluation& evaluation)
-      : job_(job), rig_(rig), bound_(bound), evaluation_(evaluation), rule_(rule_of(job.request.protocol)) {}
+      : job_(job),
+        rig_(rig),
+        bound_(bound),
+        evaluation_(evaluation),
+        rule_(rule_of(job.request.protocol)),
+        guards_(guard_rule(job.request.protocol, job.request.calibration ? &*job.request.calibration : nullptr)) {}
 
   Status run(const record::Candidate& incumbent, const record::Candidate& candidate) {
     RIDGE_TRY(built, build(incumbent, candidate));
@@ -96,6 +101,7 @@ class Evaluator {
     options.role = role;
     options.quads = quads;
     options.launches = launches;
+    const double start = job_.elapsed();
     const std::string name =
         role == "confirm" ? fmt::format("session {} of at most {}", confirmed_ + 1, rule_.max_sessions) : role;
     SessionResult result = run_session(
@@ -104,6 +110,7 @@ class Evaluator {
           job_.progress("measuring", fmt::format("{}, shape {} of {}", name, shape + 1, shapes),
                         0.1 + 0.9 * std::min(1.0, confirmed_ / static_cast<double>(rule_.shortest_accept())));
         });
+    longest_session_ = std::max(longest_session_, job_.elapsed() - start);
     evaluation_.sessions.push_back(result.session);
     for (std::size_t i = 0; i < evaluation_.checks.size() && i < result.verification.size(); ++i) {
       evaluation_.checks[i].verified_calls += result.verification[i].calls;
@@ -128,7 +135,7 @@ class Evaluator {
   void quick_look() {
     const std::int64_t wanted = job_.request.sessions > 0 ? job_.request.sessions : 3;
     for (std::int64_t i = 0; i < wanted; ++i) {
-      if (i > 0 && job_.remaining() <= 0) return stop(Outcome::kAmbiguous, "the time limit was reached");
+      if (i > 0 && no_time_left()) return stop(Outcome::kAmbiguous, "the time limit was reached");
       if (!session("confirm", std::min<std::int64_t>(2, job_.request.protocol.max_quads),
                    std::min<std::int64_t>(3, job_.request.protocol.max_launches))) {
         return;
@@ -137,13 +144,16 @@ class Evaluator {
     }
   }
 
+  // Not enough for another session as long as those so far.
+  [[nodiscard]] bool no_time_left() const { return job_.remaining() < longest_session_; }
+
   // A session that counts. A void one is repeated, after a wait that doubles (a busy moment often lasts seconds); too
   // many of them, a failed arm or the end of the time leave the outcome behind and nothing else.
   std::optional<record::Session> valid_session(const std::string& role, std::int64_t quads, std::int64_t launches,
                                                const std::string& so_far) {
     double wait = 0.125;  // seconds
     while (true) {
-      if (!evaluation_.sessions.empty() && job_.remaining() <= 0) {
+      if (!evaluation_.sessions.empty() && no_time_left()) {
         stop(Outcome::kAmbiguous, fmt::format("the time limit was reached after {} sessions; {}", confirmed_, so_far));
         return std::nullopt;
       }
@@ -228,8 +238,9 @@ class Evaluator {
       const auto measured = valid_session("confirm", plan.quads, plan.launches, test.reason());
       if (!measured) return;
       ++confirmed_;
-      const Result<stats::SessionStatistic> effect = statistic(*measured);
+      Result<stats::SessionStatistic> effect = statistic(*measured);
       if (!effect) return stop(Outcome::kHarnessFault, effect.error().text());
+      effect->slack = guards_.slack(measured->guards);
       test.add(*effect);
     }
     stop(Outcome::kPass, test.reason());
@@ -257,7 +268,9 @@ class Evaluator {
   record::Evaluation& evaluation_;
   stats::SequentialRule rule_;
   Subject incumbent_, candidate_;
+  stats::GuardRule guards_;
   int confirmed_ = 0, voided_ = 0;
+  double longest_session_ = 0;  // seconds
 };
 
 }  // namespace

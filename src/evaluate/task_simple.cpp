@@ -6,6 +6,7 @@
 #include "evaluate/gpu.h"
 #include "evaluate/tasks.h"
 #include "measure/ceilings.h"
+#include "measure/machine.h"
 
 namespace ridge::evaluate {
 
@@ -25,7 +26,12 @@ Status ceilings(const Job& job, record::WorkerResponse& response) {
     };
     measure::CeilingOptions options;
     options.threads = threads;
+    const measure::CpuAccount before = measure::read_cpu_account();
     RIDGE_TRY(measured, measure::measure_ceilings(options, note));
+    const std::string disturbed =
+        measure::disturbance(measure::guards_between(before, measure::read_cpu_account(), 0),
+                             job.request.protocol.max_steal, job.request.protocol.max_foreign_load);
+    for (record::Ceiling& ceiling : measured) ceiling.disturbed = disturbed;
     response.ceilings.insert(response.ceilings.end(), measured.begin(), measured.end());
   }
   return ok_status();

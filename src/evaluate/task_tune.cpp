@@ -6,6 +6,7 @@
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
 #include "evaluate/tasks.h"
+#include "measure/machine.h"
 #include "ops/cuda/device.h"
 
 namespace ridge::evaluate {
@@ -42,7 +43,22 @@ Result<Stream> stream_of(const Job& job) {
 
 }  // namespace
 
-// A case that cannot be tuned is reported and does not stop the others.
+// Tunes one case, and says what others used meanwhile. A GPU's calls are not slowed down by other programs on the
+// processors.
+Result<record::TunedChoice> tune_watched(dispatch::Tuner& tuner, const ops::Problem& problem,
+                                         const dispatch::TuneOptions& options, const Stream& stream,
+                                         const record::Protocol& protocol) {
+  const measure::CpuAccount before = measure::read_cpu_account();
+  RIDGE_TRY(choice, tuner.tune(problem, options));
+  if (stream.backend == Backend::kCpu) {
+    choice.disturbed = measure::disturbance(measure::guards_between(before, measure::read_cpu_account(), 0),
+                                            protocol.max_steal, protocol.max_foreign_load);
+  }
+  return choice;
+}
+
+// A case that cannot be tuned is reported and does not stop the others. What was measured while others used the
+// processors is reported and not kept, unless the request says so; then it is measured again by the next call.
 Status tune(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kBench));
   const ops::Operator& op = *bound.op;
@@ -58,7 +74,8 @@ Status tune(const Job& job, record::WorkerResponse& response) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const ops::Problem& problem = problems[i];
     const record::TunedChoice* known = job.request.again ? nullptr : table.find(op, problem, device);
-    if (known != nullptr && dispatch::is_fresh(*known, op, device)) {
+    const bool good = known != nullptr && (known->disturbed.empty() || job.request.keep_disturbed);
+    if (good && dispatch::is_fresh(*known, op, device)) {
       response.tuned.push_back(*known);
       continue;
     }
@@ -68,7 +85,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
     const double fair = job.remaining() / static_cast<double>(problems.size() - i);
     dispatch::TuneOptions options = dispatch::options_for(stream.backend);
     options.seconds = std::min({kSecondsPerCase, std::max(kShareOfFair * fair, kLeastSeconds), job.remaining()});
-    Result<record::TunedChoice> choice = tuner.tune(problem, options);
+    Result<record::TunedChoice> choice = tune_watched(tuner, problem, options, stream, job.request.protocol);
     if (!choice) {
       record::TunedChoice failed;
       failed.bucket = dispatch::bucket_of(op, problem);
@@ -76,7 +93,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
       response.tuned.push_back(std::move(failed));
       continue;
     }
-    RIDGE_CHECK_OK(dispatch::keep(*choice, cache));
+    if (choice->disturbed.empty() || job.request.keep_disturbed) RIDGE_CHECK_OK(dispatch::keep(*choice, cache));
     response.tuned.push_back(std::move(*choice));
   }
   response.environment = environment(job);

@@ -12,6 +12,9 @@ namespace ridge::execute {
 using OnProgress = std::function<void(const record::Progress&)>;
 using ShouldStop = std::function<bool()>;
 
+// Whether what a task finds out is a time, so that others on the machine matter.
+bool measures(record::WorkerTask task);
+
 class Executor {
  public:
   virtual ~Executor() = default;

@@ -85,12 +85,6 @@ std::optional<std::string> holder_before(const fs::path& folder, const std::stri
   return std::nullopt;
 }
 
-bool measures(record::WorkerTask task) {
-  using record::WorkerTask;
-  return task == WorkerTask::kCeilings || task == WorkerTask::kScreen || task == WorkerTask::kCalibrate ||
-         task == WorkerTask::kEvaluate || task == WorkerTask::kBench;
-}
-
 class LeasedExecutor final : public Executor {
  public:
   LeasedExecutor(std::unique_ptr<Executor> inner, fs::path folder, std::string who)
@@ -100,15 +94,18 @@ class LeasedExecutor final : public Executor {
                                      const ShouldStop& should_stop) override {
     if (!measures(request.task)) return inner_->run(request, on_progress, should_stop);
     const Steady::time_point asked = Steady::now();
+    const double before = waited_;
+    const auto count = [&] { waited_ = before + std::chrono::duration<double>(Steady::now() - asked).count(); };
     const auto on_wait = [&](const std::string& holder) {
+      count();
       if (on_progress) on_progress({"waiting for the device", "held by " + holder, 0});
     };
     Result<DeviceLease> lease = DeviceLease::acquire(folder_, who_, should_stop, on_wait);
-    waited_ += std::chrono::duration<double>(Steady::now() - asked).count();
+    count();
     if (!lease) return lease.error();
     return inner_->run(request, on_progress, should_stop);
   }
-  [[nodiscard]] double waited() const override { return waited_; }
+  [[nodiscard]] double waited() const override { return waited_ + inner_->waited(); }
 
  private:
   std::unique_ptr<Executor> inner_;
@@ -118,6 +115,12 @@ class LeasedExecutor final : public Executor {
 };
 
 }  // namespace
+
+bool measures(record::WorkerTask task) {
+  using record::WorkerTask;
+  return task == WorkerTask::kCeilings || task == WorkerTask::kScreen || task == WorkerTask::kCalibrate ||
+         task == WorkerTask::kEvaluate || task == WorkerTask::kBench;
+}
 
 Result<DeviceLease> DeviceLease::acquire(const fs::path& folder, const std::string& who, const ShouldStop& should_stop,
                                          const std::function<void(const std::string&)>& on_wait) {

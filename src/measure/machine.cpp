@@ -169,6 +169,18 @@ StretchGuards guards_between(const CpuAccount& before, const CpuAccount& after, 
   return guards;
 }
 
+std::string disturbance(const StretchGuards& stretch, double max_steal, double max_foreign_load) {
+  std::string text;
+  if (!(stretch.foreign_load <= max_foreign_load)) {
+    text = fmt::format("others used {:.0f} % of the processors", 100 * stretch.foreign_load);
+  }
+  if (!(stretch.steal_fraction <= max_steal)) {
+    text +=
+        fmt::format("{}the hypervisor took {:.0f} % of them", text.empty() ? "" : ", ", 100 * stretch.steal_fraction);
+  }
+  return text;
+}
+
 double process_cpu_seconds(std::int32_t pid) {
   clockid_t clock{};
   timespec time{};

@@ -55,6 +55,9 @@ struct StretchGuards {
 };
 StretchGuards guards_between(const CpuAccount& before, const CpuAccount& after, double host_seconds);
 
+// "others used 44 % of the processors" where that was more than a quiet machine shows, else empty.
+std::string disturbance(const StretchGuards& stretch, double max_steal, double max_foreign_load);
+
 // Processor time of another process (all its threads) as the kernel accounts it; negative when it is gone.
 double process_cpu_seconds(std::int32_t pid);
 

@@ -1,7 +1,8 @@
-// Do the errors of an output lean to one side? A test with a bounded rate of false alarms (docs/checking.md derives it).
+// Do the errors of an output lean to one side? A test with a bounded rate of false alarms (docs/checking.md derives
+// it).
 //
-// Errors are counted in units of what the ideal kernel's would be, positive when they point away from zero, and added up
-// in buckets by the exact value, because elements of one value have one error. With L the sum over all n elements,
+// Errors are counted in units of what the ideal kernel's would be, positive when they point away from zero, and added
+// up in buckets by the exact value, because elements of one value have one error. With L the sum over all n elements,
 // S_b that of a bucket and d elements that have an error at all, an output leans when
 //
 //   |L| > n / 10 + sum of shifts + t sqrt(max(sum S_b^2, d)),    t = sqrt(2 ln(2 / kBiasFalseAlarm))

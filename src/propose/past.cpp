@@ -28,6 +28,7 @@ Past digest_history(const Space& space, const record::ProposalRequest& request) 
   }
   for (auto round = request.history.rbegin(); round != request.history.rend(); ++round) {
     if (round->accepted || round->hypothesis.mechanism.empty()) break;
+    if (!settles(round->outcome)) continue;  // nothing was refuted
     ++past.consecutive_rollbacks;
     if (past.consecutive_rollbacks <= 3) past.recent_categories.insert(round->hypothesis.category);
   }

@@ -47,6 +47,10 @@ struct EnumNames<Outcome> {
                                                                     {Outcome::kDeclined, "DECLINED"}};
 };
 
+// Whether it says something about the candidate. A fault of the harness (a worker that died, a budget that ran out) and
+// sessions that could not tell say nothing: the candidate is neither better nor refuted.
+inline bool settles(Outcome outcome) { return outcome != Outcome::kHarnessFault && outcome != Outcome::kAmbiguous; }
+
 // The defence that stopped a candidate, or kNone. Each can be switched off by a test (never by a request), and for each
 // tests/cheats holds a candidate that then slips through.
 enum class Gate {
@@ -166,12 +170,14 @@ struct Protocol {
   double call_timeout = 30.0;    // seconds for one call of a candidate
   double build_timeout = 120.0;
   std::int64_t memory_limit_mib = 4096;
-  // Guards: a session outside of them is void, whatever it measured.
-  double max_clock_gap = 0.005;                  // between the median clocks of the two arms, as a fraction
-  double max_steal = 0.05;                       // processor time taken by the hypervisor
-  double max_foreign_load = 0.10;                // processor or device time used by others
-  std::int64_t calibrate_every = 20;             // decisions after which the machine is calibrated again
-  std::string decision_rule = "sign-betting-1";  // names every constant that is not a field: docs/measurement.md
+  // What a session on an undisturbed machine shows at most. What becomes of one beyond is the decision rule's.
+  double max_clock_gap = 0.005;           // between the median clocks of the two arms, as a fraction
+  double max_steal = 0.05;                // processor time taken by the hypervisor
+  double max_foreign_load = 0.10;         // processor or device time used by others
+  std::int64_t calibrate_every = 20;      // decisions after which the machine is calibrated again
+  std::string decision_rule = kCharging;  // names every constant that is not a field: docs/measurement.md
+  static constexpr const char* kVoiding = "sign-betting-1";   // disturbed sessions are void
+  static constexpr const char* kCharging = "sign-betting-2";  // a session must win by what its disturbance can add
   static void fields(auto& v, auto& self) {
     v("mode", self.mode);
     v("threads", self.threads);
@@ -243,6 +249,7 @@ struct Calibration {
   double bias = 0;                       // median log ratio; should be zero
   double sign_p_value = 1;               // of the balance of signs
   std::vector<double> noise_by_shape;
+  double clock_gap = 0;  // that the clocks of two equal arms usually stay below
   bool healthy = false;  // a campaign may rest on this machine
   std::string reason;    // one sentence with the values
   static void fields(auto& v, auto& self) {
@@ -254,6 +261,7 @@ struct Calibration {
     v("bias", self.bias);
     v("sign_p_value", self.sign_p_value);
     v("noise_by_shape", self.noise_by_shape);
+    v.optional("clock_gap", self.clock_gap);
     v("healthy", self.healthy);
     v("reason", self.reason);
   }
@@ -331,7 +339,8 @@ struct Ceiling {
   double value = 0;  // the robust maximum: what a kernel may hope for
   std::vector<double> samples;
   std::string method;
-  std::string device;  // of a GPU: name, UUID and driver; empty: this machine's processor
+  std::string device;     // of a GPU: name, UUID and driver; empty: this machine's processor
+  std::string disturbed;  // what others used while it was measured, in words; empty: no more than a quiet machine shows
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("unit", self.unit);
@@ -340,6 +349,7 @@ struct Ceiling {
     v("samples", self.samples);
     v("method", self.method);
     v.optional("device", self.device);
+    v.optional("disturbed", self.disturbed);
   }
 };
 

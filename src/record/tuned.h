@@ -26,6 +26,7 @@ struct TunedChoice {
   double latency = 0;          // seconds of one call while it was tuned
   std::int64_t rounds = 0, threads = 1;
   std::vector<std::string> refused;  // implementations whose results left the error model, in words
+  std::string disturbed;             // what others used meanwhile, in words: tuned again by the next call
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("device", self.device);
@@ -40,6 +41,7 @@ struct TunedChoice {
     v("rounds", self.rounds);
     v("threads", self.threads);
     v.optional("refused", self.refused);
+    v.optional("disturbed", self.disturbed);
   }
 };
 

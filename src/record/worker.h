@@ -69,6 +69,7 @@ struct WorkerRequest {
   std::string cache_directory;             // content-addressed artefacts
   std::string backend = "cpu";             // explain, ceilings, and where no subject says it: what is asked about
   bool again = false;                      // tune: also what the cache's table knows already
+  bool keep_disturbed = false;             // tune: keep what was measured while others used the processors
   std::string pack;                        // kernels: the file
   std::int64_t configurations = 0;         // kernels: of each implementation, by expected time
   std::optional<std::int64_t> seed;        // check: repeats one; without it the operating system gives one
@@ -91,6 +92,7 @@ struct WorkerRequest {
     v.optional("cache_directory", self.cache_directory);
     v.optional("backend", self.backend);
     v.optional("again", self.again);
+    v.optional("keep_disturbed", self.keep_disturbed);
     v.optional("pack", self.pack);
     v.optional("configurations", self.configurations);
     v.optional("seed", self.seed);

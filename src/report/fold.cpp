@@ -23,6 +23,9 @@ using record::EventKind;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+// Of a round that was not accepted: only what says something about the candidate counts as rolled back.
+std::string closed_state(record::Outcome outcome) { return settles(outcome) ? "rolled back" : "not settled"; }
+
 // A product of ratios, each measured in sessions of its own: errors are independent, so the half-widths of the log
 // ratios add in quadrature.
 struct Chain {
@@ -311,7 +314,7 @@ void Fold::on(const record::Decision& decision, const Event& event) {
   target.decision = decision;
   target.outcome = decision.outcome;
   target.reason = decision.reason;
-  target.state = decision.accepted ? "unfinished" : "rolled back";
+  target.state = decision.accepted ? "unfinished" : closed_state(decision.outcome);
   if (decision.accepted)
     target.reason += " (Accepted, but not committed: an accepted round counts once it is committed.)";
   take_refused(target);
@@ -374,7 +377,7 @@ void Fold::on(const record::Committed& committed, const Event& event) {
 
 void Fold::on(const record::RolledBack& rolled_back, const Event& event) {
   auto& target = round(rolled_back.round, event);
-  target.state = "rolled back";
+  target.state = target.decision ? closed_state(target.decision->outcome) : "rolled back";
   target.snapshot = rolled_back.snapshot;
   if (!target.decision) target.reason = "Rolled back before a decision.";
   if (target.decision && target.decision->accepted) {

@@ -41,15 +41,16 @@ std::string folded(std::string_view title, std::string_view body_html) {
 }
 
 std::string badge(std::string_view state) {
-  constexpr std::array<std::array<std::string_view, 3>, 9> kBadges = {{{"accepted", "good", "✓"},
-                                                                       {"pass", "good", "✓"},
-                                                                       {"finished", "good", "✓"},
-                                                                       {"fail", "bad", "✗"},
-                                                                       {"rolled back", "rejected", "↺"},
-                                                                       {"inconclusive", "rejected", "?"},
-                                                                       {"paused", "rejected", "‖"},
-                                                                       {"unfinished", "open", "…"},
-                                                                       {"running", "open", "…"}}};
+  constexpr std::array<std::array<std::string_view, 3>, 10> kBadges = {{{"accepted", "good", "✓"},
+                                                                        {"pass", "good", "✓"},
+                                                                        {"finished", "good", "✓"},
+                                                                        {"fail", "bad", "✗"},
+                                                                        {"rolled back", "rejected", "↺"},
+                                                                        {"not settled", "rejected", "?"},
+                                                                        {"inconclusive", "rejected", "?"},
+                                                                        {"paused", "rejected", "‖"},
+                                                                        {"unfinished", "open", "…"},
+                                                                        {"running", "open", "…"}}};
   for (const auto& [name, style, sign] : kBadges) {
     if (name == state) {
       return fmt::format("<span class=\"badge {}\"><span aria-hidden=\"true\">{} </span>{}</span>", style, sign, name);

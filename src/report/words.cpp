@@ -166,7 +166,10 @@ Facts headline_facts(const Model& model) {
       "Speed-up",
       model.total ? fmt::format("{} ({})", ratio_text(model.total->ratio), interval_text(*model.total)) : "none yet");
   facts.emplace_back("Share of the measured ceiling", percent_text(geomean_fraction_after(model)));
-  facts.emplace_back("Rounds", fmt::format("{} accepted, {} rolled back", model.accepted, model.rolled_back));
+  const auto unsettled = std::count_if(model.rounds.begin(), model.rounds.end(),
+                                       [](const record::ReportRound& round) { return round.state == "not settled"; });
+  facts.emplace_back("Rounds", fmt::format("{} accepted, {} rolled back{}", model.accepted, model.rolled_back,
+                                           unsettled > 0 ? fmt::format(", {} not settled", unsettled) : ""));
   facts.emplace_back("Why it ended",
                      model.state == "finished" ? termination_words(model.termination->condition) : "it has not ended");
   facts.emplace_back("Chance of any false accept", fmt::format("at most {}", plain_percent(model.spec.protocol.alpha)));
@@ -312,9 +315,11 @@ Facts protocol_words(const Model& model) {
                   p.max_quads, p.max_launches,
                   p.mode == "cold" ? "caches cold (buffers rotate past the last-level cache)" : "caches " + p.mode,
                   plural(p.threads, "thread")));
+  const bool voids = p.decision_rule == record::Protocol::kVoiding;
   facts.emplace_back("Voiding",
-                     fmt::format("A session is thrown away only for reasons that treat both kernels alike (clock "
-                                 "change, foreign load), before its result is looked at; at most {} of them.",
+                     fmt::format("A session is thrown away only for reasons that treat both kernels alike ({}), before "
+                                 "its result is looked at; at most {} of them.",
+                                 voids ? "clock change, foreign load" : "a throttled device, missing samples",
                                  plain_percent(p.max_void_fraction)));
   facts.emplace_back(
       "The decision",
@@ -332,9 +337,13 @@ Facts protocol_words(const Model& model) {
           "most {}; decision {} would be refused.",
           plain(static_cast<double>(p.max_decisions) / p.alpha), plain(p.alpha), p.max_decisions, p.max_decisions,
           plain_percent(p.alpha), p.max_decisions + 1));
-  facts.emplace_back("A busy machine",
-                     fmt::format("A session in which other programs used more than {} of the processors is void.",
-                                 plain_percent(p.max_foreign_load)));
+  facts.emplace_back(
+      "A busy machine",
+      voids ? fmt::format("A session in which other programs used more than {} of the processors is void.",
+                          plain_percent(p.max_foreign_load))
+            : std::string("Load of other programs hits both kernels alike and costs sessions, not validity. A session "
+                          "in which the clocks of the two kernels differed by more than they do on this machine when a "
+                          "kernel runs against itself must win by that difference as well."));
   facts.emplace_back("No shape may pay", fmt::format("A round is refused when some shape is slower by {} or more.",
                                                      plain_percent(p.noninferiority)));
   facts.emplace_back(
@@ -383,6 +392,9 @@ const Facts& glossary() {
       {"Roofline",
        "the speed a shape could reach on this machine: its FLOP at the measured compute ceiling or its bytes at "
        "the measured bandwidth, whichever takes longer"},
+      {"Not settled",
+       "the harness, the budget or the noise of the machine ended the round: nothing is known about the change, which "
+       "was undone"},
       {"Rolled back", "the change was undone; its round keeps its number and its record"},
       {"Round", "one hypothesis, one change, one decision"},
       {"Session", "one fresh process in which incumbent and candidate take turns; it casts one vote"},

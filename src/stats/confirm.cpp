@@ -7,15 +7,16 @@ namespace ridge::stats {
 
 Confirmation::Confirmation(const ConfirmationRule& rule, std::span<const std::string> labels)
     : rule_(rule), suite_(rule.suite) {
-  for (const std::string& label : labels) shapes_.push_back({label, {}, false});
+  for (const std::string& label : labels) shapes_.push_back({label, {}, false, {}});
 }
 
 void Confirmation::add(const SessionStatistic& session) {
   if (stopped_) return;
   ++sessions_;
-  const Verdict verdict = suite_.add(session.suite);
+  const Verdict verdict = suite_.add(session.suite, session.slack);
   for (std::size_t i = 0; i < shapes_.size() && i < session.per_shape.size(); ++i) {
     shapes_[i].log_ratios.push_back(session.per_shape[i]);
+    shapes_[i].slacks.push_back(session.slack);
   }
   if (verdict == Verdict::kReject) stopped_ = true;
   if (verdict != Verdict::kAccept) return;
@@ -32,7 +33,9 @@ bool Confirmation::shapes_settled() const {
     if (verdict == ShapeVerdict::kWorse) return true;
     if (verdict == ShapeVerdict::kNotWorse) continue;
     SignBetting betting;
-    for (const double ratio : shapes_[i].log_ratios) betting.add(ratio > -std::log1p(rule_.margin));
+    for (std::size_t k = 0; k < shapes_[i].log_ratios.size(); ++k) {
+      betting.add(shapes_[i].log_ratios[k] > shapes_[i].slacks[k] - std::log1p(rule_.margin));
+    }
     if (betting.evidence_after_wins(left) < 1 / rule_.level) return true;
   }
   return false;

@@ -69,21 +69,28 @@ double largest_evidence(std::span<const double> values, double threshold, bool b
 
 }  // namespace
 
-Interval betting_interval(std::span<const double> values, double confidence) {
+Interval betting_interval(std::span<const double> values, double confidence, std::span<const double> slacks) {
   const bool usable =
       !values.empty() && std::none_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
   if (!usable) return {std::nan(""), std::nan(""), 0};
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  const double strongest = largest_evidence(values, sorted.front(), true);  // every session wins
-  const double wanted = std::min(2 / (1 - confidence), strongest);
-  Interval interval{sorted.front(), sorted.back(), std::max(0.0, 1 - 2 / wanted)};
-  for (const double value : sorted) {
-    if (largest_evidence(values, value, true) >= wanted) interval.low = value;
+  std::vector<double> lower(values.begin(), values.end()), upper = lower;
+  for (std::size_t i = 0; i < std::min(values.size(), slacks.size()); ++i) {
+    lower[i] -= slacks[i];
+    upper[i] += slacks[i];
   }
-  std::reverse(sorted.begin(), sorted.end());
+  std::vector<double> sorted = lower;
+  std::sort(sorted.begin(), sorted.end());
+  const double strongest = largest_evidence(lower, sorted.front(), true);  // every session wins
+  const double wanted = std::min(2 / (1 - confidence), strongest);
+  Interval interval{sorted.front(), 0, std::max(0.0, 1 - 2 / wanted)};
   for (const double value : sorted) {
-    if (largest_evidence(values, value, false) >= wanted) interval.high = value;
+    if (largest_evidence(lower, value, true) >= wanted) interval.low = value;
+  }
+  sorted = upper;
+  std::sort(sorted.rbegin(), sorted.rend());
+  interval.high = sorted.front();
+  for (const double value : sorted) {
+    if (largest_evidence(upper, value, false) >= wanted) interval.high = value;
   }
   return interval;
 }
@@ -96,9 +103,10 @@ Verdict SequentialTest::judge() const {
   return futile ? Verdict::kReject : Verdict::kUndecided;
 }
 
-Verdict SequentialTest::add(double log_ratio) {
+Verdict SequentialTest::add(double log_ratio, double slack) {
   if (verdict_ != Verdict::kUndecided) return verdict_;
-  betting_.add(log_ratio > rule_.threshold());
+  betting_.add(log_ratio > rule_.threshold() + slack);
+  charged_ += slack > 0 ? 1 : 0;
   verdict_ = judge();
   return verdict_;
 }
@@ -109,10 +117,11 @@ SequentialResult SequentialTest::result() const {
                           .needed = rule_.needed(),
                           .sessions = betting_.sessions(),
                           .wins = betting_.wins(),
+                          .charged = charged_,
                           .reason = {}};
-  const std::string score =
-      fmt::format("{} of {} sessions were more than {:.3g} % faster, evidence {:.4g} of {:.0f}", result.wins,
-                  result.sessions, 100 * rule_.min_effect, result.evidence, result.needed);
+  std::string score = fmt::format("{} of {} sessions were more than {:.3g} % faster, evidence {:.4g} of {:.0f}",
+                                  result.wins, result.sessions, 100 * rule_.min_effect, result.evidence, result.needed);
+  if (charged_ > 0) score += fmt::format(" ({} charged for a gap between the arms' clocks)", charged_);
   const int left = rule_.max_sessions - result.sessions;
   if (verdict_ == Verdict::kAccept) {
     result.reason = score;
@@ -126,10 +135,11 @@ SequentialResult SequentialTest::result() const {
   return result;
 }
 
-SequentialResult decide(std::span<const double> session_log_ratios, const SequentialRule& rule) {
+SequentialResult decide(std::span<const double> session_log_ratios, const SequentialRule& rule,
+                        std::span<const double> slacks) {
   SequentialTest test(rule);
-  for (const double log_ratio : session_log_ratios) {
-    if (test.add(log_ratio) != Verdict::kUndecided) break;
+  for (std::size_t i = 0; i < session_log_ratios.size(); ++i) {
+    if (test.add(session_log_ratios[i], i < slacks.size() ? slacks[i] : 0) != Verdict::kUndecided) break;
   }
   return test.result();
 }

@@ -6,6 +6,8 @@
 // at most 1, E is a non-negative supermartingale, and by Ville's inequality P(sup_t E_t >= c) <= 1/c: one may look
 // after every session. Accepting at c = K / alpha in at most K decisions bounds the chance of *any* false accept in
 // the campaign by alpha (union bound). Nothing is assumed about the noise but the coin: not its shape, not its size.
+// A session that was disturbed has a slack c >= 0 and wins only if S_i > ln(1 + d) + c: it then wins in fewer cases, so
+// the bound holds whatever c depends on, and it holds for a disturbance that favoured the candidate by up to c.
 // K = 120 and alpha = 0.05 need E >= 2400, which takes 13 wins in a row.
 #pragma once
 
@@ -47,6 +49,7 @@ struct SequentialResult {
   double needed = 0;
   int sessions = 0;  // used up to the verdict
   int wins = 0;
+  int charged = 0;     // sessions with a slack
   std::string reason;  // one sentence with the values
 };
 
@@ -70,14 +73,16 @@ class SignBetting {
 // too few sessions for that confidence it is the range of all values, with the confidence that this has. The interval
 // of stats/summary.h is for a number of sessions that was fixed beforehand; after a test that stops when it has seen
 // enough it would promise too much.
-Interval betting_interval(std::span<const double> values, double confidence);
+// `slacks`, if any, belong to the values in order: a value speaks against a threshold only by more than its slack.
+Interval betting_interval(std::span<const double> values, double confidence, std::span<const double> slacks = {});
 
 // The incremental test: one call of add() per valid confirmation session, until the verdict is no longer kUndecided.
 class SequentialTest {
  public:
   explicit SequentialTest(SequentialRule rule) : rule_(rule) {}
-  // `log_ratio` is SessionStatistic::suite. After a verdict further sessions are ignored.
-  Verdict add(double log_ratio);
+  // `log_ratio` is SessionStatistic::suite, `slack` what it must exceed the threshold by. After a verdict further
+  // sessions are ignored.
+  Verdict add(double log_ratio, double slack = 0);
   [[nodiscard]] SequentialResult result() const;
 
  private:
@@ -86,10 +91,13 @@ class SequentialTest {
   SequentialRule rule_;
   SignBetting betting_;
   Verdict verdict_ = Verdict::kUndecided;
+  int charged_ = 0;
 };
 
 // The same as a function of the stored trace: used to replay a decision. Sessions after the verdict are ignored.
-SequentialResult decide(std::span<const double> session_log_ratios, const SequentialRule& rule);
+// `slacks`: empty for none, else one for each session.
+SequentialResult decide(std::span<const double> session_log_ratios, const SequentialRule& rule,
+                        std::span<const double> slacks = {});
 
 // Screening by a session whose data are then discarded: S < ln(1 + d) / 2 (or NaN) is SLOWER and not confirmed. A first
 // session of a few launches is a glance; a candidate that fails it without being hopeless gets a closer look, whose

@@ -11,10 +11,10 @@ namespace ridge::stats {
 namespace {
 
 constexpr int kFewestSessions = 4;
-constexpr double kSignLevel = 0.01;
 constexpr double kShare = 0.25;  // of d: a smaller bias does not matter
 
 std::string explain(const Calibration& c, int positive, int signs) {
+  if (c.sessions == 0) return "not one valid A/A session was measured";
   const std::string figures =
       fmt::format("{} A/A sessions: median {:+.3f} %, sigma {:.3f} %, {} of {} positive (p = {:.2g})", c.sessions,
                   100 * c.median, 100 * c.sigma, positive, signs, c.sign_p_value);
@@ -44,7 +44,7 @@ Calibration calibrate(std::span<const double> session_log_ratios, double min_eff
   result.sigma = spread(session_log_ratios);
   result.smallest_effect = (1 + min_effect) * std::exp(2 * result.sigma) - 1;
   result.sign_p_value = sign_test_p_value(positive, signs);
-  result.biased = result.sign_p_value <= kSignLevel;
+  result.biased = result.sign_p_value <= kBiasLevel;
   result.too_noisy = !(result.smallest_effect <= largest_effect);
   result.proven_fair = !result.biased && std::fabs(result.median) <= kShare * min_effect;
   const bool finite = count([](double x) { return std::isfinite(x); }) == result.sessions;

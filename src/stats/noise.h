@@ -13,13 +13,15 @@
 
 namespace ridge::stats {
 
+inline constexpr double kBiasLevel = 0.01;  // a fair machine is called biased so often
+
 struct Calibration {
   int sessions = 0;
   double sigma = 0;            // robust standard deviation: stats::spread
   double median = 0;           // should be near 0
   double smallest_effect = 0;  // (1 + d) exp(2 sigma) - 1: 2 sigma above d a decision takes about 15 sessions
   double sign_p_value = 1;     // two-sided binomial p of the number of positive log ratios (zeros left out)
-  bool biased = false;         // an arm is favoured: sign_p_value <= 0.01
+  bool biased = false;         // an arm is favoured: sign_p_value <= kBiasLevel
   bool too_noisy = false;      // smallest_effect exceeds `largest_effect`: nothing of interest can be decided
   bool healthy = false;        // enough finite sessions, neither biased nor too noisy
   bool proven_fair = false;    // |median| <= d / 4 as well

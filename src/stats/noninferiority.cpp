@@ -13,11 +13,12 @@ namespace ridge::stats {
 namespace {
 
 // 1 / the largest evidence seen against "a session wins with probability 1/2 at most".
-double betting_p_value(std::span<const double> log_ratios, double threshold, bool above, int* wins = nullptr) {
+double betting_p_value(const ShapeSeries& shape, double threshold, bool above, int* wins = nullptr) {
   SignBetting betting;
   double largest = 1;
-  for (const double ratio : log_ratios) {
-    betting.add(above ? ratio > threshold : ratio < threshold);
+  for (std::size_t i = 0; i < shape.log_ratios.size(); ++i) {
+    const double ratio = shape.log_ratios[i], slack = i < shape.slacks.size() ? shape.slacks[i] : 0;
+    betting.add(above ? ratio > threshold + slack : ratio < threshold - slack);
     largest = std::max(largest, betting.evidence());
   }
   if (wins != nullptr) *wins = betting.wins();
@@ -28,7 +29,7 @@ ShapeResult measure(const ShapeSeries& shape, double threshold) {
   ShapeResult result;
   result.label = shape.label;
   result.sessions = static_cast<int>(shape.log_ratios.size());
-  result.p_value = betting_p_value(shape.log_ratios, threshold, true, &result.wins);
+  result.p_value = betting_p_value(shape, threshold, true, &result.wins);
   result.ratio = std::exp(hodges_lehmann(shape.log_ratios));
   return result;
 }
@@ -103,7 +104,7 @@ NonInferiority test_noninferiority(std::span<const ShapeSeries> shapes, double m
       continue;
     }
     shape.adjusted_p_value = adjusted[judged++];
-    const double worse_p = betting_p_value(shapes[i].log_ratios, threshold, false);
+    const double worse_p = betting_p_value(shapes[i], threshold, false);
     if (shape.adjusted_p_value <= level) {
       shape.verdict = ShapeVerdict::kNotWorse;
     } else if (worse_p * family <= level) {

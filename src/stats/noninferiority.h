@@ -10,6 +10,8 @@
 // costs little: at a true ratio of 1 and sigma 1 %, -4.9 % is 4.9 sigma away, every session wins, and 13 sessions give
 // p = 1/3612, enough for Holm's first step over 180 shapes at level 0.05. Sigma may be 3 % with 13 to 16 sessions.
 //
+// A session with a slack must win by more than it, in either direction: it then says less, and never something false.
+//
 // Holm's correction over the shapes keeps the chance of one or more wrong statements at `level`, whatever the
 // dependence: the k-th smallest p (k from 0) is compared with level / (shapes - k), stopping at the first failure.
 #pragma once
@@ -22,8 +24,9 @@ namespace ridge::stats {
 
 struct ShapeSeries {
   std::string label;
-  std::vector<double> log_ratios;  // one per confirmation session, in order
-  bool exempt = false;             // a targeted round named it beforehand: reported, not required, not in the family
+  std::vector<double> log_ratios;   // one per confirmation session, in order
+  bool exempt = false;              // a targeted round named it beforehand: reported, not required, not in the family
+  std::vector<double> slacks = {};  // of the sessions (stats/session.h), in the same order; empty: none
 };
 
 enum class ShapeVerdict {

@@ -1,6 +1,8 @@
 #include "stats/session.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "stats/summary.h"
@@ -48,6 +50,29 @@ std::vector<GuardLimit> guard_limits(double clock_gap, double steal_fraction, do
           {"foreign_load", 0, foreign_load},
           {"throttle", 0, 0},
           {"missing_samples", 0, 0}};
+}
+
+std::vector<GuardLimit> GuardRule::void_limits() const {
+  if (voids_disturbed) return guard_limits(max_clock_gap, max_steal, max_foreign_load);
+  return {{"throttle", 0, 0}, {"missing_samples", 0, 0}};
+}
+
+double GuardRule::free_clock_gap() const {
+  return std::min(std::max(max_clock_gap, usual_clock_gap), std::log1p(min_effect));
+}
+
+double GuardRule::slack(const std::map<std::string, double>& guards) const {
+  const auto found = guards.find("clock_gap");
+  if (voids_disturbed || found == guards.end()) return 0;
+  const double gap = found->second;
+  if (gap <= free_clock_gap()) return 0;
+  // |ln(a / b)| for |a / b - 1| = gap is largest where a is the smaller one.
+  return gap < 1 ? -std::log1p(-gap) : std::numeric_limits<double>::infinity();
+}
+
+double usual_clock_gap(std::span<const double> gaps) {
+  constexpr double kUsual = 0.9;
+  return gaps.empty() ? 0 : quantile(gaps, kUsual);
 }
 
 std::optional<std::string> void_reason(const std::map<std::string, double>& guards,

@@ -1,5 +1,6 @@
 // The machine is calibrated before the first decision and again while a campaign runs; a biased one stops it.
 #include "campaign/calibration.h"
+#include "campaign/standing.h"
 
 #include <gmock/gmock.h>
 
@@ -98,6 +99,9 @@ TEST(Calibration, ABiasedMachineStopsTheCampaignBeforeTheFirstDecision) {
   EXPECT_THAT(result->reason, HasSubstr("this machine is biased"));
   EXPECT_THAT(result->reason, HasSubstr("ridge calibrate"));
   EXPECT_TRUE(world.state().rounds.empty());
+  // It ends with a number all the same.
+  ASSERT_TRUE(world.state().baseline);
+  EXPECT_THAT(standing(world.state())[0], HasSubstr("Baseline: "));
 }
 
 // The evidence is kept, nothing is decided on that machine, and the campaign goes on when the machine is fair again.
@@ -132,17 +136,51 @@ TEST(Calibration, SaysWhatWouldHelp) {
   EXPECT_TRUE(what_would_help({}, {}).empty());
 }
 
-TEST(Calibration, VoidSessionsDoNotCountAndTooFewAreNone) {
+std::vector<record::Session> calibration_sessions(int void_from) {
   std::vector<record::Session> sessions;
   for (int i = 0; i < 8; ++i) {
     sessions.push_back(make_session(make_candidate(100), make_candidate(100), i, "calibrate"));
-    sessions.back().voided = i > 2;
-    sessions.back().void_reason = "steal_fraction = 0.3 is outside 0..0.05";
+    sessions.back().guards["clock_gap"] = 0.001 * i;
+    sessions.back().voided = i >= void_from;
+    sessions.back().void_reason = "throttle = 1 is outside 0..0";
   }
+  return sessions;
+}
+
+TEST(Calibration, VoidSessionsDoNotCount) {
+  const std::vector<record::Session> sessions = calibration_sessions(3);
   const record::Calibration calibration = *calibration_of(sessions, kShapes, {});
   EXPECT_EQ(calibration.sessions, 3);
   EXPECT_FALSE(calibration.healthy);
-  EXPECT_THAT(calibration_problem(calibration, sessions), HasSubstr("5 of 8 sessions were void"));
+  EXPECT_TRUE(fair(calibration));  // too few to plan well, and no reason to stop
+  EXPECT_DOUBLE_EQ(calibration.clock_gap, 0.0018);
+}
+
+TEST(Calibration, WithoutASessionNothingIsKnownAndThatIsSaid) {
+  const std::vector<record::Session> sessions = calibration_sessions(0);
+  const record::Calibration calibration = *calibration_of(sessions, kShapes, {});
+  EXPECT_FALSE(fair(calibration));
+  EXPECT_THAT(calibration_problem(calibration, sessions), HasSubstr("8 of 8 sessions were void"));
+  EXPECT_THAT(calibration.reason, testing::Not(HasSubstr("nan")));
+}
+
+// Noise costs sessions, and is no reason to end with nothing.
+TEST(Calibration, AMachineThatIsOnlyNoisyDoesNotStopACampaign) {
+  World world(one_per_round({make_proposal({make_candidate(150)})}));
+  world.executor.on(WorkerTask::kCalibrate, [](const record::WorkerRequest& request) {
+    record::WorkerResponse response = calibrate(request);
+    for (std::size_t i = 0; i < response.sessions.size(); ++i) {
+      for (record::ShapeSamples& shape : response.sessions[i].shapes) {
+        for (record::Quad& quad : shape.quads) {
+          for (double& t : quad.blocks[quad.order[0] == 'B' ? 0 : 1]) t *= i % 2 == 0 ? 9.0 : 1.0 / 9;
+        }
+      }
+    }
+    return response;
+  });
+  ASSERT_EQ(world.run()->end, RunEnd::kDone);
+  EXPECT_FALSE(world.state().baseline->calibration.healthy);
+  EXPECT_TRUE(world.state().rounds[0].committed);
 }
 
 }  // namespace

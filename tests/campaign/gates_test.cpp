@@ -111,8 +111,8 @@ TEST(Gate, VoidingSessionsIsBoundedAndNeedsAReason) {
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
   for (record::Session& session : input.evaluation.sessions) {
     session.voided = true;
-    session.void_reason = "steal";
-    session.guards["steal_fraction"] = 0.2;
+    session.void_reason = "throttle";
+    session.guards["throttle"] = 1;
   }
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kInconclusive);
 }
@@ -132,13 +132,61 @@ TEST(Gate, RefusesASessionThatIsVoidWithoutItsGuards) {
 TEST(Gate, RefusesASessionThatCountsAgainstItsGuards) {
   for (const char* guard : {"clock_gap", "steal_fraction", "foreign_load", "throttle"}) {
     GateInput input = honest();
+    input.protocol.decision_rule = record::Protocol::kVoiding;
     input.evaluation.sessions[4].guards[guard] = 0.5;
     EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail) << guard;
   }
 }
 
-TEST(Gate, AClockGapVoidsAndIsAllowedOnlySoOften) {
+TEST(Gate, LoadAndStealVoidNothingWhereGapsAreCharged) {
   GateInput input = honest();
+  for (record::Session& session : input.evaluation.sessions) {
+    session.guards = {{"steal_fraction", 0.2}, {"foreign_load", 0.9}, {"clock_gap", 0.003}};
+  }
+  EXPECT_TRUE(accepted(input));
+  input.evaluation.sessions[4].guards["throttle"] = 1;
+  EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);  // it counts
+}
+
+TEST(Gate, AGapBetweenTheClocksIsChargedToTheEffectAndToTheShapes) {
+  GateInput input = honest();  // half as fast again
+  const auto with_gap = [&](double gap) {
+    for (record::Session& session : input.evaluation.sessions) session.guards["clock_gap"] = gap;
+  };
+  with_gap(0.2);
+  EXPECT_TRUE(accepted(input));
+  with_gap(0.4);  // ln 1.5 is 0.405, the charge 0.51
+  EXPECT_NE(verdict(input, "effect").outcome, GateOutcome::kPass);
+  EXPECT_FALSE(accepted(input));
+  input.evaluation = make_evaluation(make_candidate(100), make_candidate(150));
+  with_gap(0.0095);
+  EXPECT_NEAR(judge(input).effects[0].low, judge(honest()).effects[0].low * (1 - 0.0095), 1e-9);
+  input.calibration.clock_gap = 0.0098;  // that is what equal kernels show here
+  EXPECT_DOUBLE_EQ(judge(input).effects[0].low, judge(honest()).effects[0].low);
+}
+
+// Sessions that contradict each other refute nothing.
+TEST(Gate, AGainThatNoiseHidesIsInconclusiveAndNotSlower) {
+  GateInput input = honest(150);
+  for (std::size_t i = 1; i < input.evaluation.sessions.size(); ++i) {
+    const std::int64_t speed = i % 3 == 0 ? 80 : 130;
+    input.evaluation.sessions[i] =
+        make_session(make_candidate(100), make_candidate(speed), static_cast<std::int64_t>(i), "confirm");
+  }
+  while (input.evaluation.sessions.size() < 33) {
+    const auto index = static_cast<std::int64_t>(input.evaluation.sessions.size());
+    const std::int64_t speed = index % 3 == 0 ? 80 : 130;
+    input.evaluation.sessions.push_back(make_session(make_candidate(100), make_candidate(speed), index, "confirm"));
+  }
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kInconclusive);
+  EXPECT_NE(verdict(input, "effect").detail.find("too noisy to tell"), std::string::npos);
+  input.protocol.decision_rule = record::Protocol::kVoiding;
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kFail);
+}
+
+TEST(Gate, AClockGapVoidsByTheFirstRuleAndIsAllowedOnlySoOften) {
+  GateInput input = honest();
+  input.protocol.decision_rule = record::Protocol::kVoiding;
   const auto void_first = [&](std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       record::Session& session = input.evaluation.sessions[i];

@@ -146,7 +146,7 @@ class Workspace(Base):
         folder = self.workspace("two")
         done = self.ridge("optimize", "--workspace", "two", "--yes", "--budget", "120s", "--max-iterations", "2", "--max-foreign-load", "1",
                           "--max-steal", "1")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(done.returncode, (0, 8), done.stdout + done.stderr)
         campaign = next((folder / "campaigns").iterdir())
         manifest = (campaign / "manifest.yaml").read_text()
         self.assertIn("workspace: ../..", manifest)
@@ -155,13 +155,17 @@ class Workspace(Base):
         self.assertEqual(manifest.count("<- "), 2)
         self.assertIn("no call is faster than", (campaign / "report/REPORT.md").read_text())
         self.assertTrue(fact in manifest or "<- read_bandwidth measured" in manifest, manifest)
-        for _ in range(3):  # a busy moment pauses a campaign before its baseline; it goes on when it is resumed
-            if "Paused" not in done.stderr:
+        for _ in range(3):  # a machine that seems to favour an arm pauses a campaign; it is measured again when resumed
+            if done.returncode == 0:
                 break
-            done = self.ridge("campaign", "resume", campaign)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        if "Paused" in done.stderr:
-            self.skipTest("this machine is too busy to calibrate: " + done.stdout[-200:])
+            self.assertEqual(done.returncode, 8, done.stdout + done.stderr)
+            self.assertIn("Paused; continue with: ridge campaign resume ", done.stderr.splitlines()[-1])
+            done = self.ridge("campaign", "resume", campaign, "--wait-for-quiet", "0s")
+        if done.returncode == 8:
+            self.skipTest("this machine favours an arm: " + done.stdout[-200:])
+        # A number at the end, however busy the machine is.
+        self.assertIn("Baseline: ", done.stdout)
+        self.assertIn("Smallest gain that about 15 sessions decide", done.stdout)
         self.assertFalse((campaign / "memory").exists())
         records = self.json("memory", "summary", "--workspace", "two")
         rounds = len(list((campaign / "rounds").iterdir()))
@@ -395,12 +399,12 @@ class Tune(Base):
         shapes = self.tmp / "shapes.txt"
         shapes.write_text("# two of one bucket, one of another\nm=64 n=64 k=64\nm=65 n=64 k=64  # near it\nm=256 n=64 k=64\n")
         ship = self.tmp / "ship/this.jsonl"
-        first = self.json("tune", "gemm", "--shapes", shapes, "dtype=f32", "--ship", ship)
+        first = self.json("tune", "gemm", "--shapes", shapes, "dtype=f32", "--keep-disturbed", "--ship", ship)
         self.assertEqual([dict((p["name"], p["value"]) for p in line["bucket"]["params"])["m"] for line in first], ["64", "256"])
         self.assertEqual(len(ship.read_text().splitlines()), 2)
         table = next((self.tmp / "cache/tuned").glob("*.jsonl"))
         kept = table.read_text()
-        self.assertEqual(self.json("tune", "gemm", "--shapes", shapes, "dtype=f32"), first)
+        self.assertEqual(self.json("tune", "gemm", "--shapes", shapes, "dtype=f32", "--keep-disturbed"), first)
         self.assertEqual(table.read_text(), kept)  # nothing was measured again
         # Dispatch takes what the table names, also from a table that somebody shipped.
         chosen = "cpu_openblas" if first[0]["implementation"] != "cpu_openblas" else "cpu_onednn"
@@ -409,12 +413,40 @@ class Tune(Base):
         rows = self.json("ops", "explain", "gemm", "m=64", "n=64", "k=64", RIDGE_TUNED_DIR=str(ship.parent))[0]["rows"]
         self.assertEqual([(row["implementation"], row["reason"][:29]) for row in rows if row["chosen"]], [(chosen, "preferred by the tuned table ")])
 
+    def test_forgets_what_it_kept(self):
+        shapes = self.tmp / "shapes.txt"
+        shapes.write_text("m=64 n=64 k=64\n")
+        self.json("tune", "gemm", "--shapes", shapes, "--keep-disturbed")
+        self.assertTrue(list((self.tmp / "cache/tuned").glob("*.jsonl")))
+        done = self.ridge("tune", "--forget")
+        self.assertEqual((done.returncode, done.stdout.split(" ")[:3]), (0, ["1", "table", "forgotten"]), done.stderr)
+        self.assertFalse(list((self.tmp / "cache/tuned").glob("*.jsonl")))
+        self.assertEqual(self.ridge("tune", "--forget").returncode, 0)
+        self.refused(2, "tune", says="no operator")
+
+    def test_figures_of_a_busy_machine_are_not_kept(self):
+        shapes = self.tmp / "shapes.txt"
+        shapes.write_text("m=192 n=192 k=192\n")
+        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+        try:
+            tuned = self.ridge("tune", "gemm", "--shapes", shapes, "--json")
+            self.assertEqual(tuned.returncode, 1, tuned.stderr)
+            self.assertIn("others used", json.loads(tuned.stdout)[0]["disturbed"])
+            self.assertFalse(list((self.tmp / "cache/tuned").glob("*.jsonl")))
+            ceilings = self.json("ceilings")
+            self.assertIn("others used", ceilings[0]["disturbed"])
+            self.assertFalse(list((self.tmp / "cache").glob("ceilings-*")))
+        finally:
+            for burner in burners:
+                burner.kill()
+                burner.wait()
+
     def test_a_file_may_name_several_operators(self):
         shapes = self.tmp / "shapes.txt"
         shapes.write_text("gemm m=32,48 n=32 k=32\nquantize rows=64 cols=64\n")
-        lines = self.json("tune", "all", "--shapes", shapes, "--time-limit", "60s")
+        lines = self.json("tune", "all", "--shapes", shapes, "--time-limit", "60s", "--keep-disturbed")
         self.assertEqual([line["bucket"]["op"] for line in lines], ["gemm", "gemm", "quantize"])
-        self.assertEqual(len(self.json("tune", "quantize", "--shapes", shapes)), 1)
+        self.assertEqual(len(self.json("tune", "quantize", "--shapes", shapes, "--keep-disturbed")), 1)
         self.refused(2, "tune", "all", says="--shapes data/shapes/training.txt")
         self.refused(2, "tune", "gemm_fp8", "--shapes", shapes, says="holds no case of gemm_fp8")
         shapes.write_text("m=32 n=32 k=32\n")

@@ -143,18 +143,20 @@ TEST(Calibrate, VoidSessionsAreRepeatedButNotForEver) {
   request.implementations = {"cpu_simd"};
   request.sessions = 3;
   request.protocol.max_quads = request.protocol.max_launches = 1;
+  request.protocol.decision_rule = record::Protocol::kVoiding;
   request.protocol.max_clock_gap = -1;
   const record::WorkerResponse response = run(request);
   EXPECT_EQ(usable(response), 0);
   EXPECT_EQ(response.sessions.size(), 6u);
 }
 
-// The limit on the gap between the arms' clocks is the protocol's: at zero every session is void, and void sessions end
-// in AMBIGUOUS, never in a number.
-TEST(Evaluate, AClockGapBeyondTheProtocolVoidsAndEndsAmbiguous) {
+// By the first rule the limit on the gap between the arms' clocks is the protocol's: at zero every session is void, and
+// void sessions end in AMBIGUOUS, never in a number.
+TEST(Evaluate, AClockGapBeyondTheProtocolVoidsByTheFirstRuleAndEndsAmbiguous) {
   record::WorkerRequest request = request_of(record::WorkerTask::kEvaluate);
   request.incumbent = named(gemm({}, "for (volatile int i = 0; i < 300000; i = i + 1) {}"), "slow");
   request.candidates = {gemm()};
+  request.protocol.decision_rule = record::Protocol::kVoiding;
   request.protocol.max_clock_gap = -1;
   request.protocol.max_sessions = 13;
   request.protocol.max_void_fraction = 0.1;
@@ -163,6 +165,19 @@ TEST(Evaluate, AClockGapBeyondTheProtocolVoidsAndEndsAmbiguous) {
   EXPECT_EQ(response.evaluation->outcome, Outcome::kAmbiguous);
   EXPECT_THAT(response.evaluation->detail, HasSubstr("clock_gap"));
   EXPECT_TRUE(response.evaluation->sessions.back().voided);
+}
+
+// By the second rule the same sessions count, each charged for its gap.
+TEST(Evaluate, AClockGapIsChargedAndVoidsNothing) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kEvaluate);
+  request.incumbent = named(gemm({}, "for (volatile int i = 0; i < 3000000; i = i + 1) {}"), "slow");
+  request.candidates = {gemm()};
+  request.protocol.max_clock_gap = request.protocol.max_steal = request.protocol.max_foreign_load = 0;
+  const record::WorkerResponse response = run(request);
+  ASSERT_TRUE(response.evaluation.has_value()) << response.error;
+  EXPECT_EQ(response.evaluation->outcome, Outcome::kPass) << response.evaluation->detail;
+  for (const record::Session& session : response.evaluation->sessions) EXPECT_FALSE(session.voided);
+  EXPECT_THAT(response.evaluation->detail, HasSubstr("charged for a gap between the arms' clocks"));
 }
 
 }  // namespace

@@ -181,9 +181,8 @@ void write(const Tally& tally, std::uint64_t first, std::uint64_t seeds, const s
                  {"deviations_allowed", std::sqrt(2 * std::log(2 / numerics::kBiasFalseAlarm))},
                  {"largest_deviations", tally.largest_excess},
                  {"outputs_beyond_0_1_2_deviations", tally.beyond}};
-  out["largest_of_allowed"] = {{"element", tally.largest_element},
-                               {"rms", tally.largest_rms},
-                               {"projection", tally.largest_projection}};
+  out["largest_of_allowed"] = {
+      {"element", tally.largest_element}, {"rms", tally.largest_rms}, {"projection", tally.largest_projection}};
   out["by_subject"] = tally.by_subject;
   out["by_family"] = tally.by_family;
   std::ofstream(path) << out.dump(2) << "\n";

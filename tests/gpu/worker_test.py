@@ -37,6 +37,12 @@ def case(**params):
     return {"op": "gemm", "params": [{"name": name, "value": str(value)} for name, value in params.items()]}
 
 
+# Beside these, what a protocol leaves out has its default.
+PROTOCOL = {"mode": "cold", "threads": 1, "min_effect": 0.01, "alpha": 0.05, "max_decisions": 120, "max_sessions": 32, "max_quads": 8,
+            "max_launches": 5, "max_void_fraction": 0.2, "noninferiority": 0.05, "call_timeout": 30.0, "build_timeout": 120.0,
+            "memory_limit_mib": 4096}
+
+
 def ask(**request):
     request = {"version": 1, "cache_directory": cache, "cases": [case(m=200, n=232, k=264)], **request}
     with tempfile.TemporaryDirectory() as folder:
@@ -94,11 +100,18 @@ response = ask(task="evaluate", incumbent=fast, candidates=[candidate("hang.cu")
 evaluation = response.get("evaluation") or {}
 expect("a kernel that hangs is HANG", evaluation.get("outcome") == "HANG", evaluation.get("detail") or response)
 
-# Another process on the card, idle or at full load: nothing is decided, and the reason is told.
+# Another process on the card. By the first rule nothing is decided, and the reason is told. By the second an idle one is no
+# objection, and one at full load costs sessions or is named.
 for load, steps in (("idle", 0), ("busy", 20)):
     neighbour = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(steps)], stdout=subprocess.PIPE, text=True)
     if neighbour.stdout.readline().strip() == "there":
-        evaluation = ask(task="evaluate", incumbent=slow, candidates=[fast]).get("evaluation") or {}
+        found = ask(task="evaluate", incumbent=slow, candidates=[fast]).get("evaluation") or {}
+        expect(f"beside a process that is {load} a faster kernel is confirmed, or the process named",
+               found.get("outcome") == "PASS" and not any(s["voided"] for s in found["sessions"])
+               or load == "busy" and "processes on this GPU that are not ours" in found.get("detail", ""),
+               [found.get("outcome"), found.get("detail")])
+        evaluation = ask(task="evaluate", incumbent=slow, candidates=[fast],
+                         protocol={**PROTOCOL, "decision_rule": "sign-betting-1"}).get("evaluation") or {}
         void = sorted({s["void_reason"].split(" ")[0] for s in evaluation.get("sessions", []) if s["voided"]})
         told = "foreign_load" in void or "processes on this GPU that are not ours" in evaluation.get("detail", "")
         expect(f"beside a process that is {load} nothing is decided",

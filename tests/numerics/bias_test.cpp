@@ -50,7 +50,8 @@ constexpr DType kTypes[] = {DType::kF32, DType::kBf16, DType::kF16};
 constexpr std::uint64_t kOutputs = 1000;
 
 // With all of 1000 outputs refused, the chance of missing one is below 0.007 at 99.9 % confidence; the bound that the
-// verdict's own figures give is far smaller, and is held here too: every output is refused with half its excess to spare.
+// verdict's own figures give is far smaller, and is held here too: every output is refused with half its excess to
+// spare.
 TEST(Bias, RefusesTruncationOf256ElementsEveryTime) {
   for (const DType dtype : kTypes) {
     for (std::uint64_t seed = 1; seed <= kOutputs; ++seed) {
