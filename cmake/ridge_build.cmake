@@ -13,7 +13,8 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+  # ccache keeps nothing that was compiled with a precompiled header unless it is told that __TIME__ and late macros do not matter.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE}")
 endif()
 find_program(LLD ld.lld)
 if(LLD)
@@ -36,11 +37,41 @@ if(RIDGE_SANITIZE)
   target_compile_options(ridge_warnings INTERFACE -Wno-error)
 endif()
 
-# ridge_module(<name> [DEPENDS module...] [LINK library...] [PRIVATE_LINK library...] [WITHOUT_CUDA regex...])
+# Half of the compiler's time goes into the headers of the standard library and of fmt, so these are compiled once.
+# OFF shows a missing #include, which a precompiled header hides.
+option(RIDGE_PRECOMPILED_HEADERS "Compile the headers of other libraries once" ON)
+
+# ridge_fast_compile(<target> [LIGHT]): lets a target use the precompiled headers. LIGHT is for code that never runs while
+# something is measured (records, the engine, the report, the command line): optimised by -O1, a quarter less of the compiler's time.
+function(ridge_fast_compile target)
+  cmake_parse_arguments(arg "LIGHT" "" "" ${ARGN})
+  set(headers ridge_headers)
+  if(arg_LIGHT)
+    set(headers ridge_headers_light)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  if(NOT RIDGE_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  if(NOT TARGET ${headers})
+    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/${headers}.cpp" CONTENT "")
+    add_library(${headers} OBJECT EXCLUDE_FROM_ALL "${CMAKE_BINARY_DIR}/generated/${headers}.cpp")
+    target_precompile_headers(${headers} PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <charconv> <cmath>
+                                                 <cstdint> <cstring> <filesystem> <functional> <map> <memory> <optional>
+                                                 <set> <span> <string> <string_view> <utility> <variant> <vector>)
+    target_link_libraries(${headers} PRIVATE fmt::fmt ridge_warnings)
+    if(arg_LIGHT)
+      target_compile_options(${headers} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+endfunction()
+
+# ridge_module(<name> [LIGHT] [DEPENDS module...] [LINK library...] [PRIVATE_LINK library...] [WITHOUT_CUDA regex...])
 # The static library ridge_<name> (alias ridge::<name>) from every .cpp of the current folder and its subfolders; of the CUDA
-# backend's only those named by WITHOUT_CUDA when it is left out (ridge_backend_sources).
+# backend's only those named by WITHOUT_CUDA when it is left out (ridge_backend_sources). LIGHT: see ridge_fast_compile.
 function(ridge_module name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LINK;PRIVATE_LINK;EXCLUDE;WITHOUT_CUDA" ${ARGN})
+  cmake_parse_arguments(arg "LIGHT" "" "DEPENDS;LINK;PRIVATE_LINK;EXCLUDE;WITHOUT_CUDA" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(pattern IN LISTS arg_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${pattern}")
@@ -54,6 +85,11 @@ function(ridge_module name)
     target_link_libraries(ridge_${name} PUBLIC ridge_${module})
   endforeach()
   target_link_libraries(ridge_${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK} $<BUILD_INTERFACE:ridge_warnings>)
+  if(arg_LIGHT)
+    ridge_fast_compile(ridge_${name} LIGHT)
+  else()
+    ridge_fast_compile(ridge_${name})
+  endif()
 endfunction()
 
 # What tests are compiled with: nobody waits for a test's own code, everybody for its compiler, which spends half of its

@@ -257,7 +257,7 @@ void define_campaign(Command root) {
       .positional("directories", *directories, "Folders of campaigns that are confirmed")
       .example("ridge campaign queue campaigns/a campaigns/b",
                "campaigns started side by side share the device too, turn by turn")
-      .exits({kUnavailable, kSystem, kHeld, kInterrupted})
+      .exits({kUnavailable, kSystem, kHeld, kPaused, kInterrupted})
       .json("one report per campaign, after each other")
       .action([directories] { return run_queue(*directories); });
   auto extend_options = std::make_shared<ExtendOptions>();
