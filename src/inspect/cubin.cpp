@@ -1,5 +1,6 @@
 #include "inspect/cubin.h"
 
+#include <cctype>
 #include <map>
 
 #include "base/error.h"
@@ -82,12 +83,29 @@ void read_kernel_info(const Section& info, record::KernelResources& resources) {
   }
 }
 
+// The target with its letter: the note .note.nv.tkinfo of newer assemblers holds their arguments ("-arch sm_90a"), and
+// the flags of older files (ELF ABI below 8) mark architecture-specific code.
+std::string target_of(const Elf& elf, int sm) {
+  const std::string number = fmt::format("sm_{}", sm);
+  if (const Section* note = elf.find(".note.nv.tkinfo"); note != nullptr) {
+    const std::string argument = "-arch " + number;
+    if (const std::size_t at = note->data.find(argument); at != std::string_view::npos) {
+      const std::string_view rest = note->data.substr(at + argument.size());
+      const bool ends = rest.size() < 2 || std::isalnum(static_cast<unsigned char>(rest[1])) == 0;
+      if ((rest.starts_with("a") || rest.starts_with("f")) && ends) return number + rest.front();
+    }
+  }
+  constexpr std::uint32_t kAccelerators = 0x800;
+  return number + (elf.abi_version < 8 && (elf.flags & kAccelerators) != 0 ? "a" : "");
+}
+
 }  // namespace
 
 Result<Cubin> read_cubin(const Elf& elf) {
   if (elf.machine != kMachineCuda) return invalid("an ELF file of machine {}, not a cubin", elf.machine);
   Cubin cubin;
   cubin.sm = static_cast<int>(elf.abi_version >= 8 ? (elf.flags >> 8) & 0xff : elf.flags & 0xff);
+  cubin.target = target_of(elf, cubin.sm);
   std::map<std::string_view, record::KernelResources> kernels;
   constexpr std::string_view kText = ".text.", kShared = ".nv.shared.", kInfo = ".nv.info.";
   for (const Section& section : elf.sections) {

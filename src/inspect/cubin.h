@@ -21,6 +21,8 @@ struct CubinKernel {
 
 struct Cubin {
   int sm = 0;  // 90
+  // "sm_90a": architecture-specific and family-specific targets keep their letter, as far as the file says it.
+  std::string target;
   std::vector<CubinKernel> kernels;
 };
 

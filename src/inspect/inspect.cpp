@@ -67,7 +67,7 @@ class Inspector {
 
   Status cubin(const Elf& elf, std::string_view content) {
     RIDGE_TRY(read, read_cubin(elf));
-    record::Inspection& inspection = begin("cubin", Isa::kSass, fmt::format("sm_{}", read.sm));
+    record::Inspection& inspection = begin("cubin", Isa::kSass, read.target);
     for (CubinKernel& kernel : read.kernels)
       add_kernel(inspection, std::move(kernel.name), std::move(kernel.resources));
     add_listing(Isa::kSass, content, inspection, false);

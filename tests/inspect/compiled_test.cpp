@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <regex>
 
 #include "base/files.h"
@@ -108,7 +111,7 @@ TEST_P(Nvcc, ResourcesEqualWhatPtxasReports) {
   ASSERT_TRUE(inspections) << inspections.error().text();
   ASSERT_EQ(inspections->size(), 1u);
   const record::Inspection& inspection = inspections->front();
-  EXPECT_TRUE(std::string(GetParam()).starts_with(inspection.target)) << inspection.target;
+  EXPECT_EQ(inspection.target, GetParam()) << "read from the file, without a disassembler";
   const auto reports = parse_ptxas(built.log);
   ASSERT_EQ(reports.size(), 4u) << built.log;
   ASSERT_EQ(inspection.kernels.size(), 4u);
@@ -292,6 +295,78 @@ TEST(Amdgpu, ReadsACodeObjectOfGfx950) {
   EXPECT_THAT(inspection.notes.at(0), testing::AnyOf(testing::HasSubstr("does not know the target of this file"),
                                                      testing::HasSubstr("no disassembler")));
   EXPECT_EQ(inspection.notes.at(0).find('\n'), std::string::npos) << "one line, not a tool's stack dump";
+}
+
+// The tools that inspect finds are those of a folder of this test.
+class Tools : public testing::Test {
+ protected:
+  void SetUp() override {
+    keep("PATH", folder_->path().string());
+    keep("CUDA_HOME", "");
+    keep("VIRTUAL_ENV", folder_->path().string());
+  }
+  void TearDown() override {
+    for (const auto& [name, value] : before_) value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+  }
+
+  void put(const fs::path& program, const std::string& script) {
+    const fs::path file = folder_->path() / program;
+    fs::create_directories(file.parent_path());
+    ASSERT_TRUE(write_file_durably(file, "#!/bin/sh\n" + script));
+    fs::permissions(file, fs::perms::owner_all);
+  }
+  [[nodiscard]] fs::path folder() const { return folder_->path(); }
+
+ private:
+  void keep(const char* name, const std::string& value) {
+    const char* old = std::getenv(name);
+    before_[name] = old != nullptr ? std::optional<std::string>(old) : std::nullopt;
+    setenv(name, value.c_str(), 1);
+  }
+  Result<TempDir> folder_ = TempDir::create("ridge-inspect-tools");
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST_F(Tools, AnLlvmObjdumpThatFailsLeavesOneLineAndTheResources) {
+  if (fs::exists("/opt/rocm/llvm/bin/llvm-objdump")) GTEST_SKIP() << "ROCm's is looked for outside of PATH";
+  const struct {
+    const char *script, *note;
+  } cases[] = {
+      {"echo PLEASE submit a bug report >&2; echo Stack dump: >&2; echo '#0 0x1' >&2; kill -ABRT $$\n",
+       "does not know the target of this file"},
+      {"echo \"error: 'code.o': can't find target: : error: unable to get target for 'unknown--'\" >&2; exit 1\n",
+       "does not know the target of this file"},
+      {"echo \"'gfx950' is not a recognized processor\" >&2; echo a second line >&2; exit 1\n",
+       "does not know the target of this file"},
+      {"echo out of paper >&2; echo a second line >&2; exit 3\n", "exited with 3: out of paper"}};
+  for (const auto& one : cases) {
+    put("llvm-objdump", one.script);
+    const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.co", {});
+    ASSERT_TRUE(inspections) << inspections.error().text();
+    ASSERT_EQ(inspections->front().notes.size(), 1u);
+    const std::string& note = inspections->front().notes.front();
+    EXPECT_THAT(note, testing::HasSubstr(one.note));
+    EXPECT_EQ(note.find('\n'), std::string::npos) << note;
+    EXPECT_EQ(inspections->front().kernels.at(0).resources.registers, 14);
+  }
+}
+
+TEST_F(Tools, WithoutALlvmObjdumpTheNoteNamesWhatToInstall) {
+  if (fs::exists("/opt/rocm/llvm/bin/llvm-objdump")) GTEST_SKIP() << "ROCm's is looked for outside of PATH";
+  const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.co", {});
+  ASSERT_TRUE(inspections) << inspections.error().text();
+  EXPECT_FALSE(inspections->front().kernels.at(0).has_listing);
+  EXPECT_THAT(inspections->front().notes.at(0), testing::HasSubstr("no disassembler: looked for llvm-objdump"));
+}
+
+TEST_F(Tools, NvdisasmOfAnInstalledPythonPackageIsFound) {
+  if (fs::exists("/usr/local/cuda/bin/nvdisasm")) GTEST_SKIP() << "the toolkit's own comes first";
+  const fs::path program = "lib/python3.11/site-packages/nvidia/cu13/bin/nvdisasm";
+  put(program, "echo a listing\n");
+  const auto code = disassemble(Isa::kSass, "a cubin");
+  ASSERT_TRUE(code) << code.error().text();
+  EXPECT_EQ(code->tool, folder() / program);
+  EXPECT_EQ(code->text, "a listing\n");
 }
 
 TEST(Amdgpu, ReadsAssemblyOfGfx950AndLeavesItsMetadataAlone) {
