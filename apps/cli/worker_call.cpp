@@ -3,9 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -60,11 +60,7 @@ void install_signal_handlers() {
 
 std::string cache_directory() {
   if (!globals().cache_directory.empty()) return globals().cache_directory;
-  if (const char* own = std::getenv("RIDGE_CACHE_DIR"); own != nullptr && *own != '\0') return own;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
-    return std::string(xdg) + "/ridge";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr && *home != '\0' ? home : "/tmp") + "/.cache/ridge";
+  return default_cache_directory().string();
 }
 
 std::unique_ptr<execute::Executor> local_executor() {

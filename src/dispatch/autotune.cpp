@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "dispatch/choose.h"
 #include "dispatch/tune.h"
@@ -37,7 +38,7 @@ Session& session() {
 
 Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
   RIDGE_TRY(choice, tune(op, problem, stream, options_for(stream.backend)));
-  RIDGE_CHECK_OK(keep(choice, cache_directory()));
+  RIDGE_CHECK_OK(keep(choice, default_cache_directory()));
   session().table.add(std::move(choice));
   const Preference measured = preference_of(std::make_shared<const TunedTable>(session().table));
   set_preference([measured](const ops::Problem& asked, const ops::DeviceInfo& device) {

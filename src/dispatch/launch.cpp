@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "dispatch/autotune.h"
 #include "dispatch/choose.h"
@@ -67,7 +68,7 @@ Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream)
 
 Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
   static const bool caches_are_known = [] {
-    ops::set_kernel_cache(cache_directory());
+    ops::set_kernel_cache(default_cache_directory());
     for (std::filesystem::path& place : places_in("RIDGE_KERNEL_PACKS")) ops::add_kernel_packs(std::move(place));
     return true;
   }();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "dispatch/probe.h"
@@ -45,7 +46,7 @@ std::string file_name(const std::string& device) {
 
 std::vector<fs::path> table_folders() {
   std::vector<fs::path> folders = places_in("RIDGE_TUNED_DIR");
-  folders.push_back(cache_directory() / "tuned");
+  folders.push_back(default_cache_directory() / "tuned");
   return folders;
 }
 
@@ -119,13 +120,6 @@ std::vector<fs::path> places_in(const char* variable) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return places;
-}
-
-fs::path cache_directory() {
-  if (const char* chosen = std::getenv("RIDGE_CACHE_DIR"); chosen != nullptr && *chosen != '\0') return chosen;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') return fs::path(xdg) / "ridge";
-  const char* home = std::getenv("HOME");
-  return fs::path(home == nullptr ? "/tmp" : home) / ".cache" / "ridge";
 }
 
 record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {

@@ -20,8 +20,6 @@
 
 namespace ridge::dispatch {
 
-// RIDGE_CACHE_DIR, else the user's cache folder.
-std::filesystem::path cache_directory();
 // The files or folders that an environment variable lists, separated by ':'.
 std::vector<std::filesystem::path> places_in(const char* variable);
 

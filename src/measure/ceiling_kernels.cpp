@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/environment.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define RIDGE_X86 1
@@ -139,8 +141,13 @@ __attribute__((target("avx512f"))) void triad_zmm(const double* x, const double*
   _mm_sfence();
 }
 
-bool has_avx512() { return __builtin_cpu_supports("avx512f") != 0; }
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }
+bool has_avx512() {
+  return instruction_set_limit() >= InstructionSet::kAvx512 && __builtin_cpu_supports("avx512f") != 0;
+}
+bool has_avx2() {
+  return instruction_set_limit() >= InstructionSet::kAvx2 && __builtin_cpu_supports("avx2") != 0 &&
+         __builtin_cpu_supports("fma") != 0;
+}
 #endif
 
 }  // namespace

@@ -5,19 +5,20 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/environment.h"
+
 namespace ridge::numerics {
 
-enum class Isa { kPortable, kAvx2, kAvx512 };
+using Isa = InstructionSet;
 
 inline Isa detected_isa() {
 #if defined(__x86_64__)
   static const Isa chosen = [] {
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq")) {
-      return Isa::kAvx512;
-    }
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? Isa::kAvx2 : Isa::kPortable;
+    const bool avx512 =
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return std::min(instruction_set_limit(), avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kPortable);
   }();
   return chosen;
 #else

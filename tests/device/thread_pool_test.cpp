@@ -1,4 +1,5 @@
 #include "device/cpu/thread_pool.h"
+#include "base/environment.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -79,11 +80,13 @@ TEST(CpuInfo, KnowsThisProcessor) {
   EXPECT_EQ(static_cast<std::size_t>(cpu.cpus), allowed_cpus().size());
 #if defined(__x86_64__)
   EXPECT_EQ(cpu.arch, "x86-64");
-  EXPECT_EQ(cpu.has("avx2"), __builtin_cpu_supports("avx2") != 0);
-  EXPECT_EQ(cpu.has("fma"), __builtin_cpu_supports("fma") != 0);
-  EXPECT_EQ(cpu.has("avx512f"), __builtin_cpu_supports("avx512f") != 0);
-  EXPECT_EQ(cpu.has("avx512bw"), __builtin_cpu_supports("avx512bw") != 0);
-  EXPECT_EQ(cpu.has("avx512_bf16"), __builtin_cpu_supports("avx512bf16") != 0);
+  const bool avx2 = instruction_set_limit() >= InstructionSet::kAvx2;
+  const bool avx512 = instruction_set_limit() >= InstructionSet::kAvx512;
+  EXPECT_EQ(cpu.has("avx2"), avx2 && __builtin_cpu_supports("avx2") != 0);
+  EXPECT_EQ(cpu.has("fma"), avx2 && __builtin_cpu_supports("fma") != 0);
+  EXPECT_EQ(cpu.has("avx512f"), avx512 && __builtin_cpu_supports("avx512f") != 0);
+  EXPECT_EQ(cpu.has("avx512bw"), avx512 && __builtin_cpu_supports("avx512bw") != 0);
+  EXPECT_EQ(cpu.has("avx512_bf16"), avx512 && __builtin_cpu_supports("avx512bf16") != 0);
 #endif
   EXPECT_FALSE(cpu.has("no-such-feature"));
 }

@@ -10,6 +10,8 @@
 #include <cpuid.h>
 #endif
 
+#include "base/environment.h"
+
 namespace ridge::device::cpu {
 namespace {
 
@@ -40,7 +42,10 @@ std::vector<std::string> read_features() {
   std::vector<std::string> features;
   const Registers basic = cpuid(1), extended = cpuid(7), extended1 = cpuid(7, 1);
   const std::uint64_t states = bit(basic.c, 27) ? enabled_states() : 0;
-  const bool ymm = (states & 0x6) == 0x6, zmm = (states & 0xe6) == 0xe6, tiles = (states & 0x60000) == 0x60000;
+  const InstructionSet limit = instruction_set_limit();
+  const bool ymm = (states & 0x6) == 0x6 && limit >= InstructionSet::kAvx2;
+  const bool zmm = (states & 0xe6) == 0xe6 && limit >= InstructionSet::kAvx512;
+  const bool tiles = (states & 0x60000) == 0x60000 && limit >= InstructionSet::kAvx512;
   const auto add = [&](bool present, const char* name) {
     if (present) features.emplace_back(name);
   };
