@@ -24,6 +24,25 @@ Result<toolchain::BuildOptions> build_options(const Job& job) {
   return options;
 }
 
+// Refuses a request that names an implementation which can run none of its cases, most often because the library behind
+// it is not installed or this build has no headers of it: an empty column would hide that.
+Status require_named(const Job& job, const BoundCases& bound) {
+  std::vector<std::string> names = job.request.implementations;
+  if (job.request.versus) names.push_back(*job.request.versus);
+  for (const std::string& name : names) {
+    const auto implementation = ops::find_implementation(*bound.op, name);
+    if (!implementation) continue;  // a candidate's name, or an error where subjects are looked up
+    std::optional<std::string> first;
+    const bool none = std::all_of(bound.problems.begin(), bound.problems.end(), [&](const ops::Problem& problem) {
+      std::optional<std::string> why = refusal(Subject{name, {}, *implementation}, problem);
+      if (!first) first = why;
+      return why.has_value();
+    });
+    if (none && first) return make_error(ErrorCode::kUnsupported, "{} can run none of these cases: {}", name, *first);
+  }
+  return ok_status();
+}
+
 Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const record::Candidate> candidates) {
   RIDGE_TRY(options, build_options(job));
   RIDGE_TRY(compiler, toolchain::find_host_compiler());
@@ -127,6 +146,7 @@ Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set) {
       bound.problems.push_back(std::move(problem));
     }
   }
+  RIDGE_CHECK_OK(require_named(job, bound));
   return bound;
 }
 

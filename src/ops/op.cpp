@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "device/cpu/cpu_info.h"
+#include "device/cuda/backend.h"
 #include "numerics/convert.h"
 #include "numerics/philox.h"
 #include "ops/cuda/device.h"
@@ -138,6 +139,11 @@ Result<const Operator*> find_operator(std::string_view name) {
 Result<const Implementation*> find_implementation(const Operator& op, std::string_view name) {
   for (const Implementation& implementation : op.implementations) {
     if (implementation.name == name) return &implementation;
+  }
+  if (name.starts_with("cuda_") && !device::cuda::is_built_in()) {
+    const Error absent = device::cuda::list_gpus().error();
+    return with_hint(make_error(absent.code, "{} has no implementation \"{}\": {}", op.name, name, absent.message),
+                     absent.hint);
   }
   return with_hint(make_error(ErrorCode::kNotFound, "{} has no implementation \"{}\"", op.name, name),
                    "known: " + known_names(op.implementations, [](const Implementation& one) { return one.name; }));

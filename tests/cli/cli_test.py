@@ -407,7 +407,7 @@ class Tune(Base):
         self.assertEqual(self.json("tune", "gemm", "--shapes", shapes, "dtype=f32", "--keep-disturbed"), first)
         self.assertEqual(table.read_text(), kept)  # nothing was measured again
         # Dispatch takes what the table names, also from a table that somebody shipped.
-        chosen = "cpu_openblas" if first[0]["implementation"] != "cpu_openblas" else "cpu_onednn"
+        chosen = "cpu_simd" if first[0]["implementation"] != "cpu_simd" else "reference"
         ship.write_text(ship.read_text().replace(f'"implementation":"{first[0]["implementation"]}"', f'"implementation":"{chosen}"'))
         table.unlink()
         rows = self.json("ops", "explain", "gemm", "m=64", "n=64", "k=64", RIDGE_TUNED_DIR=str(ship.parent))[0]["rows"]
@@ -511,6 +511,13 @@ class Manners(Base):
         self.refused(2, "bench", "gemm", *shape, "--out", "t.xlsx", says=["t.xlsx", ".csv"])
         self.refused(2, "bench", "gemm", "m=9:3:1", "n=8", "k=8", says=["m=9:3:1", "runs backwards"])
         self.refused(2, "bench", "gemm", *shape, "--vs", "nobody", says="nobody")
+        # An implementation that was asked for and can run nothing is said, with its reason: no header, no library, no such type.
+        f16 = (*shape, "dtype=f16")
+        self.refused(3, "bench", "gemm", *f16, "--vs", "cpu_onednn", says="cpu_onednn can run none of these cases: ")
+        self.refused(3, "bench", "gemm", *f16, "--impl", "cpu_onednn", says="cpu_onednn can run none of these cases: ")
+        self.refused(3, "check", "gemm", *f16, "--impl", "cpu_onednn", says="cpu_onednn can run none of these cases: ")
+        if not shutil.which("nvidia-smi"):
+            self.refused(3, "check", "gemm", *shape, "--impl", "cuda_simt", says="CUDA")
         self.refused(2, "bench", "gemm", *shape, "--threads", "4096", says="4096")
         self.refused(2, "bench", "gemm", *shape, "-D", "MR=4", says="--candidate")
         (self.tmp / "no.json").write_text("{}")

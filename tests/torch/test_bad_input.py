@@ -67,8 +67,8 @@ def test_float64_is_for_the_cpu(on_gpu, device):
 
 def test_a_backend_of_another_device_is_refused_not_replaced(on_cpu):
     try:
-        rt.set_backend("gemm", "cuda_wgmma")
-        with pytest.raises(NotImplementedError, match="is forced by code but cannot run"):
+        with pytest.raises(NotImplementedError, match="is forced by code but cannot run|this build has no CUDA backend"):
+            rt.set_backend("gemm", "cuda_wgmma")
             rt.gemm(matrix(4, 4), matrix(4, 4))
     finally:
         rt.set_backend("gemm", None)

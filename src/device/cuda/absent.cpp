@@ -4,6 +4,8 @@
 
 namespace ridge::device::cuda {
 
+bool is_built_in() { return false; }
+
 Result<std::vector<GpuInfo>> list_gpus() {
   return with_hint(make_error(ErrorCode::kUnsupported, "this build has no CUDA backend"),
                    "install the CUDA headers (12.0 or newer), or set CUDA_HOME, and configure again; "

@@ -37,6 +37,8 @@ struct GpuInfo {
   int core_clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;  // peaks; 0 where the driver does not say
 };
 
+// Whether this build has the backend; without it list_gpus() says why.
+bool is_built_in();
 // Every GPU the driver shows. An error (kUnsupported) names what is missing: the build's headers, the driver library,
 // a GPU. Asked once; the answer stays.
 Result<std::vector<GpuInfo>> list_gpus();
