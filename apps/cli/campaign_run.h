@@ -19,6 +19,11 @@ Command& add_run_options(Command& command, RunOptions& options);
 // Gives the exit code.
 int run_campaign(const std::filesystem::path& directory, const RunOptions& options = {});
 
+// Starts a campaign of the shipped plain matrix multiplication on this CPU, as `ridge optimize gemm --yes` does. Gives
+// the exit code.
+int run_demo_campaign(const std::filesystem::path& directory, const std::string& budget, bool use_git,
+                      const RunOptions& options);
+
 // The shipped data: RIDGE_DATA_DIR, <prefix>/share/ridge, or the source tree this was built from.
 std::filesystem::path data_directory();
 

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
                        "which implementation would run, and why each other one would not");
           root.heading("Optimize kernels");
           define_optimize(root);
+          define_demo(root);
           define_campaign(root);
           define_handoff(root);
           define_workspace(root);

@@ -312,6 +312,17 @@ int optimize(OptimizeOptions options) {
 
 }  // namespace
 
+int run_demo_campaign(const fs::path& directory, const std::string& budget, bool use_git, const RunOptions& run) {
+  OptimizeOptions options;
+  options.op = "gemm";
+  options.budget = budget;
+  options.directory = directory.string();
+  options.yes = true;
+  options.no_git = !use_git;
+  options.run = run;
+  return optimize(std::move(options));
+}
+
 void define_optimize(Command root) {
   auto options = std::make_shared<OptimizeOptions>();
   Command command = root.subcommand("optimize", "Take a kernel to the limit of this machine in verified rounds");
