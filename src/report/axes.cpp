@@ -112,7 +112,10 @@ void Frame::draw_x(Svg& svg, std::span<const double> values, const TickText& wor
     svg.text({centre, bottom + 16}, words(value), "t m", Anchor::kMiddle);
   }
   svg.line({area.x, bottom}, {area.x + area.width, bottom}, "axis");
-  svg.text({area.x + area.width / 2, bottom + 34}, title, "t m", Anchor::kMiddle);
+  const double half = text_width(title) / 2;
+  const double centre = std::clamp(area.x + area.width / 2, std::min(half, svg.width() / 2),
+                                   std::max(svg.width() - half, svg.width() / 2));
+  svg.text({centre, bottom + 34}, title, "t m", Anchor::kMiddle);
 }
 
 void Frame::draw_y(Svg& svg, std::span<const double> values, const TickText& words, std::string_view title) const {
