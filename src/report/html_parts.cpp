@@ -42,7 +42,7 @@ std::string folded(std::string_view title, std::string_view body_html) {
 }
 
 std::string badge(std::string_view state) {
-  constexpr std::array<std::array<std::string_view, 3>, 10> kBadges = {{{"accepted", "good", "✓"},
+  constexpr std::array<std::array<std::string_view, 3>, 11> kBadges = {{{"accepted", "good", "✓"},
                                                                         {"pass", "good", "✓"},
                                                                         {"finished", "good", "✓"},
                                                                         {"fail", "bad", "✗"},
