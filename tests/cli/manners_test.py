@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import struct
 import subprocess
@@ -360,18 +361,24 @@ class Generated(Base):
             os.chdir(self.tmp)
             os.execvpe("zsh", ["zsh", "-f", "-i"], {**self.environment_with_ridge(), "PS1": "> "})
 
-        def typed(keys, until, seconds=20):
-            os.write(terminal, keys.encode())
-            received, deadline = "", time.monotonic() + seconds
-            while until not in received and time.monotonic() < deadline:
-                received += COLOUR.sub("", os.read(terminal, 4096).decode(errors="replace"))
-            self.assertIn(until, received)
+        # ^Xd writes the command line to a file and empties it.
+        line = self.tmp / "line"
+        os.write(terminal, (f"fpath=({self.tmp} $fpath); autoload -U compinit; compinit -u -D; "
+                            f"dump() {{ print -r -- $BUFFER >! {line}; zle kill-buffer }}; zle -N dump; bindkey '^Xd' dump\n").encode())
+
+        def completed(keys, seconds=20):
+            line.unlink(missing_ok=True)
+            os.write(terminal, (keys + "\t\x18d").encode())
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline and not (line.exists() and line.read_text().endswith("\n")):
+                if select.select([terminal], [], [], 0.05)[0]:
+                    os.read(terminal, 4096)
+            return line.read_text()
         try:
-            typed(f"fpath=({self.tmp} $fpath); autoload -U compinit; compinit -u -D; echo rea''dy\n", "ready")
-            typed("ridge campaign ver\t", "ridge campaign verify ")
-            typed("\x15ridge bench gemm --mo\t", "--mode ")
-            typed("\x15ridge bench gemm --mode w\t", "--mode warm ")
-            typed("\x15ridge roofl\t", "ridge roofline ")
+            self.assertEqual(completed("ridge campaign ver"), "ridge campaign verify \n")
+            self.assertEqual(completed("ridge bench gemm --mo"), "ridge bench gemm --mode \n")
+            self.assertEqual(completed("ridge bench gemm --mode w"), "ridge bench gemm --mode warm \n")
+            self.assertEqual(completed("ridge roofl"), "ridge roofline \n")
         finally:
             os.kill(shell, 9)
             os.waitpid(shell, 0)
