@@ -46,7 +46,10 @@ std::string render(const record::BenchReport& report, std::string_view format, s
   if (format == "csv") return record::bench_csv(report.bench);
   if (format == "markdown") return record::bench_markdown(report.bench);
   const std::string summary = summary_words(report);
-  return bench_table(report, width) + noise_words(report) + (summary.empty() ? "" : "\n" + summary);
+  std::string inputs;
+  if (const auto fact = report.environment.facts.find("measure.inputs"); fact != report.environment.facts.end())
+    inputs = "Inputs are " + fact->second + ".\n";
+  return bench_table(report, width) + noise_words(report) + inputs + (summary.empty() ? "" : "\n" + summary);
 }
 
 // Everything that can be refused is, before anything is measured.
@@ -94,6 +97,7 @@ Result<record::BenchReport> measure(const BenchOptions& options) {
   report.versus = options.versus;
   RIDGE_TRY(response, ask_worker(std::move(request)));
   if (response.environment) report.environment = *response.environment;
+  mark_seed(options.subjects, report.environment);
   report.bench = std::move(response.bench);
   return report;
 }
@@ -164,6 +168,7 @@ void define_bench(Command root) {
               kInterrupted})
       .json("the report: environment, protocol, ceilings, and a row per case and subject with all samples")
       .action([options] { return bench(*options); });
+  add_seed_option(command, options->subjects);
 }
 
 }  // namespace ridge::cli

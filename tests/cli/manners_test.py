@@ -238,6 +238,15 @@ class Bench(Base):
         self.assertIn("Left out to fit the terminal: p10", narrow)
 
 
+    def test_a_fixed_seed_is_marked_in_the_result(self):
+        bench = ("bench", "gemm", "m=8", "n=8", "k=8", "--impl", "cpu_simd", "--samples", "8", "--time-limit", "5s")
+        report = json.loads(self.ridge(*bench, "--seed", "7", "--json").stdout)
+        self.assertIn("from the fixed seed 7", report["environment"]["facts"]["measure.inputs"])
+        self.assertIn("Inputs are from the fixed seed 7", self.ridge(*bench, "--seed", "7").stdout)
+        self.assertNotIn("measure.inputs", json.loads(self.ridge(*bench, "--json").stdout)["environment"]["facts"])
+        self.refused(2, "optimize", "gemm", "--yes", "--proposer", "replay:x", "--seed", "3", says="--seed 3 is for the search")
+
+
 class Configuration(Base):
     def write(self, text):
         file = self.tmp / "config/ridge/config.toml"
