@@ -15,8 +15,8 @@ namespace {
 using record::Capability;
 
 // What checks and campaigns on a processor cannot do without.
-constexpr std::string_view kNeeded[] = {"C++ compiler", "candidate process", "git"};
-constexpr std::string_view kOfGpu[] = {"CUDA GPU", "CUDA compiler", "GPU telemetry"};
+constexpr std::string_view kEssentials[] = {"C++ compiler", "candidate process", "git"};
+constexpr std::string_view kGpuParts[] = {"CUDA GPU", "CUDA compiler", "GPU telemetry"};
 
 enum class Section { kNeeded, kMeasuring, kGpu, kImplementation };
 
@@ -24,8 +24,8 @@ Section section_of(const Capability& capability) {
   const auto among = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), capability.name) != std::end(names);
   };
-  if (among(kNeeded)) return Section::kNeeded;
-  if (among(kOfGpu)) return Section::kGpu;
+  if (among(kEssentials)) return Section::kNeeded;
+  if (among(kGpuParts)) return Section::kGpu;
   const std::string second =
       capability.name.substr(std::min(capability.name.find(' '), capability.name.size() - 1) + 1);
   return second == "reference" || second.starts_with("cpu_") ? Section::kImplementation : Section::kMeasuring;
