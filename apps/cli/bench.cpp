@@ -41,11 +41,15 @@ Result<std::string> format_of(const std::string& path) {
                    "end it in .json, .csv, .md or .txt");
 }
 
-std::string render(const record::BenchReport& report, std::string_view format) {
+std::string render(const record::BenchReport& report, std::string_view format, std::size_t width) {
   if (format == "json") return record::to_pretty(report) + "\n";
   if (format == "csv") return record::bench_csv(report.bench);
   if (format == "markdown") return record::bench_markdown(report.bench);
-  return bench_table(report) + noise_words(report);
+  const std::string summary = summary_words(report);
+  std::string inputs;
+  if (const auto fact = report.environment.facts.find("measure.inputs"); fact != report.environment.facts.end())
+    inputs = "Inputs are " + fact->second + ".\n";
+  return bench_table(report, width) + noise_words(report) + inputs + (summary.empty() ? "" : "\n" + summary);
 }
 
 // Everything that can be refused is, before anything is measured.
@@ -93,6 +97,7 @@ Result<record::BenchReport> measure(const BenchOptions& options) {
   report.versus = options.versus;
   RIDGE_TRY(response, ask_worker(std::move(request)));
   if (response.environment) report.environment = *response.environment;
+  mark_seed(options.subjects, report.environment);
   report.bench = std::move(response.bench);
   return report;
 }
@@ -114,11 +119,11 @@ int bench(const BenchOptions& options) {
   const Result<record::BenchReport> report = measure(options);
   if (!report) return fail(report.error());
   for (const std::string& path : options.out) {
-    if (const Status written = write_file_durably(path, render(*report, *format_of(path))); !written)
+    if (const Status written = write_file_durably(path, render(*report, *format_of(path), 0)); !written)
       return fail(written.error());
   }
   const std::string format = globals().json ? "json" : (options.format.empty() ? "table" : options.format);
-  fmt::print("{}", render(*report, format));
+  fmt::print("{}", render(*report, format, terminal_width(stdout)));
   bool good = !report->bench.empty();
   for (const record::BenchRow& row : report->bench) good = good && row.outcome == record::Outcome::kPass;
   if (report->bench.empty()) fmt::print(stderr, "nothing was measured: no subject can run these cases\n");
@@ -163,6 +168,7 @@ void define_bench(Command root) {
               kInterrupted})
       .json("the report: environment, protocol, ceilings, and a row per case and subject with all samples")
       .action([options] { return bench(*options); });
+  add_seed_option(command, options->subjects);
 }
 
 }  // namespace ridge::cli

@@ -41,33 +41,135 @@ std::string percent(double fraction) {
 
 }  // namespace
 
-std::string bench_table(const BenchReport& report) {
-  std::vector<std::string> header = {"case",    "subject", "median",    "p10",      "p90",  "min",
-                                     "samples", "rate",    "bandwidth", "roofline", "noise"};
+std::string bench_table(const BenchReport& report, std::size_t width) {
+  std::vector<std::string> labels;
+  for (const BenchRow& row : report.bench) labels.push_back(row.label);
+  const SplitLabels split = split_labels(labels);
+  const bool one_case =
+      std::all_of(split.varying.begin(), split.varying.end(), [](const auto& v) { return v.empty(); });
+  std::vector<std::string> header = {"subject", "median", "p10",       "p90",      "min",
+                                     "samples", "rate",   "bandwidth", "roofline", "noise"};
+  if (!one_case) header.insert(header.begin(), "case");
   if (!report.versus.empty()) header.push_back("vs " + report.versus);
   std::vector<std::vector<std::string>> cells;
   std::string failures;
-  for (const BenchRow& row : report.bench) {
+  for (std::size_t i = 0; i < report.bench.size(); ++i) {
+    const BenchRow& row = report.bench[i];
+    std::vector<std::string> line;
+    if (!one_case) line.push_back(split.varying[i]);
+    line.push_back(row.subject);
     if (row.outcome != Outcome::kPass) {
       failures += fmt::format("{}, {}: {} {}\n", row.label, row.subject, record::name_of(row.outcome), row.detail);
-      cells.push_back({row.label, row.subject, std::string(record::name_of(row.outcome))});
+      line.push_back(std::string(record::name_of(row.outcome)));
+      cells.push_back(std::move(line));
       continue;
     }
-    std::vector<std::string> line = {row.label,
-                                     row.subject,
-                                     format_duration(row.median),
-                                     format_duration(row.p10),
-                                     format_duration(row.p90),
-                                     format_duration(row.min),
-                                     std::to_string(row.samples.size()),
-                                     format_flops(row.flops),
-                                     format_bandwidth(row.bandwidth),
-                                     row.roofline_fraction > 0 ? percent(row.roofline_fraction) : std::string("-"),
-                                     percent(row.noise)};
+    line.insert(
+        line.end(),
+        {format_duration(row.median), format_duration(row.p10), format_duration(row.p90), format_duration(row.min),
+         std::to_string(row.samples.size()), format_flops(row.flops), format_bandwidth(row.bandwidth),
+         row.roofline_fraction > 0 ? percent(row.roofline_fraction) : std::string("-"), percent(row.noise)});
     if (row.ratio) line.push_back(fmt::format("{:.3f}x [{:.3f}, {:.3f}]", *row.ratio, *row.ratio_low, *row.ratio_high));
     cells.push_back(std::move(line));
   }
-  return table(header, cells) + (failures.empty() ? "" : "\n" + failures);
+  std::string above;
+  if (!split.common.empty()) above = fmt::format("{}: {}\n", one_case ? "Case" : "All cases", split.common);
+  const TableLayout layout{.width = width,
+                           .expendable = {"p10", "p90", "min", "samples", "bandwidth", "noise", "roofline"},
+                           .factor_constants = true};
+  return above + lay_out_table(header, cells, layout) + (failures.empty() ? "" : "\n" + failures);
+}
+
+namespace {
+
+// How much faster one subject is than another, over the cases that both passed: the logarithm of the geometric mean of
+// the ratios, and the half-width of its 95 % interval (NaN where a case has one session only).
+struct Advantage {
+  double log_ratio = 0, half_width = 0;
+  std::size_t cases = 0;
+
+  void add(double log_of_case, double half_width_of_case) {
+    log_ratio += log_of_case;
+    half_width = std::hypot(half_width, half_width_of_case);
+    ++cases;
+  }
+  void finish() {
+    log_ratio /= static_cast<double>(cases);
+    half_width /= static_cast<double>(cases);
+  }
+};
+
+std::vector<std::string> subjects_of(const std::vector<const BenchRow*>& rows) {
+  std::vector<std::string> names;
+  for (const BenchRow* row : rows) {
+    if (std::find(names.begin(), names.end(), row->subject) == names.end()) names.push_back(row->subject);
+  }
+  return names;
+}
+
+Advantage paired_advantage(const std::vector<const BenchRow*>& rows, const std::string& subject) {
+  Advantage all;
+  for (const BenchRow* row : rows) {
+    if (row->subject != subject || !row->ratio || !(*row->ratio_low > 0)) continue;
+    all.add(std::log(*row->ratio), (std::log(*row->ratio_high) - std::log(*row->ratio_low)) / 2);
+  }
+  if (all.cases > 0) all.finish();
+  return all;
+}
+
+Advantage unpaired_advantage(const std::vector<const BenchRow*>& rows, const std::string& subject,
+                             const std::string& other) {
+  Advantage all;
+  for (const BenchRow* row : rows) {
+    if (row->subject != subject) continue;
+    const auto found = std::find_if(rows.begin(), rows.end(), [&](const BenchRow* one) {
+      return one->subject == other && one->label == row->label;
+    });
+    if (found == rows.end()) continue;
+    all.add(std::log((*found)->median / row->median),
+            std::hypot(record::smallest_visible(*row), record::smallest_visible(**found)));
+  }
+  if (all.cases > 0) all.finish();
+  return all;
+}
+
+std::string sentence(const std::string& subject, const std::string& other, Advantage by) {
+  const bool faster = by.log_ratio >= 0;
+  const double ratio = std::exp(std::fabs(by.log_ratio));
+  const double spread = ratio * std::sinh(by.half_width);
+  const int digits = ratio < 10 ? 2 : 1;
+  const std::string times = std::isfinite(spread) ? fmt::format("{:.{}f} ± {:.{}f}", ratio, digits, spread, digits)
+                                                  : fmt::format("about {:.{}f}", ratio, digits);
+  if (std::isfinite(spread) && std::fabs(by.log_ratio) <= by.half_width)
+    return fmt::format("  {} and {}: no difference can be seen ({} times)\n", subject, other, times);
+  return fmt::format("  {} ran {} times faster than {}\n", faster ? subject : other, times, faster ? other : subject);
+}
+
+}  // namespace
+
+std::string summary_words(const BenchReport& report) {
+  const std::vector<const BenchRow*> rows = passed(report);
+  const std::vector<std::string> subjects = subjects_of(rows);
+  std::string best = report.versus, lines;
+  std::size_t cases = 0;
+  if (best.empty()) {
+    const auto fastest = std::max_element(subjects.begin(), subjects.end(), [&](const auto& a, const auto& b) {
+      return unpaired_advantage(rows, b, a).log_ratio > 0;
+    });
+    if (fastest != subjects.end()) best = *fastest;
+  }
+  for (const std::string& subject : subjects) {
+    if (subject == best) continue;
+    const Advantage by =
+        report.versus.empty() ? unpaired_advantage(rows, best, subject) : paired_advantage(rows, subject);
+    if (by.cases == 0) continue;
+    cases = std::max(cases, by.cases);
+    lines += report.versus.empty() ? sentence(best, subject, by) : sentence(subject, best, by);
+  }
+  if (lines.empty()) return lines;
+  const std::string over = cases > 1 ? fmt::format(", geometric mean of {} cases", cases) : std::string();
+  return fmt::format("Summary (95 % interval{}{})\n{}", report.versus.empty() ? ", not paired" : ", paired", over,
+                     lines);
 }
 
 std::string noise_words(const BenchReport& report) {

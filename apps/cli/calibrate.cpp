@@ -112,6 +112,7 @@ Result<record::CalibrationReport> calibrate(const CalibrateOptions& options) {
   describe.protocol.threads = request.protocol.threads;
   RIDGE_TRY(described, ask_worker(std::move(describe)));
   if (described.environment) report.environment = *described.environment;
+  mark_seed(options.subjects, report.environment);
   RIDGE_TRY(sessions, measure(request, options.sessions, limit));
   report.sessions = std::move(sessions);
   if (!report.sessions.empty()) {
@@ -211,6 +212,7 @@ void define_calibrate(Command root) {
               kInterrupted})
       .json("the report: noise of each case, smallest detectable gain, advice, and all raw samples")
       .action([options] { return run(*options); });
+  add_seed_option(command, options->subjects);
 }
 
 }  // namespace ridge::cli

@@ -81,15 +81,13 @@ int list(const std::string& folder) {
     fmt::print("No campaign in {}; start one with: ridge optimize gemm\n", folder);
     return kSuccess;
   }
-  std::size_t width = 4;
-  for (const record::CampaignRow& row : *rows) width = std::max(width, row.name.size());
-  fmt::print("{:{}}  {:10}  {:>8}  {:>8}  {:>6}  {}\n", "name", width, "state", "speed-up", "accepted", "rounds",
-             "last change (UTC)");
+  std::vector<std::vector<std::string>> cells;
   for (const record::CampaignRow& row : *rows) {
     const std::string speed = row.speedup ? fmt::format("{:.3f}x", *row.speedup) : std::string("-");
-    fmt::print("{:{}}  {:10}  {:>8}  {:>8}  {:>6}  {}\n", row.name, width, row.state, speed, row.accepted, row.rounds,
-               row.problem.empty() ? minute(row.updated) : row.problem);
+    cells.push_back({row.name, row.state, speed, std::to_string(row.accepted), std::to_string(row.rounds),
+                     row.problem.empty() ? minute(row.updated) : row.problem});
   }
+  fmt::print("{}", table({"name", "state", "speed-up", "accepted", "rounds", "last change (UTC)"}, cells));
   return kSuccess;
 }
 
@@ -153,16 +151,20 @@ void define_campaign_list(Command& group) {
       .positional("folder", *folder, "Folder that holds campaigns (default: campaigns)", false)
       .example("ridge campaign list", "those in ./campaigns, the latest first")
       .example("ridge campaign list fast_gemm/campaigns --json", "of a workspace, for programs")
+      .exits({kSystem})
+      .json("a list of campaigns with state, operator, speed-up, rounds and last change")
       .action([folder] { return list(*folder); });
   auto kernel = std::make_shared<KernelOptions>();
   group
       .subcommand("export-kernel",
                   "The accepted kernel: its source with its configuration, how to compile it, where it is from")
       .positional("directory", kernel->directory, "Folder of the campaign")
-      .option("-o,--out", kernel->out,
+      .option("-o,--out FILE", kernel->out,
               "A new file; other sources of the kernel are written beside it (default: print it)")
       .example("ridge campaign export-kernel campaigns/gemm_cpu_xeon_20260101 --out fast_gemm.cpp",
                "exit code 7 while no round is accepted")
+      .exits({kSystem, {kHeld, "no round is accepted yet, or the file exists already"}})
+      .json("the sources, the compile line, the configuration, and which round they are from")
       .action([kernel] { return export_kernel(*kernel); });
 }
 

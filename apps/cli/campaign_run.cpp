@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -85,6 +86,15 @@ void say_how_to_go_on(const fs::path& directory) {
   fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
 }
 
+// After the end: the kernel that was accepted, or what else could be tried.
+std::string next_command(const fs::path& directory, const campaign::State& state) {
+  const bool accepted = std::any_of(state.rounds.begin(), state.rounds.end(),
+                                    [](const auto& round) { return round.committed.has_value(); });
+  if (accepted && state.spec().execution_mode == "repo") return "ridge campaign hand-back " + directory.string();
+  if (accepted) return "ridge campaign export-kernel " + directory.string();
+  return fmt::format("ridge campaign extend {0} --budget 10m && ridge campaign resume {0}", directory.string());
+}
+
 int conclude(const fs::path& directory, const campaign::State& state, const campaign::RunResult& result) {
   Result<report::Model> model = report::load(directory);
   if (!model) return fail(model.error());
@@ -97,6 +107,7 @@ int conclude(const fs::path& directory, const campaign::State& state, const camp
     fmt::print("{}\n", result.reason);
     fmt::print("Report: {}\nCheck it: ridge campaign verify {}\n", (directory / report::kHtmlPath).string(),
                directory.string());
+    if (result.end == campaign::RunEnd::kDone) fmt::print("Next: {}\n", next_command(directory, state));
   }
   switch (result.end) {
     case campaign::RunEnd::kDone: return kSuccess;

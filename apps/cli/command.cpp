@@ -31,7 +31,7 @@ constexpr Meaning kMeanings[] = {{kSuccess, "done"},
                                  {kSystem, "the operating system refused: disk full, permission"},
                                  {kFault, "a tool or this program failed"},
                                  {kHeld, "another process holds it, or its state does not allow it"},
-                                 {kPaused, "paused; its last line says how to go on"},
+                                 {kPaused, "a campaign is paused; the last line says how to go on"},
                                  {kInterrupted, "stopped by Ctrl-C or SIGTERM"}};
 
 std::string meaning_of(int code) {
@@ -268,8 +268,11 @@ int refuse(const Manual& manual, const CommandEntry& entry, const CLI::App& app,
                fmt::join(manual.child_names(entry), ", "), name);
     return kUsage;
   }
-  fmt::print(stderr, "{}: {}\n       usage: {}\n       see:   {} --help\n", name, error.what(),
-             usage_line(manual, entry), name);
+  std::string what = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)  // "--threads: 1 required INT missing"
+    what = what.substr(0, what.find(':')) + " takes one value";
+  fmt::print(stderr, "{}: {}\n       usage: {}\n       see:   {} --help\n", name, what, usage_line(manual, entry),
+             name);
   return kUsage;
 }
 

@@ -28,7 +28,9 @@ Values values_of(std::string_view takes) {
   return {Values::Kind::kChoices, words};
 }
 
-Values values_of(const record::CommandArgument& argument) {
+Values values_of(const Manual& manual, const CommandEntry& entry, const record::CommandArgument& argument) {
+  if (entry.path == std::vector<std::string>{"help"})
+    return {Values::Kind::kChoices, fmt::format("{}", fmt::join(manual.child_names(manual.root()), " "))};
   static const std::map<std::string, Values> kByName = {{"operator", {Values::Kind::kList, "operators"}},
                                                         {"product", {Values::Kind::kList, "products"}},
                                                         {"other", {Values::Kind::kList, "products"}},
@@ -154,7 +156,7 @@ std::string bash_completion(const Manual& manual) {
     for (std::size_t i = 0; i < entry.arguments.size(); ++i) {
       const std::string test = entry.arguments[i].repeatable ? "-ge" : "-eq";
       places += fmt::format("      elif [[ $arguments {} {} ]]; then {}\n", test, i,
-                            bash_values(values_of(entry.arguments[i])));
+                            bash_values(values_of(manual, entry, entry.arguments[i])));
     }
     places += "      fi ;;\n";
   }
@@ -206,8 +208,9 @@ std::string zsh_completion(const Manual& manual) {
       places += ")\n        _describe command offered\n";
     }
     for (std::size_t i = 0; i < entry.arguments.size(); ++i) {
-      places += fmt::format("      elif (( arguments {} {} )); then {}\n",
-                            entry.arguments[i].repeatable ? ">=" : "==", i, zsh_values(values_of(entry.arguments[i])));
+      places +=
+          fmt::format("      elif (( arguments {} {} )); then {}\n", entry.arguments[i].repeatable ? ">=" : "==", i,
+                      zsh_values(values_of(manual, entry, entry.arguments[i])));
     }
     places += "      fi ;;\n";
   }
@@ -293,7 +296,7 @@ std::string fish_completion(const Manual& manual) {
     }
     if (entry.path.empty()) lines += here + " -s V -l version -d 'Print the version'\n";
     for (const record::CommandArgument& argument : entry.arguments) {
-      const std::string offered = with_program(fish_argument(values_of(argument)), program);
+      const std::string offered = with_program(fish_argument(values_of(manual, entry, argument)), program);
       if (!offered.empty()) lines += fmt::format("{}{} -d {}\n", here, offered, quoted(argument.help));
       if (!argument.repeatable && !offered.empty()) break;
     }

@@ -19,9 +19,7 @@ Result<record::Listing> make_listing() {
   RIDGE_TRY(response, ask_worker(std::move(request)));
   for (const record::OperatorInfo& op : response.operators) listing.operators.push_back({op.name, op.summary});
   for (const propose::ProposerInfo& proposer : propose::list_proposers()) {
-    std::string name(proposer.name);
-    if (!proposer.argument.empty()) name += ":" + std::string(proposer.argument);
-    listing.proposers.push_back({name, std::string(proposer.summary)});
+    listing.proposers.push_back({propose::proposer_usage(proposer), std::string(proposer.summary)});
   }
   for (const campaign::Gate& gate : campaign::gates()) listing.gates.push_back({gate.name, gate.question});
   for (const campaign::Transition& transition : campaign::transitions()) {

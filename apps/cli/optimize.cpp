@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 struct OptimizeOptions {
   std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace;
   std::vector<std::string> words, defines;
-  std::optional<std::int64_t> max_iterations;
+  std::optional<std::int64_t> max_iterations, seed;
   std::int64_t threads = 1;
   double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
   bool yes = false, no_git = false;
@@ -125,6 +125,11 @@ Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
   spec.op = options.op;
   spec.backend = options.backend;
   spec.proposer = options.proposer;
+  if (options.seed && options.proposer != "search") {
+    return with_hint(invalid("--seed {} is for the search, not for {}", *options.seed, options.proposer),
+                     "leave it out, or the proposer");
+  }
+  if (options.seed) spec.proposer += fmt::format(":{}", *options.seed);
   spec.max_iterations = options.max_iterations;
   spec.efficiency_target = options.efficiency;
   spec.git_commit = !options.no_git;
@@ -140,7 +145,7 @@ Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
     RIDGE_TRY(target, campaign::parse_target(options.target));
     spec.performance_target = target;
   }
-  RIDGE_TRY(proposer, propose::make_proposer(options.proposer));  // refused now, not after the baseline was measured
+  RIDGE_TRY(proposer, propose::make_proposer(spec.proposer));  // refused now, not after the baseline was measured
   return spec;
 }
 
@@ -337,7 +342,8 @@ void define_optimize(Command root) {
               "A folder of ridge workspace init: its kernel, cases and memory, instead of an operator")
       .option("--kernel FILE", options->kernel, "Source to start from (default: the shipped plain kernel)")
       .option("-D,--define NAME=VALUE", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
-      .option("--proposer NAME", options->proposer, "search, replay:JOURNAL or command:CMD")
+      .option("--proposer NAME", options->proposer, "search[:SEED], replay:JOURNAL or command:CMD")
+      .option("--seed", options->seed, "Of what the search draws at random: the same as --proposer search:SEED")
       .option("--budget TIME", options->budget, "Active time, for instance 5m or 1h30m (default: none)")
       .option("--max-iterations", options->max_iterations, "Rounds after the baseline, 1 to 119 (default: none)")
       .option("--target CONDITION", options->target,

@@ -17,6 +17,19 @@ Command& add_subject_options(Command& command, SubjectOptions& options, const st
       .option("--threads", options.threads, "CPU threads of one call");
 }
 
+Command& add_seed_option(Command& command, SubjectOptions& options) {
+  return command.option(
+      "--seed", options.seed,
+      "Fixes the inputs of all calls on a processor, to repeat a run; a subject could then know them, "
+      "and the result is marked so (default: secret inputs)");
+}
+
+void mark_seed(const SubjectOptions& options, record::Environment& environment) {
+  if (!options.seed) return;
+  environment.facts["measure.inputs"] = fmt::format(
+      "from the fixed seed {}: a subject could know them, so this shows speed and not honesty", *options.seed);
+}
+
 Status fill_subjects(const SubjectOptions& options, record::WorkerRequest& request) {
   request.implementations = options.implementations;
   request.protocol.threads = options.threads;
@@ -32,6 +45,11 @@ Status fill_subjects(const SubjectOptions& options, record::WorkerRequest& reque
     }
     request.candidates.push_back(std::move(candidate));
   }
+  if (options.seed && backend_of(request) == "cuda") {
+    return with_hint(make_error(ErrorCode::kUnsupported, "--seed {} is for calls on a processor", *options.seed),
+                     "leave it out: inputs on a GPU are secret");
+  }
+  if (options.seed) request.seed = options.seed;
   return ok_status();
 }
 

@@ -103,9 +103,8 @@ int forget() {
     }
     ++removed;
   }
-  fmt::print("{} table{} forgotten in {}; dispatch goes by what ships and by its own order.\n", removed,
-             removed == 1 ? "" : "s", folder.string());
-  return kSuccess;
+  return answer(fmt::format("{} table{} forgotten in {}; dispatch goes by what ships and by its own order.", removed,
+                            removed == 1 ? "" : "s", folder.string()));
 }
 
 bool is_disturbed(const record::TunedChoice& one) { return !one.disturbed.empty(); }
@@ -167,7 +166,7 @@ void define_tune(Command root) {
               kUnavailable,
               kSystem,
               kInterrupted})
-      .json("a list with the choice for each bucket, as in the tuned table")
+      .json("a list with the choice for each bucket, as in the tuned table; with --forget, a message")
       .action([options] { return tune(*options); });
 }
 

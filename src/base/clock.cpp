@@ -40,9 +40,9 @@ std::string format_duration(double seconds) {
   if (seconds < 1e-6) return fmt::format("{:.0f} ns", seconds * 1e9);
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1.0) return fmt::format("{:.1f} ms", seconds * 1e3);
-  if (seconds < 90.0) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
-  if (whole < 5400) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 

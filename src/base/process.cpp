@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 extern char** environ;
@@ -265,8 +266,8 @@ std::string ProcessResult::describe() const {
   switch (end) {
     case End::kExited: return fmt::format("exited with {}", exit_code);
     case End::kSignalled: return fmt::format("killed by signal {} ({})", signal, ::strsignal(signal));
-    case End::kTimedOut: return fmt::format("timed out after {:.1f} s", wall);
-    case End::kStopped: return fmt::format("stopped after {:.1f} s", wall);
+    case End::kTimedOut: return "timed out after " + format_duration(wall);
+    case End::kStopped: return "stopped after " + format_duration(wall);
   }
   return "ended";
 }

@@ -59,9 +59,15 @@ class CpuWatch final : public Watch {
 }  // namespace
 
 OpenResult CpuRig::open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) {
-  auto opened = Station::open(subject, op, problems, harness_);
+  auto opened = Station::open(subject, op, problems, harness_, RowPadding::kNone, secrets_of(subject));
   if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
   return std::make_unique<CpuLauncher>(std::move(std::get<0>(opened)), probe_);
+}
+
+Secrets CpuRig::secrets_of(const Subject& subject) {
+  if (!seed_) return Secrets();
+  const std::int64_t number = opened_[subject.name]++;
+  return Secrets(static_cast<std::uint64_t>(*seed_), subject.name).branch(std::to_string(number));
 }
 
 std::unique_ptr<Watch> CpuRig::watch() { return std::make_unique<CpuWatch>(harness_); }

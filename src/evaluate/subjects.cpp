@@ -122,7 +122,7 @@ Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
 Result<std::unique_ptr<Rig>> make_rig(const Job& job, const ops::Operator& op) {
   RIDGE_TRY(backend, backend_of(job, op));
   if (backend == Backend::kCuda) return make_gpu_rig(job, op);
-  return std::unique_ptr<Rig>(std::make_unique<CpuRig>(job.harness));
+  return std::unique_ptr<Rig>(std::make_unique<CpuRig>(job.harness, job.request.seed));
 }
 
 Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set) {

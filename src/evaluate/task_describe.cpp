@@ -177,10 +177,11 @@ Status describe(const Job& job, record::WorkerResponse& response) {
   auto& list = response.capabilities;
   const auto compiler = toolchain::find_host_compiler();
   list.push_back(capability("C++ compiler", compiler.ok(), compiler ? compiler->version : compiler.error().message,
-                            "install g++; scripts/setup does it"));
+                            "apt-get install g++ (scripts/setup does it)"));
   list.push_back(capability("compiler evidence", !find_program("objdump").empty(),
-                            "objdump reads the machine code of candidates", "install binutils"));
-  list.push_back(capability("git", !find_program("git").empty(), "accepted rounds become commits", "install git"));
+                            "objdump reads the machine code of candidates", "apt-get install binutils"));
+  list.push_back(
+      capability("git", !find_program("git").empty(), "accepted rounds become commits", "apt-get install git"));
   std::string trouble;
   const std::uint32_t bits = try_sandbox(job, trouble);
   list.push_back(capability("candidate process", bits != 0,
@@ -193,7 +194,7 @@ Status describe(const Job& job, record::WorkerResponse& response) {
   list.push_back(
       capability("sanitizer lane", sanitizer.ok(),
                  sanitizer ? "candidates are also run under AddressSanitizer and UBSan" : sanitizer.error().message,
-                 "install g++ with its libasan; checks say \"not run\" without it"));
+                 "apt-get install g++ (with its libasan); checks say \"not run\" without it"));
   list.push_back(capability("cold caches", measure::evict_method() != std::string_view("none"),
                             fmt::format("operands are evicted by {} before every timed call", measure::evict_method()),
                             ""));

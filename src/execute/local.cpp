@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/process.h"
@@ -66,8 +67,8 @@ class LocalExecutor final : public Executor {
                        "it belongs beside ridge; build the target ridge-worker");
     }
     if (silent) {
-      return make_error(ErrorCode::kTimeout, "the worker showed no sign of life for {:.0f} s and was killed; {}",
-                        options_.silent_limit, complaints.text());
+      return make_error(ErrorCode::kTimeout, "the worker showed no sign of life for {} and was killed; {}",
+                        format_duration(options_.silent_limit), complaints.text());
     }
     if (ended->end == ProcessResult::End::kStopped) return make_error(ErrorCode::kConflict, "stopped on request");
     return read_response(response_path, *ended, complaints);

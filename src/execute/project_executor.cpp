@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "execute/project_copy.h"
@@ -443,7 +444,7 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
       return make_error(ErrorCode::kToolFailed, "{}: {}", result->describe(),
                         last_lines(result->output + result->error_output));
     }
-    return fmt::format("{:.1f} s", result->wall);
+    return format_duration(result->wall);
   };
   const auto measured = [&](bool fresh) -> Result<std::string> {
     RIDGE_TRY(table, made.measure(project.shapes, fresh, should_stop));

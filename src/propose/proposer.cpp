@@ -16,7 +16,7 @@ struct Entry {
 // Adding a proposer is one file and one line here.
 const std::vector<Entry>& table() {
   static const std::vector<Entry> entries = {
-      {{"search", "", "declared tunables, a small cost model and what earlier rounds taught; no language model"},
+      {{"search", "[SEED]", "declared tunables, a small cost model and what earlier rounds taught; no language model"},
        make_search},
       {{"replay", "JOURNAL", "proposes again what a recorded campaign proposed, round by round"}, make_replay},
       {{"command", "CMD", "any program: one JSON request on its standard input, one JSON answer on its output"},
@@ -25,17 +25,21 @@ const std::vector<Entry>& table() {
   return entries;
 }
 
-std::string usage(const ProposerInfo& info) {
-  return info.argument.empty() ? std::string(info.name) : fmt::format("{}:{}", info.name, info.argument);
-}
+bool may_be_left_out(const ProposerInfo& info) { return info.argument.empty() || info.argument.starts_with('['); }
 
 std::string known_specs() {
   std::string text;
-  for (const Entry& entry : table()) text += (text.empty() ? "" : " | ") + usage(entry.info);
+  for (const Entry& entry : table()) text += (text.empty() ? "" : " | ") + proposer_usage(entry.info);
   return text;
 }
 
 }  // namespace
+
+std::string proposer_usage(const ProposerInfo& info) {
+  if (info.argument.empty()) return std::string(info.name);
+  if (!info.argument.starts_with('[')) return fmt::format("{}:{}", info.name, info.argument);
+  return fmt::format("{}[:{}", info.name, info.argument.substr(1));
+}
 
 std::vector<ProposerInfo> list_proposers() {
   std::vector<ProposerInfo> infos;
@@ -49,10 +53,10 @@ Result<std::unique_ptr<Proposer>> make_proposer(std::string_view spec, const Pro
   const std::string_view argument = colon == std::string_view::npos ? std::string_view() : spec.substr(colon + 1);
   for (const Entry& entry : table()) {
     if (entry.info.name != name) continue;
-    const bool wants_argument = !entry.info.argument.empty();
-    if (wants_argument != !argument.empty()) {
-      return with_hint(invalid("proposer \"{}\" {}", spec, wants_argument ? "needs an argument" : "takes no argument"),
-                       fmt::format("write --proposer {}", usage(entry.info)));
+    const bool lacks = argument.empty() && (colon != std::string_view::npos || !may_be_left_out(entry.info));
+    if (lacks || (entry.info.argument.empty() && !argument.empty())) {
+      return with_hint(invalid("proposer \"{}\" {}", spec, lacks ? "needs an argument" : "takes no argument"),
+                       fmt::format("write --proposer {}", proposer_usage(entry.info)));
     }
     return entry.make(argument, options);
   }

@@ -16,7 +16,7 @@ namespace ridge::propose {
 class Proposer {
  public:
   virtual ~Proposer() = default;
-  // As in the campaign's record: "search", "replay:DIR/journal.jsonl", "command:./agent.py".
+  // As in the campaign's record: "search", "search:7", "replay:DIR/journal.jsonl", "command:./agent.py".
   [[nodiscard]] virtual std::string name() const = 0;
   // One hypothesis with at least one candidate, or `exhausted` with the reason. An error is a failure of the proposer
   // (it crashed, answered nonsense), not of a candidate; the engine may ask again with `last_error` set.
@@ -32,12 +32,15 @@ struct ProposerOptions {
 // One row of the table of proposers, for `ridge list` and for messages.
 struct ProposerInfo {
   std::string_view name;      // "search"
-  std::string_view argument;  // what follows the colon, "JOURNAL"; empty: nothing does
+  std::string_view argument;  // what follows the colon, "JOURNAL", or may follow it: "[SEED]"; empty: nothing does
   std::string_view summary;
 };
 std::vector<ProposerInfo> list_proposers();
 
-// From `--proposer SPEC`: search | replay:JOURNAL | command:CMD. An unknown name lists the known ones.
+// "replay:JOURNAL", "search[:SEED]".
+std::string proposer_usage(const ProposerInfo& info);
+
+// From `--proposer SPEC`: search[:SEED] | replay:JOURNAL | command:CMD. An unknown name lists the known ones.
 Result<std::unique_ptr<Proposer>> make_proposer(std::string_view spec, const ProposerOptions& options = {});
 
 }  // namespace ridge::propose

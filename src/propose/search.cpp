@@ -334,7 +334,9 @@ void drop_favourite(const View& view, std::vector<Direction>& open) {
 
 class Search final : public Proposer {
  public:
-  [[nodiscard]] std::string name() const override { return "search"; }
+  explicit Search(std::string seed) : seed_(std::move(seed)) {}
+
+  [[nodiscard]] std::string name() const override { return seed_.empty() ? "search" : "search:" + seed_; }
 
   Result<Proposal> propose(const ProposalRequest& request) override {
     RIDGE_TRY(space, Space::create(request.space));
@@ -358,20 +360,26 @@ class Search final : public Proposer {
   }
 
  private:
-  static std::uint64_t seed_of(const ProposalRequest& request) {
+  // The same campaign draws the same, and another one with another seed of the user's.
+  [[nodiscard]] std::uint64_t seed_of(const ProposalRequest& request) const {
     ProposalRequest timeless = request;
     timeless.memory.clear();  // its records carry the time of day
-    const std::string digest = sha256(record::to_line(timeless));
+    const std::string digest = sha256(record::to_line(timeless) + seed_);
     std::uint64_t seed = 0;
     std::from_chars(digest.data(), digest.data() + 16, seed, 16);
     return seed;
   }
+
+  std::string seed_;  // as it was written; empty: none
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Proposer>> make_search(std::string_view, const ProposerOptions&) {
-  return std::unique_ptr<Proposer>(std::make_unique<Search>());
+Result<std::unique_ptr<Proposer>> make_search(std::string_view argument, const ProposerOptions&) {
+  if (argument.find_first_not_of("0123456789") != std::string_view::npos)
+    return with_hint(invalid("the seed \"{}\" of search is not a whole number", argument),
+                     "write for instance search:7");
+  return std::unique_ptr<Proposer>(std::make_unique<Search>(std::string(argument)));
 }
 
 }  // namespace ridge::propose

@@ -98,7 +98,12 @@ TEST(Clock, FormatsMinutesAndDurations) {
   EXPECT_EQ(format_day(1'763'712'000), "20251121");
   EXPECT_EQ(format_duration(0.0000005), "500 ns");
   EXPECT_EQ(format_duration(0.85), "850.0 ms");
+  EXPECT_EQ(format_duration(59.94), "59.9 s");
+  EXPECT_EQ(format_duration(59.96), "1 min 0 s");
+  EXPECT_EQ(format_duration(88), "1 min 28 s");
   EXPECT_EQ(format_duration(252), "4 min 12 s");
+  EXPECT_EQ(format_duration(3599.4), "59 min 59 s");
+  EXPECT_EQ(format_duration(3960), "1 h 6 min");
 }
 
 }  // namespace

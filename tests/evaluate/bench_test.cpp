@@ -68,6 +68,22 @@ TEST(Bench, ManySubjectsShareTheirSessionsAndAreComparedWithOne) {
   EXPECT_TRUE(response.environment->facts.contains("cpu.model"));
 }
 
+// What the checker says of the first wrong element holds values of the inputs.
+TEST(Bench, AFixedSeedRepeatsTheInputsOfARunAndAnotherOneDoesNot) {
+  const auto detail_with = [](std::optional<std::int64_t> seed) {
+    record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+    request.candidates = {named(gemm({}, {}, "for (int64_t j = 0; j < n; ++j) c[j] *= 1.5f;"), "wrong")};
+    request.samples = 8;
+    request.seed = seed;
+    const record::WorkerResponse response = run(request);
+    EXPECT_EQ(response.bench.at(0).outcome, Outcome::kWrong) << response.bench.at(0).detail;
+    return response.bench.at(0).detail;
+  };
+  EXPECT_EQ(detail_with(7), detail_with(7));
+  EXPECT_NE(detail_with(7), detail_with(8));
+  EXPECT_NE(detail_with(std::nullopt), detail_with(std::nullopt));
+}
+
 TEST(Bench, OneSubjectThatFailsDoesNotTakeTheOthersDown) {
   record::WorkerRequest request = request_of(record::WorkerTask::kBench);
   request.candidates = {named(gemm(), "honest"), named(gemm({}, "*(volatile int*)8 = 1;"), "crashes"),

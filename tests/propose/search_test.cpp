@@ -15,8 +15,8 @@ using record::Proposal;
 using record::ProposalRequest;
 using ::testing::HasSubstr;
 
-Proposal ask(const ProposalRequest& request) {
-  auto proposer = make_proposer("search");
+Proposal ask(const ProposalRequest& request, const std::string& spec = "search") {
+  auto proposer = make_proposer(spec);
   EXPECT_TRUE(proposer.ok());
   auto proposal = (*proposer)->propose(request);
   EXPECT_TRUE(proposal.ok()) << (proposal.ok() ? "" : proposal.error().text());
@@ -176,12 +176,30 @@ TEST(Search, SpendsAShareOfTheTimeLeftOnASweep) {
   EXPECT_GE(poor, 6u);
 }
 
+TEST(Search, DrawsOtherwiseWithAnotherSeedOfTheUser) {
+  ProposalRequest request = toy_request(0.12, {{"LANES", 16}});
+  request.seconds_left = 20;
+  const auto drawn = [&](const std::string& spec) {
+    std::set<std::string> ids;
+    for (const record::Candidate& candidate : ask(request, spec).candidates) ids.insert(candidate.id());
+    return ids;
+  };
+  std::set<std::set<std::string>> different;
+  for (int seed = 1; seed <= 8; ++seed) different.insert(drawn("search:" + std::to_string(seed)));
+  EXPECT_GT(different.size(), 1u);
+  EXPECT_EQ(drawn("search:7"), drawn("search:7"));
+  EXPECT_EQ((*make_proposer("search:7"))->name(), "search:7");
+}
+
 TEST(Proposers, AnUnknownNameListsTheKnownOnes) {
   auto proposer = make_proposer("wizard");
   ASSERT_FALSE(proposer.ok());
-  EXPECT_EQ(proposer.error().text(), "unknown proposer \"wizard\" (known are search | replay:JOURNAL | command:CMD)");
+  EXPECT_EQ(proposer.error().text(),
+            "unknown proposer \"wizard\" (known are search[:SEED] | replay:JOURNAL | command:CMD)");
   EXPECT_THAT(make_proposer("replay").error().text(), HasSubstr("needs an argument (write --proposer replay:JOURNAL)"));
-  EXPECT_THAT(make_proposer("search:fast").error().text(), HasSubstr("takes no argument"));
+  EXPECT_THAT(make_proposer("search:fast").error().text(),
+              HasSubstr("the seed \"fast\" of search is not a whole number"));
+  EXPECT_THAT(make_proposer("search:").error().text(), HasSubstr("needs an argument (write --proposer search[:SEED])"));
   EXPECT_EQ(list_proposers().size(), 3u);
 }
 
