@@ -1,4 +1,5 @@
-// Checks of candidates through the real worker code: scopes, declined calls, and checks that are repeated by their seed.
+// Checks of candidates through the real worker code: scopes, declined calls, and checks that are repeated by their
+// seed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +72,8 @@ TEST(Declined, ACaseThatItsScopeClaimsIsWrong) {
 }
 
 TEST(Declined, AShapeDrawnInSecretIsNoFailureWithoutAScope) {
-  const auto row = check(request_of({"m=40 n=40 k=40"}, gemm({}, "if (m != 40 || n != 40 || k != 40) return 3;"))).rows.at(0);
+  const auto row =
+      check(request_of({"m=40 n=40 k=40"}, gemm({}, "if (m != 40 || n != 40 || k != 40) return 3;"))).rows.at(0);
   EXPECT_EQ(row.outcome, Outcome::kPass) << row.detail;
   EXPECT_THAT(row.lanes.at("held-out"), HasSubstr("declined"));
 }
@@ -87,7 +89,7 @@ TEST(Seed, RepeatsAFailure) {
     EXPECT_EQ(row.seed, seed);
     EXPECT_EQ(row.outcome, Outcome::kWrong);
     const auto [first, fresh] = found.emplace(seed, row.detail);
-    if (!fresh) EXPECT_EQ(row.detail, first->second);
+    EXPECT_EQ(row.detail, first->second) << (fresh ? "" : "the same seed");
   }
   EXPECT_NE(found[11], found[12]);
 }
