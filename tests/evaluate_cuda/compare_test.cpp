@@ -81,18 +81,11 @@ Found on_the_device(Output& output) {
     CheckLaunch launch;
     launch.kernel = "ridge_compare";
     launch.grid_x = 2;
-    launch.arguments = {ops::device_matrix(output.view),
-                        CheckLaunch::number(first),
-                        CheckLaunch::number(count),
-                        part(output.reference.value),
-                        part(output.reference.allowed),
-                        part(output.reference.ideal_square),
-                        part(output.reference.shift),
-                        CheckLaunch::real(0.5),
-                        CheckLaunch::pointer(nullptr),
-                        CheckLaunch::number(0),
-                        CheckLaunch::pointer(&one),
-                        CheckLaunch::pointer(&found.bias)};
+    launch.arguments = {
+        ops::device_matrix(output.view), CheckLaunch::number(first),     CheckLaunch::number(count),
+        part(output.reference.value),    part(output.reference.allowed), part(output.reference.ideal_square),
+        part(output.reference.shift),    CheckLaunch::real(0.5),         CheckLaunch::pointer(nullptr),
+        CheckLaunch::number(0),          CheckLaunch::pointer(&one),     CheckLaunch::pointer(&found.bias)};
     on_host(ridge_compare)(launch);
     found.compared.wrong += one.wrong;
     found.compared.finite += one.finite;
