@@ -10,8 +10,8 @@
 // clang-format off
 /* ridge-launch
 [[needs]]
-expression = "dtype == 1 && out == 0"
-reason = "this kernel reads and writes bf16"
+expression = "dtype == 1 && out == 0 && batch == 1 && bias == 0 && activation == 0 && residual == 0"
+reason = "this kernel is built for the plain product of bf16"
 
 [[kernel]]
 symbol = "gemm_tiled"

@@ -15,6 +15,15 @@
 // Needs: fp32, layout nn, last stride 1. Any m, n, k >= 0 and any row stride.
 
 // clang-format off
+/* ridge-scope
+dtype = ["f32"]
+layout = ["nn"]
+accumulate = [0]
+batch = [1]
+bias = [0]
+activation = ["none"]
+residual = [0]
+*/
 /* ridge-tunables
 [[tunable]]
 name = "ORDER"

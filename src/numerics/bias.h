@@ -8,7 +8,7 @@
 //   |L| > n / 10 + sum of shifts + t sqrt(max(sum S_b^2, d)),    t = sqrt(2 ln(2 / kBiasFalseAlarm))
 //
 // holds, to the same side, for the errors against the exact values and for those against the exact values as the output
-// type rounds them. Few different values are no evidence: |L| <= sqrt(buckets) sqrt(sum S_b^2), so that 64 of them are
+// type rounds them. Few different values are no evidence: |L| <= sqrt(buckets) sqrt(sum S_b^2), so that 57 of them are
 // the fewest that can fail, and constants never do.
 #pragma once
 

@@ -5,11 +5,19 @@
 #include <fmt/ranges.h>
 
 #include "record/source_block.h"
+#include "ridge/dtype.h"
 
 namespace ridge::record {
 namespace {
 
 constexpr std::string_view kMarker = "ridge-scope";
+
+// "fp32" is f32.
+bool same_value(std::string_view one, std::string_view other) {
+  if (one == other) return true;
+  const auto a = parse_dtype(one), b = parse_dtype(other);
+  return a && b && *a == *b;
+}
 
 Result<Constraint> read_need(const toml::node& item, const SourceBlock& source) {
   Constraint need;
@@ -63,7 +71,8 @@ Result<std::optional<Scope>> read_scope(const toml::table& root, const SourceBlo
 Result<std::optional<std::string>> Scope::excludes(const Case& problem_case, const Variables& variables) const {
   for (const auto& [name, claimed] : values) {
     const std::string value = problem_case.get(name);
-    if (value.empty() || std::ranges::find(claimed, value) != claimed.end()) continue;
+    const auto is_it = [&](const std::string& one) { return same_value(one, value); };
+    if (value.empty() || std::ranges::any_of(claimed, is_it)) continue;
     return std::optional(fmt::format("{}={} is outside its scope ({})", name, value, fmt::join(claimed, ", ")));
   }
   for (const Constraint& need : needs) {

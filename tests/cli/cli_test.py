@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -581,6 +583,70 @@ class Candidates(Base):
     def test_allocates_without_end(self):
         self.check("static char* volatile kept; while (true) { char* p = new char[1 << 26]; "
                    "for (int i = 0; i < 1 << 26; i += 4096) p[i] = 1; kept = p; }", ("OOM", "CRASH"))
+
+
+class Documents(Base):
+    """What the documents show is what happens."""
+
+    def first_block(self, document, language):
+        text = (ROOT / document).read_text()
+        return text.split(f"```{language}\n", 1)[1].split("```", 1)[0]
+
+    def commands(self):
+        # ridge check ... --candidate FILE, in a block or in backquotes; a name that is no file is the documents' own kernel.
+        for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+            for found in re.finditer(r"ridge (check [^`\n|#]*--candidate [^`\n|#]+)", document.read_text()):
+                words = shlex.split(found.group(1).split("   ")[0])
+                if not words[-1].endswith(".cu"):  # a GPU's: tests/cheats/cuda has them
+                    yield document.name, words
+
+    def test_their_kernel_passes_their_command(self):
+        (self.tmp / "mine.cpp").write_text(self.first_block("docs/candidates.md", "cpp"))
+        commands = list(self.commands())
+        self.assertIn(("candidates.md", ["check", "gemm", "--candidate", "mine.cpp"]), commands)
+        for words in {tuple(words) for _, words in commands}:
+            result = self.ridge(*words)
+            self.assertEqual(result.returncode, 0, f"{words}: {result.stdout}{result.stderr}")
+            self.assertRegex(result.stdout, r"mine: \d+ cases, \d+ passed, 0 failed, \d+ not claimed")
+
+    def test_a_shipped_kernel_claims_what_it_computes(self):
+        result = self.ridge("check", "gemm", "--candidate", PLAIN)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("not claimed", result.stdout)
+
+
+class Checks(Base):
+    def candidate(self, body, scope=""):
+        (self.tmp / "k.cpp").write_text("#include <ridge/candidate.h>\n" + scope +
+                                        'extern "C" int ridge_kernel(const ridge_call* call) {\n' + body + "\n}\n")
+        return "k.cpp"
+
+    def test_a_failure_prints_the_command_that_repeats_it(self):
+        result = self.ridge("check", "gemm", "m=9", "n=8", "k=5", "--candidate", self.candidate("(void)call; return 0;"))
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        command = re.search(r"repeat it: (ridge check gemm m=9 .*--candidate k.cpp --seed \d+)$", result.stdout, re.M)
+        self.assertTrue(command, result.stdout)
+        wrong = [line for line in result.stdout.splitlines() if "WRONG" in line]
+        again = self.ridge(*shlex.split(command.group(1))[1:])
+        self.assertEqual([line for line in again.stdout.splitlines() if "WRONG" in line], wrong)
+
+    def test_a_kernel_that_declines_everything_has_not_passed(self):
+        result = self.ridge("check", "gemm", "m=9", "n=8", "k=5", "--candidate", self.candidate("(void)call; return 1;"))
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("1 declined", result.stdout)
+        self.assertIn("nothing was checked", result.stdout)
+
+    def test_the_summary_says_what_was_verified(self):
+        result = self.ridge("check", "gemm", "m=9", "n=8", "k=5", "--impl", "cpu_simd", "--seed", "5")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"verified: 1 cases with up to 8 families of inputs, \d+ calls, \d+ outputs element by "
+                                        r"element; .* in at most \de-\d+ of such runs; seed 5")
+
+    def test_a_campaign_outside_the_scope_is_refused_before_it_starts(self):
+        kernel = self.candidate("return 0;", '/* ridge-scope\nlayout = ["nt"]\n*/\n')
+        self.refused(2, "optimize", "gemm", "m=9", "n=8", "k=5", "layout=nn", "--kernel", kernel, "--yes", "--budget", "5s",
+                     says=["does not claim", "layout=nn is outside its scope (nt)"])
+        self.assertFalse((self.tmp / "campaigns").exists())
 
 
 class Campaign(Base):

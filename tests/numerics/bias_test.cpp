@@ -49,9 +49,9 @@ BiasVerdict verdict_of(DType dtype, std::size_t count, std::uint64_t seed, const
 constexpr DType kTypes[] = {DType::kF32, DType::kBf16, DType::kF16};
 constexpr std::uint64_t kOutputs = 1000;
 
-// With all of 1000 outputs refused, the chance of missing one is below 0.007 at 99.9 % confidence; the bound that the
-// verdict's own figures give is far smaller, and is held here too: every output is refused with half its excess to
-// spare.
+// Half of the values round the other way. With K of 256 that do, the excess over the rounded values is
+// (sqrt(12) K - 25.6) / sqrt(12 K), which is below t for K <= 70 only: of a binomial number with mean 128 and standard
+// deviation 8, a chance of 10^-12. The margin is held as well as the refusal.
 TEST(Bias, RefusesTruncationOf256ElementsEveryTime) {
   for (const DType dtype : kTypes) {
     for (std::uint64_t seed = 1; seed <= kOutputs; ++seed) {

@@ -195,6 +195,25 @@ TEST(ErrorModel, RejectsTruncationOfTheOutput) {
   EXPECT_GT(s.bias, 1.2) << text("truncated", s);
 }
 
+// A straight loop whose every addition is cut off towards zero.
+float cut_off(const float* x, const float* y) {
+  float sum = 0;
+  for (std::int64_t i = 0; i < kLength; ++i) {
+    const double exact = static_cast<double>(sum) + static_cast<double>(x[i]) * static_cast<double>(y[i]);
+    sum = static_cast<float>(exact);
+    if (std::fabs(static_cast<double>(sum)) > std::fabs(exact)) sum = std::nextafter(sum, 0.0F);
+  }
+  return sum;
+}
+
+TEST(ErrorModel, RejectsABiasedAccumulation) {
+  for (const Family family : {Family::kNormal, Family::kUniform, Family::kMixture}) {
+    const Score s = score(Problem(DType::kF32, family), cut_off);
+    EXPECT_GT(s.bias, 1.2) << text("cut off at every step", s);
+    EXPECT_GT(s.rms, 1.2) << text("cut off at every step", s);
+  }
+}
+
 TEST(ErrorModel, BoundGrowsWithEverythingThatMakesErrors) {
   const Reduction base{.accumulate = DType::kF32, .output = DType::kF32, .length = 100};
   Reduction longer = base, shorter_type = base, coarser = base;

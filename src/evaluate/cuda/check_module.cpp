@@ -9,7 +9,8 @@
 
 namespace ridge::evaluate::cuda {
 
-std::span<const EmbeddedFile> harness_files();  // numerics/bias_terms.h, harness.cu
+// In this order: numerics/bias_terms.h, operand.cuh, compare.cu, harness.cu.
+std::span<const EmbeddedFile> harness_files();
 
 std::string harness_source() {
   std::string source;

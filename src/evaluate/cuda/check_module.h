@@ -28,7 +28,7 @@ class CheckModule {
   std::map<std::string, device::cuda::Kernel> kernels_;
 };
 
-// Source of the generic kernels: harness.cu behind what it shares with the host.
+// Source of the generic kernels: harness.cu behind what it is built on.
 std::string harness_source();
 
 // Blocks of 256 threads for `count` items of a grid-stride loop: enough to fill any GPU, no more.

@@ -1,95 +1,12 @@
-// Kernels of the measuring harness: secret inputs, poison, red zones, comparison, cache sweep, gate and stamps.
+// Kernels of the measuring harness: secret inputs, poison, red zones, cache sweep, gate and stamps. operand.cuh and
+// compare.cu go in front of them.
 //
 // They share nothing with any kernel that is measured, and every parameter is 8 bytes or an Operand, so that the host
 // side (device_kernels.cpp) can pass them without a list of types. Compiled at run time, or from the cache.
 namespace ridge::harness {
 
-using u8 = unsigned char;
-using u16 = unsigned short;
-using u32 = unsigned int;
-using u64 = unsigned long long;
-using i64 = long long;
-
-// As in ridge/dtype.h and numerics/fill.h.
-enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9 };
+// As in numerics/fill.h.
 enum Family : int { kNormal, kUniform, kScaled, kHeavyTails, kSpikes, kConstantBlocks, kTies, kDenormals, kMixture };
-
-// A tensor as rows of contiguous elements; all dimensions but the last are folded into the rows.
-struct Operand {
-  u8* data;
-  i64 rows, columns, pitch;  // elements
-  i64 type;
-  __device__ i64 count() const { return rows * columns; }
-};
-
-__device__ inline int width_of(i64 type) { return type == kF64 ? 8 : type == kF32 ? 4 : type >= kE4m3 ? 1 : 2; }
-
-// Position of element e. Most tensors are below 2^32 elements, where a division costs a quarter.
-__device__ inline i64 offset_of(const Operand& x, i64 e) {
-  if (x.pitch == x.columns) return e;
-  if (x.count() <= 0xffffffffll) {
-    const u32 row = static_cast<u32>(e) / static_cast<u32>(x.columns);
-    return row * x.pitch + (static_cast<u32>(e) - row * static_cast<u32>(x.columns));
-  }
-  return e / x.columns * x.pitch + e % x.columns;
-}
-
-__device__ inline u64 bits_at(const Operand& x, i64 e) {
-  const i64 at = offset_of(x, e);
-  switch (width_of(x.type)) {
-    case 8: return reinterpret_cast<const u64*>(x.data)[at];
-    case 4: return reinterpret_cast<const u32*>(x.data)[at];
-    case 2: return reinterpret_cast<const u16*>(x.data)[at];
-    default: return x.data[at];
-  }
-}
-
-__device__ inline void put_bits(const Operand& x, i64 e, u64 bits) {
-  const i64 at = offset_of(x, e);
-  switch (width_of(x.type)) {
-    case 8: reinterpret_cast<u64*>(x.data)[at] = bits; break;
-    case 4: reinterpret_cast<u32*>(x.data)[at] = static_cast<u32>(bits); break;
-    case 2: reinterpret_cast<u16*>(x.data)[at] = static_cast<u16>(bits); break;
-    default: x.data[at] = static_cast<u8>(bits);
-  }
-}
-
-__device__ inline float half_to_float(u16 h) {
-  float f;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
-  return f;
-}
-
-__device__ inline double decode(i64 type, u64 bits) {
-  switch (type) {
-    case kF64: return __longlong_as_double(static_cast<i64>(bits));
-    case kF32: return __uint_as_float(static_cast<u32>(bits));
-    case kF16: return half_to_float(static_cast<u16>(bits));
-    case kBf16: return __uint_as_float(static_cast<u32>(bits) << 16);
-    case kE5m2: return half_to_float(static_cast<u16>(bits << 8));
-    case kE8m0:
-      return bits == 255 ? __longlong_as_double(0x7ff8000000000000ll) : scalbn(1.0, static_cast<int>(bits) - 127);
-    default: {
-      const int exponent = static_cast<int>(bits >> 3) & 15, mantissa = static_cast<int>(bits) & 7;
-      const double sign = (bits & 128) != 0 ? -1.0 : 1.0;
-      if (exponent == 15 && mantissa == 7) return __longlong_as_double(0x7ff8000000000000ll);
-      return exponent == 0 ? sign * mantissa * 0x1p-9
-                           : sign * (8 + mantissa) * exp2(static_cast<double>(exponent - 10));
-    }
-  }
-}
-
-__device__ inline double max_finite(i64 type) {
-  switch (type) {
-    case kF64: return 1.7976931348623157e308;
-    case kF32: return 3.4028234663852886e38;
-    case kF16: return 65504.0;
-    case kBf16: return 3.3895313892515355e38;
-    case kE5m2: return 57344.0;
-    case kE8m0: return 0x1p127;
-    default: return 448.0;
-  }
-}
 
 // To nearest, saturating: inputs never hold NaN or Inf by accident.
 __device__ inline u64 encode(i64 type, float value) {
@@ -239,9 +156,6 @@ __device__ inline void draw(i64 family, i64 type, u64 seed, u64 q, float (&out)[
   }
 }
 
-__device__ inline i64 thread_index() { return static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; }
-__device__ inline i64 thread_count() { return static_cast<i64>(gridDim.x) * blockDim.x; }
-
 __device__ inline u32 pattern_word(u64 key, u64 word, u64 nan) {
   if (nan != 0) return 0xffffffffu;  // NaN in every type
   u64 z = (word + key) * 0x9e3779b97f4a7c15ull;
@@ -253,18 +167,6 @@ __device__ inline u64 global_timer() {
   u64 ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
   return ns;
-}
-
-__device__ inline double block_sum(double value) {
-  __shared__ double warps[32];
-  for (int offset = 16; offset > 0; offset >>= 1) value += __shfl_down_sync(~0u, value, offset);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x >= 32) return 0.0;
-  value = threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : 0.0;
-  for (int offset = 16; offset > 0; offset >>= 1) value += __shfl_down_sync(~0u, value, offset);
-  return value;  // of thread 0
 }
 
 }  // namespace ridge::harness
@@ -452,118 +354,6 @@ extern "C" __global__ void ridge_differences(Operand x, Operand y, Damage* damag
   for (i64 e = thread_index(); e < x.count(); e += thread_count()) {
     const u64 a = bits_at(x, e), b = bits_at(y, e);
     if (a != b) report(damage, e, a, b);
-  }
-}
-
-namespace ridge::harness {
-
-constexpr int kPredictors = 8;  // 0: zeros, 1: a constant, then copies of other tensors
-
-struct Compared {
-  u64 worst;  // ratio as float bits << 32 | element of the chunk; the maximum wins
-  u64 wrong, mismatches, finite;
-  double error_squares, value_squares, normal_squares;
-  u64 predicted_wrong[kPredictors];
-};
-
-// |error| / allowed; infinite for a NaN or an infinity that is not expected. An infinity is right where a value within
-// the bound rounds to it in the element type. A negative `allowed`: anything that is not finite is right.
-__device__ inline double error_ratio(double got, double expected, double allowed, i64 type) {
-  const double kInf = __longlong_as_double(0x7ff0000000000000ll);
-  if (allowed < 0) return isfinite(got) ? kInf : 0.0;
-  if (isnan(expected)) return isnan(got) ? 0.0 : kInf;
-  if (isinf(got)) {
-    const double reach = got > 0 ? expected + allowed : -(expected - allowed);
-    const double mantissa = type == kF64    ? 0x1p-53
-                            : type == kF32  ? 0x1p-24
-                            : type == kF16  ? 0x1p-11
-                            : type == kBf16 ? 0x1p-8
-                                            : 0x1p-3;
-    if (type == kE4m3 || type == kE8m0) return kInf;
-    return reach >= max_finite(type) * (1 + mantissa / 2) || got == expected ? 0.0 : kInf;
-  }
-  if (isinf(expected) || isnan(got)) return kInf;
-  const double error = fabs(got - expected);
-  if (error == 0) return 0.0;
-  return allowed > 0 ? error / allowed : kInf;
-}
-
-// To nearest even in the element type; what overflows there stays as it is.
-__device__ inline double rounded(i64 type, double x) {
-  int mantissa = 0, lowest = -127;
-  switch (type) {
-    case kF64: return x;
-    case kF32: mantissa = 23, lowest = -126; break;
-    case kF16: mantissa = 10, lowest = -14; break;
-    case kBf16: mantissa = 7, lowest = -126; break;
-    case kE4m3: mantissa = 3, lowest = -6; break;
-    case kE5m2: mantissa = 2, lowest = -14; break;
-    default: break;
-  }
-  const int exponent = x == 0 ? lowest : ilogb(x);
-  const double step = scalbn(1.0, (exponent < lowest ? lowest : exponent) - mantissa), nearest = rint(x / step) * step;
-  return fabs(nearest) > max_finite(type) ? x : nearest;
-}
-
-}  // namespace ridge::harness
-
-// Elements first .. first + count of output c against the reference chunk; `predictors` lists tensors whose copies must
-// not pass for the output.
-extern "C" __global__ void ridge_compare(Operand c, i64 first, i64 count, const double* value, const double* allowed,
-                                         const double* variance, const double* shift, double constant,
-                                         const Operand* predictors, i64 predictor_count, Compared* out,
-                                         ridge::numerics::BiasSums* bias) {
-  using ridge::numerics::kBiasCentres;
-  double squares = 0, values = 0, normal = 0, shifts[kBiasCentres] = {}, differing[kBiasCentres] = {};
-  u64 worst = 0;
-  u32 wrong = 0, mismatches = 0, finite = 0, predicted[kPredictors] = {};
-  for (i64 i = thread_index(); i < count; i += thread_count()) {
-    const double want = value[i], limit = allowed[i], got = decode(c.type, bits_at(c, first + i));
-    const double ratio = error_ratio(got, want, limit, c.type);
-    wrong += !(ratio <= 1.0);
-    mismatches += isinf(ratio);
-    const u64 key = static_cast<u64>(__float_as_uint(static_cast<float>(ratio))) << 32 | static_cast<u32>(i);
-    worst = key > worst ? key : worst;
-    if (isfinite(got) && isfinite(want)) {
-      const double error = got - want;
-      ++finite;
-      squares += error * error;
-      values += want * want;
-      if (variance[i] > 0) normal += error * error / variance[i];
-      const double errors[kBiasCentres] = {error, got - rounded(c.type, want)}, sigma = sqrt(variance[i]);
-      const int bucket = ridge::numerics::bias_bucket(static_cast<u64>(__double_as_longlong(want)));
-#pragma unroll
-      for (int centre = 0; centre < kBiasCentres; ++centre) {
-        const auto term = ridge::numerics::bias_term(errors[centre], want, sigma, shift[i]);
-        if (term.lean == 0) continue;
-        atomicAdd(&bias->bucket[centre][bucket], term.lean);
-        shifts[centre] += term.shift;
-        differing[centre] += 1;
-      }
-    }
-    predicted[0] += !(error_ratio(0.0, want, limit, c.type) <= 1.0);
-    predicted[1] += !(error_ratio(constant, want, limit, c.type) <= 1.0);
-    for (int p = 0; p < predictor_count; ++p) {
-      const Operand& other = predictors[p];
-      const double guess = other.count() > 0 ? decode(other.type, bits_at(other, (first + i) % other.count())) : 0.0;
-      predicted[2 + p] += !(error_ratio(guess, want, limit, c.type) <= 1.0);
-    }
-  }
-  if (wrong != 0) atomicAdd(&out->wrong, static_cast<u64>(wrong));
-  if (mismatches != 0) atomicAdd(&out->mismatches, static_cast<u64>(mismatches));
-  atomicMax(&out->worst, worst);
-  const u32 finite_sum = __reduce_add_sync(~0u, finite);
-  if (threadIdx.x % 32 == 0) atomicAdd(&out->finite, static_cast<u64>(finite_sum));
-  for (int p = 0; p < 2 + predictor_count; ++p) {
-    const u32 sum = __reduce_add_sync(~0u, predicted[p]);
-    if (threadIdx.x % 32 == 0) atomicAdd(&out->predicted_wrong[p], static_cast<u64>(sum));
-  }
-  double* const targets[7] = {&out->error_squares, &out->value_squares, &out->normal_squares, &bias->shift[0],
-                              &bias->shift[1],     &bias->differing[0], &bias->differing[1]};
-  const double sums[7] = {squares, values, normal, shifts[0], shifts[1], differing[0], differing[1]};
-  for (int s = 0; s < 7; ++s) {
-    const double total = block_sum(sums[s]);
-    if (threadIdx.x == 0) atomicAdd(targets[s], total);
   }
 }
 

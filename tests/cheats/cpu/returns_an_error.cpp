@@ -1,4 +1,4 @@
-// ridge-cheat: gate=status outcome=CRASH
+// ridge-cheat: gate=status outcome=DECLINED
 // says: returned 7
 // Says that it cannot do this call.
 #include "gemm.h"
