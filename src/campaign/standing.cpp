@@ -20,8 +20,8 @@ std::vector<double> seconds_by_session(const record::Baseline& baseline) {
     if (session.voided) continue;
     double sum = 0;
     for (const record::ShapeSamples& shape : session.shapes) {
-      std::vector<double> both = launches({session}, shape.label, Arm::kIncumbent);
-      const std::vector<double> other = launches({session}, shape.label, Arm::kCandidate);
+      std::vector<double> both = launches({&session, 1}, shape.label, Arm::kIncumbent);
+      const std::vector<double> other = launches({&session, 1}, shape.label, Arm::kCandidate);
       both.insert(both.end(), other.begin(), other.end());
       sum += stats::median(both);
     }
