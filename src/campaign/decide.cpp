@@ -92,6 +92,11 @@ GateInput gate_input(const State& state, const Round& round) {
       input.bounds.push_back(bound);
     }
   }
+  if (state.prepared) {
+    for (const record::Ceiling& one : state.prepared->ceilings) {
+      if (!one.disturbed.empty()) input.disturbed = one.disturbed;
+    }
+  }
   input.decisions_used = state.decisions_used;
   if (const record::Candidate* candidate = round.last().candidate()) input.candidate_id = candidate->id();
   if (round.last().evaluated) input.evaluation = round.last().evaluated->evaluation;

@@ -25,6 +25,7 @@ struct GateInput {
   std::string incumbent_artifact;             // digest of the incumbent's built object
   std::string bucket;                         // transfer bucket of the hypothesis
   std::vector<record::RooflinePoint> bounds;  // as measured at BASELINE
+  std::string disturbed;                      // what others used while the ceilings under them were measured
   std::int64_t decisions_used = 0;            // before this one
   record::Evaluation evaluation;
 };

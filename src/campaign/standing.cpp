@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <span>
 
 #include "campaign/level.h"
 #include "campaign/samples.h"
@@ -19,11 +18,10 @@ std::vector<double> seconds_by_session(const record::Baseline& baseline) {
   std::vector<double> values;
   for (const record::Session& session : baseline.evaluation.sessions) {
     if (session.voided) continue;
-    const std::span<const record::Session> one(&session, 1);
     double sum = 0;
     for (const record::ShapeSamples& shape : session.shapes) {
-      std::vector<double> both = launches(one, shape.label, Arm::kIncumbent);
-      const std::vector<double> other = launches(one, shape.label, Arm::kCandidate);
+      std::vector<double> both = launches({&session, 1}, shape.label, Arm::kIncumbent);
+      const std::vector<double> other = launches({&session, 1}, shape.label, Arm::kCandidate);
       both.insert(both.end(), other.begin(), other.end());
       sum += stats::median(both);
     }

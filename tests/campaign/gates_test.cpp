@@ -272,6 +272,17 @@ TEST(Gate, RefusesATimeUnderTheRooflineFloor) {
   EXPECT_EQ(verdict(honest(900), "physics").outcome, GateOutcome::kPass);
 }
 
+TEST(Gate, ACeilingOfABusyMachineIsALowerBound) {
+  GateInput input = honest(1800);  // the floor is at 1000
+  EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kFail);
+  input.disturbed = "others used 44 % of the processors";
+  EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kPass);
+  EXPECT_NE(verdict(input, "physics").detail.find("others used 44 %"), std::string::npos);
+  input.evaluation = make_evaluation(make_candidate(100), make_candidate(2100));
+  input.candidate_id = make_candidate(2100).id();
+  EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kFail);
+}
+
 TEST(Gate, RefusesTimedCallsThatWereNotVerified) {
   GateInput input = honest();
   input.evaluation.checks[0].verified_calls = 0;
