@@ -83,7 +83,7 @@ std::string peer_words(const Model& model) {
     if (std::find(names.begin(), names.end(), peer.name) == names.end()) names.push_back(peer.name);
   }
   return fmt::format("{} the speed of the best peer, {} ({} of {} shapes, runs of its own, not paired).",
-                     ratio_text(geometric_mean(ratios)), fmt::join(names, " or "), ratios.size(), model.shapes.size());
+                     ratio_text(geomean_of_usable(ratios)), fmt::join(names, " or "), ratios.size(), model.shapes.size());
 }
 
 Answer is_it_good(const Model& model) {
