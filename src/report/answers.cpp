@@ -9,7 +9,6 @@
 #include "report/numbers.h"
 #include "report/ratios.h"
 #include "report/words.h"
-#include "stats/summary.h"
 
 namespace ridge::report {
 namespace {
@@ -84,7 +83,7 @@ std::string peer_words(const Model& model) {
     if (std::find(names.begin(), names.end(), peer.name) == names.end()) names.push_back(peer.name);
   }
   return fmt::format("{} the speed of the best peer, {} ({} of {} shapes, runs of its own, not paired).",
-                     ratio_text(stats::geomean(ratios)), fmt::join(names, " or "), ratios.size(), model.shapes.size());
+                     ratio_text(geomean_of_usable(ratios)), fmt::join(names, " or "), ratios.size(), model.shapes.size());
 }
 
 Answer is_it_good(const Model& model) {
