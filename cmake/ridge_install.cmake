@@ -55,3 +55,14 @@ configure_package_config_file(cmake/RidgelineConfig.cmake.in "${CMAKE_BINARY_DIR
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/RidgelineConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/RidgelineConfig.cmake" "${CMAKE_BINARY_DIR}/RidgelineConfigVersion.cmake"
         DESTINATION "${package}")
+
+# The Python package ridgeline (pyproject.toml, scripts/wheel) takes the programs and their data along; cmake --install alone does
+# not make it.
+add_custom_target(python_package DEPENDS ridge ridge-worker ridge-host)
+if(RIDGE_HAS_TORCH)
+  add_dependencies(python_package ridgeline_torch)
+endif()
+install(TARGETS ridge ridge-worker ridge-host RUNTIME DESTINATION ridgeline/bin COMPONENT python_programs EXCLUDE_FROM_ALL)
+install(DIRECTORY data/ DESTINATION ridgeline/share/ridge COMPONENT python_programs EXCLUDE_FROM_ALL)
+install(DIRECTORY src/ops DESTINATION ridgeline/share/ridge/sources COMPONENT python_programs EXCLUDE_FROM_ALL
+        FILES_MATCHING PATTERN "*.cu")

@@ -36,6 +36,6 @@ def load() -> None:
             f"install torch {found[0]}"
         )
     raise ImportError(
-        f"no ridgeline library in {places}; install the package (pip install . in a clone, with torch installed), or "
-        "build it (scripts/build) and set RIDGELINE_LIBRARY_DIR to build/lib"
+        f"no ridgeline library in {places}: this package was built without torch; build it in an environment that has torch "
+        "(pip install . in a clone), or build the library (scripts/build) and set RIDGELINE_LIBRARY_DIR to build/lib"
     )
