@@ -28,10 +28,12 @@ Status require_compiler() {
   request.task = record::WorkerTask::kDescribe;
   RIDGE_TRY(response, ask_worker(std::move(request)));
   const auto& all = response.capabilities;
-  const auto compiler = std::find_if(all.begin(), all.end(), [](const auto& one) { return one.name == "C++ compiler"; });
+  const auto compiler =
+      std::find_if(all.begin(), all.end(), [](const auto& one) { return one.name == "C++ compiler"; });
   if (compiler == all.end() || compiler->available) return ok_status();
-  return with_hint(make_error(ErrorCode::kUnsupported, "the demo compiles kernels on this machine: {}", compiler->detail),
-                   "install one, for instance: apt-get install g++");
+  return with_hint(
+      make_error(ErrorCode::kUnsupported, "the demo compiles kernels on this machine: {}", compiler->detail),
+      "install one, for instance: apt-get install g++");
 }
 
 // campaigns/demo-20260131, or with a number where that is taken.
@@ -49,9 +51,10 @@ fs::path free_folder() {
 Result<bool> audit(const fs::path& directory) {
   RIDGE_TRY(verified, campaign::verify_campaign(directory));
   RIDGE_TRY(replayed, campaign::replay_campaign(directory));
-  fmt::print("\nVerified: {} events and {} files {}; {} decisions computed again from the raw samples: {}.\n", verified.events,
-             verified.files, verified.ok() ? "are what the journal says" : "are NOT all what the journal says",
-             replayed.decisions, replayed.ok() ? "all the same" : "NOT all the same");
+  fmt::print("\nVerified: {} events and {} files {}; {} decisions computed again from the raw samples: {}.\n",
+             verified.events, verified.files,
+             verified.ok() ? "are what the journal says" : "are NOT all what the journal says", replayed.decisions,
+             replayed.ok() ? "all the same" : "NOT all the same");
   return verified.ok() && replayed.ok();
 }
 
@@ -70,7 +73,8 @@ int demo(const DemoOptions& options) {
 
 void define_demo(Command root) {
   auto options = std::make_shared<DemoOptions>();
-  Command command = root.subcommand("demo", "Take a plain matrix multiplication to the limit of this CPU, with a report");
+  Command command =
+      root.subcommand("demo", "Take a plain matrix multiplication to the limit of this CPU, with a report");
   add_run_options(command, options->run);
   command.option("--budget TIME", options->budget, "Active time, for instance 5m or 90s")
       .option("--directory DIR", options->directory, "Where the campaign lives (default: campaigns/demo-<day>)")

@@ -61,12 +61,26 @@ struct ReportTrial {
   }
 };
 
+// A tunable that a round set to another value than the incumbent's.
+struct ReportChange {
+  std::string name;
+  std::int64_t before = 0, after = 0;
+  std::string title;  // of the tunable, as the source declares it; may be empty
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("before", self.before);
+    v("after", self.after);
+    v("title", self.title);
+  }
+};
+
 struct ReportRound {
   std::int64_t round = 0;
-  std::string state = "unfinished";  // accepted | rolled back | unfinished
+  std::string state = "unfinished";  // accepted | rolled back | not settled | unfinished
   Hypothesis hypothesis;
   std::string candidate, candidate_name, parent;  // ids; empty until something was evaluated
   std::map<std::string, std::int64_t> changed;    // tunables that differ from the incumbent's, new values
+  std::vector<ReportChange> changes;              // the same with the values they had
   std::vector<std::string> changed_files;         // sources that differ from the incumbent's
   std::string source_diff;                        // unified, against the incumbent; empty for a parameter change
   Outcome outcome = Outcome::kAmbiguous;
@@ -91,6 +105,7 @@ struct ReportRound {
     v("candidate_name", self.candidate_name);
     v("parent", self.parent);
     v("changed", self.changed);
+    v.optional("changes", self.changes);
     v("changed_files", self.changed_files);
     v("source_diff", self.source_diff);
     v("outcome", self.outcome);
@@ -161,6 +176,33 @@ struct ReportNode {
   }
 };
 
+// The best kernel as it is built: its source, its configuration, and the compile command that was recorded.
+struct ReportKernel {
+  std::string name, path;                       // path: of its first source, inside the candidate's folder
+  std::map<std::string, std::int64_t> defines;  // values that are not the source's defaults
+  std::string command, compiler;                // empty when nothing was built yet
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("path", self.path);
+    v("defines", self.defines);
+    v("command", self.command);
+    v("compiler", self.compiler);
+  }
+};
+
+// Another implementation on one shape. Its latency comes from runs of its own, not from paired sessions.
+struct ReportPeer {
+  std::string name, label;
+  double latency = 0;  // seconds, median
+  double ratio = 0;    // its latency over the best kernel's: > 1, the best kernel is faster
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("label", self.label);
+    v("latency", self.latency);
+    v("ratio", self.ratio);
+  }
+};
+
 struct ReportTime {
   std::string activity;  // "build", "check", "measure", ...
   double seconds = 0;
@@ -195,6 +237,8 @@ struct Report {
   std::int64_t tips = 0;
 
   std::string baseline_id, baseline_name, best_id;
+  ReportKernel best;
+  std::vector<ReportPeer> peers;        // the fastest per shape, where any was measured
   std::optional<ReportTrial> baseline;  // its A/A sessions are the noise calibration
   double noise = 0, detectable = 0;
   std::vector<ReportShape> shapes;
@@ -214,7 +258,7 @@ struct Report {
   std::vector<ReportNote> notes;
   std::string first_time, last_time;
   // decisions: those that looked at confirming sessions and so used a share of alpha.
-  std::int64_t decisions = 0, accepted = 0, rolled_back = 0;
+  std::int64_t decisions = 0, accepted = 0, rolled_back = 0, not_settled = 0;
   std::int64_t sessions = 0, voided_sessions = 0, launches = 0, verified_calls = 0;
   std::int64_t events = 0, torn_bytes = 0;
   std::string journal_head;  // hash of the last event this report knows
@@ -233,6 +277,8 @@ struct Report {
     v("baseline_id", self.baseline_id);
     v("baseline_name", self.baseline_name);
     v("best_id", self.best_id);
+    v.optional("best", self.best);
+    v.optional("peers", self.peers);
     v.optional("baseline", self.baseline);
     v("noise", self.noise);
     v("detectable", self.detectable);
@@ -255,6 +301,7 @@ struct Report {
     v("decisions", self.decisions);
     v("accepted", self.accepted);
     v("rolled_back", self.rolled_back);
+    v.optional("not_settled", self.not_settled);
     v("sessions", self.sessions);
     v("voided_sessions", self.voided_sessions);
     v("launches", self.launches);

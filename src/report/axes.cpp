@@ -108,11 +108,14 @@ void Frame::draw_x(Svg& svg, std::span<const double> values, const TickText& wor
     const double half = text_width(words(value)) / 2;
     const double centre = std::min(x(value), svg.width() - half);
     if (centre - half < free_from) continue;  // labels must not touch
-    free_from = centre + half + 6;
+    free_from = centre + half + 8;
     svg.text({centre, bottom + 16}, words(value), "t m", Anchor::kMiddle);
   }
   svg.line({area.x, bottom}, {area.x + area.width, bottom}, "axis");
-  svg.text({area.x + area.width / 2, bottom + 34}, title, "t m", Anchor::kMiddle);
+  const double half = text_width(title) / 2;
+  const double centre = std::clamp(area.x + area.width / 2, std::min(half, svg.width() / 2),
+                                   std::max(svg.width() - half, svg.width() / 2));
+  svg.text({centre, bottom + 34}, title, "t m", Anchor::kMiddle);
 }
 
 void Frame::draw_y(Svg& svg, std::span<const double> values, const TickText& words, std::string_view title) const {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "report/axes.h"
+#include "report/ceilings.h"
 #include "report/charts.h"
 #include "report/numbers.h"
 #include "report/words.h"
@@ -20,30 +22,25 @@ struct Roof {
   }
 };
 
-// The ceiling that the recorded bounds were computed from: the one whose value the shapes of that bound imply, else the
-// highest of the campaign's thread count.
-const record::Ceiling* choose(const Model& model, std::string_view unit, std::string_view bound) {
-  double implied = 0;
-  for (const auto& shape : model.shapes) {
-    if (shape.bound != bound || !(shape.bound_time > 0)) continue;
-    implied = (bound == "compute" ? shape.cost.flop : shape.cost.bytes) / shape.bound_time;
-  }
-  const auto rank = [&](const record::Ceiling& ceiling) {
-    const double threads = ceiling.threads == model.spec.protocol.threads ? 2 : 0;
-    const double match = implied > 0 && std::abs(std::log(ceiling.value / implied)) < 0.01 ? 4 : 0;
-    return match + threads + ceiling.value / (ceiling.value + 1e30);
-  };
-  const record::Ceiling* best = nullptr;
-  for (const auto& ceiling : model.ceilings) {
-    if (ceiling.name.ends_with("_warm")) continue;  // of a cache: no roof over memory
-    if (ceiling.unit != unit || !(ceiling.value > 0) || !std::isfinite(ceiling.value)) continue;
-    if (!best || rank(ceiling) > rank(*best)) best = &ceiling;
-  }
-  return best;
+std::string ceiling_value(const Model& model, const record::Ceiling& ceiling) {
+  const bool speed = ceiling.unit == "FLOP/s";
+  return speed ? speed_unit(model).text(ceiling.value) : rate_text(ceiling.value, ceiling.unit);
 }
 
-std::string ceiling_words(const record::Ceiling& ceiling) {
-  return fmt::format("{} {}", rate_text(ceiling.value, ceiling.unit), ceiling.name);
+// With its name, or its value alone where there is no room for more.
+void name_ceiling(Svg& svg, Labels& labels, const Model& model, const record::Ceiling& ceiling, Point from, Point to,
+                  double gap) {
+  const std::string value = ceiling_value(model, ceiling);
+  if (labels.place_along(svg, from, to, value + " " + ceiling.name, "t roof-t", gap)) return;
+  labels.place_along(svg, from, to, value, "t roof-t", gap);
+}
+
+// The cited peak in FLOP/s, when the campaign's targets name one.
+std::optional<CitedPeak> cited_speed(const Model& model) {
+  for (const CitedPeak& peak : cited_peaks(model)) {
+    if (peak.unit == "FLOP/s" && peak.value > 0) return peak;
+  }
+  return std::nullopt;
 }
 
 void draw_roof(Svg& svg, Labels& labels, const Frame& frame, const Roof& roof) {
@@ -59,53 +56,58 @@ void draw_roof(Svg& svg, Labels& labels, const Frame& frame, const Roof& roof) {
   above.push_back({frame.area.x, frame.area.y});
   svg.polygon(above, "beyond");
   svg.polyline(line, "roof");
-  for (double share = 0; share <= 1; share += 0.02) {  // labels stay off the roof itself
-    const double intensity = left * std::pow(right / left, share);
-    const Point p = frame.at(intensity, roof.at(intensity));
-    labels.keep_clear({p.x - 4, p.y - 3, 8, 6});
+  for (std::size_t i = 1; i < line.size(); ++i) labels.keep_clear(line[i - 1], line[i]);  // labels stay off the roof
+}
+
+void draw_cited(Svg& svg, Labels& labels, const Frame& frame, const std::optional<CitedPeak>& peak) {
+  if (!peak) return;
+  const Point left = frame.at(frame.x.low, peak->value), right = frame.at(frame.x.high, peak->value);
+  svg.line(left, right, "cited");
+  labels.keep_clear(left, right);
+}
+
+// After everything else has its place: beside their lines, where there is room.
+void name_roofs(Svg& svg, Labels& labels, const Frame& frame, const Model& model, const Roof& roof,
+                const std::optional<CitedPeak>& peak) {
+  if (peak) {
+    labels.place_along(svg, frame.at(frame.x.low, peak->value), frame.at(frame.x.high, peak->value),
+                       fmt::format("{} cited", speed_unit(model).text(peak->value)), "t cited-t");
   }
-  if (roof.compute && roof.at(right) == roof.compute->value) {
-    const std::string words = ceiling_words(*roof.compute);
-    const double y = frame.y(roof.compute->value) - 8;
-    svg.text({frame.area.x + frame.area.width - 4, y}, words, "t roof-t", Anchor::kEnd);
-    labels.keep_clear({frame.area.x + frame.area.width - text_width(words), y - 12, text_width(words), 16});
+  const double left = frame.x.low, right = frame.x.high;
+  const double knee = roof.compute && roof.memory ? roof.compute->value / roof.memory->value : left;
+  if (roof.compute && knee < right) {
+    name_ceiling(svg, labels, model, *roof.compute, frame.at(std::max(left, knee), roof.compute->value),
+                 frame.at(right, roof.compute->value), 5);
+  }
+  if (roof.memory && (!roof.compute || knee > left)) {
+    const double end = roof.compute ? std::min(knee, right) : right;
+    name_ceiling(svg, labels, model, *roof.memory, frame.at(end, roof.memory->value * end),
+                 frame.at(left, roof.memory->value * left), 8);
   }
 }
 
 void draw_shapes(Svg& svg, Labels& labels, const Frame& frame, const Model& model) {
+  const SpeedUnit unit = speed_unit(model);
   const auto mark = [&](const record::ReportShape& shape, double speed, bool best) {
     const Point at = frame.at(shape.intensity, speed);
     const std::string words =
         fmt::format("{} {}, {}: {}, {} of its bound", shape.key, shape.label, best ? "best" : "baseline",
-                    flops_text(speed), percent_text(speed * shape.bound_time / shape.cost.flop));
+                    unit.text(speed), percent_text(speed * shape.bound_time / shape.cost.flop));
     svg.marker(best ? Marker::kCircle : Marker::kSquare, at, 4.5, best ? "s-good" : "s-base", words);
     labels.keep_clear({at.x - 5, at.y - 5, 10, 10});
   };
   for (const auto& shape : model.shapes) {
     if (model.accepted > 0) {
-      svg.line(frame.at(shape.intensity, speed_before(shape)), frame.at(shape.intensity, speed_after(shape)), "rise");
+      const Point low = frame.at(shape.intensity, speed_before(shape));
+      const Point high = frame.at(shape.intensity, speed_after(shape));
+      svg.line(low, high, "rise");
+      labels.keep_clear(low, high, 2);
       mark(shape, speed_after(shape), true);
     }
     mark(shape, speed_before(shape), false);
   }
   for (const auto& shape : model.shapes) {
-    labels.place(svg, frame.at(shape.intensity, speed_after(shape)), shape.key, "t");
-  }
-}
-
-// Somewhere along the slope, where there is room.
-void name_slope(Svg& svg, Labels& labels, const Frame& frame, const Model& model, const Roof& roof) {
-  if (!roof.memory) return;
-  for (const auto& shape : model.shapes) {
-    const Point low = frame.at(shape.intensity, speed_before(shape)),
-                high = frame.at(shape.intensity, speed_after(shape));
-    labels.keep_clear({low.x - 3, high.y, 6, low.y - high.y});
-  }
-  for (double share = 0.02; share < 0.7; share += 0.02) {
-    const double intensity = frame.x.low * std::pow(frame.x.high / frame.x.low, share);
-    const double speed = roof.memory->value * intensity;
-    if (speed > roof.at(intensity) * 1.001) break;
-    if (labels.place(svg, frame.at(intensity, speed), ceiling_words(*roof.memory), "t roof-t", 10)) break;
+    labels.place(svg, frame.at(shape.intensity, speed_after(shape)), shape.key, "t", 7, 56);
   }
 }
 
@@ -120,13 +122,16 @@ std::string roofline_chart(const Model& model) {
     speed.add(speed_after(shape));
   }
   if (intensity.empty || speed.empty) return {};
-  const Roof roof{choose(model, "FLOP/s", "compute"), choose(model, "B/s", "memory")};
+  const Roof roof{measured_ceiling(model, "compute"), measured_ceiling(model, "memory")};
+  const std::optional<CitedPeak> cited = cited_speed(model);
+  const SpeedUnit unit = speed_unit(model);
   intensity.add(intensity.low / 4);
   intensity.add(intensity.high * 3);
   if (roof.compute && roof.memory) intensity.add(roof.compute->value / roof.memory->value / 2);
   for (const double at : {intensity.low, intensity.high}) {
     if (std::isfinite(roof.at(at))) speed.add(roof.at(at) * 1.35);
   }
+  if (cited) speed.add(cited->value * 1.35);
   const Box area{46, 26, 396, 250};
   const Frame frame{area, log_scale(intensity, area.x, area.x + area.width, 0.0),
                     log_scale(speed, area.y + area.height, area.y, 0.06)};
@@ -134,18 +139,20 @@ std::string roofline_chart(const Model& model) {
       "roofline", 452, 318, "Roofline",
       fmt::format("Speed against intensity on logarithmic axes. Geometric mean {} before, {} after; {} of the measured "
                   "ceilings. The table of shapes has every value.",
-                  flops_text(geomean_speed_before(model)), flops_text(geomean_speed_after(model)),
+                  unit.text(geomean_speed_before(model)), unit.text(geomean_speed_after(model)),
                   percent_text(geomean_fraction_after(model))));
   frame.draw_x(svg, ticks(frame.x, 8), plain, "intensity, FLOP per byte");
   frame.draw_y(
-      svg, ticks(frame.y, 8), [](double v) { return plain(v / 1e9); }, "GFLOP/s");
+      svg, ticks(frame.y, 8), [&](double v) { return plain(v / unit.scale); }, unit.name);
   Labels labels(area);
   draw_roof(svg, labels, frame, roof);
+  draw_cited(svg, labels, frame, cited);
   draw_shapes(svg, labels, frame, model);
-  name_slope(svg, labels, frame, model, roof);
+  name_roofs(svg, labels, frame, model, roof, cited);
   std::vector<LegendEntry> entries = {{Marker::kSquare, "s-base", "baseline"}};
   if (model.accepted > 0) entries.push_back({Marker::kCircle, "s-good", "best kernel"});
   entries.push_back({Marker::kCircle, "roof", "measured ceiling", true});
+  if (cited) entries.push_back({Marker::kCircle, "cited", "peak its documents state (" + cited->metric + ")", true});
   return svg.str() + legend(entries);
 }
 

@@ -35,7 +35,7 @@ void draw_effect(Svg& svg, const Frame& frame, const ForestRow& row, double y, b
   const record::Effect& effect = row.effect;
   const char* style = row.strong ? "t b" : "t";
   svg.text({frame.area.x - 8, y + 4}, row.key, style, Anchor::kEnd);
-  svg.text({frame.area.x + frame.area.width + 12, y + 4},
+  svg.text({frame.area.x + frame.area.width + 10, y + 4},
            small ? gain_text(effect.ratio - 1) : ratio_text(effect.ratio), style);
   svg.text({kWidth - 4, y + 4}, small ? gain_interval_text(effect) : interval_text(effect), "t m", Anchor::kEnd);
   svg.line({frame.area.x, y}, {frame.area.x + frame.area.width, y}, "grid");
@@ -78,12 +78,12 @@ std::string forest_chart(std::string_view id, std::string_view title, std::span<
   }
   const double row_height = 23;
   const bool small = extent.high / extent.low <= 1.8;
-  const Box area{38, 8, small ? 186.0 : 240.0, row_height * static_cast<double>(rows.size()) + 4};
+  const Box area{38, 8, small ? 180.0 : 212.0, row_height * static_cast<double>(rows.size()) + 4};
   const Frame frame{area, log_scale(extent, area.x + 6, area.x + area.width - 6, 0.03), {}};
   Svg svg(id, kWidth, area.y + area.height + 42, title,
           fmt::format("{} rows; the first: {} {}. The table of shapes has every value.", rows.size(),
                       rows.front().label, ratio_text(rows.front().effect.ratio)));
-  frame.draw_x(svg, ticks(frame.x, small ? 4 : 7), ratio_tick(frame.x), "speed-up (the dark line is no difference)");
+  frame.draw_x(svg, ticks(frame.x, small ? 4 : 7), ratio_tick(frame.x), "speed-up (dark line: no difference)");
   draw_reference(svg, frame, 1.0, "zero");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     draw_effect(svg, frame, rows[i], area.y + 13 + row_height * static_cast<double>(i), small);

@@ -11,7 +11,9 @@
 namespace ridge::report {
 namespace {
 
-bool placed(const record::ReportRound& round) { return std::isfinite(round.speed) && round.speed > 0; }
+bool placed(const record::ReportRound& round) {
+  return round_state(round) != "not measured" && std::isfinite(round.speed) && round.speed > 0;
+}
 bool measured(const record::ReportRound& round) { return placed(round) && round.measured.has_value(); }
 
 // What the ceiling allows, as a multiple of the baseline's speed; NaN when unknown.
@@ -35,7 +37,7 @@ struct Steps {
   }
 };
 
-void draw_steps(Svg& svg, const Model& model, const Frame& frame) {
+void draw_steps(Svg& svg, Labels& labels, const Model& model, const Frame& frame) {
   Steps steps;
   steps.hold_then_go(frame, 1, 1, 1, 1);
   double level = 1, low = 1, high = 1;
@@ -51,6 +53,7 @@ void draw_steps(Svg& svg, const Model& model, const Frame& frame) {
   band.insert(band.end(), steps.high.rbegin(), steps.high.rend());
   svg.polygon(band, "band");
   svg.polyline(steps.line, "line-good");
+  for (std::size_t i = 1; i < steps.line.size(); ++i) labels.keep_clear(steps.line[i - 1], steps.line[i]);
 }
 
 void whisker(Svg& svg, const Frame& frame, double x, double low, double high, std::string_view style) {
@@ -59,18 +62,31 @@ void whisker(Svg& svg, const Frame& frame, double x, double low, double high, st
   if (lower <= upper) svg.line(frame.at(x, lower), frame.at(x, upper), style);
 }
 
+// Of a round without a speed.
+struct StripMark {
+  Marker shape;
+  const char* style;
+  const char* words;
+};
+
+StripMark strip_mark(const record::ReportRound& round) {
+  if (round.state == "unfinished") return {Marker::kTriangle, "s-open", "under way"};
+  if (round_state(round) == "not measured") return {Marker::kCross, "s-void", "not measured"};
+  return {Marker::kCross, "s-bad", "failed"};
+}
+
 void draw_rounds(Svg& svg, Labels& labels, const Model& model, const Frame& frame) {
   const double radius = model.rounds.size() > 30 ? 3.0 : 4.5;
   const double strip = frame.area.y + frame.area.height - 9;
   for (const auto& round : model.rounds) {
     const double x = static_cast<double>(round.round);
     const bool accepted = round.state == "accepted";
-    const std::string words = fmt::format("round {}, {}: {}, {}", round.round, round.state, round.hypothesis.title,
-                                          placed(round) ? measured_words(round) : outcome_words(round.outcome));
+    const std::string words =
+        fmt::format("round {}, {}: {}, {}", round.round, round_state(round), round.hypothesis.title,
+                    placed(round) ? measured_words(round) : outcome_words(round.outcome));
     if (!placed(round)) {
-      const bool open = round.state == "unfinished";
-      svg.marker(open ? Marker::kTriangle : Marker::kCross, {frame.x(x), strip}, radius, open ? "s-open" : "s-bad",
-                 words);
+      const StripMark mark = strip_mark(round);
+      svg.marker(mark.shape, {frame.x(x), strip}, radius, mark.style, words);
       continue;
     }
     labels.keep_clear({frame.x(x) - 7, frame.y(round.speed) - 7, 14, 14});
@@ -100,21 +116,30 @@ Extent speeds(const Model& model) {
   return extent;
 }
 
-void draw_level(Svg& svg, Labels& labels, const Frame& frame, double level, const std::string& words) {
-  if (!(level > frame.y.low) || !(level < frame.y.high)) return;
+bool shows_level(const Frame& frame, double level) { return level > frame.y.low && level < frame.y.high; }
+
+void draw_level(Svg& svg, Labels& labels, const Frame& frame, double level) {
+  if (!shows_level(frame, level)) return;
   const double y = frame.y(level);
-  svg.line({frame.area.x, y}, {frame.area.x + frame.area.width, y}, "roof dash");
-  svg.text({frame.area.x + 6, y - 5}, words, "t roof-t");
-  labels.keep_clear({frame.area.x, y - 16, text_width(words) + 12, 18});
-  labels.keep_clear({frame.area.x, y - 3, frame.area.width, 6});
+  const Point left{frame.area.x, y}, right{frame.area.x + frame.area.width, y};
+  svg.line(left, right, "roof dash");
+  labels.keep_clear(left, right);
+}
+
+// After everything else has its place.
+void name_level(Svg& svg, Labels& labels, const Frame& frame, double level, const std::string& words) {
+  if (!shows_level(frame, level)) return;
+  const double y = frame.y(level);
+  labels.place_along(svg, {frame.area.x + frame.area.width, y}, {frame.area.x, y}, words, "t roof-t");
 }
 
 void draw_final(Svg& svg, Labels& labels, const Model& model, const Frame& frame, double x) {
   if (!model.total || model.total_source != "final") return;
   whisker(svg, frame, x, model.total->low, model.total->high, "whisker-total");
+  labels.keep_clear({frame.x(x) - 5, frame.y(model.total->ratio) - 5, 10, 10});
   svg.marker(Marker::kSquare, frame.at(x, model.total->ratio), 5, "s-total",
              fmt::format("final, measured afresh: {}", total_words(model)));
-  labels.place(svg, frame.at(x, model.total->ratio), ratio_text(model.total->ratio), "t b", 9);
+  labels.place(svg, frame.at(x, model.total->ratio), ratio_text(model.total->ratio), "t b", 9, 63);
 }
 
 // Only what the drawing shows.
@@ -124,16 +149,17 @@ std::vector<LegendEntry> trend_legend(const Model& model) {
   std::vector<LegendEntry> entries;
   if (model.accepted > 0) entries.push_back({Marker::kCircle, "s-good", "accepted, with interval"});
   if (any([](const Round& r) { return measured(r) && r.state != "accepted"; })) {
-    entries.push_back({Marker::kDiamond, "s-rejected", "measured, rolled back"});
+    entries.push_back({Marker::kDiamond, "s-rejected", "measured, not accepted"});
   }
   if (any([](const Round& r) { return placed(r) && !measured(r); })) {
     entries.push_back({Marker::kTriangle, "s-base", "screened out"});
   }
-  if (any([](const Round& r) { return !placed(r) && r.state != "unfinished"; })) {
-    entries.push_back({Marker::kCross, "s-bad", "failed, not measured"});
-  }
-  if (any([](const Round& r) { return !placed(r) && r.state == "unfinished"; })) {
-    entries.push_back({Marker::kTriangle, "s-open", "under way"});
+  for (const auto& round : model.rounds) {
+    if (placed(round)) continue;
+    const StripMark mark = strip_mark(round);
+    const bool listed = std::any_of(entries.begin(), entries.end(),
+                                    [&](const LegendEntry& entry) { return entry.words == mark.words; });
+    if (!listed) entries.push_back({mark.shape, mark.style, mark.words});
   }
   if (model.total_source == "final") entries.push_back({Marker::kSquare, "s-total", "final against baseline"});
   return entries;
@@ -170,14 +196,15 @@ std::string trend_chart(const Model& model) {
   frame.draw_y(
       svg, ticks(frame.y, 9), [](double v) { return plain(v) + "×"; }, "speed over the baseline");
   Labels labels(area);
-  if (!far) draw_level(svg, labels, frame, ceiling, fmt::format("measured ceiling {}", ratio_text(ceiling)));
+  if (!far) draw_level(svg, labels, frame, ceiling);
   if (far && std::isfinite(ceiling)) {
     svg.text({area.x + area.width, area.y - 8}, fmt::format("measured ceiling {}, above", ratio_text(ceiling)),
              "t roof-t", Anchor::kEnd);
   }
-  draw_steps(svg, model, frame);
+  draw_steps(svg, labels, model, frame);
   draw_rounds(svg, labels, model, frame);
   draw_final(svg, labels, model, frame, last_round(model) + 0.9);
+  if (!far) name_level(svg, labels, frame, ceiling, fmt::format("measured ceiling {}", ratio_text(ceiling)));
   const std::vector<LegendEntry> entries = trend_legend(model);
   return svg.str() + legend(entries);
 }

@@ -109,6 +109,7 @@ class Fold {
   void on(const record::Committed& committed, const Event& event);
   void on(const record::RolledBack& rolled_back, const Event& event);
   void on(const record::Final& final_event, double seconds);
+  void on(const record::Escalated& escalated);
   Status dispatch(const Event& event, double seconds);
 
   void describe_change(record::ReportRound& round, const record::Candidate& candidate) const;
@@ -119,6 +120,8 @@ class Fold {
   void reopen();
   void fill_shapes();
   void fill_total();
+  void fill_best();
+  void fill_peers();
   void fill_time();
   void fill_state();
 
@@ -133,7 +136,8 @@ class Fold {
   std::map<std::string, double> final_initial_, final_best_;  // median latencies in the final sessions
   std::vector<record::RooflinePoint> best_roofline_;
   std::string pause_;
-  std::vector<std::string> refused_;  // not yet counted to a round
+  std::vector<std::string> refused_;                 // not yet counted to a round
+  std::map<std::string, record::ReportPeer> peers_;  // the latest measurement, by label
 };
 
 record::ReportRound& Fold::round(std::int64_t number, const Event& event) {
@@ -274,17 +278,28 @@ void Fold::on(const record::Screened& screened, const Event& event) {
   spend("screen sweeps", screened.seconds);
 }
 
+// A define that is left out has the tunable's default value.
 void Fold::describe_change(record::ReportRound& target, const record::Candidate& candidate) const {
-  const auto value_in = [&](const record::Candidate& c, const std::string& name) -> std::optional<std::int64_t> {
-    if (const auto found = c.defines.find(name); found != c.defines.end()) return found->second;
-    for (const auto& tunable : space_.tunables) {
-      if (tunable.name == name) return tunable.default_value;
-    }
-    return std::nullopt;
+  const auto value_in = [](const record::Candidate& c, const std::string& name, std::int64_t fallback) {
+    const auto found = c.defines.find(name);
+    return found == c.defines.end() ? fallback : found->second;
   };
   target.changed.clear();
+  target.changes.clear();
+  for (const auto& tunable : space_.tunables) {
+    const std::int64_t before = value_in(incumbent_, tunable.name, tunable.default_value);
+    const std::int64_t after = value_in(candidate, tunable.name, tunable.default_value);
+    if (before == after) continue;
+    target.changed[tunable.name] = after;
+    target.changes.push_back({tunable.name, before, after, tunable.title});
+  }
   for (const auto& [name, value] : candidate.defines) {
-    if (value_in(incumbent_, name) != value) target.changed[name] = value;
+    const auto declared = std::any_of(space_.tunables.begin(), space_.tunables.end(),
+                                      [&](const auto& tunable) { return tunable.name == name; });
+    const auto before = incumbent_.defines.find(name);
+    if (declared || (before != incumbent_.defines.end() && before->second == value)) continue;
+    target.changed[name] = value;
+    if (before != incumbent_.defines.end()) target.changes.push_back({name, before->second, value, ""});
   }
   target.changed_files.clear();
   for (const auto& file : candidate.sources) {
@@ -398,6 +413,26 @@ void Fold::on(const record::Final& final_event, double seconds) {
   }
 }
 
+// The best known implementation, where the engine measured it beside the incumbent of that time.
+void Fold::on(const record::Escalated& escalated) {
+  constexpr std::string_view kPrefix = "best_known ", kTakes = " takes ";
+  for (const auto& [name, speed_of_peer] : escalated.figures) {
+    if (!name.starts_with(kPrefix) || !(speed_of_peer > 0)) continue;
+    record::ReportPeer peer{"the best known implementation", name.substr(kPrefix.size()), kNan, kNan};
+    for (const auto& point : best_roofline_) {
+      if (point.label == peer.label) peer.latency = point.latency / speed_of_peer;
+    }
+    for (const std::string& finding : escalated.findings) {
+      const std::size_t takes = finding.find(kTakes);
+      const std::size_t start = peer.label.size() + 2;
+      if (!finding.starts_with(peer.label + ": ") || takes == std::string::npos || takes <= start) continue;
+      peer.name = finding.substr(start, takes - start);
+    }
+    peers_[peer.label] = std::move(peer);
+  }
+  model_.escalations.push_back(escalated);
+}
+
 Status Fold::dispatch(const Event& event, double seconds) {
   switch (event.kind) {
     case EventKind::kCreated: {
@@ -501,7 +536,7 @@ Status Fold::dispatch(const Event& event, double seconds) {
     }
     case EventKind::kEscalated: {
       RIDGE_TRY(escalated, payload<record::Escalated>(event));
-      model_.escalations.push_back(escalated);
+      on(escalated);
       break;
     }
     case EventKind::kMasked: {
@@ -577,8 +612,38 @@ void Fold::fill_total() {
     model_.total_source = "product";
   }
   if (!model_.final_trial) model_.product_of_accepted = std::exp(suite_.log_ratio);
-  model_.rolled_back = std::count_if(model_.rounds.begin(), model_.rounds.end(),
-                                     [](const auto& round) { return round.state == "rolled back"; });
+  const auto rounds_in = [&](std::string_view state) {
+    return std::count_if(model_.rounds.begin(), model_.rounds.end(),
+                         [&](const auto& round) { return round.state == state; });
+  };
+  model_.rolled_back = rounds_in("rolled back");
+  model_.not_settled = rounds_in("not settled");
+}
+
+// The command is of the last build of that kernel which the journal holds.
+void Fold::fill_best() {
+  const auto describe = [&](const std::optional<record::ReportTrial>& trial) {
+    if (!trial || trial->candidate != model_.best_id || trial->build.command.empty()) return;
+    model_.best.command = trial->build.command;
+    model_.best.compiler = trial->build.compiler;
+  };
+  model_.best.name = incumbent_.name;
+  if (!incumbent_.sources.empty()) model_.best.path = incumbent_.sources.front().path;
+  model_.best.defines = incumbent_.defines;
+  describe(model_.baseline);
+  for (const auto& round : model_.rounds) {
+    for (const auto& trial : round.trials) describe(trial);
+  }
+  describe(model_.final_trial);
+}
+
+void Fold::fill_peers() {
+  for (const auto& shape : model_.shapes) {
+    const auto found = peers_.find(shape.label);
+    if (found == peers_.end() || !(found->second.latency > 0) || !(shape.best_latency > 0)) continue;
+    found->second.ratio = found->second.latency / shape.best_latency;
+    model_.peers.push_back(found->second);
+  }
 }
 
 // In the order of the work; what remains is the engine itself.
@@ -616,6 +681,8 @@ Model Fold::finish(std::size_t torn_bytes) {
   for (const std::string& text : refused_) model_.notes.push_back({model_.last_time, "refused", text});
   fill_shapes();
   fill_total();
+  fill_best();
+  fill_peers();
   fill_time();
   fill_state();
   return std::move(model_);

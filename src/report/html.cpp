@@ -1,14 +1,18 @@
-// The page: one file, style and drawings inline, no script, nothing fetched.
+// The page: one file, style and drawings inline, nothing fetched. Its one script copies commands; without it the page
+// says the same.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "report/answers.h"
+#include "report/ceilings.h"
 #include "report/charts.h"
 #include "report/escape.h"
 #include "report/html_parts.h"
 #include "report/numbers.h"
+#include "report/shape_names.h"
 #include "style.h"
 
 namespace ridge::report {
@@ -25,22 +29,67 @@ constexpr std::array<std::array<std::string_view, 2>, 10> kSections = {{{"stands
                                                                         {"check", "Check it yourself"},
                                                                         {"glossary", "Glossary"}}};
 
+// Only the page's own script may run and nothing may be fetched, whatever a text in it says.
+constexpr std::string_view kPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-WoHDJXUa19TmozYEtEEiTz4EiWsj5bYXNrhYIuO5U+U='";
+
+constexpr std::size_t kLongCommand = 60;  // characters; takes a row of its own
+
+// Lines break between the words of a command, not at the hyphens inside them.
+std::string command_words(std::string_view text) {
+  std::string html;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(word.size());
+    html += fmt::format("<span class=\"word\">{}</span>", escape_html(word));
+    for (; text.starts_with(' '); text.remove_prefix(1)) html += ' ';
+  }
+  return html;
+}
+
+std::string command_html(const Command& command) {
+  return fmt::format(
+      "<div{}><div class=\"command\"><code>{}</code><button type=\"button\" class=\"copy\" hidden=\"hidden\">Copy"
+      "</button></div>\n<p class=\"does\">{}</p></div>\n",
+      command.text.size() > kLongCommand ? " class=\"wide\"" : "", command_words(command.text),
+      escape_html(command.words));
+}
+
+// Commands are for a shell in the campaign's folder, which the journal does not know.
+std::string commands_html(const std::vector<Command>& commands) {
+  if (commands.empty()) return {};
+  std::string html = paragraph("In the campaign's folder, the one that holds journal.jsonl:", "does");
+  html += "<div class=\"commands\">\n";
+  for (const Command& command : commands) html += command_html(command);
+  return html + "</div>\n";
+}
+
+// A percent sign stays on the line of its number.
+std::string with_units_kept(std::string text) {
+  for (std::size_t at = text.find(" %"); at != std::string::npos; at = text.find(" %", at))
+    text.replace(at, 1, "\u00a0");
+  return text;
+}
+
+std::string answer_html(const Answer& answer) {
+  std::string html = fmt::format("<div class=\"answer\" id=\"{}\">\n<h2>{}</h2>\n<p class=\"key\">{}</p>\n", answer.id,
+                                 escape_html(answer.question), escape_html(answer.key));
+  for (const std::string& line : answer.lines) html += paragraph(with_units_kept(line));
+  return html + commands_html(answer.commands) + "</div>\n";
+}
+
 std::string header(const Model& model) {
   std::string html = fmt::format("<header>\n<p class=\"crumb\">Ridgeline campaign {} {}</p>\n<h1>{}</h1>\n",
                                  code(model.spec.id), badge(model.state), escape_html(headline(model)));
-  html += paragraph(summary(model), "lead");
-  html += paragraph(model.detail, "state");
-  html += "<dl class=\"tiles\">\n";
-  for (const auto& [name, value] : headline_facts(model)) {
-    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(name), escape_html(value));
-  }
-  html += "</dl>\n" + paragraph(error_statement(model), "budget");
-  html += "<nav aria-label=\"Sections\"><ul>\n";
+  html += "<div class=\"answers\">\n";
+  for (const Answer& answer : answers(model)) html += answer_html(answer);
+  html += "</div>\n<nav aria-label=\"Sections\"><ul>\n";
   for (const auto& [id, title] : kSections) html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", id, title);
   return html + "</ul></nav>\n</header>\n";
 }
 
 std::string shape_table(const Model& model) {
+  const SpeedUnit unit = speed_unit(model);
   Table table({{"Key"},
                {"Shape"},
                {"Baseline", true},
@@ -53,8 +102,8 @@ std::string shape_table(const Model& model) {
     table.row(
         {fmt::format("<b>{}</b>", shape.key),
          escape_html(shape.label + (shape.representative ? " (representative)" : "")),
-         fmt::format("{}<br><small>{}</small>", flops_text(speed_before(shape)), latency_text(shape.baseline_latency)),
-         fmt::format("{}<br><small>{}</small>", flops_text(speed_after(shape)), latency_text(shape.best_latency)),
+         fmt::format("{}<br><small>{}</small>", unit.text(speed_before(shape)), latency_text(shape.baseline_latency)),
+         fmt::format("{}<br><small>{}</small>", unit.text(speed_after(shape)), latency_text(shape.best_latency)),
          shape.total ? ratio_text(shape.total->ratio) : std::string("–"),
          shape.total ? interval_text(*shape.total) : std::string("–"),
          percent_text(shape.bound_time / shape.best_latency), escape_html(shape.bound)});
@@ -72,7 +121,8 @@ std::vector<ForestRow> forest_rows(const Model& model, const std::optional<recor
   return rows;
 }
 
-std::string stands(const Model& model) {
+// `shared`: what the short names of the shapes leave out.
+std::string stands(const Model& model, const std::string& shared) {
   const record::ReportRound* last = nullptr;
   for (const auto& round : model.rounds) {
     if (round.state == "accepted") last = &round;
@@ -88,26 +138,26 @@ std::string stands(const Model& model) {
     charts += figure(
         caption, forest_chart("forest-last", caption, forest_rows(model, last->measured, &record::ReportShape::last)));
   }
-  std::string html = charts.empty() ? std::string() : "<div class=\"charts\">\n" + charts + "</div>\n";
+  std::string html = model.baseline ? paragraph(summary(model)) : std::string();
+  if (!charts.empty()) html += "<div class=\"charts\">\n" + charts + "</div>\n";
   if (model.baseline && model.accepted > 0) {
     html += paragraph(fmt::format(
         "The accepted gains multiplied together say {}. {}", ratio_text(model.product_of_accepted),
         model.total_source == "final" ? "A final figure well below that would be the winner's curse at work."
                                       : "Best and baseline have not yet been measured against each other afresh."));
   }
-  html += shape_table(model);
+  const std::string table = shape_table(model);
+  if (!table.empty() && !shared.empty()) html += paragraph("Shapes, all with " + shared + ":", "shared");
+  html += table;
   return section("stands", kSections[0][1], html.empty() ? paragraph("Nothing has been measured yet.") : html);
 }
 
 std::string rounds(const Model& model) {
   std::string html = paragraph(
       "Each round states one hypothesis and its expected gain before anything is built, changes one thing, and is "
-      "accepted "
-      "or rolled back by the program. Open a round for its gates, sessions, build and source.");
+      "accepted or rolled back by the program. Open a round for its gates, sessions, build and source.");
   if (model.rounds.empty()) html += paragraph("No round has begun.");
-  html += rounds_table(model);
-  if (!model.rounds.empty()) html += "<h3>Every round in detail</h3>\n";
-  for (const auto& round : model.rounds) html += round_details(model, round);
+  for (const auto& round : model.rounds) html += round_card(model, round);
   return section("rounds", kSections[1][1], html);
 }
 
@@ -167,7 +217,7 @@ std::string noise(const Model& model) {
             figure("A/A calibration: the baseline against itself",
                    sessions_chart("calibration", "A/A sessions", *model.baseline, model.shapes, 0,
                                   "difference (one mark = one session)")) +
-            "</div>\n";
+            "</div>\n" + paragraph("Sessions: " + sessions_words(*model.baseline) + ".");
     Table table({{"Key"}, {"Shape"}, {"Noise of a session", true}});
     for (const auto& shape : model.shapes) {
       table.row({fmt::format("<b>{}</b>", shape.key), escape_html(shape.label), percent_text(shape.noise)});
@@ -188,6 +238,11 @@ std::string environment(const Model& model) {
                   escape_html(ceiling.method)});
   }
   html += ceilings.str();
+  Table cited({{"Cited peak"}, {"Value", true}, {"Source"}});
+  for (const CitedPeak& peak : cited_peaks(model)) {
+    cited.row({escape_html(peak.metric), escape_html(peak.words), escape_html(peak.source)});
+  }
+  html += cited.str();
   Table facts_of_targets({{"What the targets rest on"}});
   for (const std::string& fact : target_facts(model)) facts_of_targets.row({escape_html(fact)});
   html += facts_of_targets.str();
@@ -233,11 +288,7 @@ std::string limits(const Model& model) {
 }
 
 std::string check_section(const Model& model) {
-  std::string html = "<dl class=\"facts\">\n";
-  for (const auto& [command, words] : check_commands()) {
-    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", code(command), escape_html(words));
-  }
-  html += "</dl>\n";
+  std::string html = commands_html(check_commands());
   html += fact_list(
       {{"Journal", fmt::format("{} events, head {}", model.events, model.journal_head)},
        {"Raw data", fmt::format("{} timed launches in {} sessions ({} voided); {} calls with verified output",
@@ -252,22 +303,26 @@ std::string check_section(const Model& model) {
 
 }  // namespace
 
-std::string html(const Model& model) {
+std::string html(const Model& recorded) {
+  const ShapeNames names = shape_names(recorded);
+  const Model model = with_short_labels(recorded, names);
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n";
+  page += fmt::format("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n", kPolicy);
   page += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n", escape_html(headline(model)),
                       kPageStyle);
   page += header(model) + "<main>\n";
-  page += stands(model) + rounds(model) + lineage(model) + time_section(model) + noise(model) + environment(model) +
-          protocol(model) + limits(model) + check_section(model);
+  page += stands(model, names.shared()) + rounds(model) + lineage(model) + time_section(model) + noise(model) +
+          environment(model) + protocol(model) + limits(model) + check_section(model);
   page += section("glossary", kSections[9][1], fact_list(glossary()));
   page += fmt::format(
-      "</main>\n<footer>{}</footer>\n</body>\n</html>\n",
+      "</main>\n<footer>{}</footer>\n<script>{}</script>\n</body>\n</html>\n",
       paragraph(fmt::format("Drawn from journal.jsonl alone: event {} of {}, hash {}. Nothing on this page is "
                             "read back as truth.",
-                            model.events - 1, model.last_time, short_id(model.journal_head))));
+                            model.events - 1, model.last_time, short_id(model.journal_head))),
+      kPageScript);
   return page;
 }
 

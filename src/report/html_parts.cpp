@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "report/escape.h"
@@ -41,12 +42,13 @@ std::string folded(std::string_view title, std::string_view body_html) {
 }
 
 std::string badge(std::string_view state) {
-  constexpr std::array<std::array<std::string_view, 3>, 10> kBadges = {{{"accepted", "good", "✓"},
+  constexpr std::array<std::array<std::string_view, 3>, 11> kBadges = {{{"accepted", "good", "✓"},
                                                                         {"pass", "good", "✓"},
                                                                         {"finished", "good", "✓"},
                                                                         {"fail", "bad", "✗"},
                                                                         {"rolled back", "rejected", "↺"},
                                                                         {"not settled", "rejected", "?"},
+                                                                        {"not measured", "open", "–"},
                                                                         {"inconclusive", "rejected", "?"},
                                                                         {"paused", "rejected", "‖"},
                                                                         {"unfinished", "open", "…"},
@@ -57,6 +59,22 @@ std::string badge(std::string_view state) {
     }
   }
   return fmt::format("<span class=\"badge\">{}</span>", escape_html(state));
+}
+
+std::string diff_html(std::string_view unified_diff) {
+  std::string html = "<pre class=\"diff\">";
+  while (!unified_diff.empty()) {
+    const std::string_view line = unified_diff.substr(0, unified_diff.find('\n'));
+    unified_diff.remove_prefix(std::min(line.size() + 1, unified_diff.size()));
+    const std::string_view style = line.starts_with("+++ ") || line.starts_with("--- ") ? "file"
+                                   : line.starts_with("@@")                             ? "hunk"
+                                   : line.starts_with('+')                              ? "add"
+                                   : line.starts_with('-')                              ? "del"
+                                                                                        : "";
+    const std::string text = escape_html(line) + "\n";
+    html += style.empty() ? text : fmt::format("<span class=\"{}\">{}</span>", style, text);
+  }
+  return html + "</pre>\n";
 }
 
 void Table::row(const std::vector<std::string>& cells_html, std::string_view style) {

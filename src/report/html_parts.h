@@ -35,7 +35,9 @@ class Table {
   std::string rows_html_;
 };
 
-std::string rounds_table(const Model& model);  // one row per round
-std::string round_details(const Model& model, const record::ReportRound& round);
+std::string diff_html(std::string_view unified_diff);  // coloured by line
+// An accepted round: what it changed, and behind two folds the source and everything that was recorded. Any other
+// round: one line with the reason, the rest behind it.
+std::string round_card(const Model& model, const record::ReportRound& round);
 
 }  // namespace ridge::report

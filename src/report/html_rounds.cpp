@@ -1,4 +1,4 @@
-// The rounds: the table of all of them, and one card each with everything that was recorded.
+// The rounds: one card each with everything that was recorded.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,7 +15,8 @@ std::string listing(const std::vector<std::string>& items) { return fmt::format(
 
 Facts hypothesis_facts(const record::ReportRound& round) {
   const record::Hypothesis& h = round.hypothesis;
-  Facts facts = {{"Bottleneck", h.bottleneck},
+  Facts facts = {{"Hypothesis", h.title},
+                 {"Bottleneck", h.bottleneck},
                  {"Reasoning", h.reasoning},
                  {"Expected gain", h.expected_gain_arithmetic.empty()
                                        ? expected_words(round)
@@ -117,7 +118,7 @@ std::string trial_part(const Model& model, const record::ReportRound& round, std
   html += figure("Every session",
                  sessions_chart(id, fmt::format("Sessions of round {}", round.round), trial, model.shapes,
                                 model.spec.protocol.min_effect, "faster than the incumbent (one mark = one session)"));
-  html += folded("Sessions, one by one", session_table(trial));
+  html += folded("Sessions: " + sessions_words(trial), session_table(trial));
   html += folded("Checks of the outputs", check_table(trial));
   html += folded("Build evidence", build_part(trial.build));
   return last || !html.empty() ? html : std::string();
@@ -133,36 +134,10 @@ std::string time_words(const record::ReportRound& round) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string measured_cell(const record::ReportRound& round) {
-  if (!round.measured) return fmt::format("<span class=\"wrap\">{}</span>", escape_html(result_words(round)));
-  return fmt::format("{}<br><small>{}</small>", gain_text(round.measured->ratio - 1),
-                     gain_interval_text(*round.measured));
-}
-
-}  // namespace
-
-std::string rounds_table(const Model& model) {
-  Table table({{"Round", true}, {"Hypothesis"}, {"Expected", true}, {"Measured", true}, {"Outcome"}, {"Why"}});
-  for (const auto& round : model.rounds) {
-    table.row({fmt::format("<a href=\"#round-{0}\">{0}</a>", round.round), escape_html(round.hypothesis.title),
-               expected_words(round), measured_cell(round), badge(round.state), escape_html(round.reason)},
-              round.state == "accepted" ? "accepted" : "");
-  }
-  return table.str();
-}
-
-std::string round_details(const Model& model, const record::ReportRound& round) {
-  const bool tells = round.measured || round.screened;
-  // The id sits inside, so that following a link to it opens the card without a script.
-  std::string html = fmt::format(
-      "<details class=\"round {}\"><summary><span class=\"n\">{}</span><span class=\"what\">{}</span>"
-      "<span class=\"gain\">{}</span>{}</summary>\n<div class=\"body\" id=\"round-{}\">\n",
-      round.state == "accepted" ? "good" : "other", round.round, escape_html(round.hypothesis.title),
-      escape_html(tells ? result_words(round) : outcome_words(round.outcome)), badge(round.state), round.round);
-  html += "<h4>Why</h4>\n" + paragraph(round.reason, "why");
-  html += fact_list({{"Measured", measured_words(round)},
-                     {"Sessions and evidence", evidence_words(round)},
-                     {"Gates", gates_words(round)}});
+std::string gates_part(const record::ReportRound& round) {
+  std::string html = fact_list({{"Measured", measured_words(round)},
+                                {"Sessions and evidence", evidence_words(round)},
+                                {"Gates", gates_words(round)}});
   html += gate_table(round);
   if (round.decision && !round.decision->plain_rule.empty()) {
     html += paragraph(fmt::format(
@@ -171,13 +146,10 @@ std::string round_details(const Model& model, const record::ReportRound& round) 
         round.decision->plain_rule));
   }
   for (const auto& refused : round.refused) html += paragraph("An answer of the proposer was refused: " + refused);
-  html += "<h4>What was tried and expected</h4>\n" + fact_list(hypothesis_facts(round));
-  for (std::size_t i = 0; i < round.trials.size(); ++i) html += trial_part(model, round, i);
-  html += folded("Gain of every shape", effect_table(round));
-  html += figure("The sweep", sweep_chart(fmt::format("r{}-sweep", round.round), round));
-  html += folded(fmt::format("All {} configurations", round.sweep.size()), sweep_part(round));
-  html += folded("What changed in the source",
-                 round.source_diff.empty() ? "" : fmt::format("<pre>{}</pre>\n", escape_html(round.source_diff)));
+  return html;
+}
+
+std::string identity_part(const record::ReportRound& round) {
   Facts ids = {{"Candidate", round.candidate_name.empty()
                                  ? short_id(round.candidate)
                                  : fmt::format("{} ({})", short_id(round.candidate), round.candidate_name)},
@@ -187,8 +159,65 @@ std::string round_details(const Model& model, const record::ReportRound& round) 
                {"Time", time_words(round)},
                {"Began", round.started}};
   std::erase_if(ids, [](const auto& fact) { return fact.second.empty(); });
-  html += "<h4>Identity</h4>\n" + fact_list(ids);
-  return html + "</div></details>\n";
+  return "<h4>Identity</h4>\n" + fact_list(ids);
+}
+
+// The tunables that changed, each with what it is.
+std::string changes_part(const record::ReportRound& round) {
+  std::string html;
+  for (const auto& change : round.changes) {
+    html += fmt::format("<li>{} {} → {}{}</li>\n", code(change.name), change.before, change.after,
+                        change.title.empty() ? "" : ": " + escape_html(change.title));
+  }
+  return html.empty() ? html : "<ul class=\"changes\">\n" + html + "</ul>\n";
+}
+
+std::string source_part(const record::ReportRound& round) {
+  if (round.source_diff.empty()) return {};
+  return folded("Source: " + files_words(round), diff_html(round.source_diff));
+}
+
+// Everything that was recorded of a round.
+std::string record_part(const Model& model, const record::ReportRound& round) {
+  std::string html = gates_part(round);
+  html += "<h4>What was tried and expected</h4>\n" + fact_list(hypothesis_facts(round));
+  for (std::size_t i = 0; i < round.trials.size(); ++i) html += trial_part(model, round, i);
+  html += folded("Gain of every shape", effect_table(round));
+  html += figure("The sweep", sweep_chart(fmt::format("r{}-sweep", round.round), round));
+  html += folded(fmt::format("All {} configurations", round.sweep.size()), sweep_part(round));
+  return html + identity_part(round);
+}
+
+std::string accepted_card(const Model& model, const record::ReportRound& round) {
+  std::string html = fmt::format(
+      "<div class=\"round good\" id=\"round-{0}\">\n<h3><span class=\"n\">{0}</span><span class=\"what\">{1} "
+      "<span class=\"gain\">({2})</span></span>{3}</h3>\n<div class=\"body\">\n",
+      round.round, escape_html(round_title(round)), escape_html(result_words(round)), badge(round_state(round)));
+  html += paragraph(round.reason, "why");
+  html += changes_part(round) + source_part(round);
+  if (round.source_diff.empty() && !round.changes.empty()) {
+    html += paragraph("The source is the same; the values are given to the compiler.", "does");
+  }
+  return html + folded("Everything recorded of this round", record_part(model, round)) + "</div></div>\n";
+}
+
+// The id sits inside, so that following a link to it opens the card without a script.
+std::string other_card(const Model& model, const record::ReportRound& round) {
+  std::string html = fmt::format(
+      "<details class=\"round {}\"><summary><span class=\"n\">{}</span><span class=\"what\">{}</span>"
+      "<span class=\"gain\">{}</span>{}<span class=\"reason\">{}</span></summary>\n<div class=\"body\" "
+      "id=\"round-{}\">\n",
+      round.state == "rolled back" ? "other" : "open", round.round, escape_html(round_title(round)),
+      round_state(round) == "not measured" ? std::string() : escape_html(result_words(round)),
+      badge(round_state(round)), escape_html(round_reason(round)), round.round);
+  html += "<h4>Why</h4>\n" + paragraph(round.reason, "why") + changes_part(round) + source_part(round);
+  return html + record_part(model, round) + "</div></details>\n";
+}
+
+}  // namespace
+
+std::string round_card(const Model& model, const record::ReportRound& round) {
+  return round.state == "accepted" ? accepted_card(model, round) : other_card(model, round);
 }
 
 }  // namespace ridge::report

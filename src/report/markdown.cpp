@@ -3,9 +3,12 @@
 
 #include <cmath>
 
+#include "report/answers.h"
+#include "report/ceilings.h"
 #include "report/escape.h"
 #include "report/numbers.h"
 #include "report/ratios.h"
+#include "report/shape_names.h"
 #include "report/words.h"
 
 namespace ridge::report {
@@ -39,13 +42,33 @@ std::string fenced(std::string_view text, std::string_view language) {
   return fmt::format("{}{}\n{}{}{}\n\n", fence, language, clean_utf8(text), text.ends_with('\n') ? "" : "\n", fence);
 }
 
-std::string shapes(const Model& model) {
-  std::string text =
-      head({"", "Shape", "Baseline", "Best", "Speed-up", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
+// Behind one line where the renderer knows HTML; plain below it elsewhere.
+std::string folded(std::string_view title, std::string_view body_md) {
+  return fmt::format("<details><summary>{}</summary>\n\n{}</details>\n\n", escape_html(title), body_md);
+}
+
+std::string commands(const std::vector<Command>& list) {
+  std::string text;
+  for (const Command& command : list) text += fenced(command.text, "sh") + md(command.words) + "\n\n";
+  return text;
+}
+
+std::string answer_part(const Answer& answer) {
+  std::string text = fmt::format("## {}\n\n**{}**\n\n", md(answer.question), md(answer.key));
+  for (const std::string& line : answer.lines) text += fmt::format("- {}\n", md(line));
+  text += "\n";
+  if (!answer.commands.empty()) text += "In the campaign's folder:\n\n" + commands(answer.commands);
+  return text;
+}
+
+std::string shapes(const Model& model, const std::string& shared) {
+  const SpeedUnit unit = speed_unit(model);
+  std::string text = shared.empty() ? "" : fmt::format("Shapes, all with {}:\n\n", md(shared));
+  text += head({"", "Shape", "Baseline", "Best", "Speed-up", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
   for (const auto& shape : model.shapes) {
     text += row({shape.key, md(shape.label),
-                 fmt::format("{} ({})", flops_text(speed_before(shape)), latency_text(shape.baseline_latency)),
-                 fmt::format("{} ({})", flops_text(speed_after(shape)), latency_text(shape.best_latency)),
+                 fmt::format("{} ({})", unit.text(speed_before(shape)), latency_text(shape.baseline_latency)),
+                 fmt::format("{} ({})", unit.text(speed_after(shape)), latency_text(shape.best_latency)),
                  shape.total ? ratio_text(shape.total->ratio) : "–", shape.total ? interval_text(*shape.total) : "–",
                  percent_text(shape.bound_time / shape.best_latency), md(shape.bound)});
   }
@@ -54,10 +77,11 @@ std::string shapes(const Model& model) {
 
 std::string round_rows(const Model& model) {
   if (model.rounds.empty()) return "No round has begun.\n\n";
-  std::string text = head({"Round", "Hypothesis", "Expected", "Measured", "Outcome", "Why"}, "rlrrll");
+  std::string text = head({"Round", "Change", "Expected", "Measured", "Outcome", "Why"}, "rlrrll");
   for (const auto& round : model.rounds) {
-    text += row({std::to_string(round.round), md(round.hypothesis.title), expected_words(round), measured_words(round),
-                 md(round.state), md(round.reason)});
+    text += row({std::to_string(round.round), md(round_title(round)), expected_words(round),
+                 round_state(round) == "not measured" ? "–" : measured_words(round), md(round_state(round)),
+                 md(round_reason(round))});
   }
   return text + "\n";
 }
@@ -68,7 +92,7 @@ std::string sessions(const record::ReportTrial& trial) {
     text += row({std::to_string(session.index), md(session.role), gain_text(std::expm1(session.suite)),
                  std::to_string(session.launches), md(session_words(session))});
   }
-  return text + "\n";
+  return folded("Sessions: " + sessions_words(trial), text + "\n");
 }
 
 std::string sweep(const record::ReportRound& round) {
@@ -82,7 +106,7 @@ std::string sweep(const record::ReportRound& round) {
     if (!entry.detail.empty()) outcome += ": " + entry.detail;
     text += row({md(fmt::format("{}", fmt::join(values, " "))), percent_text(entry.score), md(outcome)});
   }
-  return text + "\n";
+  return folded(fmt::format("All {} configurations", round.sweep.size()), text + "\n");
 }
 
 std::string decision(const record::Decision& decision) {
@@ -98,7 +122,7 @@ std::string decision(const record::Decision& decision) {
                    gain_interval_text(effect), percent_text(effect.confidence), std::to_string(effect.sessions)});
     }
   }
-  return text + "\n";
+  return folded("Gates and the gain of every shape", text + "\n");
 }
 
 std::string trial_part(const record::ReportTrial& trial, std::size_t number, std::size_t of) {
@@ -118,8 +142,12 @@ std::string trial_part(const record::ReportTrial& trial, std::size_t number, std
 }
 
 std::string round_part(const record::ReportRound& round) {
-  std::string text = fmt::format("### Round {}: {}\n\n", round.round, md(round.hypothesis.title));
-  text += fmt::format("**{}.** {}\n\n", md(round.state), md(round.reason));
+  const bool accepted = round.state == "accepted";
+  std::string text = fmt::format("### Round {}: {}{}\n\n", round.round, md(round_title(round)),
+                                 accepted ? " (" + result_words(round) + ")" : "");
+  if (round_title(round) != round.hypothesis.title) text += md(round.hypothesis.title) + "\n\n";
+  text += fmt::format("**{}.** {}\n\n", md(round_state(round)), md(round.reason));
+  if (!round.source_diff.empty()) text += folded("Source: " + files_words(round), fenced(round.source_diff, "diff"));
   const record::Hypothesis& h = round.hypothesis;
   text += facts({{"Expected", fmt::format("{} {}", expected_words(round), h.expected_gain_arithmetic)},
                  {"Measured", measured_words(round)},
@@ -140,7 +168,6 @@ std::string round_part(const record::ReportRound& round) {
   if (round.decision) text += decision(*round.decision);
   for (std::size_t i = 0; i < round.trials.size(); ++i) text += trial_part(round.trials[i], i + 1, round.trials.size());
   if (!round.sweep.empty()) text += sweep(round);
-  if (!round.source_diff.empty()) text += fenced(round.source_diff, "diff");
   return text;
 }
 
@@ -178,6 +205,10 @@ std::string environment(const Model& model) {
                  md(ceiling.method)});
   }
   text += "\n";
+  const std::vector<CitedPeak> peaks = cited_peaks(model);
+  if (!peaks.empty()) text += head({"Cited peak", "Value", "Source"}, "lrl");
+  for (const CitedPeak& peak : peaks) text += row({md(peak.metric), md(peak.words), md(peak.source)});
+  if (!peaks.empty()) text += "\n";
   for (const std::string& fact : target_facts(model)) text += "- " + md(fact) + "\n";
   return text + (target_facts(model).empty() ? "" : "\n");
 }
@@ -210,12 +241,15 @@ std::string rules(const Model& model) {
 
 }  // namespace
 
-std::string markdown(const Model& model) {
-  std::string text = fmt::format("# {}\n\nCampaign {}\n\n{}\n\n{}\n\n", md(headline(model)), md(model.spec.id),
-                                 md(summary(model)), md(model.detail));
-  text += facts(headline_facts(model)) + md(error_statement(model)) + "\n\n";
+std::string markdown(const Model& recorded) {
+  const ShapeNames names = shape_names(recorded);
+  const Model model = with_short_labels(recorded, names);
+  std::string text =
+      fmt::format("# {}\n\nCampaign {}, {}\n\n", md(headline(model)), md(model.spec.id), md(model.state));
+  for (const Answer& answer : answers(model)) text += answer_part(answer);
   text += "## Where the kernel stands\n\n";
-  text += shapes(model);
+  if (model.baseline) text += md(summary(model)) + "\n\n";
+  text += shapes(model, names.shared());
   text += fmt::format("Total: {}. The accepted gains multiplied together: {}.\n\n", md(total_words(model)),
                       ratio_text(model.product_of_accepted));
   text += "## Rounds\n\n";
@@ -231,13 +265,11 @@ std::string markdown(const Model& model) {
   text += "## Environment\n\n";
   text += environment(model);
   text += "## Protocol and error budget\n\n";
-  text += facts(protocol_words(model)) + termination(model);
+  text += facts(protocol_words(model)) + md(error_statement(model)) + "\n\n" + termination(model);
   text += rules(model);
   text += "## What is not claimed\n\n";
   for (const auto& claim : not_claimed(model)) text += fmt::format("- {}\n", md(claim));
-  text += "\n## Check it yourself\n\n";
-  for (const auto& [command, words] : check_commands())
-    text += fmt::format("- `{}` {}\n", clean_utf8(command), md(words));
+  text += "\n## Check it yourself\n\n" + commands(check_commands());
   text += fmt::format("\nJournal: {} events, head `{}`. {} timed launches in {} sessions ({} voided).\n\n",
                       model.events, md(model.journal_head), count_text(static_cast<double>(model.launches)),
                       model.sessions, model.voided_sessions);

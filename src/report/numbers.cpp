@@ -28,6 +28,20 @@ std::string scaled(double value, const char* unit) {
 
 }  // namespace
 
+SpeedUnit speed_unit(double flop_per_second) {
+  constexpr std::array<SpeedUnit, 5> kUnits = {
+      {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}, {1e3, "kFLOP/s"}}};
+  for (const SpeedUnit& unit : kUnits) {
+    if (std::isfinite(flop_per_second) && flop_per_second >= unit.scale) return unit;
+  }
+  return {};
+}
+
+std::string SpeedUnit::text(double flop_per_second) const {
+  if (!std::isfinite(flop_per_second)) return "unknown";
+  return fmt::format("{} {}", digits3(flop_per_second / scale), name);
+}
+
 std::string digits3(double value) {
   if (!std::isfinite(value)) return "unknown";
   const double size = std::abs(value);
@@ -77,7 +91,12 @@ std::string gain_text(double fraction) {
   return fmt::format("{}{:.{}f} %", sign, percent, percent >= 100 ? 0 : percent >= 10 ? 1 : 2);
 }
 
-std::string ratio_text(double ratio) { return std::isfinite(ratio) ? digits3(ratio) + "×" : "unknown"; }
+// Near 1 the digits that tell are those of the difference.
+std::string ratio_text(double ratio) {
+  if (!std::isfinite(ratio)) return "unknown";
+  if (ratio == 1) return "1×";
+  return (std::abs(ratio - 1) < 0.1 ? fmt::format("{:.3f}", ratio) : digits3(ratio)) + "×";
+}
 
 std::string interval_text(const record::Effect& effect) {
   return fmt::format("{} to {}", ratio_text(effect.low), ratio_text(effect.high));

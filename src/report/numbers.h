@@ -7,16 +7,24 @@
 
 namespace ridge::report {
 
+// One unit for all the speeds of a page, so that an axis and the text beside it can be compared.
+struct SpeedUnit {
+  double scale = 1;
+  const char* name = "FLOP/s";
+  [[nodiscard]] std::string text(double flop_per_second) const;  // "0.41 TFLOP/s"
+};
+SpeedUnit speed_unit(double flop_per_second);  // the unit in which this speed reads best
+
 std::string plain(double value);                     // three digits at most, no trailing zeros: "5", "0.05", "1.5"
 std::string digits3(double value);                   // "8.91", "0.0123", "141"
-std::string flops_text(double flop_per_second);      // "41.2 GFLOP/s"
+std::string flops_text(double flop_per_second);      // "41.2 GFLOP/s"; alone, in the unit that suits it
 std::string bandwidth_text(double byte_per_second);  // "12.1 GB/s"
 std::string rate_text(double value, const std::string& unit);
 std::string latency_text(double seconds);                      // "1.23 ms"
 std::string percent_text(double fraction);                     // "84.1 %"
 std::string plain_percent(double fraction);                    // "5 %", for numbers somebody chose
 std::string gain_text(double fraction);                        // "+23.1 %", "−4.0 %"
-std::string ratio_text(double ratio);                          // "8.91×"
+std::string ratio_text(double ratio);                          // "8.91×", "1.012×"
 std::string interval_text(const record::Effect& effect);       // "8.80 to 9.02"
 std::string gain_interval_text(const record::Effect& effect);  // "+22.0 % to +24.1 %"
 std::string count_text(double value);                          // "12 345"

@@ -25,7 +25,7 @@ Result<Model> load(const std::filesystem::path& campaign);
 // The same for events already read. `torn_bytes`: unfinished bytes at the end of the file, which never counted.
 Result<Model> fold(std::span<const record::Event> events, std::size_t torn_bytes = 0);
 
-// One self-contained page: style and drawings inline, no script, nothing fetched.
+// One self-contained page: style and drawings inline, nothing fetched; its one script copies commands.
 std::string html(const Model& model);
 std::string markdown(const Model& model);
 // The Model itself; indented, ends with a newline.

@@ -109,25 +109,85 @@ void Svg::text(Point at, std::string_view words, std::string_view style, Anchor 
 
 std::string Svg::str() const { return head_ + body_ + "</svg>\n"; }
 
-bool Labels::place(Svg& svg, Point at, std::string_view words, std::string_view style, double gap) {
+// As boxes along it, no longer than twice the margin.
+void Labels::keep_clear(Point from, Point to, double margin) {
+  if (!finite(from) || !finite(to)) return;
+  if (from.x == to.x || from.y == to.y) {
+    return keep_clear({std::min(from.x, to.x) - margin, std::min(from.y, to.y) - margin,
+                       std::abs(to.x - from.x) + 2 * margin, std::abs(to.y - from.y) + 2 * margin});
+  }
+  const int steps = 1 + static_cast<int>(std::hypot(to.x - from.x, to.y - from.y) / margin);
+  for (int i = 0; i <= steps; ++i) {
+    const double share = static_cast<double>(i) / steps;
+    keep_clear(
+        {from.x + share * (to.x - from.x) - margin, from.y + share * (to.y - from.y) - margin, 2 * margin, 2 * margin});
+  }
+}
+
+bool Labels::is_free(const Box& box) const {
+  return box.inside(area_) &&
+         std::none_of(taken_.begin(), taken_.end(), [&](const Box& other) { return box.overlaps(other); });
+}
+
+bool Labels::is_free(Point from, Point to) const {
+  for (double share = 0; share <= 1; share += 0.1) {
+    const Point p{from.x + share * (to.x - from.x), from.y + share * (to.y - from.y)};
+    if (!is_free(Box{p.x - 0.5, p.y - 0.5, 1, 1})) return false;
+  }
+  return true;
+}
+
+bool Labels::place(Svg& svg, Point at, std::string_view words, std::string_view style, double gap, double reach) {
   if (!finite(at)) return false;
+  constexpr double kSlant = 0.7, kSteep = 0.92, kFlat = 0.38;
+  constexpr std::array<Point, 16> kDirections = {{{1, 0},
+                                                  {-1, 0},
+                                                  {0, -1},
+                                                  {0, 1},
+                                                  {kSlant, -kSlant},
+                                                  {-kSlant, -kSlant},
+                                                  {kSlant, kSlant},
+                                                  {-kSlant, kSlant},
+                                                  {kFlat, -kSteep},
+                                                  {-kFlat, -kSteep},
+                                                  {kSteep, -kFlat},
+                                                  {-kSteep, -kFlat},
+                                                  {kFlat, kSteep},
+                                                  {-kFlat, kSteep},
+                                                  {kSteep, kFlat},
+                                                  {-kSteep, kFlat}}};
   const double w = text_width(words), h = kFontSize, up = 0.8 * h;
-  const std::array<Point, 8> corners = {{{at.x + gap, at.y - h / 2},
-                                         {at.x - gap - w, at.y - h / 2},
-                                         {at.x - w / 2, at.y - gap - h},
-                                         {at.x - w / 2, at.y + gap},
-                                         {at.x + gap * 0.7, at.y - gap * 0.7 - h},
-                                         {at.x - gap * 0.7 - w, at.y - gap * 0.7 - h},
-                                         {at.x + gap * 0.7, at.y + gap * 0.7},
-                                         {at.x - gap * 0.7 - w, at.y + gap * 0.7}}};
-  for (const Point& corner : corners) {
-    const Box box{corner.x, corner.y, w, h};
-    const bool covered =
-        std::any_of(taken_.begin(), taken_.end(), [&](const Box& other) { return box.overlaps(other); });
-    if (covered || !box.inside(area_)) continue;
-    taken_.push_back(box);
-    svg.text({corner.x, corner.y + up}, words, style);
-    return true;
+  const auto edge = [](double centre, double direction, double distance, double size) {
+    return centre + direction * distance - (direction < 0 ? size : direction == 0 ? size / 2 : 0);
+  };
+  for (double distance = gap; distance <= reach + 1e-9; distance += gap) {
+    for (const Point& way : kDirections) {
+      const Box box{edge(at.x, way.x, distance, w), edge(at.y, way.y, distance, h), w, h};
+      if (!is_free(box)) continue;
+      const bool near = distance < 1.5 * gap;
+      // From the edge of the mark, a square of 10, to the edge of the label.
+      const double clear = 6 / std::max(std::abs(way.x), std::abs(way.y));
+      const Point start{at.x + clear * way.x, at.y + clear * way.y};
+      const Point end{at.x + (distance - 1) * way.x, at.y + (distance - 1) * way.y};
+      if (!near && !is_free(start, end)) continue;
+      if (!near) {
+        svg.line(start, end, "leader");
+        keep_clear(start, end, 1);
+      }
+      taken_.push_back(box);
+      svg.text({box.x, box.y + up}, words, style);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Labels::place_along(Svg& svg, Point from, Point to, std::string_view words, std::string_view style, double gap) {
+  for (const double distance : {gap, 2 * gap}) {
+    for (double share = 1; share >= 0; share -= 0.02) {
+      const Point at{from.x + share * (to.x - from.x), from.y + share * (to.y - from.y)};
+      if (place(svg, at, words, style, distance, distance)) return true;
+    }
   }
   return false;
 }

@@ -49,15 +49,23 @@ class Svg {
   double width_, height_;
 };
 
-// Finds room for a label beside a point without covering another label; remembers what it placed.
+// Finds room for labels so that they cover neither each other nor what they were told to keep clear of, and stay inside
+// the area.
 class Labels {
  public:
   explicit Labels(Box area) : area_(area) {}
   void keep_clear(const Box& box) { taken_.push_back(box); }
-  // Tries right, left, above, below, then the corners. False: no room, nothing drawn.
-  bool place(Svg& svg, Point at, std::string_view words, std::string_view style, double gap = 7);
+  void keep_clear(Point from, Point to, double margin = 3);  // of a line
+  // Tries around the point at the distance `gap`, then further away up to `reach`; from further away a thin line leads
+  // to the point. False: no room, nothing drawn.
+  bool place(Svg& svg, Point at, std::string_view words, std::string_view style, double gap = 7, double reach = 7);
+  // Beside a line, as near to its end as there is room.
+  bool place_along(Svg& svg, Point from, Point to, std::string_view words, std::string_view style, double gap = 5);
 
  private:
+  [[nodiscard]] bool is_free(const Box& box) const;
+  [[nodiscard]] bool is_free(Point from, Point to) const;
+
   Box area_;
   std::vector<Box> taken_;
 };

@@ -44,6 +44,7 @@ double speed_after(const record::ReportShape& shape) {
   return shape.best_latency > 0 ? shape.cost.flop / shape.best_latency : std::nan("");
 }
 
+SpeedUnit speed_unit(const Model& model) { return speed_unit(geomean_speed_after(model)); }
 double geomean_speed_before(const Model& model) { return geomean_of(model, speed_before); }
 double geomean_speed_after(const Model& model) { return geomean_of(model, speed_after); }
 double geomean_fraction_before(const Model& model) {
@@ -115,10 +116,25 @@ std::string budget_words(const record::BudgetChange& change) {
                      change.max_iterations ? std::to_string(*change.max_iterations) : "without limit");
 }
 
+std::string spread_words(const Model& model) {
+  double low = 0, high = 0;
+  std::int64_t shapes = 0;
+  for (const auto& shape : model.shapes) {
+    if (!shape.total) continue;
+    low = shapes == 0 ? shape.total->ratio : std::min(low, shape.total->ratio);
+    high = shapes == 0 ? shape.total->ratio : std::max(high, shape.total->ratio);
+    ++shapes;
+  }
+  if (shapes > 1) return fmt::format("{} to {} over {} shapes", ratio_text(low), ratio_text(high), shapes);
+  if (!model.total) return {};
+  return fmt::format("{} % interval {}", plain(model.total->confidence * 100), interval_text(*model.total));
+}
+
 std::string headline(const Model& model) {
   const std::string where =
       fmt::format("{} on {}", model.spec.op.empty() ? "operator" : model.spec.op, machine_name(model));
-  if (model.total && model.accepted > 0) return fmt::format("{}: {} as fast", where, ratio_text(model.total->ratio));
+  if (model.total && model.accepted > 0)
+    return fmt::format("{}: {} as fast ({})", where, ratio_text(model.total->ratio), spread_words(model));
   if (!model.baseline) return fmt::format("{}: not measured yet", where);
   return fmt::format("{}: no round accepted yet", where);
 }
@@ -140,10 +156,11 @@ std::string total_words(const Model& model) {
 std::string summary(const Model& model) {
   if (!model.baseline) return "Nothing has been measured yet. " + model.detail;
   const double before = geomean_speed_before(model), after = geomean_speed_after(model);
+  const SpeedUnit unit = speed_unit(model);
   std::string text = fmt::format(
       "The campaign began with the kernel \"{}\" at {} (geometric mean over {}), {} of what this machine's measured "
       "ceilings allow. ",
-      model.baseline_name, flops_text(before), plural(static_cast<std::int64_t>(model.shapes.size()), "shape"),
+      model.baseline_name, unit.text(before), plural(static_cast<std::int64_t>(model.shapes.size()), "shape"),
       percent_text(geomean_fraction_before(model)));
   if (model.accepted == 0) {
     text += fmt::format("It tried {}; none was accepted, so that kernel is still the best known.",
@@ -153,23 +170,37 @@ std::string summary(const Model& model) {
   text += fmt::format(
       "It tried {}, one at a time, kept {} that proved faster and undid the rest. The best kernel "
       "reaches {}, {} of the ceilings: {}.",
-      plural(static_cast<std::int64_t>(model.rounds.size()), "change"), model.accepted, flops_text(after),
+      plural(static_cast<std::int64_t>(model.rounds.size()), "change"), model.accepted, unit.text(after),
       percent_text(geomean_fraction_after(model)), total_words(model));
+  return text;
+}
+
+std::string round_state(const record::ReportRound& round) {
+  return round.state == "not settled" && !round.measured ? "not measured" : round.state;
+}
+
+std::string rounds_words(const Model& model) {
+  const auto count = [&](std::string_view state) {
+    return std::count_if(model.rounds.begin(), model.rounds.end(),
+                         [&](const auto& round) { return round_state(round) == state; });
+  };
+  std::string text = fmt::format("{} accepted, {} rolled back", model.accepted, model.rolled_back);
+  for (const char* state : {"not settled", "not measured"}) {
+    if (const auto rounds = count(state); rounds > 0) text += fmt::format(", {} {}", rounds, state);
+  }
   return text;
 }
 
 Facts headline_facts(const Model& model) {
   Facts facts;
-  facts.emplace_back("Baseline", flops_text(geomean_speed_before(model)));
-  facts.emplace_back("Best", flops_text(geomean_speed_after(model)));
+  const SpeedUnit unit = speed_unit(model);
+  facts.emplace_back("Baseline", unit.text(geomean_speed_before(model)));
+  facts.emplace_back("Best", unit.text(geomean_speed_after(model)));
   facts.emplace_back(
       "Speed-up",
       model.total ? fmt::format("{} ({})", ratio_text(model.total->ratio), interval_text(*model.total)) : "none yet");
   facts.emplace_back("Share of the measured ceiling", percent_text(geomean_fraction_after(model)));
-  const auto unsettled = std::count_if(model.rounds.begin(), model.rounds.end(),
-                                       [](const record::ReportRound& round) { return round.state == "not settled"; });
-  facts.emplace_back("Rounds", fmt::format("{} accepted, {} rolled back{}", model.accepted, model.rolled_back,
-                                           unsettled > 0 ? fmt::format(", {} not settled", unsettled) : ""));
+  facts.emplace_back("Rounds", rounds_words(model));
   facts.emplace_back("Why it ended",
                      model.state == "finished" ? termination_words(model.termination->condition) : "it has not ended");
   facts.emplace_back("Chance of any false accept", fmt::format("at most {}", plain_percent(model.spec.protocol.alpha)));
@@ -202,20 +233,58 @@ std::string rules_words(const Model& model) {
                      open.empty() ? "" : "; not held: " + open);
 }
 
-std::string evidence_words(const record::ReportRound& round) {
-  if (round.trials.empty()) return "nothing was measured";
-  std::int64_t confirm = 0, voided = 0, screened = 0;
-  for (const auto& session : round.trials.back().sessions) {
+std::string void_cause(std::string_view reason) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kCauses = {{
+      {"clock_gap", "clock"},
+      {"steal_fraction", "steal"},
+      {"foreign_load", "other programs"},
+      {"throttle", "throttling"},
+      {"missing_samples", "missing samples"},
+      {"witness_gap", "drift"},
+  }};
+  for (const auto& [guard, words] : kCauses) {
+    if (reason.starts_with(guard)) return std::string(words);
+  }
+  return std::string(reason.substr(0, reason.find_first_of(":=;,")));
+}
+
+// Causes in the order of how often they occurred, with counts where there are several.
+std::string SessionCount::void_words() const {
+  if (causes.size() == 1) return causes.begin()->first;
+  std::vector<std::pair<std::string, std::int64_t>> sorted(causes.begin(), causes.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> parts;
+  for (const auto& [cause, count] : sorted) parts.push_back(fmt::format("{} {}", count, cause));
+  return join(parts, ", ");
+}
+
+SessionCount count_sessions(const record::ReportTrial& trial) {
+  SessionCount count;
+  for (const auto& session : trial.sessions) {
     if (session.voided) {
-      ++voided;
+      ++count.voided;
+      ++count.causes[void_cause(session.void_reason)];
     } else {
-      ++(session.role == "screen" ? screened : confirm);
+      ++(session.role == "screen" ? count.screening : count.counted);
     }
   }
-  if (confirm + voided + screened == 0) return "no session was run";
-  std::string text =
-      fmt::format("{} to screen, {} to confirm, {} voided", plural(screened, "session"), confirm, voided);
-  if (round.decision && confirm > 0) {
+  return count;
+}
+
+std::string sessions_words(const record::ReportTrial& trial) {
+  const SessionCount count = count_sessions(trial);
+  std::vector<std::string> parts;
+  if (count.counted > 0 || count.screening == 0) parts.push_back(fmt::format("{} counted", count.counted));
+  if (count.screening > 0) parts.push_back(fmt::format("{} to screen", count.screening));
+  if (count.voided > 0) parts.push_back(fmt::format("{} void ({})", count.voided, count.void_words()));
+  return join(parts, ", ");
+}
+
+std::string evidence_words(const record::ReportRound& round) {
+  if (round.trials.empty()) return "nothing was measured";
+  if (round.trials.back().sessions.empty()) return "no session was run";
+  std::string text = sessions_words(round.trials.back());
+  if (round.decision && count_sessions(round.trials.back()).counted > 0) {
     text += fmt::format("; evidence E = {} of the {} needed", digits3(round.decision->evidence),
                         digits3(round.decision->needed));
   }
@@ -235,11 +304,41 @@ std::string gates_words(const record::ReportRound& round) {
   return "stopped by " + join(stopped, "; ");
 }
 
-std::string change_words(const record::ReportRound& round) {
+std::string tunables_words(const record::ReportRound& round) {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : round.changed) parts.push_back(fmt::format("{} = {}", name, value));
-  for (const auto& file : round.changed_files) parts.push_back(file);
+  for (const auto& change : round.changes)
+    parts.push_back(fmt::format("{} {} → {}", change.name, change.before, change.after));
+  for (const auto& [name, value] : round.changed) {
+    const bool told = std::any_of(round.changes.begin(), round.changes.end(),
+                                  [&](const auto& change) { return change.name == name; });
+    if (!told) parts.push_back(fmt::format("{} = {}", name, value));
+  }
   return join(parts, ", ");
+}
+
+std::string files_words(const record::ReportRound& round) {
+  if (round.changed_files.empty()) return {};
+  std::int64_t added = 0, removed = 0;
+  std::string_view diff = round.source_diff;
+  while (!diff.empty()) {
+    const std::string_view line = diff.substr(0, diff.find('\n'));
+    diff.remove_prefix(std::min(line.size() + 1, diff.size()));
+    added += line.starts_with('+') && !line.starts_with("+++ ") ? 1 : 0;
+    removed += line.starts_with('-') && !line.starts_with("--- ") ? 1 : 0;
+  }
+  return fmt::format("{} (+{} −{} lines)", join(round.changed_files, ", "), added, removed);
+}
+
+std::string change_words(const record::ReportRound& round) {
+  std::string text = tunables_words(round);
+  const std::string files = files_words(round);
+  if (!text.empty() && !files.empty()) text += ", ";
+  return text + files;
+}
+
+std::string round_title(const record::ReportRound& round) {
+  const bool only_tunables = !round.changes.empty() && round.changed_files.empty();
+  return only_tunables ? tunables_words(round) : round.hypothesis.title;
 }
 
 std::string expected_words(const record::ReportRound& round) {
@@ -256,7 +355,19 @@ std::string result_words(const record::ReportRound& round) {
   if (round.measured) return gain_text(round.measured->ratio - 1);
   if (round.screened) return gain_text(*round.screened - 1) + " when screened";
   if (!round.decision) return "under way";
-  return "not measured: " + outcome_words(round.outcome);
+  return round_state(round) == "not measured" ? "not measured" : outcome_words(round.outcome);
+}
+
+std::string round_reason(const record::ReportRound& round) {
+  if (round_state(round) != "not measured" || round.trials.empty()) return round.reason;
+  const record::ReportTrial& trial = round.trials.back();
+  constexpr std::string_view kPrefix = "not measured: ";
+  if (trial.sessions.empty() && !trial.detail.empty())
+    return trial.detail.substr(trial.detail.starts_with(kPrefix) ? kPrefix.size() : 0);
+  const SessionCount count = count_sessions(trial);
+  if (count.counted == 0 && count.voided > 0)
+    return fmt::format("every session to confirm it was void ({}); {}", count.void_words(), round.reason);
+  return round.reason;
 }
 
 std::string session_words(const record::SessionRatios& session) {
@@ -290,14 +401,6 @@ std::string noise_words(const Model& model) {
       "the "
       "machine, not the kernel, makes the difference.",
       percent_text(model.noise), percent_text(model.detectable));
-}
-
-// The report does not know where its folder lies, or what it is called by now; the folder itself is always ".".
-Facts check_commands() {
-  return {{"ridge campaign verify .",
-           "in the campaign's folder, the one that holds report/: checks the journal's hash chain, renders every file "
-           "again and compares"},
-          {"ridge campaign replay .", "there too: computes every decision again from the raw samples"}};
 }
 
 Facts protocol_words(const Model& model) {
@@ -395,6 +498,9 @@ const Facts& glossary() {
       {"Not settled",
        "the harness, the budget or the noise of the machine ended the round: nothing is known about the change, which "
        "was undone"},
+      {"Not measured",
+       "a round that is not settled because no session of its candidate counted: the budget ran out, every session was "
+       "void, or the measurement failed"},
       {"Rolled back", "the change was undone; its round keeps its number and its record"},
       {"Round", "one hypothesis, one change, one decision"},
       {"Session", "one fresh process in which incumbent and candidate take turns; it casts one vote"},

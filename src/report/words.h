@@ -1,11 +1,14 @@
 // The sentences of a report, in plain text, so that all formats say the same. Renderers escape them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "report/numbers.h"
 #include "report/report.h"
 
 namespace ridge::report {
@@ -18,8 +21,11 @@ std::string budget_words(const record::BudgetChange& change);
 std::string termination_words(std::string_view condition);
 std::string outcome_words(record::Outcome outcome);
 
-// One line a newcomer understands: "gemm on X: 8.91× as fast".
+// One line a newcomer understands: "gemm on X: 8.91× as fast (7.20× to 10.4× over 5 shapes)".
 std::string headline(const Model& model);
+// "7.20× to 10.4× over 5 shapes": from the shape that gained least to the one that gained most. Of one shape, its
+// interval.
+std::string spread_words(const Model& model);
 // The paragraph under it.
 std::string summary(const Model& model);
 // The figures of the first screen: name, value.
@@ -27,13 +33,31 @@ Facts headline_facts(const Model& model);
 // The chance that any accepted round is not a real gain, and how much of the budget is used.
 std::string error_statement(const Model& model);
 std::string total_words(const Model& model);
-// "13 of 14 sessions counted, E = 2913 of the 2400 needed".
+// How a round is shown: its state, but "not measured" when it is not settled and no session of it counted.
+std::string round_state(const record::ReportRound& round);
+std::string rounds_words(const Model& model);  // "4 accepted, 5 rolled back, 1 not settled, 1 not measured"
+
+// The sessions of a trial by what became of them.
+struct SessionCount {
+  std::int64_t counted = 0, screening = 0, voided = 0;
+  std::map<std::string, std::int64_t> causes;    // of the void ones
+  [[nodiscard]] std::string void_words() const;  // "clock", or "3 clock, 2 steal"
+};
+SessionCount count_sessions(const record::ReportTrial& trial);
+std::string sessions_words(const record::ReportTrial& trial);  // "13 counted, 5 void (clock)"
+std::string void_cause(std::string_view reason);               // "clock" of "clock_gap = 0.006 is outside 0..0.005"
+// "13 counted, 1 to screen, E = 2913 of the 2400 needed".
 std::string evidence_words(const record::ReportRound& round);
 std::string rules_words(const Model& model);  // how many rules hold, and which were waived
 // The gates that stopped a round, or that let it through.
 std::string gates_words(const record::ReportRound& round);
-// "MR = 6, NR = 16; kernel.cpp", or "" when nothing differs.
-std::string change_words(const record::ReportRound& round);
+std::string tunables_words(const record::ReportRound& round);  // "MR 1 → 6, NR 8 → 16", or ""
+std::string files_words(const record::ReportRound& round);     // "kernel.cpp (+6 −7 lines)", or ""
+std::string change_words(const record::ReportRound& round);    // both, or "" when nothing differs
+// What a round is called: the change of its tunables, else the title of its hypothesis.
+std::string round_title(const record::ReportRound& round);
+// The decision's own sentence; of a round that was not measured, why not.
+std::string round_reason(const record::ReportRound& round);
 std::string expected_words(const record::ReportRound& round);
 std::string measured_words(const record::ReportRound& round);
 // "−1.8 % when screened": what a card shows beside its title.
@@ -43,8 +67,6 @@ std::string session_words(const record::SessionRatios& session);
 std::string activity_words(std::string_view activity);
 std::string noise_words(const Model& model);
 
-// Name and explanation.
-Facts check_commands();
 Facts protocol_words(const Model& model);
 std::vector<std::string> not_claimed(const Model& model);
 const Facts& glossary();
@@ -52,6 +74,7 @@ const Facts& glossary();
 std::string short_id(std::string_view id);              // the first 12 digits
 double speed_before(const record::ReportShape& shape);  // FLOP/s of the baseline; NaN when unknown
 double speed_after(const record::ReportShape& shape);
+SpeedUnit speed_unit(const Model& model);  // of all the speeds of a page
 double geomean_speed_before(const Model& model);
 double geomean_speed_after(const Model& model);
 double geomean_fraction_before(const Model& model);  // of the roofline bound

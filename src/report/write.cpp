@@ -6,33 +6,17 @@
 #include "record/json.h"
 #include "report/escape.h"
 #include "report/numbers.h"
+#include "report/shape_names.h"
 #include "report/words.h"
 
 namespace ridge::report {
 namespace {
 
-// Terminals must not be steered by a candidate's title: clean, on one line.
-std::string one_line(std::string_view text, std::size_t limit) {
-  std::string clean = clean_utf8(text);
-  for (char& c : clean) {
-    if (c == '\n' || c == '\t') c = ' ';
-  }
-  if (length_utf8(clean) <= limit) return clean;
-  std::string cut;
-  std::size_t length = 0;
-  for (const char c : clean) {
-    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U && ++length >= limit) break;
-    cut += c;
-  }
-  return cut + "…";
-}
-
 std::string round_line(const record::ReportRound& round) {
-  const bool tells = round.measured || round.screened || !round.decision;
-  std::string text =
-      fmt::format("  {:>3}  {:<11}  {:<16}  {}\n", round.round, round.state,
-                  tells ? result_words(round) : outcome_words(round.outcome), one_line(round.hypothesis.title, 80));
-  if (round.state != "accepted") text += fmt::format("       {}\n", one_line(round.reason, 110));
+  std::string text = fmt::format("  {:>3}  {:<12}  {:<16}  {}\n", round.round, round_state(round),
+                                 round_state(round) == "not measured" ? std::string() : result_words(round),
+                                 one_line(round_title(round), 80));
+  if (round.state != "accepted") text += fmt::format("       {}\n", one_line(round_reason(round), 110));
   return text;
 }
 
@@ -40,7 +24,9 @@ std::string round_line(const record::ReportRound& round) {
 
 std::string json(const Model& model) { return record::to_pretty(model) + "\n"; }
 
-std::string status_text(const Model& model, std::size_t last_rounds) {
+// Terminals must not be steered by a candidate's title: every text of a proposer or a tool is cleaned.
+std::string status_text(const Model& recorded, std::size_t last_rounds) {
+  const Model model = with_short_labels(recorded, shape_names(recorded));
   std::string text = fmt::format("{}\n{}\n{}\n\n", one_line(model.spec.id, 120), one_line(headline(model), 160),
                                  one_line(model.detail, 300));
   for (const auto& [name, value] : headline_facts(model))

@@ -7,7 +7,7 @@
 namespace ridge::report::fixture {
 namespace {
 
-const std::set<std::string> kVoid = {"meta", "br"};
+const std::set<std::string> kVoid = {"meta", "br"}, kRaw = {"style", "script"};
 
 class Reader {
  public:
@@ -17,6 +17,7 @@ class Reader {
     if (!html_.starts_with("<!DOCTYPE html>\n")) return fail("no doctype");
     position_ = 16;
     while (page_.error.empty() && position_ < html_.size()) {
+      if (raw_text()) continue;
       html_[position_] == '<' ? tag() : text();
     }
     if (page_.error.empty() && !open_.empty()) fail("not closed: " + page_.elements[open_.back()].tag);
@@ -50,11 +51,22 @@ class Reader {
     return plain;
   }
 
+  // What is inside <style> and <script> ends at their end tag and knows no entities.
+  bool raw_text() {
+    if (open_.empty() || !kRaw.contains(page_.elements[open_.back()].tag)) return false;
+    Element& element = page_.elements[open_.back()];
+    const std::size_t end = html_.find("</" + element.tag + ">", position_);
+    if (end == std::string::npos) return false;
+    element.text += html_.substr(position_, end - position_);
+    position_ = end;
+    close();
+    return true;
+  }
+
   void text() {
     const std::size_t end = std::min(html_.find('<', position_), html_.size());
     std::string raw = html_.substr(position_, end - position_);
-    const bool style = !open_.empty() && page_.elements[open_.back()].tag == "style";
-    if (!open_.empty()) page_.elements[open_.back()].text += style ? raw : unescape(raw);
+    if (!open_.empty()) page_.elements[open_.back()].text += unescape(raw);
     position_ = end;
   }
 
