@@ -144,7 +144,7 @@ int run_campaign(const fs::path& directory, const RunOptions& run) {
   campaign::EngineOptions options;
   options.directory = directory;
   options.cache_directory = cache_directory();
-  options.experience = directory.parent_path() / "experience";
+  options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [] {
     return interruptions() == 0   ? campaign::StopLevel::kNone
