@@ -181,8 +181,8 @@ std::vector<Command> next_commands(const Model& model) {
     if (model.spec.execution_mode == "repo") {
       commands.push_back({"ridge campaign hand-back .", "puts the accepted rounds on a branch of the project"});
     } else {
-      commands.push_back(
-          {"ridge campaign export-kernel .", "writes the best kernel with its configuration and its compile line"});
+      commands.push_back({"ridge campaign export-kernel .",
+                          "prints the best kernel with its configuration and how to compile it; --out FILE writes it"});
     }
   }
   if (state != "finished") return commands;
