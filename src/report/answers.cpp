@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kRoundsShown = 5;
 constexpr std::size_t kTitleShown = 100;  // code points
+constexpr std::size_t kMostRounds = 119;  // that a campaign may have
 
 Answer how_fast(const Model& model) {
   Answer answer{"answer-speed", "How fast?", "Not measured yet", {}, {}};
@@ -121,7 +122,8 @@ Answer what_changed(const Model& model) {
   accepted.resize(accepted.size() - left_out);
   std::sort(accepted.begin(), accepted.end(), [](auto* a, auto* b) { return a->round < b->round; });
   for (const auto* round : accepted) {
-    answer.lines.push_back(fmt::format("Round {}: {} ({})", round->round, round_title(*round), result_words(*round)));
+    answer.lines.push_back(fmt::format("Round {}: {} ({})", round->round, one_line(round_title(*round), kTitleShown),
+                                       result_words(*round)));
   }
   if (left_out > 0) answer.lines.push_back(fmt::format("{} more with smaller gains.", left_out));
   answer.lines.push_back(fmt::format("{}.", rounds_words(model)));
@@ -189,8 +191,9 @@ std::vector<Command> next_commands(const Model& model) {
   for (Command& command : check_commands()) commands.push_back(std::move(command));
   const std::string condition = model.termination ? model.termination->condition : "";
   if (condition == "T3") {
-    commands.push_back({fmt::format("ridge campaign extend . --max-iterations {}", 2 * model.rounds.size()),
-                        "allows more rounds; then resume"});
+    commands.push_back(
+        {fmt::format("ridge campaign extend . --max-iterations {}", std::min(2 * model.rounds.size(), kMostRounds)),
+         "allows more rounds; then resume"});
   } else if (condition == "T5") {
     commands.push_back({"ridge campaign extend . --budget 10m", "gives it more time; then resume"});
   }
