@@ -76,7 +76,7 @@ struct ReportChange {
 
 struct ReportRound {
   std::int64_t round = 0;
-  std::string state = "unfinished";  // accepted | rolled back | not measured | unfinished
+  std::string state = "unfinished";  // accepted | rolled back | not settled | unfinished
   Hypothesis hypothesis;
   std::string candidate, candidate_name, parent;  // ids; empty until something was evaluated
   std::map<std::string, std::int64_t> changed;    // tunables that differ from the incumbent's, new values
@@ -258,7 +258,7 @@ struct Report {
   std::vector<ReportNote> notes;
   std::string first_time, last_time;
   // decisions: those that looked at confirming sessions and so used a share of alpha.
-  std::int64_t decisions = 0, accepted = 0, rolled_back = 0, not_measured = 0, not_settled = 0;
+  std::int64_t decisions = 0, accepted = 0, rolled_back = 0, not_settled = 0;
   std::int64_t sessions = 0, voided_sessions = 0, launches = 0, verified_calls = 0;
   std::int64_t events = 0, torn_bytes = 0;
   std::string journal_head;  // hash of the last event this report knows
@@ -301,7 +301,6 @@ struct Report {
     v("decisions", self.decisions);
     v("accepted", self.accepted);
     v("rolled_back", self.rolled_back);
-    v.optional("not_measured", self.not_measured);
     v.optional("not_settled", self.not_settled);
     v("sessions", self.sessions);
     v("voided_sessions", self.voided_sessions);

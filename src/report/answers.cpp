@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "report/ceilings.h"
+#include "report/escape.h"
 #include "report/numbers.h"
 #include "report/ratios.h"
 #include "report/words.h"
@@ -14,6 +15,8 @@ namespace ridge::report {
 namespace {
 
 constexpr std::size_t kRoundsShown = 5;
+constexpr std::size_t kTitleShown = 100;  // code points
+constexpr std::size_t kMostRounds = 119;  // that a campaign may have
 
 Answer how_fast(const Model& model) {
   Answer answer{"answer-speed", "How fast?", "Not measured yet", {}, {}};
@@ -23,8 +26,8 @@ Answer how_fast(const Model& model) {
   const std::string over =
       fmt::format("geometric mean over {} shape{}", model.shapes.size(), model.shapes.size() == 1 ? "" : "s");
   if (!model.total || model.accepted == 0) {
-    answer.key = unit.text(before);
-    answer.lines = {fmt::format("The baseline's speed, {}. No round was accepted, so it is the best known.", over)};
+    answer.key = fmt::format("{}, the baseline", unit.text(before));
+    answer.lines = {fmt::format("No round has been accepted; the speed is the {}.", over)};
     return answer;
   }
   answer.key = fmt::format("{} as fast as the baseline", ratio_text(model.total->ratio));
@@ -83,7 +86,8 @@ std::string peer_words(const Model& model) {
     if (std::find(names.begin(), names.end(), peer.name) == names.end()) names.push_back(peer.name);
   }
   return fmt::format("{} the speed of the best peer, {} ({} of {} shapes, runs of its own, not paired).",
-                     ratio_text(geomean_of_usable(ratios)), fmt::join(names, " or "), ratios.size(), model.shapes.size());
+                     ratio_text(geomean_of_usable(ratios)), fmt::join(names, " or "), ratios.size(),
+                     model.shapes.size());
 }
 
 Answer is_it_good(const Model& model) {
@@ -92,8 +96,10 @@ Answer is_it_good(const Model& model) {
   if (!model.baseline || !std::isfinite(share)) return answer;
   answer.key = fmt::format("{} of the measured ceiling", percent_text(share));
   if (const std::string ceilings = ceilings_words(model); !ceilings.empty()) {
-    answer.lines.push_back(fmt::format("Measured on this machine: {}. The baseline reached {}.", ceilings,
-                                       percent_text(geomean_fraction_before(model))));
+    answer.lines.push_back(fmt::format("Measured on this machine: {}.", ceilings));
+  }
+  if (model.accepted > 0) {
+    answer.lines.push_back(fmt::format("The baseline reached {}.", percent_text(geomean_fraction_before(model))));
   }
   for (const CitedPeak& peak : cited_peaks(model)) answer.lines.push_back(cited_words(model, peak));
   answer.lines.push_back(peer_words(model));
@@ -116,7 +122,8 @@ Answer what_changed(const Model& model) {
   accepted.resize(accepted.size() - left_out);
   std::sort(accepted.begin(), accepted.end(), [](auto* a, auto* b) { return a->round < b->round; });
   for (const auto* round : accepted) {
-    answer.lines.push_back(fmt::format("Round {}: {} ({})", round->round, round_title(*round), result_words(*round)));
+    answer.lines.push_back(fmt::format("Round {}: {} ({})", round->round, one_line(round_title(*round), kTitleShown),
+                                       result_words(*round)));
   }
   if (left_out > 0) answer.lines.push_back(fmt::format("{} more with smaller gains.", left_out));
   answer.lines.push_back(fmt::format("{}.", rounds_words(model)));
@@ -176,16 +183,17 @@ std::vector<Command> next_commands(const Model& model) {
     if (model.spec.execution_mode == "repo") {
       commands.push_back({"ridge campaign hand-back .", "puts the accepted rounds on a branch of the project"});
     } else {
-      commands.push_back(
-          {"ridge campaign export-kernel .", "writes the best kernel with its configuration and its compile line"});
+      commands.push_back({"ridge campaign export-kernel .",
+                          "prints the best kernel with its configuration and how to compile it; --out FILE writes it"});
     }
   }
   if (state != "finished") return commands;
   for (Command& command : check_commands()) commands.push_back(std::move(command));
   const std::string condition = model.termination ? model.termination->condition : "";
   if (condition == "T3") {
-    commands.push_back({fmt::format("ridge campaign extend . --max-iterations {}", 2 * model.rounds.size()),
-                        "allows more rounds; then resume"});
+    commands.push_back(
+        {fmt::format("ridge campaign extend . --max-iterations {}", std::min(2 * model.rounds.size(), kMostRounds)),
+         "allows more rounds; then resume"});
   } else if (condition == "T5") {
     commands.push_back({"ridge campaign extend . --budget 10m", "gives it more time; then resume"});
   }

@@ -108,7 +108,7 @@ void Frame::draw_x(Svg& svg, std::span<const double> values, const TickText& wor
     const double half = text_width(words(value)) / 2;
     const double centre = std::min(x(value), svg.width() - half);
     if (centre - half < free_from) continue;  // labels must not touch
-    free_from = centre + half + 6;
+    free_from = centre + half + 8;
     svg.text({centre, bottom + 16}, words(value), "t m", Anchor::kMiddle);
   }
   svg.line({area.x, bottom}, {area.x + area.width, bottom}, "axis");

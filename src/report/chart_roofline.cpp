@@ -22,10 +22,17 @@ struct Roof {
   }
 };
 
-std::string ceiling_words(const Model& model, const record::Ceiling& ceiling) {
+std::string ceiling_value(const Model& model, const record::Ceiling& ceiling) {
   const bool speed = ceiling.unit == "FLOP/s";
-  return fmt::format("{} {}", speed ? speed_unit(model).text(ceiling.value) : rate_text(ceiling.value, ceiling.unit),
-                     ceiling.name);
+  return speed ? speed_unit(model).text(ceiling.value) : rate_text(ceiling.value, ceiling.unit);
+}
+
+// With its name, or its value alone where there is no room for more.
+void name_ceiling(Svg& svg, Labels& labels, const Model& model, const record::Ceiling& ceiling, Point from, Point to,
+                  double gap) {
+  const std::string value = ceiling_value(model, ceiling);
+  if (labels.place_along(svg, from, to, value + " " + ceiling.name, "t roof-t", gap)) return;
+  labels.place_along(svg, from, to, value, "t roof-t", gap);
 }
 
 // The cited peak in FLOP/s, when the campaign's targets name one.
@@ -69,13 +76,13 @@ void name_roofs(Svg& svg, Labels& labels, const Frame& frame, const Model& model
   const double left = frame.x.low, right = frame.x.high;
   const double knee = roof.compute && roof.memory ? roof.compute->value / roof.memory->value : left;
   if (roof.compute && knee < right) {
-    labels.place_along(svg, frame.at(std::max(left, knee), roof.compute->value), frame.at(right, roof.compute->value),
-                       ceiling_words(model, *roof.compute), "t roof-t");
+    name_ceiling(svg, labels, model, *roof.compute, frame.at(std::max(left, knee), roof.compute->value),
+                 frame.at(right, roof.compute->value), 5);
   }
   if (roof.memory && (!roof.compute || knee > left)) {
     const double end = roof.compute ? std::min(knee, right) : right;
-    labels.place_along(svg, frame.at(end, roof.memory->value * end), frame.at(left, roof.memory->value * left),
-                       ceiling_words(model, *roof.memory), "t roof-t", 8);
+    name_ceiling(svg, labels, model, *roof.memory, frame.at(end, roof.memory->value * end),
+                 frame.at(left, roof.memory->value * left), 8);
   }
 }
 

@@ -12,7 +12,7 @@ namespace ridge::report {
 namespace {
 
 bool placed(const record::ReportRound& round) {
-  return round.state != "not measured" && std::isfinite(round.speed) && round.speed > 0;
+  return round_state(round) != "not measured" && std::isfinite(round.speed) && round.speed > 0;
 }
 bool measured(const record::ReportRound& round) { return placed(round) && round.measured.has_value(); }
 
@@ -71,7 +71,7 @@ struct StripMark {
 
 StripMark strip_mark(const record::ReportRound& round) {
   if (round.state == "unfinished") return {Marker::kTriangle, "s-open", "under way"};
-  if (round.state == "not measured") return {Marker::kCross, "s-void", "not measured"};
+  if (round_state(round) == "not measured") return {Marker::kCross, "s-void", "not measured"};
   return {Marker::kCross, "s-bad", "failed"};
 }
 
@@ -81,8 +81,9 @@ void draw_rounds(Svg& svg, Labels& labels, const Model& model, const Frame& fram
   for (const auto& round : model.rounds) {
     const double x = static_cast<double>(round.round);
     const bool accepted = round.state == "accepted";
-    const std::string words = fmt::format("round {}, {}: {}, {}", round.round, round.state, round.hypothesis.title,
-                                          placed(round) ? measured_words(round) : outcome_words(round.outcome));
+    const std::string words =
+        fmt::format("round {}, {}: {}, {}", round.round, round_state(round), round.hypothesis.title,
+                    placed(round) ? measured_words(round) : outcome_words(round.outcome));
     if (!placed(round)) {
       const StripMark mark = strip_mark(round);
       svg.marker(mark.shape, {frame.x(x), strip}, radius, mark.style, words);
@@ -148,7 +149,7 @@ std::vector<LegendEntry> trend_legend(const Model& model) {
   std::vector<LegendEntry> entries;
   if (model.accepted > 0) entries.push_back({Marker::kCircle, "s-good", "accepted, with interval"});
   if (any([](const Round& r) { return measured(r) && r.state != "accepted"; })) {
-    entries.push_back({Marker::kDiamond, "s-rejected", "measured, rolled back"});
+    entries.push_back({Marker::kDiamond, "s-rejected", "measured, not accepted"});
   }
   if (any([](const Round& r) { return placed(r) && !measured(r); })) {
     entries.push_back({Marker::kTriangle, "s-base", "screened out"});

@@ -103,6 +103,21 @@ std::string escape_markdown(std::string_view text) {
   return escaped;
 }
 
+std::string one_line(std::string_view text, std::size_t limit) {
+  std::string clean = clean_utf8(text);
+  for (char& c : clean) {
+    if (c == '\n' || c == '\t') c = ' ';
+  }
+  if (length_utf8(clean) <= limit) return clean;
+  std::string cut;
+  std::size_t length = 0;
+  for (const char c : clean) {
+    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U && ++length >= limit) break;
+    cut += c;
+  }
+  return cut + "…";
+}
+
 std::size_t length_utf8(std::string_view text) {
   std::size_t length = 0;
   for (const char c : text) {

@@ -17,6 +17,9 @@ std::string escape_html(std::string_view text);
 // For running Markdown text on one line, table cells included: newlines become spaces, `|` and markup are escaped.
 std::string escape_markdown(std::string_view text);
 
+// Clean and on one line; what goes beyond `limit` code points becomes an ellipsis.
+std::string one_line(std::string_view text, std::size_t limit);
+
 // Code points of valid UTF-8: what a drawing needs to estimate a text's width.
 std::size_t length_utf8(std::string_view text);
 

@@ -23,6 +23,9 @@ using record::EventKind;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+// Of a round that was not accepted: only what says something about the candidate counts as rolled back.
+std::string closed_state(record::Outcome outcome) { return settles(outcome) ? "rolled back" : "not settled"; }
+
 // A product of ratios, each measured in sessions of its own: errors are independent, so the half-widths of the log
 // ratios add in quadrature.
 struct Chain {
@@ -79,21 +82,6 @@ std::optional<Effect> find_effect(const std::vector<Effect>& effects, std::strin
     if (effect.label == label && usable(effect)) return effect;
   }
   return std::nullopt;
-}
-
-// Whether a round that is over says anything about its candidate. After a fault of the harness, with a budget that ran
-// out, or when no session could be counted, it does not.
-bool was_measured(const record::ReportRound& round) {
-  if (round.outcome == record::Outcome::kHarnessFault) return false;
-  if (round.outcome != record::Outcome::kAmbiguous || round.trials.empty()) return true;
-  const auto& sessions = round.trials.back().sessions;
-  return std::any_of(sessions.begin(), sessions.end(),
-                     [](const auto& session) { return !session.voided && session.role != "screen"; });
-}
-
-std::string closed_state(const record::ReportRound& round) {
-  if (!was_measured(round)) return "not measured";
-  return settles(round.outcome) ? "rolled back" : "not settled";
 }
 
 class Fold {
@@ -341,7 +329,7 @@ void Fold::on(const record::Decision& decision, const Event& event) {
   target.decision = decision;
   target.outcome = decision.outcome;
   target.reason = decision.reason;
-  target.state = decision.accepted ? "unfinished" : closed_state(target);
+  target.state = decision.accepted ? "unfinished" : closed_state(decision.outcome);
   if (decision.accepted)
     target.reason += " (Accepted, but not committed: an accepted round counts once it is committed.)";
   take_refused(target);
@@ -404,7 +392,7 @@ void Fold::on(const record::Committed& committed, const Event& event) {
 
 void Fold::on(const record::RolledBack& rolled_back, const Event& event) {
   auto& target = round(rolled_back.round, event);
-  target.state = closed_state(target);
+  target.state = target.decision ? closed_state(target.decision->outcome) : "rolled back";
   target.snapshot = rolled_back.snapshot;
   if (!target.decision) target.reason = "Rolled back before a decision.";
   if (target.decision && target.decision->accepted) {
@@ -629,7 +617,6 @@ void Fold::fill_total() {
                          [&](const auto& round) { return round.state == state; });
   };
   model_.rolled_back = rounds_in("rolled back");
-  model_.not_measured = rounds_in("not measured");
   model_.not_settled = rounds_in("not settled");
 }
 

@@ -47,7 +47,7 @@ std::string badge(std::string_view state) {
                                                                         {"finished", "good", "✓"},
                                                                         {"fail", "bad", "✗"},
                                                                         {"rolled back", "rejected", "↺"},
-                                                                        {"not settled", "open", "?"},
+                                                                        {"not settled", "rejected", "?"},
                                                                         {"not measured", "open", "–"},
                                                                         {"inconclusive", "rejected", "?"},
                                                                         {"paused", "rejected", "‖"},

@@ -192,7 +192,7 @@ std::string accepted_card(const Model& model, const record::ReportRound& round) 
   std::string html = fmt::format(
       "<div class=\"round good\" id=\"round-{0}\">\n<h3><span class=\"n\">{0}</span><span class=\"what\">{1} "
       "<span class=\"gain\">({2})</span></span>{3}</h3>\n<div class=\"body\">\n",
-      round.round, escape_html(round_title(round)), escape_html(result_words(round)), badge(round.state));
+      round.round, escape_html(round_title(round)), escape_html(result_words(round)), badge(round_state(round)));
   html += paragraph(round.reason, "why");
   html += changes_part(round) + source_part(round);
   if (round.source_diff.empty() && !round.changes.empty()) {
@@ -208,8 +208,8 @@ std::string other_card(const Model& model, const record::ReportRound& round) {
       "<span class=\"gain\">{}</span>{}<span class=\"reason\">{}</span></summary>\n<div class=\"body\" "
       "id=\"round-{}\">\n",
       round.state == "rolled back" ? "other" : "open", round.round, escape_html(round_title(round)),
-      round.state == "not measured" ? std::string() : escape_html(result_words(round)), badge(round.state),
-      escape_html(round_reason(round)), round.round);
+      round_state(round) == "not measured" ? std::string() : escape_html(result_words(round)),
+      badge(round_state(round)), escape_html(round_reason(round)), round.round);
   html += "<h4>Why</h4>\n" + paragraph(round.reason, "why") + changes_part(round) + source_part(round);
   return html + record_part(model, round) + "</div></details>\n";
 }

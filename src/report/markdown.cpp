@@ -49,7 +49,7 @@ std::string folded(std::string_view title, std::string_view body_md) {
 
 std::string commands(const std::vector<Command>& list) {
   std::string text;
-  for (const Command& command : list) text += fmt::format("{}:\n\n", md(command.words)) + fenced(command.text, "sh");
+  for (const Command& command : list) text += fenced(command.text, "sh") + md(command.words) + "\n\n";
   return text;
 }
 
@@ -79,9 +79,9 @@ std::string round_rows(const Model& model) {
   if (model.rounds.empty()) return "No round has begun.\n\n";
   std::string text = head({"Round", "Change", "Expected", "Measured", "Outcome", "Why"}, "rlrrll");
   for (const auto& round : model.rounds) {
-    text +=
-        row({std::to_string(round.round), md(round_title(round)), expected_words(round),
-             round.state == "not measured" ? "–" : measured_words(round), md(round.state), md(round_reason(round))});
+    text += row({std::to_string(round.round), md(round_title(round)), expected_words(round),
+                 round_state(round) == "not measured" ? "–" : measured_words(round), md(round_state(round)),
+                 md(round_reason(round))});
   }
   return text + "\n";
 }
@@ -146,7 +146,7 @@ std::string round_part(const record::ReportRound& round) {
   std::string text = fmt::format("### Round {}: {}{}\n\n", round.round, md(round_title(round)),
                                  accepted ? " (" + result_words(round) + ")" : "");
   if (round_title(round) != round.hypothesis.title) text += md(round.hypothesis.title) + "\n\n";
-  text += fmt::format("**{}.** {}\n\n", md(round.state), md(round.reason));
+  text += fmt::format("**{}.** {}\n\n", md(round_state(round)), md(round.reason));
   if (!round.source_diff.empty()) text += folded("Source: " + files_words(round), fenced(round.source_diff, "diff"));
   const record::Hypothesis& h = round.hypothesis;
   text += facts({{"Expected", fmt::format("{} {}", expected_words(round), h.expected_gain_arithmetic)},

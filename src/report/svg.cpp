@@ -183,9 +183,11 @@ bool Labels::place(Svg& svg, Point at, std::string_view words, std::string_view 
 }
 
 bool Labels::place_along(Svg& svg, Point from, Point to, std::string_view words, std::string_view style, double gap) {
-  for (double share = 1; share >= 0; share -= 0.02) {
-    const Point at{from.x + share * (to.x - from.x), from.y + share * (to.y - from.y)};
-    if (place(svg, at, words, style, gap, gap)) return true;
+  for (const double distance : {gap, 2 * gap}) {
+    for (double share = 1; share >= 0; share -= 0.02) {
+      const Point at{from.x + share * (to.x - from.x), from.y + share * (to.y - from.y)};
+      if (place(svg, at, words, style, distance, distance)) return true;
+    }
   }
   return false;
 }

@@ -86,7 +86,7 @@ std::string outcome_words(Outcome outcome) {
     case Outcome::kCrash: return "crashed";
     case Outcome::kHang: return "did not end";
     case Outcome::kOom: return "out of memory";
-    case Outcome::kHarnessFault: return "not measured";
+    case Outcome::kHarnessFault: return "harness fault, not the candidate's";
     case Outcome::kNotClaimed: return "outside its scope";
     case Outcome::kDeclined: return "declined the case";
   }
@@ -175,10 +175,19 @@ std::string summary(const Model& model) {
   return text;
 }
 
+std::string round_state(const record::ReportRound& round) {
+  return round.state == "not settled" && !round.measured ? "not measured" : round.state;
+}
+
 std::string rounds_words(const Model& model) {
+  const auto count = [&](std::string_view state) {
+    return std::count_if(model.rounds.begin(), model.rounds.end(),
+                         [&](const auto& round) { return round_state(round) == state; });
+  };
   std::string text = fmt::format("{} accepted, {} rolled back", model.accepted, model.rolled_back);
-  if (model.not_settled > 0) text += fmt::format(", {} not settled", model.not_settled);
-  if (model.not_measured > 0) text += fmt::format(", {} not measured", model.not_measured);
+  for (const char* state : {"not settled", "not measured"}) {
+    if (const auto rounds = count(state); rounds > 0) text += fmt::format(", {} {}", rounds, state);
+  }
   return text;
 }
 
@@ -346,11 +355,11 @@ std::string result_words(const record::ReportRound& round) {
   if (round.measured) return gain_text(round.measured->ratio - 1);
   if (round.screened) return gain_text(*round.screened - 1) + " when screened";
   if (!round.decision) return "under way";
-  return round.state == "not measured" ? "not measured" : outcome_words(round.outcome);
+  return round_state(round) == "not measured" ? "not measured" : outcome_words(round.outcome);
 }
 
 std::string round_reason(const record::ReportRound& round) {
-  if (round.state != "not measured" || round.trials.empty()) return round.reason;
+  if (round_state(round) != "not measured" || round.trials.empty()) return round.reason;
   const record::ReportTrial& trial = round.trials.back();
   constexpr std::string_view kPrefix = "not measured: ";
   if (trial.sessions.empty() && !trial.detail.empty())
@@ -486,12 +495,12 @@ const Facts& glossary() {
       {"Roofline",
        "the speed a shape could reach on this machine: its FLOP at the measured compute ceiling or its bytes at "
        "the measured bandwidth, whichever takes longer"},
-      {"Not measured",
-       "the round ended before its candidate could be judged: the budget ran out, every session was void, or the "
-       "measurement failed; nothing is charged to the candidate"},
       {"Not settled",
-       "the noise of the machine or the budget ended the round before its sessions could decide it; nothing is known "
-       "about the change, which was undone"},
+       "the harness, the budget or the noise of the machine ended the round: nothing is known about the change, which "
+       "was undone"},
+      {"Not measured",
+       "a round that is not settled because no session of its candidate counted: the budget ran out, every session was "
+       "void, or the measurement failed"},
       {"Rolled back", "the change was undone; its round keeps its number and its record"},
       {"Round", "one hypothesis, one change, one decision"},
       {"Session", "one fresh process in which incumbent and candidate take turns; it casts one vote"},

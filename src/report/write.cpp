@@ -12,25 +12,9 @@
 namespace ridge::report {
 namespace {
 
-// Terminals must not be steered by a candidate's title: clean, on one line.
-std::string one_line(std::string_view text, std::size_t limit) {
-  std::string clean = clean_utf8(text);
-  for (char& c : clean) {
-    if (c == '\n' || c == '\t') c = ' ';
-  }
-  if (length_utf8(clean) <= limit) return clean;
-  std::string cut;
-  std::size_t length = 0;
-  for (const char c : clean) {
-    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U && ++length >= limit) break;
-    cut += c;
-  }
-  return cut + "…";
-}
-
 std::string round_line(const record::ReportRound& round) {
-  std::string text = fmt::format("  {:>3}  {:<12}  {:<16}  {}\n", round.round, round.state,
-                                 round.state == "not measured" ? std::string() : result_words(round),
+  std::string text = fmt::format("  {:>3}  {:<12}  {:<16}  {}\n", round.round, round_state(round),
+                                 round_state(round) == "not measured" ? std::string() : result_words(round),
                                  one_line(round_title(round), 80));
   if (round.state != "accepted") text += fmt::format("       {}\n", one_line(round_reason(round), 110));
   return text;
@@ -40,6 +24,7 @@ std::string round_line(const record::ReportRound& round) {
 
 std::string json(const Model& model) { return record::to_pretty(model) + "\n"; }
 
+// Terminals must not be steered by a candidate's title: every text of a proposer or a tool is cleaned.
 std::string status_text(const Model& recorded, std::size_t last_rounds) {
   const Model model = with_short_labels(recorded, shape_names(recorded));
   std::string text = fmt::format("{}\n{}\n{}\n\n", one_line(model.spec.id, 120), one_line(headline(model), 160),

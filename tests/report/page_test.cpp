@@ -362,6 +362,13 @@ TEST(Html, TheFirstScreenAnswersWithFigures) {
     EXPECT_THAT(next, HasSubstr(word));
 }
 
+TEST(Html, ALongTitleDoesNotFillTheFirstScreen) {
+  const std::string page = html(model_of(fixture::long_labels()));
+  const std::string changes = between(page, "id=\"answer-changes\"", "id=\"answer-next\"");
+  EXPECT_THAT(changes, HasSubstr(std::string(99, 'W') + "…"));
+  EXPECT_THAT(changes, Not(HasSubstr(std::string(100, 'W'))));
+}
+
 TEST(Html, SaysSoWhenNoPeerWasMeasured) {
   EXPECT_THAT(html(model_of(fixture::nine_rounds())), HasSubstr("No other implementation was measured"));
 }
@@ -376,7 +383,7 @@ TEST(Html, APausedCampaignSaysFirstHowToGoOn) {
 TEST(Html, ARoundThatWasNotMeasuredIsNotCalledRolledBack) {
   const Model model = model_of(fixture::full_answers());
   EXPECT_EQ(model.rolled_back, 0);
-  EXPECT_EQ(model.not_measured, 2);
+  EXPECT_EQ(model.not_settled, 2);
   const std::string page = html(model);
   const std::string rounds = between(page, "<section id=\"rounds\"", "<section id=\"lineage\"");
   EXPECT_THAT(rounds, Not(HasSubstr("rolled back</span>")));

@@ -28,6 +28,13 @@ TEST(CleanUtf8, KeepsValidTextAndReplacesTheRest) {
   EXPECT_EQ(clean_utf8("\u202eabc"), "\uFFFDabc");
 }
 
+TEST(OneLine, CutsByCodePointsAndCleans) {
+  EXPECT_EQ(one_line("a\nb\tc", 10), "a b c");
+  EXPECT_EQ(one_line("µµµµ", 4), "µµµµ");
+  EXPECT_EQ(one_line("µµµµµ", 4), "µµµ…");
+  EXPECT_EQ(one_line("\x1b[31m", 10), "\uFFFD[31m");
+}
+
 TEST(EscapeMarkdown, LeavesNamesReadable) {
   EXPECT_EQ(escape_markdown("PACK_B = 1"), "PACK_B = 1");
   EXPECT_EQ(escape_markdown("_x_ a|b\nc"), "\\_x\\_ a\\|b c");
