@@ -282,9 +282,9 @@ int run_chosen(Program& program, const CommandEntry& entry, bool json_asked) {
     return fail(with_hint(invalid("{} has no --json: {}", name, entry.json), fmt::format("see: {} --help", name)));
   }
   if (const Status applied = apply_configuration(program, entry); !applied) {
-    // The commands that help to repair the file work without it.
-    const bool repairs = !entry.path.empty() && (entry.path[0] == "config" || entry.path[0] == "help");
-    if (!repairs) return fail(applied.error());
+    // The commands that help to repair the file work without it, and those that a shell runs unasked.
+    const std::string& first = entry.path.front();
+    if (first != "config" && first != "help" && first != "completion") return fail(applied.error());
   }
   if (const Status usable = check_color_choice(); !usable) return fail(usable.error());
   return program.run ? program.run() : kUsage;

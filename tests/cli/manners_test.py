@@ -285,6 +285,7 @@ class Configuration(Base):
         self.refused(2, "config", "show", says="bench.treads")
         self.assertEqual(self.ridge("config", "path").returncode, 0)
         self.assertEqual(self.ridge("help", "bench").returncode, 0)
+        self.assertEqual(self.ridge("completion", "bash").returncode, 0)
         self.write("[bnech]\nthreads = 2\n")
         self.refused(2, "list", says=["bnech is no command", "did you mean bench?"])
         self.write("[bench\n")
