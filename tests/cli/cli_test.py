@@ -22,7 +22,7 @@ class Base(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
         cls.tmp = pathlib.Path(cls.directory.name)
-        cls.environment = {**os.environ, "RIDGE_CACHE_DIR": str(cls.tmp / "cache")}
+        cls.environment = {**os.environ, "RIDGE_CACHE_DIR": str(cls.tmp / "cache"), "XDG_CONFIG_HOME": str(cls.tmp / "config")}
 
     @classmethod
     def tearDownClass(cls):
