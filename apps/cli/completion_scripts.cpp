@@ -113,7 +113,7 @@ std::string zsh_values(const Values& values) {
 }
 
 // In single quotes of a shell.
-std::string double_quoted(std::string_view text) {
+std::string single_quoted(std::string_view text) {
   std::string safe = "'";
   for (const char c : text) safe += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return safe + "'";
@@ -123,7 +123,7 @@ std::string double_quoted(std::string_view text) {
 std::string zsh_described(const std::string& word, const std::string& help) {
   std::string text;
   for (const char c : word) text += c == ':' ? std::string("\\:") : std::string(1, c);
-  return double_quoted(text + ":" + help);
+  return single_quoted(text + ":" + help);
 }
 
 // One line per option that takes a value: what to offer after it.
@@ -289,15 +289,15 @@ std::string fish_completion(const Manual& manual) {
   for (const CommandEntry& entry : manual.entries()) {
     const std::string here = fmt::format("complete -c {} -n \"__{}_at '{}'\"", program, program, manual.name_of(entry));
     for (const CommandEntry* child : manual.children(entry))
-      lines += fmt::format("{} -a {} -d {}\n", here, child->path.back(), double_quoted(child->summary));
+      lines += fmt::format("{} -a {} -d {}\n", here, child->path.back(), single_quoted(child->summary));
     for (const CommandOption& option : entry.options) {
       lines += fmt::format("{}{} -d {}\n", entry.path.empty() ? "complete -c " + program : here,
-                           with_program(fish_option(option), program), double_quoted(option.help));
+                           with_program(fish_option(option), program), single_quoted(option.help));
     }
     if (entry.path.empty()) lines += here + " -s V -l version -d 'Print the version'\n";
     for (const record::CommandArgument& argument : entry.arguments) {
       const std::string offered = with_program(fish_argument(values_of(manual, entry, argument)), program);
-      if (!offered.empty()) lines += fmt::format("{}{} -d {}\n", here, offered, double_quoted(argument.help));
+      if (!offered.empty()) lines += fmt::format("{}{} -d {}\n", here, offered, single_quoted(argument.help));
       if (!argument.repeatable && !offered.empty()) break;
     }
   }
