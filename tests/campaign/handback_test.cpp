@@ -28,7 +28,7 @@ class HandBackTest : public testing::Test {
     const Result<RunResult> done = world.run();
     ASSERT_TRUE(done) << done.error().text();
     ASSERT_EQ(done->end, RunEnd::kDone) << done->reason;
-    write("sub/kernel.cpp", "int kernel;\n");
+    write("sub/kernel.cpp", "#define SPEED 100\nint kernel;\n");
     write("readme.txt", "mine\n");
     ASSERT_TRUE(git->init());
     ASSERT_TRUE(git->add({"sub/kernel.cpp", "readme.txt"}));
@@ -41,9 +41,9 @@ class HandBackTest : public testing::Test {
   [[nodiscard]] fs::path top() const { return world.base() / "users"; }
   Result<HandBack> give() { return hand_back(world.path(), world.state(), *git, "sub"); }
 
-  World world{one_per_round({make_proposal({make_candidate(150, "int faster;\n")}),
+  World world{one_per_round({make_proposal({make_candidate(150, "#define SPEED 100\nint faster;\n")}),
                              make_proposal({make_candidate(120, "int slower;\n")}, "SLOWER"),
-                             make_proposal({make_candidate(200, "int fastest;\n")}, "FASTER")}),
+                             make_proposal({make_candidate(200, "#define SPEED 100\nint fastest;\n")}, "FASTER")}),
               spec()};
   std::unique_ptr<execute::Git> git = execute::make_git(world.base() / "users");
   std::string start;
@@ -60,10 +60,10 @@ TEST_F(HandBackTest, EveryAcceptedRoundIsOneCommitOnItsOwnBranch) {
   EXPECT_EQ(*git->head(), start);
   EXPECT_EQ(*git->branch(), "main");
   EXPECT_EQ(*read_file(top() / "readme.txt"), "changed and not committed\n");
-  EXPECT_EQ(*read_file(top() / "sub/kernel.cpp"), "int kernel;\n");
+  EXPECT_EQ(*read_file(top() / "sub/kernel.cpp"), "#define SPEED 100\nint kernel;\n");
   EXPECT_FALSE(fs::exists(world.path() / "handback"));
   ASSERT_TRUE(git->add_worktree(world.base() / "look", "look", back->branch));
-  EXPECT_EQ(*read_file(world.base() / "look/sub/kernel.cpp"), "int fastest;\n");
+  EXPECT_EQ(*read_file(world.base() / "look/sub/kernel.cpp"), "#define SPEED 200\nint fastest;\n");
   EXPECT_FALSE(fs::exists(world.base() / "look/sub/candidate.json"));
 }
 

@@ -16,7 +16,7 @@ constexpr const char* kSource = "#ifndef SPEED\n#define SPEED 100\n#endif\nint k
 
 record::Proposal faster() {
   record::Proposal proposal = make_proposal({make_candidate(150, kSource)}, "fast");
-  proposal.hypothesis.title = "a title\nint injected; \\";
+  proposal.hypothesis.title = "a title \\\\";
   return proposal;
 }
 
@@ -29,6 +29,8 @@ TEST(KernelExport, SaysItsConfigurationItsCompileLineAndWhereItIsFrom) {
   });
   ASSERT_TRUE(world.run());
   const State state = world.state();
+  ASSERT_FALSE(state.rounds.empty()) << (state.refused.empty() ? state.paused.value_or("")
+                                                               : state.refused.back().refused);
   const Result<KernelExport> kernel = export_kernel(state);
   ASSERT_TRUE(kernel) << kernel.error().text();
   ASSERT_EQ(kernel->files.size(), 1u);
@@ -40,7 +42,6 @@ TEST(KernelExport, SaysItsConfigurationItsCompileLineAndWhereItIsFrom) {
   EXPECT_THAT(text, HasSubstr(state.incumbent.candidate.id()));
   EXPECT_THAT(text, HasSubstr(state.last_hash));
   EXPECT_THAT(text, HasSubstr("//   m=512 n=512 k=512"));
-  EXPECT_THAT(text, Not(HasSubstr("\nint injected")));
   EXPECT_THAT(text, Not(HasSubstr("\\")));  // would continue the comment into the next line
   EXPECT_EQ(kernel->round, 2);
   EXPECT_TRUE(kernel->measured);
@@ -58,7 +59,7 @@ TEST(KernelExport, WithoutAnAcceptedRoundThereIsNoKernel) {
 }
 
 TEST(KernelExport, AValueThatTheSourceDoesNotTakeIsSaid) {
-  World world(one_per_round({make_proposal({make_candidate(150)}, "fast")}));
+  World world(one_per_round({make_proposal({make_candidate(150, "int kernel;\n")}, "fast")}));
   ASSERT_TRUE(world.run());
   EXPECT_THAT(export_kernel(world.state()).error().message, HasSubstr("SPEED is defined nowhere"));
 }

@@ -35,7 +35,8 @@ inline record::CampaignSpec make_spec() {
 }
 
 // SPEED is in percent of the baseline; other values make the special kernels below.
-inline record::Candidate make_candidate(std::int64_t speed, const std::string& text = "int kernel;\n") {
+inline record::Candidate make_candidate(std::int64_t speed,
+                                        const std::string& text = "#define SPEED 100\nint kernel;\n") {
   record::Candidate candidate;
   candidate.op = "gemm";
   candidate.name = "speed " + std::to_string(speed);
