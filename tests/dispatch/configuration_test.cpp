@@ -1,4 +1,5 @@
 // Configurations: tables, forces and ranks may name one, tuning compares them, and one that does not fit is left alone.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
