@@ -81,11 +81,6 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& st
   return execute::make_project_executor(std::move(project), std::move(options));
 }
 
-// The last line says the one command that goes on.
-void say_how_to_go_on(const fs::path& directory) {
-  fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
-}
-
 // After the end: the kernel that was accepted, or what else could be tried.
 std::string next_command(const fs::path& directory, const campaign::State& state) {
   const bool accepted = std::any_of(state.rounds.begin(), state.rounds.end(),
@@ -121,6 +116,10 @@ int conclude(const fs::path& directory, const campaign::State& state, const camp
 }
 
 }  // namespace
+
+void say_how_to_go_on(const fs::path& directory) {
+  fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
+}
 
 fs::path data_directory() {
   if (const char* own = std::getenv("RIDGE_DATA_DIR"); own != nullptr && *own != '\0') return own;

@@ -19,6 +19,9 @@ Command& add_run_options(Command& command, RunOptions& options);
 // Gives the exit code.
 int run_campaign(const std::filesystem::path& directory, const RunOptions& options = {});
 
+// The last line of a paused campaign: the one command that goes on.
+void say_how_to_go_on(const std::filesystem::path& directory);
+
 // Starts a campaign of the shipped plain matrix multiplication on this CPU, as `ridge optimize gemm --yes` does. Gives
 // the exit code.
 int run_demo_campaign(const std::filesystem::path& directory, const std::string& budget, bool use_git,

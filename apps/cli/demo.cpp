@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -66,6 +67,8 @@ int demo(const DemoOptions& options) {
   const Result<bool> good = audit(directory);
   if (!good) return fail(good.error());
   fmt::print("Open {} in a browser.\n", (directory / report::kHtmlPath).string());
+  std::fflush(stdout);
+  if (code == kPaused) say_how_to_go_on(directory);
   return *good ? code : kNo;
 }
 
