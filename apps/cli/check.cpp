@@ -54,7 +54,7 @@ Totals totals_of(const std::vector<record::CheckReport>& reports) {
 }
 
 // A word as a shell takes it.
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   const bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+") ==
                      std::string::npos;
   if (plain && !word.empty()) return word;
@@ -72,8 +72,8 @@ std::string command_of(const CheckOptions& options, const std::string& subject, 
     return std::filesystem::path(path).stem().string() == subject;
   });
   if (source != asked.candidates.end()) {
-    command += " --candidate " + quoted(*source);
-    for (const std::string& define : asked.defines) command += " -D " + quoted(define);
+    command += " --candidate " + shell_word(*source);
+    for (const std::string& define : asked.defines) command += " -D " + shell_word(define);
   } else {
     command += " --impl " + subject;
   }
