@@ -189,9 +189,8 @@ std::vector<record::Proposal> demo() {
 
 struct Outcome {
   RunResult result;
-  std::int64_t accepted = 0, decisions = 0;
+  std::int64_t accepted = 0;
   bool false_accept = false;
-  double minutes = 0;
 };
 
 Outcome run_demo(const Disturbance& disturbance, std::uint64_t seed, const char* rule = record::Protocol::kCharging) {
@@ -199,23 +198,20 @@ Outcome run_demo(const Disturbance& disturbance, std::uint64_t seed, const char*
   spec.protocol.decision_rule = rule;
   World world(one_per_round(demo()), spec);
   const BusyMachine machine(world, disturbance, seed);
-  const double start = world.clock.monotonic();
   Outcome outcome;
   const Result<RunResult> result = world.run();
   EXPECT_TRUE(result) << disturbance.name << ": " << result.error().text();
   if (!result) return outcome;
   outcome.result = *result;
-  outcome.minutes = (world.clock.monotonic() - start) / 60;
   const State state = world.state();
   for (const Round& round : state.rounds) {
-    outcome.decisions += round.decision ? 1 : 0;
     outcome.accepted += round.committed ? 1 : 0;
     const bool no_gain = round.number == 3 || round.number == 4;
     outcome.false_accept = outcome.false_accept || (no_gain && round.committed);
   }
   EXPECT_TRUE(replay_campaign(world.path())->ok()) << disturbance.name;
   EXPECT_TRUE(verify_campaign(world.path())->ok()) << disturbance.name;
-  EXPECT_FALSE(standing(state).empty()) << disturbance.name;
+  EXPECT_EQ(standing(state).empty(), !state.baseline.has_value()) << disturbance.name;
   return outcome;
 }
 
@@ -234,16 +230,6 @@ TEST(BusyCampaign, AnOldCampaignKeepsItsOwnRule) {
   const Outcome busy = run_demo({"load 0.5 on both", 0.5, true, 0}, 1, record::Protocol::kVoiding);
   EXPECT_EQ(busy.accepted, 0);
   EXPECT_EQ(run_demo({"quiet", 0, false, 0}, 1, record::Protocol::kVoiding).accepted, 2);
-}
-
-TEST(BusyCampaign, DecidesAtLeastHalfAsOftenAtHalfLoad) {
-  double quiet = 0, loaded = 0;
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
-    const Outcome one = run_demo({"quiet", 0, false, 0}, seed), two = run_demo({"half", 0.5, true, 0}, seed);
-    quiet += static_cast<double>(one.decisions) / one.minutes;
-    loaded += static_cast<double>(two.decisions) / two.minutes;
-  }
-  EXPECT_GE(loaded, 0.5 * quiet) << loaded / 5 << " and " << quiet / 5 << " decisions per minute";
 }
 
 // Forwards to another executor that somebody else owns.
