@@ -189,7 +189,7 @@ class Evaluator {
                        std::exp(seen->suite), std::exp(rule_.threshold() / 2)));
       return std::nullopt;
     }
-    return plan_from(evaluation_.sessions.back(), seen->suite, seconds, look);
+    return plan_from(evaluation_.sessions.back(), *seen, seconds, look);
   }
 
   std::optional<stats::SessionStatistic> screened(const stats::ScreeningLook& look, double& seconds) {
@@ -203,9 +203,11 @@ class Evaluator {
     return std::nullopt;
   }
 
-  stats::Plan plan_from(const record::Session& screened, double effect, double wall, const stats::ScreeningLook& look) {
+  stats::Plan plan_from(const record::Session& screened, const stats::SessionStatistic& seen, double wall,
+                        const stats::ScreeningLook& look) {
     stats::PlanInput input;
-    input.screened_effect = effect;
+    input.screened_effect = seen.suite;
+    input.screened_shape = std::ranges::min(seen.per_shape);
     double shortest = HUGE_VAL, launches = 0;
     for (const record::ShapeSamples& shape : screened.shapes) {
       const std::vector<double> a = latencies(shape, Arm::kIncumbent), b = latencies(shape, Arm::kCandidate);

@@ -118,6 +118,7 @@ struct PlanInput {
   double sigma_shape = 0;       // the noisiest shape's, of the same sessions
   double shape_margin = 0;      // ln(1 + regression) that must be refuted for every shape; 0 = none
   double screened_effect = 0;   // S of the screening session (a log ratio)
+  double screened_shape = 0;    // the least of its shapes' log ratios; 0 = not known
   double call_latency = 0;      // seconds of the slower arm's shortest call over the shapes
   double launch_cost = 0;       // seconds that one launch of every shape costs, with inputs and verification
   double session_overhead = 0;  // seconds to start a session

@@ -50,13 +50,17 @@ double session_time(const Block& block, const PlanInput& input) {
 Plan plan_sessions(const PlanInput& input, const SequentialRule& rule) {
   const double effect =
       input.screened_effect - input.sigma_session * scale_of(input.screening_work, input) - rule.threshold();
+  // What the screening session shows of its slowest shape counts as room, less that session's own noise.
+  const double shape_room =
+      input.shape_margin +
+      std::max(0.0, input.screened_shape - input.sigma_shape * scale_of(input.screening_work, input));
   const auto margin = [&](const Block& block) {
     const double sigma = input.sigma_session * scale_of(block.work(), input);
     return sigma > 0 ? effect / sigma : (effect > 0 ? HUGE_VAL : 0.0);
   };
   const auto good = [&](const Block& block) {
     const double shape_sigma = input.sigma_shape * scale_of(block.work(), input);
-    return margin(block) >= kGoodMargin && input.shape_margin >= kGoodShapeMargin * shape_sigma;
+    return margin(block) >= kGoodMargin && shape_room >= kGoodShapeMargin * shape_sigma;
   };
   const int sessions = rule.shortest_accept();
   const auto decision_time = [&](const Block& block) { return sessions * session_time(block, input); };

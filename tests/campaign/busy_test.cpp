@@ -136,13 +136,14 @@ class BusyMachine {
       look = valid("screen", stats::kCloserLook.quads, stats::kCloserLook.launches);
     }
     if (look == nullptr) return ambiguous();
-    const double seen = session_ratios(*look, labels)->suite;
-    if (stats::screened_out(seen, 0.01)) {
+    const SessionRatios seen = *session_ratios(*look, labels);
+    if (stats::screened_out(seen.suite, 0.01)) {
       e.outcome = record::Outcome::kSlower;
       return response;
     }
     stats::PlanInput input;
-    input.screened_effect = seen;
+    input.screened_effect = seen.suite;
+    input.screened_shape = std::ranges::min(seen.per_shape);
     input.sigma_session = request.calibration->noise;
     input.calibration_work = static_cast<int>(request.calibration->quads * request.calibration->launches);
     for (const double noise : request.calibration->noise_by_shape)
@@ -189,8 +190,9 @@ std::vector<record::Proposal> demo() {
 
 struct Outcome {
   RunResult result;
-  std::int64_t accepted = 0;
+  std::int64_t accepted = 0, decisions = 0;
   bool false_accept = false;
+  double minutes = 0;
 };
 
 Outcome run_demo(const Disturbance& disturbance, std::uint64_t seed, const char* rule = record::Protocol::kCharging) {
@@ -198,13 +200,16 @@ Outcome run_demo(const Disturbance& disturbance, std::uint64_t seed, const char*
   spec.protocol.decision_rule = rule;
   World world(one_per_round(demo()), spec);
   const BusyMachine machine(world, disturbance, seed);
+  const double start = world.clock.monotonic();
   Outcome outcome;
   const Result<RunResult> result = world.run();
   EXPECT_TRUE(result) << disturbance.name << ": " << result.error().text();
   if (!result) return outcome;
   outcome.result = *result;
+  outcome.minutes = (world.clock.monotonic() - start) / 60;
   const State state = world.state();
   for (const Round& round : state.rounds) {
+    outcome.decisions += round.decision ? 1 : 0;
     outcome.accepted += round.committed ? 1 : 0;
     const bool no_gain = round.number == 3 || round.number == 4;
     outcome.false_accept = outcome.false_accept || (no_gain && round.committed);
@@ -232,7 +237,17 @@ TEST(BusyCampaign, AnOldCampaignKeepsItsOwnRule) {
   EXPECT_EQ(run_demo({"quiet", 0, false, 0}, 1, record::Protocol::kVoiding).accepted, 2);
 }
 
-// Forwards to another executor that somebody else owns.
+TEST(BusyCampaign, DecidesAtLeastHalfAsOftenAtHalfLoad) {
+  double quiet = 0, loaded = 0;
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+    const Outcome one = run_demo({"quiet", 0, false, 0}, seed), two = run_demo({"half", 0.5, true, 0}, seed);
+    quiet += static_cast<double>(one.decisions) / one.minutes;
+    loaded += static_cast<double>(two.decisions) / two.minutes;
+  }
+  EXPECT_GE(loaded, 0.5 * quiet) << loaded / 5 << " and " << quiet / 5 << " decisions per minute";
+}
+
+// Forwards to another executor, which the caller owns.
 class Forward final : public execute::Executor {
  public:
   explicit Forward(execute::Executor& inner) : inner_(inner) {}

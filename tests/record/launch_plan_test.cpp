@@ -230,6 +230,7 @@ TEST(LaunchPlan, OfTheShippedCandidateResolvesForEveryLayout) {
     facts.operands[2].dtype = DType::kBf16;
     facts.values.insert(defines->begin(), defines->end());
     facts.values.insert({{"dtype", 1}, {"out", 0}, {"layout", layout}, {"accumulate", 0}});
+    facts.values.insert({{"batch", 1}, {"bias", 0}, {"activation", 0}, {"residual", 0}});
     const auto resolved = resolve(*plan, facts);
     ASSERT_TRUE(resolved) << resolved.error().text();
     EXPECT_THAT(resolved->kernels[0].grid, ElementsAre(4, 4, 1));
