@@ -75,7 +75,8 @@ Implementation cuda_dequantize() {
   own.backend = Backend::kCuda;
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo& device) -> Refusal {
-    if (device.arch < "sm_89") return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
+    if (compute_capability(device.arch) < 89)
+      return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
     return std::nullopt;
   };
   own.run = run;
