@@ -20,7 +20,7 @@
 #include "evaluate/host_fork.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
-#include "ops/gemm/cuda_wgmma_plan.h"
+#include "ops/gemm/cuda_wgmma_model.h"
 #include "record/kernel_pack.h"
 #include "stats/summary.h"
 #include "toolchain/device_build.h"

@@ -25,8 +25,8 @@ CLOCK_UNDER_LOAD, MEMORY_REACHED, CYCLES_PER_LINE = 0.7576, 0.93, 2  # as in the
 PLAIN = ("bf16", "bf16-f32add", "bf16-bf16add", "e4m3-tensor")
 PROMOTED = ("e4m3-tensor-promote", "e4m3-block", "e4m3-vector-f32add")
 # Round numbers that know of no device; the fit begins and is held near them.
-START = {"step_sharpness": 3, "memory_sharpness": 3, "drift_scale": 10, "drift_power": 0.3, "multicast_wait": 0.01,
-         "mn_major_step": 0.005, "mn_major_memory": 0.05, "single_wave": 0.02, "start": 800, "hidden_end": 150, "plain_end": 2000,
+START = {"step_sharpness": 3, "memory_sharpness": 3, "drift_scale": 10, "drift_power": 0.3, "mn_major_step": 0.005,
+         "mn_major_memory": 0.05, "single_wave": 0.02, "start": 800, "hidden_end": 150, "plain_end": 2000,
          "exchange": 5500}
 
 
@@ -82,7 +82,7 @@ def features(layout, types, m, n, k, name, facts):
             "rows": row_tiles * high, "cols": col_tiles * wide, "row_tiles": max(1, row_tiles), "col_tiles": max(1, col_tiles),
             "busy": tiles / (waves * clusters), "least": (m + n) * k * size + output, "output": output,
             "pingpong": c["pingpong"], "area": c["block_m"] * c["block_n"] / 32768,
-            "multicast": c["cluster_m"] * c["cluster_n"] > 1, "single": waves == 1 and c["pingpong"],
+            "single": waves == 1 and c["pingpong"],
             "mn_major": (layout[0] == "T") + (layout[1] == "N"), "l2_bytes": facts["l2_bytes"],
             "bandwidth": facts["memory_bandwidth"], "clock": facts["clock_hz"]}
 
@@ -128,7 +128,7 @@ def estimate(cases, p, weight):
     moved = np.maximum(f["least"], read + f["output"])
     memory = moved / (f["bandwidth"] * MEMORY_REACHED * (1 - p["mn_major_memory"] * f["mn_major"]))
     ratio = memory / matrix
-    return matrix * (1 + ratio ** p["memory_sharpness"]) ** (1 / p["memory_sharpness"]) * (1 + f["multicast"] * p["multicast_wait"] * ratio)
+    return matrix * (1 + ratio ** p["memory_sharpness"]) ** (1 / p["memory_sharpness"])
 
 
 def objective(cases, logs):

@@ -18,54 +18,51 @@ namespace {
 
 // Fitted to the H100 alone.
 constexpr ModelConstants kFromH100 = {
-    .step_sharpness = 3.729,
-    .memory_sharpness = 5.706,
-    .drift_scale = 26.62,
-    .drift_power = 0.2255,
-    .multicast_wait = 0.008272,
-    .mn_major_step = 0.0041,
-    .mn_major_memory = 0.05486,
-    .single_wave = 0.02083,
-    .start = 837.9,
-    .hidden_end = 142.9,
-    .plain_end = 3786,
-    .exchange = 8007,
-    .weight = {0.7522, 1.1674, 1.1619, 0.8542, 1.0129, 0.9125, 0.9466, 1.1038, 0.8383, 0.6399, 1.5071, 0.9511, 0.9944,
-               0.9991, 0.9920, 0.9917, 0.9971, 1.0455, 0.8620, 1.2085, 2.2110, 2.1770, 2.0249, 2.1212, 2.2399}};
+    .step_sharpness = 3.794,
+    .memory_sharpness = 5.491,
+    .drift_scale = 25.73,
+    .drift_power = 0.2351,
+    .mn_major_step = 0.004066,
+    .mn_major_memory = 0.05672,
+    .single_wave = 0.02098,
+    .start = 836,
+    .hidden_end = 143,
+    .plain_end = 3792,
+    .exchange = 7893,
+    .weight = {0.7511, 1.1703, 1.1702, 0.8536, 1.0149, 0.9119, 0.9454, 1.1084, 0.8296, 0.6253, 1.5002, 0.9412, 0.9936,
+               1.0006, 0.9923, 0.9853, 0.9988, 1.0464, 0.8613, 1.2242, 2.2319, 2.1960, 2.0429, 2.1403, 2.2601}};
 
 // Fitted to the H200 alone.
 constexpr ModelConstants kFromH200 = {
-    .step_sharpness = 2.679,
-    .memory_sharpness = 4.008,
-    .drift_scale = 6.242,
-    .drift_power = 0.4751,
-    .multicast_wait = 0.009131,
-    .mn_major_step = 0.005235,
-    .mn_major_memory = 0.04931,
-    .single_wave = 0.02456,
-    .start = 767.9,
-    .hidden_end = 149.8,
-    .plain_end = 1832,
-    .exchange = 5380,
-    .weight = {0.8537, 1.1834, 1.1853, 1.0375, 1.2929, 1.0240, 1.0479, 1.1742, 0.9876, 0.7260, 1.3072, 0.8444, 1.1108,
-               1.2246, 1.2790, 1.1508, 1.1945, 1.1574, 1.1039, 1.3351, 1.0184, 1.1037, 1.0173, 0.9119, 1.0522}};
+    .step_sharpness = 2.7,
+    .memory_sharpness = 4.041,
+    .drift_scale = 6.127,
+    .drift_power = 0.478,
+    .mn_major_step = 0.005234,
+    .mn_major_memory = 0.04886,
+    .single_wave = 0.02466,
+    .start = 767.7,
+    .hidden_end = 149.9,
+    .plain_end = 1816,
+    .exchange = 5403,
+    .weight = {0.8533, 1.1858, 1.1886, 1.0370, 1.2957, 1.0235, 1.0466, 1.1785, 0.9866, 0.7256, 1.3075, 0.8460, 1.1115,
+               1.2271, 1.2798, 1.1492, 1.1963, 1.1547, 1.1017, 1.3371, 0.9951, 1.0860, 1.0000, 0.8929, 1.0319}};
 
 // Fitted to both, without the shapes of held_out().
 constexpr ModelConstants kWithoutHeldOut = {
-    .step_sharpness = 1.774,
-    .memory_sharpness = 10.5,
-    .drift_scale = 10.41,
-    .drift_power = 0.08831,
-    .multicast_wait = 0.009247,
-    .mn_major_step = 0.006272,
-    .mn_major_memory = 0.02743,
-    .single_wave = 0.02138,
-    .start = 819.6,
-    .hidden_end = 139.5,
-    .plain_end = 5798,
-    .exchange = 3116,
-    .weight = {0.7510, 1.2675, 1.2590, 0.9511, 1.2066, 0.9950, 1.0495, 1.1823, 0.9316, 0.7389, 1.1974, 1.4495, 1.0248,
-               1.1916, 1.2205, 1.0568, 1.1709, 1.0569, 1.0658, 1.0103, 0.8745, 1.0276, 0.9053, 0.7974, 0.9380}};
+    .step_sharpness = 1.607,
+    .memory_sharpness = 11.91,
+    .drift_scale = 7.819,
+    .drift_power = 0.09562,
+    .mn_major_step = 0.006494,
+    .mn_major_memory = 0.03149,
+    .single_wave = 0.01892,
+    .start = 853.2,
+    .hidden_end = 146.1,
+    .plain_end = 6111,
+    .exchange = 4051,
+    .weight = {0.6737, 1.2202, 1.2144, 0.8799, 1.1660, 0.9261, 0.9864, 1.1363, 0.8468, 0.7105, 1.1684, 1.7283, 0.9706,
+               1.1535, 1.1894, 0.9830, 1.1294, 1.2676, 0.9563, 1.2129, 0.8029, 0.9654, 0.8446, 0.7349, 0.8695}};
 
 struct Measured {
   std::string protocol, layout, types;

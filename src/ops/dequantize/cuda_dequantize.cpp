@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "device/cuda/stream.h"
+#include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/prepared_calls.h"
 #include "ops/dequantize/dequantize.h"

@@ -2,6 +2,7 @@
 // two reads. Any stride and alignment; rows that start on 16 bytes are read and written in vectors.
 #include "base/error.h"
 #include "device/cuda/stream.h"
+#include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/prepared_calls.h"
 #include "ops/quantize/quantize.h"
