@@ -20,7 +20,7 @@
 #include "evaluate/host_fork.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
-#include "ops/gemm/cuda_wgmma_plan.h"
+#include "ops/gemm/cuda_wgmma_model.h"
 #include "record/kernel_pack.h"
 #include "stats/summary.h"
 #include "toolchain/device_build.h"
@@ -69,7 +69,8 @@ double in_a_process(const Work& work) {
 ops::KernelRequest wgmma_request(int multiprocessors) {
   cuda::GemmCase g;
   g.m = g.n = g.k = 4096;
-  const auto plan = cuda::plan_wgmma(g, *cuda::choose_wgmma(g, multiprocessors), multiprocessors);
+  const auto plan = cuda::plan_wgmma(g, *cuda::choose_wgmma(g, cuda::DeviceFacts{.multiprocessors = multiprocessors}),
+                                     multiprocessors);
   return {"ops/gemm/cuda_wgmma.cu", plan.defines, "ridge_gemm", plan.shared_bytes, plan.cluster > 8};
 }
 

@@ -1,14 +1,16 @@
 // Times our matrix products against cuBLASLt on this machine's GPU, and searches our configurations.
 //   gemm_bench compare ROOT [shapes]         chosen configuration against cuBLASLt's first and best algorithm
-//   gemm_bench sweep ROOT [shapes]           every shipped configuration, without a pause
-//   gemm_bench sweep-flushed ROOT [shapes]   the same with the cache cleared before each launch
+//   gemm_bench sweep ROOT [shapes]           every shipped configuration and cuBLASLt's best, without a pause and with
+//                                            the cache cleared before each launch: what the cost model is tested on
 //   gemm_bench explore ROOT [shapes]         every configuration that fits the machine, shipped or not
 //   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card
-//   is
-//                                            not power-limited when it runs
-// All write CSV to stdout. ROOT is the repository; gemm_shape.h says how a shape is spelled. Exit status 77: no GPU,
-// driver or run-time compiler here.
+//                                            is not power-limited when it runs
+//   gemm_bench facts ROOT                    what the device is: one line of JSON (limits, bandwidths, clock under
+//   load)
+// All others write CSV to stdout. ROOT is the repository; gemm_shape.h says how a shape is spelled. Exit status 77: no
+// GPU, driver or run-time compiler here.
 #include <chrono>
+#include <cmath>
 #include <iostream>
 #include <sstream>
 
@@ -29,18 +31,18 @@ std::vector<Named> default_shapes() {
   return shapes;
 }
 
-int samples_per(const GemmCase& g) {
+double expected_seconds(const GemmCase& g) {
   const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  const double rate = g.eight_bit() ? 1.4e15 : rc::bytes_of(g.type_a) == 4 ? 3.5e14 : 7e14;
-  return static_cast<int>(std::clamp(4e-4 / (flops / rate), 1.0, 10.0) + 0.5);
+  return flops / (g.eight_bit() ? 1.4e15 : rc::bytes_of(g.type_a) == 4 ? 3.5e14 : 7e14);
 }
+int samples_per(const GemmCase& g) { return static_cast<int>(std::clamp(4e-4 / expected_seconds(g), 1.0, 10.0) + 0.5); }
 
 double tflops(const GemmCase& g, double seconds) {
   return 2e-12 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) / seconds;
 }
 
 // The peer's ranked algorithms, timed briefly; the fastest is raced in full.
-std::size_t best_algorithm(const PeerGemm& peer, const OperandSets& sets, int per_sample) {
+std::size_t best_algorithm(const GemmCase& g, const PeerGemm& peer, const OperandSets& sets, int per_sample) {
   std::vector<Launcher> launchers;
   std::vector<std::size_t> usable;
   for (std::size_t i = 0; i < peer.algorithms(); ++i) {
@@ -50,7 +52,10 @@ std::size_t best_algorithm(const PeerGemm& peer, const OperandSets& sets, int pe
       peer.launch(i, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
     });
   }
-  const auto timing = time_interleaved(launchers, sets.size(), 7, per_sample);
+  const double round =
+      expected_seconds(g) * per_sample * static_cast<double>(std::max<std::size_t>(1, launchers.size()));
+  const int rounds = std::clamp(static_cast<int>(0.1 / round), 2, 7);
+  const auto timing = time_interleaved(launchers, sets.size(), rounds, per_sample);
   std::size_t best = 0;
   for (std::size_t i = 1; i < usable.size(); ++i) {
     if (median(timing.samples[i]) < median(timing.samples[best])) best = i;
@@ -62,8 +67,7 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
     wanted.push_back(
-        {kWgmmaSource,
-         rc::plan_wgmma(s.g, *rc::choose_wgmma(s.g, device().multiprocessors), device().multiprocessors).defines});
+        {kWgmmaSource, rc::plan_wgmma(s.g, *rc::choose_wgmma(s.g, device_facts()), device().multiprocessors).defines});
   }
   kernels.prepare(wanted);
   Buffer cache(512u << 20), sink(1 << 16);
@@ -74,14 +78,14 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
     const auto& g = s.g;
     const OperandSets sets(kernels, g, 1234);
     const ExtraBuffers extra(kernels, g, 77);
-    const auto& config = *rc::choose_wgmma(g, device().multiprocessors);
+    const auto& config = *rc::choose_wgmma(g, device_facts());
     std::vector<ReadyGemm> runs;
     for (std::size_t i = 0; i < sets.size(); ++i) {
       runs.push_back(ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
     }
     const PeerGemm peer(g, extra.scale_a.get(), extra.scale_b.get(), !g.promotes());
     const int per_sample = samples_per(g);
-    const std::size_t best = best_algorithm(peer, sets, per_sample);
+    const std::size_t best = best_algorithm(g, peer, sets, per_sample);
     const std::vector<Launcher> contenders = {
         [&](std::size_t set) { runs[set].launch(device().stream); },
         [&](std::size_t set) {
@@ -148,7 +152,20 @@ std::vector<WgmmaConfig> every_config() {
   return all;
 }
 
-void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all, int flushes) {
+// How the launches of a sweep are spaced.
+struct Protocol {
+  const char* name;
+  int flushes;  // reads of a buffer far larger than the L2 before each launch; 0: no pause, several launches in a row
+};
+
+constexpr double kSweepSeconds = 0.2;  // of one shape and protocol, if three rounds fit
+
+int rounds_within(double seconds, double round_seconds, int most) {
+  return std::clamp(static_cast<int>(seconds / round_seconds), 3, most);
+}
+
+void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all,
+           const std::vector<Protocol>& protocols) {
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
     for (const auto& c : all) {
@@ -165,15 +182,14 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
   const auto clear = kernels.get(kHarness, {}, "sweep_cache");
   const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
   const long long words = static_cast<long long>(cache.bytes() / 16);
-  std::cout << "layout,types,M,N,K,config,group,along,grid,tflops,lt_best_tflops,ratio,estimate_cycles,chosen,clock_"
-               "mhz,power_w\n";
+  std::cout << "protocol,layout,types,M,N,K,config,us,lt_best_us,rounds\n";
   for (const auto& s : shapes) {
     const auto& g = s.g;
     const OperandSets sets(kernels, g, 99);
     const ExtraBuffers extra(kernels, g, 77);
     const PeerGemm peer(g, extra.scale_a.get(), extra.scale_b.get(), !g.promotes());
     const int per_sample = samples_per(g);
-    const std::size_t best = best_algorithm(peer, sets, per_sample);
+    const std::size_t best = best_algorithm(g, peer, sets, per_sample);
     std::vector<std::vector<ReadyGemm>> runs;
     std::vector<const WgmmaConfig*> configs;
     std::vector<Launcher> contenders;
@@ -195,31 +211,83 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
     contenders.push_back([&](std::size_t set) {
       peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
     });
-    const std::function<void()> rest = [&] {
-      for (int i = 0; i < flushes; ++i) launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
-    };
-    const auto t = time_interleaved(contenders, sets.size(), all.size() > 60 ? 7 : 12, flushes ? 1 : per_sample,
-                                    flushes ? rest : std::function<void()>{});
-    const double top = median(t.samples.back());
-    const auto* chosen = rc::choose_wgmma(g, device().multiprocessors);
-    for (std::size_t i = 0; i < configs.size(); ++i) {
-      const double mine = median(t.samples[i]);
-      const auto& plan = runs[i][0].plan;
-      std::cout << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k << "," << configs[i]->name
-                << "," << plan.group << "," << plan.group_along << "," << plan.grid << "," << tflops(g, mine) << ","
-                << tflops(g, top) << "," << top / mine << ","
-                << rc::estimate_cycles(g, *configs[i], device().multiprocessors) << ","
-                << (std::string(configs[i]->name) == chosen->name) << "," << t.telemetry.clock_mhz << ","
-                << t.telemetry.power_mw / 1000 << std::endl;
+    for (const Protocol& protocol : protocols) {
+      const std::function<void()> rest = [&] {
+        for (int i = 0; i < protocol.flushes; ++i)
+          launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
+      };
+      const int launches = protocol.flushes ? 1 : per_sample;
+      const double each = expected_seconds(g) * launches + 2e-4 * protocol.flushes;
+      const int rounds = rounds_within(kSweepSeconds, each * static_cast<double>(contenders.size()), 12);
+      const auto t = time_interleaved(contenders, sets.size(), rounds, launches,
+                                      protocol.flushes ? rest : std::function<void()>{});
+      for (std::size_t i = 0; i < configs.size(); ++i) {
+        std::cout << protocol.name << "," << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k << ","
+                  << configs[i]->name << "," << median(t.samples[i]) * 1e6 << "," << median(t.samples.back()) * 1e6
+                  << "," << rounds << std::endl;
+      }
     }
   }
+}
+
+// Bytes per second that the harness reads of a buffer which it goes over again and again.
+double read_bandwidth(Kernels& kernels, std::size_t bytes, int times) {
+  Buffer data(bytes), sink(1 << 16);
+  data.fill(1);
+  const auto kernel = kernels.get(kHarness, {}, "sweep_cache");
+  const CUdeviceptr data_p = data.get(), sink_p = sink.get();
+  const long long words = static_cast<long long>(bytes / 16);
+  const auto run = [&] { launch(kernel, 1056, 512, 1, 0, device().stream, {&data_p, &words, &sink_p}); };
+  for (int i = 0; i < times; ++i) run();
+  Event begin, end;
+  begin.record(device().stream);
+  for (int i = 0; i < times; ++i) run();
+  end.record(device().stream);
+  RIDGE_CU(cuStreamSynchronize(device().stream));
+  return static_cast<double>(bytes) * times / end.seconds_since(begin);
+}
+
+// What the management library says in the middle of half a second of products.
+Telemetry under_load(Kernels& kernels, double& tflops_sustained) {
+  const GemmCase g = parse("NT:bf16:8192,8192,8192").g;
+  const OperandSets sets(kernels, g, 5);
+  const PeerGemm peer(g, 0, 0, true);
+  const auto run = [&](std::size_t i) {
+    const std::size_t set = i % sets.size();
+    peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+  };
+  Event begin, end;
+  for (std::size_t i = 0; i < 200; ++i) run(i);
+  begin.record(device().stream);
+  for (std::size_t i = 0; i < 200; ++i) run(i);
+  end.record(device().stream);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const Telemetry seen = read_telemetry();
+  RIDGE_CU(cuStreamSynchronize(device().stream));
+  tflops_sustained = tflops(g, end.seconds_since(begin) / 200);
+  return seen;
+}
+
+void facts(Kernels& kernels) {
+  double sustained = 0;
+  const Telemetry load = under_load(kernels, sustained);
+  std::printf(
+      "{\"name\":\"%s\",\"multiprocessors\":%d,\"l2_bytes\":%.0f,\"clock_hz\":%.4g,\"memory_bandwidth\":%.4g,"
+      "\"power_limit_w\":%u,\"hbm_read_bytes_per_s\":%.4g,\"l2_read_bytes_per_s\":%.4g,"
+      "\"l2_half_read_bytes_per_s\":%.4g,\"clock_under_load_mhz\":%u,\"power_under_load_w\":%u,"
+      "\"cublaslt_8192_tflops\":%.1f}\n",
+      device().name.c_str(), device().multiprocessors, device().l2_bytes, device().clock, device().memory_bandwidth,
+      read_power_limit_mw() / 1000, read_bandwidth(kernels, std::size_t{4} << 30, 20),
+      read_bandwidth(kernels, 16u << 20, 400),
+      read_bandwidth(kernels, static_cast<std::size_t>(device().l2_bytes / 2) / 4096 * 4096, 400), load.clock_mhz,
+      load.power_mw / 1000, sustained);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: gemm_bench compare|sweep|sweep-flushed|explore|explore-rested ROOT [LAYOUT:TYPES:M,N,K ...]\n";
+    std::cerr << "usage: gemm_bench compare|sweep|explore|explore-rested|facts ROOT [LAYOUT:TYPES:M,N,K ...]\n";
     return 2;
   }
   const std::string mode = argv[1];
@@ -234,13 +302,15 @@ int main(int argc, char** argv) {
   if (mode == "compare") {
     compare(kernels, shapes);
   } else if (mode == "explore") {
-    sweep(kernels, shapes, every_config(), 0);
+    sweep(kernels, shapes, every_config(), {{"sustained", 0}});
   } else if (mode == "explore-rested") {
-    sweep(kernels, shapes, every_config(), 5);
+    sweep(kernels, shapes, every_config(), {{"rested", 5}});
+  } else if (mode == "facts") {
+    facts(kernels);
   } else {
     std::vector<WgmmaConfig> shipped(rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end());
     shipped.insert(shipped.end(), rc::kPromotedConfigs.begin(), rc::kPromotedConfigs.end());
-    sweep(kernels, shapes, shipped, mode == "sweep-flushed" ? 1 : 0);
+    sweep(kernels, shapes, shipped, {{"sustained", 0}, {"flushed", 1}});
   }
   return 0;
 }

@@ -24,7 +24,7 @@ void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, s
                        const std::uint64_t* extras, char* name, int name_size) {
   const Named named = parse(shape);
   const Extras extra{extras[0], extras[1], extras[2], extras[3]};
-  const WgmmaConfig* chosen = ridge::cuda::choose_wgmma(named.g, device().multiprocessors);
+  const WgmmaConfig* chosen = ridge::cuda::choose_wgmma(named.g, device_facts());
   for (const auto& candidate : ridge::cuda::kWgmmaConfigs) {
     if (config && std::string(config) == candidate.name) chosen = &candidate;
   }

@@ -18,9 +18,12 @@ inline CUtensorMap encode(const cuda::TensorMapSpec& spec, CUdeviceptr base) {
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(spec.row_bytes)};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(spec.box_inner), static_cast<cuuint32_t>(spec.box_outer)};
   const cuuint32_t element_strides[2] = {1, 1};
-  RIDGE_CU(cuTensorMapEncodeTiled(&map, type, 2, reinterpret_cast<void*>(base), sizes, strides, box, element_strides,
-                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  RIDGE_CU(cuTensorMapEncodeTiled(
+      &map, type, 2, reinterpret_cast<void*>(base), sizes, strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B,
+
+      spec.l2_promotion_bytes() == 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 
@@ -51,11 +54,16 @@ struct ReadyGemm {
   ScaleView scales;
   EpilogueView extra;
 
-  void launch(CUstream stream) const {
+  void launch(CUstream stream, bool overlap_previous = false) const {
     gpu::launch(function, plan.grid, plan.block, plan.cluster, plan.shared_bytes, stream,
-                {&a, &b, &c, &output, &plan.tile_rows, &plan.k_blocks, &scales, &extra});
+                {&a, &b, &c, &output, &plan.tile_rows, &plan.k_blocks, &scales, &extra}, 1, overlap_previous);
   }
 };
+
+// What the cost model asks of this device.
+inline cuda::DeviceFacts device_facts() {
+  return {device().multiprocessors, device().l2_bytes, device().memory_bandwidth, device().clock};
+}
 
 inline ReadyGemm ready(Kernels& kernels, const GemmCase& g, const WgmmaConfig& config, CUdeviceptr a, CUdeviceptr b,
                        CUdeviceptr c, const Extras& extras = {}) {

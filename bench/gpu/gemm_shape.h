@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../../src/ops/gemm/cuda_wgmma_plan.h"
+#include "../../src/ops/gemm/cuda_wgmma_model.h"
 #include "gpu.h"
 
 namespace ridge::gpu {

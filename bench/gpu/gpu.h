@@ -103,6 +103,7 @@ struct Device {
   CUdevice handle{};
   std::string name;
   int multiprocessors = 0, major = 0, minor = 0, driver_version = 0;
+  double l2_bytes = 0, memory_bandwidth = 0, clock = 0;  // bytes, bytes per second, Hz: as the driver says
   CUstream stream{};
   std::string architecture() const { return "sm_" + std::to_string(major * 10 + minor) + (major >= 9 ? "a" : ""); }
 };
@@ -124,6 +125,15 @@ inline Device& device() {
     RIDGE_CU(cuDeviceGetAttribute(&d.major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d.handle));
     RIDGE_CU(cuDeviceGetAttribute(&d.minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d.handle));
     RIDGE_CU(cuDriverGetVersion(&d.driver_version));
+    const auto ask = [&](CUdevice_attribute which) {
+      int value = 0;
+      RIDGE_CU(cuDeviceGetAttribute(&value, which, d.handle));
+      return static_cast<double>(value);
+    };
+    d.l2_bytes = ask(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    d.memory_bandwidth =
+        2e3 * ask(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * ask(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
+    d.clock = 1e3 * ask(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
     CUcontext context;
     RIDGE_CU(cuDevicePrimaryCtxRetain(&context, d.handle));
     RIDGE_CU(cuCtxSetCurrent(context));
@@ -294,14 +304,24 @@ class Kernels {
   std::map<std::string, CUfunction> functions_;
 };
 
+// `overlap_previous`: the kernel may start while the one before it still runs, and waits for it itself.
 inline void launch(CUfunction function, unsigned grid, unsigned block, unsigned cluster, unsigned shared_bytes,
-                   CUstream stream, std::initializer_list<const void*> arguments, unsigned grid_y = 1) {
+                   CUstream stream, std::initializer_list<const void*> arguments, unsigned grid_y = 1,
+                   bool overlap_previous = false) {
   std::vector<void*> pointers;
   for (const void* argument : arguments) pointers.push_back(const_cast<void*>(argument));
-  CUlaunchAttribute attribute{};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  attribute.value.clusterDim.x = cluster;
-  attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+  std::vector<CUlaunchAttribute> attributes;
+  if (cluster > 1) {
+    CUlaunchAttribute& shape = attributes.emplace_back();
+    shape.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    shape.value.clusterDim.x = cluster;
+    shape.value.clusterDim.y = shape.value.clusterDim.z = 1;
+  }
+  if (overlap_previous) {
+    CUlaunchAttribute& dependent = attributes.emplace_back();
+    dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    dependent.value.programmaticStreamSerializationAllowed = 1;
+  }
   CUlaunchConfig config{};
   config.gridDimX = grid;
   config.gridDimY = grid_y;
@@ -310,8 +330,8 @@ inline void launch(CUfunction function, unsigned grid, unsigned block, unsigned 
   config.blockDimY = config.blockDimZ = 1;
   config.sharedMemBytes = shared_bytes;
   config.hStream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
+  config.attrs = attributes.data();
+  config.numAttrs = static_cast<unsigned>(attributes.size());
   RIDGE_CU(cuLaunchKernelEx(&config, function, pointers.data(), nullptr));
 }
 
@@ -335,16 +355,30 @@ class Event {
 struct Telemetry {
   unsigned clock_mhz = 0, power_mw = 0, temperature_c = 0;
 };
-inline Telemetry read_telemetry() {
+inline Library& management_library() {
   static Library library{"libnvidia-ml.so.1"};
-  Telemetry t;
-  if (!library) return t;
+  return library;
+}
+inline void* management_handle() {
   static void* handle = [] {
     void* h = nullptr;
-    library.find<int()>("nvmlInit_v2")();
-    library.find<int(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2")(0, &h);
+    management_library().find<int()>("nvmlInit_v2")();
+    management_library().find<int(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2")(0, &h);
     return h;
   }();
+  return handle;
+}
+inline unsigned read_power_limit_mw() {
+  unsigned limit = 0;
+  if (!management_library()) return limit;
+  management_library().find<int(void*, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit")(management_handle(), &limit);
+  return limit;
+}
+inline Telemetry read_telemetry() {
+  const Library& library = management_library();
+  Telemetry t;
+  if (!library) return t;
+  void* handle = management_handle();
   library.find<int(void*, int, unsigned*)>("nvmlDeviceGetClockInfo")(handle, 1, &t.clock_mhz);
   library.find<int(void*, unsigned*)>("nvmlDeviceGetPowerUsage")(handle, &t.power_mw);
   library.find<int(void*, int, unsigned*)>("nvmlDeviceGetTemperature")(handle, 0, &t.temperature_c);

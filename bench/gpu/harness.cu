@@ -213,3 +213,11 @@ extern "C" __global__ void sweep_cache(const uint4* data, i64 count, u32* sink) 
   }
   if (sum == 0x12345678u) sink[blockIdx.x] = sum;
 }
+
+// Lets the next kernel of the stream start at once, sleeps, and only then copies: what the next one reads of `to`
+// before it has waited for this kernel is old.
+extern "C" __global__ void publish_late(const u32* from, u32* to, i64 words, u32 microseconds) {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  for (u32 i = 0; i < microseconds; ++i) __nanosleep(1000);
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < words; i += (i64)gridDim.x * blockDim.x) to[i] = from[i];
+}

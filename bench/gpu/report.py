@@ -5,8 +5,8 @@
 
 --csv writes one file per kind of operands and contender in the frozen format of the GEMM class (of bf16 a row is a layer: forward,
 and the two gradients together as backward; of other kinds one product, as forward), and gemm-ratios.csv with every raw median. --markdown replaces what stands between the lines
-`<!-- measured -->` and `<!-- /measured -->` of the page by all tables, --summary by the ratios to PyTorch alone. Without options the
-tables go to stdout.
+`<!-- measured -->` and `<!-- /measured -->` of the page by all tables, --summary by the ratios to PyTorch alone; a page with several
+devices marks each by its name, `<!-- measured NVIDIA H200 -->`. Without options the tables go to stdout.
 """
 import argparse
 import csv
@@ -129,7 +129,7 @@ def write_frozen(rows, folder):
         writer.writerows(rows)
 
 
-def plot(rows):
+def plot(rows, gpu):
     """Ratio to PyTorch of every shape as a dot, the geometric mean as a bar, one line per kind of work."""
     data = [(name, ratios(of_work, "sustained", "ours_over_torch"), ratios(of_work, "flushed", "ours_over_torch"))
             for name, _, of_work in groups(rows)]
@@ -141,7 +141,7 @@ def plot(rows):
 
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 30}" height="{height}" font-family="sans-serif" '
              f'font-size="12"><rect width="100%" height="100%" fill="white"/>',
-             f'<text x="{left}" y="18">Ridgeline over PyTorch, NVIDIA H200: sustained (blue), cache flushed (orange)</text>']
+             f'<text x="{left}" y="18">Ridgeline over PyTorch, {gpu}: sustained (blue), cache flushed (orange)</text>']
     for tick in (0.8, 0.9, 1.0, 1.1, 1.2, 1.3):
         parts.append(f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="30" y2="{height - 25}" '
                      f'stroke="{"black" if tick == 1.0 else "lightgray"}"/>'
@@ -156,10 +156,13 @@ def plot(rows):
     return "\n".join(parts + ["</svg>", ""])
 
 
-def put(page, lines):
-    """Between the marks of a page."""
-    begin, end = "<!-- measured -->\n", "<!-- /measured -->"
-    head, rest = page.read_text().split(begin, 1)
+def put(page, lines, gpu):
+    """Between the marks of a page: those of this GPU, else those without a name."""
+    text, end = page.read_text(), "<!-- /measured -->"
+    begin = f"<!-- measured {gpu} -->\n"
+    if begin not in text:
+        begin = "<!-- measured -->\n"
+    head, rest = text.split(begin, 1)
     page.write_text(head + begin + "\n".join(lines).rstrip() + "\n" + end + rest.split(end, 1)[1])
 
 
@@ -182,11 +185,11 @@ def main():
     if arguments.csv:
         write_frozen(rows, arguments.csv)
     if arguments.svg:
-        arguments.svg.write_text(plot(rows))
+        arguments.svg.write_text(plot(rows, environment["gpu"]))
     if arguments.markdown:
-        put(arguments.markdown, lines)
+        put(arguments.markdown, lines, environment["gpu"])
     if arguments.summary:
-        put(arguments.summary, where + summary_table(rows, ("torch",)))
+        put(arguments.summary, where + summary_table(rows, ("torch",)), environment["gpu"])
     if not (arguments.csv or arguments.svg or arguments.markdown or arguments.summary):
         print("\n".join(lines))
 

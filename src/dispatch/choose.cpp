@@ -148,6 +148,9 @@ void take(Walk& walk, const Choice& choice, std::string reason, const Problem& p
   if (configuration < 0) return;
   walk.reason += fmt::format("; {} configuration {}", choice.configuration < 0 ? "by its own choice" : "in",
                              one.configurations[static_cast<std::size_t>(configuration)]);
+  if (!one.expected_seconds) return;
+  walk.reason +=
+      fmt::format(", {:.4g} us by its cost model", 1e6 * one.expected_seconds(problem, configuration, device));
 }
 
 // True when the tuned table decides.

@@ -37,4 +37,18 @@ Runner cuda_runner(const Stream& stream);
 // as well where the driver will not say.
 bool is_recording(const Stream& stream);
 
+// Gives the calling thread back, at its end, the CUDA context that was current at its beginning: calls make their own
+// device's current, and the caller's next work may be another device's. Nothing for a stream of the processor.
+class CallersContext {
+ public:
+  explicit CallersContext(const Stream& stream);
+  CallersContext(const CallersContext&) = delete;
+  CallersContext& operator=(const CallersContext&) = delete;
+  ~CallersContext();
+
+ private:
+  bool known_ = false;
+  void* context_ = nullptr;
+};
+
 }  // namespace ridge::dispatch

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "dispatch/autotune.h"
 #include "dispatch/choose.h"
+#include "dispatch/course.h"
 #include "dispatch/tuned.h"
 #include "ops/cuda/device.h"
 
@@ -68,6 +69,7 @@ Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream)
 
 Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
   static const bool caches_are_known = [] {
+    ops::on_kernel_warning(say);
     ops::set_kernel_cache(default_cache_directory());
     for (std::filesystem::path& place : places_in("RIDGE_KERNEL_PACKS")) ops::add_kernel_packs(std::move(place));
     return true;
@@ -93,6 +95,7 @@ const ops::Operator* resolve(std::string_view op) {
 }
 
 Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
+  const CallersContext context(stream);
   Table& known = table();
   if (const std::uint64_t now = generation(); now != known.generation || known.choices.size() > kMaxChoices) {
     known.choices.clear();

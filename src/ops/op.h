@@ -100,7 +100,11 @@ struct DeviceInfo {
   std::vector<std::string> features;  // "avx2", "fma", "avx512f", ...; "wgmma", "tma"
   std::string missing;                // why nothing can run there ("no CUDA driver ..."); empty: it can
   std::string driver;                 // version of what drives it; empty for a processor
-  int multiprocessors = 0;            // of a GPU
+  // Of a GPU; 0: not known.
+  int multiprocessors = 0;
+  double l2_bytes = 0;
+  double memory_bandwidth = 0;  // bytes per second: the bus's width times its clock
+  double clock = 0;             // Hz of the multiprocessors, the highest
   [[nodiscard]] bool has(std::string_view feature) const;
 };
 
@@ -127,6 +131,8 @@ struct Implementation {
   std::vector<std::string> configurations;
   // Those that fit a problem, its own choice first, then by expected time.
   std::function<std::vector<int>(const Problem&, const DeviceInfo&)> promising;
+  // Seconds that its cost model expects of a configuration, for explain().
+  std::function<double(const Problem&, int configuration, const DeviceInfo&)> expected_seconds;
   // The builds that a call of a problem (in its configuration) loads, its memory taken as aligned as its sizes allow.
   std::function<std::vector<KernelBuild>(const Problem&, const DeviceInfo&)> kernels;
 };

@@ -74,6 +74,10 @@ std::optional<double> number_before(std::string_view line, std::string_view unit
   return failure == std::errc() && begin < at ? std::optional(value) : std::nullopt;
 }
 
+// The name of a count: notes of ptxas that wgmma instructions must wait for each other, because it could not keep their
+// registers apart.
+constexpr const char* kSerialised = "wgmma_serialised";
+
 // What ptxas -v says, the largest over the kernels.
 std::map<std::string, double> count_resources(std::string_view log) {
   std::map<std::string, double> counts;
@@ -88,8 +92,9 @@ std::map<std::string, double> count_resources(std::string_view log) {
     const auto stores = number_before(line, " bytes spill stores"), loads = number_before(line, " bytes spill loads");
     if (stores && loads) keep_largest("spill_bytes", *stores + *loads);
     if (line.find("Compiling entry function") != std::string_view::npos) counts["kernels"] += 1;
-    // wgmma instructions that must wait for each other, because the compiler could not keep their registers apart
-    if (line.find("C7510") != std::string_view::npos) counts["wgmma_serialised"] += 1;
+    for (const char* note : {"C7510", "C7514"}) {
+      if (line.find(note) != std::string_view::npos) counts[kSerialised] += 1;
+    }
   }
   return counts;
 }
@@ -168,6 +173,14 @@ Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& co
 }
 
 }  // namespace
+
+std::optional<std::string> serialised(const DeviceBuild& build) {
+  const auto found = build.evidence.counts.find(kSerialised);
+  if (found == build.evidence.counts.end() || found->second == 0) return std::nullopt;
+  return fmt::format(
+      "ptxas serialised its wgmma instructions (C7510 or C7514, said {:.0f} times), which halves its speed",
+      found->second);
+}
 
 std::string source_key(const DeviceCode& code) { return sha256("packed device code 1\n" + description(code)); }
 

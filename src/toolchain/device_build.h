@@ -73,6 +73,10 @@ Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& c
 using FindCompiler = std::function<Result<std::shared_ptr<const DeviceCompiler>>()>;
 Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& find, const BuildOptions& options);
 
+// Why the library does not run a build of its own that compiled: ptxas notes C7510 and C7514, wgmma instructions that
+// wait for each other. Nothing: they do not.
+std::optional<std::string> serialised(const DeviceBuild& build);
+
 // A candidate with backend "cuda": its sources, and Ridgeline's kernel layer as ridge/kernel/*.cuh.
 // Errors as of refuse(): a flag, path or define that is not allowed is a DeviceBuild with `error`.
 Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, const std::string& arch,

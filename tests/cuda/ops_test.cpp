@@ -380,5 +380,29 @@ TEST_F(CudaGemm, AWarmCallCostsTheHostAFewMicrosecondsOverTheBareLaunch) {
   }
 }
 
+// A call makes its device's context current, and leaves the caller's as it found it.
+TEST(CudaOps, TheCallersContextComesBack) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const ops::Problem problem = *op.bind(*record::parse_case("gemm m=64 n=64 k=64 dtype=bf16 layout=nt"));
+  const auto buffer = gpu::Buffer::allocate(the_device(), 3 * 64 * 64 * 2);
+  ASSERT_TRUE(buffer) << buffer.error().text();
+  char* const start = static_cast<char*>(buffer->data());
+  GemmArgs args;
+  args.a = TensorView::contiguous(start, DType::kBf16, {64, 64});
+  args.b = TensorView::contiguous(start + 8192, DType::kBf16, {64, 64});
+  args.c = TensorView::contiguous(start + 16384, DType::kBf16, {64, 64});
+  args.trans_b = true;
+  gpu::set_current_context(nullptr);
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(gemm(args, Stream::cuda(nullptr)));
+    EXPECT_EQ(gpu::current_context().value(), nullptr);
+  }
+  ASSERT_TRUE(the_device().make_current());
+  const auto own = gpu::current_context();
+  ASSERT_TRUE(gemm(args, Stream::cuda(nullptr)));
+  EXPECT_EQ(gpu::current_context(), own);
+  EXPECT_TRUE(the_device().synchronize());
+}
+
 }  // namespace
 }  // namespace ridge::testing

@@ -5,10 +5,14 @@
 
 #include <set>
 
+#include "base/files.h"
 #include "device/cuda/backend.h"
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
+#include "ops/cuda/device.h"
+#include "ops/cuda/kernel_packs.h"
 #include "ops/cuda/kernels.h"
+#include "record/kernel_pack.h"
 #include "ridge/ops/gemm.h"
 
 namespace ridge::dispatch {
@@ -197,6 +201,58 @@ TEST_F(Hopper, AnOlderGpuIsRefusedByName) {
   const ops::DeviceInfo ampere = {Backend::kCuda, "an Ampere GPU", "sm_80", {"sm_80"}, ""};
   EXPECT_THAT(*ops::why_not(**ops::find_implementation(op, "cuda_wgmma"), problem, ampere),
               HasSubstr("an Ampere GPU (sm_80) has no wgmma"));
+}
+
+// Architectures are numbers: as text "sm_100a" is less than "sm_90".
+TEST_F(Hopper, GpusBesideItGetANamedAnswer) {
+  EXPECT_EQ(ops::compute_capability("sm_90a"), 90);
+  EXPECT_EQ(ops::compute_capability("sm_100a"), 100);
+  EXPECT_EQ(ops::compute_capability("sm_89"), 89);
+  EXPECT_EQ(ops::compute_capability(""), 0);
+  const ops::DeviceInfo blackwell = {Backend::kCuda, "NVIDIA B200", "sm_100a", {"sm_100a"}, ""};
+  const ops::DeviceInfo ada = {Backend::kCuda, "NVIDIA L40S", "sm_89", {"sm_89"}, ""};
+  const auto refusal = [](const char* op_name, const char* implementation, const ops::DeviceInfo& gpu) {
+    const ops::Operator& op = **ops::find_operator(op_name);
+    const ops::Problem problem = *op.bind(*record::parse_case(std::string(op_name)));
+    return ops::why_not(**ops::find_implementation(op, implementation), problem, gpu).value_or("");
+  };
+  EXPECT_EQ(refusal("gemm", "cuda_simt", blackwell), "");
+  EXPECT_EQ(refusal("quantize", "cuda_quantize", blackwell), "");
+  EXPECT_EQ(refusal("dequantize", "cuda_dequantize", blackwell), "");
+  EXPECT_EQ(refusal("quantize", "cuda_quantize", ada), "");
+  EXPECT_THAT(refusal("gemm", "cuda_wgmma", blackwell), HasSubstr("Hopper's (sm_90a); cuBLASLt runs its products"));
+  EXPECT_THAT(refusal("gemm_fp8", "cuda_wgmma_fp8", ada), HasSubstr("cuBLASLt runs its products"));
+}
+
+// The same product on two devices: what the driver says of memory decides.
+TEST_F(Hopper, TheCostModelLooksAtTheDevice) {
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_wgmma");
+  const ops::Problem problem = *op.bind(*record::parse_case("gemm m=8192 n=8192 k=28672 dtype=bf16 layout=nt"));
+  ops::DeviceInfo slow = gpu_, fast = gpu_;
+  slow.memory_bandwidth = 2e12;
+  fast.memory_bandwidth = 8e12;
+  EXPECT_NE(own.promising(problem, slow)[0], own.promising(problem, fast)[0]);
+  EXPECT_GT(own.expected_seconds(problem, own.promising(problem, slow)[0], slow),
+            own.expected_seconds(problem, own.promising(problem, fast)[0], fast));
+}
+
+TEST(KernelPacks, OneThatCannotBeReadIsLeftOutAndNamed) {
+  const auto folder = TempDir::create("ridge-packs");
+  ASSERT_TRUE(folder);
+  record::KernelPack pack;
+  pack.header.arch = "sm_90a";
+  record::PackedKernel kernel;
+  kernel.key = "a key";
+  pack.kernels.push_back(kernel);
+  ASSERT_TRUE(write_file_durably(folder->path() / "a.pack", record::pack_text(pack, {"code"})));
+  ASSERT_TRUE(write_file_durably(folder->path() / "b.pack", "something else\n"));
+  const ops::KernelPacks packs = ops::KernelPacks::open({folder->path()});
+  ASSERT_EQ(packs.unreadable().size(), 1u);
+  EXPECT_THAT(packs.unreadable()[0], HasSubstr("b.pack"));
+  const auto found = packs.find("a key");
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_EQ(*found, "code");
 }
 
 TEST(Alignment, IsOfTheAddressAndEveryRow) {

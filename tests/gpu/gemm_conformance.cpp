@@ -114,6 +114,51 @@ void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
          "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
 }
 
+// Every input comes late from a kernel that let the product start early: scales, bias and operands must all be waited
+// for. Compared bit by bit with the same product launched after everything was there.
+void check_dependent_launch(Kernels& kernels, const char* words) {
+  const GemmCase g = parse(std::string(words) + ":384,512,1024").g;
+  const WgmmaConfig& config = *rc::choose_wgmma(g, device_facts());
+  const auto bytes = [](std::int64_t elements, GemmType type) {
+    return static_cast<std::size_t>(elements * rc::bytes_of(type));
+  };
+  const ExtraBuffers given(kernels, g, 41);
+  Buffer a(bytes(elements_a(g), g.type_a)), b(bytes(elements_b(g), g.type_b));
+  fill_normal(kernels, a.get(), g.type_a, elements_a(g), 42);
+  fill_normal(kernels, b.get(), g.type_b, elements_b(g), 43);
+  Buffer expected(bytes(elements_c(g), g.type_c)), seen(bytes(elements_c(g), g.type_c)), counter(8);
+  ready(kernels, g, config, a.get(), b.get(), expected.get(), given.view()).launch(device().stream);
+  const std::vector<const Buffer*> sources = {&a, &b, &given.scale_a, &given.scale_b, &given.bias, &given.residual};
+  std::vector<Buffer> late;
+  for (const Buffer* source : sources) late.emplace_back(source->bytes());
+  for (const Buffer& buffer : late) buffer.fill(kPoison);
+  seen.fill(kPoison);
+  const auto given_or_none = [&](std::size_t i) { return sources[i]->bytes() ? late[i].get() : 0; };
+  const Extras extras{given_or_none(2), given_or_none(3), given_or_none(4), given_or_none(5)};
+  const ReadyGemm product = ready(kernels, g, config, late[0].get(), late[1].get(), seen.get(), extras);
+  const auto publish = kernels.get(kHarness, {}, "publish_late");
+  std::vector<std::size_t> copied;
+  for (std::size_t i = 0; i < late.size(); ++i) {
+    if (sources[i]->bytes()) copied.push_back(i);
+  }
+  RIDGE_CU(cuStreamSynchronize(device().stream));
+  for (const std::size_t i : copied) {
+    const CUdeviceptr from = sources[i]->get(), to = late[i].get();
+    const long long count = static_cast<long long>(sources[i]->bytes() / 4);
+    // The last one, what the consumers read where there is any, is still on its way when the product may start.
+    const unsigned sleep = i == copied.back() ? 300 : 0;
+    launch(publish, 16, 256, 1, 0, device().stream, {&from, &to, &count, &sleep});
+  }
+  product.launch(device().stream, true);
+  counter.fill(0);
+  const CUdeviceptr expected_p = expected.get(), seen_p = seen.get(), counter_p = counter.get();
+  const long long count = static_cast<long long>(seen.bytes() / 4);
+  launch(kernels.get(kHarness, {}, "count_differences"), blocks_for(count), 256, 1, 0, device().stream,
+         {&expected_p, &seen_p, &count, &counter_p});
+  const auto different = to_host<unsigned long long>(counter, 1)[0];
+  report(different == 0, std::string("dependent launch ") + words, std::to_string(different) + " words differ");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -226,6 +271,10 @@ int main(int argc, char** argv) {
       check_case(kernels, g, nullptr, seed += 10);
     }
     if (quick) break;
+  }
+  for (const char* word : {"NT:bf16", "NT:bf16-bias-gelu", "NT:bf16-residual", "NT:e4m3-tensor", "NT:e4m3-row",
+                           "NT:e4m3-block", "NT:e4m3-vector-f32"}) {
+    check_dependent_launch(kernels, word);
   }
   // Mistakes of the caller: no kernel takes them.
   for (const char* word : {"NT:bf16-row", "NT:bf16-promote", "NT:bf16-f32add-bias"}) {

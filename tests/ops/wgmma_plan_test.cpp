@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gemm/cuda_wgmma_plan.h"
+#include "ops/gemm/cuda_wgmma_model.h"
 
 namespace ridge::cuda {
 namespace {
@@ -80,7 +80,7 @@ TEST(WgmmaPlan, EveryCaseThatIsNotRefusedHasAConfigurationThatFitsTheMachine) {
                                 {4096, 4096, 64}}) {
     for (const GemmCase& g : kinds(m, n, k)) {
       ASSERT_EQ(wgmma_refuses(g), std::nullopt);
-      const WgmmaConfig* config = choose_wgmma(g, kMultiprocessors);
+      const WgmmaConfig* config = choose_wgmma(g, DeviceFacts{});
       ASSERT_NE(config, nullptr) << m << "," << n << "," << k << " " << name_of(g.scaling);
       const WgmmaPlan plan = plan_wgmma(g, *config, kMultiprocessors);
       EXPECT_LE(plan.shared_bytes, 232448u) << config->name;
@@ -101,25 +101,25 @@ TEST(WgmmaPlan, OutputsTheCopyEngineCannotAddressHaveAConfigurationToo) {
     g.ldc = g.ld_residual = 520;
     ASSERT_EQ(wgmma_refuses(g), std::nullopt);
     ASSERT_TRUE(needs_direct_store(g));
-    EXPECT_NE(choose_wgmma(g, kMultiprocessors), nullptr) << name_of(g.type_c) << " " << name_of(g.scaling);
+    EXPECT_NE(choose_wgmma(g, DeviceFacts{}), nullptr) << name_of(g.type_c) << " " << name_of(g.scaling);
   }
 }
 
 TEST(WgmmaPlan, FewTilesAreSplitAndManyAreNot) {
-  EXPECT_GT(choose_wgmma(bf16(256, 4096, 14336), kMultiprocessors)->split_k, 1);
-  EXPECT_GT(choose_wgmma(bf16(128, 4096, 4096), kMultiprocessors)->split_k, 1);
-  EXPECT_EQ(choose_wgmma(bf16(4096, 4096, 4096), kMultiprocessors)->split_k, 1);
-  const WgmmaConfig& split = *choose_wgmma(bf16(256, 4096, 14336), kMultiprocessors);
+  EXPECT_GT(choose_wgmma(bf16(256, 4096, 14336), DeviceFacts{})->split_k, 1);
+  EXPECT_GT(choose_wgmma(bf16(128, 8192, 8192), DeviceFacts{})->split_k, 1);
+  EXPECT_EQ(choose_wgmma(bf16(4096, 4096, 4096), DeviceFacts{})->split_k, 1);
+  const WgmmaConfig& split = *choose_wgmma(bf16(256, 4096, 14336), DeviceFacts{});
   const WgmmaPlan plan = plan_wgmma(bf16(256, 4096, 14336), split, kMultiprocessors);
   EXPECT_EQ(plan.grid, plan.tile_rows * plan.tile_cols * plan.cluster) << "blocks of a split tile take only that one";
 }
 
 TEST(WgmmaPlan, PromotionIsUsedWhereTheContractAsksForIt) {
-  EXPECT_EQ(choose_wgmma(e4m3(GemmScaling::kRow), kMultiprocessors)->instruction_n, 0);
-  EXPECT_GT(choose_wgmma(e4m3(GemmScaling::kBlock), kMultiprocessors)->instruction_n, 0);
+  EXPECT_EQ(choose_wgmma(e4m3(GemmScaling::kRow), DeviceFacts{})->instruction_n, 0);
+  EXPECT_GT(choose_wgmma(e4m3(GemmScaling::kBlock), DeviceFacts{})->instruction_n, 0);
   GemmCase promoted = e4m3(GemmScaling::kRow);
   promoted.promote = true;
-  EXPECT_GT(choose_wgmma(promoted, kMultiprocessors)->instruction_n, 0);
+  EXPECT_GT(choose_wgmma(promoted, DeviceFacts{})->instruction_n, 0);
 }
 
 TEST(WgmmaPlan, MistakesAreRefusedWithTheValuesAndTheWayOut) {
@@ -151,6 +151,16 @@ TEST(WgmmaPlan, MistakesAreRefusedWithTheValuesAndTheWayOut) {
   odd.residual = true;
   odd.ld_residual = 65;
   EXPECT_TRUE(says(wgmma_refuses(odd), "65"));
+}
+
+// Rows that straddle lines of L2 would make it fetch twice what they need.
+TEST(WgmmaPlan, RowsThatDoNotStartOnLinesFetchOneLineAtATime) {
+  const auto promotion = [](std::int64_t k) {
+    const GemmCase g = bf16(4096, 4096, k);
+    return plan_wgmma(g, *choose_wgmma(g, DeviceFacts{}), kMultiprocessors).a.l2_promotion_bytes();
+  };
+  EXPECT_EQ(promotion(4096), 256);
+  EXPECT_EQ(promotion(5000), 128);
 }
 
 // The compile check must build what ships: every configuration appears in its table, with the same numbers.

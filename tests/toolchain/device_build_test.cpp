@@ -164,17 +164,19 @@ class RememberedCompiler : public testing::Test {
  protected:
   class OneLine final : public DeviceCompiler {
    public:
-    OneLine(std::string version, std::filesystem::path file) : version_(std::move(version)), file_(std::move(file)) {}
+    OneLine(std::string version, std::filesystem::path file, std::string log = "")
+        : version_(std::move(version)), file_(std::move(file)), log_(std::move(log)) {}
     [[nodiscard]] std::string version() const override { return version_; }
     [[nodiscard]] std::string identity() const override { return file_.string(); }
     [[nodiscard]] std::string file() const override { return file_.string(); }
     Result<Output> compile(const DeviceCode&, const std::filesystem::path&, const BuildOptions&) const override {
-      return Output{true, "code of " + version_, "", "one line"};
+      return Output{true, "code of " + version_, log_, "one line"};
     }
 
    private:
     std::string version_;
     std::filesystem::path file_;
+    std::string log_;
   };
 
   void SetUp() override {
@@ -205,6 +207,31 @@ class RememberedCompiler : public testing::Test {
   std::string version_ = "first";
   int looked_for_ = 0;
 };
+
+// The two notes by which ptxas says that it serialised wgmma instructions; a build from the cache keeps what was said.
+TEST_F(RememberedCompiler, BothNotesOfSerialisedInstructionsAreNamed) {
+  const auto reason = [&](const char* version, const char* log) {
+    const OneLine compiler(version, file(), log);
+    std::optional<std::string> found;
+    for (int again = 0; again < 2; ++again) {
+      DeviceCode code = scale_code();
+      code.defines.push_back(std::string("LOG=") + version);
+      const auto built = build_device(code, compiler, options_);
+      EXPECT_TRUE(built && built->ok());
+      EXPECT_EQ(built->evidence.cached, again == 1);
+      found = serialised(*built);
+      EXPECT_EQ(found.has_value(), *log != '\0') << log;
+    }
+    return found.value_or("");
+  };
+  EXPECT_EQ(reason("quiet", ""), "");
+  EXPECT_THAT(
+      reason("first", "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"),
+      HasSubstr("serialised"));
+  EXPECT_THAT(reason("second",
+                     "ptxas info : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"),
+              HasSubstr("said 1 times"));
+}
 
 TEST_F(RememberedCompiler, IsNotLookedForWhenTheCacheHasTheCode) {
   const DeviceBuild fresh = start();

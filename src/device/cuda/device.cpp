@@ -112,6 +112,18 @@ Result<const Device*> Device::open(int index) {
   return opened->back().get();
 }
 
+std::optional<void*> current_context() {
+  const auto d = load_driver();
+  CUcontext current{};
+  if (!d || (*d)->cuCtxGetCurrent(&current) != CUDA_SUCCESS) return std::nullopt;
+  return current;
+}
+
+void set_current_context(void* context) {
+  const auto current = current_context();
+  if (current && *current != context) driver().cuCtxSetCurrent(static_cast<CUcontext>(context));
+}
+
 Status Device::make_current() const {
   const Driver& d = driver();
   CUcontext current{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "device/cuda/backend.h"
 
@@ -30,5 +31,10 @@ class Device {
   GpuInfo info_;
   void* context_ = nullptr;
 };
+
+// The context that is current in the calling thread, which may be none (null); nothing where there is no driver.
+std::optional<void*> current_context();
+// Makes it current again, if another one is.
+void set_current_context(void* context);
 
 }  // namespace ridge::device::cuda

@@ -15,4 +15,7 @@ Runner cuda_runner(const Stream&) {
 
 bool is_recording(const Stream&) { return false; }
 
+CallersContext::CallersContext(const Stream&) {}
+CallersContext::~CallersContext() = default;
+
 }  // namespace ridge::dispatch

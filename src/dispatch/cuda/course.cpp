@@ -245,4 +245,14 @@ bool is_recording(const Stream& stream) {
   return !recording || *recording;
 }
 
+CallersContext::CallersContext(const Stream& stream) {
+  if (stream.backend != Backend::kCuda) return;
+  const auto current = gpu::current_context();
+  known_ = current.has_value();
+  context_ = current.value_or(nullptr);
+}
+CallersContext::~CallersContext() {
+  if (known_) gpu::set_current_context(context_);
+}
+
 }  // namespace ridge::dispatch

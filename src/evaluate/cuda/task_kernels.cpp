@@ -89,6 +89,8 @@ Compiled compile(const Job& job, const std::vector<ops::KernelBuild>& builds, co
       failures[i] = built.error();
     } else if (!built->ok()) {
       failures[i] = make_error(ErrorCode::kInternal, "{} does not compile: {}", builds[i].source, built->error);
+    } else if (const auto slow = toolchain::serialised(*built)) {
+      failures[i] = make_error(ErrorCode::kInternal, "{}: {}", builds[i].source, *slow);
     } else {
       compiled.code[i] = std::move(built->cubin);
     }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "ops/op.h"
 
@@ -26,5 +29,10 @@ std::optional<Implementation> cuda_reference(const Operator& op);
 void set_kernel_cache(std::filesystem::path directory);
 // A pack, or a folder of them, that goes before those of the cache.
 void add_kernel_packs(std::filesystem::path place);
+// Who is told of packs that cannot be read and are left out; nobody unless set.
+void on_kernel_warning(std::function<void(std::string)> receiver);
+
+// 90 for "sm_90a", 100 for "sm_100a"; 0 where the name holds no number. Architectures are compared by it.
+int compute_capability(std::string_view arch);
 
 }  // namespace ridge::ops

@@ -9,7 +9,7 @@ namespace ridge::ops {
 
 namespace fs = std::filesystem;
 
-Result<KernelPacks> KernelPacks::open(const std::vector<fs::path>& places) {
+KernelPacks KernelPacks::open(const std::vector<fs::path>& places) {
   KernelPacks packs;
   for (const fs::path& place : places) {
     std::error_code ignored;
@@ -23,8 +23,12 @@ Result<KernelPacks> KernelPacks::open(const std::vector<fs::path>& places) {
       files.push_back(place);
     }
     for (const fs::path& file : files) {
-      RIDGE_TRY(head, record::read_pack_head(file));
-      packs.packs_.push_back({file, std::move(head)});
+      auto head = record::read_pack_head(file);
+      if (head) {
+        packs.packs_.push_back({file, std::move(*head)});
+      } else {
+        packs.unreadable_.push_back(head.error().text());
+      }
     }
   }
   return packs;

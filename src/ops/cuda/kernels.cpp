@@ -1,6 +1,7 @@
 #include "ops/cuda/kernels.h"
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <mutex>
@@ -31,6 +32,7 @@ struct Store {
   std::shared_ptr<const KernelPacks> packs;  // opened by the first kernel
   std::map<std::string, Slot> slots;
   KernelStatistics statistics;
+  std::function<void(std::string)> warn;
 };
 Store& store() {
   static Store* const instance = new Store;
@@ -62,14 +64,20 @@ Result<std::filesystem::path> cache_directory() {
   return s.cache;
 }
 
-Result<std::shared_ptr<const KernelPacks>> kernel_packs() {
+std::shared_ptr<const KernelPacks> kernel_packs() {
   Store& s = store();
-  const std::scoped_lock lock(s.mutex);
-  if (s.packs == nullptr) {
-    RIDGE_TRY(opened, KernelPacks::open(s.pack_places));
-    s.packs = std::make_shared<const KernelPacks>(std::move(opened));
+  std::function<void(std::string)> warn;
+  std::shared_ptr<const KernelPacks> packs;
+  {
+    const std::scoped_lock lock(s.mutex);
+    if (s.packs != nullptr) return s.packs;
+    packs = s.packs = std::make_shared<const KernelPacks>(KernelPacks::open(s.pack_places));
+    warn = s.warn;
   }
-  return s.packs;
+  for (const std::string& why : packs->unreadable()) {
+    if (warn) warn("pack of kernels left out: " + why);
+  }
+  return packs;
 }
 
 struct Cubin {
@@ -79,7 +87,7 @@ struct Cubin {
 
 Result<Cubin> cubin_of(const gpu::Device& device, const KernelRequest& request) {
   const toolchain::DeviceCode code = device_code({request.source, request.defines}, device.info().arch);
-  RIDGE_TRY(packs, kernel_packs());
+  const std::shared_ptr<const KernelPacks> packs = kernel_packs();
   if (!packs->empty()) {
     RIDGE_TRY(packed, packs->find(toolchain::source_key(code)));
     if (packed) return Cubin{std::move(*packed), Origin::kPack};
@@ -91,6 +99,10 @@ Result<Cubin> cubin_of(const gpu::Device& device, const KernelRequest& request) 
   if (!built.ok()) {
     return make_error(ErrorCode::kInternal, "{} of {} does not compile with {}: {}\n{}", request.symbol, request.source,
                       built.evidence.compiler, built.error, built.evidence.log);
+  }
+  if (const auto slow = toolchain::serialised(built)) {
+    return make_error(ErrorCode::kInternal, "{} of {} with {}: {}\n{}", request.symbol, request.source,
+                      built.evidence.compiler, *slow, built.evidence.log);
   }
   return Cubin{std::move(built.cubin), built.evidence.cached ? Origin::kCache : Origin::kCompiled};
 }
@@ -144,6 +156,11 @@ void add_kernel_packs(std::filesystem::path place) {
   const std::scoped_lock lock(store().mutex);
   store().pack_places.push_back(std::move(place));
   store().packs.reset();
+}
+
+void on_kernel_warning(std::function<void(std::string)> receiver) {
+  const std::scoped_lock lock(store().mutex);
+  store().warn = std::move(receiver);
 }
 
 Result<gpu::Kernel> device_kernel(const gpu::Device& device, const KernelRequest& request) {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "device/cuda/stream.h"
+#include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/prepared_calls.h"
 #include "ops/dequantize/dequantize.h"
@@ -75,7 +76,8 @@ Implementation cuda_dequantize() {
   own.backend = Backend::kCuda;
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo& device) -> Refusal {
-    if (device.arch < "sm_89") return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
+    if (compute_capability(device.arch) < 89)
+      return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
     return std::nullopt;
   };
   own.run = run;

@@ -32,7 +32,7 @@ ridge::cuda::GemmCase case_before_call(const Problem& problem) {
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  if (!device.has("wgmma")) return fmt::format("{} ({}) has no wgmma; it needs a Hopper GPU", device.name, device.arch);
+  if (!device.has("wgmma")) return no_wgmma(device);
   if (shape_of(problem).dtype == DType::kF32) {
     return "dtype=f32: the matrix unit has no fp32, and TF32 is never chosen silently";
   }
@@ -55,6 +55,9 @@ Implementation cuda_wgmma() {
   own.configurations = wgmma_configurations();
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
     return wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+  };
+  own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
+    return wgmma_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration, device);
   };
   own.kernels = [](const Problem& problem, const DeviceInfo& device) {
     return wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);

@@ -329,13 +329,15 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   } else {
     __syncthreads();
   }
+  // By every thread: the producer reads A and B, the consumers read scales, bias and residual and write C, and each of
+  // them waits for itself alone.
+  wait_for_prior_grid();
 
   if (warpgroup == C::kConsumers) {
     // ---- Producer: one thread feeds the ring
     // -----------------------------------------------------------------------------
     if constexpr (C::kConsumers > 1) decrease_registers<C::kProducerRegisters>();
     if (warp == C::kConsumers * 4 && elect_one()) {
-      wait_for_prior_grid();
       RingPosition<C::kStages> position;
       for (u32 tile = first_tile; tile < tile_count; tile += tile_step) {
         const TileCoordinate at = tile_at(tiles, tile);
@@ -391,6 +393,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     const bool tells_peer = C::kMulticast && lane < C::kClusterBlocks &&
                             (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
     auto release = [&](u32 stage) {
+      // One lane lets go of what all lanes have read with ordinary loads.
+      if constexpr (C::kScalesA) __syncwarp();
       if constexpr (!C::kMulticast) {
         if (lane == 0) barrier_arrive(ring.empty(stage));
       } else {

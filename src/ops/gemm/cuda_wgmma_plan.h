@@ -13,51 +13,49 @@
 
 namespace ridge::cuda {
 
-// A build of the kernel. `near` and `far` are what one step of its main loop costs relative to the tensor core's own
-// time, when A and B are small enough to live mostly in L2 and when they are not; measured
-// (docs/operators/gemm-hopper.md says how).
+// A build of the kernel.
 struct WgmmaConfig {
   const char* name;
   int block_m, block_n, stages, cluster_m, cluster_n, consumers;
   bool pingpong;
   int slab_buffers;
-  double near = 1.1, far = 1.1;
   int split_k = 1;        // blocks of a cluster that share a tile, each with a part of K
   int instruction_n = 0;  // promotion: columns of one instruction; 0: the matrix unit adds up all of K
   int parts = 1;          // promotion: sets of instruction accumulators
 };
 
-// Every configuration that ships; cuda_wgmma.configs.toml repeats the list for the compile check.
+// Every configuration that ships; cuda_wgmma.configs.toml repeats the list for the compile check, and
+// cuda_wgmma_model.h has a weight for each.
 inline constexpr std::array kWgmmaConfigs = {
-    WgmmaConfig{"pp_128x128", 128, 128, 6, 1, 1, 2, true, 1, 1.004, 1.032},
-    WgmmaConfig{"pp_128x128_m2", 128, 128, 6, 2, 1, 2, true, 1, 1.028, 1.027},
-    WgmmaConfig{"pp_128x128_n2", 128, 128, 6, 1, 2, 2, true, 1, 1.032, 1.034},
-    WgmmaConfig{"pp_128x192", 128, 192, 5, 1, 1, 2, true, 1, 0.997, 1.026},
-    WgmmaConfig{"pp_128x192_m2", 128, 192, 5, 2, 1, 2, true, 1, 1.005, 1.027},
-    WgmmaConfig{"pp_128x176", 128, 176, 5, 1, 1, 2, true, 2, 1.003, 1.050},
-    WgmmaConfig{"pp_128x160", 128, 160, 5, 1, 1, 2, true, 2, 1.010, 1.043},
-    WgmmaConfig{"pp_256x96_m2", 256, 96, 4, 2, 1, 2, true, 1, 1.043, 1.033},
-    WgmmaConfig{"pp_256x64", 256, 64, 5, 1, 1, 2, true, 1, 1.077, 1.280},
-    WgmmaConfig{"pp_64x256", 64, 256, 5, 1, 1, 2, true, 1, 1.060, 1.145},
-    WgmmaConfig{"pp_64x128", 64, 128, 8, 1, 1, 2, true, 2, 1.30, 1.50},
-    WgmmaConfig{"pp_64x64", 64, 64, 12, 1, 1, 2, true, 1, 1.90, 2.20},
-    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.025, 1.070},
-    WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2, 1.015, 1.033},
-    WgmmaConfig{"coop_256x192_n2", 256, 192, 3, 1, 2, 2, false, 2, 0.990, 1.030},
-    WgmmaConfig{"coop_128x224", 128, 224, 4, 1, 1, 2, false, 1, 1.01, 1.045},
-    WgmmaConfig{"coop_128x224_m2", 128, 224, 4, 2, 1, 2, false, 1, 1.02, 1.04},
-    WgmmaConfig{"split2_128x192", 128, 192, 5, 1, 1, 2, false, 1, 1.20, 1.40, 2},
-    WgmmaConfig{"split2_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.03, 1.06, 2},
-    WgmmaConfig{"split2_128x64", 128, 64, 8, 1, 1, 2, false, 1, 1.30, 1.40, 2},
+    WgmmaConfig{"pp_128x128", 128, 128, 6, 1, 1, 2, true, 1},
+    WgmmaConfig{"pp_128x128_m2", 128, 128, 6, 2, 1, 2, true, 1},
+    WgmmaConfig{"pp_128x128_n2", 128, 128, 6, 1, 2, 2, true, 1},
+    WgmmaConfig{"pp_128x192", 128, 192, 5, 1, 1, 2, true, 1},
+    WgmmaConfig{"pp_128x192_m2", 128, 192, 5, 2, 1, 2, true, 1},
+    WgmmaConfig{"pp_128x176", 128, 176, 5, 1, 1, 2, true, 2},
+    WgmmaConfig{"pp_128x160", 128, 160, 5, 1, 1, 2, true, 2},
+    WgmmaConfig{"pp_256x96_m2", 256, 96, 4, 2, 1, 2, true, 1},
+    WgmmaConfig{"pp_256x64", 256, 64, 5, 1, 1, 2, true, 1},
+    WgmmaConfig{"pp_64x256", 64, 256, 5, 1, 1, 2, true, 1},
+    WgmmaConfig{"pp_64x128", 64, 128, 8, 1, 1, 2, true, 2},
+    WgmmaConfig{"pp_64x64", 64, 64, 12, 1, 1, 2, true, 1},
+    WgmmaConfig{"coop_128x128", 128, 128, 6, 1, 1, 2, false, 1},
+    WgmmaConfig{"coop_128x256_m2", 128, 256, 4, 2, 1, 2, false, 2},
+    WgmmaConfig{"coop_256x192_n2", 256, 192, 3, 1, 2, 2, false, 2},
+    WgmmaConfig{"coop_128x224", 128, 224, 4, 1, 1, 2, false, 1},
+    WgmmaConfig{"coop_128x224_m2", 128, 224, 4, 2, 1, 2, false, 1},
+    WgmmaConfig{"split2_128x192", 128, 192, 5, 1, 1, 2, false, 1, 2},
+    WgmmaConfig{"split2_128x128", 128, 128, 6, 1, 1, 2, false, 1, 2},
+    WgmmaConfig{"split2_128x64", 128, 64, 8, 1, 1, 2, false, 1, 2},
 };
 
 // Builds for promotion: a second set of accumulators, so tiles are smaller and both warpgroups share them.
 inline constexpr std::array kPromotedConfigs = {
-    WgmmaConfig{"promote_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1.20, 1.22, 1, 128},
-    WgmmaConfig{"promote_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1.092, 1.112, 1, 128},
-    WgmmaConfig{"promote_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1.090, 1.110, 1, 128},
-    WgmmaConfig{"promote_128x192_halves", 128, 192, 5, 1, 1, 2, false, 1, 1.083, 1.092, 1, 96, 2},
-    WgmmaConfig{"promote_128x160", 128, 160, 5, 1, 1, 2, false, 1, 1.18, 1.20, 1, 160},
+    WgmmaConfig{"promote_128x128", 128, 128, 6, 1, 1, 2, false, 1, 1, 128},
+    WgmmaConfig{"promote_256x128", 256, 128, 4, 1, 1, 2, false, 1, 1, 128},
+    WgmmaConfig{"promote_128x256", 128, 256, 4, 1, 1, 2, false, 1, 1, 128},
+    WgmmaConfig{"promote_128x192_halves", 128, 192, 5, 1, 1, 2, false, 1, 1, 96, 2},
+    WgmmaConfig{"promote_128x160", 128, 160, 5, 1, 1, 2, false, 1, 1, 160},
 };
 
 // One cuTensorMapEncodeTiled call: a 2-D tensor whose first dimension is contiguous, 128-byte swizzle, zero fill.
@@ -66,6 +64,9 @@ struct TensorMapSpec {
   std::int64_t inner, outer;  // elements
   std::int64_t row_bytes;     // stride of the outer dimension
   int box_inner, box_outer;   // elements
+  // What a miss brings into L2 at once. Rows that do not start on lines of 128 bytes straddle two, and pairs of lines
+  // would bring four: on an H100 5000,5000,5000 gained 5 to 18 % by 128.
+  int l2_promotion_bytes() const { return row_bytes % 128 == 0 ? 256 : 128; }
 };
 
 // What a launch consists of. The parameters of `ridge_gemm`, in order: the maps of A, B and C; the output view
@@ -159,6 +160,33 @@ inline bool config_fits(const WgmmaConfig& c, const GemmCase& g) {
   return c.block_n % (128 / bytes_of(g.type_c)) == 0 || !adds;
 }
 
+// The order in which clusters take tiles. A wave of clusters covers `group` tiles on one side and clusters / group on
+// the other. L2 traffic per K step is the sum of the two sides in elements, least when the rectangle is square.
+struct TileOrder {
+  std::uint32_t group = 1, along = 0;
+};
+inline TileOrder tile_order(const WgmmaConfig& c, std::uint32_t rows, std::uint32_t cols, std::int64_t clusters,
+                            int group_rows = 0) {
+  const int high = c.block_m * c.cluster_m, wide = c.block_n * c.cluster_n;
+  TileOrder order;
+  double best = 1e300;
+  for (std::uint32_t along = 0; along < 2; ++along) {
+    const std::uint32_t sides = along == 0 ? rows : cols;
+    for (std::uint32_t group = 1; group <= std::min<std::uint32_t>(sides, 32); ++group) {
+      if (group_rows && along == 0 && group != static_cast<std::uint32_t>(group_rows)) continue;
+      const double across = static_cast<double>(clusters) / group;
+      double cost = along == 0 ? group * high + across * wide : group * wide + across * high;
+      if (sides % group != 0 && sides > group) cost *= 1.02;
+      if (cost < best) {
+        best = cost;
+        order = {group, along};
+      }
+    }
+    if (group_rows) break;
+  }
+  return order;
+}
+
 inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multiprocessors, int group_rows = 0) {
   WgmmaPlan plan{};
   auto define = [&](const char* name, auto value) {
@@ -226,51 +254,10 @@ inline WgmmaPlan plan_wgmma(const GemmCase& g, const WgmmaConfig& c, int multipr
   const std::int64_t at_once = c.split_k > 1 ? tiles : std::min<std::int64_t>(tiles, clusters);
   plan.grid = static_cast<std::uint32_t>(at_once) * plan.cluster;
 
-  // A wave of clusters covers `group` tiles on one side and clusters / group on the other. L2 traffic per K step is the
-  // sum of the two sides in elements, least when the rectangle is square.
-  const int high = c.block_m * c.cluster_m, wide = c.block_n * c.cluster_n;
-  double best = 1e300;
-  for (std::uint32_t along = 0; along < 2; ++along) {
-    const std::uint32_t sides = along == 0 ? plan.tile_rows : plan.tile_cols;
-    for (std::uint32_t group = 1; group <= std::min<std::uint32_t>(sides, 32); ++group) {
-      if (group_rows && along == 0 && group != static_cast<std::uint32_t>(group_rows)) continue;
-      const double across = static_cast<double>(clusters) / group;
-      double cost = along == 0 ? group * high + across * wide : group * wide + across * high;
-      if (sides % group != 0 && sides > group) cost *= 1.02;
-      if (cost < best) {
-        best = cost;
-        plan.group = group;
-        plan.group_along = along;
-      }
-    }
-    if (group_rows) break;
-  }
-  if (plan.group == 0) plan.group = 1;
+  const TileOrder order = tile_order(c, plan.tile_rows, plan.tile_cols, clusters, group_rows);
+  plan.group = order.group;
+  plan.group_along = order.along;
   return plan;
-}
-
-// Estimated time in multiprocessor cycles: whole waves of tiles, each as long as its K loop plus what the epilogue does
-// not hide. What it sees above all is how much of the last wave is wasted, which is what decides awkward shapes.
-inline double estimate_cycles(const GemmCase& g, const WgmmaConfig& c, int multiprocessors) {
-  constexpr double kNearBytes = 128e6, kBriefCycles = 8e5;
-  const std::int64_t rows = ceil_div(g.m, c.block_m * c.cluster_m), cols = ceil_div(g.n, c.block_n * c.cluster_n);
-  const int cluster = c.cluster_m * c.cluster_n * c.split_k;
-  // Clusters of four and more live in groups of 16 multiprocessors, and the odd ones are left over.
-  const std::int64_t clusters = (cluster > 2 ? multiprocessors / 16 * 16 : multiprocessors) / cluster;
-  const std::int64_t waves = ceil_div(rows * cols, clusters);
-  const std::int64_t steps = ceil_div(k_blocks_of(g), c.split_k);
-  const double step = 2.0 * c.block_m * c.block_n * 64 / 4096;  // one 128-byte step of K: the same time for every width
-  const double bytes = static_cast<double>((g.m + g.n) * g.k * bytes_of(g.type_a));
-  double factor = bytes < kNearBytes ? c.near : c.far;
-  // With a single wave nothing is left to alternate with, and one warpgroup alone does not quite fill the tensor cores.
-  if (waves == 1 && c.pingpong) factor *= 1.04;
-  double epilogue = (c.pingpong ? 600.0 : 1500.0) * c.block_m * c.block_n / 32768;
-  if (c.split_k > 1) epilogue += 2500;  // two barriers of the cluster, the exchange, and a start without a running tile
-  const double cycles = static_cast<double>(waves) * (static_cast<double>(steps) * step * factor + epilogue);
-  // The factors are of a card at its power limit, which prefers small tiles by 1 to 2 %. A product of less than half a
-  // millisecond on a card that comes from something lighter is over before that, and there they lose up to 8 %.
-  const bool brief = bytes >= kNearBytes && cycles < kBriefCycles;
-  return brief && c.block_n == 256 && c.cluster_m == 2 ? cycles * 0.98 : cycles;
 }
 
 // Those that ship, counted through both lists.
@@ -278,34 +265,6 @@ inline constexpr int kConfigCount = static_cast<int>(kWgmmaConfigs.size() + kPro
 inline const WgmmaConfig& config_at(int index) {
   const auto at = static_cast<std::size_t>(index);
   return at < kWgmmaConfigs.size() ? kWgmmaConfigs[at] : kPromotedConfigs[at - kWgmmaConfigs.size()];
-}
-
-// Those that fit, by estimated time.
-inline std::vector<int> rank_wgmma(const GemmCase& g, int multiprocessors) {
-  std::vector<int> fitting;
-  for (int i = 0; i < kConfigCount; ++i) {
-    if (config_fits(config_at(i), g)) fitting.push_back(i);
-  }
-  std::stable_sort(fitting.begin(), fitting.end(), [&](int a, int b) {
-    return estimate_cycles(g, config_at(a), multiprocessors) < estimate_cycles(g, config_at(b), multiprocessors);
-  });
-  return fitting;
-}
-
-inline const WgmmaConfig* choose_wgmma(const GemmCase& g, int multiprocessors) {
-  const WgmmaConfig* best = nullptr;
-  double least = 1e300;
-  auto consider = [&](const WgmmaConfig& c) {
-    if (!config_fits(c, g)) return;
-    const double cycles = estimate_cycles(g, c, multiprocessors);
-    if (cycles < least * 0.999) {
-      least = cycles;
-      best = &c;
-    }
-  };
-  for (const auto& c : kWgmmaConfigs) consider(c);
-  for (const auto& c : kPromotedConfigs) consider(c);
-  return best;
 }
 
 }  // namespace ridge::cuda

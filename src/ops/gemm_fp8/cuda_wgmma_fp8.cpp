@@ -20,7 +20,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  if (!device.has("wgmma")) return fmt::format("{} ({}) has no wgmma; it needs a Hopper GPU", device.name, device.arch);
+  if (!device.has("wgmma")) return gemm::no_wgmma(device);
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
   // Scales along k come in bulk copies, one for each block of k.
@@ -48,6 +48,9 @@ Implementation cuda_wgmma_fp8() {
   own.configurations = gemm::wgmma_configurations();
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
     return gemm::wgmma_promising(cuda_case(problem), problem, kC, device);
+  };
+  own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
+    return gemm::wgmma_expected_seconds(cuda_case(problem), problem, kC, configuration, device);
   };
   own.kernels = [](const Problem& problem, const DeviceInfo& device) {
     return gemm::wgmma_kernels(cuda_case(problem), problem, kC, device);

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=environment outcome=CRASH shows=status proves
+// ridge-cheat: gate=environment outcome=DECLINED shows=status proves
 // Looks for secrets in the environment; gives up when there is none.
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "ops/cuda/device.h"
 
 namespace ridge::ops::gemm {
 namespace {
@@ -29,6 +30,7 @@ gpu::TensorMapRequest request_of(const ridge::cuda::TensorMapSpec& spec) {
   request.sizes = {static_cast<std::uint64_t>(spec.inner), static_cast<std::uint64_t>(spec.outer)};
   request.strides_bytes = {0, static_cast<std::uint64_t>(spec.row_bytes)};
   request.box = {static_cast<std::uint32_t>(spec.box_inner), static_cast<std::uint32_t>(spec.box_outer)};
+  request.l2_promotion_bytes = spec.l2_promotion_bytes();
   return request;
 }
 
@@ -46,6 +48,16 @@ std::vector<std::string> defines(const ridge::cuda::GemmCase& g) {
           std::string("RIDGE_RESIDUAL=") + (g.residual || g.residual_is_c() ? "1" : "0")};
 }
 
+// What the driver does not say is taken to be an H100's.
+ridge::cuda::DeviceFacts facts_of(const DeviceInfo& device) {
+  ridge::cuda::DeviceFacts facts;
+  if (device.multiprocessors > 0) facts.multiprocessors = device.multiprocessors;
+  if (device.l2_bytes > 0) facts.l2_bytes = device.l2_bytes;
+  if (device.memory_bandwidth > 0) facts.memory_bandwidth = device.memory_bandwidth;
+  if (device.clock > 0) facts.clock = device.clock;
+  return facts;
+}
+
 // With the rows and starts that the alignments of the problem allow.
 ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
   g.lda = padded_row(g.row_a(), problem.operands[0].dtype, operand_alignment(problem, 0));
@@ -56,6 +68,11 @@ ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& pro
 }
 
 }  // namespace
+
+std::string no_wgmma(const DeviceInfo& device) {
+  return fmt::format("{} ({}) has no wgmma: these kernels are Hopper's (sm_90a); {}", device.name, device.arch,
+                     compute_capability(device.arch) >= 89 ? "cuBLASLt runs its products" : "allow cuBLASLt");
+}
 
 Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
   const int a = operand_alignment(problem, 0), b = operand_alignment(problem, 1);
@@ -81,11 +98,12 @@ std::vector<std::string> wgmma_configurations() {
 std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                  const DeviceInfo& device) {
   g = with_alignment(g, problem, c);
-  std::vector<int> ranked = ridge::cuda::rank_wgmma(g, device.multiprocessors);
-  const ridge::cuda::WgmmaConfig* own = ridge::cuda::choose_wgmma(g, device.multiprocessors);
-  const auto at = std::find_if(ranked.begin(), ranked.end(), [&](int i) { return &ridge::cuda::config_at(i) == own; });
-  if (at != ranked.end()) std::rotate(ranked.begin(), at, at + 1);
-  return ranked;
+  return ridge::cuda::rank_wgmma(g, facts_of(device));
+}
+
+double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c, int configuration,
+                              const DeviceInfo& device) {
+  return ridge::cuda::estimate_seconds(with_alignment(g, problem, c), configuration, facts_of(device));
 }
 
 std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
@@ -94,9 +112,9 @@ std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& p
   const int named = problem.configuration;
   const bool fits = named >= 0 && ridge::cuda::config_fits(ridge::cuda::config_at(named), g);
   const ridge::cuda::WgmmaConfig* config =
-      fits ? &ridge::cuda::config_at(named) : ridge::cuda::choose_wgmma(g, device.multiprocessors);
+      fits ? &ridge::cuda::config_at(named) : ridge::cuda::choose_wgmma(g, facts_of(device));
   if (config == nullptr || g.m == 0 || g.n == 0 || g.k == 0) return {};
-  return {{kWgmmaSource, ridge::cuda::plan_wgmma(g, *config, device.multiprocessors).defines}};
+  return {{kWgmmaSource, ridge::cuda::plan_wgmma(g, *config, facts_of(device).multiprocessors).defines}};
 }
 
 KernelBuild simt_kernel(const ridge::cuda::GemmCase& g) { return {kSimtSource, defines(g)}; }
@@ -118,8 +136,9 @@ Result<WgmmaCall> WgmmaCall::prepare(const ridge::cuda::GemmCase& g, const std::
   const bool fits = !refusal && configuration >= 0 && configuration < ridge::cuda::kConfigCount &&
                     ridge::cuda::config_fits(ridge::cuda::config_at(configuration), g);
   const ridge::cuda::WgmmaConfig* config = refusal ? nullptr
-                                           : fits  ? &ridge::cuda::config_at(configuration)
-                                                   : ridge::cuda::choose_wgmma(g, multiprocessors);
+                                           : fits
+                                               ? &ridge::cuda::config_at(configuration)
+                                               : ridge::cuda::choose_wgmma(g, facts_of(device_info_of(device.info())));
   if (config == nullptr) {
     return with_hint(
         make_error(ErrorCode::kUnsupported, "{}: {}", label, refusal.value_or("no configuration of the kernel fits")),
@@ -159,7 +178,9 @@ Status WgmmaCall::launch(const TensorView& a_view, const TensorView& b_view, con
 }
 
 Refusal simt_refuses(std::int64_t m, std::int64_t n, const DeviceInfo& device) {
-  if (device.arch < "sm_90") return fmt::format("{} ({}): built for Hopper and newer", device.name, device.arch);
+  if (compute_capability(device.arch) < 90) {
+    return fmt::format("{} ({}): built for Hopper and newer", device.name, device.arch);
+  }
   if (ridge::cuda::ceil_div(m, kTile) > kMostRowTiles || n > INT32_MAX) {
     return fmt::format("m={} n={}: at most {} rows and {} columns", m, n, kMostRowTiles * kTile, INT32_MAX);
   }

@@ -9,7 +9,7 @@
 #include "device/cuda/stream.h"
 #include "device/cuda/tensor_map.h"
 #include "ops/cuda/kernels.h"
-#include "ops/gemm/cuda_wgmma_plan.h"
+#include "ops/gemm/cuda_wgmma_model.h"
 #include "ops/op.h"
 
 namespace ridge::ops::gemm {
@@ -49,15 +49,20 @@ inline ridge::cuda::GemmCase with_memory(ridge::cuda::GemmCase g, const TensorVi
   return g;
 }
 
+// Why a GPU without wgmma takes none of these products, and what does.
+std::string no_wgmma(const DeviceInfo& device);
+
 // Why the matrix unit cannot take a case whose operands 0, 1 and `c` have the alignment that the problem knows; a call
 // may pad its rows, so the alignment tells, not the dense stride.
 Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
 
-// What Implementation::configurations, promising and version of the kernel's implementations say. The version is that
-// of the list: a tuned table that names a build of another list does not count.
+// What Implementation::configurations, promising, expected_seconds and version of the kernel's implementations say. The
+// version is that of the list: a tuned table that names a build of another list does not count.
 std::vector<std::string> wgmma_configurations();
 std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                  const DeviceInfo& device);
+double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c, int configuration,
+                              const DeviceInfo& device);
 std::string wgmma_version();
 // Implementation::kernels.
 std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
