@@ -86,3 +86,84 @@ extern "C" __global__ void store_f32_b2_n176(const __grid_constant__ TensorMap m
 extern "C" __global__ void add_f32_b1_n96(const __grid_constant__ TensorMap map, OutputView direct, i32 x, i32 y) {
   store_pattern<OutputType::kF32, StoreMode::kAdd, 1, 48>(map, direct, x, y);
 }
+
+// One warpgroup: D[64 x 64] = A[64 x 64] B, with A once from shared memory and once from registers that ldmatrix
+// filled, and then P[64 x 64] = round(D) taken as the next A, straight from the accumulators, times B again. B is
+// MN-major, as the values of attention are: rows are its K.
+extern "C" __global__ void multiply_from_registers(const __grid_constant__ TensorMap map_a,
+                                                   const __grid_constant__ TensorMap map_b, float* from_shared,
+                                                   float* from_registers, float* chained) {
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 base = shared_address(shared), tile_a = base, tile_b = base + 8192, barrier = base + 16384;
+  if (threadIdx.x == 0) {
+    barrier_init(barrier, 1);
+    barrier_init_fence();
+    fence_proxy_async_shared();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    barrier_arrive_expect_bytes(barrier, 16384);
+    load_box(tile_a, map_a, barrier, 0, 0);
+    load_box(tile_b, map_b, barrier, 0, 0);
+  }
+  barrier_wait(barrier, 0);
+  using Mma = Wgmma<64, MatrixType::kBf16, MatrixType::kBf16, Major::kK, Major::kMn>;
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const u64 a = matrix_descriptor<Major::kK>(tile_a, 0), b = matrix_descriptor<Major::kMn>(tile_b, 8192);
+  float d[3][32];
+  u32 operand[2][4][4];
+  for (u32 step = 0; step < 4; ++step) {
+    load_matrix_x4(tile_a + warp * 16 * kRowBytes + swizzled_chunk(lane & 15u, 2 * step + (lane >> 4)),
+                   operand[0][step][0], operand[0][step][1], operand[0][step][2], operand[0][step][3]);
+  }
+  wgmma_fence();
+  for (u32 step = 0; step < 4; ++step) {
+    const u64 b_step = b + step * kDescriptorStep<Major::kMn>;
+    Mma::mma(d[0], a + step * kDescriptorStep<Major::kK>, b_step, step != 0);
+    Mma::mma_register_a(d[1], operand[0][step], b_step, step != 0);
+  }
+  wgmma_commit();
+  wgmma_wait<0>();
+  keep_in_registers(d[0]);
+  keep_in_registers(d[1]);
+  for (u32 step = 0; step < 4; ++step) {
+    for (u32 i = 0; i < 4; ++i) operand[1][step][i] = pack_bf16(d[1][8 * step + 2 * i], d[1][8 * step + 2 * i + 1]);
+  }
+  wgmma_fence();
+  for (u32 step = 0; step < 4; ++step) {
+    Mma::mma_register_a(d[2], operand[1][step], b + step * kDescriptorStep<Major::kMn>, step != 0);
+  }
+  wgmma_commit();
+  wgmma_wait<0>();
+  keep_in_registers(d[2]);
+  for (u32 i = 0; i < 32; ++i) {
+    const u32 row = 16 * warp + 8 * (i / 2 % 2) + lane / 4, column = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+    from_shared[row * 64 + column] = d[0][i];
+    from_registers[row * 64 + column] = d[1][i];
+    chained[row * 64 + column] = d[2][i];
+  }
+}
+
+// A box of 16 rows of one head of a [batch, rows, heads, 64] tensor, loaded from one and stored to another.
+extern "C" __global__ void copy_box_4d(const __grid_constant__ TensorMap from, const __grid_constant__ TensorMap to,
+                                       i32 row, i32 head, i32 batch) {
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 base = shared_address(shared), barrier = base + 2048;
+  if (threadIdx.x != 0) return;
+  barrier_init(barrier, 1);
+  barrier_init_fence();
+  fence_proxy_async_shared();
+  barrier_arrive_expect_bytes(barrier, 2048);
+  load_box(base, from, barrier, BoxCorner{0, row, head, batch});
+  barrier_wait(barrier, 0);
+  store_box(to, base, BoxCorner{0, row, head, batch});
+  commit_stores();
+  wait_stores_done();
+}
+
+extern "C" __global__ void powers_and_logarithms(const float* x, float* power, float* logarithm, u32 count) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  power[i] = exp2_approx(x[i]);
+  logarithm[i] = log2_approx(power[i]);
+}

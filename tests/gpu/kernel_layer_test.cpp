@@ -1,5 +1,6 @@
 // Tests the helpers of src/device/cuda/kernel one by one on this machine's GPU (the matrix-product checks exercise them
 // together). kernel_layer_test ROOT; exit status 77 where there is no Hopper GPU.
+#include <cmath>
 #include <cstring>
 #include <iostream>
 
@@ -107,6 +108,104 @@ void tile_stores_agree(Kernels& kernels) {
   }
 }
 
+std::uint16_t bf16_of(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return static_cast<std::uint16_t>(bits >> 16);  // exact for the small whole numbers used here
+}
+
+// Small whole numbers: every sum is exact, so a wrong layout cannot hide in a tolerance.
+void products_take_a_from_registers(Kernels& kernels) {
+  constexpr int kSide = 64;
+  std::vector<float> a(kSide * kSide), b(kSide * kSide);
+  std::vector<std::uint16_t> a_bits, b_bits;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>((i * 7 + i / 64 * 3) % 3) - 1;
+    b[i] = static_cast<float>((i * 5 + i / 64) % 4 == 0);
+    a_bits.push_back(bf16_of(a[i]));
+    b_bits.push_back(bf16_of(b[i]));
+  }
+  const auto product = [&](const std::vector<float>& left) {
+    std::vector<float> d(kSide * kSide);
+    for (int row = 0; row < kSide; ++row) {
+      for (int k = 0; k < kSide; ++k) {
+        for (int col = 0; col < kSide; ++col) {
+          d[static_cast<std::size_t>(row * kSide + col)] +=
+              left[static_cast<std::size_t>(row * kSide + k)] * b[static_cast<std::size_t>(k * kSide + col)];
+        }
+      }
+    }
+    return d;
+  };
+  Buffer a_device(a_bits.size() * 2), b_device(b_bits.size() * 2);
+  Buffer shared(a.size() * 4), registers(a.size() * 4), chained(a.size() * 4);
+  RIDGE_CU(cuMemcpyHtoD(a_device.get(), a_bits.data(), a_device.bytes()));
+  RIDGE_CU(cuMemcpyHtoD(b_device.get(), b_bits.data(), b_device.bytes()));
+  const CUtensorMap map_a = encode({GemmType::kBf16, kSide, kSide, kSide * 2, 64, 64}, a_device.get());
+  const CUtensorMap map_b = encode({GemmType::kBf16, kSide, kSide, kSide * 2, 64, 64}, b_device.get());
+  const CUdeviceptr d0 = shared.get(), d1 = registers.get(), d2 = chained.get();
+  launch(kernels.get(kSource, {}, "multiply_from_registers"), 1, 128, 1, 16384 + 64, device().stream,
+         {&map_a, &map_b, &d0, &d1, &d2});
+  const std::vector<float> expected = product(a);
+  expect(to_host<float>(shared, a.size()) == expected, "a product with both operands in shared memory");
+  expect(to_host<float>(registers, a.size()) == expected, "a product with A in registers, as ldmatrix lays it");
+  expect(to_host<float>(chained, a.size()) == product(expected), "accumulators packed in pairs are the next A");
+}
+
+void boxes_of_four_dimensions_move_and_are_clipped(Kernels& kernels) {
+  constexpr std::size_t kBatch = 2, kRows = 21, kHeads = 3, kColumns = 64;
+  constexpr std::size_t kCount = kBatch * kRows * kHeads * kColumns;
+  std::vector<std::uint16_t> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<std::uint16_t>(i + 1);
+  Buffer from(kCount * 2), to(kCount * 2);
+  RIDGE_CU(cuMemcpyHtoD(from.get(), values.data(), from.bytes()));
+  const auto map_of = [](CUdeviceptr base) {
+    CUtensorMap map;
+    const cuuint64_t sizes[4] = {kColumns, kRows, kHeads, kBatch};
+    const cuuint64_t strides[3] = {kHeads * kColumns * 2, kColumns * 2, kRows * kHeads * kColumns * 2};
+    const cuuint32_t box[4] = {64, 16, 1, 1}, steps[4] = {1, 1, 1, 1};
+    RIDGE_CU(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, reinterpret_cast<void*>(base), sizes,
+                                    strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    return map;
+  };
+  const CUtensorMap source = map_of(from.get()), target = map_of(to.get());
+  for (const int row : {0, 3, 16}) {
+    to.fill(0);
+    const int head = 1, batch = 1;
+    launch(kernels.get(kSource, {}, "copy_box_4d"), 1, 32, 1, 2048 + 64, device().stream,
+           {&source, &target, &row, &head, &batch});
+    const auto got = to_host<std::uint16_t>(to, kCount);
+    bool right = true;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const std::size_t r = i / (kHeads * kColumns) % kRows, h = i / kColumns % kHeads,
+                        b = i / (kRows * kHeads * kColumns);
+      const auto first = static_cast<std::size_t>(row);
+      const bool inside = b == 1 && h == 1 && r >= first && r < first + 16;
+      right = right && got[i] == (inside ? values[i] : 0);
+    }
+    expect(right, "16 rows from row " + std::to_string(row) + " of one head go where they came from, and no further");
+  }
+}
+
+void powers_and_logarithms_are_close(Kernels& kernels) {
+  std::vector<float> x;
+  for (int i = -2400; i <= 200; ++i) x.push_back(static_cast<float>(i) / 20.0f);
+  Buffer in(x.size() * 4), power(x.size() * 4), logarithm(x.size() * 4);
+  RIDGE_CU(cuMemcpyHtoD(in.get(), x.data(), in.bytes()));
+  const CUdeviceptr in_p = in.get(), power_p = power.get(), logarithm_p = logarithm.get();
+  const auto count = static_cast<unsigned>(x.size());
+  launch(kernels.get(kSource, {}, "powers_and_logarithms"), (count + 127) / 128, 128, 1, 0, device().stream,
+         {&in_p, &power_p, &logarithm_p, &count});
+  const auto powers = to_host<float>(power, x.size()), logarithms = to_host<float>(logarithm, x.size());
+  bool close = true;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp2(static_cast<double>(x[i]));
+    close = close && std::abs(powers[i] - exact) <= 4e-7 * exact && std::abs(logarithms[i] - x[i]) <= 4e-5;
+  }
+  expect(close, "2^x and log2 from the special-function unit");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -122,6 +221,9 @@ int main(int argc, char** argv) {
   ring_position_skips_like_it_steps(kernels);
   box_loads_swizzle_and_fill_zero(kernels);
   tile_stores_agree(kernels);
+  products_take_a_from_registers(kernels);
+  boxes_of_four_dimensions_move_and_are_clipped(kernels);
+  powers_and_logarithms_are_close(kernels);
   std::cout << "kernel_layer_test: " << checks << " checks, " << failures << " failed" << std::endl;
   return failures ? 1 : 0;
 }

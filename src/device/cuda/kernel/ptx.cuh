@@ -102,6 +102,18 @@ __device__ __forceinline__ float reciprocal(float x) {
   return value;
 }
 
+// 2^x and log2 x by the special-function unit; denormal results and inputs count as zero.
+__device__ __forceinline__ float exp2_approx(float x) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+__device__ __forceinline__ float log2_approx(float x) {
+  float value;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
 __device__ __forceinline__ float half_to_float(u16 bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -114,6 +126,15 @@ __device__ __forceinline__ float load_shared(u32 address) {
   return value;
 }
 
+__device__ __forceinline__ u32 load_shared_u32(u32 address) {
+  u32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+__device__ __forceinline__ void store_shared_u32(u32 address, u32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
 __device__ __forceinline__ void load_shared_v2(u32 address, float& x, float& y) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address) : "memory");
 }
@@ -124,6 +145,13 @@ __device__ __forceinline__ void load_shared_v2(u32 address, float& x, float& y) 
 __device__ __forceinline__ void store_matrix_x4(u32 address, u32 m0, u32 m1, u32 m2, u32 m3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
                "r"(m2), "r"(m3)
+               : "memory");
+}
+// The way back: rows of shared memory to the layout that mma and wgmma take for an operand in registers.
+__device__ __forceinline__ void load_matrix_x4(u32 address, u32& m0, u32& m1, u32& m2, u32& m3) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m0), "=r"(m1), "=r"(m2), "=r"(m3)
+               : "r"(address)
                : "memory");
 }
 __device__ __forceinline__ void store_shared(u32 address, float x) {

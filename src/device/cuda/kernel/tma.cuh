@@ -40,6 +40,26 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
       : "memory");
 }
 
+// The same for maps of four dimensions: a box of rows out of one head of one batch element, for example.
+struct BoxCorner {
+  i32 x, y, z, w;
+};
+__device__ __forceinline__ void load_box(u32 destination, const TensorMap& map, u32 barrier, const BoxCorner& at) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(&map)), "r"(barrier), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
+      : "memory");
+}
+__device__ __forceinline__ void load_box_multicast(u32 destination, const TensorMap& map, u32 barrier,
+                                                   const BoxCorner& at, u16 block_mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, "
+      "%4, %5, %6}], [%2], %7;" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(&map)), "r"(barrier), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w), "h"(block_mask)
+      : "memory");
+}
+
 // A plain run of bytes, no map: address and size are multiples of 16.
 __device__ __forceinline__ void load_bytes(u32 destination, const void* source, u32 bytes, u32 barrier) {
   asm volatile(
@@ -53,6 +73,13 @@ __device__ __forceinline__ void store_box(const TensorMap& map, u32 source, i32 
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(reinterpret_cast<u64>(&map)),
       "r"(source), "r"(x), "r"(y)
       : "memory");
+}
+
+__device__ __forceinline__ void store_box(const TensorMap& map, u32 source, const BoxCorner& at) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+                   reinterpret_cast<u64>(&map)),
+               "r"(source), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
+               : "memory");
 }
 
 // C += box, added in L2 by the memory system, so that accumulating into a gradient never brings C into a

@@ -55,7 +55,10 @@ __device__ __forceinline__ void keep_in_registers(float (&values)[Count]) {
   for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
 
-// d = A * B + (accumulate ? d : 0)
+// d = A * B + (accumulate ? d : 0). `mma` reads A from shared memory; `mma_register_a` takes it from four registers per
+// thread (16-bit types, K-major by nature): a[2i + h] holds, of row 16w + 8h + l/4, columns 8i + 2(l%4) and the next.
+// These are the rows and columns of accumulators d[8c + 4i + 2h] and d[8c + 4i + 2h + 1], so a finished tile becomes
+// the next product's A by packing neighbours, with no exchange between threads.
 template <int N, MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>
 struct Wgmma {
   static_assert(N < 0, "no wgmma wrapper for this N: add RIDGE_WGMMA_SHAPE for it");
@@ -110,42 +113,59 @@ struct Wgmma {
                : RIDGE_OUT_##R                                                                                 \
                : "l"(a), "l"(b), "r"(accumulate))
 
-#define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB)                                                                  \
-  template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                   \
-  struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                             \
-    static constexpr int kAccumulators = R;                                                                       \
-    static __device__ __forceinline__ void mma(float (&d)[R], u64 a, u64 b, u32 accumulate) {                     \
-      if constexpr (kTypeA == MatrixType::kBf16 && kTypeB == MatrixType::kBf16) {                                 \
-        RIDGE_WGMMA_16BIT(N, "bf16.bf16", R, A, B, P, TA, TB);                                                    \
-      } else if constexpr (kTypeA == MatrixType::kF16 && kTypeB == MatrixType::kF16) {                            \
-        RIDGE_WGMMA_16BIT(N, "f16.f16", R, A, B, P, TA, TB);                                                      \
-      } else {                                                                                                    \
-        static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "only 16-bit wgmma reads MN-major operands"); \
-        if constexpr (kTypeA == MatrixType::kTf32 && kTypeB == MatrixType::kTf32) {                               \
-          RIDGE_WGMMA_K_MAJOR(N, "k8.f32.", "tf32.tf32", R, A, B, P);                                             \
-        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE4m3) {                        \
-          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e4m3.e4m3", R, A, B, P);                                            \
-        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE5m2) {                        \
-          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e4m3.e5m2", R, A, B, P);                                            \
-        } else if constexpr (kTypeA == MatrixType::kE5m2 && kTypeB == MatrixType::kE4m3) {                        \
-          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e5m2.e4m3", R, A, B, P);                                            \
-        } else {                                                                                                  \
-          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e5m2.e5m2", R, A, B, P);                                            \
-        }                                                                                                         \
-      }                                                                                                           \
-    }                                                                                                             \
+// A from registers: the first four inputs (numbered A, B, P, TA above) are A's, the descriptor of B is TB.
+#define RIDGE_WGMMA_REGISTER_A(N, KIND, R, A0, A1, A2, A3, B, P, TB)                                                \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." KIND \
+               " {" RIDGE_D##R "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1, %" #TB ";\n}\n"         \
+               : RIDGE_OUT_##R                                                                                      \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),                               \
+                 "n"(kMajorB == Major::kMn ? 1 : 0))
+
+#define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB, P4, TB4)                                                            \
+  template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                      \
+  struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                                \
+    static constexpr int kAccumulators = R;                                                                          \
+    static __device__ __forceinline__ void mma(float (&d)[R], u64 a, u64 b, u32 accumulate) {                        \
+      if constexpr (kTypeA == MatrixType::kBf16 && kTypeB == MatrixType::kBf16) {                                    \
+        RIDGE_WGMMA_16BIT(N, "bf16.bf16", R, A, B, P, TA, TB);                                                       \
+      } else if constexpr (kTypeA == MatrixType::kF16 && kTypeB == MatrixType::kF16) {                               \
+        RIDGE_WGMMA_16BIT(N, "f16.f16", R, A, B, P, TA, TB);                                                         \
+      } else {                                                                                                       \
+        static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "only 16-bit wgmma reads MN-major operands");    \
+        if constexpr (kTypeA == MatrixType::kTf32 && kTypeB == MatrixType::kTf32) {                                  \
+          RIDGE_WGMMA_K_MAJOR(N, "k8.f32.", "tf32.tf32", R, A, B, P);                                                \
+        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE4m3) {                           \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e4m3.e4m3", R, A, B, P);                                               \
+        } else if constexpr (kTypeA == MatrixType::kE4m3 && kTypeB == MatrixType::kE5m2) {                           \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e4m3.e5m2", R, A, B, P);                                               \
+        } else if constexpr (kTypeA == MatrixType::kE5m2 && kTypeB == MatrixType::kE4m3) {                           \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e5m2.e4m3", R, A, B, P);                                               \
+        } else {                                                                                                     \
+          RIDGE_WGMMA_K_MAJOR(N, "k32.f32.", "e5m2.e5m2", R, A, B, P);                                               \
+        }                                                                                                            \
+      }                                                                                                              \
+    }                                                                                                                \
+    static __device__ __forceinline__ void mma_register_a(float (&d)[R], const u32 (&a)[4], u64 b, u32 accumulate) { \
+      static_assert(kTypeA == kTypeB && kMajorA == Major::kK, "A in registers is K-major and of the type of B");     \
+      if constexpr (kTypeA == MatrixType::kBf16) {                                                                   \
+        RIDGE_WGMMA_REGISTER_A(N, "bf16.bf16", R, A, B, P, TA, TB, P4, TB4);                                         \
+      } else {                                                                                                       \
+        static_assert(kTypeA == MatrixType::kF16, "only 16-bit types are wrapped with A in registers");              \
+        RIDGE_WGMMA_REGISTER_A(N, "f16.f16", R, A, B, P, TA, TB, P4, TB4);                                           \
+      }                                                                                                              \
+    }                                                                                                                \
   }
 
-RIDGE_WGMMA_SHAPE(32, 16, 16, 17, 18, 19, 20);
-RIDGE_WGMMA_SHAPE(64, 32, 32, 33, 34, 35, 36);
-RIDGE_WGMMA_SHAPE(96, 48, 48, 49, 50, 51, 52);
-RIDGE_WGMMA_SHAPE(128, 64, 64, 65, 66, 67, 68);
-RIDGE_WGMMA_SHAPE(160, 80, 80, 81, 82, 83, 84);
-RIDGE_WGMMA_SHAPE(176, 88, 88, 89, 90, 91, 92);
-RIDGE_WGMMA_SHAPE(192, 96, 96, 97, 98, 99, 100);
-RIDGE_WGMMA_SHAPE(208, 104, 104, 105, 106, 107, 108);
-RIDGE_WGMMA_SHAPE(224, 112, 112, 113, 114, 115, 116);
-RIDGE_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132);
+RIDGE_WGMMA_SHAPE(32, 16, 16, 17, 18, 19, 20, 21, 22);
+RIDGE_WGMMA_SHAPE(64, 32, 32, 33, 34, 35, 36, 37, 38);
+RIDGE_WGMMA_SHAPE(96, 48, 48, 49, 50, 51, 52, 53, 54);
+RIDGE_WGMMA_SHAPE(128, 64, 64, 65, 66, 67, 68, 69, 70);
+RIDGE_WGMMA_SHAPE(160, 80, 80, 81, 82, 83, 84, 85, 86);
+RIDGE_WGMMA_SHAPE(176, 88, 88, 89, 90, 91, 92, 93, 94);
+RIDGE_WGMMA_SHAPE(192, 96, 96, 97, 98, 99, 100, 101, 102);
+RIDGE_WGMMA_SHAPE(208, 104, 104, 105, 106, 107, 108, 109, 110);
+RIDGE_WGMMA_SHAPE(224, 112, 112, 113, 114, 115, 116, 117, 118);
+RIDGE_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132, 133, 134);
 
 #undef RIDGE_D8
 #undef RIDGE_D16
@@ -179,6 +199,7 @@ RIDGE_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132);
 #undef RIDGE_OUT_128
 #undef RIDGE_WGMMA_16BIT
 #undef RIDGE_WGMMA_K_MAJOR
+#undef RIDGE_WGMMA_REGISTER_A
 #undef RIDGE_WGMMA_SHAPE
 
 }  // namespace ridge::cuda

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Checks the attention kernel against fp64 and times it beside cuDNN and FlashAttention-4, contenders taking turns.
+
+    attention_compare.py ROOT OUT [--repeats 30] [--quick] [--check-only] [--commit ID]
+
+Compiles src/ops/attention/cuda_attention.cu with nvcc, one cubin per build below, and launches it through the driver.
+Every timed call is one launch on random normal data, with the L2 displaced before it, between two events; contenders change
+places from round to round, the median counts. FLOP: 4 x pairs of a query and a key x dim x heads, half of them when causal.
+Writes OUT/attention.json (with every sample) and OUT/attention.csv. FlashAttention-4 takes part where `flash_attn.cute` can be
+imported. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU.
+"""
+import argparse
+import concurrent.futures
+import csv
+import ctypes
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+except ImportError:
+    torch = None
+if torch is None or not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+    print("attention_compare: no PyTorch that sees a Hopper GPU", file=sys.stderr)
+    sys.exit(77)
+
+KEY_BLOCK, CACHED_BYTES, ROUNDS_PER_SECTION = 128, 32 << 20, 8
+MULTIPROCESSORS = torch.cuda.get_device_properties(0).multi_processor_count
+# name: consumers, dim, causal, dtype, further defines; `_free` takes no turns.
+BUILDS = {
+    "d128_causal": (2, 128, True, "kBf16", {}),
+    "d128_full": (2, 128, False, "kBf16", {}),
+    "d128_full_free": (2, 128, False, "kBf16", {"TAKE_TURNS": 0}),
+    "d128_full_160": (2, 128, False, "kBf16", {"BLOCK_N": 160, "QUERY_IN_REGISTERS": 0}),
+    "d128_full_f16": (2, 128, False, "kF16", {}),
+    "d64_causal": (3, 64, True, "kBf16", {}),
+    "d64_full": (3, 64, False, "kBf16", {}),
+    "d64_causal_128": (2, 64, True, "kBf16", {}),
+    "d64_full_128": (2, 64, False, "kBf16", {}),
+}
+SHAPES = [  # batch, heads, kv_heads, sequence, dim, causal, builds
+    (1, 32, 8, 8192, 128, True, ["d128_causal"]),
+    (1, 32, 8, 8192, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
+    (2, 64, 8, 4096, 128, True, ["d128_causal"]),
+    (2, 64, 8, 4096, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
+    (1, 32, 8, 2048, 128, True, ["d128_causal"]),
+    (1, 64, 8, 32768, 128, True, ["d128_causal"]),
+    (4, 32, 32, 2048, 64, True, ["d64_causal", "d64_causal_128"]),
+    (4, 32, 32, 2048, 64, False, ["d64_full", "d64_full_128"]),
+    (32, 32, 8, 512, 128, True, ["d128_causal"]),
+    (64, 32, 32, 256, 64, True, ["d64_causal", "d64_causal_128"]),
+]
+CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several tiles per block
+    (1, 1, 1, 128, 128), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
+    (1, 3, 1, 1000, 300), (3, 6, 2, 129, 640), (2, 16, 4, 1111, 1111), (1, 4, 4, 64, 4096), (1, 40, 8, 2048, 2048),
+    (2, 5, 5, 255, 161)]
+
+driver = ctypes.CDLL("libcuda.so.1")
+
+
+def checked(code, what):
+    if code:
+        sys.exit(f"attention_compare: {what}: CUresult {code}")
+
+
+class View(ctypes.Structure):
+    _fields_ = [("log_sum_exp", ctypes.c_void_p), ("batch_stride", ctypes.c_int64), ("head_stride", ctypes.c_int64),
+                *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "heads_total", "group", "q_tiles", "section")),
+                ("scale_log2", ctypes.c_float)]
+
+
+class Map(ctypes.Structure):
+    _fields_ = [("words", ctypes.c_uint64 * 16)]
+
+
+def tensor_map(tensor, rows):
+    memory = (ctypes.c_uint8 * 256)()
+    address = ctypes.addressof(memory)
+    encoded = Map.from_address(address + -address % 64)
+    encoded.memory = memory
+    batch, length, heads, dim = tensor.shape
+    sizes = (ctypes.c_uint64 * 4)(dim, length, heads, batch)
+    strides = (ctypes.c_uint64 * 3)(*(2 * tensor.stride(axis) for axis in (1, 2, 0)))
+    box, steps = (ctypes.c_uint32 * 4)(64, rows, 1, 1), (ctypes.c_uint32 * 4)(1, 1, 1, 1)
+    element = 9 if tensor.dtype == torch.bfloat16 else 6
+    checked(driver.cuTensorMapEncodeTiled(ctypes.byref(encoded), element, 4, ctypes.c_void_p(tensor.data_ptr()), sizes, strides,
+                                          box, steps, 0, 3, 3, 0), "cuTensorMapEncodeTiled")
+    return encoded
+
+
+class Build:
+    def __init__(self, name, folder):
+        self.name = name
+        self.consumers, self.dim, self.causal, self.type, more = BUILDS[name]
+        self.dtype = torch.bfloat16 if self.type == "kBf16" else torch.float16
+        self.block = more.get("BLOCK_N", KEY_BLOCK)
+        module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        checked(driver.cuModuleLoadData(ctypes.byref(module), (folder / f"{name}.cubin").read_bytes()), "cuModuleLoadData")
+        checked(driver.cuModuleGetFunction(ctypes.byref(self.function), module, b"ridge_attention"), "cuModuleGetFunction")
+        self.shared = 2 * self.dim * (2 * 64 * self.consumers + 4 * self.block) + 256
+        checked(driver.cuFuncSetAttribute(self.function, 8, self.shared), "cuFuncSetAttribute")
+
+    def prepare(self, q, k, v, o, lse):
+        batch, q_len, heads, dim = q.shape
+        k_len, kv_heads = k.shape[1], k.shape[2]
+        rows = 64 * self.consumers
+        q_tiles = -(-q_len // rows)
+        section = max(CACHED_BYTES // (k_len * dim * 4), 1) * (heads // kv_heads)
+        if self.causal:
+            section = max(section, ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
+        maps = [tensor_map(q, rows), tensor_map(k, self.block), tensor_map(v, self.block), tensor_map(o, rows)]
+        view = View(lse.data_ptr(), heads * q_len, q_len, q_len, k_len, heads, batch * heads, heads // kv_heads, q_tiles,
+                    min(section, batch * heads), math.log2(math.e) / math.sqrt(dim))
+        arguments = (ctypes.c_void_p * 5)(*map(ctypes.addressof, maps), ctypes.addressof(view))
+        grid = min(MULTIPROCESSORS, q_tiles * batch * heads)
+        alive = (maps, view, q, k, v, o, lse)
+
+        def call():
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            checked(driver.cuLaunchKernel(self.function, grid, 1, 1, (self.consumers + 1) * 128, 1, 1, self.shared, stream,
+                                          arguments, None), "cuLaunchKernel")
+            return alive
+        return call
+
+
+def compile_builds(root, names, folder):
+    nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
+
+    def compile_one(name):
+        consumers, dim, causal, dtype, more = BUILDS[name]
+        narrow = consumers == 3
+        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CONSUMERS": consumers, "CAUSAL": int(causal),
+                   "QUERY_IN_REGISTERS": int(not narrow), "PRODUCER_REGISTERS": 32 if narrow else 24,
+                   "CONSUMER_REGISTERS": 160 if narrow else 240, **more}
+        command = [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-Xptxas", "-v", "-o",
+                   str(folder / f"{name}.cubin"), str(root / "src/ops/attention/cuda_attention.cu")]
+        run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)
+        if run.returncode or "C75" in run.stderr or " 0 bytes spill stores" not in run.stderr:
+            sys.exit(f"attention_compare: {name}: {run.stderr}")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(compile_one, names))
+    return {name: Build(name, folder) for name in names}
+
+
+def reference(q, k, v, causal):
+    q_len, k_len, group = q.shape[1], k.shape[1], q.shape[2] // k.shape[2]
+    out, lse = torch.empty_like(q, dtype=torch.float64), torch.empty(q.shape[0], q.shape[2], q_len, device="cuda", dtype=torch.float64)
+    visible = torch.arange(k_len, device="cuda")[None] <= torch.arange(q_len, device="cuda")[:, None] + k_len - q_len
+    for b in range(q.shape[0]):
+        for h in range(q.shape[2]):
+            scores = q[b, :, h].double() @ k[b, :, h // group].double().T / math.sqrt(q.shape[3])
+            scores = scores.masked_fill(~visible, -math.inf) if causal else scores
+            lse[b, h] = torch.logsumexp(scores, 1)
+            weights = torch.exp(scores - lse[b, h].nan_to_num(neginf=0.0)[:, None])
+            out[b, :, h] = weights @ v[b, :, h // group].double()
+    return out, lse
+
+
+def check(build, batch, heads, kv_heads, q_len, k_len, magnitude=1.0):
+    q, k, v = ((magnitude * torch.randn(batch, n, h, build.dim, device="cuda")).to(build.dtype)
+               for n, h in ((q_len, heads), (k_len, kv_heads), (k_len, kv_heads)))
+    padded = torch.empty(batch, q_len + 3, heads, build.dim, device="cuda", dtype=build.dtype)
+    sums = torch.empty(batch * heads * q_len + 64, device="cuda")
+    o, lse, runs = padded[:, :q_len], sums[:batch * heads * q_len].view(batch, heads, q_len), []
+    call = build.prepare(q, k, v, o, lse)
+    for _ in range(3):
+        padded.fill_(math.nan)
+        sums.fill_(math.nan)
+        call()
+        torch.cuda.synchronize()
+        runs.append((o.contiguous().view(torch.int16).clone(), lse.view(torch.int32).clone()))
+    expected, expected_lse = reference(q, k, v, build.causal)
+    error = (o.double() - expected).norm() / expected.norm().clamp(min=1e-30)
+    seen = expected_lse.isfinite()
+    lse_error = (lse.double() - expected_lse)[seen].abs().max().item() if seen.any() else 0.0
+    failed = [text for wrong, text in (
+        (not error < (5e-3 if build.dtype == torch.bfloat16 else 6e-4), f"relative error {error:.2e}"),
+        (not lse_error < 2e-4, f"log-sum-exp off by {lse_error:.2e}"),
+        (not torch.equal(lse.isneginf(), expected_lse.isneginf()), "rows without keys"),
+        (not (padded[:, q_len:].isnan().all() and sums[batch * heads * q_len:].isnan().all()), "memory outside the outputs"),
+        (any(not torch.equal(x, y) for run in runs[1:] for x, y in zip(run, runs[0])), "bits that differ between runs")) if wrong]
+    if failed:
+        print(f"WRONG {build.name} {batch},{heads}/{kv_heads},{q_len}/{k_len}: {'; '.join(failed)}", flush=True)
+    return not failed
+
+
+def contenders(shape, builds, sets):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    try:
+        from flash_attn.cute import flash_attn_func
+    except ImportError:
+        flash_attn_func = None
+    batch, heads, kv_heads, length, dim, causal, names = shape
+    calls = {}
+    for _ in range(sets):
+        q, k, v = (torch.randn(batch, length, h, dim, device="cuda", dtype=torch.bfloat16) for h in (heads, kv_heads, kv_heads))
+
+        def cudnn(q=q.transpose(1, 2), k=k.transpose(1, 2), v=v.transpose(1, 2)):
+            with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+                return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+        for name in names:
+            lse = torch.empty(batch, heads, length, device="cuda")
+            calls.setdefault(name, []).append(builds[name].prepare(q, k, v, torch.empty_like(q), lse))
+        calls.setdefault("cudnn", []).append(cudnn)
+        if flash_attn_func is not None:
+            calls.setdefault("fa4", []).append(lambda q=q, k=k, v=v: flash_attn_func(q, k, v, causal=causal))
+    return calls
+
+
+def timed(calls, repeats, sweep):
+    names, samples = list(calls), {name: [] for name in calls}
+    for name in names:
+        for call in calls[name]:
+            call()
+    for turn in range(repeats):
+        events = []
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            sweep.add_(1)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            calls[name][turn % len(calls[name])]()
+            end.record()
+            events.append((name, begin, end))
+        torch.cuda.synchronize()
+        for name, begin, end in events:
+            samples[name].append(begin.elapsed_time(end))
+    return samples
+
+
+def environment(commit):
+    query = "name,driver_version,power.limit,clocks.sm,power.draw,temperature.gpu"
+    state = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], capture_output=True, text=True).stdout
+    versions = {}
+    for package in ("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels"):
+        try:
+            versions[package] = __import__("importlib.metadata", fromlist=["version"]).version(package)
+        except Exception:
+            versions[package] = None
+    return {"commit": commit, "device": state.strip(), "fields": query, "torch": torch.__version__, "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(), "peers": versions, "multiprocessors": MULTIPROCESSORS}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--quick", action="store_true", help="no checks before the timing")
+    parser.add_argument("--check-only", action="store_true")
+    parser.add_argument("--commit", default="")
+    options = parser.parse_args()
+    torch.zeros(1, device="cuda")
+    with tempfile.TemporaryDirectory() as folder:
+        builds = compile_builds(options.root, list(BUILDS), pathlib.Path(folder))
+    if not options.quick:
+        right = [check(build, *shape) for build in builds.values() for shape in CHECKS]
+        right += [check(build, 1, 4, 2, 700, 700, magnitude=4.0) for build in builds.values()]
+        print(f"{sum(right)} of {len(right)} checks against fp64 passed", flush=True)
+        if not all(right):
+            sys.exit(1)
+    if options.check_only:
+        return
+    rows, sweep = [], torch.zeros(128 << 20, dtype=torch.int32, device="cuda")
+    for shape in SHAPES:
+        batch, heads, kv_heads, length, dim, causal, _ = shape
+        calls = contenders(shape, builds, 2 if length < 16384 else 1)
+        samples = timed(calls, options.repeats, sweep)
+        flop = 4e-9 * batch * heads * length * length * dim * (0.5 if causal else 1)
+        medians = {name: statistics.median(times) for name, times in samples.items()}
+        label = f"{batch},{heads}/{kv_heads},{length},{dim} {'causal' if causal else 'full'}"
+        print(label, "  ".join(f"{name} {flop / ms:.0f}" + (f" ({medians['fa4'] / ms:.3f})" if "fa4" in medians else "")
+                               for name, ms in medians.items()), flush=True)
+        rows += [{"case": label, "contender": name, "median_ms": medians[name], "tflops": flop / medians[name],
+                  "best_tflops": flop / min(times), "samples_ms": times} for name, times in samples.items()]
+        del calls
+        torch.cuda.empty_cache()
+    with open(options.out / "attention.json", "w") as file:
+        json.dump({"environment": environment(options.commit), "protocol": "one launch per sample, L2 displaced, contenders in turns",
+                   "repeats": options.repeats, "rows": rows}, file)
+    with open(options.out / "attention.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["case", "contender", "median_ms", "tflops", "best_tflops"])
+        writer.writerows([row["case"], row["contender"], f"{row['median_ms']:.5f}", f"{row['tflops']:.1f}", f"{row['best_tflops']:.1f}"]
+                         for row in rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,624 @@
+// Attention, forward, on Hopper's matrix units: O = softmax(Q K^T / sqrt(d)) V and the log-sum-exp of every row, 16-bit
+// inputs, fp32 sums; every query head reads the keys of its group's head, no copies.
+//
+// A persistent block works on 64 queries per consumer warpgroup and streams K and V through two-stage rings that the
+// copy engine fills. The warpgroups take turns at issuing products, so that one's softmax runs under the other's
+// instructions; within a warpgroup the next scores S' = Q K'^T are issued together with O += P V, and the softmax of S'
+// starts as soon as they are there. P never leaves registers. This pipeline does not drain between tiles: the last
+// product with V of one tile is issued with the first scores of the next, and the finished O leaves, through the buffer
+// of its own Q, by a warp that does nothing else. Long tiles come first.
+//
+// Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
+// full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
+// docs/operators/attention.md.
+//
+// A build is chosen by the macros below; the entry point is `ridge_attention`.
+#include "../../device/cuda/kernel/pipeline.cuh"
+#include "../../device/cuda/kernel/tma.cuh"
+#include "../../device/cuda/kernel/wgmma.cuh"
+
+#ifndef RIDGE_TYPE
+#define RIDGE_TYPE kBf16
+#endif
+#ifndef RIDGE_HEAD_DIM
+#define RIDGE_HEAD_DIM 128
+#endif
+#ifndef RIDGE_BLOCK_N  // keys per step
+#define RIDGE_BLOCK_N 128
+#endif
+#ifndef RIDGE_CONSUMERS  // warpgroups that multiply, 64 queries each
+#define RIDGE_CONSUMERS 2
+#endif
+#ifndef RIDGE_STAGES  // of K and of V
+#define RIDGE_STAGES 2
+#endif
+#ifndef RIDGE_CAUSAL  // query i sees key j where j <= i + k_len - q_len
+#define RIDGE_CAUSAL 0
+#endif
+#ifndef RIDGE_TAKE_TURNS  // 0: the warpgroups issue products when they please
+#define RIDGE_TAKE_TURNS 1
+#endif
+#ifndef RIDGE_QUERY_IN_REGISTERS  // 1: Q is read from shared memory once per tile, not once per block of keys
+#define RIDGE_QUERY_IN_REGISTERS 1
+#endif
+#ifndef RIDGE_PRODUCER_REGISTERS
+#define RIDGE_PRODUCER_REGISTERS 24
+#endif
+#ifndef RIDGE_CONSUMER_REGISTERS
+#define RIDGE_CONSUMER_REGISTERS 240
+#endif
+
+namespace ridge::cuda {
+namespace {
+
+struct Config {
+  static constexpr MatrixType kType = MatrixType::RIDGE_TYPE;
+  static constexpr u32 kHeadDim = RIDGE_HEAD_DIM;
+  static constexpr u32 kBlockN = RIDGE_BLOCK_N;
+  static constexpr u32 kConsumers = RIDGE_CONSUMERS;
+  static constexpr u32 kStages = RIDGE_STAGES;
+  static constexpr bool kCausal = RIDGE_CAUSAL != 0;
+  static constexpr bool kTakeTurns = RIDGE_TAKE_TURNS != 0;
+  static constexpr bool kQueryInRegisters = RIDGE_QUERY_IN_REGISTERS != 0;
+
+  static constexpr u32 kBlockM = 64 * kConsumers;
+  static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
+  static constexpr u32 kConsumerWarps = 4 * kConsumers;
+  static constexpr u32 kPanels = kHeadDim / 64;  // a tile is panels of 64 columns, one swizzle row wide
+  static constexpr u32 kQueryPanelBytes = kBlockM * kRowBytes;
+  static constexpr u32 kKeyPanelBytes = kBlockN * kRowBytes;
+  static constexpr u32 kQueryBytes = kPanels * kQueryPanelBytes;
+  static constexpr u32 kStageBytes = kPanels * kKeyPanelBytes;
+  // Two tiles of Q: the next one is there when a tile ends, and the finished O leaves through its own.
+  static constexpr u32 kSlots = 2;
+
+  static_assert(kHeadDim % 64 == 0, "a panel is 64 columns");
+  static_assert(kBlockN % 16 == 0 && kBlockN <= 256, "P V takes 16 keys per instruction, a box at most 256 rows");
+  static_assert(kConsumers >= 2, "warpgroups hide each other's softmax");
+};
+
+struct SharedLayout {
+  static constexpr u32 kQuery = 0;
+  static constexpr u32 kKeys = kQuery + Config::kSlots * Config::kQueryBytes;
+  static constexpr u32 kValues = kKeys + Config::kStages * Config::kStageBytes;
+  static constexpr u32 kKeyRing = kValues + Config::kStages * Config::kStageBytes;
+  static constexpr u32 kValueRing = kKeyRing + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kQueryRing = kValueRing + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kOutputFull = kQueryRing + Ring<Config::kSlots>::kBytes;
+  static constexpr u32 kTileIndex = kOutputFull + Config::kSlots * kBarrierBytes;
+  static constexpr u32 kBytes = kTileIndex + Config::kSlots * 4;
+  static_assert(kBytes <= 232448, "more shared memory than a block can have");
+};
+
+inline constexpr u32 kTurnBarrier = 1;  // and the following kConsumers - 1
+inline constexpr u32 kTurnThreads = 2 * kWarpgroupThreads;
+inline constexpr u32 kNoTile = 0xFFFFFFFFu;
+// A maximum is replaced only by one that is larger by more than this, so exponentials reach 2^8: nothing is lost in
+// fp32 sums or in a 16-bit P, and O is hardly ever rescaled.
+inline constexpr float kLazyLog2 = 8.0f;
+inline constexpr float kLn2 = 0.693147181f;
+inline constexpr float kInfinity = __builtin_huge_valf();
+
+}  // namespace
+
+// What a launch computes, beside the four tensor maps.
+struct AttentionView {
+  float* log_sum_exp;  // [batch, heads, q_len], or null
+  i64 batch_stride, head_stride;  // of log_sum_exp, elements
+  u32 q_len, k_len;
+  u32 heads, heads_total;  // per batch element, and in the whole batch
+  u32 group;               // query heads per head of K and V
+  u32 q_tiles;             // tiles per head
+  u32 section;             // heads whose K and V share the L2 at one time
+  float scale_log2;        // of the scores, times log2(e)
+};
+
+namespace {
+
+// One tile of work: the queries of a tile of one head, against `blocks` blocks of keys. Blocks from `first_masked` on
+// hold keys that some query of the tile does not see. Worked off from the last block down.
+struct Work {
+  u32 first_query, head, batch;
+  u32 blocks, first_masked;
+};
+
+__device__ __forceinline__ Work work_at(const AttentionView& view, u32 index) {
+  using C = Config;
+  // Sections of heads; in a section the longest tiles of all heads come first, and a head's K and V stay in the L2.
+  const u32 per_section = view.section * view.q_tiles;
+  const u32 section_index = index / per_section;
+  const u32 within = index - section_index * per_section;
+  const u32 first = section_index * view.section;
+  const u32 size = min(view.section, view.heads_total - first);
+  const u32 rank = within / size;
+  const u32 flat_head = first + (within - rank * size);
+  const u32 q_tile = C::kCausal ? view.q_tiles - 1 - rank : rank;
+
+  Work work;
+  work.batch = flat_head / view.heads;
+  work.head = flat_head - work.batch * view.heads;
+  work.first_query = q_tile * C::kBlockM;
+  u32 seen_by_last = view.k_len, seen_by_first = view.k_len;
+  if constexpr (C::kCausal) {
+    const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len) + 1;
+    const i32 first_row = static_cast<i32>(work.first_query) + ahead;
+    seen_by_first = static_cast<u32>(min(max(first_row, 0), static_cast<i32>(view.k_len)));
+    seen_by_last = static_cast<u32>(min(max(first_row + static_cast<i32>(C::kBlockM) - 1, 0), static_cast<i32>(view.k_len)));
+  }
+  // A tile whose queries see nothing works one block, all masked, which makes O zero.
+  work.blocks = max((seen_by_last + C::kBlockN - 1) / C::kBlockN, 1u);
+  work.first_masked = seen_by_first / C::kBlockN;
+  return work;
+}
+
+// The tile of a block in a round: back and forth, so that a block that had a long one in this round gets a short one in
+// the next. As fast as handing tiles out by a counter, and it needs no memory that launches could share by mistake.
+__device__ __forceinline__ u32 tile_of_round(u32 round) {
+  const u32 place = (round & 1u) ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  return round * gridDim.x + place;
+}
+
+// ---- Producer: one thread fills the rings -----------------------------------------------------------------------------
+
+struct Producer {
+  const TensorMap& map_q;
+  const TensorMap& map_k;
+  const TensorMap& map_v;
+  const AttentionView& view;
+  u32 base;
+  RingPosition<Config::kSlots> query;
+  RingPosition<Config::kStages> key, value;
+
+  __device__ __forceinline__ void load_tile(u32 destination, const TensorMap& map, u32 full, u32 panel_bytes,
+                                            BoxCorner at) const {
+#pragma unroll
+    for (u32 panel = 0; panel < Config::kPanels; ++panel) {
+      at.x = static_cast<i32>(panel * 64);
+      load_box(destination + panel * panel_bytes, map, full, at);
+    }
+  }
+
+  __device__ __forceinline__ void load_block(u32 ring_offset, u32 tiles_offset, RingPosition<Config::kStages>& position,
+                                             const TensorMap& map, const Work& work, u32 block) const {
+    using C = Config;
+    const Ring<C::kStages> ring{base + ring_offset};
+    const u32 full = ring.full(position.stage);
+    barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
+    barrier_arrive_expect_bytes(full, C::kStageBytes);
+    load_tile(base + tiles_offset + position.stage * C::kStageBytes, map, full, C::kKeyPanelBytes,
+              {0, static_cast<i32>(block * C::kBlockN), static_cast<i32>(work.head / view.group),
+               static_cast<i32>(work.batch)});
+    position.advance();
+  }
+
+  // V runs one block behind K, in the order in which the consumers ask.
+  __device__ __forceinline__ void run(u32 tile_count) {
+    using C = Config;
+    const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
+    for (u32 round = 0, tile = blockIdx.x; tile < tile_count; tile = tile_of_round(++round)) {
+      const Work work = work_at(view, tile);
+      const u32 full = ring.full(query.stage);
+      barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
+      store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, tile);
+      barrier_arrive_expect_bytes(full, C::kQueryBytes);
+      load_tile(base + SharedLayout::kQuery + query.stage * C::kQueryBytes, map_q, full, C::kQueryPanelBytes,
+                {0, static_cast<i32>(work.first_query), static_cast<i32>(work.head), static_cast<i32>(work.batch)});
+      query.advance();
+      for (u32 block = work.blocks; block-- > 0;) {
+        load_block(SharedLayout::kKeyRing, SharedLayout::kKeys, key, map_k, work, block);
+        if (block + 1 < work.blocks) {
+          load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, block + 1);
+        }
+      }
+      // Before the next Q: its buffer comes free only when the consumers have this V.
+      load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, 0);
+    }
+    barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
+    store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, kNoTile);
+    barrier_arrive(ring.full(query.stage));
+  }
+};
+
+// ---- Store warp: one thread sends finished tiles away and gives their buffers back ------------------------------------
+
+__device__ __forceinline__ void store_tiles(const TensorMap& map_o, const AttentionView& view, u32 base) {
+  using C = Config;
+  const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
+  RingPosition<C::kSlots> position;
+  while (true) {
+    barrier_wait(ring.full(position.stage), position.parity);
+    const u32 tile = load_shared_u32(base + SharedLayout::kTileIndex + position.stage * 4);
+    if (tile == kNoTile) break;
+    const Work work = work_at(view, tile);
+    barrier_wait(base + SharedLayout::kOutputFull + position.stage * kBarrierBytes, position.parity);
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+      store_box(map_o, base + SharedLayout::kQuery + position.stage * C::kQueryBytes + panel * C::kQueryPanelBytes,
+                {static_cast<i32>(panel * 64), static_cast<i32>(work.first_query), static_cast<i32>(work.head),
+                 static_cast<i32>(work.batch)});
+    }
+    commit_stores();
+    wait_stores_read<0>();
+    barrier_arrive(ring.empty(position.stage));
+    position.advance();
+  }
+  wait_stores_done();
+}
+
+// ---- Consumers --------------------------------------------------------------------------------------------------------
+
+// Softmax of two rows per thread (l/4 and 8 below it), block after block. Four neighbouring lanes share the rows: the
+// maximum is exchanged between them in every block, the sum only at the end.
+struct OnlineSoftmax {
+  float maximum[2];  // of the raw scores
+  float sum[2];      // this thread's part
+
+  static __device__ __forceinline__ float over_quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+  }
+  static __device__ __forceinline__ float over_quad_sum(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+  }
+
+  // Scores become exp(score - maximum); `rescale` is what earlier results have to be multiplied with. A row that has
+  // seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the second one's maximum
+  // is found while the special-function unit works on the first.
+  template <bool kFirst, int kCount>
+  __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, float (&rescale)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float even = s[2 * h], odd = s[2 * h + 1];
+#pragma unroll
+      for (int i = 4; i < kCount; i += 4) {
+        even = fmaxf(even, s[i + 2 * h]);
+        odd = fmaxf(odd, s[i + 2 * h + 1]);
+      }
+      float highest = over_quad_max(fmaxf(even, odd));
+      bool keep = false;
+      if constexpr (!kFirst) {
+        highest = fmaxf(highest, maximum[h]);
+        keep = (highest - maximum[h]) * scale_log2 <= kLazyLog2;
+        if (keep) highest = maximum[h];
+      }
+      const float offset = highest == -kInfinity ? 0.0f : -highest * scale_log2;
+      // Exactly 1 where the maximum stays: the power of a difference that is only rounding may be 1 + 2^-23.
+      rescale[h] = kFirst ? 0.0f : keep ? 1.0f : exp2_approx(fmaf(maximum[h], scale_log2, offset));
+      maximum[h] = highest;
+      even = odd = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kCount; i += 4) {
+        float& left = s[i + 2 * h];
+        float& right = s[i + 2 * h + 1];
+        left = exp2_approx(fmaf(left, scale_log2, offset));
+        right = exp2_approx(fmaf(right, scale_log2, offset));
+        even += left;
+        odd += right;
+      }
+      sum[h] = kFirst ? even + odd : fmaf(sum[h], rescale[h], even + odd);
+    }
+  }
+};
+
+struct Consumer {
+  using C = Config;
+  using ScoreMma = Wgmma<C::kBlockN, C::kType, C::kType, Major::kK, Major::kK>;
+  using ValueMma = Wgmma<C::kHeadDim, C::kType, C::kType, Major::kK, Major::kMn>;
+  static constexpr int kScores = C::kBlockN / 2;
+  static constexpr int kOutputs = C::kHeadDim / 2;
+
+  const AttentionView& view;
+  u32 base, warpgroup, warp_in_group, lane;
+  Ring<C::kStages> key_ring, value_ring;
+  Ring<C::kSlots> query_ring;
+  RingPosition<C::kStages> key{}, value{};
+  RingPosition<C::kSlots> query{};
+
+  float s[kScores];
+  float o[kOutputs];
+  u32 p[C::kBlockN / 16][4];
+  u32 query_registers[C::kQueryInRegisters ? C::kHeadDim / 16 : 1][4];
+  OnlineSoftmax softmax;
+  float rescale[2];  // of O, before the next product with V is added
+  u32 values_in_use = 0;  // the stage of V that the product in flight reads
+  u32 has_output = 0;  // 0: the next product with V starts O anew
+
+  __device__ __forceinline__ void take_turn() const {
+    if constexpr (C::kTakeTurns) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (C::kTakeTurns) {
+      const u32 next = warpgroup + 1 == C::kConsumers ? 0 : warpgroup + 1;
+      named_barrier_arrive(kTurnBarrier + next, kTurnThreads);
+    }
+  }
+
+  // S = Q K^T of the block that lies in the current stage.
+  __device__ __forceinline__ void issue_scores(u32 slot) {
+    const u64 q = matrix_descriptor<Major::kK>(
+        base + SharedLayout::kQuery + slot * C::kQueryBytes + warpgroup * 64 * kRowBytes, 0);
+    const u64 k = matrix_descriptor<Major::kK>(base + SharedLayout::kKeys + key.stage * C::kStageBytes, 0);
+    keep_in_registers(s);
+    wgmma_fence();
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+      for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
+        const u64 k_step = k + panel * (C::kKeyPanelBytes >> 4) + step * kDescriptorStep<Major::kK>;
+        if constexpr (C::kQueryInRegisters) {
+          ScoreMma::mma_register_a(s, query_registers[panel * 4 + step], k_step, panel != 0 || step != 0);
+        } else {
+          ScoreMma::mma(s, q + panel * (C::kQueryPanelBytes >> 4) + step * kDescriptorStep<Major::kK>, k_step,
+                        panel != 0 || step != 0);
+        }
+      }
+    }
+    wgmma_commit();
+  }
+
+  // O += P V of the block whose scores were turned into P last.
+  // O to the scale of the newest maximum, while the scores just issued are computed. Without effect on a new tile's O.
+  // Mostly there is nothing to do; the branch also keeps these products from being scheduled between the instructions
+  // of the scores, where they hold up the matrix unit.
+  __device__ __forceinline__ void rescale_output() {
+    if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) return;
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) o[i] *= rescale[(i / 2) % 2];
+  }
+
+  __device__ __forceinline__ void issue_values() {
+    const u64 v = matrix_descriptor<Major::kMn>(base + SharedLayout::kValues + value.stage * C::kStageBytes,
+                                                C::kKeyPanelBytes);
+    keep_in_registers(o);
+    wgmma_fence();
+#pragma unroll
+    for (u32 chunk = 0; chunk < C::kBlockN / 16; ++chunk) {
+      ValueMma::mma_register_a(o, p[chunk], v + chunk * kDescriptorStep<Major::kMn>, chunk != 0 ? 1u : has_output);
+    }
+    wgmma_commit();
+    pass_turn();
+    values_in_use = value.stage;
+    value.advance();
+  }
+
+  // Waits for the V that goes with the scores just worked on. Its place is behind the softmax and in front of the wait
+  // for the last product: the branch in it keeps the compiler from moving the exponentials behind that wait, where they
+  // would no longer run under the product.
+  __device__ __forceinline__ void await_values() {
+    keep_in_registers(s);
+    barrier_wait(value_ring.full(value.stage), value.parity);
+  }
+
+  __device__ __forceinline__ void release_keys() {
+    if (lane == 0) barrier_arrive(key_ring.empty(key.stage));
+    key.advance();
+  }
+  __device__ __forceinline__ void release_values() {
+    if (lane == 0) barrier_arrive(value_ring.empty(values_in_use));
+  }
+
+  // Scores of keys that a row does not see become -infinity.
+  __device__ __forceinline__ void mask(const Work& work, u32 block) {
+    const u32 row = work.first_query + warpgroup * 64 + warp_in_group * 16 + lane / 4;
+    const i32 before = static_cast<i32>(block * C::kBlockN + 2 * (lane % 4));
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      i32 seen = static_cast<i32>(view.k_len);
+      if constexpr (C::kCausal) {
+        seen = min(seen, static_cast<i32>(row) + 8 * h + seen - static_cast<i32>(view.q_len) + 1);
+      }
+      seen -= before;
+#pragma unroll
+      for (int i = 0; i < kScores / 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          if (8 * i + j >= seen) s[4 * i + 2 * h + j] = -kInfinity;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void scores_to_p() {
+#pragma unroll
+    for (u32 chunk = 0; chunk < C::kBlockN / 16; ++chunk) {
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        const float low = s[8 * chunk + 2 * i], high = s[8 * chunk + 2 * i + 1];
+        p[chunk][i] = C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+      }
+    }
+  }
+
+  // One block inside a tile.
+  template <bool kMasked>
+  __device__ __forceinline__ void step(const Work& work, u32 block) {
+    barrier_wait(key_ring.full(key.stage), key.parity);
+    take_turn();
+    issue_scores(query.stage);
+    rescale_output();
+    issue_values();
+    wgmma_wait<1>();
+    keep_in_registers(s);
+    release_keys();
+    if constexpr (kMasked) mask(work, block);
+    softmax.template apply<false>(s, view.scale_log2, rescale);
+    await_values();
+    wgmma_wait<0>();
+    keep_in_registers(o);
+    release_values();
+    scores_to_p();
+    has_output = 1;
+  }
+
+  // The queries of a new tile, as operands of the instruction. Every warp reads its own 16 rows. From registers they
+  // leave shared memory's bandwidth to K, V and the copy engine.
+  __device__ __forceinline__ void read_queries() {
+    if constexpr (C::kQueryInRegisters) {
+      const u32 tile = base + SharedLayout::kQuery + query.stage * C::kQueryBytes +
+                       (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
+#pragma unroll
+      for (u32 chunk = 0; chunk < C::kHeadDim / 16; ++chunk) {
+        load_matrix_x4(tile + chunk / 4 * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * (chunk % 4) + (lane >> 4)),
+                       query_registers[chunk][0], query_registers[chunk][1], query_registers[chunk][2],
+                       query_registers[chunk][3]);
+      }
+    }
+  }
+
+  // Normalises O, writes it over this warp's rows of Q and tells the store warp; stores the log-sum-exp.
+  __device__ __forceinline__ void finish_tile(const Work& work, u32 slot, const OnlineSoftmax& of) {
+    float factor[2];
+    const u32 row = warpgroup * 64 + warp_in_group * 16;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float sum = OnlineSoftmax::over_quad_sum(of.sum[h]);
+      factor[h] = sum == 0.0f ? 0.0f : 1.0f / sum;
+      const u32 query_row = work.first_query + row + lane / 4 + 8 * h;
+      if (view.log_sum_exp != nullptr && lane % 4 == 0 && query_row < view.q_len) {
+        const float value = sum == 0.0f ? -kInfinity : (of.maximum[h] * view.scale_log2 + log2_approx(sum)) * kLn2;
+        view.log_sum_exp[work.batch * view.batch_stride + work.head * view.head_stride + query_row] = value;
+      }
+    }
+    // Without turns, and with Q in shared memory, another warp's instruction might still read this buffer.
+    if constexpr (!C::kTakeTurns && !C::kQueryInRegisters) named_barrier(kTurnBarrier + warpgroup, kWarpgroupThreads);
+    const u32 tile = base + SharedLayout::kQuery + slot * C::kQueryBytes + row * kRowBytes;
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+      for (u32 pair = 0; pair < 4; ++pair) {
+        const u32 first = panel * 32 + pair * 8;
+        u32 packed[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+          const float low = o[first + 2 * i] * factor[i % 2], high = o[first + 2 * i + 1] * factor[i % 2];
+          packed[i] = C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+        }
+        store_matrix_x4(tile + panel * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * pair + (lane >> 4)),
+                        packed[0], packed[1], packed[2], packed[3]);
+      }
+    }
+    fence_proxy_async_shared();
+    __syncwarp();
+    if (lane == 0) barrier_arrive(base + SharedLayout::kOutputFull + slot * kBarrierBytes);
+  }
+
+  // Waits for the next tile; false when there is none.
+  __device__ __forceinline__ bool next_tile(Work& work) {
+    barrier_wait(query_ring.full(query.stage), query.parity);
+    // By the lane that will give the buffer back, so that its read is ordered before the next write.
+    u32 tile = 0;
+    if (lane == 0) tile = load_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4);
+    tile = warp_uniform(tile);
+    if (tile == kNoTile) return false;
+    work = work_at(view, tile);
+    read_queries();
+    return true;
+  }
+
+  __device__ __forceinline__ void run() {
+    if (C::kTakeTurns && warpgroup + 1 == C::kConsumers) named_barrier_arrive(kTurnBarrier, kTurnThreads);
+    Work work;
+    if (!next_tile(work)) return;
+    barrier_wait(key_ring.full(key.stage), key.parity);
+    take_turn();
+    issue_scores(query.stage);
+    pass_turn();
+    wgmma_wait<0>();
+    keep_in_registers(s);
+    release_keys();
+    mask(work, work.blocks - 1);
+    softmax.template apply<true>(s, view.scale_log2, rescale);
+    await_values();
+    scores_to_p();
+    while (true) {
+      u32 block = work.blocks - 1;
+      for (; block > work.first_masked; --block) step<true>(work, block - 1);
+      for (; block > 0; --block) step<false>(work, block - 1);
+
+      const Work finished = work;
+      const u32 slot = query.stage;
+      query.advance();
+      if (!next_tile(work)) {
+        take_turn();
+        rescale_output();
+        issue_values();
+        wgmma_wait<0>();
+        keep_in_registers(o);
+        finish_tile(finished, slot, softmax);
+        return;
+      }
+      // The first scores of the next tile go with the last values of this one.
+      barrier_wait(key_ring.full(key.stage), key.parity);
+      take_turn();
+      issue_scores(query.stage);
+      rescale_output();
+      issue_values();
+      wgmma_wait<1>();
+      keep_in_registers(s);
+      release_keys();
+      mask(work, work.blocks - 1);
+      const OnlineSoftmax of_finished = softmax;
+      softmax.template apply<true>(s, view.scale_log2, rescale);
+      await_values();
+      wgmma_wait<0>();
+      keep_in_registers(o);
+      release_values();
+      finish_tile(finished, slot, of_finished);
+      scores_to_p();
+      has_output = 0;
+    }
+  }
+};
+
+}  // namespace
+}  // namespace ridge::cuda
+
+extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
+    ridge_attention(const __grid_constant__ ridge::cuda::TensorMap map_q,
+                    const __grid_constant__ ridge::cuda::TensorMap map_k,
+                    const __grid_constant__ ridge::cuda::TensorMap map_v,
+                    const __grid_constant__ ridge::cuda::TensorMap map_o, const ridge::cuda::AttentionView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 base = shared_address(shared);
+  const u32 warp = warp_uniform(threadIdx.x / kWarpThreads);
+  const u32 lane = threadIdx.x % kWarpThreads;
+  const u32 warpgroup = warp / 4;
+
+  if (warp == 0 && elect_one()) {
+    prefetch_tensor_map(map_q);
+    prefetch_tensor_map(map_k);
+    prefetch_tensor_map(map_v);
+    prefetch_tensor_map(map_o);
+    Ring<C::kStages>{base + SharedLayout::kKeyRing}.init(C::kConsumerWarps);
+    Ring<C::kStages>{base + SharedLayout::kValueRing}.init(C::kConsumerWarps);
+    Ring<C::kSlots>{base + SharedLayout::kQueryRing}.init(1);
+    for (u32 slot = 0; slot < C::kSlots; ++slot) {
+      barrier_init(base + SharedLayout::kOutputFull + slot * kBarrierBytes, C::kConsumerWarps);
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+
+  if (warpgroup == C::kConsumers) {
+    decrease_registers<RIDGE_PRODUCER_REGISTERS>();
+    if (warp == C::kConsumers * 4) {
+      if (elect_one()) Producer{map_q, map_k, map_v, view, base, {}, {}, {}}.run(view.q_tiles * view.heads_total);
+    } else if (warp == C::kConsumers * 4 + 1) {
+      if (elect_one()) store_tiles(map_o, view, base);
+    }
+  } else {
+    increase_registers<RIDGE_CONSUMER_REGISTERS>();
+    Consumer consumer{view,
+                      base,
+                      warpgroup,
+                      warp % 4,
+                      lane,
+                      {base + SharedLayout::kKeyRing},
+                      {base + SharedLayout::kValueRing},
+                      {base + SharedLayout::kQueryRing}};
+    consumer.run();
+  }
+}
