@@ -116,7 +116,7 @@ Result<ShippedKernel> shipped_kernel(const std::string& name, const std::string&
     if (backend == "cuda") {
       RIDGE_TRY(text, read_file(file));
       RIDGE_TRY(block, record::parse_campaign_block(text));
-      if (!block) continue;  // an example, or a start for somebody's own campaign
+      if (!block) continue;  // an example, or a start for a user's own campaign
       known.push_back(stem.substr(0, stem.rfind('_')));
       fits = fits || block->op == name;
       one.block = std::move(block);

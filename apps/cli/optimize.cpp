@@ -104,7 +104,7 @@ Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) 
   return ok_status();
 }
 
-// "prompt" or "--yes", or an error when nobody can be asked.
+// "prompt" or "--yes", or an error without a terminal to ask on.
 Result<std::string> ask(const OptimizeOptions& options, const fs::path& directory) {
   if (options.yes) return std::string("--yes");
   const Error unanswered = with_hint(

@@ -152,8 +152,8 @@ class Figures {
       std::vector<double> medians;
       std::map<std::string, double> facts;
       for (int process = 0; process < 10; ++process) {
-        gpu::CudaRig rig = new_rig();
-        auto opened = rig.open(subject, *op_, problems);
+        gpu::CudaMeasurementBackend measurement = new_measurement();
+        auto opened = measurement.open(subject, *op_, problems);
         if (Failure* failure = std::get_if<Failure>(&opened)) stop(failure->detail);
         std::vector<double> samples;
         for (int i = 0; i < 41; ++i) {
@@ -210,8 +210,8 @@ class Figures {
     }
     const Subject candidate = padded(padding_for(200e-6)), incumbent = padded(padding_for(206e-6));
     const double start = now();
-    gpu::CudaRig rig = new_rig();
-    const auto rows = gpu::check_on_gpu({rig, candidate, *op_, problems, false, {}, {}});
+    gpu::CudaMeasurementBackend measurement = new_measurement();
+    const auto rows = gpu::check_on_gpu({measurement, candidate, *op_, problems, false, {}, {}});
     for (const record::CheckRow& row : rows) {
       if (row.outcome != record::Outcome::kPass) stop(row.label + ": " + row.detail);
     }
@@ -230,8 +230,8 @@ class Figures {
     subject.name = "cuda_cublaslt";
     subject.implementation = *implementation;
     const std::vector<ops::Problem> problems = {problem("gemm m=8192 n=8192 k=8192 dtype=bf16 layout=nt")};
-    gpu::CudaRig rig = new_rig();
-    auto opened = rig.open(subject, *op_, problems);
+    gpu::CudaMeasurementBackend measurement = new_measurement();
+    auto opened = measurement.open(subject, *op_, problems);
     if (Failure* failure = std::get_if<Failure>(&opened)) stop(failure->detail);
     std::vector<double> samples;
     for (int i = 0; i < 31; ++i) {
@@ -280,7 +280,9 @@ class Figures {
     return answer;
   }
 
-  gpu::CudaRig new_rig() const { return gpu::CudaRig({record::Protocol{}, {}, gpu_, images_}); }
+  gpu::CudaMeasurementBackend new_measurement() const {
+    return gpu::CudaMeasurementBackend({record::Protocol{}, {}, gpu_, images_});
+  }
 
   Subject candidate(const std::filesystem::path& file, std::map<std::string, std::int64_t> defines) {
     auto made = std::make_unique<record::Candidate>();
@@ -331,8 +333,8 @@ class Figures {
 
   double median_of(const Subject& subject) {
     const std::vector<ops::Problem> problems = {problem("gemm m=200 n=232 k=264")};
-    gpu::CudaRig rig = new_rig();
-    auto opened = rig.open(subject, *op_, problems);
+    gpu::CudaMeasurementBackend measurement = new_measurement();
+    auto opened = measurement.open(subject, *op_, problems);
     if (Failure* failure = std::get_if<Failure>(&opened)) stop(failure->detail);
     std::vector<double> samples;
     for (int i = 0; i < 101; ++i) {
@@ -342,15 +344,15 @@ class Figures {
     return stats::median(samples);
   }
 
-  std::optional<double> session(gpu::CudaRig& rig, const std::string& pair, int decision, const std::string& role,
-                                const Subject& incumbent, const Subject& candidate,
+  std::optional<double> session(gpu::CudaMeasurementBackend& measurement, const std::string& pair, int decision,
+                                const std::string& role, const Subject& incumbent, const Subject& candidate,
                                 const std::vector<ops::Problem>& problems, std::int64_t quads, std::int64_t launches) {
     evaluate::SessionOptions options;
     options.role = role;
     options.quads = quads;
     options.launches = launches;
-    const evaluate::SessionResult result =
-        evaluate::run_session(rig, rig.harness().protocol, incumbent, candidate, *op_, problems, options);
+    const evaluate::SessionResult result = evaluate::run_session(measurement, measurement.harness().protocol, incumbent,
+                                                                 candidate, *op_, problems, options);
     if (result.failure) stop(fmt::format("{}: {}", result.failure->label, result.failure->failure.detail));
     ++count_;
     if (result.session.voided) {
@@ -365,10 +367,10 @@ class Figures {
   double calibrate(const std::string& pair, const Subject& subject, std::int64_t quads, std::int64_t launches,
                    int count) {
     const std::vector<ops::Problem> problems = {problem("gemm m=200 n=232 k=264")};
-    gpu::CudaRig rig = new_rig();
+    gpu::CudaMeasurementBackend measurement = new_measurement();
     std::vector<double> ratios;
     for (int i = 0; i < count; ++i) {
-      if (const auto ratio = session(rig, pair, -1, "calibrate", subject, subject, problems, quads, launches)) {
+      if (const auto ratio = session(measurement, pair, -1, "calibrate", subject, subject, problems, quads, launches)) {
         ratios.push_back(*ratio);
       }
     }
@@ -381,7 +383,7 @@ class Figures {
                std::int64_t launches = kLaunches) {
     const std::vector<ops::Problem> one = {problem("gemm m=200 n=232 k=264")};
     const std::vector<ops::Problem>& problems = shapes != nullptr ? *shapes : one;
-    gpu::CudaRig rig = new_rig();
+    gpu::CudaMeasurementBackend measurement = new_measurement();
     Tally tally;
     std::vector<double> seen;
     const double start = now();
@@ -390,14 +392,15 @@ class Figures {
     rule.min_effect = effect;
     for (int decision = 0; decision < decisions; ++decision) {
       // A cheap look, and a closer one before anything is given up.
-      auto screened = session(rig, pair, decision, "screen", incumbent, candidate, problems, 1, 2);
+      auto screened = session(measurement, pair, decision, "screen", incumbent, candidate, problems, 1, 2);
       if (!screened || stats::screened_out(*screened, effect)) {
-        screened = session(rig, pair, decision, "screen", incumbent, candidate, problems, quads, launches);
+        screened = session(measurement, pair, decision, "screen", incumbent, candidate, problems, quads, launches);
       }
       if (!screened || stats::screened_out(*screened, effect)) continue;
       stats::SequentialTest test(rule);
       for (int voided = 0; test.result().verdict == stats::Verdict::kUndecided && voided < 8;) {
-        const auto ratio = session(rig, pair, decision, "confirm", incumbent, candidate, problems, quads, launches);
+        const auto ratio =
+            session(measurement, pair, decision, "confirm", incumbent, candidate, problems, quads, launches);
         if (!ratio) {
           ++voided;
           continue;

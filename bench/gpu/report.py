@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Tables and a plot of what torch_compare.py measured. Needs neither a GPU nor PyTorch.
 
-    report.py RESULTS.json [--csv FOLDER] [--svg OUT.svg] [--markdown PAGE.md] [--summary PAGE.md]
+    report.py RESULTS.json [--csv FOLDER] [--svg OUT.svg] [--markdown PAGE.md]
+    report.py RESULTS.json ... --summary PAGE.md
 
 --csv writes one file per kind of operands and contender in the frozen format of the GEMM class (of bf16 a row is a layer: forward,
 and the two gradients together as backward; of other kinds one product, as forward), and gemm-ratios.csv with every raw median. --markdown replaces what stands between the lines
-`<!-- measured -->` and `<!-- /measured -->` of the page by all tables, --summary by the ratios to PyTorch alone; a page with several
-devices marks each by its name, `<!-- measured NVIDIA H200 -->`. Without options the tables go to stdout.
+`<!-- measured -->` and `<!-- /measured -->` of the page by all tables, --summary by one table of the main kinds of work on every device
+that is given; a page with several devices marks each by its name, `<!-- measured NVIDIA H200 -->`. Without options the tables go to stdout.
 """
 import argparse
 import csv
@@ -32,6 +33,7 @@ WORKS = [("bf16 forward (NT)", "NT", "bf16", "torch.matmul"), ("bf16 gradient of
          ("e4m3 rowwise, promoted", "NT", "e4m3-row-promote", "_scaled_mm"),
          ("e4m3 1x128 · 128x128", "NT", "e4m3-block", "_scaled_mm"),
          ("e4m3 1x128 · 1x128, added to fp32", "NT", "e4m3-vector-f32add", "_scaled_mm(float32), add_")]
+MAIN = ("bf16", "bf16-f32add", "e4m3-tensor", "e4m3-block")  # of --summary
 SMALL = 1024  # rows of C: below and at it, few tiles
 
 
@@ -57,18 +59,32 @@ def ratios(rows, protocol, peer):
     return [r[peer] for r in rows if r["protocol"] == protocol and r.get(peer)]
 
 
-def summary_table(rows, peers=("torch", "lt_best")):
-    heads = {"torch": "over torch: sustained | flushed", "lt_best": "over cuBLASLt's best of 24: sustained | flushed"}
-    lines = ["| " + " | ".join(["work", "shapes", "against", *(heads[p] for p in peers)]) + " |",
-             "|" + "---|" * (3 + 2 * len(peers))]
+def summary_table(rows):
+    lines = ["| work | shapes | against | over torch: sustained | flushed | over cuBLASLt's best of 24: sustained | flushed |",
+             "|---|---|---|---|---|---|---|"]
     for name, peer, of_work in groups(rows):
         cells = []
-        for column in (f"ours_over_{p}" for p in peers):
+        for column in ("ours_over_torch", "ours_over_lt_best"):
             for protocol in PROTOCOLS:
                 values = ratios(of_work, protocol, column)
                 cells.append(f"{geomean(values):.3f} ({min(values):.2f} to {max(values):.2f})" if values else "")
         shapes = len({(r["layout"], r["M"], r["N"], r["K"]) for r in of_work})
         lines.append(f"| {name} | {shapes} | {peer} | {' | '.join(cells)} |")
+    return lines
+
+
+def device_table(results):
+    """One row per main kind of work, one column per device: sustained / flushed over PyTorch, and the smallest of all ratios."""
+    lines = ["| over PyTorch, sustained / flushed cache (smallest) | " + " | ".join(r["environment"]["gpu"].removeprefix("NVIDIA ") for r in results) + " |",
+             "|---" * (1 + len(results)) + "|"]
+    for name, layout, types, _ in (work for work in WORKS if work[2] in MAIN):
+        cells = []
+        for result in results:
+            of_work = [r for r in result["rows"] if r["layout"] == layout and r["types"] == types and not (types == "bf16" and r["M"] <= SMALL)]
+            values = [ratios(of_work, protocol, "ours_over_torch") for protocol in PROTOCOLS]
+            shapes = len({(r["M"], r["N"], r["K"]) for r in of_work})
+            cells.append(f"{geomean(values[0]):.2f} / {geomean(values[1]):.2f} ({min(min(v) for v in values):.2f}), {shapes} shapes" if all(values) else "")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 
@@ -168,13 +184,19 @@ def put(page, lines, gpu):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("results")
+    parser.add_argument("results", nargs="+")
     parser.add_argument("--csv", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--summary", type=pathlib.Path)
     arguments = parser.parse_args()
-    results = json.loads(pathlib.Path(arguments.results).read_text())
+    everything = [json.loads(pathlib.Path(path).read_text()) for path in arguments.results]
+    if arguments.summary:
+        commits = ", ".join(f"{r['environment']['gpu'].removeprefix('NVIDIA ')} at {r['environment']['commit']}" for r in everything)
+        version = everything[0]["environment"]["torch"].split("+")[0]
+        put(arguments.summary, [*device_table(everything), "", f"Geometric means; PyTorch {version}; {commits}."], "")
+        return
+    results = everything[0]
     rows, environment = results["rows"], results["environment"]
     where = [f"{environment['gpu']}, driver {environment['driver']}, PyTorch {environment['torch']}, commit "
              f"{environment['commit']}. Geometric means, smallest and largest ratio in brackets.", ""]
@@ -188,9 +210,7 @@ def main():
         arguments.svg.write_text(plot(rows, environment["gpu"]))
     if arguments.markdown:
         put(arguments.markdown, lines, environment["gpu"])
-    if arguments.summary:
-        put(arguments.summary, where + summary_table(rows, ("torch",)), environment["gpu"])
-    if not (arguments.csv or arguments.svg or arguments.markdown or arguments.summary):
+    if not (arguments.csv or arguments.svg or arguments.markdown):
         print("\n".join(lines))
 
 

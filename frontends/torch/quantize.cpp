@@ -24,7 +24,7 @@ Granularity granularity_of(std::string_view name) {
   static constexpr std::pair<std::string_view, Granularity> kNames[] = {{"tensor", Granularity::kTensor},
                                                                         {"row", Granularity::kRow},
                                                                         {"1x128", Granularity::kVector},
-                                                                        {"128x128", Granularity::kTile},
+                                                                        {"128x128", Granularity::kBlock},
                                                                         {"mx", Granularity::kMx}};
   return named(kNames, name, "granularity");
 }
@@ -45,7 +45,7 @@ Tensor empty_scales(const Tensor& x, Granularity granularity, const c10::SymInt&
     case Granularity::kTensor: return at::empty_symint({c10::SymInt(1)}, f32);
     case Granularity::kRow: return at::empty_symint({rows}, f32);
     case Granularity::kVector: return at::empty_symint({parts(cols, 128), rows}, f32);
-    case Granularity::kTile: return at::empty_symint({parts(rows, 128), parts(cols, 128)}, f32);
+    case Granularity::kBlock: return at::empty_symint({parts(rows, 128), parts(cols, 128)}, f32);
     case Granularity::kMx: return at::empty_symint({parts(cols, 32), rows}, x.options().dtype(at::kFloat8_e8m0fnu));
   }
   TORCH_CHECK(false, "quantize: unknown granularity");

@@ -18,7 +18,7 @@ enum class ErrorCode {
   kIo,               // the operating system refused: disk full, permission, missing file
   kToolFailed,       // an external program failed; the message carries command, exit code and output
   kTimeout,          // a limit was reached
-  kConflict,         // somebody else holds it, or the state on disk does not allow it
+  kConflict,         // another process holds it, or the state on disk does not allow it
   kCorrupt,          // stored data does not match its own digest or schema
   kInternal,         // a bug of ours
 };

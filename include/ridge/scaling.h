@@ -7,7 +7,7 @@
 //   kTensor       all                           [1]                            f32
 //   kRow          a row                         [rows]                         f32
 //   kVector       1 x 128                       [ceil(cols / 128), rows]       f32
-//   kTile         128 x 128                     [ceil(rows/128), ceil(cols/128)] f32
+//   kBlock         128 x 128                     [ceil(rows/128), ceil(cols/128)] f32
 //   kMx           1 x 32                        [ceil(cols / 32), rows]        E8M0
 //
 // kVector and kMx keep the scales of one step along the columns together for all rows, because a matrix product reads
@@ -18,7 +18,7 @@
 
 namespace ridge {
 
-enum class Granularity : std::uint8_t { kTensor, kRow, kVector, kTile, kMx };
+enum class Granularity : std::uint8_t { kTensor, kRow, kVector, kBlock, kMx };
 
 // With the largest finite magnitude `amax` of the elements that share a scale, fmax the format's largest value (448 or
 // 57344) and emax its exponent (8 or 15). A scale is at least 2^-126 (E8M0: 2^-127); amax = 0 gives 1.

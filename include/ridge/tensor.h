@@ -1,4 +1,4 @@
-// A view of memory somebody else owns: pointer, dtype, shape, strides in elements.
+// A view of memory that the caller owns: pointer, dtype, shape, strides in elements.
 #pragma once
 
 #include <array>

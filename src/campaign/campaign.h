@@ -176,7 +176,7 @@ class Engine {
   std::size_t rendered_rounds_ = 0;
   std::optional<knowledge::Memory> store_;
   std::vector<record::Iteration> memory_;         // as the proposer sees it
-  std::optional<record::ProfileReport> profile_;  // of the incumbent, if somebody gave one
+  std::optional<record::ProfileReport> profile_;  // of the incumbent, if one was given
   std::string action_;
 };
 

@@ -132,7 +132,7 @@ Result<RunResult> Engine::pause(const std::string& why) {
   return RunResult{RunEnd::kPaused, why};
 }
 
-// The tree holds the last accepted candidate and the files show the journal whenever nobody works on a campaign.
+// The tree holds the last accepted candidate and the files show the journal whenever no process works on a campaign.
 Status Engine::finish() {
   if (state_.baseline_committed) {
     Tree present;

@@ -169,7 +169,7 @@ class Lint {
     }
     const std::optional<std::string> confirmed = read("manifest.confirmed", false);
     if (!confirmed) {
-      note(LintKind::kMissing, "manifest.confirmed", "nobody confirmed the manifest");
+      note(LintKind::kMissing, "manifest.confirmed", "the manifest was not confirmed");
     } else if (confirmed->size() < 64) {
       note(LintKind::kMissing, "manifest.confirmed", "holds no digest: the manifest may have changed afterwards");
     }
@@ -302,7 +302,7 @@ class Lint {
         note(LintKind::kMissing, path, fmt::format("section \"{}\"", section));
     }
     if (text.find("## Real-training transfer check") == std::string::npos) {
-      note(LintKind::kMissing, path, "nobody asked whether training will see the gain");
+      note(LintKind::kMissing, path, "no check of whether training will see the gain");
     }
     const std::size_t at = text.find("## Decision");
     const std::string said = at == std::string::npos ? std::string() : decision_word(text.substr(at + 11, 200));

@@ -106,7 +106,7 @@ GateResult check_labels(const GateInput& in) {
   return pass(fmt::format("exactly the {} target shapes", wanted.size()));
 }
 
-// A session is void exactly when its recorded guards leave the limits of the decision rule; nobody chooses.
+// A session is void exactly when its recorded guards leave the limits of the decision rule; there is no choice in it.
 std::string void_objection(const record::Session& session, const stats::GuardRule& guards) {
   const auto reason = stats::void_reason(session.guards, guards.void_limits());
   if (session.voided && !reason) return fmt::format("session {} is void, but its guards are not", session.index);

@@ -1,5 +1,5 @@
 // What a campaign leaves in the iteration memory: one record per closed round, filled from the journal alone, so that
-// nobody's account of a round stands in it but the tools'.
+// only the tools' account of a round stands in it.
 //
 // A campaign keeps its memory in its own folder, or, when it was started from a workspace, in that workspace, which
 // several campaigns share. A record knows its round by a reference (campaign id, "round 3"), since its version counts
@@ -36,7 +36,7 @@ record::Iteration iteration_of(const State& state, const Round& round);
 // again.
 Status remember(const State& state, const knowledge::Memory& memory, std::size_t first_round, Clock& clock);
 
-// What the memory shows to whoever proposes, and which rounds of this campaign it hides. Of many records the first, the
+// What the memory shows to a proposer, and which rounds of this campaign it hides. Of many records the first, the
 // best and the newest are shown.
 inline constexpr std::size_t kMostRecalled = 24;
 struct Recalled {

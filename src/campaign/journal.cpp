@@ -125,7 +125,7 @@ Result<std::size_t> Journal::cut_foreign_bytes(bool thorough) {
                       own->events.back().hash == last_hash_;
   if (!intact) {
     return with_hint(
-        make_error(ErrorCode::kCorrupt, "{} was changed by somebody else while the campaign ran", path_.string()),
+        make_error(ErrorCode::kCorrupt, "{} was changed by another process while the campaign ran", path_.string()),
         "restore it from a copy; nothing that was written there by others counts");
   }
   const std::size_t foreign = text.size() - file_size_;

@@ -47,8 +47,8 @@ class Journal {
   [[nodiscard]] std::int64_t size() const { return next_sequence_; }
   // Seconds of active campaign time: what earlier processes used, and this one since it opened the journal.
   [[nodiscard]] double active() const;
-  // Whether the file is still what this object wrote. Bytes that somebody put behind it are cut off and counted: they
-  // never were part of the journal. A change before that is kCorrupt. Called after programs ran that may reach the
+  // Whether the file is still what this object wrote. Bytes that another process put behind it are cut off and counted:
+  // they never were part of the journal. A change before that is kCorrupt. Called after programs ran that may reach the
   // file. `thorough` reads the file even when nothing seems to have touched it.
   Result<std::size_t> cut_foreign_bytes(bool thorough = false);
   // Takes seconds out of the active time: they were spent waiting for a device.

@@ -16,7 +16,7 @@ namespace ridge::campaign {
 Result<std::string> keep_profile(const State& state, const std::filesystem::path& directory,
                                  const record::ProfileReport& report);
 
-// The report about the incumbent's build, if somebody left one; a damaged file is an error that names it.
+// The report about the incumbent's build, if there is one; a damaged file is an error that names it.
 Result<std::optional<record::ProfileReport>> profile_of_incumbent(const State& state,
                                                                   const std::filesystem::path& directory);
 

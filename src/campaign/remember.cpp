@@ -115,7 +115,7 @@ std::vector<std::pair<std::string, std::string>> forged_memory(const State& stat
   }
   // One by one: a damaged record is one finding.
   std::int64_t version = 0;
-  std::size_t damaged = 0;  // which round it was about nobody can tell
+  std::size_t damaged = 0;  // their rounds cannot be told
   for (; fs::exists(directory / fmt::format("memory/v{}.json", version)); ++version) {
     const std::string path = fmt::format("memory/v{}.json", version);
     const Result<record::Iteration> found = memory->read(fmt::format("v{}", version), true);

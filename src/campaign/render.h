@@ -21,7 +21,7 @@ record::CampaignSpec manifest_of(const State& state);
 // Grows by whole blocks only: the new content must begin with the old one.
 bool is_append_only(const std::string& path);
 
-// Writes what differs. An append-only file that somebody edited is first kept as "<path>.edited".
+// Writes what differs. An append-only file that was edited is first kept as "<path>.edited".
 Status write_campaign_files(const std::filesystem::path& directory, const FileMap& files);
 
 // Frozen at BASELINE: benchmark.csv has these columns in every round, lines end in CR LF.

@@ -64,7 +64,7 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
   }
 }
 
-// A record that is not there yet is behind; any other difference somebody made.
+// A record that is not there yet is behind; any other difference was made by hand.
 void check_memory(const fs::path& directory, const State& state, VerifyReport& report) {
   for (auto& [path, why] : forged_memory(state, directory, report.files)) {
     const bool missing = !path.ends_with(".json");

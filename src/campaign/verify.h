@@ -25,7 +25,7 @@ struct FileFinding {
 
 struct VerifyReport {
   std::int64_t events = 0, files = 0, snapshots = 0;
-  std::string last_hash;  // publish it, and nobody can change the campaign without being found out
+  std::string last_hash;  // once it is published, any change to the campaign shows
   std::size_t torn_bytes = 0;
   std::vector<FileFinding> findings;
   // Stale files are no offence: resuming writes them again.

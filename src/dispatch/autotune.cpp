@@ -61,7 +61,7 @@ void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const S
   if (!session().met.insert(fmt::format("{} {}", to_string(stream.backend), bucket_of(op, problem).text())).second)
     return;
   if (!installed_preference()(problem, ops::device_info(stream)).implementation.empty()) return;
-  if (const Status tuned = tune_and_keep(op, problem, stream); !tuned) say("not tuned: " + tuned.error().text());
+  if (const Status tuned = tune_and_keep(op, problem, stream); !tuned) warn_once("not tuned: " + tuned.error().text());
 }
 
 }  // namespace ridge::dispatch

@@ -50,7 +50,7 @@ std::function<void(std::string_view)> default_receiver() {
 
 }  // namespace
 
-void say(std::string message) {
+void warn_once(std::string message) {
   Control& c = control();
   std::function<void(std::string_view)> receiver;
   {
@@ -97,7 +97,7 @@ Result<std::string> select_by_dtype(const std::string& variable, std::string_vie
 }
 
 void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason, const Choice& taken) {
-  say(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name()));
+  warn_once(fmt::format("{}: {} cannot run this case ({}); using {}", op.name, refused.name, reason, taken.name()));
 }
 
 Preferred preferred(const Problem& problem, const Stream& stream) {
@@ -109,14 +109,14 @@ Preferred preferred(const Problem& problem, const Stream& stream) {
   }
   Preferred wanted = (preference ? preference : installed_preference())(problem, ops::device_info(stream));
   if (!wanted.refused.empty()) {
-    say(fmt::format("{}: {}: {}", problem.problem_case.op, wanted.implementation, wanted.refused));
+    warn_once(fmt::format("{}: {}: {}", problem.problem_case.op, wanted.implementation, wanted.refused));
   }
   return wanted;
 }
 
 // The list walked once: what each implementation answers and which one runs.
-struct Walk {
-  Wish forced;
+struct Selection {
+  ForcedChoice forced;
   Preferred tuned;
   std::vector<Refusal> refusals;  // by position in op.implementations
   Choice chosen;
@@ -124,7 +124,7 @@ struct Walk {
   std::optional<Error> failure;
 };
 
-Error forced_failure(const Operator& op, const Problem& problem, const Wish& wish, const std::string& reason) {
+Error forced_failure(const Operator& op, const Problem& problem, const ForcedChoice& wish, const std::string& reason) {
   const bool by_code = wish.by == "code";
   return with_hint(make_error(ErrorCode::kUnsupported, "{}: {} is forced by {} but cannot run {}: {}", op.name,
                               wish.implementation, wish.by, problem.problem_case.text(), reason),
@@ -136,9 +136,10 @@ std::size_t position(const Operator& op, const Choice& choice) {
   return static_cast<std::size_t>(choice.implementation - op.implementations.data());
 }
 
-void take(Walk& walk, const Choice& choice, std::string reason, const Problem& problem, const ops::DeviceInfo& device) {
-  walk.chosen = choice;
-  walk.reason = std::move(reason);
+void take(Selection& selection, const Choice& choice, std::string reason, const Problem& problem,
+          const ops::DeviceInfo& device) {
+  selection.chosen = choice;
+  selection.reason = std::move(reason);
   const Implementation& one = *choice.implementation;
   int configuration = choice.configuration;
   if (configuration < 0 && one.promising) {
@@ -146,76 +147,76 @@ void take(Walk& walk, const Choice& choice, std::string reason, const Problem& p
     if (!promising.empty()) configuration = promising[0];
   }
   if (configuration < 0) return;
-  walk.reason += fmt::format("; {} configuration {}", choice.configuration < 0 ? "by its own choice" : "in",
-                             one.configurations[static_cast<std::size_t>(configuration)]);
+  selection.reason += fmt::format("; {} configuration {}", choice.configuration < 0 ? "by its own choice" : "in",
+                                  one.configurations[static_cast<std::size_t>(configuration)]);
   if (!one.expected_seconds) return;
-  walk.reason +=
+  selection.reason +=
       fmt::format(", {:.4g} us by its cost model", 1e6 * one.expected_seconds(problem, configuration, device));
 }
 
 // True when the tuned table decides.
-bool settle_by_table(Walk& walk, const Operator& op, const Problem& problem, const Stream& stream) {
-  walk.tuned = preferred(problem, stream);
-  if (walk.tuned.implementation.empty()) return false;
-  const auto named = parse_choice(op, walk.tuned.implementation);
-  if (!named || walk.refusals[position(op, *named)]) return false;
-  if (!walk.tuned.refused.empty()) {
-    walk.refusals[position(op, *named)] = walk.tuned.refused;
+bool select_by_table(Selection& selection, const Operator& op, const Problem& problem, const Stream& stream) {
+  selection.tuned = preferred(problem, stream);
+  if (selection.tuned.implementation.empty()) return false;
+  const auto named = parse_choice(op, selection.tuned.implementation);
+  if (!named || selection.refusals[position(op, *named)]) return false;
+  if (!selection.tuned.refused.empty()) {
+    selection.refusals[position(op, *named)] = selection.tuned.refused;
     return false;
   }
   const ops::DeviceInfo& device = ops::device_info(stream);
   std::string reason = "preferred by the tuned table";
-  if (!walk.tuned.note.empty()) reason += fmt::format(" ({})", walk.tuned.note);
+  if (!selection.tuned.note.empty()) reason += fmt::format(" ({})", selection.tuned.note);
   Choice choice = *named;
   // What was tuned with rows on 16 bytes may not fit rows that are not; the implementation itself still does.
   if (auto why = why_not(choice, problem, device)) {
     reason += "; " + *why;
     choice.configuration = -1;
   }
-  take(walk, choice, std::move(reason), problem, device);
+  take(selection, choice, std::move(reason), problem, device);
   return true;
 }
 
-void settle(Walk& walk, const Operator& op, const Problem& problem, const Stream& stream) {
+void select(Selection& selection, const Operator& op, const Problem& problem, const Stream& stream) {
   const ops::DeviceInfo& device = ops::device_info(stream);
-  if (!walk.forced.implementation.empty()) {
-    const Choice wanted = *parse_choice(op, walk.forced.implementation);  // forced() has checked it
+  if (!selection.forced.implementation.empty()) {
+    const Choice wanted = *parse_choice(op, selection.forced.implementation);  // forced() has checked it
     if (auto why = why_not(wanted, problem, device)) {
-      walk.failure = forced_failure(op, problem, walk.forced, *why);
+      selection.failure = forced_failure(op, problem, selection.forced, *why);
     } else {
-      take(walk, wanted, "forced by " + walk.forced.by, problem, device);
+      take(selection, wanted, "forced by " + selection.forced.by, problem, device);
     }
     return;
   }
-  if (settle_by_table(walk, op, problem, stream)) return;
+  if (select_by_table(selection, op, problem, stream)) return;
   for (std::size_t i = 0; i < op.implementations.size(); ++i) {
-    if (walk.refusals[i]) continue;
-    return take(walk, {&op.implementations[i], -1}, "first in the order that can run it", problem, device);
+    if (selection.refusals[i]) continue;
+    return take(selection, {&op.implementations[i], -1}, "first in the order that can run it", problem, device);
   }
-  walk.failure =
+  selection.failure =
       make_error(ErrorCode::kUnsupported, "{}: nothing can run {} on {}{}{}", op.name, problem.problem_case.text(),
                  to_string(stream.backend), device.missing.empty() ? "" : ": ", device.missing);
 }
 
-Result<Walk> walk_list(const Operator& op, const Problem& problem, const Stream& stream) {
-  Walk walk;
+Result<Selection> select_from_list(const Operator& op, const Problem& problem, const Stream& stream) {
+  Selection selection;
   RIDGE_TRY(wish, forced(op, problem));
-  walk.forced = std::move(wish);
+  selection.forced = std::move(wish);
   for (const Implementation& one : op.implementations)
-    walk.refusals.push_back(ops::why_not(one, problem, ops::device_info(stream)));
-  settle(walk, op, problem, stream);
-  return walk;
+    selection.refusals.push_back(ops::why_not(one, problem, ops::device_info(stream)));
+  select(selection, op, problem, stream);
+  return selection;
 }
 
-// What all ranks take, when somebody asks that they agree.
-Result<Choice> agreed(const Operator& op, const Problem& problem, const Stream& stream, const Walk& walk) {
+// The choice of all ranks, when agreement is asked for.
+Result<Choice> agreed(const Operator& op, const Problem& problem, const Stream& stream, const Selection& selection) {
   Agreement agreement;
   {
     const std::scoped_lock lock(control().mutex);
     agreement = control().agreement;
   }
-  if (!agreement || !walk.forced.implementation.empty()) return walk.chosen;
-  const std::string name = agreement(problem.problem_case.text(), walk.chosen.name());
+  if (!agreement || !selection.forced.implementation.empty()) return selection.chosen;
+  const std::string name = agreement(problem.problem_case.text(), selection.chosen.name());
   RIDGE_TRY(all, parse_choice(op, name));
   const auto why = why_not(all, problem, ops::device_info(stream));
   if (!why) return all;
@@ -254,50 +255,51 @@ void reload_environment() {
   bump();
 }
 
-Result<Wish> forced(const Operator& op, const Problem& problem) {
+Result<ForcedChoice> forced(const Operator& op, const Problem& problem) {
   {
     const std::scoped_lock lock(control().mutex);
     const auto found = control().forced.find(op.name);
-    if (found != control().forced.end()) return Wish{found->second, "code"};
+    if (found != control().forced.end()) return ForcedChoice{found->second, "code"};
   }
   const std::string variable = variable_name(op.name);
   RIDGE_TRY(name, select_by_dtype(variable, environment_value(op.name), problem.problem_case.get("dtype")));
-  if (name.empty()) return Wish{};
-  if (name == "autotune") return Wish{"", "environment " + variable, true};
+  if (name.empty()) return ForcedChoice{};
+  if (name == "autotune") return ForcedChoice{"", "environment " + variable, true};
   if (auto known = parse_choice(op, name); !known) return in_context(variable, known.error());
-  return Wish{name, "environment " + variable};
+  return ForcedChoice{name, "environment " + variable};
 }
 
 Result<Choice> choose(const Operator& op, const Problem& problem, const Stream& stream) {
-  RIDGE_TRY(walk, walk_list(op, problem, stream));
-  if (walk.failure) return *walk.failure;
-  RIDGE_TRY(chosen, agreed(op, problem, stream, walk));
-  walk.chosen = chosen;
-  for (std::size_t i = 0; walk.forced.implementation.empty() && i < op.implementations.size(); ++i) {
+  RIDGE_TRY(selection, select_from_list(op, problem, stream));
+  if (selection.failure) return *selection.failure;
+  RIDGE_TRY(chosen, agreed(op, problem, stream, selection));
+  selection.chosen = chosen;
+  for (std::size_t i = 0; selection.forced.implementation.empty() && i < op.implementations.size(); ++i) {
     const Implementation& better = op.implementations[i];
-    if (&better == walk.chosen.implementation) break;
-    if (walk.refusals[i] && better.backend == stream.backend) {
-      tell_fallback(op, better, *walk.refusals[i], walk.chosen);
+    if (&better == selection.chosen.implementation) break;
+    if (selection.refusals[i] && better.backend == stream.backend) {
+      tell_fallback(op, better, *selection.refusals[i], selection.chosen);
     }
   }
-  return walk.chosen;
+  return selection.chosen;
 }
 
 Result<record::Explanation> explain(const record::Case& wanted, const Stream& stream) {
   RIDGE_TRY(op, ops::find_operator(wanted.op));
   RIDGE_TRY(problem, op->bind(wanted));
-  RIDGE_TRY(walk, walk_list(*op, problem, stream));
+  RIDGE_TRY(selection, select_from_list(*op, problem, stream));
   record::Explanation explanation;
   explanation.label = problem.problem_case.label();
   explanation.cost = op->cost(problem);
-  explanation.forced_by = walk.forced.autotune ? "" : walk.forced.by;
+  explanation.forced_by = selection.forced.autotune ? "" : selection.forced.by;
   for (std::size_t i = 0; i < op->implementations.size(); ++i) {
     const Implementation& one = op->implementations[i];
-    record::ExplainRow row{one.name, one.summary, !walk.refusals[i], &one == walk.chosen.implementation, {}};
-    row.reason = row.chosen ? walk.reason : "could run it, but is not first";
-    if (walk.refusals[i]) row.reason = *walk.refusals[i];
-    if (walk.failure && one.name == walk.forced.implementation.substr(0, walk.forced.implementation.find('/'))) {
-      row.reason = walk.failure->text();
+    record::ExplainRow row{one.name, one.summary, !selection.refusals[i], &one == selection.chosen.implementation, {}};
+    row.reason = row.chosen ? selection.reason : "could run it, but is not first";
+    if (selection.refusals[i]) row.reason = *selection.refusals[i];
+    if (selection.failure &&
+        one.name == selection.forced.implementation.substr(0, selection.forced.implementation.find('/'))) {
+      row.reason = selection.failure->text();
     }
     explanation.rows.push_back(std::move(row));
   }

@@ -12,7 +12,7 @@
 namespace ridge::dispatch {
 
 // What is wanted for a case and who wants it; an empty name leaves it to the order.
-struct Wish {
+struct ForcedChoice {
   std::string implementation;  // "cuda_wgmma" or "cuda_wgmma/pp_128x192"
   std::string by;              // "code", "environment RIDGE_GEMM_BACKEND", "tuned table"
   bool autotune = false;       // the environment asks for measuring, with an empty name
@@ -23,7 +23,7 @@ struct Wish {
 struct Preferred {
   Preferred(std::string name = {}, std::string why = {})  // NOLINT: a name alone is an answer
       : implementation(std::move(name)), refused(std::move(why)) {}
-  std::string implementation, refused;  // as in Wish
+  std::string implementation, refused;  // as in ForcedChoice
   std::string note;                     // what was measured, for explain()
 };
 using Preference = std::function<Preferred(const ops::Problem&, const ops::DeviceInfo&)>;
@@ -31,13 +31,13 @@ using Preference = std::function<Preferred(const ops::Problem&, const ops::Devic
 void set_preference(Preference preference);
 
 // One line to the receiver of on_fallback(), once.
-void say(std::string message);
+void warn_once(std::string message);
 
 // Reads RIDGE_<OP>_BACKEND again; otherwise each variable is read once per process.
 void reload_environment();
 
 // What forces the choice for this problem: code first, then the environment. An error names an unknown implementation.
-Result<Wish> forced(const ops::Operator& op, const ops::Problem& problem);
+Result<ForcedChoice> forced(const ops::Operator& op, const ops::Problem& problem);
 
 Result<Choice> choose(const ops::Operator& op, const ops::Problem& problem, const Stream& stream);
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "dispatch/autotune.h"
 #include "dispatch/choose.h"
-#include "dispatch/course.h"
 #include "dispatch/tuned.h"
+#include "dispatch/tuning_run.h"
 #include "ops/cuda/device.h"
 
 namespace ridge::dispatch {
@@ -69,7 +69,7 @@ Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream)
 
 Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
   static const bool caches_are_known = [] {
-    ops::on_kernel_warning(say);
+    ops::on_kernel_warning(warn_once);
     ops::set_kernel_cache(default_cache_directory());
     for (std::filesystem::path& place : places_in("RIDGE_KERNEL_PACKS")) ops::add_kernel_packs(std::move(place));
     return true;

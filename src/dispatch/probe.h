@@ -44,7 +44,7 @@ class Prober {
   std::optional<std::string> wrong(const Choice& choice, const ops::Problem& problem);
 
  private:
-  // A small case, its inputs and what is right for them: the same for everybody.
+  // A small case, its inputs and what is right for them: the same for all.
   struct Exercise {
     ops::Problem problem;
     std::unique_ptr<Scratch> before;

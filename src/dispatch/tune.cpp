@@ -66,7 +66,8 @@ Ranking rank(std::size_t contenders, const std::function<std::optional<double>(s
   double fastest = HUGE_VAL;
   for (std::size_t i = 0; i < contenders; ++i) {
     std::optional<double> once = seconds(i, 1);
-    // A first call may set something up, and a short one may meet an interruption: whoever seems slow is called again.
+    // A first call may set something up, and a short one may meet an interruption: a contender that seems slow is
+    // called again.
     for (int again = 0; again < 3 && once && *once > options.hopeless * fastest; ++again) {
       if (again > 0 && *once > kShort) break;
       const std::optional<double> more = seconds(i, 1);
@@ -148,7 +149,7 @@ Result<record::TunedChoice> Tuner::tune(const ops::Problem& problem, const TuneO
   };
   std::vector<Choice> able = contenders(problem, options);
   if (able.empty()) return nothing();
-  RIDGE_TRY(course, make_course(problem, stream_, prober_));
+  RIDGE_TRY(course, make_tuning_run(problem, stream_, prober_));
   const double start = now();
   std::erase_if(able, [&](const Choice& one) {
     // Configurations are tried as long as half of the time is left; implementations always.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dispatch/course.h"
+#include "dispatch/tuning_run.h"
 #include "ops/op.h"
 #include "record/tuned.h"
 

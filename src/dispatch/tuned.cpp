@@ -204,9 +204,10 @@ const Preference& installed_preference() {
   static const Preference* const installed = [] {
     auto table = std::make_shared<TunedTable>();
     if (const Status read = table->add_files(shipped_tables()); !read)
-      say("tuned table left out: " + read.error().text());
+      warn_once("tuned table left out: " + read.error().text());
     for (const fs::path& folder : table_folders()) {
-      if (const Status read = table->add_folder(folder); !read) say("tuned table left out: " + read.error().text());
+      if (const Status read = table->add_folder(folder); !read)
+        warn_once("tuned table left out: " + read.error().text());
     }
     return new Preference(preference_of(std::move(table)));
   }();

@@ -66,7 +66,7 @@ void BenchCase::run(const BenchGoal& goal) {
 }
 
 std::vector<measure::Round> BenchCase::session(std::int64_t rounds, bool full_check, Guards& guards) {
-  const std::unique_ptr<Watch> watch = rig_.watch();
+  const std::unique_ptr<Watch> watch = measurement_.watch();
   std::vector<std::unique_ptr<Launcher>> launchers(subjects_.size());
   const auto fails = [&](std::size_t i, Failure failure) {
     collected_[i].failure = std::move(failure);
@@ -74,7 +74,7 @@ std::vector<measure::Round> BenchCase::session(std::int64_t rounds, bool full_ch
   };
   for (std::size_t i = 0; i < subjects_.size(); ++i) {
     if (collected_[i].failure) continue;
-    OpenResult opened = rig_.open(*subjects_[i], op_, problems_);
+    OpenResult opened = measurement_.open(*subjects_[i], op_, problems_);
     if (Failure* failure = std::get_if<Failure>(&opened)) {
       fails(i, std::move(*failure));
     } else {

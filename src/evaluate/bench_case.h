@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/rig.h"
+#include "evaluate/measurement_backend.h"
 #include "measure/rounds.h"
 
 namespace ridge::evaluate {
@@ -31,9 +31,9 @@ struct BenchGoal {
 // repeated while there is time. When too few are left, the disturbed ones count too, and the guards say so.
 class BenchCase {
  public:
-  BenchCase(Rig& rig, const record::Protocol& protocol, const ops::Operator& op, const ops::Problem& problem,
-            std::vector<const Subject*> subjects)
-      : rig_(rig),
+  BenchCase(MeasurementBackend& measurement, const record::Protocol& protocol, const ops::Operator& op,
+            const ops::Problem& problem, std::vector<const Subject*> subjects)
+      : measurement_(measurement),
         protocol_(protocol),
         op_(op),
         problems_{problem},
@@ -55,7 +55,7 @@ class BenchCase {
   [[nodiscard]] std::int64_t rounds_wanted(const BenchGoal& goal) const;
   [[nodiscard]] bool reached(const BenchGoal& goal) const;
 
-  Rig& rig_;
+  MeasurementBackend& measurement_;
   const record::Protocol& protocol_;
   const ops::Operator& op_;
   std::vector<ops::Problem> problems_;

@@ -24,7 +24,7 @@ constexpr int kMostRepeats = 64, kFewestRepeats = 6;
 constexpr double kRepeatBudget = 0.1;  // seconds
 constexpr int kHeldOutShapes = 2;
 
-// A failure of an output in a lane belongs to the lane: without it nobody would have seen it.
+// A failure of an output in a lane belongs to the lane: without it the failure would not show.
 std::optional<Failure> in_lane(Gate lane, const std::string& words, std::optional<Failure> failure) {
   if (!failure) return failure;
   constexpr Gate kOutput[] = {Gate::kElementBound, Gate::kNonfinite,  Gate::kRms,
@@ -52,10 +52,10 @@ void add(const Verification& seen, record::CheckRow& row) {
 std::optional<Failure> on_station(const Subject& subject, const ops::Operator& op,
                                   const std::vector<ops::Problem>& problems, const Harness& harness, RowPadding padding,
                                   Secrets secrets, record::CheckRow& row,
-                                  const std::function<std::optional<Failure>(Station&)>& look) {
-  auto opened = Station::open(subject, op, problems, harness, padding, std::move(secrets));
+                                  const std::function<std::optional<Failure>(SubjectRunner&)>& look) {
+  auto opened = SubjectRunner::open(subject, op, problems, harness, padding, std::move(secrets));
   if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
-  Station& station = *std::get<0>(opened);
+  SubjectRunner& station = *std::get<0>(opened);
   if (subject.implementation == nullptr && subject.sanitizer_runtime.empty()) {
     row.lanes["sandbox"] = describe_sandbox(station.host().sandbox());
   }
@@ -97,7 +97,7 @@ bool Checker::declines(const Found& failure) const {
 Checker::Found Checker::plain(std::size_t index, record::CheckRow& row) {
   const Secrets own = secrets(index, "plain");
   return on_station(
-      subject_, op_, {problems_[index]}, job_.harness, RowPadding::kNone, own, row, [&](Station& station) {
+      subject_, op_, {problems_[index]}, job_.harness, RowPadding::kNone, own, row, [&](SubjectRunner& station) {
         Found failure = failure_of(station.launch(0, Depth::kFull));
         if (!failure)
           failure = in_lane(Gate::kEveryCall, "the second call", failure_of(station.launch(0, Depth::kFull)));
@@ -115,7 +115,7 @@ Checker::Found Checker::plain(std::size_t index, record::CheckRow& row) {
 }
 
 // Calls as a session makes them, all verified: a kernel that is right for its first calls only has no place to hide.
-Checker::Found Checker::repeat(Station& station, record::CheckRow& row) {
+Checker::Found Checker::repeat(SubjectRunner& station, record::CheckRow& row) {
   const double start = job_.elapsed();
   int calls = 0;
   for (; calls < kMostRepeats; ++calls) {
@@ -128,7 +128,7 @@ Checker::Found Checker::repeat(Station& station, record::CheckRow& row) {
   return std::nullopt;
 }
 
-Checker::Found Checker::again(Station& station, record::CheckRow& row) {
+Checker::Found Checker::again(SubjectRunner& station, record::CheckRow& row) {
   Found failure = in_lane(Gate::kRerun, "the same call again", failure_of(station.launch_again(0, Place::kSame)));
   if (failure) return failure;
   std::int64_t other = station.other_bits();
@@ -144,7 +144,7 @@ Checker::Found Checker::again(Station& station, record::CheckRow& row) {
       Gate::kRerun};
 }
 
-Checker::Found Checker::families(std::size_t index, Station& station, record::CheckRow& row) {
+Checker::Found Checker::families(std::size_t index, SubjectRunner& station, record::CheckRow& row) {
   if (!job_.harness.defences.on(Gate::kFamilies)) return std::nullopt;
   const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
   std::vector<Family> wanted = {std::begin(kFamilies), std::end(kFamilies)};
@@ -165,7 +165,7 @@ Checker::Found Checker::padded(std::size_t index, record::CheckRow& row) {
   if (!job_.harness.defences.on(Gate::kPaddedRows)) return std::nullopt;
   const Secrets own = secrets(index, "padded");
   return on_station(
-      subject_, op_, {problems_[index]}, job_.harness, RowPadding::kPadded, own, row, [&](Station& station) {
+      subject_, op_, {problems_[index]}, job_.harness, RowPadding::kPadded, own, row, [&](SubjectRunner& station) {
         return in_lane(Gate::kPaddedRows, "with padded rows", failure_of(station.launch(0, Depth::kFull)));
       });
 }
@@ -190,7 +190,7 @@ Checker::Found Checker::held_out(std::size_t index, record::CheckRow& row) {
     row.lanes["held-out"] = "none: the operator does not say how to vary this case, or it is refused";
     return std::nullopt;
   }
-  return on_station(subject_, op_, problems, job_.harness, RowPadding::kNone, own, row, [&](Station& station) {
+  return on_station(subject_, op_, problems, job_.harness, RowPadding::kNone, own, row, [&](SubjectRunner& station) {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const std::string label = problems[i].problem_case.label();
       Found failure =
@@ -230,7 +230,7 @@ Checker::Found Checker::sanitizer(std::size_t index, record::CheckRow& row) {
   }
   record::CheckRow unused;
   const Found failure =
-      on_station(*sanitized_, op_, problems, job_.harness, RowPadding::kNone, own, unused, [&](Station& station) {
+      on_station(*sanitized_, op_, problems, job_.harness, RowPadding::kNone, own, unused, [&](SubjectRunner& station) {
         for (std::size_t i = 0; i < problems.size(); ++i) {
           Found wrong = in_lane(Gate::kSanitizer, "under the sanitizers, " + problems[i].problem_case.label(),
                                 failure_of(station.launch(i, Depth::kFull)));

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/station.h"
+#include "evaluate/subject_runner.h"
 #include "evaluate/tasks.h"
 #include "record/measurement.h"
 
@@ -30,9 +30,9 @@ class Checker {
  private:
   using Found = std::optional<Failure>;
   Found plain(std::size_t index, record::CheckRow& row);
-  Found repeat(Station& station, record::CheckRow& row);
-  Found again(Station& station, record::CheckRow& row);
-  Found families(std::size_t index, Station& station, record::CheckRow& row);
+  Found repeat(SubjectRunner& station, record::CheckRow& row);
+  Found again(SubjectRunner& station, record::CheckRow& row);
+  Found families(std::size_t index, SubjectRunner& station, record::CheckRow& row);
   Found padded(std::size_t index, record::CheckRow& row);
   Found held_out(std::size_t index, record::CheckRow& row);
   Found sanitizer(std::size_t index, record::CheckRow& row);

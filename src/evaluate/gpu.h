@@ -14,7 +14,7 @@ namespace ridge::evaluate {
 // What implementations are asked with (Implementation::supports).
 Result<ops::DeviceInfo> gpu_device_info();
 
-Result<std::unique_ptr<Rig>> make_gpu_rig(const Job& job, const ops::Operator& op);
+Result<std::unique_ptr<MeasurementBackend>> make_gpu_measurement_backend(const Job& job, const ops::Operator& op);
 
 // Candidates of the backend cuda, compiled for the GPU that is here, or for the newest known without one.
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates);

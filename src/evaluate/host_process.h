@@ -95,7 +95,7 @@ class HostProcess {
   std::optional<Failure> calibrate();
   std::optional<Failure> wait_reply(double timeout);
   void settle();
-  // Counts a contradiction between clocks, whose time is charged to the call whoever made it: no candidate gains by
+  // Counts a contradiction between clocks, whose time is charged to the call in any case: no candidate gains by
   // one. True once they are a habit, in most of the calls: a candidate's clock that lies does so call after call. A
   // hypervisor makes them too, when it takes the processor while the host wakes or falls asleep, and in bursts: 3 of 22
   // calls of an honest kernel were seen.

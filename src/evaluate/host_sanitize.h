@@ -1,5 +1,5 @@
 // The sanitizer lane of CUDA candidates: one call on a small problem under each tool of compute-sanitizer, in a worker
-// of its own. What no value shows for certain (a race, a read of memory nobody wrote) shows here.
+// of its own. What no value shows for certain (a race, a read of memory that was never written) shows here.
 #pragma once
 
 #include "evaluate/tasks.h"

@@ -1,6 +1,7 @@
 #include "evaluate/host_spawn.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/personality.h>
@@ -111,8 +112,8 @@ std::vector<std::string> environment_of(const HostSpawn& spec) {
       "handle_sigfpe=0:handle_sigill=0:use_sigaltstack=0:detect_stack_use_after_return=1:print_stacktrace=0:"
       "allocator_may_return_null=1:max_allocation_size_mb=4096:quarantine_size_mb=16";
   variables.push_back("LD_PRELOAD=" + spec.sanitizer_runtime.string());
-  variables.push_back(std::string("ASAN_OPTIONS=") + kOptions);
-  variables.push_back(std::string("UBSAN_OPTIONS=") + kOptions);
+  variables.push_back(fmt::format("ASAN_OPTIONS={}", kOptions));
+  variables.push_back(fmt::format("UBSAN_OPTIONS={}", kOptions));
   return variables;
 }
 

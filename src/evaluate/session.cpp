@@ -26,15 +26,15 @@ struct Clocks {
 
 class SessionRun {
  public:
-  SessionRun(Rig& rig, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+  SessionRun(MeasurementBackend& measurement, const ops::Operator& op, const std::vector<ops::Problem>& problems,
              const SessionOptions& options)
-      : rig_(rig), op_(op), problems_(problems), options_(options) {}
+      : measurement_(measurement), op_(op), problems_(problems), options_(options) {}
 
   SessionResult run(const Subject& incumbent, const Subject& candidate, const SessionProgress& progress) {
     result_.session.index = options_.index;
     result_.session.role = options_.role;
     const std::uint64_t start_ns = measure::now_ns();
-    const std::unique_ptr<Watch> watch = rig_.watch();
+    const std::unique_ptr<Watch> watch = measurement_.watch();
     // Swapped slots: who starts first is a coin as well.
     for (const Arm arm : in_random_order()) {
       if (!open(arm, arm == Arm::kIncumbent ? incumbent : candidate)) return std::move(result_);
@@ -61,7 +61,7 @@ class SessionRun {
   }
 
   bool open(Arm arm, const Subject& subject) {
-    OpenResult opened = rig_.open(subject, op_, problems_);
+    OpenResult opened = measurement_.open(subject, op_, problems_);
     if (Failure* failure = std::get_if<Failure>(&opened)) {
       result_.failure = ArmFailure{arm, "starting", std::move(*failure)};
       return false;
@@ -118,7 +118,7 @@ class SessionRun {
     guards["wall"] = 1e-9 * static_cast<double>(measure::now_ns() - start_ns);
   }
 
-  Rig& rig_;
+  MeasurementBackend& measurement_;
   const ops::Operator& op_;
   const std::vector<ops::Problem>& problems_;
   const SessionOptions& options_;
@@ -143,10 +143,10 @@ stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Cali
           protocol.min_effect};
 }
 
-SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subject& incumbent,
+SessionResult run_session(MeasurementBackend& measurement, const record::Protocol& protocol, const Subject& incumbent,
                           const Subject& candidate, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                           const SessionOptions& options, const SessionProgress& progress) {
-  SessionResult result = SessionRun(rig, op, problems, options).run(incumbent, candidate, progress);
+  SessionResult result = SessionRun(measurement, op, problems, options).run(incumbent, candidate, progress);
   if (const auto reason = stats::void_reason(result.session.guards, guard_rule(protocol).void_limits())) {
     result.session.voided = true;
     result.session.void_reason = *reason;

@@ -1,5 +1,5 @@
-// One session: incumbent and candidate, each freshly started on a rig, interleaved over all problems in quads. The same
-// code for every backend.
+// One session: incumbent and candidate, each freshly started on a measurement, interleaved over all problems in quads.
+// The same code for every backend.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/rig.h"
+#include "evaluate/measurement_backend.h"
 #include "measure/quads.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
@@ -38,7 +38,7 @@ struct SessionResult {
 // Says where we are: problem index and count.
 using SessionProgress = std::function<void(std::size_t, std::size_t)>;
 
-SessionResult run_session(Rig& rig, const record::Protocol& protocol, const Subject& incumbent,
+SessionResult run_session(MeasurementBackend& measurement, const record::Protocol& protocol, const Subject& incumbent,
                           const Subject& candidate, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                           const SessionOptions& options, const SessionProgress& progress = {});
 

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "evaluate/cpu_rig.h"
+#include "evaluate/cpu_measurement_backend.h"
 #include "evaluate/gpu.h"
 #include "evaluate/tasks.h"
 
@@ -119,10 +119,10 @@ Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
   return backend ? Result<Backend>(*backend) : parse_backend(job.request.backend);
 }
 
-Result<std::unique_ptr<Rig>> make_rig(const Job& job, const ops::Operator& op) {
+Result<std::unique_ptr<MeasurementBackend>> make_measurement_backend(const Job& job, const ops::Operator& op) {
   RIDGE_TRY(backend, backend_of(job, op));
-  if (backend == Backend::kCuda) return make_gpu_rig(job, op);
-  return std::unique_ptr<Rig>(std::make_unique<CpuRig>(job.harness, job.request.seed));
+  if (backend == Backend::kCuda) return make_gpu_measurement_backend(job, op);
+  return std::unique_ptr<MeasurementBackend>(std::make_unique<CpuMeasurementBackend>(job.harness, job.request.seed));
 }
 
 Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set) {
@@ -176,7 +176,7 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
   std::vector<std::string> names = job.request.implementations;
   if (names.empty() && job.request.candidates.empty()) {
     for (const ops::Implementation& implementation : op.implementations) {
-      // One call of what computes on the host beside a GPU can outlast any time limit, and it is nobody's peer.
+      // One call of what computes on the host beside a GPU can outlast any time limit, and it is no peer.
       const bool on_the_host = backend == Backend::kCuda && implementation.is_reference;
       if (on_the_host && job.request.task == record::WorkerTask::kBench) continue;
       if (implementation.backend == backend) names.push_back(implementation.name);

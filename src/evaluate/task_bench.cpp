@@ -77,8 +77,8 @@ double operand_bytes(const ops::Problem& problem) {
 
 class Bench {
  public:
-  Bench(const Job& job, Rig& rig, const BoundCases& bound, std::vector<BuiltSubject> subjects)
-      : job_(job), rig_(rig), bound_(bound), subjects_(std::move(subjects)) {}
+  Bench(const Job& job, MeasurementBackend& measurement, const BoundCases& bound, std::vector<BuiltSubject> subjects)
+      : job_(job), measurement_(measurement), bound_(bound), subjects_(std::move(subjects)) {}
 
   // Puts the subject that all others are compared with first.
   Status choose_versus(const std::string& name) {
@@ -177,7 +177,7 @@ class Bench {
 
   void measure(const ops::Problem& problem, const std::vector<const Subject*>& group, double seconds, bool paired,
                bool skip_first, std::vector<BenchRow>& rows) {
-    BenchCase one(rig_, job_.request.protocol, *bound_.op, problem, group);
+    BenchCase one(measurement_, job_.request.protocol, *bound_.op, problem, group);
     BenchGoal goal;
     goal.samples = job_.request.samples > 0 ? job_.request.samples : kSamples;
     goal.min_time = job_.request.min_time;
@@ -202,7 +202,7 @@ class Bench {
   }
 
   const Job& job_;
-  Rig& rig_;
+  MeasurementBackend& measurement_;
   const BoundCases& bound_;
   std::vector<BuiltSubject> subjects_;
   bool paired_ = false;
@@ -216,8 +216,8 @@ Status bench(const Job& job, record::WorkerResponse& response) {
   if (job.request.samples < 0 || job.request.min_time < 0) {
     return invalid("samples = {} and min_time = {} s must not be negative", job.request.samples, job.request.min_time);
   }
-  RIDGE_TRY(rig, make_rig(job, *bound.op));
-  Bench bench(job, *rig, bound, std::move(subjects));
+  RIDGE_TRY(measurement, make_measurement_backend(job, *bound.op));
+  Bench bench(job, *measurement, bound, std::move(subjects));
   if (job.request.versus) RIDGE_CHECK_OK(bench.choose_versus(*job.request.versus));
   bench.run(response.bench);
   response.environment = environment(job);

@@ -26,7 +26,7 @@ Result<Subject> calibrated_subject(const Job& job, const ops::Operator& op) {
 Status calibrate(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
   RIDGE_TRY(subject, calibrated_subject(job, *bound.op));
-  RIDGE_TRY(rig, make_rig(job, *bound.op));
+  RIDGE_TRY(measurement, make_measurement_backend(job, *bound.op));
   const std::int64_t wanted = job.request.sessions > 0 ? job.request.sessions : kDefaultSessions;
   SessionOptions options;
   options.role = "calibrate";
@@ -41,7 +41,7 @@ Status calibrate(const Job& job, record::WorkerResponse& response) {
     options.index = index;
     options.full_first_check = index == 0;
     SessionResult result = run_session(
-        *rig, job.request.protocol, subject, subject, *bound.op, bound.problems, options,
+        *measurement, job.request.protocol, subject, subject, *bound.op, bound.problems, options,
         [&](std::size_t shape, std::size_t shapes) {
           const double done = static_cast<double>(valid) + static_cast<double>(shape) / static_cast<double>(shapes);
           job.progress("calibrating",

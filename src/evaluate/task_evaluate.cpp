@@ -29,9 +29,9 @@ stats::SequentialRule rule_of(const record::Protocol& protocol) {
 
 class Evaluator {
  public:
-  Evaluator(const Job& job, Rig& rig, const BoundCases& bound, record::Evaluation& evaluation)
+  Evaluator(const Job& job, MeasurementBackend& measurement, const BoundCases& bound, record::Evaluation& evaluation)
       : job_(job),
-        rig_(rig),
+        measurement_(measurement),
         bound_(bound),
         evaluation_(evaluation),
         rule_(rule_of(job.request.protocol)),
@@ -105,7 +105,7 @@ class Evaluator {
     const std::string name =
         role == "confirm" ? fmt::format("session {} of at most {}", confirmed_ + 1, rule_.max_sessions) : role;
     SessionResult result = run_session(
-        rig_, job_.request.protocol, incumbent_, candidate_, *bound_.op, bound_.problems, options,
+        measurement_, job_.request.protocol, incumbent_, candidate_, *bound_.op, bound_.problems, options,
         [&](std::size_t shape, std::size_t shapes) {
           job_.progress("measuring", fmt::format("{}, shape {} of {}", name, shape + 1, shapes),
                         0.1 + 0.9 * std::min(1.0, confirmed_ / static_cast<double>(rule_.shortest_accept())));
@@ -172,7 +172,7 @@ class Evaluator {
   // A candidate that is not even half way to the wanted effect is not confirmed: stats::screened_out.
   std::optional<stats::Plan> screen() {
     constexpr double kLongestLook = 3.0;  // seconds
-    stats::ScreeningLook look = stats::kGlance;
+    stats::ScreeningLook look = stats::kFirstScreen;
     double seconds = 0;
     auto seen = screened(look, seconds);
     if (!seen) return std::nullopt;
@@ -265,7 +265,7 @@ class Evaluator {
   }
 
   const Job& job_;
-  Rig& rig_;
+  MeasurementBackend& measurement_;
   const BoundCases& bound_;
   record::Evaluation& evaluation_;
   stats::SequentialRule rule_;
@@ -288,8 +288,8 @@ Status evaluate(const Job& job, record::WorkerResponse& response) {
   record::Evaluation evaluation;
   evaluation.candidate = candidate.id();
   evaluation.incumbent = incumbent.id();
-  RIDGE_TRY(rig, make_rig(job, *bound.op));
-  Evaluator evaluator(job, *rig, bound, evaluation);
+  RIDGE_TRY(measurement, make_measurement_backend(job, *bound.op));
+  Evaluator evaluator(job, *measurement, bound, evaluation);
   RIDGE_CHECK_OK(evaluator.run(incumbent, candidate));
   response.evaluation = std::move(evaluation);
   response.environment = environment(job);

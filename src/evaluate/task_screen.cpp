@@ -26,10 +26,10 @@ double bound_time(const Job& job, const ops::Operator& op, const ops::Problem& p
   return cost.flop * 1e-12;  // without ceilings the scale is arbitrary and the ranking the same
 }
 
-void look(const Job& job, Rig& rig, const ops::Operator& op, const std::vector<ops::Problem>& problems,
-          const Subject& subject, record::ScreenRow& row) {
-  const std::unique_ptr<Watch> watch = rig.watch();
-  OpenResult opened = rig.open(subject, op, problems);
+void look(const Job& job, MeasurementBackend& measurement, const ops::Operator& op,
+          const std::vector<ops::Problem>& problems, const Subject& subject, record::ScreenRow& row) {
+  const std::unique_ptr<Watch> watch = measurement.watch();
+  OpenResult opened = measurement.open(subject, op, problems);
   if (const Failure* failure = std::get_if<Failure>(&opened))
     return fail(row, failure->outcome, failure->detail, failure->gate);
   Launcher& launcher = *std::get<0>(opened);
@@ -56,7 +56,7 @@ void look(const Job& job, Rig& rig, const ops::Operator& op, const std::vector<o
 // Built in small batches, so that a time limit loses the last batch and not everything.
 Status screen(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
-  RIDGE_TRY(rig, make_rig(job, *bound.op));
+  RIDGE_TRY(measurement, make_measurement_backend(job, *bound.op));
   const std::vector<record::Candidate>& all = job.request.candidates;
   for (std::size_t first = 0; first < all.size(); first += kBuildBatch) {
     const std::size_t last = std::min(all.size(), first + kBuildBatch);
@@ -79,7 +79,7 @@ Status screen(const Job& job, record::WorkerResponse& response) {
       } else {
         job.progress("screening", fmt::format("{} of {}", i + 1, all.size()),
                      static_cast<double>(i) / static_cast<double>(all.size()));
-        look(job, *rig, *bound.op, bound.problems, builds[i - first].subject, row);
+        look(job, *measurement, *bound.op, bound.problems, builds[i - first].subject, row);
       }
       response.screen.push_back(std::move(row));
     }

@@ -16,8 +16,8 @@ constexpr double kSecondsPerCase = 4.0;  // at most
 constexpr double kLeastSeconds = 0.25;   // of a case; with less left no other is begun
 constexpr double kShareOfFair = 4.0;     // the first cases of a kind compile, most take less than their share
 
-// The buckets of these problems, one problem each: cheap ones first, because whoever is hopeless there is left out of
-// the larger ones of the kind.
+// The buckets of these problems, one problem each: cheap ones first, because a contender that is hopeless there is left
+// out of the larger ones of the kind.
 std::vector<ops::Problem> one_of_each_bucket(const ops::Operator& op, const std::vector<ops::Problem>& problems) {
   std::vector<ops::Problem> chosen;
   std::vector<std::string> seen;

@@ -41,7 +41,7 @@ class Job {
 // What the subjects of the request run on. An error when they run on different backends.
 Result<Backend> backend_of(const Job& job, const ops::Operator& op);
 // What the request is measured on.
-Result<std::unique_ptr<Rig>> make_rig(const Job& job, const ops::Operator& op);
+Result<std::unique_ptr<MeasurementBackend>> make_measurement_backend(const Job& job, const ops::Operator& op);
 
 // The machine and the software that a result depends on.
 record::Environment environment(const Job& job);

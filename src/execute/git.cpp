@@ -20,7 +20,7 @@ class CommandGit final : public Git {
     return nothing(run({"init", "--quiet", "--initial-branch=" + branch}));
   }
 
-  // A folder inside somebody else's repository is none: what a campaign commits must never land there.
+  // A folder inside another repository is none: what a campaign commits must never land there.
   bool is_repository() override {
     std::error_code ignored;
     return std::filesystem::exists(directory_ / ".git", ignored) && run({"rev-parse", "--git-dir"}).ok();

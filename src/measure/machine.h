@@ -1,4 +1,4 @@
-// The machine as a measuring instrument: placement, caches, clock, and how much of it somebody else used.
+// The machine as a measuring instrument: placement, caches, clock, and how much of it other processes used.
 #pragma once
 
 #include <cstddef>

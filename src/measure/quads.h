@@ -15,7 +15,7 @@ enum class Arm { kIncumbent, kCandidate };
 // One cold, verified launch of an arm; its latency in seconds.
 using Launch = std::function<Result<double>(Arm)>;
 
-// Coins nobody can foresee.
+// Coins that cannot be foreseen.
 class Coin {
  public:
   Coin();

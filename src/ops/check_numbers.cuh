@@ -8,8 +8,8 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 using i64 = long long;
 
-enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9 };          // ridge/dtype.h
-enum Granularity : int { kNoScale = -1, kTensor, kRow, kVector, kTile, kMx };  // ridge/scaling.h
+enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9 };           // ridge/dtype.h
+enum Granularity : int { kNoScale = -1, kTensor, kRow, kVector, kBlock, kMx };  // ridge/scaling.h
 
 struct Matrix {
   const u8* data;
@@ -107,7 +107,7 @@ __device__ inline double scale_at(const Matrix& scale, i64 granularity, i64 row,
     case kTensor: return load(scale, 0, 0);
     case kRow: return load(scale, 0, row);
     case kVector: return load(scale, column / 128, row);
-    case kTile: return load(scale, row / 128, column / 128);
+    case kBlock: return load(scale, row / 128, column / 128);
     case kMx: return load(scale, column / 32, row);
     default: return 1.0;
   }

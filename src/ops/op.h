@@ -120,7 +120,7 @@ struct Implementation {
   std::string summary;         // one line
   int rank = 0;                // lower is asked first; the reference comes last
   bool vendor = false;         // a peer library's, not ours
-  bool is_reference = false;   // what the others are checked against: right, slow, and nobody's peer
+  bool is_reference = false;   // what the others are checked against: right, slow, and no peer
   bool deterministic = false;  // equal calls give equal bits, whatever the number of threads; then it is checked
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
   std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;
@@ -224,7 +224,7 @@ Operator assemble(Operator description, std::vector<Implementation> implementati
 Implementation reference_on_host(const Operator& op);
 
 // Why an implementation cannot run a problem on that device: another backend, a device that is missing, or its own
-// reason. What everybody asks; `supports` alone trusts that the device is one of its backend.
+// reason. The question that callers ask; `supports` alone trusts that the device is one of its backend.
 Refusal why_not(const Implementation& implementation, const Problem& problem, const DeviceInfo& device);
 
 // What there is to know about the device a stream runs on.

@@ -14,7 +14,7 @@ std::string_view to_string(Granularity granularity) {
     case Granularity::kTensor: return "tensor";
     case Granularity::kRow: return "row";
     case Granularity::kVector: return "1x128";
-    case Granularity::kTile: return "128x128";
+    case Granularity::kBlock: return "128x128";
     case Granularity::kMx: return "mx";
   }
   return "?";
@@ -27,7 +27,7 @@ std::vector<std::int64_t> scale_shape(Granularity granularity, std::int64_t rows
     case Granularity::kTensor: return {1};
     case Granularity::kRow: return {rows};
     case Granularity::kVector: return {blocks(cols, kScaleBlock), rows};
-    case Granularity::kTile: return {blocks(rows, kScaleBlock), blocks(cols, kScaleBlock)};
+    case Granularity::kBlock: return {blocks(rows, kScaleBlock), blocks(cols, kScaleBlock)};
     case Granularity::kMx: return {blocks(cols, kMxBlock), rows};
   }
   return {};
@@ -39,7 +39,7 @@ std::int64_t scale_index(Granularity granularity, std::int64_t rows, std::int64_
     case Granularity::kTensor: return 0;
     case Granularity::kRow: return row;
     case Granularity::kVector: return col / kScaleBlock * rows + row;
-    case Granularity::kTile: return row / kScaleBlock * blocks(cols, kScaleBlock) + col / kScaleBlock;
+    case Granularity::kBlock: return row / kScaleBlock * blocks(cols, kScaleBlock) + col / kScaleBlock;
     case Granularity::kMx: return col / kMxBlock * rows + row;
   }
   return 0;

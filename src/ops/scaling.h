@@ -12,7 +12,7 @@ namespace ridge::ops {
 
 // By the value of a parameter: "tensor", "row", "1x128", "128x128", "mx".
 inline constexpr Granularity kGranularities[] = {Granularity::kTensor, Granularity::kRow, Granularity::kVector,
-                                                 Granularity::kTile, Granularity::kMx};
+                                                 Granularity::kBlock, Granularity::kMx};
 std::string_view to_string(Granularity granularity);
 
 inline constexpr std::int64_t kScaleBlock = 128, kMxBlock = 32;

@@ -10,7 +10,7 @@
 namespace ridge::propose {
 namespace {
 
-// What an option nobody can predict is worth trying for, and below which loss one is not tried.
+// The gain at which an option without a prediction is worth a try, and below which loss one is not tried.
 constexpr double kCuriosity = 0.01, kHopeless = -0.05;
 // Tuning again what was already accepted pays less than a first attempt.
 constexpr double kRetuneGain = 0.015;

@@ -25,7 +25,7 @@
 
 namespace ridge::propose {
 
-// The values of the declared roles in one configuration; a role nobody declares keeps its neutral value.
+// The values of the declared roles in one configuration; a role that is not declared keeps its neutral value.
 struct Roles {
   double lanes = 1, rows = 1, cols = 1, unroll = 1, threads = 1;
   double block_m = 0, block_n = 0, block_k = 0;  // 0: not blocked

@@ -317,16 +317,17 @@ Proposal exhausted(const View& view) {
 }
 
 // Two rollbacks in a row: what their categories promise counts half, so that the search looks elsewhere.
-double attraction(const View& view, const Direction& direction) {
-  const bool tired = view.past.consecutive_rollbacks >= 2 && view.past.recent_categories.contains(direction.category);
-  return direction.prediction.gain * (tired ? 0.5 : 1.0);
+double score(const View& view, const Direction& direction) {
+  const bool penalised =
+      view.past.consecutive_rollbacks >= 2 && view.past.recent_categories.contains(direction.category);
+  return direction.prediction.gain * (penalised ? 0.5 : 1.0);
 }
 
 // Asked again within a round: what this proposed first did not build or was wrong, so the next best of the same
 // direction comes forward. A direction with nothing else is over.
 void drop_favourite(const View& view, std::vector<Direction>& open) {
   const auto best =
-      std::ranges::max_element(open, {}, [&](const Direction& direction) { return attraction(view, direction); });
+      std::ranges::max_element(open, {}, [&](const Direction& direction) { return score(view, direction); });
   if (best == open.end()) return;
   best->configs.erase(best->configs.begin());
   if (best->configs.empty()) open.erase(best);
@@ -351,7 +352,7 @@ class Search final : public Proposer {
     if (!request.last_error.empty()) drop_favourite(view, open);
     if (!open.empty()) {
       const auto best =
-          std::ranges::max_element(open, {}, [&](const Direction& direction) { return attraction(view, direction); });
+          std::ranges::max_element(open, {}, [&](const Direction& direction) { return score(view, direction); });
       return follow(view, *best, open, random);
     }
     if (auto proposal = sweep_jointly(view, random)) return *std::move(proposal);

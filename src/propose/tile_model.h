@@ -24,7 +24,7 @@
 
 namespace ridge::propose {
 
-// The values of the declared roles in one configuration; a role nobody declares keeps its neutral value.
+// The values of the declared roles in one configuration; a role that is not declared keeps its neutral value.
 struct Tiles {
   std::map<std::string, double> tile, cluster;  // by parameter of the case
   std::string depth;                            // the parameter that is summed over

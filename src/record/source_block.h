@@ -25,7 +25,7 @@ inline Error block_error(std::string_view marker, std::size_t line, std::string 
 // The first block of that marker, or nothing; an error when its comment is not closed.
 Result<std::optional<SourceBlock>> find_block(std::string_view source, std::string_view marker);
 
-// Reads the keys of one table, each at most once, and complains about what nobody asked for.
+// Reads the keys of one table, each at most once, and complains about keys that were never asked for.
 class BlockKeys {
  public:
   BlockKeys(const toml::table& table, const SourceBlock& block) : table_(table), block_(block) {}

@@ -22,7 +22,7 @@ std::string bandwidth_text(double byte_per_second);  // "12.1 GB/s"
 std::string rate_text(double value, const std::string& unit);
 std::string latency_text(double seconds);                      // "1.23 ms"
 std::string percent_text(double fraction);                     // "84.1 %"
-std::string plain_percent(double fraction);                    // "5 %", for numbers somebody chose
+std::string plain_percent(double fraction);                    // "5 %", for chosen numbers
 std::string gain_text(double fraction);                        // "+23.1 %", "−4.0 %"
 std::string ratio_text(double ratio);                          // "8.91×", "1.012×"
 std::string interval_text(const record::Effect& effect);       // "8.80 to 9.02"

@@ -106,8 +106,8 @@ bool screened_out(double log_ratio, double min_effect);
 struct ScreeningLook {
   int quads, launches;
 };
-inline constexpr ScreeningLook kGlance = {1, 2}, kCloserLook = {2, 5};
-inline constexpr double kHopeless = -0.25;  // log ratio below which nobody looks again
+inline constexpr ScreeningLook kFirstScreen = {1, 2}, kCloserLook = {2, 5};
+inline constexpr double kHopeless = -0.25;  // log ratio below which there is no second look
 
 // What is known when the size of the confirmation sessions is chosen. The statistical validity does not depend on the
 // choice (only the sign of a session counts), only the power and the cost do.

@@ -69,7 +69,7 @@ SequentialResult simulate_decision(RandomStream& random, const NoiseLevel& level
   const auto look = [&](const ScreeningLook& how) {
     return simulate_session(random, level, effect, {how.quads, how.launches});
   };
-  double seen = screening ? look(kGlance) : HUGE_VAL;
+  double seen = screening ? look(kFirstScreen) : HUGE_VAL;
   if (screened_out(seen, rule.min_effect) && seen > kHopeless) seen = look(kCloserLook);
   if (screened_out(seen, rule.min_effect)) {
     SequentialResult slower = test.result();

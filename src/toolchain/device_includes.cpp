@@ -41,9 +41,9 @@ std::string name_of(const std::string& operand) {
   return quoted ? operand.substr(1, operand.size() - 2) : std::string();
 }
 
-class Walk {
+class IncludeSearch {
  public:
-  Walk(std::span<const record::SourceFile> files, std::span<const std::string> folders)
+  IncludeSearch(std::span<const record::SourceFile> files, std::span<const std::string> folders)
       : files_(files), folders_(folders) {}
 
   std::string run() {
@@ -89,7 +89,7 @@ class Walk {
 }  // namespace
 
 std::string toolkit_headers(std::span<const record::SourceFile> files, std::span<const std::string> folders) {
-  return Walk(files, folders).run();
+  return IncludeSearch(files, folders).run();
 }
 
 std::string include_outside(const record::SourceFile& file) {

@@ -167,7 +167,7 @@ TEST(Agents, OneThatRewritesTheJournalStopsTheEngineWithTheReason) {
   const Result<RunResult> stopped = agent.run();
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::kCorrupt);
-  EXPECT_FALSE(load_campaign(agent.world().path()));  // and nobody takes the changed file for the truth
+  EXPECT_FALSE(load_campaign(agent.world().path()));  // and the changed file is not taken for the truth
 }
 
 TEST(Agents, WhatOneWritesIntoTheWorktreeIsNotWhatIsBuilt) {

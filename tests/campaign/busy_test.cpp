@@ -131,7 +131,7 @@ class BusyMachine {
       e.outcome = record::Outcome::kAmbiguous;
       return response;
     };
-    const record::Session* look = valid("screen", stats::kGlance.quads, stats::kGlance.launches);
+    const record::Session* look = valid("screen", stats::kFirstScreen.quads, stats::kFirstScreen.launches);
     if (look != nullptr && stats::screened_out(session_ratios(*look, labels)->suite, 0.01)) {
       look = valid("screen", stats::kCloserLook.quads, stats::kCloserLook.launches);
     }

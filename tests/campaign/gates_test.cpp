@@ -117,7 +117,7 @@ TEST(Gate, VoidingSessionsIsBoundedAndNeedsAReason) {
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kInconclusive);
 }
 
-// Whoever could choose which sessions count could make any candidate win.
+// A choice of which sessions count could make any candidate win.
 TEST(Gate, RefusesASessionThatIsVoidWithoutItsGuards) {
   GateInput input = honest();
   input.evaluation.sessions[4].voided = true;

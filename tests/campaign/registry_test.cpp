@@ -88,7 +88,7 @@ constexpr Offence kOffences[] = {
     {18, 2, "another rollback root", [](State& s) { s.baseline_committed->snapshot = "x"; }},
     {19, 2, "no environment", [](State& s) { s.prepared->environment.facts.clear(); }},
     {20, 2, "a changed baseline", [](State& s) { s.baseline->candidate = make_candidate(101); }},
-    {21, 2, "evidence nobody has", [](State& s) { hypothesis(s, 2).evidence = {"the moon"}; }},
+    {21, 2, "evidence that does not exist", [](State& s) { hypothesis(s, 2).evidence = {"the moon"}; }},
     {22, 2, "no risks", [](State& s) { hypothesis(s, 2).risks.clear(); }},
     {23, 2, "an activation cache", [](State& s) { hypothesis(s, 2).bucket = "W2"; }},
     {24, 2, "an unstable key",
@@ -130,7 +130,7 @@ constexpr Offence kOffences[] = {
      [](State& s) { evaluation(s, 2).checks[0].outcome = record::Outcome::kWrong; }},
     {45, 2, "accepted beyond the error model", [](State& s) { evaluation(s, 2).checks[0].max_error_ratio = 2; }},
     {46, 2, "a shape left out of the score", [](State& s) { round_of(s, 2).decision->effects.pop_back(); }},
-    {47, 2, "a backward pass that nobody timed", [](State& s) { spec(s).primary_metric = "combined_step_tflops"; }},
+    {47, 2, "a backward pass that was not timed", [](State& s) { spec(s).primary_metric = "combined_step_tflops"; }},
     {48, 2, "no plain rule", [](State& s) { round_of(s, 2).decision->plain_rule.clear(); }},
     {49, 2, "accepted against a gate",
      [](State& s) { round_of(s, 2).decision->gates[3].outcome = record::GateOutcome::kFail; }},
@@ -175,7 +175,7 @@ constexpr Offence kOffences[] = {
     {72, 2, "no integration gate", [](State& s) { spec(s).execution_mode = "repo"; }},
     {73, 2, "an end without conditions", [](State& s) { s.termination->conditions.clear(); }},
     {74, 2, "no final measurement", [](State& s) { s.final_measurement->effects.clear(); }},
-    {75, 2, "an acceptance nobody ran", [](State& s) { spec(s).extra["acceptance_command"] = "make check"; }},
+    {75, 2, "an acceptance that was never run", [](State& s) { spec(s).extra["acceptance_command"] = "make check"; }},
 };
 
 RuleFinding ask(int rule, const State& state, std::int64_t round, const std::filesystem::path* directory = nullptr) {

@@ -408,7 +408,7 @@ class Tune(Base):
         kept = table.read_text()
         self.assertEqual(self.json("tune", "gemm", "--shapes", shapes, "dtype=f32", "--keep-disturbed"), first)
         self.assertEqual(table.read_text(), kept)  # nothing was measured again
-        # Dispatch takes what the table names, also from a table that somebody shipped.
+        # Dispatch takes what the table names, also from a table that was shipped.
         chosen = "cpu_simd" if first[0]["implementation"] != "cpu_simd" else "reference"
         ship.write_text(ship.read_text().replace(f'"implementation":"{first[0]["implementation"]}"', f'"implementation":"{chosen}"'))
         table.unlink()

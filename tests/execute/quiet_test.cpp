@@ -99,7 +99,7 @@ TEST(Neighbours, OwnChildrenAreNotOthers) {
 }
 
 TEST(Neighbours, AProcessThatIsNotOursIsNamed) {
-  // Its parent ends at once, so that it belongs to init and to nobody here.
+  // Its parent ends at once, so that it belongs to init and to no process here.
   int ids[2];
   ASSERT_EQ(::pipe(ids), 0);
   const pid_t between = ::fork();

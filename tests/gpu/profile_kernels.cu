@@ -24,7 +24,7 @@ __global__ void copy(float4* to, const float4* from, long count) {
   for (long i = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) to[i] = from[i];
 }
 
-// Lane l of a warp touches l * kStride: 32 sectors for 32 floats, and the rest of each sector is used by nobody soon.
+// Lane l of a warp touches l * kStride: 32 sectors for 32 floats, and the rest of each sector is not used soon.
 __global__ void strided_copy(float* to, const float* from) {
   constexpr long kRows = kFloats / kStride;  // a power of two: no division, which would keep the ALU busier than memory
   const long step = static_cast<long>(gridDim.x) * blockDim.x;

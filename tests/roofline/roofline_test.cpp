@@ -74,7 +74,7 @@ TEST(Roofline, MeasuredLimitsOfAProductAlsoCiteItsDocuments) {
   cite(spec, "bf16", *limit);
   EXPECT_EQ(limit->cited, "matrix_bf16: 989.4 TFLOPS <- derived/h200.md:H200");
   EXPECT_EQ(machine->memory[0].cited, "memory_bandwidth: 4.8 TB/s <- nvidia/h200-datasheet.md:H200 SXM");
-  EXPECT_EQ(machine->memory[1].cited, "") << "what nobody publishes is not cited";
+  EXPECT_EQ(machine->memory[1].cited, "") << "an unpublished value is not cited";
   const auto report = analyse({"gemm", {{*limit, 1e12}}, 1e8, 0, 0, 0, 0}, *machine);
   ASSERT_TRUE(report) << report.error().text();
   EXPECT_EQ(report->axes[0].peak, 780e12) << "the measured ceiling is what the target rests on";

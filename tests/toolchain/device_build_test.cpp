@@ -286,7 +286,7 @@ TEST_F(RememberedCompiler, AMemoryThatIsCutOrForgedIsNotUsed) {
     EXPECT_EQ(start().cubin, fresh.cubin);
     EXPECT_EQ(looked_for_, looked + 1) << length;
   }
-  // Code swapped in the cache is told by its digest, whoever remembered the compiler.
+  // Code swapped in the cache is told by its digest, however the compiler was remembered.
   ASSERT_TRUE(write_file_durably(fresh.artifact, "code of another"));
   EXPECT_EQ(start().cubin, "code of first");
 }

@@ -187,7 +187,7 @@ constexpr Rule kRules[] = {
      "rendered summary", summary_complete},
     {64, "trend", Phase::kReport, RuleScope::kCampaign, false,
      "Every round has a trend row; accepted ones do not fall.", "paired ratios", trend_rises},
-    {65, "append only", Phase::kAnalyze, RuleScope::kCampaign, true, "Logs grow; nobody edits them.", "files on disk",
+    {65, "append only", Phase::kAnalyze, RuleScope::kCampaign, true, "Logs grow and are never edited.", "files on disk",
      logs_append_only},
     {66, "linear chain", Phase::kAnalyze, RuleScope::kCampaign, false,
      "Each round starts from the last accepted one, and so does the worktree.", "incumbents, tree on disk",

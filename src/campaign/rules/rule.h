@@ -1,5 +1,5 @@
 // The written rules of a campaign, one object each: where it is asked, what it looks at, and what it finds. Pure
-// functions of the journal's State (two also look at the campaign's folder), so that anybody can ask again.
+// functions of the journal's State (two also look at the campaign's folder), so that they can be asked again.
 //
 // A rule that fails or cannot be answered blocks: before the first round, before a hypothesis, in the decision, or
 // before the report. A waiver lets the campaign go on; its reason stays in the journal and in the report. What makes a

@@ -61,7 +61,7 @@ RuleFinding computable_metric(const RuleContext& c) {
 }
 
 RuleFinding confirmed(const RuleContext& c) {
-  if (!c.state.confirmed) return fail("nobody confirmed the manifest");
+  if (!c.state.confirmed) return fail("the manifest was not confirmed");
   const std::string& digest = c.state.confirmed->spec_digest;
   const bool bound = digest == spec_digest(manifest_of(c.state)) || digest == spec_digest(c.state.spec());
   return unless(bound ? std::string() : "the manifest changed after it was confirmed",

@@ -1,4 +1,4 @@
-// A library of somebody else, loaded when it is first needed and never unloaded: its threads may outlive any scope.
+// A third-party library, loaded when it is first needed and never unloaded: its threads may outlive any scope.
 #pragma once
 
 #include <initializer_list>

@@ -1,6 +1,6 @@
 // The CUDA backend as the rest of the program meets it first: which GPUs there are, or why there are none.
 //
-// No header of this folder includes a vendor's, so whoever uses a GPU through it compiles without the CUDA toolkit.
+// No header of this folder includes a vendor's, so code that uses a GPU through it compiles without the CUDA toolkit.
 // A build configured without the CUDA headers (RIDGE_CUDA_BACKEND=OFF) has this file, library.h and nvml.h only;
 // list_gpus() then says so. libcuda is loaded when the first GPU is asked for: every binary starts without a driver.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "ridge/result.h"
 
-// The driver's handles, by their own names: pointers to types that nobody outside the driver knows.
+// The driver's handles, by their own names: pointers to types that only the driver knows.
 struct CUstream_st;
 struct CUevent_st;
 struct CUmod_st;
@@ -45,7 +45,7 @@ Result<std::vector<GpuInfo>> list_gpus();
 // One of them; the error of an index out of range lists the GPUs.
 Result<GpuInfo> gpu_info(int index);
 
-// What went wrong on the device, for whoever must decide what an error means.
+// Kinds of faults of the device, for code that decides what an error means.
 enum class FaultKind {
   kNone,
   kOutOfMemory,
@@ -53,7 +53,7 @@ enum class FaultKind {
   kIllegalAddress,  // a kernel touched memory it may not
   kLaunchTimeout,   // the watchdog ended a kernel
   kKernelFailed,    // illegal instruction, misaligned address, trap, assert, cluster out of bounds
-  kDeviceLost,      // off the bus, ECC, reset: nobody can use it until someone looks at it
+  kDeviceLost,      // off the bus, ECC, reset: unusable until an administrator looks at it
   kNoDevice,        // no driver, no GPU, or none that fits
   kBadImage,        // a module the driver cannot load: other architecture, newer than the driver
   kOther

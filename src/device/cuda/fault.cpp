@@ -1,4 +1,4 @@
-// What the driver's error codes mean for whoever called, and the memory of the worst of them.
+// Maps the driver's error codes to FaultKind, and remembers the worst that a device had.
 #include <mutex>
 
 #include "base/error.h"

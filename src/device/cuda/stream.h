@@ -30,7 +30,7 @@ class Stream {
   int device_ = 0;
 };
 
-// For streams that somebody else owns.
+// For streams that the caller owns.
 inline StreamHandle handle_of(const ridge::Stream& stream) { return static_cast<StreamHandle>(stream.native); }
 Status synchronize(StreamHandle stream);
 // Whether launches on it are being recorded into a graph. Then nothing may allocate, synchronise or query.

@@ -1,9 +1,9 @@
 #include "device/cuda/backend.h"
-#include "dispatch/course.h"
+#include "dispatch/tuning_run.h"
 
 namespace ridge::dispatch {
 
-Result<std::unique_ptr<Course>> make_cuda_course(const ops::Problem&, const Stream&, Prober&) {
+Result<std::unique_ptr<TuningRun>> make_cuda_course(const ops::Problem&, const Stream&, Prober&) {
   return device::cuda::list_gpus().error();
 }
 

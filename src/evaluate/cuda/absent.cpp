@@ -14,7 +14,9 @@ Error absent() {
 
 Result<ops::DeviceInfo> gpu_device_info() { return absent(); }
 
-Result<std::unique_ptr<Rig>> make_gpu_rig(const Job&, const ops::Operator&) { return absent(); }
+Result<std::unique_ptr<MeasurementBackend>> make_gpu_measurement_backend(const Job&, const ops::Operator&) {
+  return absent();
+}
 
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job&, std::span<const record::Candidate>) { return absent(); }
 

@@ -35,7 +35,7 @@ Asked with_neighbours(const GpuCheck& check) {
   Asked asked;
   asked.problems = check.problems;
   asked.held_out.resize(check.problems.size());
-  if (!check.op.vary || !check.rig.harness().defences.on(Gate::kHeldOut)) return asked;
+  if (!check.op.vary || !check.measurement.harness().defences.on(Gate::kHeldOut)) return asked;
   for (std::size_t i = 0; i < check.problems.size(); ++i) {
     Secrets secrets = Secrets(check.seed, check.problems[i].problem_case.text()).branch("held-out");
     for (const auto variation : {ops::Variation::kNeighbour, ops::Variation::kAlignedNeighbour}) {
@@ -108,7 +108,7 @@ class Checker {
     }
     if (!failure && !note.repeatable) {
       row.lanes["rerun"] = "other bits";
-      if (check_.deterministic && check_.rig.harness().defences.on(Gate::kRerun)) {
+      if (check_.deterministic && check_.measurement.harness().defences.on(Gate::kRerun)) {
         failure =
             Failure{Outcome::kWrong, "declares itself deterministic, but the same call gave other bits", Gate::kRerun};
       }
@@ -117,24 +117,24 @@ class Checker {
   }
 
   bool failed(Failure failure, record::CheckRow& row) {
-    failure = check_.rig.explained(std::move(failure));
+    failure = check_.measurement.explained(std::move(failure));
     row.outcome = failure.outcome;
     row.detail = std::move(failure.detail);
     row.gate = failure.gate;
     if (!process_->running()) {
       process_.reset();
-      check_.rig.note_failure();
+      check_.measurement.note_failure();
     }
     return false;
   }
 
   std::optional<Failure> start() {
     if (process_) return std::nullopt;
-    if (auto failure = check_.rig.recover()) {
+    if (auto failure = check_.measurement.recover()) {
       process_.emplace();
       return failure;
     }
-    StationSpec spec = check_.rig.spec_of(check_.subject, check_.op, asked_.problems);
+    StationSpec spec = check_.measurement.spec_of(check_.subject, check_.op, asked_.problems);
     spec.seed = check_.seed;
     auto started = DeviceProcess::start(std::move(spec));
     if (Failure* failure = std::get_if<Failure>(&started)) {
@@ -142,7 +142,7 @@ class Checker {
       return std::move(*failure);
     }
     process_ = std::move(std::get<DeviceProcess>(started));
-    check_.rig.own(*process_);
+    check_.measurement.own(*process_);
     return std::nullopt;
   }
 

@@ -1,16 +1,16 @@
-// check on a GPU: every case in full, and a neighbour of it that nobody was told.
+// check on a GPU: every case in full, and an undisclosed neighbour of it.
 #pragma once
 
 #include <functional>
 #include <vector>
 
-#include "evaluate/cuda/cuda_rig.h"
+#include "evaluate/cuda/cuda_measurement_backend.h"
 #include "record/measurement.h"
 
 namespace ridge::evaluate::cuda {
 
 struct GpuCheck {
-  CudaRig& rig;
+  CudaMeasurementBackend& measurement;
   const Subject& subject;
   const ops::Operator& op;
   const std::vector<ops::Problem>& problems;

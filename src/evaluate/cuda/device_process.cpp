@@ -98,12 +98,12 @@ std::variant<DeviceProcess, Failure> DeviceProcess::start(StationSpec spec) {
 
 // The new process: opens the station, says so, then answers one question after the other.
 void DeviceProcess::serve(int socket, StationSpec spec) {
-  auto opened = DeviceStation::open(std::move(spec));
+  auto opened = DeviceSubjectRunner::open(std::move(spec));
   Answer hello;
   if (const Failure* failure = std::get_if<Failure>(&opened)) hello.fail(*failure);
   if (!send_message(socket, &hello, sizeof hello) || hello.failed) return;
   // Never destroyed: after a fault every call into the driver fails, and the driver cleans up in any case.
-  DeviceStation& station = *std::get<0>(opened).release();
+  DeviceSubjectRunner& station = *std::get<0>(opened).release();
   Question question;
   while (receive_message(socket, &question, sizeof question)) {
     Answer answer;

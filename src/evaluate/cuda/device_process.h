@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "evaluate/cuda/device_station.h"
+#include "evaluate/cuda/device_subject_runner.h"
 #include "evaluate/host_fork.h"
 
 namespace ridge::evaluate::cuda {

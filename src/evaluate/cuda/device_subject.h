@@ -52,7 +52,7 @@ class DeviceSubject {
   std::optional<device::cuda::Module> module_;
 };
 
-// What a fault that the driver reported means for whoever ran last.
+// Maps a fault that the driver reported to an outcome of the subject that ran last.
 Failure failure_of_fault(const std::string& detail);
 
 }  // namespace ridge::evaluate::cuda

@@ -95,9 +95,9 @@ Result<ops::DeviceInfo> gpu_device_info() {
   return ops::device_info_of(*the_gpu());
 }
 
-Result<std::unique_ptr<Rig>> make_gpu_rig(const Job& job, const ops::Operator& op) {
+Result<std::unique_ptr<MeasurementBackend>> make_gpu_measurement_backend(const Job& job, const ops::Operator& op) {
   RIDGE_TRY(harness, harness_of(job, op));
-  return std::unique_ptr<Rig>(std::make_unique<cuda::CudaRig>(std::move(harness)));
+  return std::unique_ptr<MeasurementBackend>(std::make_unique<cuda::CudaMeasurementBackend>(std::move(harness)));
 }
 
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates) {
@@ -129,10 +129,10 @@ std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& s
     }
     return rows;
   }
-  cuda::CudaRig rig(std::move(*harness));
+  cuda::CudaMeasurementBackend measurement(std::move(*harness));
   std::vector<record::CheckRow> rows =
-      cuda::check_on_gpu({rig, subject, op, problems, static_cast<std::uint64_t>(job.seed), subject.deterministic(),
-                          [&job] { return job.remaining(); }, progress});
+      cuda::check_on_gpu({measurement, subject, op, problems, static_cast<std::uint64_t>(job.seed),
+                          subject.deterministic(), [&job] { return job.remaining(); }, progress});
   const bool right = !rows.empty() && rows[0].outcome == Outcome::kPass && subject.candidate != nullptr;
   if (right && job.harness.defences.on(record::Gate::kSanitizer))
     sanitizer_lane(job, subject, op, problems[0], rows[0]);
@@ -157,16 +157,16 @@ Status plain_call(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kCheck));
   RIDGE_TRY(subjects, subjects_of(job, *bound.op));
   RIDGE_TRY(harness, harness_of(job, *bound.op));
-  const cuda::CudaRig rig(std::move(harness));
+  const cuda::CudaMeasurementBackend measurement(std::move(harness));
   for (BuiltSubject& one : subjects) {
     record::CheckReport report;
     report.subject = one.subject.name;
-    cuda::StationSpec spec = rig.spec_of(one.subject, *bound.op, bound.problems);
+    cuda::StationSpec spec = measurement.spec_of(one.subject, *bound.op, bound.problems);
     spec.timed = false;
     std::optional<Failure> failure = one.failure;
-    std::unique_ptr<cuda::DeviceStation> station;
+    std::unique_ptr<cuda::DeviceSubjectRunner> station;
     if (!failure) {
-      auto opened = cuda::DeviceStation::open(std::move(spec));
+      auto opened = cuda::DeviceSubjectRunner::open(std::move(spec));
       if (Failure* broken = std::get_if<Failure>(&opened)) {
         failure = std::move(*broken);
       } else {

@@ -459,7 +459,7 @@ extern "C" __global__ void ridge_timer_step(u64* step) {
   *step = smallest;
 }
 
-// A known answer from every multiprocessor: whether the device still works after somebody else's kernel.
+// A known answer from every multiprocessor: whether the device still works after a candidate's kernel.
 extern "C" __global__ void ridge_alive(u32* out) {
   u32 x = blockIdx.x + threadIdx.x * 2654435761u;
   for (int i = 0; i < 64; ++i) x = x * 1664525u + 1013904223u;

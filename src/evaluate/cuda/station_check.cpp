@@ -2,7 +2,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "evaluate/cuda/device_station.h"
+#include "evaluate/cuda/device_subject_runner.h"
 
 namespace ridge::evaluate::cuda {
 namespace {
@@ -25,7 +25,7 @@ std::vector<Family> families_of(double flop, std::size_t turn) {
 
 }  // namespace
 
-std::optional<Failure> DeviceStation::judged_call(std::size_t index, const Ready& one, Call& call) {
+std::optional<Failure> DeviceSubjectRunner::judged_call(std::size_t index, const Ready& one, Call& call) {
   if (auto failure = run_ungated(one, call)) return failure;
   std::vector<Call> calls = {call};
   auto failure = judge(index, calls, Depth::kFull);
@@ -33,8 +33,8 @@ std::optional<Failure> DeviceStation::judged_call(std::size_t index, const Ready
   return failure;
 }
 
-std::optional<Failure> DeviceStation::check_place(std::size_t index, const Ready& one, Place place, Family family,
-                                                  bool specials, std::optional<std::uint64_t> seed) {
+std::optional<Failure> DeviceSubjectRunner::check_place(std::size_t index, const Ready& one, Place place, Family family,
+                                                        bool specials, std::optional<std::uint64_t> seed) {
   Call call;
   call.problem = &spec_.problems[index];
   call.place = std::move(place);
@@ -46,7 +46,7 @@ std::optional<Failure> DeviceStation::check_place(std::size_t index, const Ready
   return judged_call(index, one, call);
 }
 
-std::optional<Failure> DeviceStation::check_guarded(std::size_t index, const Ready& one) {
+std::optional<Failure> DeviceSubjectRunner::check_guarded(std::size_t index, const Ready& one) {
   for (const GuardSide side : {GuardSide::kEnd, GuardSide::kStart}) {
     auto guarded = guarded_place(*device_, one.views, one.prepared.workspace_bytes, side);
     if (!guarded) return fault(guarded.error());
@@ -67,7 +67,7 @@ std::optional<Failure> DeviceStation::check_guarded(std::size_t index, const Rea
 
 // The same content at another address must be right as well; the same call twice tells whether its bits repeat; new
 // content at the same address must give the new answer.
-std::optional<Failure> DeviceStation::check_repeats(std::size_t index, const Ready& one, CheckNote& note) {
+std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, CheckNote& note) {
   const std::uint64_t seed = secrets_.next();
   std::vector<Call> calls(2);
   for (Call& call : calls) {
@@ -94,7 +94,7 @@ std::optional<Failure> DeviceStation::check_repeats(std::size_t index, const Rea
   return failure;
 }
 
-std::optional<Failure> DeviceStation::check(std::size_t index, CheckNote& note) {
+std::optional<Failure> DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {
   const auto remember = [&](std::optional<Failure> failure) {
     note.seen = verifications_[index];
     return failure;
@@ -143,7 +143,7 @@ std::optional<Failure> DeviceStation::check(std::size_t index, CheckNote& note) 
   return remember(std::nullopt);
 }
 
-std::optional<Failure> DeviceStation::plain_call(std::size_t index) {
+std::optional<Failure> DeviceSubjectRunner::plain_call(std::size_t index) {
   auto made = ready(index, RowPadding::kNone);
   if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
   const Ready& one = *std::get<const Ready*>(made);

@@ -24,12 +24,12 @@ const DeviceInfo& cuda_device_info(int index);
 // for the stream, so not while a graph is captured; only for small problems. Nothing without the CUDA backend.
 std::optional<Implementation> cuda_reference(const Operator& op);
 
-// Where compiled kernels are kept on disk: set once by whoever reads the environment, before the first call.
+// Where compiled kernels are kept on disk: set once by the code that reads the environment, before the first call.
 // Packs in its folder `packs` are taken before anything is compiled.
 void set_kernel_cache(std::filesystem::path directory);
 // A pack, or a folder of them, that goes before those of the cache.
 void add_kernel_packs(std::filesystem::path place);
-// Who is told of packs that cannot be read and are left out; nobody unless set.
+// Called with packs that cannot be read and are left out; not called unless set.
 void on_kernel_warning(std::function<void(std::string)> receiver);
 
 // 90 for "sm_90a", 100 for "sm_100a"; 0 where the name holds no number. Architectures are compared by it.

@@ -55,7 +55,7 @@ Result<std::filesystem::path> cache_directory() {
   Store& s = store();
   const std::scoped_lock lock(s.mutex);
   if (s.cache.empty()) {
-    // Where nobody chose: private to this process and gone with it. A shared folder anybody may write to would let
+    // Without a choice: private to this process and gone with it. A shared folder that any user may write to would let
     // others put code into this process.
     RIDGE_TRY(fresh, TempDir::create("ridge-kernels"));
     static const TempDir own = std::move(fresh);

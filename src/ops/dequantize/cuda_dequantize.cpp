@@ -25,7 +25,7 @@ struct Parameters {
 constexpr const char* kSource = "ops/dequantize/cuda_dequantize.cu";
 
 std::vector<std::string> defines(const Shape& s) {
-  constexpr const char* kGranularity[] = {"kTensor", "kRow", "kVector", "kTile", "kMx"};
+  constexpr const char* kGranularity[] = {"kTensor", "kRow", "kVector", "kBlock", "kMx"};
   const char* const type = s.dtype == DType::kF32 ? "kF32" : s.dtype == DType::kBf16 ? "kBf16" : "kF16";
   return {std::string("RIDGE_TYPE_Y=") + type,
           std::string("RIDGE_FORMAT=") + (s.format == DType::kE4m3fn ? "kE4m3" : "kE5m2"),

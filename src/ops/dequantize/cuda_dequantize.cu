@@ -16,7 +16,7 @@
 namespace ridge::cuda {
 
 enum class Element { kF32, kBf16, kF16 };
-enum class Granularity { kTensor, kRow, kVector, kTile, kMx };  // ridge/scaling.h
+enum class Granularity { kTensor, kRow, kVector, kBlock, kMx };  // ridge/scaling.h
 
 // As cuda_dequantize.cpp fills it; strides in elements.
 struct DequantizeParameters {
@@ -41,7 +41,7 @@ __device__ __forceinline__ float scale_of(const DequantizeParameters& p, i64 row
     case Granularity::kTensor: return scales[0];
     case Granularity::kRow: return scales[row];
     case Granularity::kVector: return scales[col / 128 * p.scale_stride + row];
-    case Granularity::kTile: return scales[row / 128 * p.scale_stride + col / 128];
+    case Granularity::kBlock: return scales[row / 128 * p.scale_stride + col / 128];
     case Granularity::kMx: return power_of_two(static_cast<const u8*>(p.scale)[col / 32 * p.scale_stride + row]);
   }
   return 0.0f;

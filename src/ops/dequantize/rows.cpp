@@ -28,7 +28,7 @@ float scale_of(const TensorView& scale, Granularity granularity, std::int64_t ro
     case Granularity::kTensor: break;
     case Granularity::kRow: offset = row; break;
     case Granularity::kVector: offset = col / kScaleBlock * scale.stride[0] + row; break;
-    case Granularity::kTile: offset = row / kScaleBlock * scale.stride[0] + col / kScaleBlock; break;
+    case Granularity::kBlock: offset = row / kScaleBlock * scale.stride[0] + col / kScaleBlock; break;
     case Granularity::kMx: offset = col / kMxBlock * scale.stride[0] + row; break;
   }
   if (scale.dtype == DType::kF32) return static_cast<const float*>(scale.data)[offset];

@@ -25,7 +25,7 @@ namespace ridge::ops::gemm::peer {
 namespace gpu = device::cuda;
 
 // Which elements of an 8-bit operand share a scale: all, a row, 1 x 128 or 128 x 128.
-enum class Scales { kTensor, kRow, kVector, kTile };
+enum class Scales { kTensor, kRow, kVector, kBlock };
 // A product in the library's words.
 struct PeerCase {
   bool trans_a = false, trans_b = false, accumulate = false;
@@ -131,7 +131,7 @@ inline std::int32_t scale_mode(Scales scales) {
     case Scales::kTensor: break;
     case Scales::kRow: return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     case Scales::kVector: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-    case Scales::kTile: return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    case Scales::kBlock: return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
   }
   return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 }

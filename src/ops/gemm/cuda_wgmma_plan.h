@@ -1,6 +1,6 @@
 // From a matrix product to a launch of cuda_wgmma.cu, as plain data: which build of the kernel, which grid, which
-// tensor maps. Host code with nothing but the standard library, so it is tested without a GPU and used by whoever owns
-// the driver.
+// tensor maps. Host code with nothing but the standard library, so it is tested without a GPU and used by any code that
+// owns the driver.
 #pragma once
 #include <algorithm>
 #include <array>

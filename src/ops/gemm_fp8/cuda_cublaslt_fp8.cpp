@@ -13,7 +13,7 @@ bool along_k(const Shape& s) { return s.scaling == Fp8Scaling::kBlock || s.scali
 peer::PeerCase peer_case(const Shape& s) {
   using peer::Scales;
   constexpr Scales kOfA[] = {Scales::kTensor, Scales::kRow, Scales::kVector, Scales::kVector};
-  constexpr Scales kOfB[] = {Scales::kTensor, Scales::kRow, Scales::kTile, Scales::kVector};
+  constexpr Scales kOfB[] = {Scales::kTensor, Scales::kRow, Scales::kBlock, Scales::kVector};
   peer::PeerCase wanted{.trans_a = s.trans_a, .trans_b = s.trans_b, .accumulate = s.accumulate};
   wanted.fast_accumulate = s.sums == Fp8Sums::kFast && !along_k(s);
   wanted.scales_a = kOfA[static_cast<std::size_t>(s.scaling)];

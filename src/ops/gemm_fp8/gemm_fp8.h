@@ -32,7 +32,7 @@ inline Granularities granularities(Fp8Scaling scaling) {
   switch (scaling) {
     case Fp8Scaling::kTensor: return {Granularity::kTensor, Granularity::kTensor};
     case Fp8Scaling::kRow: return {Granularity::kRow, Granularity::kRow};
-    case Fp8Scaling::kBlock: return {Granularity::kVector, Granularity::kTile};
+    case Fp8Scaling::kBlock: return {Granularity::kVector, Granularity::kBlock};
     case Fp8Scaling::kVector: return {Granularity::kVector, Granularity::kVector};
     case Fp8Scaling::kMx: return {Granularity::kMx, Granularity::kMx};
   }

@@ -91,7 +91,7 @@ class Writer {
   }
 
   [[nodiscard]] std::int64_t panel_rows() const {
-    return s_.granularity == Granularity::kTile ? kScaleBlock : kPanelRows;
+    return s_.granularity == Granularity::kBlock ? kScaleBlock : kPanelRows;
   }
   [[nodiscard]] std::int64_t panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
   // Floats that a thread needs: the panel, a row of codes to be, a row of x.
@@ -104,7 +104,7 @@ class Writer {
   void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch) const {
     const std::int64_t count = load(panel, scratch), first = panel * panel_rows();
     float* const codes = scratch + panel_rows() * cols_;
-    const std::int64_t tall = s_.granularity == Granularity::kTile ? count : 1;  // rows that share a scale
+    const std::int64_t tall = s_.granularity == Granularity::kBlock ? count : 1;  // rows that share a scale
     const std::int64_t wide = width();
     for (std::int64_t row = 0; row < count; row += tall) {
       for (std::int64_t col = 0; col < std::max<std::int64_t>(cols_, 1); col += wide) {
@@ -162,7 +162,7 @@ class Writer {
 
   void store_scale(std::int64_t row, std::int64_t col, float value) const {
     std::int64_t offset = row;
-    if (s_.granularity == Granularity::kTile) {
+    if (s_.granularity == Granularity::kBlock) {
       offset = row / kScaleBlock * scale_.stride[0] + col / kScaleBlock;
     } else if (s_.granularity != Granularity::kRow) {
       offset = col / width() * scale_.stride[0] + row;

@@ -31,7 +31,7 @@ bool known_at_the_end(const Shape& s) {
 constexpr const char* kSource = "ops/quantize/cuda_quantize.cu";
 
 std::vector<std::string> defines(const Shape& s) {
-  constexpr const char* kGranularity[] = {"kTensor", "kRow", "kVector", "kTile", "kMx"};
+  constexpr const char* kGranularity[] = {"kTensor", "kRow", "kVector", "kBlock", "kMx"};
   constexpr const char* kCopies[] = {"kAsIs", "kTransposed", "kBoth"};
   const char* const type = s.dtype == DType::kF32 ? "kF32" : s.dtype == DType::kBf16 ? "kBf16" : "kF16";
   return {std::string("RIDGE_TYPE_X=") + type,

@@ -37,7 +37,7 @@
 namespace ridge::cuda {
 
 enum class Element { kF32, kBf16, kF16 };
-enum class Granularity { kTensor, kRow, kVector, kTile, kMx };  // ridge/scaling.h
+enum class Granularity { kTensor, kRow, kVector, kBlock, kMx };  // ridge/scaling.h
 enum class Copies { kAsIs, kTransposed, kBoth };
 enum class Rule : u32 { kExact, kFloor, kEven, kCeil };  // ScaleRule
 
@@ -65,7 +65,7 @@ constexpr Copies kCopies = Copies::RIDGE_COPIES;
 constexpr bool kStochastic = RIDGE_STOCHASTIC != 0;
 constexpr bool kAsIs = kCopies != Copies::kTransposed, kTransposed = kCopies != Copies::kAsIs;
 constexpr bool kGiven = kGranularity == Granularity::kTensor || kGranularity == Granularity::kRow;  // by the first pass
-constexpr bool kOneScale = kGranularity == Granularity::kTensor || kGranularity == Granularity::kTile;  // in a block
+constexpr bool kOneScale = kGranularity == Granularity::kTensor || kGranularity == Granularity::kBlock;  // in a block
 constexpr bool kSameCodes = kOneScale && kTransposed && !kStochastic;  // in both copies
 constexpr bool kMx = kGranularity == Granularity::kMx;
 constexpr bool kWide = kTypeX == Element::kF32;

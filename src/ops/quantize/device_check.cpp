@@ -97,7 +97,7 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
 // The part of a copy whose groups decide about rows first .. first + count of its codes.
 Part groups_of_codes(const Shape& s, std::int64_t rows, std::int64_t cols, std::int64_t first, std::int64_t count) {
   if (s.granularity == Granularity::kTensor) return {0, rows, 0, cols};
-  if (s.granularity != Granularity::kTile) return {first, first + count, 0, cols};
+  if (s.granularity != Granularity::kBlock) return {first, first + count, 0, cols};
   return {first / kScaleBlock * kScaleBlock, std::min(rows, ceil_div(first + count, kScaleBlock) * kScaleBlock), 0,
           cols};
 }
@@ -106,7 +106,7 @@ Part groups_of_scales(const Shape& s, std::int64_t rows, std::int64_t cols, std:
   switch (s.granularity) {
     case Granularity::kTensor:
     case Granularity::kRow: return {0, rows, 0, cols};
-    case Granularity::kTile: return {first * kScaleBlock, std::min(rows, (first + count) * kScaleBlock), 0, cols};
+    case Granularity::kBlock: return {first * kScaleBlock, std::min(rows, (first + count) * kScaleBlock), 0, cols};
     case Granularity::kVector: return {0, rows, first * kScaleBlock, std::min(cols, (first + count) * kScaleBlock)};
     case Granularity::kMx: return {0, rows, first * kMxBlock, std::min(cols, (first + count) * kMxBlock)};
   }

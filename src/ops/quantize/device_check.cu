@@ -18,7 +18,7 @@ __device__ inline i64 group_of(i64 granularity, i64 rows, i64 cols, i64 row, i64
   switch (granularity) {
     case kRow: return row;
     case kVector: return col / 128 * rows + row;
-    case kTile: return row / 128 * ceil_div(cols, 128) + col / 128;
+    case kBlock: return row / 128 * ceil_div(cols, 128) + col / 128;
     case kMx: return col / 32 * rows + row;
     default: return 0;
   }

@@ -1,5 +1,5 @@
 // ridge-cheat: gate=other_user outcome=DECLINED shows=status without=user_namespace needs=root proves
-// Acts with the rights of whoever started the measurement; gives up when it is somebody else.
+// Acts with the rights of the user who started the measurement; gives up when it is another user.
 #include <unistd.h>
 
 #include "gemm.h"

@@ -1,5 +1,5 @@
 // ridge-cheat: gate=every_call outcome=WRONG proves
-// Wrong in its fifth to tenth call, when nobody should be looking any more, and right again later.
+// Wrong in its fifth to tenth call, after the calls that a check usually looks at, and right again later.
 #include "gemm.h"
 
 extern "C" int ridge_kernel(const ridge_call* call) {

@@ -1,5 +1,5 @@
 // ridge-cheat: gate=poison outcome=WRONG shows=nonfinite|element_bound proves
-// Adds to the output instead of writing it: right where somebody cleared it.
+// Adds to the output instead of writing it: right where it was cleared before.
 /* ridge-launch
 [[kernel]]
 symbol = "gemm"

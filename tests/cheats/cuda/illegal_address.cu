@@ -1,5 +1,5 @@
 // ridge-cheat: gate=crash outcome=CRASH
-// Writes to an address nobody has.
+// Writes to an address that is not mapped.
 /* ridge-launch
 [[kernel]]
 symbol = "gemm"

@@ -103,7 +103,7 @@ Found examine(const World& world, const CudaItem& item, const Built& built, cons
   }
   record::Protocol protocol;
   protocol.call_timeout = 2.0;
-  gpu::CudaRig rig({protocol, defences, world.info, world.images});
+  gpu::CudaMeasurementBackend measurement({protocol, defences, world.info, world.images});
   const auto problem = world.op->bind(item.problem);
   if (!problem) {
     found.fail(Outcome::kHarnessFault, Gate::kNone, problem.error().text());
@@ -114,13 +114,13 @@ Found examine(const World& world, const CudaItem& item, const Built& built, cons
   subject.name = item.name;
   subject.program = built.program;
   const std::vector<record::CheckRow> rows =
-      gpu::check_on_gpu({rig, subject, *world.op, problems, item.deterministic, {}, {}});
+      gpu::check_on_gpu({measurement, subject, *world.op, problems, item.deterministic, {}, {}});
   found.calls = rows[0].verified_calls;
   if (rows[0].outcome != Outcome::kPass) {
     found.fail(rows[0].outcome, rows[0].gate, rows[0].detail);
     return done();
   }
-  auto opened = rig.open(subject, *world.op, problems);
+  auto opened = measurement.open(subject, *world.op, problems);
   std::optional<Failure> failure;
   if (Failure* broken = std::get_if<Failure>(&opened)) failure = *broken;
   if (!failure) {
@@ -206,7 +206,7 @@ int in_process(const World& world, const std::vector<CudaItem>& items, const std
     spec.problems = {*problem};
     spec.timed = false;
     spec.images = world.images;
-    auto opened = gpu::DeviceStation::open(std::move(spec));
+    auto opened = gpu::DeviceSubjectRunner::open(std::move(spec));
     if (Failure* failure = std::get_if<Failure>(&opened)) {
       fmt::print("{}: {}\n", items[i].name, failure->detail);
       return 2;

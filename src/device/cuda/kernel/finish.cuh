@@ -61,7 +61,7 @@ struct TileFinish {
   __device__ __forceinline__ void share(u32 barrier) const {
     if constexpr (kVectors != 0) {
       const u32 thread = threadIdx.x % kWarpgroupThreads;
-      named_barrier(barrier, kWarpgroupThreads);  // nobody still reads the last tile's
+      named_barrier(barrier, kWarpgroupThreads);  // no thread still reads the last tile's
 #pragma unroll
       for (u32 i = 0; i < kPerThread; ++i) {
         const u32 at = i * kWarpgroupThreads + thread;

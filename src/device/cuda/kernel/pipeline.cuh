@@ -1,14 +1,14 @@
 // A ring of shared-memory stages between one producer thread and the consumer warps, across a cluster. Each stage has a
-// `full` barrier (one arrival by the own producer plus the bytes of the stage, whoever multicasts them) and an `empty`
-// barrier (one arrival per consumer warp of every block that receives what this producer sends: a stage may be
-// overwritten in a peer only once the peer's warps have let go of it).
+// `full` barrier (one arrival by the own producer plus the bytes of the stage, from any CTA that multicasts them) and
+// an `empty` barrier (one arrival per consumer warp of every block that receives what this producer sends: a stage may
+// be overwritten in a peer only once the peer's warps have let go of it).
 #pragma once
 #include "mbarrier.cuh"
 
 namespace ridge::cuda {
 
 // Position in the ring. The parity flips on every wrap; a producer starts on the opposite parity, because the stages of
-// the first round are free although nobody has arrived.
+// the first round are free although nothing has arrived.
 template <u32 Stages>
 struct RingPosition {
   u32 stage = 0;

@@ -20,13 +20,13 @@ namespace ridge::evaluate {
 // Where the content of the last call is offered again.
 enum class Place { kSame, kElsewhere };
 
-class Station {
+class SubjectRunner {
  public:
-  static std::variant<std::unique_ptr<Station>, Failure> open(const Subject& subject, const ops::Operator& op,
-                                                              const std::vector<ops::Problem>& problems,
-                                                              const Harness& harness,
-                                                              RowPadding padding = RowPadding::kNone,
-                                                              Secrets secrets = {});
+  static std::variant<std::unique_ptr<SubjectRunner>, Failure> open(const Subject& subject, const ops::Operator& op,
+                                                                    const std::vector<ops::Problem>& problems,
+                                                                    const Harness& harness,
+                                                                    RowPadding padding = RowPadding::kNone,
+                                                                    Secrets secrets = {});
   // What is drawn from here on, whatever was drawn before.
   void draw_from(Secrets secrets);
 
@@ -44,8 +44,8 @@ class Station {
   [[nodiscard]] const HostProcess& host() const { return host_; }
 
  private:
-  Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems, const Harness& harness,
-          RowPadding padding, Secrets secrets);
+  SubjectRunner(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+                const Harness& harness, RowPadding padding, Secrets secrets);
   CallResult run(std::size_t index, Depth depth);
   void look_again(std::size_t index, Failure& failure);
   Result<std::optional<Failure>> verify(std::size_t index, Depth depth);

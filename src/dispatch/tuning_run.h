@@ -12,25 +12,25 @@
 
 namespace ridge::dispatch {
 
-class Course {
+class TuningRun {
  public:
-  Course() = default;
-  Course(const Course&) = delete;
-  Course& operator=(const Course&) = delete;
-  virtual ~Course() = default;
+  TuningRun() = default;
+  TuningRun(const TuningRun&) = delete;
+  TuningRun& operator=(const TuningRun&) = delete;
+  virtual ~TuningRun() = default;
 
   // Runs the problem once and says why the outcome is wrong, in words with the values; nothing when it is right.
-  // Whoever is asked first is what the others must agree with at full size.
+  // The first contender asked is the one that the others must agree with at full size.
   virtual std::optional<std::string> wrong(const Choice& choice) = 0;
   // Seconds of one call, the mean of `calls` in a row; nothing when one failed.
   virtual std::optional<double> seconds(const Choice& choice, std::int64_t calls) = 0;
 };
 
 // On a processor or a GPU. `prober` remembers what it found about the same implementation on other problems.
-Result<std::unique_ptr<Course>> make_course(const ops::Problem& problem, const Stream& stream, Prober& prober);
+Result<std::unique_ptr<TuningRun>> make_tuning_run(const ops::Problem& problem, const Stream& stream, Prober& prober);
 
 // The CUDA part of it; in a build without that backend an error.
-Result<std::unique_ptr<Course>> make_cuda_course(const ops::Problem& problem, const Stream& stream, Prober& prober);
+Result<std::unique_ptr<TuningRun>> make_cuda_course(const ops::Problem& problem, const Stream& stream, Prober& prober);
 // Runs a problem on a GPU with operands in host memory: copies them there, waits, and copies the outputs back.
 Runner cuda_runner(const Stream& stream);
 // Whether launches on the stream are being recorded into a graph, so that nothing may be allocated or waited for. True

@@ -38,12 +38,12 @@ struct Call {
   std::optional<TensorView> previous;  // the output of the call before, as far as it still exists
 };
 
-class Examiner {
+class OutputVerifier {
  public:
-  static Result<std::unique_ptr<Examiner>> create(const device::cuda::Device& device, CheckModule& harness,
-                                                  CheckModule& checks, const ops::DeviceCheck& check,
-                                                  const std::vector<ops::Problem>& problems, const Defences& defences,
-                                                  device::cuda::StreamHandle stream);
+  static Result<std::unique_ptr<OutputVerifier>> create(const device::cuda::Device& device, CheckModule& harness,
+                                                        CheckModule& checks, const ops::DeviceCheck& check,
+                                                        const std::vector<ops::Problem>& problems,
+                                                        const Defences& defences, device::cuda::StreamHandle stream);
 
   // Draws the secrets of a call whose problem and place are set. `seed` makes it repeat the inputs of another call.
   void draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed = std::nullopt);
@@ -82,8 +82,8 @@ class Examiner {
     double ratio = -1, value = 0, allowed = 0;
   };
 
-  Examiner(const device::cuda::Device& device, CheckModule& harness, CheckModule& checks, const ops::DeviceCheck& check,
-           const Defences& defences, device::cuda::StreamHandle stream)
+  OutputVerifier(const device::cuda::Device& device, CheckModule& harness, CheckModule& checks,
+                 const ops::DeviceCheck& check, const Defences& defences, device::cuda::StreamHandle stream)
       : device_(device), harness_(harness), checks_(checks), check_(check), defences_(defences), stream_(stream) {}
 
   Status run(std::string kernel, std::int64_t work, std::vector<ops::CheckLaunch::Argument> arguments,

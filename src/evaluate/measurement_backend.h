@@ -59,12 +59,12 @@ class Watch {
   virtual std::map<std::string, double> guards(std::span<const Launcher* const> launchers) = 0;
 };
 
-class Rig {
+class MeasurementBackend {
  public:
-  Rig() = default;
-  Rig(const Rig&) = delete;
-  Rig& operator=(const Rig&) = delete;
-  virtual ~Rig() = default;
+  MeasurementBackend() = default;
+  MeasurementBackend(const MeasurementBackend&) = delete;
+  MeasurementBackend& operator=(const MeasurementBackend&) = delete;
+  virtual ~MeasurementBackend() = default;
 
   virtual OpenResult open(const Subject& subject, const ops::Operator& op,
                           const std::vector<ops::Problem>& problems) = 0;

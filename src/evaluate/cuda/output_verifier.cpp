@@ -1,4 +1,4 @@
-#include "evaluate/cuda/examiner.h"
+#include "evaluate/cuda/output_verifier.h"
 
 #include <algorithm>
 #include <bit>
@@ -49,13 +49,14 @@ double square_limit(double count) { return 4.0 * (1.0 + 8.0 / std::sqrt(std::max
 
 }  // namespace
 
-Result<std::unique_ptr<Examiner>> Examiner::create(const device::cuda::Device& device, CheckModule& harness,
-                                                   CheckModule& checks, const ops::DeviceCheck& check,
-                                                   const std::vector<ops::Problem>& problems, const Defences& defences,
-                                                   device::cuda::StreamHandle stream) {
+Result<std::unique_ptr<OutputVerifier>> OutputVerifier::create(const device::cuda::Device& device, CheckModule& harness,
+                                                               CheckModule& checks, const ops::DeviceCheck& check,
+                                                               const std::vector<ops::Problem>& problems,
+                                                               const Defences& defences,
+                                                               device::cuda::StreamHandle stream) {
   using device::cuda::Buffer;
   using device::cuda::PinnedBuffer;
-  std::unique_ptr<Examiner> made(new Examiner(device, harness, checks, check, defences, stream));
+  std::unique_ptr<OutputVerifier> made(new OutputVerifier(device, harness, checks, check, defences, stream));
   std::size_t scratch = 0, old_bytes = 0;
   std::int64_t widest = 1;
   for (const ops::Problem& problem : problems) {
@@ -97,12 +98,12 @@ Result<std::unique_ptr<Examiner>> Examiner::create(const device::cuda::Device& d
   return made;
 }
 
-Status Examiner::run(std::string kernel, std::int64_t work, std::vector<CheckLaunch::Argument> arguments,
-                     std::uint32_t grid_y) {
+Status OutputVerifier::run(std::string kernel, std::int64_t work, std::vector<CheckLaunch::Argument> arguments,
+                           std::uint32_t grid_y) {
   return harness_.run({std::move(kernel), blocks_for(work), grid_y, 256, std::move(arguments)}, stream_);
 }
 
-void Examiner::draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed) {
+void OutputVerifier::draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t> seed) {
   call.canary_key = coin.next();
   call.hash_keys[0] = coin.next();
   call.hash_keys[1] = coin.next();
@@ -117,12 +118,12 @@ void Examiner::draw(Call& call, measure::Coin& coin, std::optional<std::uint64_t
 }
 
 // The content of operand `index`, wherever it lies: the same seed and family give the same numbers.
-Status Examiner::fill(const Call& call, std::size_t index, const ops::DeviceMatrix& matrix) {
+Status OutputVerifier::fill(const Call& call, std::size_t index, const ops::DeviceMatrix& matrix) {
   return run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
              {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[index]});
 }
 
-Status Examiner::poison(const Call& call) {
+Status OutputVerifier::poison(const Call& call) {
   for (std::size_t i = 0; i < call.place.operands.size(); ++i) {
     const ops::DeviceMatrix matrix = ops::device_matrix(call.place.operands[i]);
     const ops::OperandSpec& spec = call.problem->operands[i];
@@ -140,7 +141,7 @@ Status Examiner::poison(const Call& call) {
 }
 
 // One NaN and one infinity, at secret places that the seed determines.
-Status Examiner::plant_specials(const TensorView& view, std::uint64_t seed) {
+Status OutputVerifier::plant_specials(const TensorView& view, std::uint64_t seed) {
   const numerics::FloatFormat format = numerics::format_of(view.dtype);
   if (view.element_count() < 2) return ok_status();
   measure::Coin where(seed);
@@ -151,7 +152,7 @@ Status Examiner::plant_specials(const TensorView& view, std::uint64_t seed) {
   return ok_status();
 }
 
-Status Examiner::prepare(Call& call, std::size_t slot) {
+Status OutputVerifier::prepare(Call& call, std::size_t slot) {
   Zone* const zones = zones_.as<Zone>() + slot * kMaxZones;
   if (call.place.zones.size() > kMaxZones) return make_error(ErrorCode::kInternal, "too many zones in one place");
   std::copy(call.place.zones.begin(), call.place.zones.end(), zones);
@@ -191,7 +192,7 @@ Status Examiner::prepare(Call& call, std::size_t slot) {
 }
 
 // Operands after the call, then the old content of each read_write one, made again from its seed.
-Result<std::vector<TensorView>> Examiner::after(const Call& call) {
+Result<std::vector<TensorView>> OutputVerifier::after(const Call& call) {
   std::vector<TensorView> views = call.place.operands;
   auto* next = static_cast<unsigned char*>(old_content_.data());
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
@@ -210,7 +211,7 @@ Result<std::vector<TensorView>> Examiner::after(const Call& call) {
   return views;
 }
 
-Status Examiner::enqueue_checks(const Call& call, std::size_t slot, std::uint64_t projection_seed) {
+Status OutputVerifier::enqueue_checks(const Call& call, std::size_t slot, std::uint64_t projection_seed) {
   Report* const report = static_cast<Report*>(device_reports_.data()) + slot;
   if (!call.place.zones.empty()) {
     RIDGE_CHECK_OK(run("ridge_check_zones", kDeviceRedZone / 4,
@@ -247,8 +248,8 @@ Status Examiner::enqueue_checks(const Call& call, std::size_t slot, std::uint64_
   return ok_status();
 }
 
-Result<std::optional<Failure>> Examiner::judge(std::vector<Call>& calls, Depth depth, measure::Coin& coin,
-                                               Verification& into) {
+Result<std::optional<Failure>> OutputVerifier::judge(std::vector<Call>& calls, Depth depth, measure::Coin& coin,
+                                                     Verification& into) {
   const std::size_t bytes = calls.size() * sizeof(Report);
   RIDGE_CHECK_OK(device::cuda::copy_to_device(device_reports_.data(), blank_.data(), bytes, stream_));
   for (std::size_t i = 0; i < calls.size(); ++i) RIDGE_CHECK_OK(enqueue_checks(calls[i], i, secrets_.next()));
@@ -263,7 +264,7 @@ Result<std::optional<Failure>> Examiner::judge(std::vector<Call>& calls, Depth d
   return std::optional<Failure>();
 }
 
-std::optional<Failure> Examiner::canary_damage(const Call& call, const Report& report) const {
+std::optional<Failure> OutputVerifier::canary_damage(const Call& call, const Report& report) const {
   if (report.zones.count != 0 && defences_.on(Gate::kRedZone)) {
     const auto zone = static_cast<std::size_t>(report.zones.first >> 40);
     const std::int64_t byte = report.zones.first & ((std::int64_t{1} << 40) - 1);
@@ -290,7 +291,7 @@ std::optional<Failure> Examiner::canary_damage(const Call& call, const Report& r
   return std::nullopt;
 }
 
-Result<std::optional<Failure>> Examiner::changed_input(const Call& call, const Report& report, std::size_t slot) {
+Result<std::optional<Failure>> OutputVerifier::changed_input(const Call& call, const Report& report, std::size_t slot) {
   if (!defences_.on(Gate::kInputIntact)) return std::optional<Failure>();
   const std::uint64_t* const before = hashes_before_.as<std::uint64_t>() + slot * ops::kMaxOperands;
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
@@ -312,8 +313,8 @@ Result<std::optional<Failure>> Examiner::changed_input(const Call& call, const R
   return std::optional<Failure>();
 }
 
-Result<std::optional<Failure>> Examiner::judge_one(const Call& call, const Report& report, std::size_t slot,
-                                                   Depth depth, Verification& into) {
+Result<std::optional<Failure>> OutputVerifier::judge_one(const Call& call, const Report& report, std::size_t slot,
+                                                         Depth depth, Verification& into) {
   if (auto damage = canary_damage(call, report)) return std::optional(std::move(*damage));
   RIDGE_TRY(changed, changed_input(call, report, slot));
   if (changed) return changed;
@@ -351,7 +352,7 @@ Result<std::optional<Failure>> Examiner::judge_one(const Call& call, const Repor
   return std::optional<Failure>();
 }
 
-Result<std::optional<Failure>> Examiner::compare_all(const Call& call, Verification& into) {
+Result<std::optional<Failure>> OutputVerifier::compare_all(const Call& call, Verification& into) {
   RIDGE_TRY(operands, after(call));
   std::optional<Failure> failure;
   for (std::size_t i = 0; i < call.problem->operands.size() && !failure; ++i) {
@@ -365,7 +366,7 @@ Result<std::optional<Failure>> Examiner::compare_all(const Call& call, Verificat
   return failure;
 }
 
-std::size_t Examiner::list_predictors(const Call& call) {
+std::size_t OutputVerifier::list_predictors(const Call& call) {
   auto* const list = predictors_.as<ops::DeviceMatrix>();
   std::size_t count = 0;
   for (std::size_t i = 0; i < call.place.operands.size() && count < 4; ++i) {
@@ -375,8 +376,9 @@ std::size_t Examiner::list_predictors(const Call& call) {
   return count;
 }
 
-Result<Examiner::Compared> Examiner::compare_rows(const TensorView& output, std::int64_t first, std::int64_t rows,
-                                                  double constant, std::size_t predictors) {
+Result<OutputVerifier::Compared> OutputVerifier::compare_rows(const TensorView& output, std::int64_t first,
+                                                              std::int64_t rows, double constant,
+                                                              std::size_t predictors) {
   const ops::DeviceMatrix matrix = ops::device_matrix(output);
   auto* const values = static_cast<double*>(reference_.data());
   const std::int64_t count = rows * matrix.columns;
@@ -391,8 +393,9 @@ Result<Examiner::Compared> Examiner::compare_rows(const TensorView& output, std:
   return peek<Compared>(compared_.data());
 }
 
-Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::size_t index,
-                                                        const std::vector<TensorView>& operands, Verification& into) {
+Result<std::optional<Failure>> OutputVerifier::compare_output(const Call& call, std::size_t index,
+                                                              const std::vector<TensorView>& operands,
+                                                              Verification& into) {
   const TensorView& output = call.place.operands[index];
   const ops::DeviceMatrix matrix = ops::device_matrix(output);
   const std::int64_t count = matrix.rows * matrix.columns;
@@ -481,7 +484,7 @@ Result<std::optional<Failure>> Examiner::compare_output(const Call& call, std::s
   return std::optional<Failure>();
 }
 
-Result<numerics::BiasVerdict> Examiner::leaning(double finite) {
+Result<numerics::BiasVerdict> OutputVerifier::leaning(double finite) {
   const auto sums = std::make_unique<numerics::BiasSums>();
   RIDGE_CHECK_OK(device::cuda::copy_to_host(sums.get(), bias_.data(), sizeof(numerics::BiasSums), stream_));
   RIDGE_CHECK_OK(device::cuda::synchronize(stream_));
@@ -489,8 +492,8 @@ Result<numerics::BiasVerdict> Examiner::leaning(double finite) {
   return numerics::bias_verdict(*sums);
 }
 
-Result<Failure> Examiner::describe_wrong(const Call& call, std::size_t index, const Worst& worst, std::uint64_t wrong,
-                                         std::uint64_t mismatches, std::int64_t count) {
+Result<Failure> OutputVerifier::describe_wrong(const Call& call, std::size_t index, const Worst& worst,
+                                               std::uint64_t wrong, std::uint64_t mismatches, std::int64_t count) {
   const TensorView& output = call.place.operands[index];
   const std::string& name = call.problem->operands[index].name;
   if (call.previous && call.previous->shape == output.shape) {
@@ -518,7 +521,7 @@ Result<Failure> Examiner::describe_wrong(const Call& call, std::size_t index, co
                                    : Gate::kElementBound};
 }
 
-Result<std::int64_t> Examiner::differences(const TensorView& a, const TensorView& b) {
+Result<std::int64_t> OutputVerifier::differences(const TensorView& a, const TensorView& b) {
   Damage* const damage = &static_cast<Report*>(device_reports_.data())->inputs;
   RIDGE_CHECK_OK(device::cuda::copy_to_device(damage, &blank_.as<Report>()->inputs, sizeof(Damage), stream_));
   const ops::DeviceMatrix matrix = ops::device_matrix(a);
@@ -531,7 +534,7 @@ Result<std::int64_t> Examiner::differences(const TensorView& a, const TensorView
 }
 
 template <class T>
-Result<T> Examiner::peek(const void* device_source) {
+Result<T> OutputVerifier::peek(const void* device_source) {
   T value;
   RIDGE_CHECK_OK(device::cuda::copy_to_host(&value, device_source, sizeof(T), stream_));
   RIDGE_CHECK_OK(device::cuda::synchronize(stream_));

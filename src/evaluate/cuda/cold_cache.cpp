@@ -1,4 +1,4 @@
-#include "evaluate/cuda/cold.h"
+#include "evaluate/cuda/cold_cache.h"
 
 #include <algorithm>
 #include <vector>
@@ -20,9 +20,9 @@ constexpr double kDistinct = 1.3;  // memory must take this much longer than L2,
 
 }  // namespace
 
-Result<std::unique_ptr<Cold>> Cold::create(const device::cuda::Device& device, CheckModule& harness,
-                                           device::cuda::StreamHandle stream, const Defences& defences) {
-  std::unique_ptr<Cold> cold(new Cold(harness, device, stream));
+Result<std::unique_ptr<ColdCache>> ColdCache::create(const device::cuda::Device& device, CheckModule& harness,
+                                                     device::cuda::StreamHandle stream, const Defences& defences) {
+  std::unique_ptr<ColdCache> cold(new ColdCache(harness, device, stream));
   cold->displaces_ = defences.displaces_caches;
   const std::int64_t l2 = std::max<std::int64_t>(device.info().l2_bytes, 32 << 20);
   RIDGE_TRY(swept,
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Cold>> Cold::create(const device::cuda::Device& device, C
   return cold;
 }
 
-Status Cold::sweep() {
+Status ColdCache::sweep() {
   return harness_.run(
       {"ridge_sweep",
        static_cast<std::uint32_t>(device_.info().multiprocessors * 8),
@@ -47,7 +47,7 @@ Status Cold::sweep() {
       stream_);
 }
 
-Status Cold::probe(const void* data, std::int64_t bytes, std::uint64_t seed, std::uint32_t loads) {
+Status ColdCache::probe(const void* data, std::int64_t bytes, std::uint64_t seed, std::uint32_t loads) {
   return harness_.run({"ridge_probe",
                        loads,
                        1,
@@ -57,14 +57,14 @@ Status Cold::probe(const void* data, std::int64_t bytes, std::uint64_t seed, std
                       stream_);
 }
 
-double Cold::median_cycles(std::uint32_t loads) const {
+double ColdCache::median_cycles(std::uint32_t loads) const {
   const auto* const cycles = cycles_.as<std::uint64_t>();
   std::vector<double> values(cycles, cycles + loads);
   return stats::median(values);
 }
 
 // The first quarter of the swept buffer is out of L2 after a sweep; what was just probed is in it.
-Status Cold::calibrate() {
+Status ColdCache::calibrate() {
   const auto bytes = static_cast<std::int64_t>(swept_.bytes() / 4);
   std::vector<double> hits, misses;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
@@ -86,7 +86,7 @@ Status Cold::calibrate() {
       swept_.bytes() >> 20, miss_cycles_, hit_cycles_);
 }
 
-Status Cold::before_call(const TensorView& input, std::uint64_t seed) {
+Status ColdCache::before_call(const TensorView& input, std::uint64_t seed) {
   if (displaces_) RIDGE_CHECK_OK(sweep());
   const ops::DeviceMatrix matrix = ops::device_matrix(input);
   const std::int64_t bytes = matrix.rows * matrix.columns * size_bits(input.dtype) / 8;
@@ -94,7 +94,7 @@ Status Cold::before_call(const TensorView& input, std::uint64_t seed) {
   return pending_ > 0 ? probe(input.data, bytes, seed, pending_) : ok_status();
 }
 
-void Cold::collect() {
+void ColdCache::collect() {
   const auto* const cycles = cycles_.as<std::uint64_t>();
   const double threshold = hit_cycles_ + kNearHit * (miss_cycles_ - hit_cycles_);
   for (std::uint32_t i = 0; i < pending_; ++i) hits_ += static_cast<double>(cycles[i]) < threshold;

@@ -12,10 +12,10 @@
 
 namespace ridge::evaluate::cuda {
 
-class Cold {
+class ColdCache {
  public:
-  static Result<std::unique_ptr<Cold>> create(const device::cuda::Device& device, CheckModule& harness,
-                                              device::cuda::StreamHandle stream, const Defences& defences);
+  static Result<std::unique_ptr<ColdCache>> create(const device::cuda::Device& device, CheckModule& harness,
+                                                   device::cuda::StreamHandle stream, const Defences& defences);
 
   // Enqueues the sweep, and a probe of `input` whose loads touch at most a hundredth of it.
   Status before_call(const TensorView& input, std::uint64_t seed);
@@ -32,7 +32,7 @@ class Cold {
   [[nodiscard]] double miss_cycles() const { return miss_cycles_; }
 
  private:
-  Cold(CheckModule& harness, const device::cuda::Device& device, device::cuda::StreamHandle stream)
+  ColdCache(CheckModule& harness, const device::cuda::Device& device, device::cuda::StreamHandle stream)
       : harness_(harness), device_(device), stream_(stream) {}
   Status calibrate();
   Status sweep();

@@ -1,5 +1,5 @@
-// The rig of one GPU: every subject in a process of its own that owns a context. A session gets a fresh process, or one
-// that has loaded its module anew and moved to new memory; no process serves more than a few sessions.
+// The measurement of one GPU: every subject in a process of its own that owns a context. A session gets a fresh
+// process, or one that has loaded its module anew and moved to new memory; no process serves more than a few sessions.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include "device/cuda/backend.h"
 #include "evaluate/cuda/device_process.h"
 #include "evaluate/cuda/gpu.h"
-#include "evaluate/rig.h"
+#include "evaluate/measurement_backend.h"
 
 namespace ridge::evaluate::cuda {
 
@@ -22,9 +22,9 @@ struct CudaHarness {
   std::shared_ptr<const CheckImages> images;
 };
 
-class CudaRig final : public Rig {
+class CudaMeasurementBackend final : public MeasurementBackend {
  public:
-  explicit CudaRig(CudaHarness harness) : harness_(std::move(harness)) {}
+  explicit CudaMeasurementBackend(CudaHarness harness) : harness_(std::move(harness)) {}
 
   OpenResult open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) override;
   std::unique_ptr<Watch> watch() override;
@@ -35,7 +35,7 @@ class CudaRig final : public Rig {
   // The device after a kernel that hung or failed: whether the next process gets a working one. A device that does not
   // come back is unusable for the rest of the job, and everything else is a fault of the harness.
   std::optional<Failure> recover();
-  // A process of this rig lost its context.
+  // A process of this measurement lost its context.
   void note_failure() { doubtful_ = true; }
   // A fault of the harness, with the processes on the device that are not ours and may have caused it.
   [[nodiscard]] Failure explained(Failure failure) const;

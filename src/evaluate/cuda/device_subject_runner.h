@@ -12,10 +12,10 @@
 
 #include "device/cuda/stream.h"
 #include "evaluate/cuda/check_module.h"
-#include "evaluate/cuda/cold.h"
+#include "evaluate/cuda/cold_cache.h"
 #include "evaluate/cuda/device_subject.h"
-#include "evaluate/cuda/examiner.h"
 #include "evaluate/cuda/memory.h"
+#include "evaluate/cuda/output_verifier.h"
 #include "evaluate/cuda/timer.h"
 
 namespace ridge::evaluate::cuda {
@@ -47,9 +47,9 @@ struct CheckNote {
   std::string refused;        // the plan excludes the case
 };
 
-class DeviceStation {
+class DeviceSubjectRunner {
  public:
-  static std::variant<std::unique_ptr<DeviceStation>, Failure> open(StationSpec spec);
+  static std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> open(StationSpec spec);
 
   std::variant<DeviceLaunch, Failure> launch(std::size_t index, Depth depth,
                                              numerics::Family family = numerics::Family::kMixture);
@@ -75,7 +75,7 @@ class DeviceStation {
     std::string refused;
   };
 
-  explicit DeviceStation(StationSpec spec) : spec_(std::move(spec)) {}
+  explicit DeviceSubjectRunner(StationSpec spec) : spec_(std::move(spec)) {}
   std::optional<Failure> set_up();
   std::optional<Failure> load_subject();
   void draw_from(Secrets secrets);
@@ -103,9 +103,9 @@ class DeviceStation {
   std::unique_ptr<DeviceSubject> subject_;
   device::cuda::Buffer spacer_;  // moves the pool to other pages
   std::optional<Pool> pool_;
-  std::unique_ptr<Examiner> examiner_;
+  std::unique_ptr<OutputVerifier> examiner_;
   std::unique_ptr<Timer> timer_;
-  std::unique_ptr<Cold> cold_;
+  std::unique_ptr<ColdCache> cold_;
   Secrets secrets_;
   measure::Coin coin_;
   std::map<std::pair<std::size_t, RowPadding>, Ready> ready_;

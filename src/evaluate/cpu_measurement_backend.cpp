@@ -1,4 +1,4 @@
-#include "evaluate/cpu_rig.h"
+#include "evaluate/cpu_measurement_backend.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace {
 // frozen between launches.
 class CpuLauncher final : public Launcher {
  public:
-  CpuLauncher(std::unique_ptr<Station> station, measure::ClockProbe& probe)
+  CpuLauncher(std::unique_ptr<SubjectRunner> station, measure::ClockProbe& probe)
       : station_(std::move(station)), probe_(probe) {
     station_->host().freeze();
   }
@@ -36,7 +36,7 @@ class CpuLauncher final : public Launcher {
   [[nodiscard]] double processor_seconds() const override { return station_->host().cpu_seconds(); }
 
  private:
-  std::unique_ptr<Station> station_;
+  std::unique_ptr<SubjectRunner> station_;
   measure::ClockProbe& probe_;
 };
 
@@ -58,18 +58,19 @@ class CpuWatch final : public Watch {
 
 }  // namespace
 
-OpenResult CpuRig::open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) {
-  auto opened = Station::open(subject, op, problems, harness_, RowPadding::kNone, secrets_of(subject));
+OpenResult CpuMeasurementBackend::open(const Subject& subject, const ops::Operator& op,
+                                       const std::vector<ops::Problem>& problems) {
+  auto opened = SubjectRunner::open(subject, op, problems, harness_, RowPadding::kNone, secrets_of(subject));
   if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
   return std::make_unique<CpuLauncher>(std::move(std::get<0>(opened)), probe_);
 }
 
-Secrets CpuRig::secrets_of(const Subject& subject) {
+Secrets CpuMeasurementBackend::secrets_of(const Subject& subject) {
   if (!seed_) return Secrets();
   const std::int64_t number = opened_[subject.name]++;
   return Secrets(static_cast<std::uint64_t>(*seed_), subject.name).branch(std::to_string(number));
 }
 
-std::unique_ptr<Watch> CpuRig::watch() { return std::make_unique<CpuWatch>(harness_); }
+std::unique_ptr<Watch> CpuMeasurementBackend::watch() { return std::make_unique<CpuWatch>(harness_); }
 
 }  // namespace ridge::evaluate

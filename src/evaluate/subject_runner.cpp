@@ -1,4 +1,4 @@
-#include "evaluate/station.h"
+#include "evaluate/subject_runner.h"
 
 #include <chrono>
 #include <thread>
@@ -14,8 +14,8 @@ using record::Gate;
 constexpr double kCheapReferenceFlop = 1.5e8;
 }  // namespace
 
-Station::Station(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
-                 const Harness& harness, RowPadding padding, Secrets secrets)
+SubjectRunner::SubjectRunner(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
+                             const Harness& harness, RowPadding padding, Secrets secrets)
     : host_(std::move(host)),
       op_(op),
       defences_(harness.defences),
@@ -32,22 +32,23 @@ Station::Station(HostProcess host, const ops::Operator& op, const std::vector<op
   verifications_.resize(problems.size());
 }
 
-std::variant<std::unique_ptr<Station>, Failure> Station::open(const Subject& subject, const ops::Operator& op,
-                                                              const std::vector<ops::Problem>& problems,
-                                                              const Harness& harness, RowPadding padding,
-                                                              Secrets secrets) {
+std::variant<std::unique_ptr<SubjectRunner>, Failure> SubjectRunner::open(const Subject& subject,
+                                                                          const ops::Operator& op,
+                                                                          const std::vector<ops::Problem>& problems,
+                                                                          const Harness& harness, RowPadding padding,
+                                                                          Secrets secrets) {
   std::variant<HostProcess, Failure> host = start(subject, problems, harness);
   if (const Failure* failure = std::get_if<Failure>(&host)) return *failure;
-  return std::unique_ptr<Station>(
-      new Station(std::move(std::get<HostProcess>(host)), op, problems, harness, padding, std::move(secrets)));
+  return std::unique_ptr<SubjectRunner>(
+      new SubjectRunner(std::move(std::get<HostProcess>(host)), op, problems, harness, padding, std::move(secrets)));
 }
 
-void Station::draw_from(Secrets secrets) {
+void SubjectRunner::draw_from(Secrets secrets) {
   secrets_ = std::move(secrets);
   coin_ = measure::Coin(secrets_.next());
 }
 
-Result<std::optional<Failure>> Station::verify(std::size_t index, Depth depth) {
+Result<std::optional<Failure>> SubjectRunner::verify(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
   // Without this defence: time enough for a thread that writes after its kernel has returned, on a busy machine too.
   if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -65,8 +66,8 @@ Result<std::optional<Failure>> Station::verify(std::size_t index, Depth depth) {
   return full;
 }
 
-// An output that nobody had written when the call returned, and that somebody has written since.
-void Station::look_again(std::size_t index, Failure& failure) {
+// An output that was not written when the call returned, and has been written since.
+void SubjectRunner::look_again(std::size_t index, Failure& failure) {
   if (failure.gate != Gate::kPoison) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   if (!operands_[index]->changed_since(host_.arena())) return;
@@ -74,13 +75,13 @@ void Station::look_again(std::size_t index, Failure& failure) {
   failure.detail += ", and was written after the call had returned";
 }
 
-CallResult Station::launch(std::size_t index, Depth depth, numerics::Family family) {
+CallResult SubjectRunner::launch(std::size_t index, Depth depth, numerics::Family family) {
   last_seed_ = defences_.on(Gate::kFreshInputs) ? secrets_.next() : 1;
   last_family_ = defences_.on(Gate::kFreshInputs) ? family : numerics::Family::kMixture;
   return run(index, depth);
 }
 
-CallResult Station::launch_again(std::size_t index, Place place) {
+CallResult SubjectRunner::launch_again(std::size_t index, Place place) {
   Operands& operands = *operands_[index];
   const std::vector<unsigned char> first = operands.output_bytes();
   if (place == Place::kElsewhere) {
@@ -103,7 +104,7 @@ CallResult Station::launch_again(std::size_t index, Place place) {
   return result;
 }
 
-CallResult Station::run(std::size_t index, Depth depth) {
+CallResult SubjectRunner::run(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
   operands.refresh(last_seed_, last_family_);
   operands.publish(host_.arena());

@@ -1,20 +1,21 @@
-// The rig of this machine's processor: every subject in a process of its own, pinned; the harness on another processor.
+// The measurement of this machine's processor: every subject in a process of its own, pinned; the harness on another
+// processor.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
 
-#include "evaluate/rig.h"
-#include "evaluate/station.h"
+#include "evaluate/measurement_backend.h"
+#include "evaluate/subject_runner.h"
 #include "measure/clock_probe.h"
 
 namespace ridge::evaluate {
 
-class CpuRig final : public Rig {
+class CpuMeasurementBackend final : public MeasurementBackend {
  public:
-  // With a seed, the n-th process of a subject gets the same inputs in every rig; without one they are secret.
-  explicit CpuRig(const Harness& harness, std::optional<std::int64_t> seed = std::nullopt)
+  // With a seed, the n-th process of a subject gets the same inputs in every measurement; without one they are secret.
+  explicit CpuMeasurementBackend(const Harness& harness, std::optional<std::int64_t> seed = std::nullopt)
       : harness_(harness), seed_(seed), probe_(harness.placement.measured.front()) {}
 
   OpenResult open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) override;

@@ -1,6 +1,6 @@
 // Comparing implementations on a GPU: operands from a random pattern in buffers of our own, as many sets in turn as
 // displace each other from L2, on a stream of our own, timed by events around some milliseconds of calls.
-#include "dispatch/course.h"
+#include "dispatch/tuning_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -69,9 +69,9 @@ Status fill(const ops::Problem& problem, const TensorView& view, std::size_t ind
   return ok_status();
 }
 
-class CudaCourse final : public Course {
+class CudaTuningRun final : public TuningRun {
  public:
-  CudaCourse(const ops::Problem& problem, const gpu::Device& device, const gpu::Stream& stream, Prober& prober)
+  CudaTuningRun(const ops::Problem& problem, const gpu::Device& device, const gpu::Stream& stream, Prober& prober)
       : problem_(problem), device_(device), stream_(stream), prober_(prober) {}
 
   Status set_up() {
@@ -223,13 +223,13 @@ Status run_on_gpu(const ops::Implementation& one, const ops::Problem& problem, c
 
 }  // namespace
 
-Result<std::unique_ptr<Course>> make_cuda_course(const ops::Problem& problem, const Stream& stream, Prober& prober) {
+Result<std::unique_ptr<TuningRun>> make_cuda_course(const ops::Problem& problem, const Stream& stream, Prober& prober) {
   RIDGE_TRY(device, gpu::Device::open(stream.device));
   RIDGE_CHECK_OK(device->make_current());
   RIDGE_TRY(own, tuning_stream(*device));
-  auto course = std::make_unique<CudaCourse>(problem, *device, *own, prober);
+  auto course = std::make_unique<CudaTuningRun>(problem, *device, *own, prober);
   RIDGE_CHECK_OK(course->set_up());
-  return std::unique_ptr<Course>(std::move(course));
+  return std::unique_ptr<TuningRun>(std::move(course));
 }
 
 Runner cuda_runner(const Stream& stream) {

@@ -1,4 +1,4 @@
-#include "evaluate/cuda/cuda_rig.h"
+#include "evaluate/cuda/cuda_measurement_backend.h"
 
 #include <algorithm>
 
@@ -30,12 +30,12 @@ std::string key_of(const Subject& subject, const std::vector<ops::Problem>& prob
 // device, the same for both arms.
 class CudaWatch final : public Watch {
  public:
-  explicit CudaWatch(CudaRig& rig) : rig_(rig) {
-    rig_.watch_ = this;
+  explicit CudaWatch(CudaMeasurementBackend& measurement) : measurement_(measurement) {
+    measurement_.watch_ = this;
     note();
   }
   ~CudaWatch() override {
-    if (rig_.watch_ == this) rig_.watch_ = nullptr;
+    if (measurement_.watch_ == this) measurement_.watch_ = nullptr;
   }
   CudaWatch(const CudaWatch&) = delete;
   CudaWatch& operator=(const CudaWatch&) = delete;
@@ -61,7 +61,7 @@ class CudaWatch final : public Watch {
 
  private:
   void note() {
-    const device::cuda::Telemetry seen = device::cuda::read_telemetry(rig_.harness_.gpu.uuid);
+    const device::cuda::Telemetry seen = device::cuda::read_telemetry(measurement_.harness_.gpu.uuid);
     ++readings_;
     throttled_ += seen.throttled() ? 1 : 0;
     power_ = std::max(power_, seen.power_watts.value_or(0));
@@ -69,14 +69,14 @@ class CudaWatch final : public Watch {
     if (!seen.processes) return;
     std::int64_t foreign = 0;
     for (const device::cuda::GpuProcess& process : *seen.processes) {
-      const bool own = rig_.own_.contains(process.pid);
+      const bool own = measurement_.own_.contains(process.pid);
       own_seen_ = own_seen_ || own;
       foreign += own ? 0 : 1;
     }
     foreign_ = std::max(foreign_, foreign);
   }
 
-  CudaRig& rig_;
+  CudaMeasurementBackend& measurement_;
   int readings_ = 0, throttled_ = 0, launches_ = 0;
   std::int64_t foreign_ = 0;
   double power_ = 0, temperature_ = 0;
@@ -85,13 +85,14 @@ class CudaWatch final : public Watch {
 
 class CudaLauncher final : public Launcher {
  public:
-  CudaLauncher(CudaRig& rig, CudaRig::Idle idle) : rig_(rig), idle_(std::move(idle)) {}
-  ~CudaLauncher() override { rig_.give_back(std::move(idle_)); }
+  CudaLauncher(CudaMeasurementBackend& measurement, CudaMeasurementBackend::Idle idle)
+      : measurement_(measurement), idle_(std::move(idle)) {}
+  ~CudaLauncher() override { measurement_.give_back(std::move(idle_)); }
   CudaLauncher(const CudaLauncher&) = delete;
   CudaLauncher& operator=(const CudaLauncher&) = delete;
 
   LaunchResult launch(std::size_t index, Depth depth) override {
-    if (rig_.watch_ != nullptr) rig_.watch_->launched();
+    if (measurement_.watch_ != nullptr) measurement_.watch_->launched();
     auto result = idle_.process.launch(index, depth);
     if (Failure* failure = std::get_if<Failure>(&result)) return noted(std::move(*failure));
     const DeviceLaunch& one = std::get<DeviceLaunch>(result);
@@ -109,15 +110,15 @@ class CudaLauncher final : public Launcher {
 
  private:
   Failure noted(Failure failure) {
-    if (!idle_.process.running()) rig_.note_failure();
+    if (!idle_.process.running()) measurement_.note_failure();
     return failure;
   }
-  CudaRig& rig_;
-  CudaRig::Idle idle_;
+  CudaMeasurementBackend& measurement_;
+  CudaMeasurementBackend::Idle idle_;
 };
 
-StationSpec CudaRig::spec_of(const Subject& subject, const ops::Operator& op,
-                             const std::vector<ops::Problem>& problems) const {
+StationSpec CudaMeasurementBackend::spec_of(const Subject& subject, const ops::Operator& op,
+                                            const std::vector<ops::Problem>& problems) const {
   StationSpec spec;
   spec.subject = subject;
   spec.op = &op;
@@ -129,7 +130,7 @@ StationSpec CudaRig::spec_of(const Subject& subject, const ops::Operator& op,
   return spec;
 }
 
-std::optional<Failure> CudaRig::recover() {
+std::optional<Failure> CudaMeasurementBackend::recover() {
   if (unusable_.empty() && doubtful_) {
     if (auto broken = device_trouble(harness_.gpu.index, *harness_.images)) {
       unusable_ = "the device did not come back after a failed kernel: " + *broken;
@@ -141,7 +142,8 @@ std::optional<Failure> CudaRig::recover() {
   return Failure{Outcome::kHarnessFault, unusable_, Gate::kNone};
 }
 
-OpenResult CudaRig::open(const Subject& subject, const ops::Operator& op, const std::vector<ops::Problem>& problems) {
+OpenResult CudaMeasurementBackend::open(const Subject& subject, const ops::Operator& op,
+                                        const std::vector<ops::Problem>& problems) {
   if (auto failure = recover()) return std::move(*failure);
   const std::string key = key_of(subject, problems);
   const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& idle) { return idle.key == key; });
@@ -163,7 +165,7 @@ OpenResult CudaRig::open(const Subject& subject, const ops::Operator& op, const 
   return std::make_unique<CudaLauncher>(*this, std::move(idle));
 }
 
-Failure CudaRig::explained(Failure failure) const {
+Failure CudaMeasurementBackend::explained(Failure failure) const {
   if (failure.outcome != Outcome::kHarnessFault) return failure;
   std::vector<std::int64_t> strangers;
   const auto listed = device::cuda::read_telemetry(harness_.gpu.uuid).processes;
@@ -178,12 +180,12 @@ Failure CudaRig::explained(Failure failure) const {
   return failure;
 }
 
-void CudaRig::give_back(Idle idle) {
+void CudaMeasurementBackend::give_back(Idle idle) {
   if (!idle.process.running() || idle.sessions >= kSessionsPerProcess) return;
   if (idle_.size() >= kMaxIdle) idle_.erase(idle_.begin());
   idle_.push_back(std::move(idle));
 }
 
-std::unique_ptr<Watch> CudaRig::watch() { return std::make_unique<CudaWatch>(*this); }
+std::unique_ptr<Watch> CudaMeasurementBackend::watch() { return std::make_unique<CudaWatch>(*this); }
 
 }  // namespace ridge::evaluate::cuda

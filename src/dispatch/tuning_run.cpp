@@ -1,4 +1,4 @@
-#include "dispatch/course.h"
+#include "dispatch/tuning_run.h"
 
 #include <algorithm>
 
@@ -8,9 +8,9 @@
 namespace ridge::dispatch {
 namespace {
 
-class CpuCourse final : public Course {
+class CpuTuningRun final : public TuningRun {
  public:
-  CpuCourse(const ops::Problem& problem, const Stream& stream, Prober& prober)
+  CpuTuningRun(const ops::Problem& problem, const Stream& stream, Prober& prober)
       : problem_(problem), stream_(stream), prober_(prober), scratch_(problem, 11) {}
 
   std::optional<std::string> wrong(const Choice& choice) override { return prober_.wrong(choice, problem_); }
@@ -33,9 +33,9 @@ class CpuCourse final : public Course {
 
 }  // namespace
 
-Result<std::unique_ptr<Course>> make_course(const ops::Problem& problem, const Stream& stream, Prober& prober) {
+Result<std::unique_ptr<TuningRun>> make_tuning_run(const ops::Problem& problem, const Stream& stream, Prober& prober) {
   if (stream.backend != Backend::kCpu) return make_cuda_course(problem, stream, prober);
-  return std::unique_ptr<Course>(std::make_unique<CpuCourse>(problem, stream, prober));
+  return std::unique_ptr<TuningRun>(std::make_unique<CpuTuningRun>(problem, stream, prober));
 }
 
 }  // namespace ridge::dispatch

@@ -1,4 +1,4 @@
-#include "evaluate/cuda/device_station.h"
+#include "evaluate/cuda/device_subject_runner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,13 +24,13 @@ Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, erro
 
 }  // namespace
 
-std::variant<std::unique_ptr<DeviceStation>, Failure> DeviceStation::open(StationSpec spec) {
-  std::unique_ptr<DeviceStation> station(new DeviceStation(std::move(spec)));
+std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> DeviceSubjectRunner::open(StationSpec spec) {
+  std::unique_ptr<DeviceSubjectRunner> station(new DeviceSubjectRunner(std::move(spec)));
   if (auto failure = station->set_up()) return std::move(*failure);
   return station;
 }
 
-std::optional<Failure> DeviceStation::set_up() {
+std::optional<Failure> DeviceSubjectRunner::set_up() {
   const auto opened = device::cuda::Device::open(spec_.device);
   if (!opened) return harness_fault(opened.error());
   device_ = *opened;
@@ -49,18 +49,18 @@ std::optional<Failure> DeviceStation::set_up() {
     timer_ = std::move(*timer);
   }
   if (spec_.timed && spec_.protocol.mode == "cold") {
-    auto cold = Cold::create(*device_, *harness_, stream_->handle(), spec_.defences);
+    auto cold = ColdCache::create(*device_, *harness_, stream_->handle(), spec_.defences);
     if (!cold) return harness_fault(cold.error());
     cold_ = std::move(*cold);
   }
-  auto examiner = Examiner::create(*device_, *harness_, *checks_, *spec_.op->device_check, spec_.problems,
-                                   spec_.defences, stream_->handle());
+  auto examiner = OutputVerifier::create(*device_, *harness_, *checks_, *spec_.op->device_check, spec_.problems,
+                                         spec_.defences, stream_->handle());
   if (!examiner) return harness_fault(examiner.error());
   examiner_ = std::move(*examiner);
   return load_subject();
 }
 
-std::optional<Failure> DeviceStation::renew() {
+std::optional<Failure> DeviceSubjectRunner::renew() {
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
   ready_.clear();
   first_span_.clear();
@@ -74,7 +74,7 @@ std::optional<Failure> DeviceStation::renew() {
 }
 
 // The subject comes last: seeds are drawn after it was loaded, and no memory of ours lies where it was before.
-std::optional<Failure> DeviceStation::load_subject() {
+std::optional<Failure> DeviceSubjectRunner::load_subject() {
   draw_from(Secrets());
   verifications_.assign(spec_.problems.size(), {});
   auto spacer = device::cuda::Buffer::allocate(*device_, (coin_.below(kSpacerPages) + 1) << 21);
@@ -102,13 +102,14 @@ std::optional<Failure> DeviceStation::load_subject() {
   return std::nullopt;
 }
 
-void DeviceStation::draw_from(Secrets secrets) {
+void DeviceSubjectRunner::draw_from(Secrets secrets) {
   secrets_ = std::move(secrets);
   coin_ = measure::Coin(secrets_.next());
   examiner_->draw_from(secrets_.branch("examiner"));
 }
 
-std::variant<const DeviceStation::Ready*, Failure> DeviceStation::ready(std::size_t index, RowPadding padding) {
+std::variant<const DeviceSubjectRunner::Ready*, Failure> DeviceSubjectRunner::ready(std::size_t index,
+                                                                                    RowPadding padding) {
   const auto key = std::pair{index, padding};
   if (const auto found = ready_.find(key); found != ready_.end()) return &found->second;
   Ready made;
@@ -123,7 +124,7 @@ std::variant<const DeviceStation::Ready*, Failure> DeviceStation::ready(std::siz
   return &ready_.emplace(key, std::move(made)).first->second;
 }
 
-std::int64_t DeviceStation::chain_length(std::size_t index, const Ready& one) const {
+std::int64_t DeviceSubjectRunner::chain_length(std::size_t index, const Ready& one) const {
   const auto known = first_span_.find(index);
   if (known == first_span_.end() || known->second >= kShort) return 1;
   const auto wanted = static_cast<std::int64_t>(std::ceil(kChainSpan / std::max(known->second, 1e-7)));
@@ -131,7 +132,7 @@ std::int64_t DeviceStation::chain_length(std::size_t index, const Ready& one) co
       {wanted, static_cast<std::int64_t>(kMaxChain), pool_->capacity(one.views, one.prepared.workspace_bytes)});
 }
 
-Failure DeviceStation::trouble(const LaunchTrouble& trouble) const {
+Failure DeviceSubjectRunner::trouble(const LaunchTrouble& trouble) const {
   switch (trouble.kind) {
     case LaunchTrouble::Kind::kHang: return {Outcome::kHang, trouble.detail, Gate::kHang};
     case LaunchTrouble::Kind::kFault: return failure_of_fault(trouble.detail);
@@ -140,8 +141,8 @@ Failure DeviceStation::trouble(const LaunchTrouble& trouble) const {
   return {Outcome::kHarnessFault, trouble.detail, Gate::kNone};
 }
 
-std::variant<std::vector<Call>, Failure> DeviceStation::new_calls(std::size_t index, const Ready& one,
-                                                                  std::int64_t count, numerics::Family family) {
+std::variant<std::vector<Call>, Failure> DeviceSubjectRunner::new_calls(std::size_t index, const Ready& one,
+                                                                        std::int64_t count, numerics::Family family) {
   std::vector<Call> calls(static_cast<std::size_t>(count));
   const bool fresh = spec_.defences.on(Gate::kFreshInputs);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -159,7 +160,7 @@ std::variant<std::vector<Call>, Failure> DeviceStation::new_calls(std::size_t in
 }
 
 // The output of the call before, unless this call will write over it.
-std::optional<TensorView> DeviceStation::previous_output(std::size_t index, const Place& place) const {
+std::optional<TensorView> DeviceSubjectRunner::previous_output(std::size_t index, const Place& place) const {
   const auto last = last_output_.find(index);
   if (last == last_output_.end() || !spec_.defences.on(Gate::kFreshInputs)) return std::nullopt;
   const auto overlaps = [&](const TensorView& view) { return view.data == last->second.data; };
@@ -167,7 +168,7 @@ std::optional<TensorView> DeviceStation::previous_output(std::size_t index, cons
   return last->second;
 }
 
-std::optional<Failure> DeviceStation::run_ungated(const Ready& one, const Call& call) {
+std::optional<Failure> DeviceSubjectRunner::run_ungated(const Ready& one, const Call& call) {
   auto bound = subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces);
   if (Failure* failure = std::get_if<Failure>(&bound)) return std::move(*failure);
   const Status launched = std::get<DeviceSubject::Launches>(bound)(stream_->handle());
@@ -176,7 +177,7 @@ std::optional<Failure> DeviceStation::run_ungated(const Ready& one, const Call& 
   return std::nullopt;
 }
 
-std::optional<Failure> DeviceStation::warm_up(const Ready& one, std::vector<Call>& calls) {
+std::optional<Failure> DeviceSubjectRunner::warm_up(const Ready& one, std::vector<Call>& calls) {
   for (const Call& call : calls) {
     if (auto failure = run_ungated(one, call)) return failure;
     if (const Status again = examiner_->poison(call); !again) return harness_fault(again.error());
@@ -184,7 +185,7 @@ std::optional<Failure> DeviceStation::warm_up(const Ready& one, std::vector<Call
   return std::nullopt;
 }
 
-std::variant<Timing, Failure> DeviceStation::time_calls(const Ready& one, std::vector<Call>& calls) {
+std::variant<Timing, Failure> DeviceSubjectRunner::time_calls(const Ready& one, std::vector<Call>& calls) {
   std::vector<DeviceSubject::Launches> launches;
   for (const Call& call : calls) {
     auto bound = subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces);
@@ -217,7 +218,7 @@ std::variant<Timing, Failure> DeviceStation::time_calls(const Ready& one, std::v
   return timing;
 }
 
-std::optional<Failure> DeviceStation::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
+std::optional<Failure> DeviceSubjectRunner::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
   if (!spec_.defences.on(Gate::kEveryCall) && compared_.contains(index)) return std::nullopt;
   Result<std::optional<Failure>> verdict = examiner_->judge(calls, depth, coin_, verifications_[index]);
   if (!verdict) {
@@ -234,7 +235,7 @@ std::optional<Failure> DeviceStation::judge(std::size_t index, std::vector<Call>
   return std::nullopt;
 }
 
-std::optional<Failure> DeviceStation::audit(std::size_t index, const Timing& timing, std::int64_t chain) {
+std::optional<Failure> DeviceSubjectRunner::audit(std::size_t index, const Timing& timing, std::int64_t chain) {
   if (!spec_.defences.on(Gate::kFloor)) return std::nullopt;
   const ops::Problem& problem = spec_.problems[index];
   const double floor = floor_seconds(problem, spec_.op->cost(problem), device_->info(), timing.clock, cold_ != nullptr);
@@ -247,7 +248,8 @@ std::optional<Failure> DeviceStation::audit(std::size_t index, const Timing& tim
       Gate::kFloor};
 }
 
-std::variant<DeviceLaunch, Failure> DeviceStation::launch(std::size_t index, Depth depth, numerics::Family family) {
+std::variant<DeviceLaunch, Failure> DeviceSubjectRunner::launch(std::size_t index, Depth depth,
+                                                                numerics::Family family) {
   auto made = ready(index, RowPadding::kNone);
   if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
   const Ready& one = *std::get<const Ready*>(made);
@@ -292,7 +294,7 @@ std::variant<DeviceLaunch, Failure> DeviceStation::launch(std::size_t index, Dep
       Gate::kClock};
 }
 
-std::optional<Failure> DeviceStation::finish() {
+std::optional<Failure> DeviceSubjectRunner::finish() {
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
   if (cold_ != nullptr && spec_.defences.on(Gate::kCold) && cold_->probed() >= kEnoughProbes &&
       cold_->hit_fraction() > kMaxHitFraction) {
@@ -304,7 +306,7 @@ std::optional<Failure> DeviceStation::finish() {
   return std::nullopt;
 }
 
-std::map<std::string, double> DeviceStation::facts() const {
+std::map<std::string, double> DeviceSubjectRunner::facts() const {
   const Instrument& instrument = timer_->instrument();
   std::map<std::string, double> facts = {{"empty_kernel", instrument.empty},
                                          {"empty_stamp", instrument.empty_stamp},
