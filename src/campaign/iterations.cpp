@@ -29,7 +29,7 @@ constexpr IsaTarget kIsaTargets[] = {
     {"fma_scalar", 0, "a scalar multiply-add uses one lane of a vector unit"},
     {"gather", 0, "a gather is one load per lane"},
     {"spill_bytes", 0, "ptxas: no bytes spilled or reloaded"},
-    {"wgmma_serialised", 0, "ptxas C7510, C7514: wgmma serialised"},
+    {"wgmma_serialised", 0, "ptxas C7510 to C7514: wgmma serialised"},
 };
 
 std::vector<record::IsaMetricProgress> isa_progress(const record::BuildEvidence& build) {

@@ -92,7 +92,7 @@ std::map<std::string, double> count_resources(std::string_view log) {
     const auto stores = number_before(line, " bytes spill stores"), loads = number_before(line, " bytes spill loads");
     if (stores && loads) keep_largest("spill_bytes", *stores + *loads);
     if (line.find("Compiling entry function") != std::string_view::npos) counts["kernels"] += 1;
-    for (const char* note : {"C7510", "C7514"}) {
+    for (const char* note : {"C7510", "C7511", "C7512", "C7514"}) {
       if (line.find(note) != std::string_view::npos) counts[kSerialised] += 1;
     }
   }
@@ -178,7 +178,7 @@ std::optional<std::string> serialised(const DeviceBuild& build) {
   const auto found = build.evidence.counts.find(kSerialised);
   if (found == build.evidence.counts.end() || found->second == 0) return std::nullopt;
   return fmt::format(
-      "ptxas serialised its wgmma instructions (C7510 or C7514, said {:.0f} times), which halves its speed",
+      "ptxas serialised its wgmma instructions (C7510 to C7514, said {:.0f} times), which halves its speed",
       found->second);
 }
 

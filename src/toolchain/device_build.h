@@ -73,7 +73,7 @@ Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& c
 using FindCompiler = std::function<Result<std::shared_ptr<const DeviceCompiler>>()>;
 Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& find, const BuildOptions& options);
 
-// Why the library does not run a build of its own that compiled: ptxas notes C7510 and C7514, wgmma instructions that
+// Why the library does not run a build of its own that compiled: ptxas notes C7510 to C7514, wgmma instructions that
 // wait for each other. Nothing: they do not.
 std::optional<std::string> serialised(const DeviceBuild& build);
 
