@@ -103,7 +103,7 @@ inline constexpr float kInfinity = __builtin_huge_valf();
 
 // What a launch computes, beside the four tensor maps.
 struct AttentionView {
-  float* log_sum_exp;  // [batch, heads, q_len], or null
+  float* log_sum_exp;             // [batch, heads, q_len], or null
   i64 batch_stride, head_stride;  // of log_sum_exp, elements
   u32 q_len, k_len;
   u32 heads, heads_total;  // per batch element, and in the whole batch
@@ -143,7 +143,8 @@ __device__ __forceinline__ Work work_at(const AttentionView& view, u32 index) {
     const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len) + 1;
     const i32 first_row = static_cast<i32>(work.first_query) + ahead;
     seen_by_first = static_cast<u32>(min(max(first_row, 0), static_cast<i32>(view.k_len)));
-    seen_by_last = static_cast<u32>(min(max(first_row + static_cast<i32>(C::kBlockM) - 1, 0), static_cast<i32>(view.k_len)));
+    seen_by_last =
+        static_cast<u32>(min(max(first_row + static_cast<i32>(C::kBlockM) - 1, 0), static_cast<i32>(view.k_len)));
   }
   // A tile whose queries see nothing works one block, all masked, which makes O zero.
   work.blocks = max((seen_by_last + C::kBlockN - 1) / C::kBlockN, 1u);
@@ -158,7 +159,8 @@ __device__ __forceinline__ u32 tile_of_round(u32 round) {
   return round * gridDim.x + place;
 }
 
-// ---- Producer: one thread fills the rings -----------------------------------------------------------------------------
+// ---- Producer: one thread fills the rings
+// -----------------------------------------------------------------------------
 
 struct Producer {
   const TensorMap& map_q;
@@ -219,7 +221,8 @@ struct Producer {
   }
 };
 
-// ---- Store warp: one thread sends finished tiles away and gives their buffers back ------------------------------------
+// ---- Store warp: one thread sends finished tiles away and gives their buffers back
+// ------------------------------------
 
 __device__ __forceinline__ void store_tiles(const TensorMap& map_o, const AttentionView& view, u32 base) {
   using C = Config;
@@ -245,7 +248,8 @@ __device__ __forceinline__ void store_tiles(const TensorMap& map_o, const Attent
   wait_stores_done();
 }
 
-// ---- Consumers --------------------------------------------------------------------------------------------------------
+// ---- Consumers
+// --------------------------------------------------------------------------------------------------------
 
 // Softmax of two rows per thread (l/4 and 8 below it), block after block. Four neighbouring lanes share the rows: the
 // maximum is exchanged between them in every block, the sum only at the end.
@@ -263,8 +267,8 @@ struct OnlineSoftmax {
   }
 
   // Scores become exp(score - maximum); `rescale` is what earlier results have to be multiplied with. A row that has
-  // seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the second one's maximum
-  // is found while the special-function unit works on the first.
+  // seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the second one's
+  // maximum is found while the special-function unit works on the first.
   template <bool kFirst, int kCount>
   __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, float (&rescale)[2]) {
 #pragma unroll
@@ -320,9 +324,9 @@ struct Consumer {
   u32 p[C::kBlockN / 16][4];
   u32 query_registers[C::kQueryInRegisters ? C::kHeadDim / 16 : 1][4];
   OnlineSoftmax softmax;
-  float rescale[2];  // of O, before the next product with V is added
+  float rescale[2];       // of O, before the next product with V is added
   u32 values_in_use = 0;  // the stage of V that the product in flight reads
-  u32 has_output = 0;  // 0: the next product with V starts O anew
+  u32 has_output = 0;     // 0: the next product with V starts O anew
 
   __device__ __forceinline__ void take_turn() const {
     if constexpr (C::kTakeTurns) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
@@ -368,8 +372,8 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void issue_values() {
-    const u64 v = matrix_descriptor<Major::kMn>(base + SharedLayout::kValues + value.stage * C::kStageBytes,
-                                                C::kKeyPanelBytes);
+    const u64 v =
+        matrix_descriptor<Major::kMn>(base + SharedLayout::kValues + value.stage * C::kStageBytes, C::kKeyPanelBytes);
     keep_in_registers(o);
     wgmma_fence();
 #pragma unroll
@@ -459,9 +463,9 @@ struct Consumer {
                        (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
 #pragma unroll
       for (u32 chunk = 0; chunk < C::kHeadDim / 16; ++chunk) {
-        load_matrix_x4(tile + chunk / 4 * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * (chunk % 4) + (lane >> 4)),
-                       query_registers[chunk][0], query_registers[chunk][1], query_registers[chunk][2],
-                       query_registers[chunk][3]);
+        load_matrix_x4(
+            tile + chunk / 4 * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * (chunk % 4) + (lane >> 4)),
+            query_registers[chunk][0], query_registers[chunk][1], query_registers[chunk][2], query_registers[chunk][3]);
       }
     }
   }
