@@ -53,9 +53,9 @@ Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const
 void autotune(bool on) { enabled.store(on); }
 
 void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
-  const auto wish = forced(op, problem);
-  if (!wish || !wish->implementation.empty()) return;
-  if (!enabled.load(std::memory_order_relaxed) && !asked_by_environment() && !wish->autotune) return;
+  const auto wanted = forced(op, problem);
+  if (!wanted || !wanted->implementation.empty()) return;
+  if (!enabled.load(std::memory_order_relaxed) && !asked_by_environment() && !wanted->autotune) return;
   if (is_recording(stream)) return;  // a later call of the case may be measured
   const std::scoped_lock lock(session().mutex);
   if (!session().met.insert(fmt::format("{} {}", to_string(stream.backend), bucket_of(op, problem).text())).second)

@@ -124,10 +124,11 @@ struct Selection {
   std::optional<Error> failure;
 };
 
-Error forced_failure(const Operator& op, const Problem& problem, const ForcedChoice& wish, const std::string& reason) {
-  const bool by_code = wish.by == "code";
+Error forced_failure(const Operator& op, const Problem& problem, const ForcedChoice& wanted,
+                     const std::string& reason) {
+  const bool by_code = wanted.by == "code";
   return with_hint(make_error(ErrorCode::kUnsupported, "{}: {} is forced by {} but cannot run {}: {}", op.name,
-                              wish.implementation, wish.by, problem.problem_case.text(), reason),
+                              wanted.implementation, wanted.by, problem.problem_case.text(), reason),
                    by_code ? fmt::format("call unforce(\"{}\") or force another one", op.name)
                            : fmt::format("unset {} or name another one", variable_name(op.name)));
 }
@@ -200,8 +201,8 @@ void select(Selection& selection, const Operator& op, const Problem& problem, co
 
 Result<Selection> select_from_list(const Operator& op, const Problem& problem, const Stream& stream) {
   Selection selection;
-  RIDGE_TRY(wish, forced(op, problem));
-  selection.forced = std::move(wish);
+  RIDGE_TRY(wanted, forced(op, problem));
+  selection.forced = std::move(wanted);
   for (const Implementation& one : op.implementations)
     selection.refusals.push_back(ops::why_not(one, problem, ops::device_info(stream)));
   select(selection, op, problem, stream);

@@ -149,19 +149,19 @@ Result<record::TunedChoice> Tuner::tune(const ops::Problem& problem, const TuneO
   };
   std::vector<Choice> able = contenders(problem, options);
   if (able.empty()) return nothing();
-  RIDGE_TRY(course, make_tuning_run(problem, stream_, prober_));
+  RIDGE_TRY(run, make_tuning_run(problem, stream_, prober_));
   const double start = now();
   std::erase_if(able, [&](const Choice& one) {
     // Configurations are tried as long as half of the time is left; implementations always.
     if (one.configuration >= 0 && now() - start > options.seconds / 2) return true;
-    const auto wrong = course->wrong(one);
+    const auto wrong = run->wrong(one);
     if (wrong) choice.refused.push_back(fmt::format("{}: {}", one.name(), *wrong));
     return wrong.has_value();
   });
   if (able.empty()) return nothing();
   TuneOptions left = options;
   left.seconds = std::max(options.seconds - (now() - start), 0.0);
-  const auto seconds = [&](std::size_t i, std::int64_t calls) { return course->seconds(able[i], calls); };
+  const auto seconds = [&](std::size_t i, std::int64_t calls) { return run->seconds(able[i], calls); };
   Ranking found = rank(able.size(), seconds, left);
   while (found.first_failed) {
     choice.refused.push_back(able[0].name() + ": its call failed");

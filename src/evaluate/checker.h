@@ -30,9 +30,9 @@ class Checker {
  private:
   using Found = std::optional<Failure>;
   Found plain(std::size_t index, record::CheckRow& row);
-  Found repeat(SubjectRunner& station, record::CheckRow& row);
-  Found again(SubjectRunner& station, record::CheckRow& row);
-  Found families(std::size_t index, SubjectRunner& station, record::CheckRow& row);
+  Found repeat(SubjectRunner& runner, record::CheckRow& row);
+  Found again(SubjectRunner& runner, record::CheckRow& row);
+  Found families(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
   Found padded(std::size_t index, record::CheckRow& row);
   Found held_out(std::size_t index, record::CheckRow& row);
   Found sanitizer(std::size_t index, record::CheckRow& row);

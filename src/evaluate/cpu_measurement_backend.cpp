@@ -5,38 +5,38 @@
 namespace ridge::evaluate {
 namespace {
 
-// A station whose processor's clock is read just before every launch, and whose process, if it is a library's, is
+// A runner whose processor's clock is read just before every launch, and whose process, if it is a library's, is
 // frozen between launches.
 class CpuLauncher final : public Launcher {
  public:
-  CpuLauncher(std::unique_ptr<SubjectRunner> station, measure::ClockProbe& probe)
-      : station_(std::move(station)), probe_(probe) {
-    station_->host().freeze();
+  CpuLauncher(std::unique_ptr<SubjectRunner> runner, measure::ClockProbe& probe)
+      : runner_(std::move(runner)), probe_(probe) {
+    runner_->host().freeze();
   }
 
   LaunchResult launch(std::size_t index, Depth depth) override {
     const double clock = probe_.read();
-    station_->host().thaw();
-    CallResult result = station_->launch(index, depth);
-    station_->host().freeze();
+    runner_->host().thaw();
+    CallResult result = runner_->launch(index, depth);
+    runner_->host().freeze();
     if (Failure* failure = std::get_if<Failure>(&result)) return std::move(*failure);
     return Launch{std::get<CallTiming>(result).latency, clock};
   }
   std::optional<Failure> finish() override {
-    station_->host().thaw();
-    return station_->finish();
+    runner_->host().thaw();
+    return runner_->finish();
   }
   [[nodiscard]] const Verification& verification(std::size_t index) const override {
-    return station_->verification(index);
+    return runner_->verification(index);
   }
   [[nodiscard]] std::map<std::string, double> facts() const override {
-    return {{"witness_gap_max", station_->host().witness_gap()}, {"empty_call", station_->host().empty_wall()}};
+    return {{"witness_gap_max", runner_->host().witness_gap()}, {"empty_call", runner_->host().empty_wall()}};
   }
-  [[nodiscard]] std::uint32_t sandbox() const override { return station_->host().sandbox(); }
-  [[nodiscard]] double processor_seconds() const override { return station_->host().cpu_seconds(); }
+  [[nodiscard]] std::uint32_t sandbox() const override { return runner_->host().sandbox(); }
+  [[nodiscard]] double processor_seconds() const override { return runner_->host().cpu_seconds(); }
 
  private:
-  std::unique_ptr<SubjectRunner> station_;
+  std::unique_ptr<SubjectRunner> runner_;
   measure::ClockProbe& probe_;
 };
 

@@ -227,9 +227,9 @@ Result<std::unique_ptr<TuningRun>> make_cuda_course(const ops::Problem& problem,
   RIDGE_TRY(device, gpu::Device::open(stream.device));
   RIDGE_CHECK_OK(device->make_current());
   RIDGE_TRY(own, tuning_stream(*device));
-  auto course = std::make_unique<CudaTuningRun>(problem, *device, *own, prober);
-  RIDGE_CHECK_OK(course->set_up());
-  return std::unique_ptr<TuningRun>(std::move(course));
+  auto run = std::make_unique<CudaTuningRun>(problem, *device, *own, prober);
+  RIDGE_CHECK_OK(run->set_up());
+  return std::unique_ptr<TuningRun>(std::move(run));
 }
 
 Runner cuda_runner(const Stream& stream) {

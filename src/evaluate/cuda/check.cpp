@@ -134,7 +134,7 @@ class Checker {
       process_.emplace();
       return failure;
     }
-    StationSpec spec = check_.measurement.spec_of(check_.subject, check_.op, asked_.problems);
+    SubjectRunnerSpec spec = check_.measurement.spec_of(check_.subject, check_.op, asked_.problems);
     spec.seed = check_.seed;
     auto started = DeviceProcess::start(std::move(spec));
     if (Failure* failure = std::get_if<Failure>(&started)) {

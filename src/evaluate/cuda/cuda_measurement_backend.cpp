@@ -117,9 +117,9 @@ class CudaLauncher final : public Launcher {
   CudaMeasurementBackend::Idle idle_;
 };
 
-StationSpec CudaMeasurementBackend::spec_of(const Subject& subject, const ops::Operator& op,
-                                            const std::vector<ops::Problem>& problems) const {
-  StationSpec spec;
+SubjectRunnerSpec CudaMeasurementBackend::spec_of(const Subject& subject, const ops::Operator& op,
+                                                  const std::vector<ops::Problem>& problems) const {
+  SubjectRunnerSpec spec;
   spec.subject = subject;
   spec.op = &op;
   spec.problems = problems;

@@ -30,8 +30,8 @@ class CudaMeasurementBackend final : public MeasurementBackend {
   std::unique_ptr<Watch> watch() override;
 
   [[nodiscard]] const CudaHarness& harness() const { return harness_; }
-  [[nodiscard]] StationSpec spec_of(const Subject& subject, const ops::Operator& op,
-                                    const std::vector<ops::Problem>& problems) const;
+  [[nodiscard]] SubjectRunnerSpec spec_of(const Subject& subject, const ops::Operator& op,
+                                          const std::vector<ops::Problem>& problems) const;
   // The device after a kernel that hung or failed: whether the next process gets a working one. A device that does not
   // come back is unusable for the rest of the job, and everything else is a fault of the harness.
   std::optional<Failure> recover();

@@ -86,7 +86,7 @@ struct DeviceProcess::Answer {
   }
 };
 
-std::variant<DeviceProcess, Failure> DeviceProcess::start(StationSpec spec) {
+std::variant<DeviceProcess, Failure> DeviceProcess::start(SubjectRunnerSpec spec) {
   DeviceProcess process;
   process.call_timeout_ = spec.protocol.call_timeout;
   process.verifications_.resize(spec.problems.size());
@@ -96,28 +96,28 @@ std::variant<DeviceProcess, Failure> DeviceProcess::start(StationSpec spec) {
   return process;
 }
 
-// The new process: opens the station, says so, then answers one question after the other.
-void DeviceProcess::serve(int socket, StationSpec spec) {
+// The new process: opens the runner, says so, then answers one question after the other.
+void DeviceProcess::serve(int socket, SubjectRunnerSpec spec) {
   auto opened = DeviceSubjectRunner::open(std::move(spec));
   Answer hello;
   if (const Failure* failure = std::get_if<Failure>(&opened)) hello.fail(*failure);
   if (!send_message(socket, &hello, sizeof hello) || hello.failed) return;
   // Never destroyed: after a fault every call into the driver fails, and the driver cleans up in any case.
-  DeviceSubjectRunner& station = *std::get<0>(opened).release();
+  DeviceSubjectRunner& runner = *std::get<0>(opened).release();
   Question question;
   while (receive_message(socket, &question, sizeof question)) {
     Answer answer;
     switch (question.kind) {
       case Question::Kind::kLaunch: {
-        auto result = station.launch(question.index, question.depth);
+        auto result = runner.launch(question.index, question.depth);
         if (const Failure* failure = std::get_if<Failure>(&result)) answer.fail(*failure);
         if (const DeviceLaunch* launch = std::get_if<DeviceLaunch>(&result)) answer.launch = *launch;
-        answer.take(station.verification(question.index));
+        answer.take(runner.verification(question.index));
         break;
       }
       case Question::Kind::kCheck: {
         CheckNote note;
-        if (const auto failure = station.check(question.index, note)) answer.fail(*failure);
+        if (const auto failure = runner.check(question.index, note)) answer.fail(*failure);
         answer.take(note.seen);
         answer.repeatable = note.repeatable;
         answer.numbers.families = note.families;
@@ -125,11 +125,11 @@ void DeviceProcess::serve(int socket, StationSpec spec) {
         break;
       }
       case Question::Kind::kRenew:
-        if (const auto failure = station.renew()) answer.fail(*failure);
+        if (const auto failure = runner.renew()) answer.fail(*failure);
         break;
       case Question::Kind::kFinish:
-        if (const auto failure = station.finish()) answer.fail(*failure);
-        answer.take(station.facts());
+        if (const auto failure = runner.finish()) answer.fail(*failure);
+        answer.take(runner.facts());
         break;
     }
     if (!send_message(socket, &answer, sizeof answer)) return;

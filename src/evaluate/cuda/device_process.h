@@ -20,9 +20,9 @@ class DeviceProcess {
  public:
   DeviceProcess() = default;  // none: every question is answered by a Failure
 
-  // Forks; the new process opens its station and says so later.
-  static std::variant<DeviceProcess, Failure> start(StationSpec spec);
-  // Waits until the station is open. Called by the first question, too.
+  // Forks; the new process opens its runner and says so later.
+  static std::variant<DeviceProcess, Failure> start(SubjectRunnerSpec spec);
+  // Waits until the runner is open. Called by the first question, too.
   std::optional<Failure> await_ready();
 
   std::variant<DeviceLaunch, Failure> launch(std::size_t index, Depth depth);
@@ -42,7 +42,7 @@ class DeviceProcess {
   std::variant<Answer, Failure> await(double limit);
   Failure ended(Failure failure);
 
-  static void serve(int socket, StationSpec spec);
+  static void serve(int socket, SubjectRunnerSpec spec);
 
   ForkedProcess process_;
   bool ready_ = false;

@@ -24,10 +24,10 @@ Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, erro
 
 }  // namespace
 
-std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> DeviceSubjectRunner::open(StationSpec spec) {
-  std::unique_ptr<DeviceSubjectRunner> station(new DeviceSubjectRunner(std::move(spec)));
-  if (auto failure = station->set_up()) return std::move(*failure);
-  return station;
+std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> DeviceSubjectRunner::open(SubjectRunnerSpec spec) {
+  std::unique_ptr<DeviceSubjectRunner> runner(new DeviceSubjectRunner(std::move(spec)));
+  if (auto failure = runner->set_up()) return std::move(*failure);
+  return runner;
 }
 
 std::optional<Failure> DeviceSubjectRunner::set_up() {

@@ -20,7 +20,7 @@
 
 namespace ridge::evaluate::cuda {
 
-struct StationSpec {
+struct SubjectRunnerSpec {
   Subject subject;
   const ops::Operator* op = nullptr;
   std::vector<ops::Problem> problems;
@@ -49,7 +49,7 @@ struct CheckNote {
 
 class DeviceSubjectRunner {
  public:
-  static std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> open(StationSpec spec);
+  static std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> open(SubjectRunnerSpec spec);
 
   std::variant<DeviceLaunch, Failure> launch(std::size_t index, Depth depth,
                                              numerics::Family family = numerics::Family::kMixture);
@@ -75,7 +75,7 @@ class DeviceSubjectRunner {
     std::string refused;
   };
 
-  explicit DeviceSubjectRunner(StationSpec spec) : spec_(std::move(spec)) {}
+  explicit DeviceSubjectRunner(SubjectRunnerSpec spec) : spec_(std::move(spec)) {}
   std::optional<Failure> set_up();
   std::optional<Failure> load_subject();
   void draw_from(Secrets secrets);
@@ -96,7 +96,7 @@ class DeviceSubjectRunner {
   std::optional<Failure> check_repeats(std::size_t index, const Ready& ready, CheckNote& note);
   [[nodiscard]] Failure trouble(const LaunchTrouble& trouble) const;
 
-  StationSpec spec_;
+  SubjectRunnerSpec spec_;
   const device::cuda::Device* device_ = nullptr;
   std::optional<device::cuda::Stream> stream_;
   std::unique_ptr<CheckModule> harness_, checks_;

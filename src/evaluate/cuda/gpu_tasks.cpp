@@ -161,22 +161,22 @@ Status plain_call(const Job& job, record::WorkerResponse& response) {
   for (BuiltSubject& one : subjects) {
     record::CheckReport report;
     report.subject = one.subject.name;
-    cuda::StationSpec spec = measurement.spec_of(one.subject, *bound.op, bound.problems);
+    cuda::SubjectRunnerSpec spec = measurement.spec_of(one.subject, *bound.op, bound.problems);
     spec.timed = false;
     std::optional<Failure> failure = one.failure;
-    std::unique_ptr<cuda::DeviceSubjectRunner> station;
+    std::unique_ptr<cuda::DeviceSubjectRunner> runner;
     if (!failure) {
       auto opened = cuda::DeviceSubjectRunner::open(std::move(spec));
       if (Failure* broken = std::get_if<Failure>(&opened)) {
         failure = std::move(*broken);
       } else {
-        station = std::move(std::get<0>(opened));
+        runner = std::move(std::get<0>(opened));
       }
     }
     for (std::size_t i = 0; i < bound.problems.size(); ++i) {
       record::CheckRow row;
       row.label = bound.problems[i].problem_case.label();
-      if (station != nullptr) failure = station->plain_call(i);
+      if (runner != nullptr) failure = runner->plain_call(i);
       if (failure) {
         row.outcome = failure->outcome;
         row.gate = failure->gate;

@@ -197,7 +197,7 @@ void run_side_by_side(const World& world, std::vector<Job>& jobs, std::size_t at
 int in_process(const World& world, const std::vector<CudaItem>& items, const std::vector<Built>& built) {
   int failed = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    gpu::StationSpec spec;
+    gpu::SubjectRunnerSpec spec;
     spec.subject.name = items[i].name;
     spec.subject.program = built[i].program;
     spec.op = world.op;
