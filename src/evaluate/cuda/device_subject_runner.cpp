@@ -53,10 +53,10 @@ std::optional<Failure> DeviceSubjectRunner::set_up() {
     if (!cold) return harness_fault(cold.error());
     cold_ = std::move(*cold);
   }
-  auto examiner = OutputVerifier::create(*device_, *harness_, *checks_, *spec_.op->device_check, spec_.problems,
+  auto verifier = OutputVerifier::create(*device_, *harness_, *checks_, *spec_.op->device_check, spec_.problems,
                                          spec_.defences, stream_->handle());
-  if (!examiner) return harness_fault(examiner.error());
-  examiner_ = std::move(*examiner);
+  if (!verifier) return harness_fault(verifier.error());
+  verifier_ = std::move(*verifier);
   return load_subject();
 }
 
@@ -105,7 +105,7 @@ std::optional<Failure> DeviceSubjectRunner::load_subject() {
 void DeviceSubjectRunner::draw_from(Secrets secrets) {
   secrets_ = std::move(secrets);
   coin_ = measure::Coin(secrets_.next());
-  examiner_->draw_from(secrets_.branch("examiner"));
+  verifier_->draw_from(secrets_.branch("verifier"));
 }
 
 std::variant<const DeviceSubjectRunner::Ready*, Failure> DeviceSubjectRunner::ready(std::size_t index,
@@ -153,8 +153,8 @@ std::variant<std::vector<Call>, Failure> DeviceSubjectRunner::new_calls(std::siz
     if (!spec_.defences.on(Gate::kNewAddress) && i == 0) pool_->rewind();
     call.place = pool_->place(one.views, one.prepared.workspace_bytes, coin_);
     if (i == 0) call.previous = previous_output(index, call.place);
-    examiner_->draw(call, coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
-    if (const Status prepared = examiner_->prepare(call, i); !prepared) return harness_fault(prepared.error());
+    verifier_->draw(call, coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
+    if (const Status prepared = verifier_->prepare(call, i); !prepared) return harness_fault(prepared.error());
   }
   return calls;
 }
@@ -180,7 +180,7 @@ std::optional<Failure> DeviceSubjectRunner::run_ungated(const Ready& one, const 
 std::optional<Failure> DeviceSubjectRunner::warm_up(const Ready& one, std::vector<Call>& calls) {
   for (const Call& call : calls) {
     if (auto failure = run_ungated(one, call)) return failure;
-    if (const Status again = examiner_->poison(call); !again) return harness_fault(again.error());
+    if (const Status again = verifier_->poison(call); !again) return harness_fault(again.error());
   }
   return std::nullopt;
 }
@@ -220,7 +220,7 @@ std::variant<Timing, Failure> DeviceSubjectRunner::time_calls(const Ready& one, 
 
 std::optional<Failure> DeviceSubjectRunner::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
   if (!spec_.defences.on(Gate::kEveryCall) && compared_.contains(index)) return std::nullopt;
-  Result<std::optional<Failure>> verdict = examiner_->judge(calls, depth, coin_, verifications_[index]);
+  Result<std::optional<Failure>> verdict = verifier_->judge(calls, depth, coin_, verifications_[index]);
   if (!verdict) {
     const Failure failure = failure_of_fault(verdict.error().text());
     return failure.outcome == Outcome::kHarnessFault ? harness_fault(verdict.error()) : failure;

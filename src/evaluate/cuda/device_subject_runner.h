@@ -103,7 +103,7 @@ class DeviceSubjectRunner {
   std::unique_ptr<DeviceSubject> subject_;
   device::cuda::Buffer spacer_;  // moves the pool to other pages
   std::optional<Pool> pool_;
-  std::unique_ptr<OutputVerifier> examiner_;
+  std::unique_ptr<OutputVerifier> verifier_;
   std::unique_ptr<Timer> timer_;
   std::unique_ptr<ColdCache> cold_;
   Secrets secrets_;

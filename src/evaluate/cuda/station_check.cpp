@@ -41,8 +41,8 @@ std::optional<Failure> DeviceSubjectRunner::check_place(std::size_t index, const
   call.family = family;
   call.specials = specials;
   call.previous = previous_output(index, call.place);
-  examiner_->draw(call, coin_, seed);
-  if (const Status prepared = examiner_->prepare(call, 0); !prepared) return fault(prepared.error());
+  verifier_->draw(call, coin_, seed);
+  if (const Status prepared = verifier_->prepare(call, 0); !prepared) return fault(prepared.error());
   return judged_call(index, one, call);
 }
 
@@ -73,8 +73,8 @@ std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, con
   for (Call& call : calls) {
     call.problem = &spec_.problems[index];
     call.place = pool_->place(one.views, one.prepared.workspace_bytes, coin_);
-    examiner_->draw(call, coin_, seed);
-    if (const Status prepared = examiner_->prepare(call, 0); !prepared) return fault(prepared.error());
+    verifier_->draw(call, coin_, seed);
+    if (const Status prepared = verifier_->prepare(call, 0); !prepared) return fault(prepared.error());
     if (auto failure = judged_call(index, one, call)) {
       if (&call != &calls.front()) failure->detail = "with the same content at another address: " + failure->detail;
       return failure;
@@ -82,7 +82,7 @@ std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, con
   }
   for (std::size_t i = 0; i < one.views.size(); ++i) {
     if (!spec_.problems[index].operands[i].output) continue;
-    const auto different = examiner_->differences(calls[0].place.operands[i], calls[1].place.operands[i]);
+    const auto different = verifier_->differences(calls[0].place.operands[i], calls[1].place.operands[i]);
     if (!different) return fault(different.error());
     if (*different != 0) note.repeatable = false;
   }
