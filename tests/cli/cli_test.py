@@ -692,9 +692,9 @@ class Campaign(Base):
 
     def reported_commands_work(self, name):
         """Those of the page in the campaign's folder, wherever that is by now; the one of the terminal where the user is."""
-        page = (self.tmp / name / "report/REPORT.html").read_text()
+        page = re.sub("<[^>]*>", "", (self.tmp / name / "report/REPORT.html").read_text())  # as it is read
         for command in ("ridge campaign verify .", "ridge campaign replay ."):
-            self.assertIn(f"<code>{command}</code>", page)
+            self.assertIn(command, page)
             done = subprocess.run([RIDGE, *command.split()[1:]], cwd=self.tmp / name, env=self.environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         again = self.ridge("campaign", "resume", name)
