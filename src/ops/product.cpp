@@ -59,15 +59,15 @@ ProductSums product_sums(const ProductModel& model, const std::vector<double>& a
     result.square.push_back(u * u * length * (sums.squares[e] / 12 + sums.value[e] * sums.value[e] / 18) +
                             model.more_ideal_shared * model.more_ideal_shared * sums.magnitude[e] * sums.magnitude[e]);
   }
+  // A rounded scale is off in the same direction wherever it serves.
+  for (const double value : sums.value) result.shift.push_back(model.more_allowed * std::abs(value));
   if (model.matrix_unit_terms != 0) {
     const Truncation lost = matrix_unit_truncation(model, a, b);
     for (std::size_t e = 0; e < count; ++e) {
       result.allowed[e] += lost.allowed[e];
       result.square[e] += lost.square[e];
+      result.shift[e] += lost.shift[e];
     }
-    result.shift = lost.shift;
-  } else {
-    result.shift.resize(count);
   }
   result.value = std::move(sums.value);
   return result;

@@ -65,7 +65,7 @@ __device__ inline Element finish(Sums s, const Cut& cut, const Model& m, const M
   double x = s.sum, shift = m.truncated * (fabs(x) + root);
   double allowed = (8 * kUnit * sqrt(m.terms) + m.more_allowed) * s.size + cut.allowed + m.terms * 0x1p-150;
   double variance = ideal_variance(m, s.squares, x * x) + shift * shift + cut.variance;
-  shift += cut.shift;
+  shift += cut.shift + m.more_allowed * fabs(x);
   const auto rounded_to = [&](double result) {
     allowed += kUnit * fabs(result);
     variance += kUnit * kUnit * result * result / 6;

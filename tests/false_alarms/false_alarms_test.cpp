@@ -101,7 +101,6 @@ class Survey {
   }
   [[nodiscard]] const Tally& tally() const { return tally_; }
 
- private:
   void compare(const ops::Operator& op, const ops::Problem& problem, Family family, std::uint64_t inputs,
                std::uint64_t seed) {
     const Memory before(problem, family, inputs);
@@ -121,6 +120,7 @@ class Survey {
     }
   }
 
+ private:
   void judge_outputs(const ops::Problem& problem, const Memory& after,
                      const std::vector<ops::ReferenceOutput>& references, const std::string& what) {
     std::size_t output = 0;
@@ -186,6 +186,20 @@ void write(const Tally& tally, std::uint64_t first, std::uint64_t seeds, const s
   out["by_subject"] = tally.by_subject;
   out["by_family"] = tally.by_family;
   std::ofstream(path) << out.dump(2) << "\n";
+}
+
+// One rounded scale serves all elements: its error is the same fraction of each, however many there are.
+TEST(FalseAlarms, RoundedScalesAreNoLean) {
+  const ops::Operator& op = **ops::find_operator("gemm_fp8");
+  Survey survey;
+  for (const char* scaling : {"tensor", "row", "block", "vector"}) {
+    const auto problem = op.bind(
+        *record::parse_case(fmt::format("gemm_fp8 m=120 n=130 k=33 layout=nt out=f32 sums=f32 scaling={}", scaling)));
+    ASSERT_TRUE(problem.ok()) << problem.error().text();
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) survey.compare(op, *problem, Family::kNormal, seed, seed);
+  }
+  EXPECT_TRUE(survey.tally().alarms.empty()) << survey.tally().alarms.front();
+  EXPECT_LT(survey.tally().largest_excess, 1.0);
 }
 
 TEST(FalseAlarms, NoRightOutputIsCalledWrong) {
