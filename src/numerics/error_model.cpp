@@ -79,9 +79,10 @@ Neighbours neighbours(DType dtype, double value) {
 
 RoundedOnce rounded_once(DType dtype, double value, double slack) {
   if (!std::isfinite(value)) return known(dtype, round_to(dtype, value));
-  const double reach = slack * std::fabs(value);
+  // Below the normal numbers of fp32 its error is no longer relative: half of its smallest number.
+  const double reach = slack > 0 && value != 0 ? std::max(slack * std::fabs(value), 0x1p-150) : 0;
   const double low = round_to(dtype, value - reach), high = round_to(dtype, value + reach);
-  if (low == high) return known(dtype, low);
+  if (low == high) return known(dtype, round_to(dtype, value));
   // Either neighbour is right, so the same one everywhere is right as well: all of the error may be shift.
   const double step = ulp(dtype, value);
   if (!std::isfinite(high - low)) return {value, reach + step, step * step, reach + step};

@@ -66,10 +66,11 @@ double ideal_square_error(const Reduction& reduction, double reference, double s
 // whose mean is itself uncertain: 8.7 for one (a single error is a matter of luck), 2.6 for 100, 2.06 for 10^4.
 double rms_limit(std::int64_t count);
 
-// A value that is computed with a relative error of at most `slack` and stored once, to nearest even: all that a
-// correct implementation may store. Where both ends of the interval round to the same number it is known exactly, so
-// `allowed` is next to nothing; where they do not, either neighbour is right. Much sharper than half an ulp for short
-// formats, whose rounding errors are neither uniform nor without bias (most elements of a scaled block round to zero).
+// A value that is computed in fp32 with a relative error of at most `slack` (0: exactly) and stored once, to nearest
+// even: all that a correct implementation may store. Where both ends of the interval round to the same number it is
+// known exactly, so `allowed` is next to nothing; where they do not, either neighbour is right. Much sharper than half
+// an ulp for short formats, whose rounding errors are neither uniform nor without bias (most elements of a scaled block
+// round to zero).
 struct RoundedOnce {
   double value = 0, allowed = 0, ideal_square = 0;
   double shift = 0;  // how much of the error right kernels may have in one direction wherever this value occurs

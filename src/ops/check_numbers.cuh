@@ -124,9 +124,9 @@ __device__ inline Rounded known(i64 type, double value) {
 }
 __device__ inline Rounded rounded_once(i64 type, double value, double slack) {
   if (!isfinite(value)) return known(type, value);
-  const double reach = slack * fabs(value);
+  const double reach = slack > 0 && value != 0 ? fmax(slack * fabs(value), 0x1p-150) : 0;
   const double low = round_to(type, value - reach), high = round_to(type, value + reach);
-  if (low == high) return known(type, low);
+  if (low == high) return known(type, round_to(type, value));
   const double step = 2 * half_ulp(type, value);
   if (!isfinite(high - low)) return {value, reach + step, step * step};
   return {value, (high - low) / 2 + 2 * reach, (high - low) * (high - low) / 4};

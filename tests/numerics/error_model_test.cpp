@@ -246,5 +246,19 @@ TEST(ErrorModel, UnitRoundoffIsHalfAnUlpOfOne) {
   EXPECT_EQ(unit_roundoff(DType::kE4m3fn), 0x1p-4);
 }
 
+TEST(RoundedOnce, AllowsForTheSubnormalsOfFp32OnTheWay) {
+  // Just below a tie of bf16, and so close that fp32 rounds it to the tie, which bf16 rounds up.
+  const double step = 0x1p-133, value = 99.5 * step - 0x1p-151;
+  const float product = static_cast<float>(value);
+  const double stored = 100 * step;
+  ASSERT_EQ(static_cast<double>(product), 99.5 * step);
+  ASSERT_EQ(round_to(DType::kBf16, static_cast<double>(product)), stored);
+  const RoundedOnce once = rounded_once(DType::kBf16, value, 0x1p-24);
+  EXPECT_LE(std::fabs(stored - once.value), once.allowed);
+  EXPECT_GT(std::fabs(stored + step - once.value), once.allowed);  // no further neighbour
+  EXPECT_EQ(rounded_once(DType::kBf16, 0, 0x1p-24).value, 0);
+  EXPECT_LT(rounded_once(DType::kBf16, 0, 0x1p-24).allowed, 0x1p-140);
+}
+
 }  // namespace
 }  // namespace ridge::numerics
