@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/process.h"
 #include "record/json.h"
 #include "subcommands.h"
 #include "subjects.h"
@@ -53,16 +54,6 @@ Totals totals_of(const std::vector<record::CheckReport>& reports) {
   return totals;
 }
 
-// A word as a shell takes it.
-std::string shell_word(const std::string& word) {
-  const bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+") ==
-                     std::string::npos;
-  if (plain && !word.empty()) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 // The command that repeats the check of one row.
 std::string command_of(const CheckOptions& options, const std::string& subject, const record::CheckRow& row) {
   const SubjectOptions& asked = options.subjects;
@@ -72,8 +63,8 @@ std::string command_of(const CheckOptions& options, const std::string& subject, 
     return std::filesystem::path(path).stem().string() == subject;
   });
   if (source != asked.candidates.end()) {
-    command += " --candidate " + shell_word(*source);
-    for (const std::string& define : asked.defines) command += " -D " + shell_word(define);
+    command += " --candidate " + quote_command({*source});
+    for (const std::string& define : asked.defines) command += " -D " + quote_command({define});
   } else {
     command += " --impl " + subject;
   }
