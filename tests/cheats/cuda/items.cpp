@@ -45,8 +45,9 @@ CudaItem read(const fs::path& file, const std::string& header) {
   item.deterministic = head.text.find("\n// ridge: deterministic\n") != std::string::npos;
   for (const auto& [key, value] : head.words) apply(file, key, value, item);
   if (item.honest) item.outcomes = {record::Outcome::kPass};
-  if (!item.honest && (item.gate == record::Gate::kNone || item.outcomes.empty())) {
-    refuse(file, "a cheat has a gate and an outcome");
+  const bool only_not_claimed = item.outcomes == std::vector{record::Outcome::kNotClaimed};
+  if (!item.honest && (item.outcomes.empty() || (item.gate == record::Gate::kNone && !only_not_claimed))) {
+    refuse(file, "a cheat has an outcome, and a gate unless the outcome is NOT_CLAIMED");
   }
   if (item.shows.empty()) item.shows = {item.gate};
   return item;
