@@ -124,8 +124,13 @@ int bench(const BenchOptions& options) {
   }
   const std::string format = globals().json ? "json" : (options.format.empty() ? "table" : options.format);
   fmt::print("{}", render(*report, format, terminal_width(stdout)));
-  bool good = !report->bench.empty();
-  for (const record::BenchRow& row : report->bench) good = good && row.outcome == record::Outcome::kPass;
+  bool good = true, measured = false;
+  for (const record::BenchRow& row : report->bench) {
+    const bool passed = row.outcome == record::Outcome::kPass;
+    measured = measured || passed;
+    good = good && (passed || row.outcome == record::Outcome::kNotClaimed);
+  }
+  good = good && measured;
   if (report->bench.empty()) fmt::print(stderr, "nothing was measured: no subject can run these cases\n");
   if (before) {
     const Result<Regression> regression = compare_with_earlier(*report, *before, options.tolerance);

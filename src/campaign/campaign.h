@@ -153,6 +153,7 @@ class Engine {
   // steps_end.cpp
   Status conclude();
   Status measure_final();
+  Status measure_peers(record::Final& final_measurement);
   Status report();
 
   record::WorkerRequest request(record::WorkerTask task) const;

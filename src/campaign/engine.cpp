@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -280,7 +282,8 @@ void Engine::show(std::string_view detail, double fraction) const {
   progress.detail = detail;
   progress.fraction = fraction;
   progress.active = journal_.active();
-  progress.seconds_left = seconds_left(state_, termination_input());
+  progress.seconds_left = state_.wall_budget > 0 ? std::max(state_.wall_budget - progress.active, 0.0)
+                                                 : std::numeric_limits<double>::infinity();
   for (const Round& one : state_.rounds) progress.accepted += one.committed ? 1 : 0;
   progress.speedup = state_.product_of_accepted;
   options_.on_progress(progress);

@@ -28,7 +28,11 @@ constexpr double kFinalSeconds = 120.0;  // without a wall budget
 constexpr double kFinalShare = 0.15;     // of the wall budget
 constexpr double kReportSeconds = 2.0;
 constexpr int kFinalTries = 2;
-constexpr std::int64_t kQuickQuads = 2;  // a quick look has no more in a session
+const char* const kBestName = "the best kernel";  // of a bench
+constexpr std::int64_t kQuickQuads = 2;           // a quick look has no more in a session
+constexpr double kPeerShare = 0.06;               // of the wall budget, for the peers
+constexpr double kPeerSeconds = 30.0;             // at most, and without a wall budget
+constexpr double kLeastPeerSeconds = 3.0;
 
 // Best against baseline: the mean of a fast and a slow launch is about half of the slow one.
 SessionSize final_size(const State& state) {
@@ -39,6 +43,13 @@ SessionSize final_size(const State& state) {
   record::Protocol protocol = state.spec().protocol;
   protocol.max_quads = std::min(protocol.max_quads, kQuickQuads);
   return fit_sessions(both, allowed, kFewestFinals, kMostFinals, protocol, measured_cost(*state.baseline));
+}
+
+// For the comparison with other implementations; 0 where the budget is too short for one.
+double peer_seconds(const State& state) {
+  if (state.wall_budget <= 0) return kPeerSeconds;
+  const double share = std::min(kPeerShare * state.wall_budget, kPeerSeconds);
+  return share < kLeastPeerSeconds ? 0 : share;
 }
 
 // The least that a round takes: build, check and one session of each arm. With less left none is begun.
@@ -65,7 +76,8 @@ TerminationInput Engine::termination_input() const {
   input.stop_requested = stop_file_exists() || (rounds && state_.rounds_closed() >= *rounds);
   input.active = journal_.active();
   const bool needed = state_.incumbent.round > 1;  // nothing to measure while the baseline stands
-  input.reserve = kReportSeconds + (needed ? 1.2 * final_size(state_).seconds : 0.0) + shortest_round(state_);
+  input.reserve = kReportSeconds + peer_seconds(state_) + (needed ? 1.2 * final_size(state_).seconds : 0.0) +
+                  shortest_round(state_);
   return input;
 }
 
@@ -164,7 +176,39 @@ Status Engine::measure_final() {
                                                 guard_rule(state_.spec().protocol, state_.calibration));
     }
   }
+  RIDGE_CHECK_OK(measure_peers(final_measurement));
   return record(EventKind::kFinal, record::to_json(final_measurement));
+}
+
+// The library's implementations on the target shapes, each in turns with the best kernel.
+Status Engine::measure_peers(record::Final& final_measurement) {
+  double allowed = peer_seconds(state_);
+  if (state_.wall_budget > 0) {
+    allowed = std::min(allowed, state_.wall_budget - journal_.active() - kReportSeconds);
+  }
+  if (allowed < kLeastPeerSeconds) {
+    final_measurement.peers_note = "no time was left in the budget";
+    return ok_status();
+  }
+  WorkerRequest bench = request(WorkerTask::kBench);
+  bench.candidates = {state_.incumbent.candidate};
+  bench.candidates[0].name = kBestName;
+  bench.versus = kBestName;
+  bench.all_implementations = true;
+  bench.time_limit = allowed;
+  Result<WorkerResponse> response = work(bench);
+  if (!response) {  // a stop, too: what was measured before is worth its report
+    final_measurement.peers_note = interrupted_ ? "it was stopped" : response.error().text();
+    interrupted_ = false;
+    return ok_status();
+  }
+  for (record::BenchRow& row : response->bench) {
+    if (row.subject != kBestName && row.ratio) final_measurement.peers.push_back(std::move(row));
+  }
+  if (final_measurement.peers.empty()) {
+    final_measurement.peers_note = "no other implementation of this operator could be measured here";
+  }
+  return ok_status();
 }
 
 Status Engine::report() {

@@ -174,11 +174,13 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
   std::vector<BuiltSubject> subjects;
   RIDGE_TRY(backend, backend_of(job, op));
   std::vector<std::string> names = job.request.implementations;
-  if (names.empty() && job.request.candidates.empty()) {
+  const bool beside_candidates = job.request.all_implementations;
+  if (names.empty() && (job.request.candidates.empty() || beside_candidates)) {
     for (const ops::Implementation& implementation : op.implementations) {
       // One call of what computes on the host beside a GPU can outlast any time limit, and it is no peer.
       const bool on_the_host = backend == Backend::kCuda && implementation.is_reference;
       if (on_the_host && job.request.task == record::WorkerTask::kBench) continue;
+      if (beside_candidates && implementation.is_reference) continue;
       if (implementation.backend == backend) names.push_back(implementation.name);
     }
   }

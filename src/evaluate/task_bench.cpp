@@ -131,8 +131,10 @@ class Bench {
     for (const BuiltSubject& named : subjects_) {
       if (const auto& failure = named.failure) {
         rows.push_back(failed(problem, named.subject.name, failure->outcome, failure->detail));
-      } else if (!refusal(named.subject, problem)) {
+      } else if (auto why = refusal(named.subject, problem); !why) {
         runnable.push_back(&named.subject);
+      } else if (named.subject.candidate != nullptr) {
+        rows.push_back(failed(problem, named.subject.name, Outcome::kNotClaimed, std::move(*why)));
       }
     }
     if (runnable.empty()) return;

@@ -210,12 +210,16 @@ struct Final {
   Evaluation evaluation;      // best against initial, fresh sessions, all target shapes
   std::vector<Effect> effects;
   double product_of_accepted = 1;  // winner's-curse check: should agree with effects[0].ratio
+  std::vector<BenchRow> peers;     // the library's implementations, each with its ratio to the best of the same run
+  std::string peers_note;          // why there are none
   static void fields(auto& v, auto& self) {
     v("initial", self.initial);
     v("best", self.best);
     v("evaluation", self.evaluation);
     v("effects", self.effects);
     v("product_of_accepted", self.product_of_accepted);
+    v.optional("peers", self.peers);
+    v.optional("peers_note", self.peers_note);
   }
 };
 

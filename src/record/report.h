@@ -190,16 +190,20 @@ struct ReportKernel {
   }
 };
 
-// Another implementation on one shape. Its latency comes from runs of its own, not from paired sessions.
+// Another implementation on one shape: measured in turns with the best kernel, and then with an interval, or in runs of
+// its own while the campaign went on.
 struct ReportPeer {
   std::string name, label;
   double latency = 0;  // seconds, median
   double ratio = 0;    // its latency over the best kernel's: > 1, the best kernel is faster
+  std::optional<double> ratio_low, ratio_high;
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("label", self.label);
     v("latency", self.latency);
     v("ratio", self.ratio);
+    v.optional("ratio_low", self.ratio_low);
+    v.optional("ratio_high", self.ratio_high);
   }
 };
 

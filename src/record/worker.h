@@ -59,6 +59,7 @@ struct WorkerRequest {
   std::optional<Candidate> incumbent;
   std::optional<std::string> versus;  // bench: the implementation or candidate that every other is compared with
   std::int64_t samples = 0;           // bench: of every subject on every case; 0 = as many as is usual
+  bool all_implementations = false;   // bench: the library's beside the candidates, its references left out
   double min_time = 0;                // bench: seconds of timed calls of every subject on every case, at least
   Protocol protocol;
   std::vector<Ceiling> ceilings;           // known ones, so that roofline fractions can be given
@@ -82,6 +83,7 @@ struct WorkerRequest {
     v.optional("incumbent", self.incumbent);
     v.optional("versus", self.versus);
     v.optional("samples", self.samples);
+    v.optional("all_implementations", self.all_implementations);
     v.optional("min_time", self.min_time);
     v.optional("protocol", self.protocol);
     v.optional("ceilings", self.ceilings);

@@ -81,13 +81,15 @@ std::string peer_words(const Model& model) {
   }
   std::vector<std::string> names;
   std::vector<double> ratios;
+  bool paired = true;
   for (const auto& peer : model.peers) {
     ratios.push_back(peer.ratio);
+    paired = paired && peer.ratio_low;
     if (std::find(names.begin(), names.end(), peer.name) == names.end()) names.push_back(peer.name);
   }
-  return fmt::format("{} the speed of the best peer, {} ({} of {} shapes, runs of its own, not paired).",
-                     ratio_text(geomean_of_usable(ratios)), fmt::join(names, " or "), ratios.size(),
-                     model.shapes.size());
+  return fmt::format("{} the speed of the best peer, {} ({} of {} shapes, {}).", ratio_text(geomean_of_usable(ratios)),
+                     fmt::join(names, " or "), ratios.size(), model.shapes.size(),
+                     paired ? "measured in turns" : "runs of its own, not paired");
 }
 
 Answer is_it_good(const Model& model) {

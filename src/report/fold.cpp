@@ -121,6 +121,7 @@ class Fold {
   void fill_shapes();
   void fill_total();
   void fill_best();
+  void take_peers(const std::vector<record::BenchRow>& rows);
   void fill_peers();
   void fill_time();
   void fill_state();
@@ -136,8 +137,9 @@ class Fold {
   std::map<std::string, double> final_initial_, final_best_;  // median latencies in the final sessions
   std::vector<record::RooflinePoint> best_roofline_;
   std::string pause_;
-  std::vector<std::string> refused_;                 // not yet counted to a round
-  std::map<std::string, record::ReportPeer> peers_;  // the latest measurement, by label
+  std::vector<std::string> refused_;                       // not yet counted to a round
+  std::map<std::string, record::ReportPeer> peers_;        // of the escalations, the latest, by label
+  std::map<std::string, record::ReportPeer> final_peers_;  // in turns with the best kernel, by label
 };
 
 record::ReportRound& Fold::round(std::int64_t number, const Event& event) {
@@ -411,6 +413,19 @@ void Fold::on(const record::Final& final_event, double seconds) {
     final_initial_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, record::Arm::kIncumbent);
     final_best_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, record::Arm::kCandidate);
   }
+  take_peers(final_event.peers);
+}
+
+// The fastest implementation of each shape, from the runs in turns with the best kernel.
+void Fold::take_peers(const std::vector<record::BenchRow>& rows) {
+  for (const record::BenchRow& row : rows) {
+    if (row.outcome != record::Outcome::kPass || !row.ratio || !(*row.ratio > 0)) continue;
+    record::ReportPeer peer{row.subject, row.label, row.median, 1 / *row.ratio, {}, {}};
+    if (row.ratio_high && *row.ratio_high > 0) peer.ratio_low = 1 / *row.ratio_high;
+    if (row.ratio_low && *row.ratio_low > 0) peer.ratio_high = 1 / *row.ratio_low;
+    const auto [place, fresh] = final_peers_.try_emplace(row.label, peer);
+    if (!fresh && peer.ratio < place->second.ratio) place->second = std::move(peer);
+  }
 }
 
 // The best known implementation, where the engine measured it beside the incumbent of that time.
@@ -418,7 +433,7 @@ void Fold::on(const record::Escalated& escalated) {
   constexpr std::string_view kPrefix = "best_known ", kTakes = " takes ";
   for (const auto& [name, speed_of_peer] : escalated.figures) {
     if (!name.starts_with(kPrefix) || !(speed_of_peer > 0)) continue;
-    record::ReportPeer peer{"the best known implementation", name.substr(kPrefix.size()), kNan, kNan};
+    record::ReportPeer peer{"the best known implementation", name.substr(kPrefix.size()), kNan, kNan, {}, {}};
     for (const auto& point : best_roofline_) {
       if (point.label == peer.label) peer.latency = point.latency / speed_of_peer;
     }
@@ -639,6 +654,10 @@ void Fold::fill_best() {
 
 void Fold::fill_peers() {
   for (const auto& shape : model_.shapes) {
+    if (const auto paired = final_peers_.find(shape.label); paired != final_peers_.end()) {
+      model_.peers.push_back(paired->second);
+      continue;
+    }
     const auto found = peers_.find(shape.label);
     if (found == peers_.end() || !(found->second.latency > 0) || !(shape.best_latency > 0)) continue;
     found->second.ratio = found->second.latency / shape.best_latency;

@@ -281,6 +281,7 @@ TEST(BusyCampaign, WaitingForQuietIsNotChargedToTheBudget) {
   engine_options.on_progress = [&](const EngineProgress& progress) {
     if (progress.detail.find("cc1plus") != std::string::npos) shown = progress.detail;
     most_active = std::max(most_active, progress.active);
+    EXPECT_NEAR(progress.active + progress.seconds_left, 120, 1e-6);  // the share shown is of the whole budget
   };
   const auto engine = Engine::open(std::move(engine_options),
                                    Services{*executor, world.proposer, world.clock, world.git.get(), nullptr});

@@ -31,6 +31,9 @@ TEST(Campaign, RunsFromBaselineToReportWithOneVerdictPerRound) {
   EXPECT_NEAR(state.product_of_accepted, 3.0, 0.02);
   ASSERT_FALSE(state.final_measurement->effects.empty());
   EXPECT_NEAR(state.final_measurement->effects[0].ratio, 3.0, 0.02);
+  ASSERT_EQ(state.final_measurement->peers.size(), state.spec().target_cases.size());
+  EXPECT_EQ(state.final_measurement->peers[0].subject, "library");
+  EXPECT_NEAR(*state.final_measurement->peers[0].ratio, 8.0 / 3.0, 0.1);
   EXPECT_EQ(state.termination->condition, "exhausted");
   EXPECT_EQ(phase_of(state), record::Phase::kDone);
 }

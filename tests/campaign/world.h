@@ -269,6 +269,11 @@ inline record::WorkerResponse bench(const record::WorkerRequest& request) {
     row.subject = "library";
     row.label = labels[s];
     row.median = latency_of(make_candidate(800), index_of(labels[s]));
+    if (request.versus) {
+      row.ratio = latency_of(request.candidates.at(0), index_of(labels[s])) / row.median;
+      row.ratio_low = 0.99 * *row.ratio;
+      row.ratio_high = 1.01 * *row.ratio;
+    }
     response.bench.push_back(row);
   }
   return response;

@@ -68,6 +68,32 @@ TEST(Bench, ManySubjectsShareTheirSessionsAndAreComparedWithOne) {
   EXPECT_TRUE(response.environment->facts.contains("cpu.model"));
 }
 
+TEST(Bench, TheLibrarysImplementationsBesideACandidateWithoutItsReferences) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+  request.candidates = {named(gemm(), "the best kernel")};
+  request.versus = "the best kernel";
+  request.all_implementations = true;
+  request.samples = 8;
+  const record::WorkerResponse response = run(request);
+  ASSERT_EQ(response.error, "");
+  const record::BenchRow* simd = row_of(response, "cpu_simd");
+  ASSERT_NE(simd, nullptr);
+  EXPECT_TRUE(simd->ratio.has_value());
+  for (const record::BenchRow& row : response.bench) EXPECT_NE(row.subject, "reference");
+}
+
+TEST(Bench, ACaseOutsideTheScopeOfACandidateIsARowThatSaysSo) {
+  record::WorkerRequest request = request_of(record::WorkerTask::kBench);
+  request.cases.push_back(*record::parse_case("gemm m=33 n=40 k=21 dtype=bf16"));
+  request.candidates = {named(gemm("/* ridge-scope\ndtype = [\"f32\"]\n*/\n"), "mine")};
+  request.samples = 8;
+  const record::WorkerResponse response = run(request);
+  ASSERT_EQ(response.bench.size(), 2u) << response.error;
+  EXPECT_EQ(response.bench[0].outcome, Outcome::kPass) << response.bench[0].detail;
+  EXPECT_EQ(response.bench[1].outcome, Outcome::kNotClaimed);
+  EXPECT_THAT(response.bench[1].detail, HasSubstr("dtype=bf16 is outside its scope"));
+}
+
 // What the checker says of the first wrong element holds values of the inputs.
 TEST(Bench, AFixedSeedRepeatsTheInputsOfARunAndAnotherOneDoesNot) {
   const auto detail_with = [](std::optional<std::int64_t> seed) {

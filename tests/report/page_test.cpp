@@ -369,6 +369,11 @@ TEST(Html, ALongTitleDoesNotFillTheFirstScreen) {
   EXPECT_THAT(changes, Not(HasSubstr(std::string(100, 'W'))));
 }
 
+TEST(Html, TheFastestPeerOfTheFinalMeasurementIsThePeer) {
+  EXPECT_THAT(html(model_of(fixture::with_peers())),
+              HasSubstr("0.800× the speed of the best peer, cpu_onednn (5 of 5 shapes, measured in turns)"));
+}
+
 TEST(Html, SaysSoWhenNoPeerWasMeasured) {
   EXPECT_THAT(html(model_of(fixture::nine_rounds())), HasSubstr("No other implementation was measured"));
 }
