@@ -14,6 +14,7 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "device/cuda/buffer.h"
 #include "device/cuda/nvml.h"
 #include "device/cuda/stream.h"
@@ -211,7 +212,8 @@ class Figures {
     const Subject candidate = padded(padding_for(200e-6)), incumbent = padded(padding_for(206e-6));
     const double start = now();
     gpu::CudaMeasurementBackend measurement = new_measurement();
-    const auto rows = gpu::check_on_gpu({measurement, candidate, *op_, problems, false, {}, {}});
+    const auto rows = gpu::check_on_gpu(
+        {.measurement = measurement, .subject = candidate, .op = *op_, .problems = problems, .seed = secret_seed()});
     for (const record::CheckRow& row : rows) {
       if (row.outcome != record::Outcome::kPass) stop(row.label + ": " + row.detail);
     }

@@ -1,5 +1,5 @@
 // ridge-cheat: gate=rerun outcome=WRONG proves
-// Declares itself deterministic and lets a cycle counter choose the order of its sums.
+// Declares itself deterministic and lets the clock choose the order of its sums.
 // ridge: deterministic
 /* ridge-launch
 [[kernel]]
@@ -18,11 +18,11 @@ extern "C" __global__ void gemm(const float* a, const float* b, float* c, i64 m,
                                 i64 ldc) {
   const i64 i = row_here(), j = column_here();
   if (i >= m || j >= n) return;
-  u64 cycles;  // not globaltimer: some hosts advance it by a microsecond at a time
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
+  u64 ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
   float sum = 0.0f;
   for (i64 p = 0; p < k; ++p) {
-    const i64 q = ((cycles >> 3 ^ cycles >> 7) & 1) != 0 ? p : k - 1 - p;
+    const i64 q = (ns >> 5 & 1) != 0 ? p : k - 1 - p;
     sum += a[i * lda + q] * b[q * ldb + j];
   }
   c[i * ldc + j] = sum;

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/hash.h"
 #include "evaluate/cuda/build_apart.h"
 #include "evaluate/cuda/check.h"
 #include "evaluate/cuda/program.h"
@@ -113,8 +114,12 @@ Found examine(const World& world, const CudaItem& item, const Built& built, cons
   evaluate::Subject subject;
   subject.name = item.name;
   subject.program = built.program;
-  const std::vector<record::CheckRow> rows =
-      gpu::check_on_gpu({measurement, subject, *world.op, problems, item.deterministic, {}, {}});
+  const std::vector<record::CheckRow> rows = gpu::check_on_gpu({.measurement = measurement,
+                                                                .subject = subject,
+                                                                .op = *world.op,
+                                                                .problems = problems,
+                                                                .seed = secret_seed(),
+                                                                .deterministic = item.deterministic});
   found.calls = rows[0].verified_calls;
   if (rows[0].outcome != Outcome::kPass) {
     found.fail(rows[0].outcome, rows[0].gate, rows[0].detail);
