@@ -97,7 +97,7 @@ inline constexpr u32 kNoTile = 0xFFFFFFFFu;
 // fp32 sums or in a 16-bit P, and O is hardly ever rescaled.
 inline constexpr float kLazyLog2 = 8.0f;
 inline constexpr float kLn2 = 0.693147181f;
-inline constexpr float kInfinity = __builtin_huge_valf();
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 }  // namespace
 

@@ -139,6 +139,16 @@ __device__ __forceinline__ void load_shared_v2(u32 address, float& x, float& y) 
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address) : "memory");
 }
 
+__device__ __forceinline__ void load_shared_v4(u32 address, float (&x)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void store_shared_v4(u32 address, float x, float y, float z, float w) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
+}
+
 // Four 8x8 matrices of 16-bit values from the accumulator layout to rows of shared memory. Lanes 8i..8i+7 give the
 // addresses of the rows of matrix i (16 bytes each); one instruction replaces eight 4-byte stores that would collide in
 // the banks.

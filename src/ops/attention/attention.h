@@ -1,0 +1,44 @@
+// What the files of this folder share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace ridge::ops::attention {
+
+// Positions in Problem::values and in the operator's parameter list.
+enum Param : std::size_t { kBatch, kHeads, kKvHeads, kQLen, kKLen, kDim, kDtype, kMask, kParamCount };
+// Positions among the operands.
+enum OperandAt : std::size_t { kQ, kK, kV, kO, kLogSumExp };
+
+inline constexpr DType kDtypes[] = {DType::kBf16, DType::kF16};  // by the value of `dtype`
+inline constexpr std::int64_t kLargestDim = 256;
+
+struct Shape {
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0, dim = 0;
+  DType dtype = DType::kBf16;
+  bool causal = false;
+
+  [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
+  // How many keys a query sees; they are the first ones.
+  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
+    return causal ? std::clamp<std::int64_t>(query + k_len - q_len + 1, 0, k_len) : k_len;
+  }
+};
+
+inline Shape shape_of(const Problem& problem) {
+  const std::vector<std::int64_t>& v = problem.values;
+  return Shape{
+      v[kBatch],    v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], kDtypes[static_cast<std::size_t>(v[kDtype])],
+      v[kMask] == 1};
+}
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
+record::Cost cost(const Problem& problem);
+record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
+std::vector<record::Case> cases(CaseSet set, Backend backend);
+
+}  // namespace ridge::ops::attention

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "ops/attention/attention.h"
+
+namespace ridge::ops::attention {
+namespace {
+
+record::Case make_case(std::string_view text) {
+  auto parsed = record::parse_case(fmt::format("attention {}", text));
+  check(parsed.ok(), "a built-in attention case does not parse");
+  return *parsed;
+}
+
+// Around the tiles of 32 queries and 64 keys, unequal lengths both ways, groups, odd dims, and nothing at all.
+std::vector<record::Case> check_cases() {
+  std::vector<record::Case> cases;
+  for (const char* mask : {"full", "causal"}) {
+    for (const char* dtype : {"bf16", "f16"}) {
+      for (const char* sizes :
+           {"batch=1 heads=1 kv_heads=1 q_len=1 k_len=1 dim=64", "batch=1 heads=2 kv_heads=1 q_len=33 k_len=65 dim=64",
+            "batch=1 heads=4 kv_heads=2 q_len=70 k_len=70 dim=128",
+            "batch=2 heads=2 kv_heads=2 q_len=31 k_len=200 dim=72",
+            "batch=1 heads=1 kv_heads=1 q_len=100 k_len=37 dim=64",
+            "batch=1 heads=3 kv_heads=1 q_len=5 k_len=129 dim=13"}) {
+        cases.push_back(make_case(fmt::format("{} dtype={} mask={}", sizes, dtype, mask)));
+      }
+    }
+    for (const char* sizes :
+         {"batch=0 heads=2 kv_heads=1 q_len=5 k_len=5 dim=64", "batch=1 heads=2 kv_heads=1 q_len=0 k_len=5 dim=64",
+          "batch=1 heads=2 kv_heads=1 q_len=3 k_len=0 dim=64", "batch=1 heads=1 kv_heads=1 q_len=9 k_len=7 dim=256"}) {
+      cases.push_back(make_case(fmt::format("{} mask={}", sizes, mask)));
+    }
+  }
+  return cases;
+}
+
+std::vector<record::Case> bench_cases(Backend backend) {
+  if (backend == Backend::kCpu) {
+    return {make_case("batch=1 heads=8 kv_heads=2 q_len=512 k_len=512 dim=128 mask=causal"),
+            make_case("batch=1 heads=8 kv_heads=8 q_len=512 k_len=512 dim=64 mask=full")};
+  }
+  return {make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"),
+          make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=full"),
+          make_case("batch=2 heads=64 kv_heads=8 q_len=4096 k_len=4096 dim=128 mask=causal"),
+          make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=causal"),
+          make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=full")};
+}
+
+}  // namespace
+
+std::vector<record::Case> cases(CaseSet set, Backend backend) {
+  switch (set) {
+    case CaseSet::kCheck: return check_cases();
+    case CaseSet::kBench: return bench_cases(backend);
+    case CaseSet::kTarget:
+      return {make_case("batch=1 heads=4 kv_heads=2 q_len=256 k_len=256 dim=64 mask=causal"),
+              make_case("batch=1 heads=4 kv_heads=1 q_len=192 k_len=320 dim=128 mask=full"),
+              make_case("batch=2 heads=2 kv_heads=2 q_len=250 k_len=250 dim=64 mask=causal")};
+  }
+  return {};
+}
+
+// Lengths vary. For a reduced case one group of heads of one sequence stays: the work of a run is bounded.
+record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
+  constexpr std::size_t kSizes[] = {kQLen, kKLen};
+  record::Case other = vary_sizes(problem, kSizes, 16, variation, seed);
+  if (variation == Variation::kReduced || variation == Variation::kAlignedReduced) {
+    const Shape s = shape_of(problem);
+    if (s.kv_heads > 0) {
+      other.set("heads", std::to_string(s.heads / s.kv_heads));
+      other.set("kv_heads", "1");
+    }
+    if (s.batch > 1) other.set("batch", "1");
+  }
+  return other;
+}
+
+}  // namespace ridge::ops::attention

@@ -1,0 +1,57 @@
+// attention: O = softmax(Q K^T / sqrt(dim)) V for every head of every sequence, and the log-sum-exp of every row.
+//
+//   s[i,j] = sum_c q[i,c] k[j,c] / sqrt(dim)        L[i] = log sum_j exp(s[i,j])        o[i,c] = sum_j exp(s[i,j] -
+//   L[i]) v[j,c]
+//
+// over the keys j that query i sees: all, or with `causal` those with j <= i + k_len - q_len (the last query sees every
+// key: bottom-right).
+//
+// Shapes    q, o [batch, q_len, heads, dim]; k, v [batch, k_len, kv_heads, dim]; log_sum_exp [batch, heads, q_len].
+//           heads is a multiple of kv_heads: query head h reads head h / (heads / kv_heads) of k and v. Any size from
+//           0, dim from 1 to 256. A row that sees no key has o = 0 and a log-sum-exp of -infinity.
+// Dtypes    q, k, v and o the same one of bf16, f16; log_sum_exp f32.
+// Layout    The last dimension is contiguous; the others may have any strides and order, so [batch, heads, length, dim]
+// and
+//           packed qkv are views. Elements between are neither read nor written.
+// Aliasing  No output may overlap an input or the other output.
+// Numerics  Scores, sums and O in fp32; the weights may be rounded to the dtype of v before they multiply it, each
+// relative
+//           to itself; o is rounded once. With u = 2^-24, r the dtype's unit roundoff, S[i,j] = sum |q||k| / sqrt(dim)
+//           and e[i] = 16 u sqrt(dim) max_j S[i,j] + 2^-20 (1 + max_j |s[i,j]|): |o - exact| <= (r + 2 e[i] + 8 u
+//           sqrt(k_len)) sum_j w[i,j] |v[j,c]| + half an ulp; |L - exact| <= e[i] + 2^-20 + 4 u |L|. Scores of
+//           thousands and more are outside the model: their rounding alone changes a weight by more than itself.
+// NaN, Inf  A row with a score of NaN or +infinity is NaN, its log-sum-exp too; one whose scores are all -infinity is
+// as one
+//           that sees no key. Every other row, and every other head, keeps its values; but a weight of zero times an
+//           infinite or NaN v may be NaN in rows that see keys of the same 128, of a matrix-unit kernel.
+// Same bits Always, whatever the number of threads.
+// Cost      4 dim FLOP per pair of a query and a key it sees, per head; traffic: q, k, v, o and log_sum_exp once.
+// Streams   As gemm's.
+// Backward  Not behind the operator yet; it needs q, k, v, o and log_sum_exp (docs/operators/attention.md).
+// Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
+//
+// The scale is 1 / sqrt(dim) and nothing else: parameters of a case are whole numbers and names.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/result.h"
+#include "ridge/stream.h"
+#include "ridge/tensor.h"
+
+namespace ridge {
+
+struct AttentionArgs {
+  TensorView q, k, v;
+  TensorView o;            // written
+  TensorView log_sum_exp;  // written
+  bool causal = false;
+};
+
+Status attention(const AttentionArgs& args, const Stream& stream);
+
+namespace ops::attention {
+using Args = AttentionArgs;  // what add_op generates the entry point from
+}
+
+}  // namespace ridge

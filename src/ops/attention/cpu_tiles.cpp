@@ -1,0 +1,126 @@
+// Tiles of 32 queries of one head against blocks of 64 keys, in fp32: the online softmax, so nothing of the square of
+// the lengths is stored. Threads take tiles in turn. Bound by the two products; K and V are converted once per tile,
+// which costs a sixteenth of them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "device/cpu/cpu_info.h"
+#include "device/cpu/thread_pool.h"
+#include "numerics/convert.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/simd/tile.h"
+
+namespace ridge::ops::attention {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TileStep best_step() {
+  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
+  if (cpu.has("avx512f")) return tile_step_avx512;
+  return cpu.has("avx2") && cpu.has("fma") ? tile_step_avx2 : tile_step_portable;
+}
+
+const void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t h) {
+  return static_cast<const char*>(view.data) +
+         size_bytes(view.dtype, b * view.stride[0] + i * view.stride[1] + h * view.stride[2]);
+}
+
+// The memory of one thread.
+class Worker {
+ public:
+  Worker(const Shape& s, std::span<const TensorView> operands)
+      : s_(s), operands_(operands), step_(best_step()), row_(static_cast<std::size_t>(s.dim)) {
+    tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
+    const auto part = static_cast<std::size_t>(tile_.dim * kTileKeys);
+    memory_.assign(4 * part, 0.0f);
+    tile_.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.dim)));
+    tile_.q = memory_.data();
+    tile_.k = tile_.q + part;
+    tile_.v = tile_.k + part;
+    tile_.o = tile_.v + part;
+  }
+
+  void run(std::int64_t b, std::int64_t h, std::int64_t first) {
+    const std::int64_t rows = std::min(kTileRows, s_.q_len - first);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* const q = tile_.q + r * tile_.dim;
+      numerics::to_float(s_.dtype, row_of(operands_[kQ], b, first + r, h), q, s_.dim);
+      std::fill_n(tile_.o + r * tile_.dim, tile_.dim, 0.0f);
+      tile_.maximum[r] = -kInfinity;
+      tile_.sum[r] = 0.0f;
+    }
+    const std::int64_t seen = s_.seen(first + rows - 1);  // by the last row, which sees most
+    for (std::int64_t key = 0; key < seen; key += kTileKeys) {
+      load_keys(b, s_.kv_head(h), key);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        tile_.seen[r] = std::clamp<std::int64_t>(s_.seen(first + r) - key, 0, kTileKeys);
+      }
+      step_(tile_, rows);
+    }
+    for (std::int64_t r = 0; r < rows; ++r) finish(b, h, first, r);
+  }
+
+ private:
+  void load_keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
+    for (std::int64_t j = 0; j < kTileKeys; ++j) {
+      float* const v = tile_.v + j * tile_.dim;
+      if (first + j >= s_.k_len) {
+        for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = v[c] = 0.0f;
+        continue;
+      }
+      numerics::to_float(s_.dtype, row_of(operands_[kV], b, first + j, kv_head), v, s_.dim);
+      numerics::to_float(s_.dtype, row_of(operands_[kK], b, first + j, kv_head), row_.data(), s_.dim);
+      for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = row_[static_cast<std::size_t>(c)];
+    }
+  }
+
+  void finish(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t r) {
+    const float sum = tile_.sum[r];
+    float* const o = tile_.o + r * tile_.dim;
+    for (std::int64_t c = 0; c < s_.dim; ++c) o[c] = sum == 0.0f ? 0.0f : o[c] / sum;
+    numerics::from_float(s_.dtype, o, const_cast<void*>(row_of(operands_[kO], b, first + r, h)), s_.dim);
+    const TensorView& sums = operands_[kLogSumExp];
+    static_cast<float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + first + r] =
+        sum == 0.0f ? -kInfinity : tile_.maximum[r] + std::log(sum);
+  }
+
+  const Shape& s_;
+  std::span<const TensorView> operands_;
+  TileStep step_;
+  Tile tile_{};
+  std::vector<float> memory_;
+  std::vector<float> row_;
+};
+
+Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+  const Shape s = shape_of(problem);
+  const std::int64_t tiles = (s.q_len + kTileRows - 1) / kTileRows, count = s.batch * s.heads * tiles;
+  if (count == 0) return ok_status();
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
+  device::cpu::thread_pool().run(threads, [&](int thread) {
+    Worker worker(s, operands);
+    for (std::int64_t i = thread; i < count; i += threads) {
+      const std::int64_t head = i / tiles;
+      worker.run(head / s.heads, head % s.heads, (i % tiles) * kTileRows);
+    }
+  });
+  return ok_status();
+}
+
+}  // namespace
+
+Implementation cpu_tiles() {
+  Implementation own;
+  own.name = "cpu_tiles";
+  own.summary = "online softmax over blocks of 64 keys, in fp32 vectors";
+  own.deterministic = true;
+  own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
+  own.run = run;
+  return own;
+}
+
+}  // namespace ridge::ops::attention

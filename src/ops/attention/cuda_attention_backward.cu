@@ -1,0 +1,736 @@
+// Attention, backward, on Hopper's matrix units: dQ, dK and dV of O = softmax(Q K^T / sqrt(d)) V from dO, the rows'
+// log-sum-exp and delta = rowsum(dO * O); 16-bit inputs, fp32 sums, grouped heads without copies.
+//
+// A block owns 128 keys of one head of K and V and walks over the queries of every query head of the group. Two
+// consumer warpgroups of 64 keys keep dK and dV in registers; S^T and dP^T are computed transposed, so that P^T and
+// dS^T feed dV and dK from registers, and only dS goes through shared memory, once, for dQ = dS K. The product for dQ
+// runs one step behind, so the warpgroups never wait for each other's dS, and every softmax runs under a product of its
+// own warpgroup. dQ leaves in the order of the accumulators, by a bulk add into fp32 memory; a kernel behind it sorts
+// and converts.
+//
+// Wins from about a thousand tokens. Equal bits over runs with RIDGE_ORDERED, where the blocks that add to the same dQ
+// take turns in the order of their keys; a block only waits for blocks that started before it.
+//
+// Entry points: `ridge_attention_backward_prepare`, `ridge_attention_backward`, `ridge_attention_backward_finish`, in
+// this order on one stream.
+#include "../../device/cuda/kernel/memory_add.cuh"
+#include "../../device/cuda/kernel/pipeline.cuh"
+#include "../../device/cuda/kernel/tma.cuh"
+#include "../../device/cuda/kernel/wgmma.cuh"
+
+#ifndef RIDGE_TYPE
+#define RIDGE_TYPE kBf16
+#endif
+#ifndef RIDGE_HEAD_DIM
+#define RIDGE_HEAD_DIM 128
+#endif
+#ifndef RIDGE_BLOCK_M  // queries per step
+#define RIDGE_BLOCK_M 64
+#endif
+#ifndef RIDGE_CAUSAL  // query i sees key j where j <= i + k_len - q_len
+#define RIDGE_CAUSAL 0
+#endif
+#ifndef RIDGE_ORDERED  // 1: equal bits over runs
+#define RIDGE_ORDERED 0
+#endif
+#ifndef RIDGE_PRODUCER_REGISTERS
+#define RIDGE_PRODUCER_REGISTERS 24
+#endif
+#ifndef RIDGE_CONSUMER_REGISTERS
+#define RIDGE_CONSUMER_REGISTERS 240
+#endif
+
+namespace ridge::cuda {
+namespace {
+
+struct Config {
+  static constexpr MatrixType kType = MatrixType::RIDGE_TYPE;
+  static constexpr u32 kHeadDim = RIDGE_HEAD_DIM;
+  static constexpr u32 kBlockM = RIDGE_BLOCK_M;
+  static constexpr bool kCausal = RIDGE_CAUSAL != 0;
+  static constexpr bool kOrdered = RIDGE_ORDERED != 0;
+  // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
+  static constexpr bool kEarlyValues = RIDGE_BLOCK_M == 64;
+  static constexpr u32 kStages = 2;  // of Q, of dO, and of dS, so that a step's number says where everything lies
+
+  static constexpr u32 kConsumers = 2;
+  static constexpr u32 kConsumerWarps = 4 * kConsumers;
+  static constexpr u32 kBlockN = 64 * kConsumers;
+  static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
+  static constexpr u32 kPanels = kHeadDim / 64;  // a tile is panels of 64 columns, one swizzle row wide
+  static constexpr u32 kQueryPanels = kBlockM / 64;
+  static constexpr u32 kKeyPanelBytes = kBlockN * kRowBytes;
+  static constexpr u32 kKeyBytes = kPanels * kKeyPanelBytes;
+  static constexpr u32 kQueryPanelBytes = kBlockM * kRowBytes;
+  static constexpr u32 kQueryBytes = kPanels * kQueryPanelBytes;
+  static constexpr u32 kRowFactorBytes = kBlockM * 4;  // log-sum-exp or delta of a block of queries
+  static constexpr u32 kScoreBytes = kQueryPanels * kKeyPanelBytes;
+  // A warpgroup computes a quarter of 128 x 128, or half of 64 x 128, of dQ: always 64 x 64.
+  static constexpr u32 kPartFloats = 64 * 64;
+  static constexpr u32 kPartBytes = kPartFloats * 4;
+
+  static_assert(kHeadDim * kBlockM == 128 * 64, "dQ of a block of queries is two parts of 64 x 64");
+};
+
+struct SharedLayout {
+  static constexpr u32 kKeys = 0;
+  static constexpr u32 kValues = kKeys + Config::kKeyBytes;
+  static constexpr u32 kQueries = kValues + Config::kKeyBytes;
+  static constexpr u32 kGrads = kQueries + Config::kStages * Config::kQueryBytes;
+  static constexpr u32 kScores = kGrads + Config::kStages * Config::kQueryBytes;
+  static constexpr u32 kParts = kScores + Config::kStages * Config::kScoreBytes;
+  static constexpr u32 kLogSums = kParts + Config::kConsumers * Config::kPartBytes;
+  static constexpr u32 kDeltas = kLogSums + Config::kStages * Config::kRowFactorBytes;
+  static constexpr u32 kQueryRing = kDeltas + Config::kStages * Config::kRowFactorBytes;
+  static constexpr u32 kGradRing = kQueryRing + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kScoreRing = kGradRing + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kPartRings = kScoreRing + Ring<Config::kStages>::kBytes;  // one of one stage per consumer
+  static constexpr u32 kKeysFull = kPartRings + Config::kConsumers * Ring<1>::kBytes;
+  static constexpr u32 kValuesFull = kKeysFull + kBarrierBytes;
+  static constexpr u32 kBytes = kValuesFull + kBarrierBytes;
+  static_assert(kBytes <= 232448, "more shared memory than a block can have");
+};
+
+inline constexpr u32 kConsumersBarrier = 1;  // all consumers
+inline constexpr u32 kWarpgroupBarrier = 2;  // and 3: one warpgroup
+inline constexpr float kLog2E = 1.44269504f;
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
+
+}  // namespace
+
+// One 16-bit tensor [batch, heads, rows, head dim]; the last dimension is contiguous. Strides in elements.
+struct AttentionRows {
+  u16* data;
+  i64 batch_stride, head_stride, row_stride;
+};
+
+// What the three launches share.
+struct AttentionBackwardView {
+  AttentionRows o, d_o, d_q;
+  const float* log_sum_exp;  // [batch, heads, q_len]
+  i64 sum_batch_stride, sum_head_stride;
+  // Workspace; heads are those of the whole batch. Where rows are counted they are padded to whole blocks of queries.
+  float* scaled_log_sum;  // [heads, q_blocks, kBlockM], in the order in which threads read it; times log2(e)
+  float* delta;           // the same
+  float* grad_query;      // [heads, q_blocks, 2, 64 x 64]: sums of dQ, in the order of the accumulators
+  u32* turns;             // [heads, q_blocks, 2] with RIDGE_ORDERED
+  u32 q_len, k_len;
+  u32 heads, kv_heads, batch;
+  u32 group;     // query heads per head of K and V
+  u32 q_blocks;  // blocks of queries per head
+  u32 tiles;     // blocks of keys per head
+  u32 section;   // heads of K and V that are worked on at one time
+  float scale;   // of the scores
+  float scale_log2;
+};
+
+namespace {
+
+// Where in a block the factor of query `row` lies: a thread reads those of its columns, row = 8 j + 2 (lane % 4) + p,
+// as vectors of four that lie beside those of its three neighbours.
+__device__ __forceinline__ u32 factor_place(u32 row) {
+  const u32 j = row / 8, quad = row % 8 / 2, p = row % 2;
+  return (j / 2 * 4 + quad) * 4 + j % 2 * 2 + p;
+}
+
+// The walk of a block: every query head of the group, and of each the blocks of queries that see some of its keys,
+// downwards: with turns a block of keys then meets every block of queries after those of lower keys, which work on more
+// of them. A head at a time, so that what its blocks share (Q, dO and the sums of dQ) stays in the L2 although their
+// walks are of different lengths.
+struct Walk {
+  u32 tile, kv_head, batch;
+  u32 lowest, steps;
+  u32 masked_below;  // blocks of queries below this one do not see all keys
+  u32 block, flat_head;
+
+  __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
+    using C = Config;
+    // Tiles of low keys first: with a causal mask they are the long ones.
+    // Heads in sections: what a section reads and adds to stays in the L2 while its tiles are worked off.
+    const u32 kv_heads_total = view.kv_heads * view.batch;
+    const u32 section = blockIdx.x / (view.section * view.tiles);
+    const u32 within = blockIdx.x - section * view.section * view.tiles;
+    const u32 size = min(view.section, kv_heads_total - section * view.section);
+    tile = within / size;
+    const u32 flat = section * view.section + within - tile * size;
+    batch = flat / view.kv_heads;
+    kv_head = flat - batch * view.kv_heads;
+    flat_head = flat * view.group;
+    lowest = masked_below = 0;
+    if constexpr (C::kCausal) {
+      const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len);
+      const i32 first_key = static_cast<i32>(tile * C::kBlockN) - ahead;  // as the query that just sees it
+      lowest = static_cast<u32>(max(first_key, 0)) / C::kBlockM;
+      masked_below = static_cast<u32>(max(first_key + static_cast<i32>(C::kBlockN + C::kBlockM) - 2, 0)) / C::kBlockM;
+    }
+    if ((tile + 1) * C::kBlockN > view.k_len) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
+    steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
+    block = view.q_blocks - 1;
+  }
+  __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
+    if (block != lowest) {
+      --block;
+    } else {
+      block = view.q_blocks - 1;
+      ++flat_head;
+    }
+  }
+  [[nodiscard]] __device__ __forceinline__ bool masked() const { return block < masked_below; }
+};
+
+// ---- Producer: one thread fills the rings
+// -----------------------------------------------------------------------------
+
+struct Producer {
+  const TensorMap& map_q;
+  const TensorMap& map_k;
+  const TensorMap& map_v;
+  const TensorMap& map_do;
+  const AttentionBackwardView& view;
+  u32 base;
+
+  __device__ __forceinline__ void load_keys(u32 offset, const TensorMap& map, u32 full, const Walk& walk) const {
+    using C = Config;
+    barrier_arrive_expect_bytes(base + full, C::kKeyBytes);
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+      for (u32 half = 0; half < C::kConsumers; ++half) {
+        load_box(base + offset + panel * C::kKeyPanelBytes + half * 64 * kRowBytes, map, base + full,
+                 {static_cast<i32>(panel * 64), static_cast<i32>(walk.tile * C::kBlockN + half * 64),
+                  static_cast<i32>(walk.kv_head), static_cast<i32>(walk.batch)});
+      }
+    }
+  }
+
+  // A block of Q with its log-sum-exp, or of dO with its delta.
+  __device__ __forceinline__ void load_queries(const RingPosition<Config::kStages>& position, u32 ring_offset,
+                                               u32 tiles_offset, u32 factors_offset, const TensorMap& map,
+                                               const float* factors, const Walk& walk) const {
+    using C = Config;
+    const Ring<C::kStages> ring{base + ring_offset};
+    const u32 full = ring.full(position.stage);
+    barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
+    barrier_arrive_expect_bytes(full, C::kQueryBytes + C::kRowFactorBytes);
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+      for (u32 part = 0; part < C::kQueryPanels; ++part) {
+        load_box(
+            base + tiles_offset + position.stage * C::kQueryBytes + panel * C::kQueryPanelBytes + part * 64 * kRowBytes,
+            map, full,
+            {static_cast<i32>(panel * 64), static_cast<i32>(walk.block * C::kBlockM + part * 64),
+             static_cast<i32>(walk.flat_head - walk.batch * view.heads), static_cast<i32>(walk.batch)});
+      }
+    }
+    load_bytes(base + factors_offset + position.stage * C::kRowFactorBytes,
+               factors + (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.block) * C::kBlockM,
+               C::kRowFactorBytes, full);
+  }
+
+  __device__ __forceinline__ void run() const {
+    Walk walk(view);
+    load_keys(SharedLayout::kKeys, map_k, SharedLayout::kKeysFull, walk);
+    RingPosition<Config::kStages> position;
+    for (u32 step = 0; step < walk.steps; ++step) {
+      load_queries(position, SharedLayout::kQueryRing, SharedLayout::kQueries, SharedLayout::kLogSums, map_q,
+                   view.scaled_log_sum, walk);
+      if (step == 0) load_keys(SharedLayout::kValues, map_v, SharedLayout::kValuesFull, walk);
+      load_queries(position, SharedLayout::kGradRing, SharedLayout::kGrads, SharedLayout::kDeltas, map_do, view.delta,
+                   walk);
+      position.advance();
+      walk.advance(view);
+    }
+    if (walk.steps == 0) load_keys(SharedLayout::kValues, map_v, SharedLayout::kValuesFull, walk);
+  }
+};
+
+// ---- Adding warp: one thread per consumer warpgroup sends its parts of dQ away
+// -----------------------------------------------------------------------------
+
+__device__ __forceinline__ void add_parts(const AttentionBackwardView& view, u32 base, u32 warpgroup) {
+  using C = Config;
+  const Ring<1> ring{base + SharedLayout::kPartRings + warpgroup * Ring<1>::kBytes};
+  const u32 source = base + SharedLayout::kParts + warpgroup * C::kPartBytes;
+  Walk walk(view);
+  for (u32 step = 0; step < walk.steps; ++step) {
+    const i64 part = (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.block) * 2 + warpgroup;
+    walk.advance(view);
+    if constexpr (C::kOrdered) await_turn(view.turns + part, walk.tile);
+    barrier_wait(ring.full(0), step & 1u);
+    add_bytes_f32(view.grad_query + part * C::kPartFloats, source, C::kPartBytes);
+    commit_stores();
+    wait_stores_read<0>();
+    barrier_arrive(ring.empty(0));
+    if constexpr (C::kOrdered) {
+      wait_stores_done();
+      pass_turn_on(view.turns + part);
+    }
+  }
+  wait_stores_done();
+}
+
+// ---- Consumers
+// --------------------------------------------------------------------------------------------------------
+
+struct Consumer {
+  using C = Config;
+  using ScoreMma = Wgmma<C::kBlockM, C::kType, C::kType, Major::kK, Major::kK>;      // S^T = K Q^T, dP^T = V dO^T
+  using KeyGradMma = Wgmma<C::kHeadDim, C::kType, C::kType, Major::kK, Major::kMn>;  // dV += P^T dO, dK += dS^T Q
+  using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;        // dQ = dS K
+  static constexpr int kScores = C::kBlockM / 2;
+  static constexpr int kGrads = C::kHeadDim / 2;
+  static constexpr int kChunks = C::kBlockM / 16;
+  static constexpr int kFactors = 4;  // chunks whose factors are in registers
+
+  const AttentionBackwardView& view;
+  u32 base, warpgroup, warp_in_group, lane;
+  u32 step = 0;
+
+  float s[kScores];  // S^T, then P^T in fp32
+  float dp[kScores];
+  float dk[kGrads];
+  float dv[kGrads];
+  float dq[32];
+  float factors[kFactors][4];
+  u32 p[kChunks][4];
+  u32 ds[kChunks][4];
+
+  __device__ __forceinline__ static u32 pack(float low, float high) {
+    return C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+  }
+
+  // Keys (or values) of this warpgroup times a block of queries (or of dO), both along the head's dimension.
+  __device__ __forceinline__ void issue_scores(float (&d)[kScores], u32 keys_offset, u32 queries) const {
+    const u64 k = matrix_descriptor<Major::kK>(base + keys_offset + warpgroup * 64 * kRowBytes, 0);
+    const u64 q = matrix_descriptor<Major::kK>(queries, 0);
+    keep_in_registers(d);
+    wgmma_fence();
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+      for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
+        ScoreMma::mma(d, k + panel * (C::kKeyPanelBytes >> 4) + step * kDescriptorStep<Major::kK>,
+                      q + panel * (C::kQueryPanelBytes >> 4) + step * kDescriptorStep<Major::kK>,
+                      panel != 0 || step != 0);
+      }
+    }
+    wgmma_commit();
+  }
+
+  // dV += P^T dO or dK += dS^T Q.
+  __device__ __forceinline__ void issue_key_grad(float (&d)[kGrads], u32 (&a)[kChunks][4], u32 queries) const {
+    const u64 b = matrix_descriptor<Major::kMn>(queries, C::kQueryPanelBytes);
+    keep_in_registers(d);
+    wgmma_fence();
+#pragma unroll
+    for (u32 chunk = 0; chunk < kChunks; ++chunk) {
+      KeyGradMma::mma_register_a(d, a[chunk], b + chunk * kDescriptorStep<Major::kMn>, 1u);
+    }
+    wgmma_commit();
+  }
+
+  // This warpgroup's 64 x 64 of dQ = dS K, over all keys of the block: with one panel of queries its own panel of the
+  // head's dimension, with two its own queries.
+  __device__ __forceinline__ void issue_query_grad(u32 of) {
+    constexpr bool kSplitQueries = C::kQueryPanels == 2;
+    const u64 a = matrix_descriptor<Major::kMn>(
+        base + SharedLayout::kScores + stage(of) * C::kScoreBytes + (kSplitQueries ? warpgroup * C::kKeyPanelBytes : 0),
+        C::kKeyPanelBytes);
+    const u64 b = matrix_descriptor<Major::kMn>(
+        base + SharedLayout::kKeys + (kSplitQueries ? 0 : warpgroup * C::kKeyPanelBytes), C::kKeyPanelBytes);
+    keep_in_registers(dq);
+    wgmma_fence();
+#pragma unroll
+    for (u32 chunk = 0; chunk < C::kBlockN / 16; ++chunk) {
+      QueryGradMma::mma(dq, a + chunk * kDescriptorStep<Major::kMn>, b + chunk * kDescriptorStep<Major::kMn>,
+                        chunk != 0);
+    }
+    wgmma_commit();
+  }
+
+  // Where things of step `of` lie, and the parity of the barriers of its stage.
+  static __device__ __forceinline__ u32 stage(u32 of) { return of % C::kStages; }
+  static __device__ __forceinline__ u32 parity(u32 of) { return of / C::kStages % 2; }
+  __device__ __forceinline__ u32 queries(u32 of) const {
+    return base + SharedLayout::kQueries + stage(of) * C::kQueryBytes;
+  }
+  __device__ __forceinline__ u32 grads(u32 of) const {
+    return base + SharedLayout::kGrads + stage(of) * C::kQueryBytes;
+  }
+  __device__ __forceinline__ Ring<C::kStages> query_ring() const { return {base + SharedLayout::kQueryRing}; }
+  __device__ __forceinline__ Ring<C::kStages> grad_ring() const { return {base + SharedLayout::kGradRing}; }
+  __device__ __forceinline__ Ring<C::kStages> score_ring() const { return {base + SharedLayout::kScoreRing}; }
+
+  // Scores of pairs that do not see each other become -infinity.
+  __device__ __forceinline__ void mask(const Walk& walk) {
+    const i32 row = static_cast<i32>(walk.tile * C::kBlockN + warpgroup * 64 + warp_in_group * 16 + lane / 4);
+    const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      // Queries of this index and above see key row + 8 h.
+      i32 from = C::kCausal ? row + 8 * h + static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len) : -0x40000000;
+      if (row + 8 * h >= static_cast<i32>(view.k_len)) from = 0x40000000;
+      from -= column;
+#pragma unroll
+      for (int j = 0; j < kScores / 4; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (8 * j + i < from) s[4 * j + 2 * h + i] = -kInfinity;
+        }
+      }
+    }
+  }
+
+  // The first of the factors of this thread's columns. Loads, and waits for barriers, stand in front of products:
+  // behind them they would wait until the matrix unit has taken those.
+  template <int kFrom, int kTo>
+  __device__ __forceinline__ void load_factors(u32 offset) {
+    const u32 address = base + offset + stage(step) * C::kRowFactorBytes + (lane % 4) * 16;
+#pragma unroll
+    for (int chunk = kFrom; chunk < kTo; ++chunk) load_shared_v4(address + chunk * 64, factors[chunk % kFactors]);
+  }
+
+  // P^T = exp(S^T - log-sum-exp), in place.
+  __device__ __forceinline__ void weights() {
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      if (kChunks > kFactors && chunk == kFactors) load_factors<kFactors, kChunks>(SharedLayout::kLogSums);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float& score = s[8 * chunk + i];
+        score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
+      }
+      if constexpr (C::kEarlyValues) pack_weights(chunk);
+    }
+  }
+
+  __device__ __forceinline__ void pack_weights(int chunk) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) p[chunk][i] = pack(s[8 * chunk + 2 * i], s[8 * chunk + 2 * i + 1]);
+  }
+
+  // dS^T = P^T (dP^T - delta), rounded for the products.
+  __device__ __forceinline__ void score_grads() {
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      if (kChunks > kFactors && chunk == kFactors) load_factors<kFactors, kChunks>(SharedLayout::kDeltas);
+      const float(&deltas)[4] = factors[chunk % kFactors];
+      if constexpr (!C::kEarlyValues) pack_weights(chunk);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int low = 8 * chunk + 2 * i;
+        ds[chunk][i] = pack(s[low] * (dp[low] - deltas[i / 2 * 2]), s[low + 1] * (dp[low + 1] - deltas[i / 2 * 2 + 1]));
+      }
+    }
+  }
+
+  // Waits for a place for dS. It stands between the exponentials and the wait for dP, because the branch in it keeps
+  // the compiler from moving them behind that wait, where they would no longer run under the product.
+  __device__ __forceinline__ void await_score_stage() {
+    keep_in_registers(s);
+    barrier_wait(score_ring().empty(stage(step)), parity(step) ^ 1u);
+  }
+
+  // dS^T into shared memory, for dQ: a row per key, as it is.
+  __device__ __forceinline__ void store_score_grads() {
+    const u32 tile =
+        base + SharedLayout::kScores + stage(step) * C::kScoreBytes + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
+#pragma unroll
+    for (u32 chunk = 0; chunk < kChunks; ++chunk) {
+      store_matrix_x4(tile + chunk / 4 * C::kKeyPanelBytes + swizzled_chunk(lane & 15u, 2 * (chunk % 4) + (lane >> 4)),
+                      ds[chunk][0], ds[chunk][1], ds[chunk][2], ds[chunk][3]);
+    }
+    fence_proxy_async_shared();
+    __syncwarp();
+    release(score_ring().full(stage(step)));
+  }
+
+  // The finished part of dQ of step `of` to the warp that adds it.
+  __device__ __forceinline__ void send_query_grad(u32 of) const {
+    const Ring<1> ring{base + SharedLayout::kPartRings + warpgroup * Ring<1>::kBytes};
+    barrier_wait(ring.empty(0), (of + 1) % 2);
+    const u32 thread = warp_in_group * kWarpThreads + lane;
+    const u32 part = base + SharedLayout::kParts + warpgroup * C::kPartBytes + thread * 16;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+      store_shared_v4(part + i * 2048, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+    }
+    fence_proxy_async_shared();
+    __syncwarp();
+    release(ring.full(0));
+  }
+
+  __device__ __forceinline__ void release(u32 barrier) const {
+    if (lane == 0) barrier_arrive(barrier);
+  }
+
+  // dV and dK of every step, and dQ of the step before it. At the end of a step nothing is in flight: the compiler
+  // follows accumulators through a step, not from one to the next.
+  __device__ __forceinline__ void walk_queries(Walk& walk) {
+    for (; step < walk.steps; ++step) {
+      barrier_wait(query_ring().full(stage(step)), parity(step));
+      barrier_wait(grad_ring().full(stage(step)), parity(step));
+      load_factors<0, kFactors>(SharedLayout::kLogSums);
+      issue_scores(s, SharedLayout::kKeys, queries(step));
+      issue_scores(dp, SharedLayout::kValues, grads(step));
+      wgmma_wait<1>();
+      keep_in_registers(s);
+      if (walk.masked()) mask(walk);
+      weights();
+      load_factors<0, kFactors>(SharedLayout::kDeltas);
+      await_score_stage();
+      // dQ of the first step, which has no predecessor, is never looked at.
+      if (step > 0) await_score_grads(step - 1);
+      if constexpr (C::kEarlyValues) {
+        issue_key_grad(dv, p, grads(step));
+        wgmma_wait<1>();
+      } else {
+        wgmma_wait<0>();
+      }
+      keep_in_registers(dp);
+      score_grads();
+      store_score_grads();
+      if constexpr (!C::kEarlyValues) issue_key_grad(dv, p, grads(step));
+      issue_key_grad(dk, ds, queries(step));
+      issue_query_grad(step + 1);
+      wgmma_wait<0>();
+      keep_in_registers(dq);
+      release(query_ring().empty(stage(step)));
+      release(grad_ring().empty(stage(step)));
+      if (step > 0) {
+        release(score_ring().empty(stage(step + 1)));
+        send_query_grad(step - 1);
+      }
+      walk.advance(view);
+    }
+    await_score_grads(step - 1);
+    issue_query_grad(step - 1);
+    wgmma_wait<0>();
+    keep_in_registers(dq);
+    send_query_grad(step - 1);
+  }
+
+  // dS of step `of`, from both warpgroups.
+  __device__ __forceinline__ void await_score_grads(u32 of) const {
+    barrier_wait(score_ring().full(stage(of)), parity(of));
+  }
+
+  // A finished gradient, over this warpgroup's rows of the tile that it no longer needs.
+  __device__ __forceinline__ void store_key_grad(const float (&d)[kGrads], float factor, u32 tile_offset) const {
+    const u32 tile = base + tile_offset + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
+#pragma unroll
+    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+      for (u32 pair = 0; pair < 4; ++pair) {
+        const u32 first = panel * 32 + pair * 8;
+        u32 packed[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) packed[i] = pack(d[first + 2 * i] * factor, d[first + 2 * i + 1] * factor);
+        store_matrix_x4(tile + panel * C::kKeyPanelBytes + swizzled_chunk(lane & 15u, 2 * pair + (lane >> 4)),
+                        packed[0], packed[1], packed[2], packed[3]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run(const TensorMap& map_dk, const TensorMap& map_dv) {
+    Walk walk(view);
+#pragma unroll
+    for (int i = 0; i < kGrads; ++i) dk[i] = dv[i] = 0.0f;
+    barrier_wait(base + SharedLayout::kKeysFull, 0);
+    barrier_wait(base + SharedLayout::kValuesFull, 0);
+    if (walk.steps != 0) walk_queries(walk);
+    keep_in_registers(dk);
+    keep_in_registers(dv);
+    // The other warpgroup has read these keys for the last time.
+    named_barrier(kConsumersBarrier, C::kConsumers * kWarpgroupThreads);
+    store_key_grad(dv, 1.0f, SharedLayout::kValues);
+    store_key_grad(dk, view.scale, SharedLayout::kKeys);
+    fence_proxy_async_shared();
+    named_barrier(kWarpgroupBarrier + warpgroup, kWarpgroupThreads);
+    if (warp_in_group == 0 && elect_one()) {
+#pragma unroll
+      for (u32 panel = 0; panel < C::kPanels; ++panel) {
+        const u32 offset = panel * C::kKeyPanelBytes + warpgroup * 64 * kRowBytes;
+        const BoxCorner at{static_cast<i32>(panel * 64), static_cast<i32>(walk.tile * C::kBlockN + warpgroup * 64),
+                           static_cast<i32>(walk.kv_head), static_cast<i32>(walk.batch)};
+        store_box(map_dv, base + SharedLayout::kValues + offset, at);
+        store_box(map_dk, base + SharedLayout::kKeys + offset, at);
+      }
+      commit_stores();
+      wait_stores_done();
+    }
+  }
+};
+
+// ---- Before and after
+// --------------------------------------------------------------------------------------------------------
+
+inline constexpr u32 kSideThreads = 256;
+
+__device__ __forceinline__ float to_float(u32 bits) {
+  return Config::kType == MatrixType::kBf16 ? __uint_as_float(bits << 16) : half_to_float(static_cast<u16>(bits));
+}
+
+__device__ __forceinline__ const u16* row_of(const AttentionRows& rows, u32 batch, u32 head, u32 row) {
+  return rows.data + batch * rows.batch_stride + head * rows.head_stride + row * rows.row_stride;
+}
+
+// Eight numbers of two rows, multiplied and added up.
+__device__ __forceinline__ float dot(const uint4& x, const uint4& y) {
+  const u32 a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum = fmaf(to_float(a[i] & 0xFFFFu), to_float(b[i] & 0xFFFFu), sum);
+    sum = fmaf(to_float(a[i] >> 16), to_float(b[i] >> 16), sum);
+  }
+  return sum;
+}
+
+// Lane c of four holds value k of group c afterwards, where it held group k of its own: [k] of lane c and [c] of lane k
+// change places.
+__device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 lane) {
+#pragma unroll
+  for (u32 step = 1; step <= 2; step *= 2) {
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      u32& low = v[step == 1 ? 2 * i : i];
+      u32& high = v[step == 1 ? 2 * i + 1 : i + 2];
+      const bool upper = (lane & step) != 0;
+      const u32 received = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
+      (upper ? low : high) = received;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::cuda
+
+// A block per block of queries and head: the rows' factors, zeros for dQ and its turns.
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
+    ridge_attention_backward_prepare(const ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  constexpr u32 kLanes = C::kHeadDim / 8;  // per row
+  const u32 block = blockIdx.x, flat_head = blockIdx.y;
+  const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
+  const u64 at = static_cast<u64>(flat_head) * view.q_blocks + block;
+
+  float4* const zeros = reinterpret_cast<float4*>(view.grad_query + at * 2 * C::kPartFloats);
+#pragma unroll
+  for (u32 i = 0; i < 2 * C::kPartFloats / 4 / kSideThreads; ++i) {
+    zeros[i * kSideThreads + threadIdx.x] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  if (C::kOrdered && threadIdx.x < 2) view.turns[at * 2 + threadIdx.x] = 0;
+
+  const u32 lane = threadIdx.x % kLanes;
+#pragma unroll
+  for (u32 row = threadIdx.x / kLanes; row < C::kBlockM; row += kSideThreads / kLanes) {
+    const u32 query = block * C::kBlockM + row;
+    float sum = 0.0f;
+    if (query < view.q_len) {
+      sum = dot(reinterpret_cast<const uint4*>(row_of(view.o, batch, head, query))[lane],
+                reinterpret_cast<const uint4*>(row_of(view.d_o, batch, head, query))[lane]);
+    }
+#pragma unroll
+    for (u32 step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (lane == 0) {
+      float log_sum = -kInfinity;
+      if (query < view.q_len) {
+        log_sum = view.log_sum_exp[batch * view.sum_batch_stride + head * view.sum_head_stride + query];
+      }
+      // A row that sees no key, and one past the end, weighs every key with zero.
+      view.scaled_log_sum[at * C::kBlockM + factor_place(row)] = log_sum == -kInfinity ? kInfinity : log_sum * kLog2E;
+      view.delta[at * C::kBlockM + factor_place(row)] = sum;
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) ridge_attention_backward(
+    const __grid_constant__ ridge::cuda::TensorMap map_q, const __grid_constant__ ridge::cuda::TensorMap map_k,
+    const __grid_constant__ ridge::cuda::TensorMap map_v, const __grid_constant__ ridge::cuda::TensorMap map_do,
+    const __grid_constant__ ridge::cuda::TensorMap map_dk, const __grid_constant__ ridge::cuda::TensorMap map_dv,
+    const __grid_constant__ ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 base = shared_address(shared);
+  const u32 warp = warp_uniform(threadIdx.x / kWarpThreads);
+  const u32 lane = threadIdx.x % kWarpThreads;
+  const u32 warpgroup = warp / 4;
+
+  if (warp == 0 && elect_one()) {
+    prefetch_tensor_map(map_q);
+    prefetch_tensor_map(map_k);
+    prefetch_tensor_map(map_v);
+    prefetch_tensor_map(map_do);
+    Ring<C::kStages>{base + SharedLayout::kQueryRing}.init(C::kConsumerWarps);
+    Ring<C::kStages>{base + SharedLayout::kGradRing}.init(C::kConsumerWarps);
+    for (u32 stage = 0; stage < C::kStages; ++stage) {  // filled and emptied by the consumers
+      const Ring<C::kStages> ring{base + SharedLayout::kScoreRing};
+      barrier_init(ring.full(stage), C::kConsumerWarps);
+      barrier_init(ring.empty(stage), C::kConsumerWarps);
+    }
+    for (u32 consumer = 0; consumer < C::kConsumers; ++consumer) {
+      const Ring<1> ring{base + SharedLayout::kPartRings + consumer * Ring<1>::kBytes};
+      barrier_init(ring.full(0), 4);
+      barrier_init(ring.empty(0), 1);
+    }
+    barrier_init(base + SharedLayout::kKeysFull, 1);
+    barrier_init(base + SharedLayout::kValuesFull, 1);
+    barrier_init_fence();
+  }
+  __syncthreads();
+
+  if (warpgroup == C::kConsumers) {
+    decrease_registers<RIDGE_PRODUCER_REGISTERS>();
+    const u32 role = warp - C::kConsumers * 4;
+    if (role == 0) {
+      if (elect_one()) Producer{map_q, map_k, map_v, map_do, view, base}.run();
+    } else if (role <= C::kConsumers) {
+      if (elect_one()) add_parts(view, base, role - 1);
+    }
+  } else {
+    increase_registers<RIDGE_CONSUMER_REGISTERS>();
+    Consumer consumer{view, base, warpgroup, warp % 4, lane};
+    consumer.run(map_dk, map_dv);
+  }
+}
+
+// A block per block of queries and head: dQ from the order of the accumulators to rows, scaled and rounded.
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
+    ridge_attention_backward_finish(const ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  const u32 block = blockIdx.x, flat_head = blockIdx.y;
+  const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
+  const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
+  const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * 2 + part;
+  const float4* const sums = reinterpret_cast<const float4*>(view.grad_query + at * C::kPartFloats) + thread;
+  const u32 first_row = block * C::kBlockM + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16 + lane / 4;
+  const u32 first_column = (C::kQueryPanels == 2 ? 0 : part * 64) + lane % 4 * 8;
+
+  float4 d[8];
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) d[i] = sums[i * kWarpgroupThreads];
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    u32 packed[2][4];  // rows 0 and 8
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const float4& x = d[half * 4 + i];
+      packed[0][i] = Consumer::pack(x.x * view.scale, x.y * view.scale);
+      packed[1][i] = Consumer::pack(x.z * view.scale, x.w * view.scale);
+    }
+#pragma unroll
+    for (u32 h = 0; h < 2; ++h) {
+      transpose_quad(packed[h], lane);
+      const u32 row = first_row + 8 * h;
+      if (row < view.q_len) {
+        u16* const target = const_cast<u16*>(row_of(view.d_q, batch, head, row)) + first_column + half * 32;
+        *reinterpret_cast<uint4*>(target) = make_uint4(packed[h][0], packed[h][1], packed[h][2], packed[h][3]);
+      }
+    }
+  }
+}

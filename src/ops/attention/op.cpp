@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+#include "ops/arguments.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/contract.h"
+
+namespace ridge::ops::attention {
+namespace {
+
+constexpr std::string_view kWayOut = "give a view of rank 4 whose last dimension is contiguous, or copy it";
+
+// Of rank 4, contiguous in the last dimension, and no two elements at one place: the other dimensions may lie in any
+// order.
+Status check_rows(std::string_view name, const TensorView& view) {
+  if (view.rank != 4) {
+    return with_hint(
+        invalid("attention: {} is {}; it must have rank 4 [batch, length, heads, dim]", name, view.describe()),
+        std::string(kWayOut));
+  }
+  for (std::size_t d = 0; d < 4; ++d) {
+    if (view.shape[d] < 0) return invalid("attention: {} is {}; sizes must not be negative", name, view.describe());
+  }
+  if (view.element_count() == 0) return ok_status();
+  if (view.data == nullptr) return invalid("attention: {} is {} but its data pointer is null", name, view.describe());
+  std::array<std::size_t, 3> order = {0, 1, 2};
+  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return view.stride[x] < view.stride[y]; });
+  std::int64_t needed = view.shape[3];
+  bool right = view.shape[3] == 1 || view.stride[3] == 1;
+  for (const std::size_t d : order) {
+    if (view.shape[d] == 1) continue;
+    right = right && view.stride[d] >= needed;
+    needed += (view.shape[d] - 1) * view.stride[d];
+  }
+  if (right) return ok_status();
+  return with_hint(
+      invalid("attention: {} is {} with strides [{}, {}, {}, {}]; rows of {} elements must be contiguous and apart",
+              name, view.describe(), view.stride[0], view.stride[1], view.stride[2], view.stride[3], view.shape[3]),
+      std::string(kWayOut));
+}
+
+Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
+  if (kv_heads < 1 || heads % kv_heads != 0) {
+    return with_hint(
+        invalid("{}: {} query heads cannot share {} heads of k and v", where, heads, kv_heads),
+        "give a number of query heads that is a multiple of that of k and v, of which there is at least one");
+  }
+  if (dim < 1 || dim > kLargestDim) {
+    return with_hint(invalid("{}: a head dimension of {} is not possible", where, dim),
+                     fmt::format("give 1 to {}", kLargestDim));
+  }
+  return ok_status();
+}
+
+Status check_args(const Args& args) {
+  RIDGE_CHECK_OK(check_rows("q", args.q));
+  RIDGE_CHECK_OK(check_rows("k", args.k));
+  RIDGE_CHECK_OK(check_rows("v", args.v));
+  RIDGE_CHECK_OK(check_rows("o", args.o));
+  if (index_of(kDtypes, args.q.dtype) < 0) {
+    return with_hint(invalid("attention: q is {}; this dtype is not supported", args.q.describe()), "give bf16 or f16");
+  }
+  const TensorView &q = args.q, &k = args.k;
+  RIDGE_CHECK_OK(check_heads("attention", q.shape[2], k.shape[2], q.shape[3]));
+  const std::int64_t keys[] = {q.shape[0], k.shape[1], k.shape[2], q.shape[3]};
+  RIDGE_CHECK_OK(check_shape("attention", "k", k, q.dtype, keys, "give k the batch, dim and dtype of q"));
+  RIDGE_CHECK_OK(check_shape("attention", "v", args.v, q.dtype, keys, "give v the shape and dtype of k"));
+  const std::int64_t rows[] = {q.shape[0], q.shape[1], q.shape[2], q.shape[3]};
+  RIDGE_CHECK_OK(check_shape("attention", "o", args.o, q.dtype, rows, "give o the shape and dtype of q"));
+  const std::int64_t sums[] = {q.shape[0], q.shape[2], q.shape[1]};
+  RIDGE_CHECK_OK(
+      check_shape("attention", "log_sum_exp", args.log_sum_exp, DType::kF32, sums, "it is [batch, heads, q_len]"));
+  RIDGE_CHECK_OK(check_layout("attention", "log_sum_exp", args.log_sum_exp, 3, "give contiguous rows"));
+  const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
+      sum{"log_sum_exp", &args.log_sum_exp};
+  RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, sum}));
+  return check_apart("attention", sum, {named_q, named_k, named_v});
+}
+
+Status check_sizes(const Problem& problem) {
+  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
+  for (const OperandSpec& operand : problem.operands) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : operand.shape) {
+      if (extent != 0 && count > kLimit / extent) {
+        return with_hint(invalid("{}: operand {} would have more than {} elements", problem.problem_case.text(),
+                                 operand.name, kLimit),
+                         "use smaller batch, heads and lengths");
+      }
+      count *= extent;
+    }
+  }
+  return ok_status();
+}
+
+std::vector<record::ParamInfo> params() {
+  return {{"batch", "1", "sequences", {}},
+          {"heads", "4", "of q", {}},
+          {"kv_heads", "2", "of k and v", {}},
+          {"q_len", "128", "queries of a sequence", {}},
+          {"k_len", "128", "keys of a sequence", {}},
+          {"dim", "64", "of a head", {}},
+          {"dtype", "bf16", "of q, k, v and o", {"bf16", "f16"}},
+          {"mask", "full", "causal: the last query sees every key, the one before it one less", {"full", "causal"}}};
+}
+
+Result<Problem> bind(const record::Case& requested) {
+  RIDGE_TRY(problem, bind_params("attention", params(), with_dtype_names(requested, {"dtype"})));
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_heads(problem.problem_case.text(), s.heads, s.kv_heads, s.dim));
+  const std::vector<std::int64_t> rows = {s.batch, s.q_len, s.heads, s.dim},
+                                  keys = {s.batch, s.k_len, s.kv_heads, s.dim};
+  problem.operands = {{"q", s.dtype, rows, false, false},
+                      {"k", s.dtype, keys, false, false},
+                      {"v", s.dtype, keys, false, false},
+                      {"o", s.dtype, rows, true, false},
+                      {"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false}};
+  RIDGE_CHECK_OK(check_sizes(problem));
+  return problem;
+}
+
+}  // namespace
+
+Result<Call> make_call(const Args& args) {
+  RIDGE_CHECK_OK(check_args(args));
+  Call call;
+  call.value_count = kParamCount;
+  call.values[kBatch] = args.q.shape[0];
+  call.values[kHeads] = args.q.shape[2];
+  call.values[kKvHeads] = args.k.shape[2];
+  call.values[kQLen] = args.q.shape[1];
+  call.values[kKLen] = args.k.shape[1];
+  call.values[kDim] = args.q.shape[3];
+  call.values[kDtype] = index_of(kDtypes, args.q.dtype);
+  call.values[kMask] = args.causal ? 1 : 0;
+  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp}) {
+    call.operands[call.operand_count++] = *view;
+  }
+  return call;
+}
+
+Operator describe() {
+  Operator op;
+  op.name = "attention";
+  op.summary = "softmax(q k^T / sqrt(dim)) v with the log-sum-exp of every row; full or causal, grouped heads";
+  op.params = params();
+  op.bind = bind;
+  op.reference = reference;
+  op.spot_check = [](const Problem& problem, std::span<const TensorView> operands, std::uint64_t) -> Result<SpotCheck> {
+    RIDGE_TRY(spot, spot_check_by_reference(problem, operands, reference));
+    // The log-sum-exp of a row without keys is -infinity: what agrees with the reference is no overflow.
+    spot.finite = spot.finite || spot.residual <= spot.allowed;
+    return spot;
+  };
+  op.cost = cost;
+  op.cases = cases;
+  op.vary = vary;
+  // Their scores reach thousands and millions, where one rounding in fp32 changes a weight by more than itself.
+  op.excuses = [](const Problem&, numerics::Family family) {
+    return family == numerics::Family::kScaled || family == numerics::Family::kHeavyTails ||
+           family == numerics::Family::kSpikes;
+  };
+  return op;
+}
+
+}  // namespace ridge::ops::attention

@@ -1,0 +1,136 @@
+// The definition, in fp64, a row at a time.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "numerics/convert.h"
+#include "numerics/error_model.h"
+#include "numerics/format.h"
+#include "ops/attention/attention.h"
+
+namespace ridge::ops::attention {
+namespace {
+
+constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity();
+
+// Inputs as rows of numbers; row (b, i, h) of a tensor [batch, length, heads, dim] begins at its index times dim.
+struct Rows {
+  std::vector<double> values;
+  std::int64_t length = 0, heads = 0, dim = 0;
+
+  [[nodiscard]] const double* at(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return values.data() + ((b * length + i) * heads + h) * dim;
+  }
+};
+
+struct Row {
+  std::vector<double> weights;  // exp(score - log-sum-exp), or NaN
+  double log_sum_exp = -kInfinity;
+  double score_error = 0;     // e of the contract
+  double score_variance = 0;  // of the ideal kernel's worst score
+};
+
+Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::int64_t seen) {
+  Row row;
+  const double scale = 1 / std::sqrt(static_cast<double>(k.dim));
+  double most = -kInfinity, magnitude = 0, largest = 0;
+  bool broken = false;
+  for (std::int64_t j = 0; j < seen; ++j) {
+    const double* const key = k.at(b, j, h);
+    double sum = 0, absolute = 0, square = 0;
+    for (std::int64_t c = 0; c < k.dim; ++c) {
+      sum += q[c] * key[c];
+      absolute += std::fabs(q[c] * key[c]);
+      square += q[c] * q[c] * key[c] * key[c];
+    }
+    const double score = sum * scale;
+    row.weights.push_back(score);
+    broken = broken || std::isnan(score) || score == kInfinity;
+    most = std::max(most, score);
+    if (!std::isfinite(score)) continue;
+    magnitude = std::max(magnitude, absolute * scale);
+    largest = std::max(largest, std::fabs(score));
+    const numerics::Reduction dot{DType::kF32, DType::kF32, k.dim};
+    // Its scaling, and the difference from the row's maximum, round once more each.
+    const double variance =
+        numerics::ideal_square_error(dot, sum, square) * scale * scale + kU * kU * score * score * 2 / 3;
+    row.score_variance = std::max(row.score_variance, variance);
+  }
+  row.score_error = 16 * kU * std::sqrt(static_cast<double>(k.dim)) * magnitude + 0x1p-20 * (1 + largest);
+  if (broken) {
+    row.log_sum_exp = std::numeric_limits<double>::quiet_NaN();
+    std::fill(row.weights.begin(), row.weights.end(), row.log_sum_exp);
+    return row;
+  }
+  if (most == -kInfinity) {
+    std::fill(row.weights.begin(), row.weights.end(), 0.0);
+    return row;
+  }
+  double sum = 0;
+  for (const double score : row.weights) sum += std::exp(score - most);
+  row.log_sum_exp = most + std::log(sum);
+  for (double& weight : row.weights) weight = std::exp(weight - row.log_sum_exp);
+  return row;
+}
+
+void append(ReferenceOutput& output, double value, double allowed, double ideal_square) {
+  output.value.push_back(value);
+  output.allowed.push_back(allowed);
+  output.ideal_square.push_back(ideal_square);
+}
+
+void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64_t b, std::int64_t h,
+                       ReferenceOutput& o) {
+  const double r = numerics::unit_roundoff(s.dtype);
+  const double relative =
+      r + 2 * row.score_error + 8 * kU * std::sqrt(static_cast<double>(std::max<std::int64_t>(s.k_len, 1)));
+  for (std::int64_t c = 0; c < s.dim; ++c) {
+    double sum = 0, magnitude = 0, square = 0;
+    for (std::size_t j = 0; j < row.weights.size(); ++j) {
+      const double term = row.weights[j] * v.at(b, static_cast<std::int64_t>(j), h)[c];
+      sum += term;
+      magnitude += std::fabs(term);
+      square += term * term;
+    }
+    if (!std::isfinite(sum)) magnitude = square = 0;
+    const double bound = relative * magnitude;
+    const double step = numerics::ulp(s.dtype, std::isfinite(sum) ? std::fabs(sum) + bound : 0.0);
+    // A weight's rounding is uniform within its ulp, whose size runs from r to 2 r of it: r^2 / 6 on average. Equal
+    // weights all round the same way.
+    const double noise = r * r * square / 6 + row.score_variance * (square + sum * sum);
+    append(o, sum, bound + step / 2, step * step / 12 + (std::isfinite(noise) ? noise : 0.0));
+    o.shift.push_back(std::isfinite(sum) ? r * std::fabs(sum) : 0.0);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands) {
+  const Shape s = shape_of(problem);
+  const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
+  const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
+  const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.dim};
+  std::vector<ReferenceOutput> outputs(2);
+  std::vector<Row> rows;  // of a batch element, by query and head
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    rows.clear();
+    for (std::int64_t i = 0; i < s.q_len; ++i) {
+      for (std::int64_t h = 0; h < s.heads; ++h) {
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), s.seen(i)));
+        append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
+      }
+    }
+    for (std::int64_t h = 0; h < s.heads; ++h) {
+      for (std::int64_t i = 0; i < s.q_len; ++i) {
+        const Row& row = rows[static_cast<std::size_t>(i * s.heads + h)];
+        const double value = row.log_sum_exp, size = std::isfinite(value) ? std::fabs(value) : 0.0;
+        const double step = numerics::ulp(DType::kF32, size) + 0x1p-23;
+        append(outputs[1], value, row.score_error + 0x1p-20 + 4 * kU * size, step * step / 4 + row.score_variance);
+        outputs[1].shift.push_back(0x1p-21 + 2 * kU * size);  // of the exponential and the logarithm
+      }
+    }
+  }
+  return outputs;
+}
+
+}  // namespace ridge::ops::attention

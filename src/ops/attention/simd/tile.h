@@ -1,0 +1,30 @@
+// A tile of queries of one head against a block of keys, in fp32 vectors of 16: scores, online softmax, output.
+// Compiled once per instruction set; the caller picks.
+#pragma once
+
+#include <cstdint>
+
+namespace ridge::ops::attention {
+
+inline constexpr std::int64_t kTileRows = 32, kTileKeys = 64, kVector = 16;
+
+// Working memory of a tile; `dim` is padded to whole vectors, with zeros.
+struct Tile {
+  std::int64_t dim = 0;  // padded
+  float scale = 1;       // of the scores
+  float* q = nullptr;    // [kTileRows][dim]
+  float* k = nullptr;    // [dim][kTileKeys], the block of keys turned
+  float* v = nullptr;    // [kTileKeys][dim]
+  float* o = nullptr;    // [kTileRows][dim], the running sums
+  float maximum[kTileRows], sum[kTileRows];
+  std::int64_t seen[kTileRows];  // keys of this block that a row sees: 0 .. kTileKeys
+};
+
+// One block of keys into o, maximum and sum, for the first `rows` rows.
+using TileStep = void (*)(Tile& tile, std::int64_t rows);
+
+void tile_step_portable(Tile& tile, std::int64_t rows);
+void tile_step_avx2(Tile& tile, std::int64_t rows);
+void tile_step_avx512(Tile& tile, std::int64_t rows);
+
+}  // namespace ridge::ops::attention
