@@ -175,16 +175,17 @@ class Figures {
     }
   }
 
-  // Forty decisions about a kernel against itself.
+  // A hundred decisions about a kernel against itself.
   void aa() {
     constexpr double kEffect = 0.01;
+    constexpr int kDecisions = 100;
     const Subject subject = padded(padding_for(200e-6));
     const double sigma = calibrate("aa", subject, kQuads, kLaunches, 16);
     add("sigma_session", 100 * sigma, "%", fmt::format("A/A, {} quads of blocks of {}, 200 us", kQuads, kLaunches));
     const double full = calibrate("aa-full", subject, 8, 5, 10);
     add("sigma_session_full", 100 * full, "%", "A/A, 8 quads of blocks of 5, 200 us");
-    const Tally tally = decide("aa", subject, subject, kEffect, 40);
-    add("aa_accepts", tally.accepts, "of 40",
+    const Tally tally = decide("aa", subject, subject, kEffect, kDecisions);
+    add("aa_accepts", tally.accepts, fmt::format("of {}", kDecisions),
         fmt::format("d = 1 %; {} sessions, {:.1f} s", tally.sessions, tally.seconds));
   }
 
