@@ -41,15 +41,20 @@ endif()
 # OFF shows a missing #include, which a precompiled header hides.
 option(RIDGE_PRECOMPILED_HEADERS "Compile the headers of other libraries once" ON)
 
+# Several source files of LIGHT code go through the compiler as one, so that it reads the project's own headers once for all of them: a cold
+# build takes half of the time. OFF for work on such code: then a change compiles its own file only.
+option(RIDGE_UNITY_BUILD "Compile LIGHT code in batches of source files" ON)
+
 # ridge_fast_compile(<target> [LIGHT]): lets a library or program use the precompiled headers. LIGHT is for code that never runs
 # while something is measured (records, the engine, the report, the command line): optimised by -O1, a quarter less of the
-# compiler's time.
+# compiler's time, and compiled in batches. Its files share one unnamed namespace, then: a name in it is used once in a module.
 function(ridge_fast_compile target)
   cmake_parse_arguments(arg "LIGHT" "" "" ${ARGN})
   if(arg_LIGHT)
     set(level $<$<CONFIG:Release>:-O1>)
     set(headers ridge_headers_light)
     target_compile_options(${target} PRIVATE ${level})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${RIDGE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
   else()
     set(level)
     set(headers ridge_headers)

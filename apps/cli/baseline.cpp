@@ -10,6 +10,7 @@
 #include "knowledge/memory.h"
 #include "record/bench_table.h"
 #include "record/json.h"
+#include "say.h"
 #include "stats/summary.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -142,7 +143,7 @@ Result<record::Iteration> make_baseline(const BaselineOptions& o) {
   RIDGE_CHECK_OK(git->add({"README.md", "profiles/v0/bench.json", "memory/v0.json"}));
   RIDGE_TRY(second, git->commit(fmt::format("Baseline of {}: {:.2f} us", subject.workspace.name,
                                             *made.performance.latency_us)));
-  if (!globals().quiet) fmt::print(stderr, "committed as {}\n", second.substr(0, 12));
+  if (!globals().quiet) say(stderr, "committed as {}\n", second.substr(0, 12));
   return made;
 }
 
@@ -153,12 +154,11 @@ int baseline(const BaselineOptions& o) {
     return made.error().code == ErrorCode::kConflict && made.error().hint.empty() ? static_cast<int>(kNo) : code;
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*made));
+    say("{}\n", record::to_pretty(*made));
     return kSuccess;
   }
-  for (const auto& [shape, latency] : made->performance.latency_us_by_shape)
-    fmt::print("{}: {:.2f} us\n", shape, latency);
-  fmt::print("v0: {:.2f} us, {}\n", *made->performance.latency_us, made->profile_evidence.evidence_summary);
+  for (const auto& [shape, latency] : made->performance.latency_us_by_shape) say("{}: {:.2f} us\n", shape, latency);
+  say("v0: {:.2f} us, {}\n", *made->performance.latency_us, made->profile_evidence.evidence_summary);
   return kSuccess;
 }
 

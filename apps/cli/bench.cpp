@@ -9,6 +9,7 @@
 #include "bench_words.h"
 #include "record/bench_table.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "subjects.h"
 #include "worker_call.h"
@@ -123,7 +124,7 @@ int bench(const BenchOptions& options) {
       return fail(written.error());
   }
   const std::string format = globals().json ? "json" : (options.format.empty() ? "table" : options.format);
-  fmt::print("{}", render(*report, format, terminal_width(stdout)));
+  say("{}", render(*report, format, terminal_width(stdout)));
   bool good = true, measured = false;
   for (const record::BenchRow& row : report->bench) {
     const bool passed = row.outcome == record::Outcome::kPass;
@@ -131,11 +132,11 @@ int bench(const BenchOptions& options) {
     good = good && (passed || row.outcome == record::Outcome::kNotClaimed);
   }
   good = good && measured;
-  if (report->bench.empty()) fmt::print(stderr, "nothing was measured: no subject can run these cases\n");
+  if (report->bench.empty()) say(stderr, "nothing was measured: no subject can run these cases\n");
   if (before) {
     const Result<Regression> regression = compare_with_earlier(*report, *before, options.tolerance);
     if (!regression) return fail(regression.error());
-    fmt::print(format == "table" ? stdout : stderr, "\n{}", regression->text);
+    say(format == "table" ? stdout : stderr, "\n{}", regression->text);
     good = good && !regression->slower;
   }
   return good ? kSuccess : kNo;

@@ -8,6 +8,7 @@
 #include "campaign/session_size.h"
 #include "compare.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "subjects.h"
 #include "worker_call.h"
@@ -135,42 +136,42 @@ Result<record::CalibrationReport> calibrate(const CalibrateOptions& options) {
   return report;
 }
 
-std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
+std::string fine_percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
 void print_advice(const record::CalibrationReport& report) {
-  if (!report.advice.empty()) fmt::print("\nWhat would help:\n");
-  for (const std::string& line : report.advice) fmt::print("  - {}\n", line);
+  if (!report.advice.empty()) say("\nWhat would help:\n");
+  for (const std::string& line : report.advice) say("  - {}\n", line);
 }
 
 void print(const record::CalibrationReport& report) {
   const record::Calibration& found = report.calibration;
   const double threshold = 1 + report.protocol.min_effect;
   if (found.sessions == 0) {
-    fmt::print("{} against itself: {} of {} sessions count", report.subject, found.sessions, report.sessions.size());
-    if (!report.sessions.empty()) fmt::print("; the last is void because {}", report.sessions.back().void_reason);
-    fmt::print(".\nThe noise of this machine is not known.\n");
+    say("{} against itself: {} of {} sessions count", report.subject, found.sessions, report.sessions.size());
+    if (!report.sessions.empty()) say("; the last is void because {}", report.sessions.back().void_reason);
+    say(".\nThe noise of this machine is not known.\n");
     return print_advice(report);
   }
-  fmt::print("{} against itself, {} sessions of {} quads of {} launches per block, {} thread{}, {}\n\n", report.subject,
-             found.sessions, found.quads, found.launches, report.protocol.threads,
-             report.protocol.threads == 1 ? "" : "s", report.protocol.mode);
+  say("{} against itself, {} sessions of {} quads of {} launches per block, {} thread{}, {}\n\n", report.subject,
+      found.sessions, found.quads, found.launches, report.protocol.threads, report.protocol.threads == 1 ? "" : "s",
+      report.protocol.mode);
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < report.labels.size() && i < found.noise_by_shape.size(); ++i) {
     const double noise = found.noise_by_shape[i];
-    rows.push_back({report.labels[i], percent(noise), percent(threshold * std::exp(2 * noise) - 1)});
+    rows.push_back({report.labels[i], fine_percent(noise), fine_percent(threshold * std::exp(2 * noise) - 1)});
   }
-  rows.push_back({"all together", percent(found.noise), percent(found.detectable)});
-  fmt::print("{}\n", table({"case", "noise of a session", "smallest gain decided in about 15 sessions"}, rows));
-  fmt::print("{}.\n", found.reason);
-  fmt::print("{}\n", campaign::fair(found) ? "A campaign may rest on this machine." : "A campaign would pause here.");
+  rows.push_back({"all together", fine_percent(found.noise), fine_percent(found.detectable)});
+  say("{}\n", table({"case", "noise of a session", "smallest gain decided in about 15 sessions"}, rows));
+  say("{}.\n", found.reason);
+  say("{}\n", campaign::fair(found) ? "A campaign may rest on this machine." : "A campaign would pause here.");
   print_advice(report);
   if (!report.decisions.empty()) {
     std::int64_t sessions = 0;
     for (const record::Decision& decision : report.decisions) {
       if (!decision.effects.empty()) sessions += decision.effects[0].sessions;
     }
-    fmt::print("\n{} whole decisions on it against itself: {} false accepts, {} confirmation sessions.\n",
-               report.decisions.size(), report.false_accepts, sessions);
+    say("\n{} whole decisions on it against itself: {} false accepts, {} confirmation sessions.\n",
+        report.decisions.size(), report.false_accepts, sessions);
   }
 }
 
@@ -182,7 +183,7 @@ int run(const CalibrateOptions& options) {
     if (const Status written = write_file_durably(options.out, json); !written) return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}", json);
+    say("{}", json);
   } else {
     print(*report);
   }

@@ -5,15 +5,17 @@
 #include "campaign/campaign.h"
 #include "campaign/foreign.h"
 #include "campaign/handback.h"
-#include "campaign/verify.h"
 #include "campaign_exchange.h"
 #include "campaign_list.h"
+#include "campaign_repair.h"
 #include "campaign_rules.h"
 #include "campaign_run.h"
+#include "campaign_verify.h"
 #include "campaign_watch.h"
 #include "record/json.h"
 #include "record/listing.h"
 #include "report/report.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -23,7 +25,7 @@ namespace {
 int status(const std::string& directory) {
   const Result<report::Model> model = report::load(directory);
   if (!model) return fail(model.error());
-  fmt::print("{}\n", globals().json ? report::json(*model) : painted_lines(report::status_text(*model)));
+  say("{}\n", globals().json ? report::json(*model) : painted_lines(report::status_text(*model)));
   return kSuccess;
 }
 
@@ -78,7 +80,7 @@ int hand_back(const HandBackOptions& options) {
   const auto back = campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix);
   if (!back) return fail(back.error());
   if (!globals().json) {
-    for (const std::string& commit : back->commits) fmt::print("{}\n", commit);
+    for (const std::string& commit : back->commits) say("{}\n", commit);
   }
   return answer(fmt::format("{} commits on {}, from {}; your checkout is as it was", back->commits.size(), back->branch,
                             back->base.substr(0, 12)),
@@ -89,7 +91,7 @@ int hand_back(const HandBackOptions& options) {
 int run_queue(const std::vector<std::string>& directories) {
   int worst = kSuccess;
   for (const std::string& directory : directories) {
-    fmt::print(stderr, "{}\n", directory);
+    say(stderr, "{}\n", directory);
     const int code = run_campaign(directory);
     if (code == kInterrupted) return code;
     worst = std::max(worst, code);
@@ -123,45 +125,11 @@ int report(const std::string& directory) {
   if (!model) return fail(model.error());
   if (const Status written = report::write(directory, *model); !written) return fail(written.error());
   if (globals().json) {
-    fmt::print("{}\n", report::json(*model));
+    say("{}\n", report::json(*model));
   } else {
-    fmt::print("{0}/{1}\n{0}/{2}\n{0}/{3}\n", directory, report::kHtmlPath, report::kMarkdownPath, report::kJsonPath);
+    say("{0}/{1}\n{0}/{2}\n{0}/{3}\n", directory, report::kHtmlPath, report::kMarkdownPath, report::kJsonPath);
   }
   return kSuccess;
-}
-
-int conclude(const record::Audit& audit) {
-  if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(audit));
-  } else {
-    for (const std::string& difference : audit.differences) fmt::print("{}\n", difference);
-    fmt::print("{}\n", audit.summary);
-  }
-  return audit.ok ? kSuccess : kNo;
-}
-
-int verify(const std::string& directory) {
-  const Result<campaign::VerifyReport> found = campaign::verify_campaign(directory);
-  if (!found) return fail(found.error());
-  record::Audit audit{.ok = found->ok()};
-  for (const campaign::FileFinding& finding : found->findings) {
-    const bool stale = finding.kind == campaign::FileFinding::Kind::kStale;
-    audit.differences.push_back(
-        fmt::format("{}: {}{}", finding.path, stale ? "(not up to date) " : "", finding.detail));
-  }
-  audit.summary = fmt::format("verify: {} events, {} files, {} snapshots: {}. Last hash {}", found->events,
-                              found->files, found->snapshots,
-                              found->ok() ? "all as the journal says" : "NOT as the journal says", found->last_hash);
-  return conclude(audit);
-}
-
-int replay(const std::string& directory) {
-  const Result<campaign::ReplayReport> found = campaign::replay_campaign(directory);
-  if (!found) return fail(found.error());
-  record::Audit audit{.ok = found->ok(), .differences = found->differences};
-  audit.summary = fmt::format("replay: {} decisions computed again from the raw samples: {}", found->decisions,
-                              found->ok() ? "all the same" : "NOT the same");
-  return conclude(audit);
 }
 
 int check(const std::string& directory) {
@@ -174,7 +142,7 @@ int check(const std::string& directory) {
   }
   audit.summary = fmt::format("check: {} files, {} rounds, {} called accepted: {} findings", report->files,
                               report->rounds, report->accepted, report->findings.size());
-  return conclude(audit);
+  return print_audit(audit);
 }
 
 }  // namespace
@@ -219,18 +187,12 @@ void define_campaign(Command root) {
   verb("report", "Write the report again from the journal", "HTML, Markdown and JSON", [directory] {
     return report(*directory);
   }).json(kReport);
-  verb("verify", "Check the journal's chain and render every file again", "exit code 1 when anything differs",
-       [directory] { return verify(*directory); })
-      .exits({{kNo, "a file is not what the journal says"}})
-      .json(kAudit);
   verb("check", "Read the campaign of another tool, and say what is missing or contradictory",
        "any layout; exit code 1 when there are findings", [directory] { return check(*directory); })
       .exits({{kNo, "something is missing or contradictory"}})
       .json(kAudit);
-  verb("replay", "Decide every round again from the raw samples", "exit code 1 when a decision differs",
-       [directory] { return replay(*directory); })
-      .exits({{kNo, "a decision differs"}})
-      .json(kAudit);
+  define_campaign_verify(group);
+  define_campaign_repair(group);
   define_campaign_rules(group);
   define_campaign_watch(group);
   define_campaign_exchange(group);

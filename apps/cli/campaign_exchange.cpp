@@ -8,6 +8,7 @@
 #include "campaign/export.h"
 #include "campaign/foreign.h"
 #include "record/json.h"
+#include "say.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -47,17 +48,17 @@ int run_import(const ImportOptions& options) {
     if (const Status written = write_file_durably(options.out, text); !written) return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}", text);
+    say("{}", text);
     return kSuccess;
   }
-  fmt::print("{} campaign, {} rounds; what its files claim, with no raw samples behind it:\n", campaign->layout,
-             campaign->rounds.size());
+  say("{} campaign, {} rounds; what its files claim, with no raw samples behind it:\n", campaign->layout,
+      campaign->rounds.size());
   for (const record::ForeignCampaign::Round& round : campaign->rounds) {
-    fmt::print("  {:3}  {:9} {:>16}  {}\n", round.round, round.status.empty() ? "?" : round.status, claimed(round),
-               round.description);
+    say("  {:3}  {:9} {:>16}  {}\n", round.round, round.status.empty() ? "?" : round.status, claimed(round),
+        round.description);
   }
   for (const record::ForeignCampaign::Finding& one : campaign->findings) {
-    fmt::print("{}: {}: {}\n", one.kind, one.path, one.what);
+    say("{}: {}: {}\n", one.kind, one.path, one.what);
   }
   return kSuccess;
 }

@@ -11,6 +11,7 @@
 #include "campaign/kernel_export.h"
 #include "record/json.h"
 #include "record/listing.h"
+#include "say.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -74,11 +75,11 @@ int list(const std::string& folder) {
   const Result<std::vector<record::CampaignRow>> rows = rows_in(folder);
   if (!rows) return fail(rows.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*rows));
+    say("{}\n", record::to_pretty(*rows));
     return kSuccess;
   }
   if (rows->empty()) {
-    fmt::print("No campaign in {}; start one with: ridge optimize gemm\n", folder);
+    say("No campaign in {}; start one with: ridge optimize gemm\n", folder);
     return kSuccess;
   }
   std::vector<std::vector<std::string>> cells;
@@ -87,7 +88,7 @@ int list(const std::string& folder) {
     cells.push_back({row.name, row.state, speed, std::to_string(row.accepted), std::to_string(row.rounds),
                      row.problem.empty() ? minute(row.updated) : row.problem});
   }
-  fmt::print("{}", table({"name", "state", "speed-up", "accepted", "rounds", "last change (UTC)"}, cells));
+  say("{}", table({"name", "state", "speed-up", "accepted", "rounds", "last change (UTC)"}, cells));
   return kSuccess;
 }
 
@@ -131,14 +132,14 @@ int export_kernel(const KernelOptions& options) {
     if (const Status written = write_kernel(*kernel, options.out); !written) return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(summary_of(*kernel, options.out)));
+    say("{}\n", record::to_pretty(summary_of(*kernel, options.out)));
   } else if (options.out.empty()) {
-    fmt::print("{}", kernel->files.front().text);
+    say("{}", kernel->files.front().text);
     for (std::size_t i = 1; i < kernel->files.size(); ++i)
-      fmt::print(stderr, "it includes {}; --out FILE writes that one too\n", kernel->files[i].path);
+      say(stderr, "it includes {}; --out FILE writes that one too\n", kernel->files[i].path);
   } else {
-    fmt::print("{}: the kernel of round {}, {:.3f}x the baseline\n", options.out, kernel->round, kernel->speedup);
-    if (!kernel->compile.empty()) fmt::print("compiled by: {}\n", kernel->compile);
+    say("{}: the kernel of round {}, {:.3f}x the baseline\n", options.out, kernel->round, kernel->speedup);
+    if (!kernel->compile.empty()) say("compiled by: {}\n", kernel->compile);
   }
   return kSuccess;
 }

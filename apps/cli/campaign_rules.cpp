@@ -11,6 +11,7 @@
 #include "record/json.h"
 #include "record/listing.h"
 #include "record/published.h"
+#include "say.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -25,9 +26,9 @@ struct RulesOptions {
 void print(const std::vector<record::RuleRow>& rows) {
   std::string_view phase;
   for (const record::RuleRow& row : rows) {
-    if (record::name_of(row.phase) != phase) fmt::print("{}\n", phase = record::name_of(row.phase));
-    fmt::print("  {:>2}  {:<15} {:<24} {}{}\n", row.rule, record::name_of(row.verdict), row.name, row.evidence,
-               row.waived.empty() ? "" : "  [waived: " + row.waived + "]");
+    if (record::name_of(row.phase) != phase) say("{}\n", phase = record::name_of(row.phase));
+    say("  {:>2}  {:<15} {:<24} {}{}\n", row.rule, record::name_of(row.verdict), row.name, row.evidence,
+        row.waived.empty() ? "" : "  [waived: " + row.waived + "]");
   }
 }
 
@@ -35,7 +36,7 @@ int show_rules(const RulesOptions& options) {
   if (options.markdown || options.directory.empty()) {
     if (globals().json)
       return fail(with_hint(invalid("--json is about the rules of a campaign"), "name the folder of one"));
-    fmt::print("{}", campaign::rules_markdown());
+    say("{}", campaign::rules_markdown());
     return kSuccess;
   }
   const Result<campaign::State> state = campaign::load_campaign(options.directory);
@@ -55,11 +56,10 @@ int show_rules(const RulesOptions& options) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.phase < b.phase; });
   const std::vector<record::RuleRow> blocked = campaign::blocking(rows);
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(record::RuleTable{blocked.empty(), rows}));
+    say("{}\n", record::to_pretty(record::RuleTable{blocked.empty(), rows}));
   } else {
     print(rows);
-    fmt::print("{}\n",
-               blocked.empty() ? std::string("No rule blocks.") : "Blocks: " + campaign::blocking_text(blocked));
+    say("{}\n", blocked.empty() ? std::string("No rule blocks.") : "Blocks: " + campaign::blocking_text(blocked));
   }
   return blocked.empty() ? kSuccess : kNo;
 }
@@ -67,7 +67,7 @@ int show_rules(const RulesOptions& options) {
 int show_schema(const std::string& name) {
   for (const record::PublishedSchema& one : record::published_schemas()) {
     if (one.name != name) continue;
-    fmt::print("{}\n", pretty_json(one.schema()));
+    say("{}\n", pretty_json(one.schema()));
     return kSuccess;
   }
   std::string known;

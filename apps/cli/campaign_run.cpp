@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "campaign/anchor.h"
 #include "campaign/campaign.h"
 #include "campaign/decide.h"
 #include "campaign/standing.h"
@@ -17,6 +19,7 @@
 #include "propose/proposer.h"
 #include "record/json.h"
 #include "report/report.h"
+#include "say.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -71,13 +74,25 @@ class Narrator {
   std::size_t told_ = 0;
 };
 
+// What neither a proposer nor a project's command may reach: the campaign, built objects, and the keys of both.
+std::vector<fs::path> out_of_reach(const fs::path& directory, const RunOptions& run) {
+  std::vector<fs::path> hidden = {fs::absolute(directory), fs::absolute(cache_directory()), default_state_directory()};
+  const char* const variable = std::getenv(campaign::kSignKeyVariable);
+  for (const std::string& key : {run.sign_key, std::string(variable == nullptr ? "" : variable)}) {
+    if (!key.empty()) hidden.push_back(fs::absolute(key));
+  }
+  return hidden;
+}
+
 // ridge-worker for an operator of Ridgeline, a project's own commands for a project.
-Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& state, const fs::path& directory) {
+Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& state, const fs::path& directory,
+                                                       const RunOptions& run) {
   if (state.spec().execution_mode != "repo") return local_executor();
   RIDGE_TRY(project, project::read_project(state.spec().kernel_source));
   execute::ProjectOptions options;
   options.workspace = fs::absolute(directory) / "work";
   options.settled = campaign::sessions_settled;
+  options.hidden = out_of_reach(directory, run);
   return execute::make_project_executor(std::move(project), std::move(options));
 }
 
@@ -95,14 +110,14 @@ int conclude(const fs::path& directory, const campaign::State& state, const camp
   if (!model) return fail(model.error());
   if (const Status written = report::write(directory, *model); !written) return fail(written.error());
   if (globals().json) {
-    fmt::print("{}\n", report::json(*model));
+    say("{}\n", report::json(*model));
   } else {
-    fmt::print("{}\n", painted_lines(report::status_text(*model)));
-    for (const std::string& line : campaign::standing(state)) fmt::print("{}\n", line);
-    fmt::print("{}\n", result.reason);
-    fmt::print("Report: {}\nCheck it: ridge campaign verify {}\n", (directory / report::kHtmlPath).string(),
-               directory.string());
-    if (result.end == campaign::RunEnd::kDone) fmt::print("Next: {}\n", next_command(directory, state));
+    say("{}\n", painted_lines(report::status_text(*model)));
+    for (const std::string& line : campaign::standing(state)) say("{}\n", line);
+    say("{}\n", result.reason);
+    say("Report: {}\nCheck it: ridge campaign verify {}\n", (directory / report::kHtmlPath).string(),
+        directory.string());
+    if (result.end == campaign::RunEnd::kDone) say("Next: {}\n", next_command(directory, state));
   }
   switch (result.end) {
     case campaign::RunEnd::kDone: return kSuccess;
@@ -118,7 +133,7 @@ int conclude(const fs::path& directory, const campaign::State& state, const camp
 }  // namespace
 
 void say_how_to_go_on(const fs::path& directory) {
-  fmt::print(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
+  say(stderr, "Paused; continue with: ridge campaign resume {}\n", directory.string());
 }
 
 fs::path data_directory() {
@@ -130,9 +145,13 @@ fs::path data_directory() {
 }
 
 Command& add_run_options(Command& command, RunOptions& options) {
-  return command.option("--wait-for-quiet TIME", options.wait_for_quiet,
-                        "Before measuring, wait so long in all while others use the processors; not charged to the "
-                        "budget, and measured all the same when it is over");
+  return command
+      .option("--wait-for-quiet TIME", options.wait_for_quiet,
+              "Before measuring, wait so long in all while others use the processors; not charged to the "
+              "budget, and measured all the same when it is over")
+      .option("--sign-key FILE", options.sign_key,
+              "A private key outside of the campaign that signs every line of its journal (ridge campaign key new)")
+      .environment("--sign-key", campaign::kSignKeyVariable);
 }
 
 int run_campaign(const fs::path& directory, const RunOptions& run) {
@@ -140,9 +159,10 @@ int run_campaign(const fs::path& directory, const RunOptions& run) {
   if (!wait) return fail(wait.error());
   const Result<campaign::State> state = campaign::load_campaign(directory);
   if (!state) return fail(state.error());
-  Result<std::unique_ptr<propose::Proposer>> proposer = propose::make_proposer(state->spec().proposer);
+  Result<std::unique_ptr<propose::Proposer>> proposer =
+      propose::make_proposer(state->spec().proposer, {.hidden = out_of_reach(directory, run)});
   if (!proposer) return fail(proposer.error());
-  Result<std::unique_ptr<execute::Executor>> inner = executor_of(*state, directory);
+  Result<std::unique_ptr<execute::Executor>> inner = executor_of(*state, directory, run);
   if (!inner) return fail(inner.error());
   SystemClock clock;
   const record::Protocol& protocol = state->spec().protocol;
@@ -154,6 +174,7 @@ int run_campaign(const fs::path& directory, const RunOptions& run) {
   campaign::EngineOptions options;
   options.directory = directory;
   options.cache_directory = cache_directory();
+  options.sign_key = run.sign_key;
   options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [] {
@@ -170,7 +191,7 @@ int run_campaign(const fs::path& directory, const RunOptions& run) {
   narrator.finish();
   if (!result) {
     const int code = fail(result.error());
-    fmt::print(stderr, "       nothing is lost; continue with: ridge campaign resume {}\n", directory.string());
+    say(stderr, "       nothing is lost; continue with: ridge campaign resume {}\n", directory.string());
     return code;
   }
   return conclude(directory, (*engine)->state(), *result);

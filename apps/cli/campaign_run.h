@@ -11,8 +11,9 @@ namespace ridge::cli {
 
 struct RunOptions {
   std::string wait_for_quiet = "30s";  // in all; not charged to the budget
+  std::string sign_key;                // file of the private key; empty: RIDGE_SIGN_KEY, or where it was before
 };
-// The flag --wait-for-quiet.
+// The flags --wait-for-quiet and --sign-key.
 Command& add_run_options(Command& command, RunOptions& options);
 
 // Runs or resumes the campaign in `directory` until it is done or paused, writes its report and prints the summary.

@@ -11,6 +11,7 @@
 #include "campaign/campaign.h"
 #include "record/json.h"
 #include "record/listing.h"
+#include "say.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -45,10 +46,10 @@ record::WatchLine line_of(const record::Event& event, const campaign::State& aft
 
 void print(const record::WatchLine& line) {
   if (globals().json) {
-    fmt::print("{}\n", record::to_line(line));
+    say("{}\n", record::to_line(line));
   } else {
-    fmt::print("{}  round {:<3} {:<20} {:<11} {}\n", line.time.size() > 19 ? line.time.substr(11, 8) : line.time,
-               line.round, line.phase, line.event, line.text);
+    say("{}  round {:<3} {:<20} {:<11} {}\n", line.time.size() > 19 ? line.time.substr(11, 8) : line.time, line.round,
+        line.phase, line.event, line.text);
   }
   std::fflush(stdout);
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -18,7 +19,7 @@ int ceilings(const CeilingSubject& subject) {
   const Result<std::vector<record::Ceiling>> measured = measure_ceilings(subject);
   if (!measured) return fail(measured.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*measured));
+    say("{}\n", record::to_pretty(*measured));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -26,10 +27,10 @@ int ceilings(const CeilingSubject& subject) {
     rows.push_back({ceiling.name, std::to_string(ceiling.threads), value_of(ceiling),
                     std::to_string(ceiling.samples.size()), ceiling.method});
   }
-  if (!measured->empty() && !measured->front().device.empty()) fmt::print("{}\n", measured->front().device);
-  fmt::print("{}", table({"ceiling", "threads", "value", "samples", "method"}, rows));
+  if (!measured->empty() && !measured->front().device.empty()) say("{}\n", measured->front().device);
+  say("{}", table({"ceiling", "threads", "value", "samples", "method"}, rows));
   if (const std::string disturbed = disturbance_of(*measured); !disturbed.empty()) {
-    fmt::print("Not kept, because {} meanwhile: the machine can do more than this.\n", disturbed);
+    say("Not kept, because {} meanwhile: the machine can do more than this.\n", disturbed);
   }
   return kSuccess;
 }

@@ -6,6 +6,7 @@
 
 #include "base/process.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "subjects.h"
 #include "worker_call.h"
@@ -19,13 +20,13 @@ struct CheckOptions {
   std::optional<std::int64_t> seed;
 };
 
-enum class Verdict { kPassed, kFailed, kLeftOut };
-Verdict verdict_of(const record::CheckRow& row) {
+enum class RowVerdict { kPassed, kFailed, kLeftOut };
+RowVerdict verdict_of(const record::CheckRow& row) {
   switch (row.outcome) {
-    case record::Outcome::kPass: return Verdict::kPassed;
+    case record::Outcome::kPass: return RowVerdict::kPassed;
     case record::Outcome::kNotClaimed:
-    case record::Outcome::kDeclined: return Verdict::kLeftOut;
-    default: return Verdict::kFailed;
+    case record::Outcome::kDeclined: return RowVerdict::kLeftOut;
+    default: return RowVerdict::kFailed;
   }
 }
 
@@ -35,8 +36,8 @@ struct Totals {
   double worst = 0;
 
   void add(const record::CheckRow& row) {
-    passed += verdict_of(row) == Verdict::kPassed ? 1 : 0;
-    failed += verdict_of(row) == Verdict::kFailed ? 1 : 0;
+    passed += verdict_of(row) == RowVerdict::kPassed ? 1 : 0;
+    failed += verdict_of(row) == RowVerdict::kFailed ? 1 : 0;
     not_claimed += row.outcome == record::Outcome::kNotClaimed ? 1 : 0;
     declined += row.outcome == record::Outcome::kDeclined ? 1 : 0;
     families = std::max(families, row.families);
@@ -73,25 +74,25 @@ std::string command_of(const CheckOptions& options, const std::string& subject, 
 }
 
 void print_row(const CheckOptions& options, const std::string& subject, const record::CheckRow& row) {
-  const Verdict verdict = verdict_of(row);
-  if (verdict == Verdict::kPassed && !options.all) return;
-  if (verdict == Verdict::kLeftOut && !options.all) return;
+  const RowVerdict verdict = verdict_of(row);
+  if (verdict == RowVerdict::kPassed && !options.all) return;
+  if (verdict == RowVerdict::kLeftOut && !options.all) return;
   std::string line = fmt::format("  {:<11} {:<14} {}", record::name_of(row.outcome), subject, row.label);
-  if (verdict != Verdict::kLeftOut) line += fmt::format("  error {:.3f} of allowed", row.max_error_ratio);
-  fmt::print("{}", painted_lines(line + (row.detail.empty() ? "" : "  " + row.detail) + "\n"));
-  if (verdict == Verdict::kFailed) fmt::print("    repeat it: {}\n", command_of(options, subject, row));
+  if (verdict != RowVerdict::kLeftOut) line += fmt::format("  error {:.3f} of allowed", row.max_error_ratio);
+  say("{}", painted_lines(line + (row.detail.empty() ? "" : "  " + row.detail) + "\n"));
+  if (verdict == RowVerdict::kFailed) say("    repeat it: {}\n", command_of(options, subject, row));
 }
 
 // "12 cases passed, 3 failed, 40 not claimed, largest error 0.21 of ...".
 void print_subject(const record::CheckReport& report) {
   const Totals totals = totals_of({report});
-  fmt::print("{}: {} cases, {} passed, {} failed", report.subject, report.rows.size(), totals.passed, totals.failed);
-  if (totals.not_claimed > 0) fmt::print(", {} not claimed", totals.not_claimed);
-  if (totals.declined > 0) fmt::print(", {} declined", totals.declined);
-  fmt::print("; largest error {:.3f} of what its error model allows\n", totals.worst);
+  say("{}: {} cases, {} passed, {} failed", report.subject, report.rows.size(), totals.passed, totals.failed);
+  if (totals.not_claimed > 0) say(", {} not claimed", totals.not_claimed);
+  if (totals.declined > 0) say(", {} declined", totals.declined);
+  say("; largest error {:.3f} of what its error model allows\n", totals.worst);
   const auto left_out = std::ranges::find_if(
-      report.rows, [](const record::CheckRow& row) { return verdict_of(row) == Verdict::kLeftOut; });
-  if (left_out != report.rows.end()) fmt::print("  left out, for instance {}: {}\n", left_out->label, left_out->detail);
+      report.rows, [](const record::CheckRow& row) { return verdict_of(row) == RowVerdict::kLeftOut; });
+  if (left_out != report.rows.end()) say("  left out, for instance {}: {}\n", left_out->label, left_out->detail);
 }
 
 // What was verified, and how often so much verifying calls a right kernel wrong.
@@ -103,8 +104,7 @@ void print_summary(const record::WorkerResponse& response) {
     rate += report.false_alarm_rate;
     for (const record::CheckRow& row : report.rows) seed = row.seed;
   }
-  fmt::print(
-      "verified: {} cases with up to {} families of inputs, {} calls, {} outputs element by element; a right kernel's "
+  say("verified: {} cases with up to {} families of inputs, {} calls, {} outputs element by element; a right kernel's "
       "errors are taken for a lean in at most {:.1g} of such runs; seed {}\n",
       totals.passed + totals.failed, totals.families, totals.calls, totals.compared, rate, seed);
 }
@@ -115,7 +115,7 @@ void print(const CheckOptions& options, const record::WorkerResponse& response) 
     print_subject(report);
   }
   const Totals totals = totals_of(response.checks);
-  if (totals.passed + totals.failed == 0) return fmt::print("nothing was checked\n");
+  if (totals.passed + totals.failed == 0) return say("nothing was checked\n");
   print_summary(response);
 }
 
@@ -133,7 +133,7 @@ int check(const CheckOptions& options) {
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(response->checks));
+    say("{}\n", record::to_pretty(response->checks));
   } else {
     print(options, *response);
   }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "config_file.h"
 #include "manual.h"
+#include "say.h"
 #include "suggest.h"
 #include "terminal.h"
 
@@ -214,6 +215,17 @@ bool set_in_environment(const std::string& variable) {
   return value != nullptr && *value != '\0';
 }
 
+// The parser's complaint in our words; those of our own checks come through as they are.
+std::string misuse(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const std::string option = said.substr(0, said.find(':'));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return option + " takes one value";
+  const bool plain = dynamic_cast<const CLI::ValidationError*>(&error) != nullptr ||
+                     dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;  // "operator is required"
+  if (plain) return said;
+  return "this cannot be read";
+}
+
 // Options of the command and of those above it that neither the command line nor the environment gave.
 Status apply_configuration(Program& program, const CommandEntry& chosen) {
   RIDGE_TRY(configuration, read_configuration(*program.manual));
@@ -228,7 +240,8 @@ Status apply_configuration(Program& program, const CommandEntry& chosen) {
         for (const std::string& value : one.values) binding.parsed->add_result(value);
         binding.parsed->run_callback();
       } catch (const CLI::ParseError& error) {
-        return with_hint(invalid("{}: {}", configuration.path, error.what()), "see: ridge config show");
+        return with_hint(invalid("{}: --{}: {}", configuration.path, one.option, misuse(error)),
+                         "see: ridge config show");
       }
     }
   }
@@ -247,12 +260,12 @@ int refuse_unknown(const Manual& manual, const CommandEntry& entry, const std::s
   }
   const std::string name = manual.name_of(entry);
   if (!flag && !entry.group) {
-    fmt::print(stderr, "{}: one argument too many: {}\n", name, typed);
+    say(stderr, "{}: one argument too many: {}\n", name, typed);
   } else {
-    fmt::print(stderr, "{}: no {} \"{}\"\n", name, flag ? "option" : "command", word);
+    say(stderr, "{}: no {} \"{}\"\n", name, flag ? "option" : "command", word);
   }
   const std::string close = did_you_mean(word, known);
-  fmt::print(stderr, "       {}\n", close.empty() ? fmt::format("see: {} --help", name) : close);
+  say(stderr, "       {}\n", close.empty() ? fmt::format("see: {} --help", name) : close);
   return kUsage;
 }
 
@@ -264,15 +277,12 @@ int refuse(const Manual& manual, const CommandEntry& entry, const CLI::App& app,
   }
   const std::string name = manual.name_of(entry);
   if (entry.group) {
-    fmt::print(stderr, "{}: name a command: {}\n       see: {} --help\n", name,
-               fmt::join(manual.child_names(entry), ", "), name);
+    say(stderr, "{}: name a command: {}\n       see: {} --help\n", name, fmt::join(manual.child_names(entry), ", "),
+        name);
     return kUsage;
   }
-  std::string what = error.what();
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)  // "--threads: 1 required INT missing"
-    what = what.substr(0, what.find(':')) + " takes one value";
-  fmt::print(stderr, "{}: {}\n       usage: {}\n       see:   {} --help\n", name, what, usage_line(manual, entry),
-             name);
+  const std::string what = misuse(error);
+  say(stderr, "{}: {}\n       usage: {}\n       see:   {} --help\n", name, what, usage_line(manual, entry), name);
   return kUsage;
 }
 
@@ -310,7 +320,7 @@ int run_command_line(int argc, char** argv, const std::string& name, const std::
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", help_text(*program->manual, current(), help_width(), colored(stdout)));
+    say("{}", help_text(*program->manual, current(), help_width(), colored(stdout)));
     return kSuccess;
   } catch (const CLI::CallForVersion& asked) {
     return app.exit(asked);

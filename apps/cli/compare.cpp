@@ -10,6 +10,8 @@
 #include "campaign/samples.h"
 #include "candidate_file.h"
 #include "record/json.h"
+#include "say.h"
+#include "stats/bounds.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -62,21 +64,21 @@ void print(const record::Comparison& comparison) {
   const record::Decision& decision = comparison.decision;
   const std::string_view verdict =
       comparison.quick_look ? "QUICK LOOK" : (decision.accepted ? "FASTER" : record::name_of(decision.outcome));
-  fmt::print("{}: {}\n", painted_verdict(verdict), decision.reason);
+  say("{}: {}\n", painted_verdict(verdict), decision.reason);
   std::vector<std::vector<std::string>> rows;
   for (const record::Effect& effect : decision.effects) {
     rows.push_back({effect.label, fmt::format("{:.4f}x", effect.ratio),
                     fmt::format("[{:.4f}, {:.4f}]", effect.low, effect.high),
                     fmt::format("{:.0f} %", 100 * effect.confidence), std::to_string(effect.sessions)});
   }
-  if (!rows.empty()) fmt::print("\n{}", table({"", "speed", "interval", "confidence", "sessions"}, rows));
+  if (!rows.empty()) say("\n{}", table({"", "speed", "interval", "confidence", "sessions"}, rows));
   if (comparison.quick_look) return;
-  fmt::print("\n");
+  say("\n");
   for (const record::GateResult& gate : decision.gates) {
-    fmt::print("{}", painted_lines(
-                         fmt::format("  {:<12}  {:<16} {}\n", record::name_of(gate.outcome), gate.gate, gate.detail)));
+    say("{}",
+        painted_lines(fmt::format("  {:<12}  {:<16} {}\n", record::name_of(gate.outcome), gate.gate, gate.detail)));
   }
-  fmt::print("The plain rule {}.\n", decision.plain_rule);
+  say("The plain rule {}.\n", decision.plain_rule);
 }
 
 Result<record::WorkerRequest> request_of(const CompareOptions& options, const record::Candidate& incumbent) {
@@ -89,7 +91,10 @@ Result<record::WorkerRequest> request_of(const CompareOptions& options, const re
   if (!(options.min_effect > 0 && options.min_effect < 10)) {
     return invalid("--min-effect {} must be above 0 and below 10 (0.01 is 1 %)", options.min_effect);
   }
-  if (options.planned < 1) return invalid("--planned {} must be at least 1", options.planned);
+  if (options.planned < 1 || options.planned > stats::kMostDecisions) {
+    return with_hint(invalid("--planned {}: 1 to {} are possible", options.planned, stats::kMostDecisions),
+                     "state how many comparisons you are going to make, this one included");
+  }
   if (!options.budget.empty()) {
     RIDGE_TRY(seconds, parse_duration(options.budget));
     request.time_limit = seconds;
@@ -111,7 +116,7 @@ int run(const CompareOptions& options) {
   const Result<record::Comparison> comparison = compare(*incumbent, *candidate, std::move(*request));
   if (!comparison) return fail(comparison.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*comparison));
+    say("{}\n", record::to_pretty(*comparison));
   } else {
     print(*comparison);
   }
@@ -148,7 +153,7 @@ void define_compare(Command root) {
       .option("--candidate FILE", options->candidate, "The source that may be faster")
       .option("-D,--define NAME=VALUE", options->defines, "NAME=VALUE of a tunable of both (repeatable)")
       .option("--min-effect FRACTION", options->min_effect, "Smallest gain that counts, as a fraction")
-      .option("--planned", options->planned, "How many comparisons share the 5 % chance of any false answer")
+      .option("--planned", options->planned, "How many comparisons share the 5 % chance of any false answer, 1 to 120")
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--time-limit TIME", options->budget, "Stop undecided after this time, for instance 2m")
       .flag("--quick-look", options->quick_look, "Three sessions and an estimate, without control of errors")

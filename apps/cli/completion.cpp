@@ -8,6 +8,7 @@
 #include "campaign_run.h"
 #include "completion_scripts.h"
 #include "hardware/spec.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -23,14 +24,14 @@ int print_operators() {
   request.task = record::WorkerTask::kOperators;
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
-  for (const record::OperatorInfo& info : response->operators) fmt::print("{}\n", info.name);
+  for (const record::OperatorInfo& info : response->operators) say("{}\n", info.name);
   return kSuccess;
 }
 
 int print_products() {
   const Result<hardware::Database> database = hardware::Database::open(data_directory());
   if (!database) return fail(database.error());
-  for (const hardware::Spec& spec : database->specs()) fmt::print("{}\n", spec.name);
+  for (const hardware::Spec& spec : database->specs()) say("{}\n", spec.name);
   return kSuccess;
 }
 
@@ -50,7 +51,7 @@ int completion(const Manual& manual, const CompletionOptions& options) {
   const Result<std::string> script = script_of(manual, options.shell);
   if (!script) return fail(script.error());
   if (options.out.empty()) {
-    fmt::print("{}", *script);
+    say("{}", *script);
     return kSuccess;
   }
   Status written = make_directories(std::filesystem::absolute(options.out).parent_path());

@@ -3,6 +3,7 @@
 
 #include "config_file.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 
@@ -13,26 +14,25 @@ int show(const Manual& manual) {
   const Result<record::Configuration> configuration = read_configuration(manual);
   if (!configuration) return fail(configuration.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*configuration));
+    say("{}\n", record::to_pretty(*configuration));
     return kSuccess;
   }
-  fmt::print("{}{}\n", configuration->path, configuration->exists ? "" : " does not exist: no defaults are changed");
+  say("{}{}\n", configuration->path, configuration->exists ? "" : " does not exist: no defaults are changed");
   std::vector<std::vector<std::string>> rows;
   for (const record::ConfiguredDefault& one : configuration->defaults)
     rows.push_back({one.command, "--" + one.option, fmt::format("{}", fmt::join(one.values, ", "))});
-  if (!rows.empty()) fmt::print("{}", table({"command", "flag", "default"}, rows));
+  if (!rows.empty()) say("{}", table({"command", "flag", "default"}, rows));
   return kSuccess;
 }
 
 int path() {
   if (!globals().json) {
-    fmt::print("{}\n", configuration_path().string());
+    say("{}\n", configuration_path().string());
     return kSuccess;
   }
   std::error_code missing;
   const std::filesystem::path file = configuration_path();
-  fmt::print("{}\n",
-             record::to_pretty(record::Configuration{file.string(), std::filesystem::exists(file, missing), {}}));
+  say("{}\n", record::to_pretty(record::Configuration{file.string(), std::filesystem::exists(file, missing), {}}));
   return kSuccess;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/malformed.h"
 #include "suggest.h"
 
 namespace ridge::cli {
@@ -109,8 +110,10 @@ Result<record::Configuration> read_configuration(const Manual& manual) {
   try {
     file = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return with_hint(invalid("{}: line {}: {}", configuration.path, error.source().begin.line, error.description()),
-                     "it is TOML: a table per command, for instance [bench], with lines such as threads = 2");
+    const auto line = error.source().begin.line;
+    return with_hint(
+        invalid("{}: line {}: {}", configuration.path, line, toml_problem(text, line, error.description())),
+        "it is TOML: a table per command, for instance [bench], with lines such as threads = 2");
   }
   RIDGE_CHECK_OK(Reader(manual, configuration).read(file, manual.root()));
   return configuration;

@@ -10,6 +10,7 @@
 #include "campaign/verify.h"
 #include "campaign_run.h"
 #include "report/report.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -52,10 +53,9 @@ fs::path free_folder() {
 Result<bool> audit(const fs::path& directory) {
   RIDGE_TRY(verified, campaign::verify_campaign(directory));
   RIDGE_TRY(replayed, campaign::replay_campaign(directory));
-  fmt::print("\nVerified: {} events and {} files {}; {} decisions computed again from the raw samples: {}.\n",
-             verified.events, verified.files,
-             verified.ok() ? "are what the journal says" : "are NOT all what the journal says", replayed.decisions,
-             replayed.ok() ? "all the same" : "NOT all the same");
+  say("\nVerified: {} events and {} files {}; {} decisions computed again from the raw samples: {}.\n", verified.events,
+      verified.files, verified.ok() ? "are what the journal says" : "are NOT all what the journal says",
+      replayed.decisions, replayed.ok() ? "all the same" : "NOT all the same");
   return verified.ok() && replayed.ok();
 }
 
@@ -66,7 +66,7 @@ int demo(const DemoOptions& options) {
   if ((code != kSuccess && code != kPaused) || globals().json) return code;
   const Result<bool> good = audit(directory);
   if (!good) return fail(good.error());
-  fmt::print("Open {} in a browser.\n", (directory / report::kHtmlPath).string());
+  say("Open {} in a browser.\n", (directory / report::kHtmlPath).string());
   std::fflush(stdout);
   if (code == kPaused) say_how_to_go_on(directory);
   return *good ? code : kNo;

@@ -6,6 +6,7 @@
 
 #include "noise_probe.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -35,13 +36,13 @@ void print_facts(const record::Environment& environment, std::size_t width) {
   constexpr std::size_t kColumn = 26;
   for (const auto& [name, value] : environment.facts) {
     const std::size_t room = width > 2 * kColumn ? width - kColumn : 0;
-    fmt::print("  {:<{}}{}\n", name, kColumn - 2, wrapped(value, room, kColumn));
+    say("  {:<{}}{}\n", name, kColumn - 2, wrapped(value, room, kColumn));
   }
 }
 
 void print_section(const char* title, Section section, const std::vector<Capability>& all, std::size_t width) {
   constexpr std::size_t kColumn = 32;
-  fmt::print("\n{}\n", painted(Paint::kStrong, title));
+  say("\n{}\n", painted(Paint::kStrong, title));
   for (const Capability& one : all) {
     if (section_of(one) != section) continue;
     // Without the process that it would isolate, a lack of isolation is no news; a lack of a GPU is no fault.
@@ -49,9 +50,9 @@ void print_section(const char* title, Section section, const std::vector<Capabil
                              : section == Section::kNeeded ? painted(Paint::kBad, "NO ")
                                                            : painted(Paint::kWarning, "-- ");
     const std::size_t room = width > 2 * kColumn ? width - kColumn : 0;
-    fmt::print("  {} {:<{}}{}\n", mark, one.name, kColumn - 6, wrapped(one.detail, room, kColumn));
+    say("  {} {:<{}}{}\n", mark, one.name, kColumn - 6, wrapped(one.detail, room, kColumn));
     if (!one.available && !one.remedy.empty())
-      fmt::print("      {}\n", wrapped("to get it: " + one.remedy, width > 40 ? width - 6 : 0, 6));
+      say("      {}\n", wrapped("to get it: " + one.remedy, width > 40 ? width - 6 : 0, 6));
   }
 }
 
@@ -69,11 +70,11 @@ void print_implementations(const std::vector<Capability>& all, std::size_t width
       not_here += fmt::format("{}{} ({})", not_here.empty() ? "" : ", ", name, one.detail);
     }
   }
-  fmt::print("\n{}\n", painted(Paint::kStrong, "Implementations on this processor, best first"));
+  say("\n{}\n", painted(Paint::kStrong, "Implementations on this processor, best first"));
   for (const auto& [op, lists] : by_operator) {
-    fmt::print("  {:<20}{}\n", op, wrapped(lists.first, width > 40 ? width - 22 : 0, 22));
+    say("  {:<20}{}\n", op, wrapped(lists.first, width > 40 ? width - 22 : 0, 22));
     if (!lists.second.empty())
-      fmt::print("  {:<20}{}\n", "", wrapped("not here: " + lists.second, width > 40 ? width - 22 : 0, 22));
+      say("  {:<20}{}\n", "", wrapped("not here: " + lists.second, width > 40 ? width - 22 : 0, 22));
   }
 }
 
@@ -90,21 +91,21 @@ int doctor() {
     if (section_of(one) == Section::kNeeded && !one.available) missing += (missing.empty() ? "" : ", ") + one.name;
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*response));
+    say("{}\n", record::to_pretty(*response));
     return missing.empty() ? kSuccess : kNo;
   }
   const std::size_t width = terminal_width(stdout);
-  fmt::print("{}\n", painted(Paint::kStrong, "This machine"));
+  say("{}\n", painted(Paint::kStrong, "This machine"));
   print_facts(environment, width);
   print_section("Needed by checks and campaigns", Section::kNeeded, all, width);
   print_section("Isolation of candidates, and measuring", Section::kMeasuring, all, width);
   print_section("GPU", Section::kGpu, all, width);
   print_implementations(all, width);
   if (!missing.empty()) {
-    fmt::print("\nMissing: {}. Checks and campaigns cannot run here.\n", missing);
+    say("\nMissing: {}. Checks and campaigns cannot run here.\n", missing);
     return kNo;
   }
-  fmt::print("\nChecks and campaigns can run here. Next: ridge optimize gemm --yes --budget 5m\n");
+  say("\nChecks and campaigns can run here. Next: ridge optimize gemm --yes --budget 5m\n");
   return kSuccess;
 }
 

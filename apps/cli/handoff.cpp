@@ -6,6 +6,7 @@
 #include "execute/project_executor.h"
 #include "record/json.h"
 #include "record/listing.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -32,16 +33,15 @@ int handoff(const HandoffOptions& options) {
   std::vector<record::HandoffRow> rows;
   for (const execute::HandoffCheck& check : checks) rows.push_back({check.what, check.detail, check.works});
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(rows));
+    say("{}\n", record::to_pretty(rows));
     return ready ? kSuccess : kNo;
   }
   for (const record::HandoffRow& row : rows)
-    fmt::print("{}{}  {}: {}\n", painted_verdict(row.works ? "ok" : "FAIL"), row.works ? "  " : "", row.what,
-               row.detail);
+    say("{}{}  {}: {}\n", painted_verdict(row.works ? "ok" : "FAIL"), row.works ? "  " : "", row.what, row.detail);
   if (ready) {
-    fmt::print("Ready. Next: ridge optimize {} --project {} --proposer 'command:...'\n", options.op, options.project);
+    say("Ready. Next: ridge optimize {} --project {} --proposer 'command:...'\n", options.op, options.project);
   } else {
-    fmt::print("Not ready; what follows the failure was not tried.\n");
+    say("Not ready; what follows the failure was not tried.\n");
   }
   return ready ? kSuccess : kNo;
 }

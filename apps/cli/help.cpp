@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "man_page.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 
@@ -47,10 +48,10 @@ int help(const Manual& manual, const HelpOptions& options) {
   if (globals().json) {
     std::vector<record::CommandEntry> rows;
     for (const record::CommandEntry* one : with_descendants(manual, **entry)) rows.push_back(*one);
-    fmt::print("{}\n", record::to_pretty(rows));
+    say("{}\n", record::to_pretty(rows));
     return kSuccess;
   }
-  fmt::print("{}", options.man ? man_page(manual, **entry) : help_text(manual, **entry, help_width(), colored(stdout)));
+  say("{}", options.man ? man_page(manual, **entry) : help_text(manual, **entry, help_width(), colored(stdout)));
   return kSuccess;
 }
 

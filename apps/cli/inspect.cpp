@@ -11,6 +11,7 @@
 #include "inspect/shipped.h"
 #include "record/inspection.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 #include "worker_call.h"
@@ -52,34 +53,32 @@ std::string pairs(const std::map<std::string, std::int64_t>& counts) {
 }
 
 void print_listing(const record::KernelInspection& kernel, std::int64_t top) {
-  fmt::print("  {} instructions: {}\n", kernel.counts.instructions, pairs(kernel.counts.classes));
-  if (!kernel.counts.widths.empty()) fmt::print("  accesses by bits per lane: {}\n", pairs(kernel.counts.widths));
+  say("  {} instructions: {}\n", kernel.counts.instructions, pairs(kernel.counts.classes));
+  if (!kernel.counts.widths.empty()) say("  accesses by bits per lane: {}\n", pairs(kernel.counts.widths));
   std::vector<std::pair<std::string, std::int64_t>> opcodes(kernel.opcodes.begin(), kernel.opcodes.end());
   std::stable_sort(opcodes.begin(), opcodes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (std::size_t i = 0; i < opcodes.size() && i < static_cast<std::size_t>(std::max<std::int64_t>(top, 0)); ++i) {
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ", opcodes[i].first, opcodes[i].second);
   }
-  if (!text.empty()) fmt::print("  most frequent: {}\n", text);
+  if (!text.empty()) say("  most frequent: {}\n", text);
   for (const record::LoopCounts& loop : kernel.loops) {
-    fmt::print("  loop {} to {}{}: {}\n", loop.first, loop.last,
-               loop.depth > 1 ? fmt::format(", depth {}", loop.depth) : "", pairs(loop.counts.classes));
+    say("  loop {} to {}{}: {}\n", loop.first, loop.last, loop.depth > 1 ? fmt::format(", depth {}", loop.depth) : "",
+        pairs(loop.counts.classes));
   }
 }
 
 void print_kernel(const record::KernelInspection& kernel, std::int64_t top) {
-  fmt::print("{}\n", kernel.name.empty() ? "(unnamed)" : kernel.name);
-  if (const std::string line = resource_line(kernel.resources); !line.empty()) fmt::print("  {}\n", line);
+  say("{}\n", kernel.name.empty() ? "(unnamed)" : kernel.name);
+  if (const std::string line = resource_line(kernel.resources); !line.empty()) say("  {}\n", line);
   if (kernel.occupancy) {
     const record::OccupancyEstimate& o = *kernel.occupancy;
-    fmt::print("  {}: {} blocks of {} threads on a unit, {} of {} warps ({:.0f} %), limited by {}\n", o.product,
-               o.blocks_per_unit, o.threads_per_block, o.warps_per_unit, o.max_warps_per_unit, 100 * o.fraction,
-               o.limiter);
-    if (!o.lift.empty()) fmt::print("    {}\n", o.lift);
+    say("  {}: {} blocks of {} threads on a unit, {} of {} warps ({:.0f} %), limited by {}\n", o.product,
+        o.blocks_per_unit, o.threads_per_block, o.warps_per_unit, o.max_warps_per_unit, 100 * o.fraction, o.limiter);
+    if (!o.lift.empty()) say("    {}\n", o.lift);
   }
   if (kernel.has_listing) print_listing(kernel, top);
-  for (const record::InspectionVerdict& v : kernel.verdicts)
-    fmt::print("  {}: {}: {}\n", v.severity, v.subject, v.message);
+  for (const record::InspectionVerdict& v : kernel.verdicts) say("  {}: {}: {}\n", v.severity, v.subject, v.message);
 }
 
 int print(const std::vector<record::Inspection>& inspections, std::int64_t top) {
@@ -91,13 +90,13 @@ int print(const std::vector<record::Inspection>& inspections, std::int64_t top) 
     }
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(inspections));
+    say("{}\n", record::to_pretty(inspections));
     return bad ? kNo : kSuccess;
   }
   for (const record::Inspection& inspection : inspections) {
-    fmt::print("{}: {}, {}{}\n", inspection.file, inspection.format, inspection.isa,
-               inspection.target.empty() ? "" : " " + inspection.target);
-    for (const std::string& note : inspection.notes) fmt::print("  note: {}\n", note);
+    say("{}: {}, {}{}\n", inspection.file, inspection.format, inspection.isa,
+        inspection.target.empty() ? "" : " " + inspection.target);
+    for (const std::string& note : inspection.notes) say("  note: {}\n", note);
     for (const record::KernelInspection& kernel : inspection.kernels) print_kernel(kernel, top);
   }
   return bad ? kNo : kSuccess;
@@ -106,7 +105,7 @@ int print(const std::vector<record::Inspection>& inspections, std::int64_t top) 
 int print_difference(const record::Inspection& left, const record::Inspection& right) {
   const std::vector<record::InstructionDifference> differences = inspect::difference(left, right);
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(differences));
+    say("{}\n", record::to_pretty(differences));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -115,9 +114,9 @@ int print_difference(const record::Inspection& left, const record::Inspection& r
         {d.kernel, d.what, std::to_string(d.left), std::to_string(d.right), fmt::format("{:+}", d.right - d.left)});
   }
   if (rows.empty()) {
-    fmt::print("no difference in instructions or resources\n");
+    say("no difference in instructions or resources\n");
   } else {
-    fmt::print("{}", table({"kernel", "what", "left", "right", "change"}, rows));
+    say("{}", table({"kernel", "what", "left", "right", "change"}, rows));
   }
   return kSuccess;
 }

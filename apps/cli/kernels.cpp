@@ -9,6 +9,7 @@
 #include "campaign_run.h"
 #include "record/json.h"
 #include "record/kernel_pack.h"
+#include "say.h"
 #include "shape_file.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct KernelOptions {
+struct PackOptions {
   std::string op = std::string(kAllOperators), shapes, pack;
   std::vector<std::string> words;
   std::int64_t configurations = 1;
@@ -26,7 +27,7 @@ struct KernelOptions {
 
 fs::path default_pack() { return fs::path(cache_directory()) / "packs" / "kernels.pack"; }
 
-std::string pack_of(const KernelOptions& options) {
+std::string pack_of(const PackOptions& options) {
   return options.pack.empty() ? default_pack().string() : options.pack;
 }
 
@@ -37,11 +38,11 @@ double mebibytes(const record::KernelPack& pack) {
 }
 
 void print_summary(const std::string& path, const record::KernelPack& pack) {
-  fmt::print("{}: {} kernels for {}, {:.1f} MiB, compiled with {}\n", path, pack.kernels.size(), pack.header.arch,
-             mebibytes(pack), pack.header.compiler);
+  say("{}: {} kernels for {}, {:.1f} MiB, compiled with {}\n", path, pack.kernels.size(), pack.header.arch,
+      mebibytes(pack), pack.header.compiler);
 }
 
-int build(const KernelOptions& options) {
+int build(const PackOptions& options) {
   std::string shapes = options.shapes;
   if (shapes.empty() && options.words.empty() && options.op == kAllOperators) {
     shapes = (data_directory() / "shapes" / "kernels.txt").string();
@@ -58,23 +59,23 @@ int build(const KernelOptions& options) {
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*response->pack));
+    say("{}\n", record::to_pretty(*response->pack));
     return kSuccess;
   }
   print_summary(path, *response->pack);
-  fmt::print("Made in {}. A first call takes its kernel from {}, and from files and folders in RIDGE_KERNEL_PACKS.\n",
-             format_duration(SystemClock().monotonic() - start), default_pack().parent_path().string());
+  say("Made in {}. A first call takes its kernel from {}, and from files and folders in RIDGE_KERNEL_PACKS.\n",
+      format_duration(SystemClock().monotonic() - start), default_pack().parent_path().string());
   return kSuccess;
 }
 
-int list(const KernelOptions& options) {
+int list(const PackOptions& options) {
   const std::string path = pack_of(options);
   const auto head = record::read_pack_head(path);
   if (!head) return fail(head.error());
   const auto pack = record::parse_pack(*head, path);
   if (!pack) return fail(pack.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*pack));
+    say("{}\n", record::to_pretty(*pack));
     return kSuccess;
   }
   print_summary(path, *pack);
@@ -87,11 +88,11 @@ int list(const KernelOptions& options) {
     }
     rows.push_back({kernel.key.substr(0, 12), fmt::format("{}", kernel.bytes), kernel.source, defines});
   }
-  fmt::print("{}", table({"key", "bytes", "source", "defines"}, rows));
+  say("{}", table({"key", "bytes", "source", "defines"}, rows));
   return kSuccess;
 }
 
-int verify(const KernelOptions& options) {
+int verify(const PackOptions& options) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kKernels;
   request.pack = pack_of(options);
@@ -99,12 +100,11 @@ int verify(const KernelOptions& options) {
   const Result<record::WorkerResponse> response = ask_worker(std::move(request));
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(response->pack_problems));
+    say("{}\n", record::to_pretty(response->pack_problems));
   } else {
     print_summary(path, *response->pack);
-    for (const std::string& problem : response->pack_problems) fmt::print("  {}\n", problem);
-    if (response->pack_problems.empty())
-      fmt::print("  every kernel has its digest and is what this library asks for\n");
+    for (const std::string& problem : response->pack_problems) say("  {}\n", problem);
+    if (response->pack_problems.empty()) say("  every kernel has its digest and is what this library asks for\n");
   }
   return response->pack_problems.empty() ? kSuccess : kNo;
 }
@@ -113,7 +113,7 @@ int verify(const KernelOptions& options) {
 
 void define_kernels(Command root) {
   Command kernels = root.subcommand("kernels", "Packs of GPU kernels compiled ahead of time");
-  auto options = std::make_shared<KernelOptions>();
+  auto options = std::make_shared<PackOptions>();
   kernels.subcommand("build", "Compile what calls of these cases need into a pack; needs a compiler and no GPU")
       .positional("operator", options->op, "Operator, or \"all\" (the default): those that the file of shapes names",
                   false)

@@ -6,6 +6,7 @@
 #include "propose/proposer.h"
 #include "record/json.h"
 #include "record/listing.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -32,15 +33,15 @@ Result<record::Listing> make_listing() {
 void print(std::string_view title, const std::vector<record::ListedItem>& items) {
   std::size_t width = 0;
   for (const record::ListedItem& item : items) width = std::max(width, item.name.size());
-  fmt::print("{}\n", title);
-  for (const record::ListedItem& item : items) fmt::print("  {:<{}}  {}\n", item.name, width, item.summary);
+  say("{}\n", title);
+  for (const record::ListedItem& item : items) say("  {:<{}}  {}\n", item.name, width, item.summary);
 }
 
 int list() {
   const Result<record::Listing> listing = make_listing();
   if (!listing) return fail(listing.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*listing));
+    say("{}\n", record::to_pretty(*listing));
     return kSuccess;
   }
   print("Operators", listing->operators);

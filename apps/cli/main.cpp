@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 #include "worker_call.h"
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
           define_help(root);
         });
   } catch (const std::exception& error) {
-    fmt::print(stderr, "ridge: {}\n       a bug of ridge: please report the command with this message\n", error.what());
+    say(stderr, "ridge: {}\n       a bug of ridge: please report the command with this message\n", error.what());
     return kFault;
   }
 }

@@ -8,6 +8,7 @@
 #include "record/iteration.h"
 #include "record/json.h"
 #include "record/schema.h"
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 
@@ -26,7 +27,7 @@ constexpr const char* kAnswer = "a message";
 // Prints a record or the error, and gives the exit code.
 int print_record(const Result<record::Iteration>& iteration) {
   if (!iteration) return fail(iteration.error());
-  fmt::print("{}\n", record::to_pretty(*iteration));
+  say("{}\n", record::to_pretty(*iteration));
   return kSuccess;
 }
 
@@ -62,7 +63,7 @@ int summary(const MemoryOptions& o) {
   const Result<std::string> best = memory->best();
   if (!best) return fail(best.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*all));
+    say("{}\n", record::to_pretty(*all));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -76,9 +77,9 @@ int summary(const MemoryOptions& o) {
                     std::string(record::name_of(it.profile_evidence.bottleneck_type)), it.optimization.action_category,
                     it.optimization.action_description});
   }
-  fmt::print("{}", table({"version", "gate", "latency us", "speed-up", "compute", "memory", "bottleneck", "category",
-                          "action"},
-                         rows));
+  say("{}",
+      table({"version", "gate", "latency us", "speed-up", "compute", "memory", "bottleneck", "category", "action"},
+            rows));
   return kSuccess;
 }
 
@@ -98,10 +99,10 @@ int restart(const MemoryOptions& o) {
   const Result<record::MemoryRestart> entry = memory->restart(o.seed, clock);
   if (!entry) return fail(entry.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*entry));
+    say("{}\n", record::to_pretty(*entry));
   } else {
-    fmt::print("masked {}; kept {}; the next version is {}\n", fmt::join(entry->masked, " "),
-               fmt::join(entry->kept, " "), entry->next_version);
+    say("masked {}; kept {}; the next version is {}\n", fmt::join(entry->masked, " "), fmt::join(entry->kept, " "),
+        entry->next_version);
   }
   return kSuccess;
 }
@@ -112,10 +113,10 @@ int validate(const MemoryOptions& o) {
   const Result<std::vector<std::string>> problems = memory->validate();
   if (!problems) return fail(problems.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*problems));
+    say("{}\n", record::to_pretty(*problems));
   } else {
-    for (const std::string& problem : *problems) fmt::print("{}\n", problem);
-    if (problems->empty()) fmt::print("every record is valid\n");
+    for (const std::string& problem : *problems) say("{}\n", problem);
+    if (problems->empty()) say("every record is valid\n");
   }
   return problems->empty() ? kSuccess : kNo;
 }
@@ -203,7 +204,7 @@ void define_memory(Command root) {
       .exits({})
       .json("the schema (also without the flag)")
       .action([] {
-        fmt::print("{}\n", pretty_json(record::schema_of<record::Iteration>("iteration")));
+        say("{}\n", pretty_json(record::schema_of<record::Iteration>("iteration")));
         return static_cast<int>(kSuccess);
       });
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -19,17 +20,17 @@ int list_operators() {
   const Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(response->operators));
+    say("{}\n", record::to_pretty(response->operators));
     return kSuccess;
   }
   for (const record::OperatorInfo& op : response->operators) {
-    fmt::print("{}\n  {}\n  implementations, best first:", op.name, op.summary);
-    for (const std::string& name : op.implementations) fmt::print(" {}", name);
-    fmt::print("\n  parameters:\n");
+    say("{}\n  {}\n  implementations, best first:", op.name, op.summary);
+    for (const std::string& name : op.implementations) say(" {}", name);
+    say("\n  parameters:\n");
     for (const record::ParamInfo& param : op.params) {
       std::string values;
       for (const std::string& value : param.values) values += (values.empty() ? " one of " : ", ") + value;
-      fmt::print("    {}={}  {}{}\n", param.name, param.default_value, param.help, values);
+      say("    {}={}  {}{}\n", param.name, param.default_value, param.help, values);
     }
   }
   return kSuccess;
@@ -45,15 +46,15 @@ int explain(const ExplainOptions& options) {
   const Result<record::WorkerResponse> response = ask_worker(request);
   if (!response) return fail(response.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(response->explanations));
+    say("{}\n", record::to_pretty(response->explanations));
     return kSuccess;
   }
   for (const record::Explanation& explanation : response->explanations) {
-    fmt::print("{} {}: {:.4g} FLOP, {:.4g} bytes\n", options.op, explanation.label, explanation.cost.flop,
-               explanation.cost.bytes);
-    if (!explanation.forced_by.empty()) fmt::print("  forced by {}\n", explanation.forced_by);
+    say("{} {}: {:.4g} FLOP, {:.4g} bytes\n", options.op, explanation.label, explanation.cost.flop,
+        explanation.cost.bytes);
+    if (!explanation.forced_by.empty()) say("  forced by {}\n", explanation.forced_by);
     for (const record::ExplainRow& row : explanation.rows) {
-      fmt::print("  {} {:<14} {}\n", row.chosen ? "->" : row.supported ? "  " : " x", row.implementation, row.reason);
+      say("  {} {:<14} {}\n", row.chosen ? "->" : row.supported ? "  " : " x", row.implementation, row.reason);
     }
   }
   return kSuccess;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/process.h"
+#include "campaign/anchor.h"
 #include "campaign/campaign.h"
 #include "campaign/iterations.h"
 #include "campaign/manifest.h"
@@ -23,6 +24,7 @@
 #include "record/report.h"
 #include "record/scope.h"
 #include "roofline.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 #include "workspace_file.h"
@@ -33,7 +35,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct OptimizeOptions {
-  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace;
+  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace,
+                  timestamp_command;
   std::vector<std::string> words, defines;
   std::optional<std::int64_t> max_iterations, seed;
   std::int64_t threads = 1;
@@ -66,18 +69,21 @@ Result<std::string> device_name(const std::string& backend) {
 }
 
 void show(const record::CampaignSpec& spec, const fs::path& directory) {
-  fmt::print(stderr, "Campaign {} in {}\n", spec.id, directory.string());
-  fmt::print(stderr, "  operator      {} on {} ({}), {} thread{}\n", spec.op, spec.backend, spec.gpu,
-             spec.protocol.threads, spec.protocol.threads == 1 ? "" : "s");
-  fmt::print(stderr, "  starts from   {}\n", spec.kernel_source);
-  for (const record::Case& c : spec.target_cases) fmt::print(stderr, "  shape         {}\n", c.label());
-  fmt::print(stderr, "  ends at       {:.0f} % of the measured roofline", 100 * spec.efficiency_target);
-  if (spec.performance_target) fmt::print(stderr, ", or {}", campaign::format_target(*spec.performance_target));
-  if (spec.wall_budget > 0) fmt::print(stderr, ", or after {}", format_duration(spec.wall_budget));
-  if (spec.max_iterations) fmt::print(stderr, ", or after {} rounds", *spec.max_iterations);
-  fmt::print(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} %\n",
-             100 * spec.protocol.min_effect, 100 * spec.protocol.alpha);
-  fmt::print(stderr, "  proposer      {}\n", spec.proposer);
+  say(stderr, "Campaign {} in {}\n", spec.id, directory.string());
+  say(stderr, "  operator      {} on {} ({}), {} thread{}\n", spec.op, spec.backend, spec.gpu, spec.protocol.threads,
+      spec.protocol.threads == 1 ? "" : "s");
+  say(stderr, "  starts from   {}\n", spec.kernel_source);
+  for (const record::Case& c : spec.target_cases) say(stderr, "  shape         {}\n", c.label());
+  say(stderr, "  ends at       {:.0f} % of the measured roofline", 100 * spec.efficiency_target);
+  if (spec.performance_target) say(stderr, ", or {}", campaign::format_target(*spec.performance_target));
+  if (spec.wall_budget > 0) say(stderr, ", or after {}", format_duration(spec.wall_budget));
+  if (spec.max_iterations) say(stderr, ", or after {} rounds", *spec.max_iterations);
+  say(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} %\n",
+      100 * spec.protocol.min_effect, 100 * spec.protocol.alpha);
+  say(stderr, "  proposer      {}\n", spec.proposer);
+  if (const auto key = campaign::signing_key_of(spec); key && *key) {
+    say(stderr, "  signed by     {}\n", campaign::key_text(**key));
+  }
 }
 
 // What each target rests on: the bound of every shape, the measured fact behind it with its source, and of a GPU what
@@ -112,7 +118,7 @@ Result<std::string> ask(const OptimizeOptions& options, const fs::path& director
       fmt::format("edit {0}/manifest.yaml if you like, then: ridge campaign confirm {0} && ridge campaign resume {0}",
                   directory.string()));
   if (::isatty(STDIN_FILENO) != 1) return unanswered;
-  fmt::print(stderr, "Start? [y]es, or [n]o to edit manifest.yaml first: ");
+  say(stderr, "Start? [y]es, or [n]o to edit manifest.yaml first: ");
   std::string answer;
   std::getline(std::cin, answer);
   if (answer == "y" || answer == "yes") return std::string("prompt");
@@ -176,11 +182,15 @@ Status check_scope(const record::CampaignSpec& spec, const record::Candidate& ba
   return ok_status();
 }
 
-int start(const OptimizeOptions& options, const record::CampaignSpec& spec, const record::Candidate& baseline) {
+int start(const OptimizeOptions& options, record::CampaignSpec spec, const record::Candidate& baseline) {
   if (const Status claimed = check_scope(spec, baseline); !claimed) return fail(claimed.error());
   const fs::path directory = options.directory.empty() ? fs::path("campaigns") / spec.id : fs::path(options.directory);
   SystemClock clock;
-  if (const auto created = campaign::create_campaign(directory, spec, baseline, clock); !created)
+  if (const Status anchored = campaign::anchor_spec(spec, directory, campaign::sign_key_file(options.run.sign_key),
+                                                    options.timestamp_command);
+      !anchored)
+    return fail(anchored.error());
+  if (const auto created = campaign::create_campaign(directory, spec, baseline, clock, options.run.sign_key); !created)
     return fail(created.error());
   if (!globals().quiet) show(spec, directory);
   const Result<std::string> by = ask(options, directory);
@@ -355,6 +365,8 @@ void define_optimize(Command root) {
       .option("--max-steal FRACTION", options->max_steal, "And when the hypervisor takes more of them than this")
       .option("--threads", options->threads, "CPU threads of one call")
       .option("--directory DIR", options->directory, "Where the campaign lives (default: campaigns/<id>)")
+      .option("--timestamp-command COMMAND", options->timestamp_command,
+              "Stamps heads of the journal: reads a hash on standard input, and its output is kept")
       .flag("-y,--yes", options->yes, "Confirm without asking")
       .flag("--no-git", options->no_git, "Keep the lineage without git commits")
       .example("ridge optimize gemm --yes --budget 5m", "the shipped plain kernel, with the search proposer")

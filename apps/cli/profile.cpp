@@ -11,6 +11,7 @@
 #include "hardware/spec.h"
 #include "record/json.h"
 #include "roofline/machine.h"
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 
@@ -58,12 +59,12 @@ int run_profile(const ProfileOptions& o) {
     if (!state) return fail(state.error());
     const Result<std::string> kept = campaign::keep_profile(*state, o.campaign, *report);
     if (!kept) return fail(kept.error());
-    if (!globals().quiet) fmt::print(stderr, "{}: what the next rounds see of the incumbent\n", *kept);
+    if (!globals().quiet) say(stderr, "{}: what the next rounds see of the incumbent\n", *kept);
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*report));
+    say("{}\n", record::to_pretty(*report));
   } else {
-    fmt::print("{}", profile::to_text(*report));
+    say("{}", profile::to_text(*report));
   }
   return kSuccess;
 }

@@ -13,6 +13,7 @@
 #include "record/json.h"
 #include "roofline/analyse.h"
 #include "roofline/machine.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -198,10 +199,10 @@ int run_roofline(const RooflineOptions& o) {
     if (const Status written = write_files(o, reports->front()); !written) return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(*reports));
+    say("{}\n", record::to_pretty(*reports));
     return kSuccess;
   }
-  for (const record::RooflineReport& report : *reports) fmt::print("{}", roofline::to_text(report));
+  for (const record::RooflineReport& report : *reports) say("{}", roofline::to_text(report));
   return kSuccess;
 }
 

@@ -10,6 +10,7 @@
 #include "hardware/markdown.h"
 #include "record/hardware.h"
 #include "record/json.h"
+#include "say.h"
 #include "spec_probe.h"
 #include "spec_records.h"
 #include "subcommands.h"
@@ -26,13 +27,13 @@ int list(bool markdown) {
   if (markdown && !globals().json) {
     const Result<std::string> introduction = read_file(data_directory() / "hardware" / "README.md");
     if (!introduction) return fail(introduction.error());
-    fmt::print("{}", hardware::to_markdown(*database, *introduction));
+    say("{}", hardware::to_markdown(*database, *introduction));
     return kSuccess;
   }
   std::vector<record::SpecSummary> summaries;
   for (const hardware::Spec& spec : database->specs()) summaries.push_back(summary_of(spec));
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(summaries));
+    say("{}\n", record::to_pretty(summaries));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
@@ -40,7 +41,7 @@ int list(bool markdown) {
     rows.push_back(
         {s.name, s.kind, s.architecture, s.target, std::to_string(s.known), std::to_string(s.unknown), s.product});
   }
-  fmt::print("{}", table({"name", "kind", "architecture", "target", "facts", "unknown", "product"}, rows));
+  say("{}", table({"name", "kind", "architecture", "target", "facts", "unknown", "product"}, rows));
   return kSuccess;
 }
 
@@ -51,10 +52,10 @@ int show(const std::string& name) {
   if (!spec) return fail(spec.error());
   const record::SpecSheet sheet = sheet_of(**spec, database->wiki());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(sheet));
+    say("{}\n", record::to_pretty(sheet));
     return kSuccess;
   }
-  fmt::print("{}: {}, {}, {}\n", sheet.name, sheet.product, sheet.architecture, sheet.target);
+  say("{}: {}, {}, {}\n", sheet.name, sheet.product, sheet.architecture, sheet.target);
   std::vector<std::vector<std::string>> rows;
   for (const record::SpecFact& fact : sheet.facts) {
     rows.push_back({fact.metric,
@@ -63,7 +64,7 @@ int show(const std::string& name) {
                                            : "UNKNOWN",
                     fact.evidence, fact.state == "known" ? fact.from : fact.note});
   }
-  fmt::print("{}", table({"metric", "value", "evidence", "source, or why there is none"}, rows));
+  say("{}", table({"metric", "value", "evidence", "source, or why there is none"}, rows));
   return kSuccess;
 }
 
@@ -86,14 +87,14 @@ int get(const std::string& name, const std::string& metric) {
   }
   const record::SpecFact record = fact_of(*fact, database->wiki());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(record));
+    say("{}\n", record::to_pretty(record));
   } else {
-    fmt::print("{}\n", record.citation);
-    if (!record.document.empty()) fmt::print("  {}\n", record.document);
-    if (!record.formula.empty()) fmt::print("  = {}\n", record.formula);
-    if (!record.note.empty() && record.state == "known") fmt::print("  {}\n", record.note);
+    say("{}\n", record.citation);
+    if (!record.document.empty()) say("  {}\n", record.document);
+    if (!record.formula.empty()) say("  = {}\n", record.formula);
+    if (!record.note.empty() && record.state == "known") say("  {}\n", record.note);
     for (const record::SpecSource& other : record.also) {
-      fmt::print("  {}: also {} <- {}; {}\n", record.conflict, other.value, other.from, fact->conflict);
+      say("  {}: also {} <- {}; {}\n", record.conflict, other.value, other.from, fact->conflict);
     }
   }
   return fact->state == hardware::State::kUnknown ? kUnknown : kSuccess;
@@ -107,14 +108,14 @@ int diff(const std::string& left, const std::string& right) {
   if (!b) return fail(b.error());
   const std::vector<record::SpecDifference> differences = differences_of(**a, **b);
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(differences));
+    say("{}\n", record::to_pretty(differences));
     return kSuccess;
   }
   std::vector<std::vector<std::string>> rows;
   for (const record::SpecDifference& d : differences) {
     rows.push_back({d.metric, d.left, d.right, d.ratio ? fmt::format("{:.3f}", *d.ratio) : ""});
   }
-  fmt::print("{}", table({"metric", (*a)->name, (*b)->name, "ratio"}, rows));
+  say("{}", table({"metric", (*a)->name, (*b)->name, "ratio"}, rows));
   return kSuccess;
 }
 
@@ -140,7 +141,7 @@ int lint(const std::vector<std::string>& names, bool relock) {
     const fs::path lock = data_directory() / "wiki" / "pages.sha256";
     if (const Status written = write_file_durably(lock, database->wiki().lock()); !written)
       return fail(written.error());
-    fmt::print(stderr, "{}: {} pages as they are now\n", lock.string(), database->wiki().pages().size());
+    say(stderr, "{}: {} pages as they are now\n", lock.string(), database->wiki().pages().size());
     return lint(names, false);
   }
   record::LintReport report = report_of(*database);
@@ -155,13 +156,12 @@ int lint(const std::vector<std::string>& names, bool relock) {
   }
   report.ok = report.findings.empty();
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(report));
+    say("{}\n", record::to_pretty(report));
     return report.ok ? kSuccess : kNo;
   }
-  for (const record::LintFinding& f : report.findings) fmt::print("{}:{}: {}: {}\n", f.file, f.line, f.rule, f.message);
-  fmt::print("{} products, {} facts, {} UNKNOWN; {} citations in {} files; {} finding{}\n", report.products,
-             report.facts, report.unknown, report.citations, report.files, report.findings.size(),
-             report.findings.size() == 1 ? "" : "s");
+  for (const record::LintFinding& f : report.findings) say("{}:{}: {}: {}\n", f.file, f.line, f.rule, f.message);
+  say("{} products, {} facts, {} UNKNOWN; {} citations in {} files; {} finding{}\n", report.products, report.facts,
+      report.unknown, report.citations, report.files, report.findings.size(), report.findings.size() == 1 ? "" : "s");
   return report.ok ? kSuccess : kNo;
 }
 

@@ -10,6 +10,7 @@
 #include "hardware/spec.h"
 #include "record/hardware.h"
 #include "record/json.h"
+#include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
 
@@ -81,16 +82,16 @@ int probe(const std::string& product) {
   bool differs = false;
   for (const record::SpecProbeRow& row : result.rows) differs |= row.stated != "UNKNOWN" && !row.agrees;
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(result));
+    say("{}\n", record::to_pretty(result));
     return differs ? kNo : kSuccess;
   }
-  fmt::print("{}{}\n", result.device,
-             result.product.empty() ? ": no product of the database names itself so" : " as " + result.product);
+  say("{}{}\n", result.device,
+      result.product.empty() ? ": no product of the database names itself so" : " as " + result.product);
   std::vector<std::vector<std::string>> rows;
   for (const record::SpecProbeRow& row : result.rows) {
     rows.push_back({row.metric, row.stated, row.device, row.stated == "UNKNOWN" ? "" : row.agrees ? "yes" : "NO"});
   }
-  fmt::print("{}", table({"metric", "database", "device", "agrees"}, rows));
+  say("{}", table({"metric", "database", "device", "agrees"}, rows));
   return differs ? kNo : kSuccess;
 }
 

@@ -11,8 +11,10 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/visible.h"
 #include "record/command_table.h"
 #include "record/json.h"
+#include "say.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -130,17 +132,17 @@ std::string painted_lines(const std::string& text, std::FILE* stream) {
 
 int answer(const std::string& message, const std::string& next) {
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(record::CommandAnswer{message, next}));
+    say("{}\n", record::to_pretty(record::CommandAnswer{message, next}));
     return kSuccess;
   }
-  fmt::print("{}\n", message);
-  if (!next.empty()) fmt::print("Next: {}\n", next);
+  say("{}\n", message);
+  if (!next.empty()) say("Next: {}\n", next);
   return kSuccess;
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "{} {}\n", painted(Paint::kBad, "ridge:", stderr), error.message);
-  if (!error.hint.empty()) fmt::print(stderr, "       {}\n", error.hint);
+  say(stderr, "{} {}\n", painted(Paint::kBad, "ridge:", stderr), error.message);
+  if (!error.hint.empty()) say(stderr, "       {}\n", error.hint);
   if (error.code == ErrorCode::kConflict && interruptions() > 0) return kInterrupted;
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
@@ -173,17 +175,17 @@ void ProgressLine::show(const record::Progress& progress) {
       fmt::format("{:3.0f} %  {}: {}{}", 100.0 * progress.fraction, progress.stage, progress.detail, left);
   if (terminal_) {
     // A line that reached the last column would be broken by some terminals, and its first half would stay.
-    fmt::print(stderr, "\r\033[K{}", cut_to(line, std::max<std::size_t>(terminal_width(stderr), 2) - 1));
+    fmt::print(stderr, "\r\033[K{}", cut_to(visible(line), std::max<std::size_t>(terminal_width(stderr), 2) - 1));
     std::fflush(stderr);
   } else {
-    fmt::print(stderr, "{}\n", line);
+    say(stderr, "{}\n", line);
   }
   shown_ = true;
 }
 
 void ProgressLine::note(std::string_view line) {
   clear();
-  if (!globals().quiet) fmt::print(stderr, "{}\n", line);
+  if (!globals().quiet) say(stderr, "{}\n", line);
 }
 
 void ProgressLine::clear() {

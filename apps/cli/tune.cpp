@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "record/json.h"
+#include "say.h"
 #include "shape_file.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -88,7 +89,7 @@ void print(const std::vector<record::TunedChoice>& choices) {
                     fastest == one.over || one.over.empty() ? "" : fmt::format("{:.3f} x {}", one.ratio, one.over),
                     fmt::format("{}", fmt::join(one.refused, "; ")), one.disturbed});
   }
-  fmt::print("{}", table({"bucket", "fastest", "us", "against the default", "refused", "disturbed"}, rows));
+  say("{}", table({"bucket", "fastest", "us", "against the default", "refused", "disturbed"}, rows));
 }
 
 // Removes what earlier calls kept: the tables of all devices in the cache folder. What ships stays.
@@ -120,18 +121,17 @@ int tune(const TuneOptions& options) {
       return fail(written.error());
   }
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(choices));
+    say("{}\n", record::to_pretty(choices));
   } else {
     print(choices);
     const auto disturbed = std::count_if(choices.begin(), choices.end(), is_disturbed);
     if (disturbed > 0 && !options.keep_disturbed) {
-      fmt::print(
-          "{} of {} not kept: others used the machine while they were measured. Tune again when it is quiet, or "
+      say("{} of {} not kept: others used the machine while they were measured. Tune again when it is quiet, or "
           "keep them with --keep-disturbed.\n",
           disturbed, choices.size());
     }
     if (disturbed < std::ssize(choices) || options.keep_disturbed) {
-      fmt::print("Kept in {}; dispatch prefers them from the next process on.\n", cache_directory() + "/tuned");
+      say("Kept in {}; dispatch prefers them from the next process on.\n", cache_directory() + "/tuned");
     }
   }
   const auto failed = [&](const record::TunedChoice& one) {

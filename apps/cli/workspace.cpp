@@ -13,6 +13,7 @@
 #include "record/workspace.h"
 #include "roofline.h"
 #include "roofline/analyse.h"
+#include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
 #include "workspace_file.h"
@@ -126,7 +127,7 @@ Status write_workspace(const WorkspaceOptions& o) {
   RIDGE_CHECK_OK(git->init());
   RIDGE_CHECK_OK(git->add({"."}));
   RIDGE_TRY(commit, git->commit("Workspace of " + o.name));
-  if (!globals().quiet) fmt::print(stderr, "{}: committed as {}\n", o.name, commit.substr(0, 12));
+  if (!globals().quiet) say(stderr, "{}: committed as {}\n", o.name, commit.substr(0, 12));
   return ok_status();
 }
 
@@ -135,9 +136,9 @@ int init(const WorkspaceOptions& o) {
   if (done) done = write_workspace(o);
   if (!done) return fail(done.error());
   if (globals().json) {
-    fmt::print("{}\n", record::to_pretty(record::ListedItem{o.name, "kernel, README.md, memory, plans, profiles"}));
+    say("{}\n", record::to_pretty(record::ListedItem{o.name, "kernel, README.md, memory, plans, profiles"}));
   } else {
-    fmt::print("{}: kernel, README.md, memory/, plans/, profiles/\n", o.name);
+    say("{}: kernel, README.md, memory/, plans/, profiles/\n", o.name);
   }
   return kSuccess;
 }

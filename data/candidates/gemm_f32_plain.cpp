@@ -412,10 +412,11 @@ template <int ROWS, int COLS, bool COPY>
 
 // ---- 4. Packing -----------------------------------------------------------------------------------------------------
 
+// Kept for as long as the process lives: a destructor would have to be registered while the kernel is loaded, when
+// nothing of it may run.
 struct Buffer {
   float* data = nullptr;
   Index size = 0;
-  ~Buffer() { free(data); }
   bool reserve(Index elements) {
     if (elements <= size) return true;
     free(data);

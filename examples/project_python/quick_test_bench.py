@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""The project's benchmark, in the frozen schema:  quick_test_bench.py --summary-csv PATH --shapes small,large [--fresh]"""
+"""The project's benchmark, in the frozen schema:  quick_test_bench.py --summary-csv PATH --shapes small,large [--fresh]
+
+--outputs PATH keeps the output of the last timed call of every shape, which reference.py checks in a process of its own.
+"""
 import argparse
 import csv
+import json
 import math
 import random
 import statistics
@@ -16,9 +20,10 @@ COLUMNS = ["label", "B", "M", "N", "K", "Check", "Forward TFLOPS", "Forward TFLO
 REPEATS = 5
 
 
-def tensors(m, n, k):
-    return ([[random.uniform(-1, 1) for _ in range(k)] for _ in range(m)],
-            [[random.uniform(-1, 1) for _ in range(n)] for _ in range(k)])
+def tensors(m, n, k, seed):
+    draw = random.Random(seed)
+    return ([[draw.uniform(-1, 1) for _ in range(k)] for _ in range(m)],
+            [[draw.uniform(-1, 1) for _ in range(n)] for _ in range(k)])
 
 
 def snr_db(a, b, c):
@@ -30,19 +35,19 @@ def snr_db(a, b, c):
     return math.inf if noise == 0 else 10 * math.log10(signal / noise)
 
 
-def measure(m, n, k, fresh):
-    a, b = tensors(m, n, k)
+def measure(m, n, k, fresh, seed):
+    a, b = tensors(m, n, k, f"{seed}/0")
     times, worst = [], math.inf
     for repeat in range(REPEATS + 1):
         if fresh:
-            a, b = tensors(m, n, k)
+            a, b = tensors(m, n, k, f"{seed}/{repeat}")
         before = time.perf_counter()
         c = matmul(a, b)
         after = time.perf_counter()
         if repeat > 0:  # the first one warms up
             times.append(after - before)
         worst = min(worst, snr_db(a, b, c))
-    return times, worst
+    return times, worst, {"seed": f"{seed}/{REPEATS if fresh else 0}", "output": c}
 
 
 def main():
@@ -50,14 +55,16 @@ def main():
     parser.add_argument("--summary-csv", required=True)
     parser.add_argument("--shapes", required=True)
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--outputs")
+    parser.add_argument("--seed", default="0")
     options = parser.parse_args()
-    good = True
+    good, outputs = True, {}
     with open(options.summary_csv, "w", newline="") as file:
         table = csv.DictWriter(file, COLUMNS, restval="nan")
         table.writeheader()
         for label in options.shapes.split(","):
             m, n, k = SHAPES[label]
-            times, snr = measure(m, n, k, options.fresh)
+            times, snr, outputs[label] = measure(m, n, k, options.fresh, f"{options.seed}/{label}")
             rates = [2 * m * n * k / t / 1e12 for t in times]
             seconds = statistics.median(times)
             good = good and snr > 80
@@ -65,7 +72,11 @@ def main():
                             "Forward TFLOPS": 2 * m * n * k / seconds / 1e12,
                             "Forward TFLOPS_stddev": statistics.pstdev(rates), "Forward Time (ms)": seconds * 1e3,
                             "out_snr": snr})
+    if options.outputs:
+        with open(options.outputs, "w") as file:
+            json.dump(outputs, file)
     return 0 if good else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

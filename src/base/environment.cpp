@@ -42,6 +42,13 @@ fs::path default_cache_directory() {
   return fmt::format("/tmp/ridge-{}", ::geteuid());
 }
 
+fs::path default_state_directory() {
+  if (const std::string_view chosen = variable("RIDGE_STATE_DIR"); !chosen.empty()) return chosen;
+  if (const std::string_view xdg = variable("XDG_STATE_HOME"); !xdg.empty()) return fs::path(xdg) / "ridge";
+  if (const fs::path home = home_directory(); !home.empty()) return home / ".local" / "state" / "ridge";
+  return fmt::format("/tmp/ridge-state-{}", ::geteuid());
+}
+
 InstructionSet instruction_set_limit() {
   static const InstructionSet limit = read_limit();
   return limit;

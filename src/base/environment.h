@@ -10,6 +10,10 @@ namespace ridge {
 // user in /tmp.
 std::filesystem::path default_cache_directory();
 
+// Where the key of this installation is kept (base/installation_key.h): RIDGE_STATE_DIR, else ridge/ in XDG_STATE_HOME,
+// else .local/state/ridge in the home folder, else a folder of this user in /tmp.
+std::filesystem::path default_state_directory();
+
 // Instruction sets of x86-64 that code in this repository is written for, each including the ones before it.
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 

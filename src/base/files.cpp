@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/large_file.h"
 
 namespace ridge {
 namespace {
@@ -55,14 +57,60 @@ int write_all(int fd, std::string_view content) {
 
 }  // namespace
 
-Result<std::string> read_file(const fs::path& path) {
-  const File file(path, O_RDONLY);
-  if (!file.open()) {
-    const int error_number = errno;
-    Error error = io_error("read", path, error_number);
-    if (error_number == ENOENT) error.code = ErrorCode::kNotFound;
-    return error;
+namespace {
+
+std::string bytes_text(std::uintmax_t bytes) {
+  if (bytes >= std::uintmax_t{10} << 20) return fmt::format("{} MiB", bytes >> 20);
+  return bytes >= std::uintmax_t{10} << 10 ? fmt::format("{} KiB", bytes >> 10) : fmt::format("{} bytes", bytes);
+}
+
+Error too_large(const fs::path& path, std::uintmax_t bytes, std::size_t most_bytes) {
+  return with_hint(invalid("{} holds {}{}, and at most {} are read", path.string(),
+                           bytes > most_bytes ? "" : "more than ", bytes_text(bytes), bytes_text(most_bytes)),
+                   "is it the right file?");
+}
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+Status check_open_file(int fd, const fs::path& path, std::size_t most_bytes) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return io_error("read", path, errno);
+  if (!S_ISREG(facts.st_mode)) {
+    return with_hint(invalid("{} is {}, not a file", path.string(), kind_of(facts.st_mode)),
+                     S_ISDIR(facts.st_mode) ? "name a file in it" : "copy its content into a file first");
   }
+  const auto bytes = static_cast<std::uintmax_t>(facts.st_size);
+  return bytes > most_bytes ? Status(too_large(path, bytes, most_bytes)) : ok_status();
+}
+
+// Without waiting: opening a named pipe that nothing writes to would never return.
+constexpr int kReadOnly = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+Error cannot_open(const fs::path& path, int error_number) {
+  Error error = io_error("read", path, error_number);
+  if (error_number == ENOENT || error_number == ENOTDIR) error.code = ErrorCode::kNotFound;
+  if (error_number == ENXIO) error = invalid("{} is a socket, not a file", path.string());
+  return error;
+}
+
+}  // namespace
+
+Status check_regular_file(const fs::path& path, std::size_t most_bytes) {
+  const File file(path, kReadOnly);
+  return file.open() ? check_open_file(file.fd(), path, most_bytes) : Status(cannot_open(path, errno));
+}
+
+Result<std::string> read_file(const fs::path& path) { return read_file_up_to(path, kUsualFileBytes); }
+
+Result<std::string> read_file_up_to(const fs::path& path, std::size_t most_bytes) {
+  const File file(path, kReadOnly);
+  if (!file.open()) return cannot_open(path, errno);
+  RIDGE_CHECK_OK(check_open_file(file.fd(), path, most_bytes));
   std::string content;
   char buffer[1 << 16];
   while (true) {
@@ -73,6 +121,7 @@ Result<std::string> read_file(const fs::path& path) {
     }
     if (count == 0) return content;
     content.append(buffer, static_cast<std::size_t>(count));
+    if (content.size() > most_bytes) return too_large(path, most_bytes, most_bytes);  // it grows as it is read
   }
 }
 

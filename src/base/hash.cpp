@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "base/files.h"
+#include "base/large_file.h"
 
 namespace ridge {
 
@@ -25,7 +25,7 @@ std::string sha256(std::string_view bytes) {
 }
 
 Result<std::string> sha256_file(const std::filesystem::path& path) {
-  RIDGE_TRY(bytes, read_file(path));
+  RIDGE_TRY(bytes, read_file_up_to(path, kCodeFileBytes));
   return sha256(bytes);
 }
 

@@ -12,7 +12,8 @@ namespace ridge {
 // Keeps the order in which keys were written, so that equal records have equal bytes.
 using Json = nlohmann::ordered_json;
 
-// The error carries the byte offset and what was expected there.
+// The error names line and column, and what was expected there. A key that is there twice is refused: which of the two
+// counted would be up to the reader. So is nesting beyond 64 levels.
 Result<Json> parse_json(std::string_view text);
 // A value in MessagePack, all of `bytes`. Refused as kCorrupt: damage, keys that are no text, nesting beyond 64 levels.
 Result<Json> parse_msgpack(std::string_view bytes);

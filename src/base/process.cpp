@@ -1,6 +1,7 @@
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/descendants.h"
 #include "base/error.h"
 
 extern char** environ;
@@ -79,28 +81,79 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-// In the child between fork and exec: only async-signal-safe calls.
-[[noreturn]] void exec_child(const ProcessSpec& spec, const char* program, char** argv, char** envp, const Pipe& input,
-                             const Pipe& output, const Pipe& errors, const Pipe& failure) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::signal(SIGPIPE, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  bool ready = ::dup2(input.read_end.get(), 0) >= 0 && ::dup2(output.write_end.get(), 1) >= 0 &&
-               ::dup2(errors.write_end.get(), 2) >= 0;
-  if (ready && !spec.directory.empty()) ready = ::chdir(spec.directory.c_str()) == 0;
+// Everything between clone and exec, where only system calls may be made.
+struct Launch {
+  const ProcessSpec& spec;
+  const ConfinementPlan* plan = nullptr;
+  const char* program = nullptr;
+  char** argv = nullptr;
+  char** envp = nullptr;
+  const Pipe &input, &output, &errors, &failure, &status;
+};
+
+// What the child says when it could not become the program.
+struct Refusal {
+  int error_number = 0;
+  bool confining = false;  // entering the name spaces was refused, not the program
+  char step[48] = {};
+};
+
+[[noreturn]] void refuse(const Launch& launch, bool confining, const char* step) {
+  Refusal refusal;
+  refusal.error_number = errno;
+  refusal.confining = confining;
+  std::strncpy(refusal.step, step, sizeof refusal.step - 1);
+  [[maybe_unused]] const ssize_t written = ::write(launch.failure.write_end.get(), &refusal, sizeof refusal);
+  ::_exit(127);
+}
+
+[[noreturn]] void exec_program(const Launch& launch) {
+  const ProcessSpec& spec = launch.spec;
+  bool ready = ::dup2(launch.input.read_end.get(), 0) >= 0 && ::dup2(launch.output.write_end.get(), 1) >= 0 &&
+               ::dup2(launch.errors.write_end.get(), 2) >= 0;
+  const bool bare = launch.plan != nullptr && !launch.plan->directory().empty();
+  const char* const directory = bare ? launch.plan->directory().c_str() : spec.directory.c_str();
+  if (ready && *directory != '\0') ready = ::chdir(directory) == 0;
+  if (ready && launch.plan != nullptr && !launch.plan->become_other_user()) refuse(launch, true, "another user");
   if (ready && spec.memory_limit_bytes != 0) {
     const rlimit limit{spec.memory_limit_bytes, spec.memory_limit_bytes};
     ready = ::setrlimit(RLIMIT_AS, &limit) == 0;
   }
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (ready) ::execve(program, argv, envp);
-  const int error_number = errno;
-  [[maybe_unused]] const ssize_t written = ::write(failure.write_end.get(), &error_number, sizeof error_number);
-  ::_exit(127);
+  ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // no descriptor of ours: Linux 5.11, else those without the flag stay
+  if (ready) ::execve(launch.program, launch.argv, launch.envp);
+  refuse(launch, false, "");
+}
+
+// The first process of the new name spaces: starts the program, waits for it, says how it ended, and ends. The kernel
+// then kills all that the program left behind, whatever group or session that is in.
+[[noreturn]] void be_first_process(const Launch& launch) {
+  if (const char* const step = launch.plan->enter(); *step != '\0') refuse(launch, true, step);
+  const pid_t program = ::_Fork();
+  if (program < 0) refuse(launch, true, "a process in it");
+  if (program == 0) exec_program(launch);
+  const int status_fd = launch.status.write_end.get();
+  ::dup2(status_fd, 0);  // and nothing else stays open here: the streams end with the program
+  ::close_range(1, ~0u, 0);
+  int wait_status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(-1, &wait_status, 0);
+    if (ended == program || (ended < 0 && errno != EINTR)) break;
+  }
+  [[maybe_unused]] const ssize_t written = ::write(0, &wait_status, sizeof wait_status);
+  ::_exit(0);
+}
+
+[[noreturn]] void run_child(const Launch& launch) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (launch.plan != nullptr) be_first_process(launch);
+  exec_program(launch);
 }
 
 // One captured stream: keeps up to a limit, hands complete lines to a listener.
@@ -208,49 +261,61 @@ std::string program_of(const ProcessSpec& spec) {
   return find_program(std::filesystem::absolute(spec.directory / name).string());
 }
 
-}  // namespace
-
-Result<ProcessResult> run_process(const ProcessSpec& spec) {
-  if (spec.argv.empty()) return invalid("no program was named");
-  const std::string program = program_of(spec);
-  if (program.empty()) {
-    return make_error(ErrorCode::kNotFound, "program {} was not found in {}", spec.argv[0],
-                      spec.argv[0].find('/') == std::string::npos ? "PATH" : spec.directory.string());
-  }
+// One attempt. `not_confined` of the result: the machine refused the plan, and the program did not run.
+Result<ProcessResult> run_once(const ProcessSpec& spec, const std::string& program, const ConfinementPlan* plan) {
   RIDGE_TRY(input, make_pipe());
   RIDGE_TRY(output, make_pipe());
   RIDGE_TRY(errors, make_pipe());
   RIDGE_TRY(failure, make_pipe());
+  RIDGE_TRY(status, make_pipe());
   std::vector<std::string> arguments = spec.argv;
   std::vector<std::string> variables = environment_of(spec);
   std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
 
   ::signal(SIGPIPE, SIG_IGN);
+  std::optional<Descendants> descendants;
+  if (spec.every_descendant && plan == nullptr) descendants.emplace();
   const SteadyClock::time_point start = SteadyClock::now();
-  const pid_t pid = ::fork();
+  const pid_t pid = plan != nullptr ? plan->clone_process() : ::fork();
+  if (pid == 0) {
+    run_child({spec, plan, program.c_str(), argv.data(), envp.data(), input, output, errors, failure, status});
+  }
+  ProcessResult result;
+  if (pid < 0 && plan != nullptr) {
+    result.not_confined = fmt::format("no name spaces: {}", std::strerror(errno));
+    return result;
+  }
   if (pid < 0) return make_error(ErrorCode::kIo, "cannot start {}: {}", spec.argv[0], std::strerror(errno));
-  if (pid == 0) exec_child(spec, program.c_str(), argv.data(), envp.data(), input, output, errors, failure);
   ::setpgid(pid, pid);
   input.read_end.close();
   output.write_end.close();
   errors.write_end.close();
   failure.write_end.close();
+  status.write_end.close();
 
-  int exec_error = 0;
-  if (::read(failure.read_end.get(), &exec_error, sizeof exec_error) == static_cast<ssize_t>(sizeof exec_error)) {
+  Refusal refusal;
+  if (::read(failure.read_end.get(), &refusal, sizeof refusal) == static_cast<ssize_t>(sizeof refusal)) {
+    ::kill(-pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
-    return make_error(ErrorCode::kIo, "cannot start {}: {}", quote_command(spec.argv), std::strerror(exec_error));
+    const char* const why = std::strerror(refusal.error_number);
+    if (!refusal.confining) return make_error(ErrorCode::kIo, "cannot start {}: {}", quote_command(spec.argv), why);
+    result.not_confined = fmt::format("{} was refused: {}", refusal.step, why);
+    return result;
   }
   ::fcntl(input.write_end.get(), F_SETFL, O_NONBLOCK);
   Capture captured_output(std::move(output.read_end), spec.output_limit_bytes, nullptr);
   Capture captured_errors(std::move(errors.read_end), spec.output_limit_bytes, spec.on_error_line);
   Watch watch{pid, input.write_end, spec.standard_input, captured_output, captured_errors};
   int wait_status = 0;
-  ProcessResult result;
   result.end = pump(spec, watch, start, wait_status);
+  if (descendants) descendants->kill_all();
   result.wall = seconds_since(start);
   result.output = captured_output.take();
   result.error_output = captured_errors.take();
+  int told = 0;  // by the first process of the name spaces; without a word it was itself killed
+  if (plan != nullptr && ::read(status.read_end.get(), &told, sizeof told) == static_cast<ssize_t>(sizeof told)) {
+    wait_status = told;
+  }
   if (result.end == ProcessResult::End::kExited) {
     if (WIFSIGNALED(wait_status)) {
       result.end = ProcessResult::End::kSignalled;
@@ -260,6 +325,24 @@ Result<ProcessResult> run_process(const ProcessSpec& spec) {
     }
   }
   return result;
+}
+
+}  // namespace
+
+Result<ProcessResult> run_process(const ProcessSpec& spec) {
+  if (spec.argv.empty()) return invalid("no program was named");
+  const std::string program = program_of(spec);
+  if (program.empty()) {
+    return make_error(ErrorCode::kNotFound, "program {} was not found in {}", spec.argv[0],
+                      spec.argv[0].find('/') == std::string::npos ? "PATH" : spec.directory.string());
+  }
+  if (!spec.confinement) return run_once(spec, program, nullptr);
+  const ConfinementPlan plan(*spec.confinement);
+  Result<ProcessResult> confined = run_once(spec, program, &plan);
+  if (!confined || confined->not_confined.empty()) return confined;
+  RIDGE_TRY(plain, run_once(spec, program, nullptr));
+  plain.not_confined = std::move(confined->not_confined);
+  return plain;
 }
 
 std::string ProcessResult::describe() const {

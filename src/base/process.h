@@ -1,4 +1,5 @@
-// Runs one program to its end: own process group, limits, captured output, the whole tree killed on a limit.
+// Runs one program to its end: own process group, limits, captured output, the whole tree killed on a limit; and, where
+// it is asked for, name spaces of its own.
 // Only toolchain, execute, inspect and propose/agent may call this (checked by tools/check_layers.py).
 #pragma once
 
@@ -6,10 +7,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/confinement.h"
 #include "ridge/result.h"
 
 namespace ridge {
@@ -27,6 +30,11 @@ struct ProcessSpec {
   std::function<void(std::string_view)> on_error_line;
   // Asked about ten times a second; true kills the tree (a user's stop).
   std::function<bool()> should_stop;
+  // Name spaces of its own. Where the machine refuses them the program runs without, and the result says so; what it
+  // starts is then found and killed as far as it can be (every_descendant).
+  std::optional<Confinement> confinement;
+  // Everything the program started ends with it, also what left its process group.
+  bool every_descendant = false;
 };
 
 struct ProcessResult {
@@ -36,7 +44,8 @@ struct ProcessResult {
   int signal = 0;     // valid for kSignalled
   std::string output;
   std::string error_output;
-  double wall = 0.0;  // seconds
+  double wall = 0.0;         // seconds
+  std::string not_confined;  // why it ran without the name spaces that were asked for; empty: it ran in them
 
   [[nodiscard]] bool succeeded() const { return end == End::kExited && exit_code == 0; }
   // "exited with 1", "killed by signal 11 (Segmentation fault)", "timed out after 10.0 s"

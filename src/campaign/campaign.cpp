@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "campaign/anchor.h"
 #include "campaign/files.h"
 #include "campaign/manifest.h"
 #include "campaign/render.h"
@@ -36,8 +37,13 @@ Result<Opened> open_locked(const fs::path& directory, Clock& clock, bool must_ex
   if (must_exist && !fs::exists(directory / kJournalFile, ignored)) return no_campaign(directory);
   RIDGE_TRY(lock, CampaignLock::acquire(directory));
   RIDGE_TRY(journal, Journal::open(directory / kJournalFile, clock));
-  RIDGE_TRY(state, fold(journal.take_loaded()));
+  const std::vector<record::Event> events = journal.take_loaded();
+  RIDGE_TRY(state, fold(events));
   if (must_exist && !state.created) return no_campaign(directory);
+  if (state.created) {
+    RIDGE_TRY(anchor, Anchor::open(directory, state.spec(), events, {}));
+    journal.sign_with(std::move(anchor));
+  }
   return Opened{std::move(lock), std::move(journal), std::move(state)};
 }
 
@@ -57,7 +63,7 @@ std::string frozen_differences(record::CampaignSpec before, const record::Campai
 }  // namespace
 
 Result<State> create_campaign(const fs::path& directory, record::CampaignSpec spec, const record::Candidate& baseline,
-                              Clock& clock) {
+                              Clock& clock, const fs::path& sign_key) {
   spec.created = format_minute(clock.unix_time());
   if (spec.id.empty()) spec.id = default_campaign_id(spec, format_day(clock.unix_time()));
   RIDGE_CHECK_OK(validate_spec(spec));
@@ -74,6 +80,8 @@ Result<State> create_campaign(const fs::path& directory, record::CampaignSpec sp
   RIDGE_TRY(canonical, parse_manifest(render_manifest(spec)));
   RIDGE_TRY(opened, open_locked(directory, clock, false));
   if (opened.state.created) return already_there(directory);
+  RIDGE_TRY(anchor, Anchor::open(directory, canonical, {}, sign_key));
+  opened.journal.sign_with(std::move(anchor));
   RIDGE_CHECK_OK(opened.add(record::EventKind::kCreated, record::to_json(record::Created{canonical, baseline})));
   RIDGE_CHECK_OK(write_campaign_files(directory, render_campaign(opened.state)));
   return std::move(opened.state);
@@ -84,7 +92,14 @@ Result<State> confirm_campaign(const fs::path& directory, const std::string& by,
   RIDGE_TRY(text, read_file(directory / kManifestFile));
   RIDGE_TRY(spec, parse_manifest(text));
   RIDGE_CHECK_OK(validate_spec(spec));
+  RIDGE_CHECK_OK(check_machine(spec));
   const record::Created created = *opened.state.created;
+  RIDGE_TRY(key_before, signing_key_of(created.spec));
+  RIDGE_TRY(key_now, signing_key_of(spec));
+  if (key_before != key_now) {
+    return with_hint(make_error(ErrorCode::kConflict, "{} cannot change after the first line was written", kSigningKey),
+                     "put manifest.yaml back, or start a new campaign");
+  }
   if (!opened.state.confirmed) {
     if (!differing_keys(created.spec, spec).empty()) {
       RIDGE_CHECK_OK(opened.add(record::EventKind::kCreated, record::to_json(record::Created{spec, created.baseline})));

@@ -34,9 +34,11 @@
 namespace ridge::campaign {
 
 // Starts a campaign in an empty or new folder. The spec is checked, stamped with the time, and written as a draft
-// manifest. kConflict when the folder already holds one: "resume it".
+// manifest. kConflict when the folder already holds one: "resume it". `sign_key`: the private key of a spec that is
+// anchored (anchor.h).
 Result<State> create_campaign(const std::filesystem::path& directory, record::CampaignSpec spec,
-                              const record::Candidate& baseline, Clock& clock);
+                              const record::Candidate& baseline, Clock& clock,
+                              const std::filesystem::path& sign_key = {});
 // Confirms manifest.yaml as it is on disk, which may have been edited since it was drafted.
 // After that only the budgets (max_iterations, wall_budget) may change; anything else needs a new campaign.
 Result<State> confirm_campaign(const std::filesystem::path& directory, const std::string& by, Clock& clock);
@@ -88,6 +90,7 @@ struct EngineOptions {
   std::filesystem::path experience;       // root of the tips; empty: none are read or written
   std::function<void(const EngineProgress&)> on_progress;
   std::function<StopLevel()> stop_level;
+  std::filesystem::path sign_key;  // of an anchored campaign; empty: where it was before
   double unit_grace = 60.0;  // seconds a unit may still take after the first signal before it is killed and redone
 };
 
@@ -146,6 +149,7 @@ class Engine {
   Status propose();
   Status screen();
   Status evaluate();
+  Status rebuild(record::Evaluated& evaluated);
   Status abandon(const std::string& why);
   Status decide_round();
   Status commit();

@@ -28,7 +28,8 @@ const GateResult* first_not_passed(const std::vector<GateResult>& results) {
 Outcome outcome_of(const GateResult& reason, const record::Evaluation& evaluation) {
   if (evaluation.outcome == Outcome::kHarnessFault) return Outcome::kHarnessFault;
   if (reason.gate == "physics" && reason.outcome == GateOutcome::kFail)
-    return Outcome::kHarnessFault;  // an audit error
+    return Outcome::kHarnessFault;                                 // an audit error
+  if (reason.gate == kRebuildGate) return Outcome::kHarnessFault;  // the cache or the compiler, not the candidate
   if (reason.outcome == GateOutcome::kInconclusive) return Outcome::kAmbiguous;
   // What the worker says against the candidate stands.
   if (evaluation.outcome != Outcome::kPass) return evaluation.outcome;
@@ -86,6 +87,7 @@ GateInput gate_input(const State& state, const Round& round) {
   input.labels = labels_of_level(state, input.level);
   input.incumbent_id = round.incumbent.id();
   input.incumbent_artifact = state.incumbent.build.artifact;
+  input.rebuilds = state.prepared && state.prepared->frozen.contains(kRebuildGate);
   input.bucket = round.last().proposal.hypothesis.bucket;
   for (const record::RooflinePoint& bound : state.baseline->evaluation.roofline) {
     if (std::find(input.labels.begin(), input.labels.end(), bound.label) != input.labels.end()) {
@@ -103,10 +105,22 @@ GateInput gate_input(const State& state, const Round& round) {
   return input;
 }
 
+bool needs_rebuild(const State& state, const record::Evaluated& evaluated) {
+  GateInput input = gate_input(state, *state.open_round());
+  input.level = evaluated.level;
+  input.labels = labels_of_level(state, input.level);
+  input.candidate_id = evaluated.candidate.id();
+  input.evaluation = evaluated.evaluation;
+  if (!input.rebuilds || input.level != "full" || input.evaluation.timing != record::Evaluation{}.timing) return false;
+  constexpr std::string_view kOthers[] = {kRebuildGate};
+  return judge(input, kOthers).accepted;
+}
+
 bool passes_quick_look(const State& state) {
   const GateInput input = gate_input(state, *state.open_round());
   return std::all_of(gates().begin(), gates().end(), [&](const Gate& gate) {
-    return std::string_view(gate.name) == kLevelGate || gate.check(input).outcome == GateOutcome::kPass;
+    return std::string_view(gate.name) == kLevelGate || !in_force(gate, input) ||
+           gate.check(input).outcome == GateOutcome::kPass;
   });
 }
 
@@ -130,6 +144,7 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
   decision.incumbent = input.incumbent_id;
   decision.candidate = input.candidate_id;
   for (const Gate& gate : gates()) {
+    if (!in_force(gate, input)) continue;
     if (std::find(without.begin(), without.end(), gate.name) != without.end()) continue;
     GateResult result = gate.check(input);
     result.gate = gate.name;

@@ -16,6 +16,8 @@ record::Decision decide(const State& state);
 
 // Of any evaluation against its incumbent, through all gates but those named in `without`.
 record::Decision judge(const GateInput& input, std::span<const std::string_view> without = {});
+// Whether only the rebuild is missing for an accept: every other gate passes.
+bool needs_rebuild(const State& state, const record::Evaluated& evaluated);
 // Whether the open round's quick look passed every gate but the one that asks for all shapes.
 bool passes_quick_look(const State& state);
 

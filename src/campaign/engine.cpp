@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "campaign/anchor.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
 #include "campaign/iterations.h"
@@ -58,12 +59,15 @@ Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, Services ser
   }
   RIDGE_TRY(lock, CampaignLock::acquire(options.directory));
   RIDGE_TRY(journal, Journal::open(journal_path, services.clock, std::move(services.sink)));
-  RIDGE_TRY(state, fold(journal.take_loaded()));
+  const std::vector<record::Event> events = journal.take_loaded();
+  RIDGE_TRY(state, fold(events));
   if (!state.confirmed) {
     return with_hint(
         make_error(ErrorCode::kConflict, "the manifest of {} is not confirmed", options.directory.string()),
         "read manifest.yaml and confirm it, or pass --yes");
   }
+  RIDGE_TRY(anchor, Anchor::open(options.directory, state.spec(), events, options.sign_key));
+  journal.sign_with(std::move(anchor));
   std::unique_ptr<Engine> engine(
       new Engine(std::move(options), std::move(services), std::move(lock), std::move(journal), std::move(state)));
   RIDGE_CHECK_OK(engine->check_manifest());
@@ -85,7 +89,13 @@ Status Engine::check_manifest() const {
 
 Status Engine::record(record::EventKind kind, Json payload) {
   RIDGE_TRY(event, journal_.append(kind, std::move(payload)));
-  return apply(state_, event);
+  RIDGE_CHECK_OK(apply(state_, event));
+  const std::string command = is_stamped(kind) ? timestamp_command_of(state_.spec()) : std::string();
+  if (command.empty()) return ok_status();
+  const double before = services_.clock.monotonic();
+  RIDGE_CHECK_OK(stamp_head(options_.directory, command, event, services_.clock));
+  journal_.discount(services_.clock.monotonic() - before);
+  return ok_status();
 }
 
 Status Engine::intend(const std::string& key, std::string_view effect) {

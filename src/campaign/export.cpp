@@ -27,14 +27,6 @@ constexpr const char* kTheirHeader =
     "fwd_tflops_std,bwd_tflops_mean,bwd_tflops_std";
 
 // "2026-11-21T07:30:12Z" -> "2026-11-21 07:30"
-std::string minute(const std::string& time) {
-  return time.size() < 16 ? time : time.substr(0, 10) + " " + time.substr(11, 5);
-}
-
-std::vector<record::RooflinePoint> baseline_points(const State& state) {
-  return measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
-}
-
 // --- turbo-view
 
 ForeignRun::Entry run_entry(std::int64_t round, const char* decision, const std::vector<record::RooflinePoint>& points,
@@ -118,7 +110,7 @@ std::string their_bottleneck(const std::string& ours) {
   return ours == "compute" || ours == "memory" ? ours + "_bound" : ours;
 }
 
-ForeignIteration::Performance performance_of(const std::vector<record::RooflinePoint>& points) {
+ForeignIteration::Performance foreign_performance_of(const std::vector<record::RooflinePoint>& points) {
   ForeignIteration::Performance performance;
   if (points.empty()) return performance;
   std::vector<double> latencies;
@@ -147,12 +139,12 @@ std::string correctness_word(const Round& round, record::Outcome outcome) {
   return right && outcome != Outcome::kCheat ? "PASS" : "FAIL";
 }
 
-ForeignIteration iteration_of(const State& state, const Round& round) {
+ForeignIteration foreign_iteration_of(const State& state, const Round& round) {
   const record::RoundSummary summary = summarise(round);
   const record::Hypothesis& h = summary.hypothesis;
   ForeignIteration one;
   one.timestamp = round.closed_at;
-  one.performance = performance_of(points_of(state, round));
+  one.performance = foreign_performance_of(points_of(state, round));
   one.optimization = {h.category, h.title, fmt::format("{:+.1f} %", 100 * h.expected_gain), {}};
   for (const std::string& risk : h.risks) one.optimization.risks += (one.optimization.risks.empty() ? "" : "; ") + risk;
   one.profile_evidence = {"ridge", summary.reason, h.reasoning, their_bottleneck(h.bottleneck)};
@@ -168,7 +160,7 @@ ForeignIteration iteration_of(const State& state, const Round& round) {
 ForeignIteration baseline_iteration(const State& state) {
   ForeignIteration one;
   one.timestamp = state.baseline_at;
-  one.performance = performance_of(baseline_points(state));
+  one.performance = foreign_performance_of(baseline_points(state));
   one.optimization = {"baseline", "the kernel to beat", "none", "none"};
   one.profile_evidence = {"ridge", state.baseline->calibration.reason, "", ""};
   one.correctness.status = "PASS";
@@ -212,7 +204,7 @@ FileMap atrex(const State& state) {
   add(1, baseline_iteration(state));
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
-    add(round.number, iteration_of(state, round));
+    add(round.number, foreign_iteration_of(state, round));
     files[fmt::format("plans/v{}_plan.md", round.number - 1)] = plan_of(round);
   }
   return files;

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/malformed.h"
 #include "base/text.h"
 #include "campaign/render.h"
 #include "campaign/target.h"
@@ -27,8 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile = 16u << 20;
-constexpr double kTrendSlack = 0.99, kRounding = 0.002;
+constexpr double kTrendSlack = 0.99;
 constexpr double kLastDigit = 0.0005;  // a trend has three decimals
 constexpr std::string_view kManifestKeys[] = {"target_op",      "target_backend",    "target_lang",   "target_gpu",
                                               "execution_mode", "primary_metric",    "target_shapes", "kernel_source",
@@ -42,7 +42,7 @@ constexpr std::string_view kSummarySections[] = {"## Hypothesis", "## Single cha
 constexpr std::string_view kPassWords[] = {"PASS", "PASSED", "TRUE", "1", "YES", "OK"};
 constexpr std::string_view kFailWords[] = {"FAIL", "FAILED", "FALSE", "0", "NO", "ERROR"};
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> lines_of_text(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
@@ -127,7 +127,7 @@ class Lint {
       if (needed) note(LintKind::kMissing, path, "is not there");
       return std::nullopt;
     }
-    if (size > kLargestFile) {
+    if (size > kLargestForeignFile) {
       note(LintKind::kMalformed, path, fmt::format("has {} bytes and was not read", size));
       return std::nullopt;
     }
@@ -165,7 +165,9 @@ class Lint {
         }
       }
     } catch (const YAML::Exception& error) {
-      note(LintKind::kMalformed, "manifest.yaml", error.what());
+      const auto line = static_cast<std::size_t>(std::max(error.mark.line, 0) + 1);
+      note(LintKind::kMalformed, "manifest.yaml",
+           fmt::format("line {}: {}", line, yaml_problem(*text, line, error.msg)));
     }
     const std::optional<std::string> confirmed = read("manifest.confirmed", false);
     if (!confirmed) {
@@ -196,7 +198,7 @@ class Lint {
     const std::optional<std::string> text = read(path, true);
     if (!text) return;
     std::vector<std::string> names;
-    for (const std::string& line : lines_of(*text)) {
+    for (const std::string& line : lines_of_text(*text)) {
       if (!line.starts_with("|")) continue;
       std::vector<std::string> cells = table_cells(line);
       if (names.empty()) {
@@ -314,7 +316,7 @@ class Lint {
   }
 
   void check_table(const std::string& path, const std::string& text, const TrendRow* trend) {
-    const std::vector<std::string> lines = lines_of(text);
+    const std::vector<std::string> lines = lines_of_text(text);
     if (lines.size() < 2) return note(LintKind::kMissing, path, "holds no row");
     if (header_.empty()) header_ = lines[0];
     if (lines[0] != header_) note(LintKind::kContradiction, path, "its header is not the one of the first round");
@@ -361,7 +363,7 @@ class Lint {
     if (labels != labels_) note(LintKind::kContradiction, path, "measures other shapes than the first round");
     const double mean = stats::geomean(speeds);
     const bool differs = trend != nullptr && trend->forward && std::isfinite(mean) &&
-                         std::abs(mean - *trend->forward) > kRounding * *trend->forward + kLastDigit;
+                         std::abs(mean - *trend->forward) > kForeignRounding * *trend->forward + kLastDigit;
     if (differs) {
       note(LintKind::kContradiction, path,
            fmt::format("geometric mean {:.3f} TFLOPS, the trend says {:.3f}", mean, *trend->forward));
@@ -373,7 +375,7 @@ class Lint {
     const std::optional<std::string> text = read(path, false);
     if (!text) return;
     std::size_t number_of_line = 0;
-    for (const std::string& line : lines_of(*text)) {
+    for (const std::string& line : lines_of_text(*text)) {
       ++number_of_line;
       const Result<record::Ineffective> entry = record::parse_record<record::Ineffective>(line, "line");
       if (!entry) {

@@ -14,8 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile = 16u << 20;
-constexpr double kRounding = 0.002, kSlack = 1.01;
+constexpr double kBestSlack = 1.01;
 constexpr std::size_t kMostDirections = 3;
 
 // "v7.json" -> 7
@@ -67,7 +66,7 @@ class WorkspaceLint {
     }
     std::error_code error;
     const auto size = fs::file_size(directory_ / path, error);
-    if (error || !fs::is_regular_file(directory_ / path, error) || size > kLargestFile) {
+    if (error || !fs::is_regular_file(directory_ / path, error) || size > kLargestForeignFile) {
       return note(LintKind::kMalformed, path, "is no file, or too large to be read");
     }
     const Result<std::string> text = read_file(directory_ / path);
@@ -123,12 +122,12 @@ class WorkspaceLint {
     std::vector<double> shapes;
     for (const auto& [label, value] : performance.by_shape) shapes.push_back(value);
     const double mean = stats::geomean(shapes);
-    if (!shapes.empty() && !(std::abs(mean / *latency - 1) <= kRounding)) {
+    if (!shapes.empty() && !(std::abs(mean / *latency - 1) <= kForeignRounding)) {
       note(LintKind::kContradiction, path,
            fmt::format("latency_us is {:g}, the geometric mean of its shapes {:g}", *latency, mean));
     }
     if (!passed) return;
-    if (best_ && *latency > kSlack * *best_) {
+    if (best_ && *latency > kBestSlack * *best_) {
       note(LintKind::kContradiction, path, fmt::format("passes with {:g} us, after {:g} us", *latency, *best_));
     }
     best_ = best_ ? std::min(*best_, *latency) : *latency;

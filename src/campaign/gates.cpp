@@ -5,8 +5,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "campaign/plausible.h"
 #include "campaign/score.h"
 #include "campaign/transfer.h"
+#include "stats/bounds.h"
 #include "stats/noninferiority.h"
 #include "stats/session.h"
 #include "stats/summary.h"
@@ -24,12 +26,18 @@ constexpr double kFloorTolerance = 0.05;
 // rate.
 constexpr double kDisturbedTolerance = 0.5;
 
+// The timing engine whose objects are Ridgeline's to build.
+const std::string kRebuilt = record::Evaluation{}.timing;
+
 GateResult pass(std::string detail) { return {{}, GateOutcome::kPass, std::move(detail)}; }
 GateResult fail(std::string detail) { return {{}, GateOutcome::kFail, std::move(detail)}; }
 GateResult inconclusive(std::string detail) { return {{}, GateOutcome::kInconclusive, std::move(detail)}; }
 
 GateResult check_budget(const GateInput& in) {
   const std::int64_t allowed = in.protocol.max_decisions;
+  if (allowed < 1 || allowed > stats::kMostDecisions) {
+    return fail(fmt::format("an error budget of {} decisions: it is for 1 to {}", allowed, stats::kMostDecisions));
+  }
   if (in.decisions_used >= allowed) {
     return fail(fmt::format("decision {} is refused: the error budget covers {}", in.decisions_used + 1, allowed));
   }
@@ -125,12 +133,13 @@ GateResult check_sessions(const GateInput& in) {
     if (std::string objection = void_objection(session, guards); !objection.empty()) return fail(objection);
   }
   if (indices.empty()) return inconclusive("nothing was measured");
+  if (const std::string why = session_objection(in.evaluation.sessions); !why.empty()) return fail(why);
   const std::int64_t span = *indices.rbegin() - *indices.begin() + 1;
   if (span != static_cast<std::int64_t>(indices.size())) {
     return fail(fmt::format("{} of {} sessions are missing", span - static_cast<std::int64_t>(indices.size()), span));
   }
   const double allowed = in.protocol.max_void_fraction;
-  if (stats::too_many_voids(static_cast<int>(voided), static_cast<int>(in.protocol.max_sessions), allowed)) {
+  if (stats::too_many_voids(static_cast<int>(voided), sequential_rule(in.protocol).max_sessions, allowed)) {
     return inconclusive(fmt::format("{} sessions were void, at most {:.0f} % of {} may be: the machine is too busy",
                                     voided, allowed * 100, in.protocol.max_sessions));
   }
@@ -238,6 +247,27 @@ GateResult check_transfer(const GateInput& in) {
   return fail(in.bucket + ": a gain that training cannot have; REJECT-as-overfit");
 }
 
+// An accept rests on objects that the sources make again, past the cache and out of everyone's reach: an object that
+// was put into the cache, of either arm, decides nothing.
+GateResult check_rebuild(const GateInput& in) {
+  const record::Evaluation& e = in.evaluation;
+  if (in.level != "full") return pass("nothing is accepted on a quick look");
+  if (e.timing != kRebuilt) return pass("built by the project's own commands, which are in its trust");
+  if (!e.rebuild) return inconclusive("the two objects were not built again");
+  if (!e.rebuild->error.empty()) return inconclusive("they could not be built again: " + e.rebuild->error);
+  if (!e.incumbent_artifact) return inconclusive("the incumbent's object, as it was measured, was not recorded");
+  if (e.rebuild->candidate != e.build.artifact) {
+    return fail(
+        fmt::format("the measured object {} is not what the sources make: {}", e.build.artifact, e.rebuild->candidate));
+  }
+  if (e.rebuild->incumbent != *e.incumbent_artifact) {
+    return fail(fmt::format("the incumbent's measured object {} is not what its sources make: {}",
+                            *e.incumbent_artifact, e.rebuild->incumbent));
+  }
+  return pass(fmt::format("both objects came out the same again: {} and the incumbent's {}",
+                          e.rebuild->candidate.substr(0, 12), e.rebuild->incumbent.substr(0, 12)));
+}
+
 constexpr Gate kGates[] = {
     {"error budget", "Is there any of the campaign's error budget left?", check_budget},
     {"build", "Was this candidate built, and compared with the incumbent?", check_build},
@@ -245,11 +275,12 @@ constexpr Gate kGates[] = {
     {"correctness", "Is every output right, on every target shape?", check_correctness},
     {"verified calls", "Were calls verified on fresh inputs, for every shape?", check_verified},
     {"labels", "Were exactly the target shapes checked and measured, with valid times?", check_labels},
-    {"sessions", "Is every session there, and few enough void?", check_sessions},
+    {"sessions", "Is every session there, a measurement of its own, and few enough void?", check_sessions},
     {"effect", "Is the suite faster, with the error budget?", check_effect},
     {"non-inferiority", "Is no shape slower by the limit?", check_noninferiority},
     {"physics", "Is no time under the roofline floor?", check_physics},
     {"transfer", "Will training see the gain?", check_transfer},
+    {kRebuildGate, "Do the sources make the measured objects again, past the cache?", check_rebuild},
     {kLevelGate, "Was it measured on all target shapes?", check_level},
 };
 
@@ -257,13 +288,12 @@ constexpr Gate kGates[] = {
 
 std::span<const Gate> gates() { return kGates; }
 
+bool in_force(const Gate& gate, const GateInput& input) {
+  return input.rebuilds || std::string_view(gate.name) != kRebuildGate;
+}
+
 stats::SequentialRule sequential_rule(const record::Protocol& protocol) {
-  stats::SequentialRule rule;
-  rule.min_effect = protocol.min_effect;
-  rule.alpha = protocol.alpha;
-  rule.max_decisions = static_cast<int>(protocol.max_decisions);
-  rule.max_sessions = static_cast<int>(protocol.max_sessions);
-  return rule;
+  return stats::bounded_rule(protocol.min_effect, protocol.alpha, protocol.max_decisions, protocol.max_sessions);
 }
 
 Result<RatioTable> confirmation_ratios(const GateInput& input) {

@@ -23,6 +23,7 @@ struct GateInput {
   std::vector<std::string> labels;            // of the level's cases: what must have been measured
   std::string candidate_id, incumbent_id;     // computed from the sources, not as claimed
   std::string incumbent_artifact;             // digest of the incumbent's built object
+  bool rebuilds = false;                      // whether the campaign began with the gate "rebuild"
   std::string bucket;                         // transfer bucket of the hypothesis
   std::vector<record::RooflinePoint> bounds;  // as measured at BASELINE
   std::string disturbed;                      // what others used while the ceilings under them were measured
@@ -36,8 +37,11 @@ struct Gate {
   record::GateResult (*check)(const GateInput& input);
 };
 inline constexpr const char* kLevelGate = "level";
+inline constexpr const char* kRebuildGate = "rebuild";
 // In the order they are shown; the first that does not pass names the reason.
 std::span<const Gate> gates();
+// Campaigns that began before there was a gate go on, and replay, without it.
+bool in_force(const Gate& gate, const GateInput& input);
 
 // The rule of the sequential test that a protocol describes.
 stats::SequentialRule sequential_rule(const record::Protocol& protocol);

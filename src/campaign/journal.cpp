@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/large_file.h"
+#include "campaign/anchor.h"
 #include "record/json.h"
 
 namespace ridge::campaign {
@@ -93,7 +95,7 @@ std::string format_event_time(std::int64_t unix_time) {
 
 Result<Journal> Journal::open(const fs::path& path, Clock& clock, std::unique_ptr<JournalSink> sink) {
   std::string text;
-  if (Result<std::string> read = read_file(path)) {
+  if (Result<std::string> read = read_file_up_to(path, kJournalBytes)) {
     text = std::move(*read);
   } else if (read.error().code != ErrorCode::kNotFound) {
     return read.error();
@@ -119,7 +121,7 @@ Result<Journal> Journal::open(const fs::path& path, Clock& clock, std::unique_pt
 Result<std::size_t> Journal::cut_foreign_bytes(bool thorough) {
   const std::string stamp = stamp_of(path_);
   if (!thorough && !stamp.empty() && stamp == stamp_) return std::size_t{0};
-  RIDGE_TRY(text, read_file(path_));
+  RIDGE_TRY(text, read_file_up_to(path_, kJournalBytes));
   const Result<record::JournalText> own = record::parse_journal(std::string_view(text).substr(0, file_size_));
   const bool intact = text.size() >= file_size_ && own && own->torn_bytes == 0 && !own->events.empty() &&
                       own->events.back().hash == last_hash_;
@@ -147,6 +149,7 @@ Result<record::Event> Journal::append(record::EventKind kind, Json payload) {
   event.previous = last_hash_;
   event.hash = record::event_hash(event);
   const std::string line = record::to_line(event) + "\n";
+  if (anchor_ != nullptr) RIDGE_CHECK_OK(anchor_->sign(event.sequence, event.hash));
   RIDGE_CHECK_OK(sink_->append(file_size_, line));
   file_size_ += line.size();
   last_hash_ = event.hash;

@@ -17,6 +17,8 @@
 
 namespace ridge::campaign {
 
+class Anchor;
+
 // Where lines go. An interface, so that tests can fill a disk or pull the plug.
 class JournalSink {
  public:
@@ -36,6 +38,9 @@ class Journal {
   // `sink` replaces the file for writing; tests only.
   static Result<Journal> open(const std::filesystem::path& path, Clock& clock,
                               std::unique_ptr<JournalSink> sink = nullptr);
+
+  // From here on every line is signed before it is written (anchor.h). Null: not.
+  void sign_with(std::shared_ptr<Anchor> anchor) { anchor_ = std::move(anchor); }
 
   // Appends one event; when this returns an error nothing was added, and the journal on disk is still valid.
   Result<record::Event> append(record::EventKind kind, Json payload);
@@ -61,6 +66,7 @@ class Journal {
   std::string stamp_;  // of the file after the last append
   Clock* clock_;
   std::unique_ptr<JournalSink> sink_;
+  std::shared_ptr<Anchor> anchor_;
   std::vector<record::Event> loaded_;
   std::size_t torn_bytes_ = 0;
   std::size_t file_size_ = 0;

@@ -6,13 +6,17 @@
 #include <cctype>
 #include <functional>
 #include <set>
+#include <thread>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/malformed.h"
 #include "campaign/gates.h"
 #include "campaign/naming.h"
 #include "campaign/render.h"
 #include "campaign/target.h"
+#include "stats/bounds.h"
 
 namespace ridge::campaign {
 namespace {
@@ -20,6 +24,8 @@ namespace {
 using record::CampaignSpec;
 
 constexpr std::int64_t kMostIterations = 119;
+constexpr std::int64_t kLeastMemoryMib = 64, kMostMemoryMib = std::int64_t{1} << 24;
+constexpr double kLongestTimeout = 86400;
 
 std::string number_text(double value) { return fmt::format("{}", value); }
 
@@ -212,7 +218,8 @@ Result<CampaignSpec> parse_manifest(std::string_view text) {
   } catch (const KeyError& error) {
     return refused(error.text);
   } catch (const YAML::Exception& error) {
-    return refused(error.what());
+    const auto line = static_cast<std::size_t>(std::max(error.mark.line, 0) + 1);
+    return refused(fmt::format("line {}: {}", line, yaml_problem(text, line, error.msg)));
   }
 }
 
@@ -239,6 +246,26 @@ Status validate_spec(const CampaignSpec& spec) {
         std::pair("noninferiority", protocol.noninferiority)}) {
     if (!(value >= 0 && value <= 1)) return invalid("protocol.{} = {} must be 0..1", name, value);
   }
+  for (const auto& [name, value, most] : {std::tuple("max_decisions", protocol.max_decisions, stats::kMostDecisions),
+                                          std::tuple("max_sessions", protocol.max_sessions, stats::kMostSessions),
+                                          std::tuple("max_quads", protocol.max_quads, stats::kMostCount),
+                                          std::tuple("max_launches", protocol.max_launches, stats::kMostCount)}) {
+    if (value < 1 || value > most) return invalid("protocol.{} = {} must be 1..{}", name, value, most);
+  }
+  if (protocol.mode != "cold" && protocol.mode != "warm") {
+    return invalid("protocol.mode = \"{}\" must be cold or warm", protocol.mode);
+  }
+  if (protocol.threads < 1) return invalid("protocol.threads = {} must be at least 1", protocol.threads);
+  if (protocol.memory_limit_mib < kLeastMemoryMib || protocol.memory_limit_mib > kMostMemoryMib) {
+    return invalid("protocol.memory_limit_mib = {} must be {}..{}: a kernel's process needs that much beside its data",
+                   protocol.memory_limit_mib, kLeastMemoryMib, kMostMemoryMib);
+  }
+  for (const auto& [name, value] :
+       {std::pair("call_timeout", protocol.call_timeout), std::pair("build_timeout", protocol.build_timeout)}) {
+    if (!(value > 0 && value <= kLongestTimeout)) {
+      return invalid("protocol.{} = {} must be above 0 and at most {} seconds", name, value, kLongestTimeout);
+    }
+  }
   if (protocol.calibrate_every < 1) {
     return invalid("protocol.calibrate_every = {} must be at least 1", protocol.calibrate_every);
   }
@@ -255,6 +282,14 @@ Status validate_spec(const CampaignSpec& spec) {
     if (!labels.insert(one.label()).second) return invalid("target shape \"{}\" appears twice", one.label());
   }
   return stats::validate(sequential_rule(spec.protocol));
+}
+
+Status check_machine(const CampaignSpec& spec) {
+  const auto processors = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  if (spec.backend != "cpu" || processors == 0 || spec.protocol.threads <= processors) return ok_status();
+  return with_hint(make_error(ErrorCode::kUnsupported, "protocol.threads = {}: this machine has {} processors",
+                              spec.protocol.threads, processors),
+                   fmt::format("set threads to 1..{}, or confirm it on the machine that it is for", processors));
 }
 
 std::string spec_digest(const CampaignSpec& spec) {

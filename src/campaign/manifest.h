@@ -20,6 +20,9 @@ Result<record::CampaignSpec> parse_manifest(std::string_view text);
 // shapes of the operator, a protocol whose sequential rule can accept at all.
 Status validate_spec(const record::CampaignSpec& spec);
 
+// What this machine cannot run, asked when a manifest is confirmed: more threads than it has processors.
+Status check_machine(const record::CampaignSpec& spec);
+
 // SHA-256 of the canonical manifest, without the declared fill-in.
 std::string spec_digest(const record::CampaignSpec& spec);
 // "target_shapes, max_iterations": which keys differ; empty when nothing that counts does.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/visible.h"
 #include "campaign/files.h"
 #include "campaign/level.h"
 #include "campaign/lineage.h"
@@ -77,6 +78,15 @@ const typename List::value_type* with_label(const List& list, const std::string&
 
 }  // namespace
 
+namespace {
+
+// Read by people: the rest is read by programs, is a candidate's own source, or is what a program wrote.
+bool is_page(const std::string& path) {
+  return path.ends_with(".md") && path.find("/kernel_snapshot/") == std::string::npos;
+}
+
+}  // namespace
+
 FileMap render_campaign(const State& state, std::size_t first_round) {
   FileMap files;
   if (!state.created) return files;
@@ -92,6 +102,9 @@ FileMap render_campaign(const State& state, std::size_t first_round) {
     const Round& round = state.rounds[i];
     if (!round.closed()) continue;
     add_round(files, state, round);
+  }
+  for (auto& [path, content] : files) {
+    if (is_page(path)) content = visible(content);
   }
   return files;
 }

@@ -47,6 +47,10 @@ struct Throughput {
   bool known = false;
 };
 Throughput throughput(const std::vector<record::RooflinePoint>& points);
+// "2026-11-22 14:05" of a time stamp.
+std::string minute(const std::string& time);
+// The points of the baseline as measured.
+std::vector<record::RooflinePoint> baseline_points(const State& state);
 // The points of a round's candidate as measured; empty when it was not.
 std::vector<record::RooflinePoint> points_of(const State& state, const Round& round);
 std::string file_list(const record::Candidate& candidate);

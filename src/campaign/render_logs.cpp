@@ -7,18 +7,20 @@
 #include "record/json.h"
 
 namespace ridge::campaign {
-namespace {
 
-// "2026-11-21T07:30:12Z" -> "2026-11-21 07:30"
 std::string minute(const std::string& time) {
   return time.size() < 16 ? time : time.substr(0, 10) + " " + time.substr(11, 5);
-}
-std::string second(const std::string& time) {
-  return time.size() < 19 ? time : time.substr(0, 10) + " " + time.substr(11, 8);
 }
 
 std::vector<record::RooflinePoint> baseline_points(const State& state) {
   return measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
+}
+
+namespace {
+
+// "2026-11-21T07:30:12Z" -> "2026-11-21 07:30:12"
+std::string second(const std::string& time) {
+  return time.size() < 19 ? time : time.substr(0, 10) + " " + time.substr(11, 8);
 }
 
 std::string basic_information(const State& state) {

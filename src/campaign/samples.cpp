@@ -16,8 +16,6 @@ namespace {
 using record::Session;
 using record::ShapeSamples;
 
-constexpr double kConfidence = 0.95;
-
 Result<std::vector<double>> quad_ratios(const ShapeSamples& shape) {
   std::vector<double> ratios;
   for (const record::Quad& quad : shape.quads) {

@@ -15,6 +15,8 @@
 
 namespace ridge::campaign {
 
+inline constexpr double kConfidence = 0.95;  // of every interval that is shown
+
 // Sessions of one role that were not voided, in the order they ran.
 std::vector<const record::Session*> valid_sessions(const std::vector<record::Session>& sessions, std::string_view role);
 // Whether there are sessions and not one of them counts.

@@ -11,8 +11,6 @@
 namespace ridge::campaign {
 namespace {
 
-constexpr double kConfidence = 0.95;
-
 // One launch of every shape in each session, both arms together: in the baseline's sessions they are the same kernel.
 std::vector<double> seconds_by_session(const record::Baseline& baseline) {
   std::vector<double> values;

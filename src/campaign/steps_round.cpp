@@ -162,7 +162,33 @@ Status Engine::evaluate() {
     evaluated.evaluation = harness_fault(candidate.id(), round.incumbent.id(),
                                          response ? "the worker sent no evaluation" : response.error().text());
   }
+  RIDGE_CHECK_OK(rebuild(evaluated));
   return record(EventKind::kEvaluated, record::to_json(evaluated));
+}
+
+// Both arms once more, for a candidate that every gate but this one accepts: from the sources that the journal holds,
+// in a private folder, past the cache. What comes out is recorded beside what was measured; a gate compares.
+Status Engine::rebuild(record::Evaluated& evaluated) {
+  if (!needs_rebuild(state_, evaluated)) return ok_status();
+  WorkerRequest request = this->request(WorkerTask::kBuild);
+  request.candidates = {evaluated.candidate, state_.open_round()->incumbent};
+  request.fresh_build = true;
+  const double started = journal_.active();
+  const Result<WorkerResponse> response = work(request);
+  if (!response && interrupted_) return response.error();
+  record::Rebuild rebuilt;
+  rebuilt.wall = journal_.active() - started;
+  if (!response || response->builds.size() != 2) {
+    rebuilt.error = response ? "the worker sent no builds" : response.error().text();
+  } else {
+    rebuilt.candidate = response->builds[0].artifact;
+    rebuilt.incumbent = response->builds[1].artifact;
+    for (const record::BuildEvidence& build : response->builds) {
+      if (build.artifact.empty() && rebuilt.error.empty()) rebuilt.error = shorten(build.log, 400);
+    }
+  }
+  evaluated.evaluation.rebuild = std::move(rebuilt);
+  return ok_status();
 }
 
 // Ends a round that cannot be measured any more; it is decided (and rolled back) like any other.

@@ -11,6 +11,7 @@
 #include "campaign/fold.h"
 #include "campaign/iterations.h"
 #include "campaign/lineage.h"
+#include "campaign/plausible.h"
 #include "campaign/render.h"
 #include "record/json.h"
 
@@ -101,6 +102,7 @@ std::string kind_text(FileFinding::Kind kind) {
     case FileFinding::Kind::kStale: return "behind the journal (resuming brings it up to date)";
     case FileFinding::Kind::kForged: return "was changed by hand";
     case FileFinding::Kind::kMissing: return "is missing";
+    case FileFinding::Kind::kSamples: return "holds samples that no measurement gives";
     case FileFinding::Kind::kSnapshot: return "does not hold what the journal says";
   }
   return {};
@@ -113,6 +115,13 @@ void compare_decision(const record::Decision& stored, const record::Decision& ag
                                  stored.accepted ? "accepted" : "rejected", again.accepted ? "accepted" : "rejected");
   if (stored.reason != again.reason) what += fmt::format(": \"{}\" against \"{}\"", stored.reason, again.reason);
   report.differences.push_back(std::move(what));
+}
+
+Result<record::JournalText> journal_of(const fs::path& directory) {
+  Result<record::JournalText> journal = record::read_journal(directory / kJournalFile);
+  if (journal || journal.error().code != ErrorCode::kNotFound) return journal;
+  return with_hint(make_error(ErrorCode::kNotFound, "{} holds no campaign", directory.string()),
+                   "start one with `ridge optimize OP`, or name the folder of an existing one");
 }
 
 }  // namespace
@@ -134,7 +143,7 @@ std::string VerifyReport::text() const {
 }
 
 Result<VerifyReport> verify_campaign(const fs::path& directory) {
-  RIDGE_TRY(journal, record::read_journal(directory / kJournalFile));
+  RIDGE_TRY(journal, journal_of(directory));
   RIDGE_TRY(state, fold(journal.events));
   VerifyReport report;
   report.events = state.events;
@@ -143,11 +152,14 @@ Result<VerifyReport> verify_campaign(const fs::path& directory) {
   check_files(directory, journal.events, state, report);
   check_memory(directory, state, report);
   check_snapshots(directory, state, report);
+  for (auto& [line, why] : implausible_lines(journal.events, report.sessions, report.unstamped)) {
+    report.findings.push_back({fmt::format("{}: line {}", kJournalFile, line), FileFinding::Kind::kSamples, why});
+  }
   return report;
 }
 
 Result<ReplayReport> replay_campaign(const fs::path& directory) {
-  RIDGE_TRY(journal, record::read_journal(directory / kJournalFile));
+  RIDGE_TRY(journal, journal_of(directory));
   ReplayReport report;
   State state;
   for (const record::Event& event : journal.events) {

@@ -16,7 +16,8 @@ struct FileFinding {
     kStale,   // what it was at an earlier event: the campaign was killed before it was written again
     kForged,  // was never rendered like this
     kMissing,
-    kSnapshot  // a stored object does not match its name
+    kSnapshot,  // a stored object does not match its name
+    kSamples    // a line of the journal holds samples that no measurement gives
   };
   std::string path;
   Kind kind = Kind::kForged;
@@ -27,6 +28,7 @@ struct VerifyReport {
   std::int64_t events = 0, files = 0, snapshots = 0;
   std::string last_hash;  // once it is published, any change to the campaign shows
   std::size_t torn_bytes = 0;
+  std::int64_t sessions = 0, unstamped = 0;  // measured, and of those without the stamps of this version
   std::vector<FileFinding> findings;
   // Stale files are no offence: resuming writes them again.
   [[nodiscard]] bool ok() const;

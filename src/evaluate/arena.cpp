@@ -1,6 +1,7 @@
 #include "evaluate/arena.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -17,6 +18,10 @@ using record::Outcome;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kJitterLines = 64;  // a random offset of up to this many cache lines before every operand
 constexpr std::int64_t kPadBytes = 64;
+constexpr std::size_t kGlances = 64;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kJitterPages = 4;  // where an operand has to lie at the edge of a page
+static_assert(kJitterPages * kPage >= kAlignment * kJitterLines);
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
@@ -71,28 +76,38 @@ std::string index_text(const TensorView& view, std::int64_t element) {
   return fmt::format("[{}]", fmt::join(index, ", "));
 }
 
-Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin, const Defences& defences) {
+Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin, const Defences& defences,
+                   Edge edge) {
   const bool jitter = defences.on(Gate::kNewAddress);
   Layout layout;
-  std::size_t at = 0;
+  std::size_t at = 0, fenced = 0;  // behind the last operand; behind the pages it touches
   for (const ops::OperandSpec& spec : problem.operands) {
     Layout::Slot slot;
     slot.view = shape_view(spec, padding);
     slot.bytes = extent_bytes(slot.view);
-    slot.offset = round_up(at + kRedZone, kAlignment) + (jitter ? kAlignment * coin.below(kJitterLines) : 0);
+    if (edge == Edge::kAnywhere) {
+      slot.offset = round_up(at + kRedZone, kAlignment) + (jitter ? kAlignment * coin.below(kJitterLines) : 0);
+    } else {
+      const std::size_t first = round_up(at, kPage) + kPage + (jitter ? kPage * coin.below(kJitterPages) : 0);
+      const std::size_t room = round_up(slot.bytes, kPage) - round_up(slot.bytes, kAlignment);
+      slot.offset = first + (edge == Edge::kLast ? room : 0);
+      layout.between.emplace_back(fenced, first - fenced);
+      fenced = first + round_up(slot.bytes, kPage);
+    }
     at = slot.offset + slot.bytes;
     layout.slots.push_back(slot);
   }
-  layout.bytes = round_up(at + kRedZone, 4096);
+  layout.bytes = round_up(at + kRedZone, kPage);
+  if (edge != Edge::kAnywhere) layout.between.emplace_back(fenced, layout.bytes - fenced);
   return layout;
 }
 
 std::size_t layout_bytes(const ops::Problem& problem) {
   std::size_t bytes = kRedZone;
   for (const ops::OperandSpec& spec : problem.operands) {
-    bytes += kRedZone + kAlignment * (kJitterLines + 1) + extent_bytes(shape_view(spec, RowPadding::kPadded));
+    bytes += (kJitterPages + 3) * kPage + extent_bytes(shape_view(spec, RowPadding::kPadded));
   }
-  return round_up(bytes, 4096);
+  return round_up(bytes, kPage);
 }
 
 Operands::Operands(const ops::Problem& problem, Layout layout, measure::Coin& coin, const Defences& defences)
@@ -180,20 +195,72 @@ void Operands::refresh(std::uint64_t seed, numerics::Family family) {
     }
   }
   ++calls_;
+  draw_glances();
+}
+
+void Operands::refresh_untimed(std::uint64_t seed) {
+  refresh(seed);
+  --calls_;
+}
+
+void Operands::alter(std::uint64_t seed) {
+  measure::Coin coin(seed);
+  const std::vector<TensorView> all = views(shadow_.data());
+  std::vector<std::size_t> inputs;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const ops::OperandSpec& spec = problem_.operands[i];
+    if ((!spec.output || spec.read_write) && all[i].element_count() > 0) inputs.push_back(i);
+  }
+  if (inputs.empty()) return;
+  const std::size_t chosen = inputs[coin.below(inputs.size())];
+  const TensorView& view = all[chosen];
+  const std::vector<double> values = numerics::to_doubles(view);
+  const auto element = static_cast<std::int64_t>(coin.below(values.size()));
+  const double old = values[static_cast<std::size_t>(element)];
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  // Its sign stays: a scale is never negative.
+  const double size = largest == 0 ? 1 : std::abs(old) < largest / 2 ? 2 * largest : largest / 8;
+  numerics::Rounding saturating;
+  saturating.saturate = true;
+  const std::uint64_t code = numerics::encode(view.dtype, std::copysign(size, old), saturating);
+  const std::int64_t place = numerics::element_offset(view, element);
+  const int bits = size_bits(view.dtype);
+  unsigned char* const at = shadow_.data() + layout_.slots[chosen].offset + place * bits / 8;
+  if (bits < 8) {
+    const unsigned shift = place % 2 == 0 ? 0 : 4;
+    *at = static_cast<unsigned char>((*at & ~(0xfu << shift)) | (code << shift));
+  } else {
+    std::memcpy(at, &code, static_cast<std::size_t>(bits) / 8);
+  }
+}
+
+void Operands::draw_glances() {
+  std::size_t bytes = 0;
+  for (const auto& [first, end] : output_ranges_) bytes += end - first;
+  glanced_at_.clear();
+  for (std::size_t i = 0; bytes > 0 && i < kGlances; ++i) {
+    std::size_t at = glances_.below(bytes);
+    auto range = output_ranges_.begin();
+    for (; at >= range->second - range->first; ++range) at -= range->second - range->first;
+    glanced_at_.push_back(range->first + at);
+  }
 }
 
 void Operands::publish(unsigned char* arena) const { std::memcpy(arena, shadow_.data(), shadow_.size()); }
 
-void Operands::publish_outputs(unsigned char* arena) const {
-  for (const auto& [first, end] : output_ranges_) std::memcpy(arena + first, &shadow_[first], end - first);
-}
-
 void Operands::collect(const unsigned char* arena) {
+  std::array<unsigned char, kGlances> seen{};
+  for (std::size_t i = 0; i < glanced_at_.size(); ++i) seen[i] = arena[glanced_at_[i]];
   same_as_last_ = calls_ > 1 && !output_ranges_.empty();
   for (const auto& [first, end] : output_ranges_) {
     same_as_last_ = same_as_last_ && std::memcmp(&result_[first], arena + first, end - first) == 0;
   }
   std::memcpy(result_.data(), arena, result_.size());
+  written_late_ = false;
+  for (std::size_t i = 0; i < glanced_at_.size(); ++i) {
+    written_late_ = written_late_ || seen[i] != result_[glanced_at_[i]];
+  }
 }
 
 bool Operands::changed_since(const unsigned char* arena) const {
@@ -228,8 +295,11 @@ Failure Operands::locate(std::size_t at) const {
     return wrong(Gate::kRowPadding,
                  fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset));
   }
-  // In a red zone: named after the nearest operand.
-  std::string nearest;
+  return wrong(Gate::kRedZone, "wrote " + nearest(at));
+}
+
+std::string Operands::nearest(std::size_t at) const {
+  std::string text;
   std::size_t distance = std::numeric_limits<std::size_t>::max();
   for (std::size_t i = 0; i < layout_.slots.size(); ++i) {
     const Layout::Slot& slot = layout_.slots[i];
@@ -237,10 +307,10 @@ Failure Operands::locate(std::size_t at) const {
     const std::size_t away = at >= end ? at - end : slot.offset - at;
     if (away >= distance) continue;
     distance = away;
-    nearest = at >= end ? fmt::format("wrote {} bytes past the end of {}", away + 1, problem_.operands[i].name)
-                        : fmt::format("wrote {} bytes before the start of {}", away, problem_.operands[i].name);
+    text = at >= end ? fmt::format("{} bytes past the end of {}", away + 1, problem_.operands[i].name)
+                     : fmt::format("{} bytes before the start of {}", away, problem_.operands[i].name);
   }
-  return wrong(Gate::kRedZone, nearest);
+  return text;
 }
 
 std::optional<Failure> Operands::damage() const {

@@ -23,6 +23,9 @@ constexpr double kSanitizedFlop = 2e6;  // what a kernel a hundred times slower 
 constexpr int kMostRepeats = 64, kFewestRepeats = 6;
 constexpr double kRepeatBudget = 0.1;  // seconds of the kernel's own time
 constexpr int kHeldOutShapes = 2;
+constexpr double kLargerFlop = 6e7;  // of a held-out shape that is larger in one size
+constexpr std::int64_t kMostElements = 1 << 23;
+constexpr int kAlterations = 3, kCostlyAlterations = 1;
 
 // A failure of an output in a lane belongs to the lane: without it the failure would not show.
 std::optional<Failure> in_lane(Gate lane, const std::string& words, std::optional<Failure> failure) {
@@ -98,7 +101,8 @@ Checker::Found Checker::plain(std::size_t index, record::CheckRow& row) {
   const Secrets own = secrets(index, "plain");
   return on_runner(
       subject_, op_, {problems_[index]}, job_.harness, RowPadding::kNone, own, row, [&](SubjectRunner& runner) {
-        Found failure = failure_of(runner.launch(0, Depth::kFull));
+        Found failure = fence(runner, Edge::kLast);
+        if (!failure) failure = failure_of(runner.launch(0, Depth::kFull));
         if (!failure)
           failure = in_lane(Gate::kEveryCall, "the second call", failure_of(runner.launch(0, Depth::kFull)));
         if (const std::string& why = runner.verification(0).uninformative; !why.empty()) {
@@ -130,6 +134,11 @@ Checker::Found Checker::repeat(SubjectRunner& runner, record::CheckRow& row) {
   return std::nullopt;
 }
 
+Checker::Found Checker::fence(SubjectRunner& runner, Edge edge) {
+  if (subject_.implementation != nullptr || !job_.harness.defences.on(Gate::kGuardPage)) return std::nullopt;
+  return runner.fence(0, edge);
+}
+
 Checker::Found Checker::again(SubjectRunner& runner, record::CheckRow& row) {
   Found failure = in_lane(Gate::kRerun, "the same call again", failure_of(runner.launch_again(0, Place::kSame)));
   if (failure) return failure;
@@ -144,6 +153,21 @@ Checker::Found Checker::again(SubjectRunner& runner, record::CheckRow& row) {
       Outcome::kWrong,
       fmt::format("the same call gives other bits in {} elements, though it is declared deterministic", other),
       Gate::kRerun};
+}
+
+// Contents that were drawn afresh differ everywhere: a kernel that recognises a call by its beginning, or by a sample
+// of its content, would never be wrong on them.
+Checker::Found Checker::altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
+  if (!job_.harness.defences.on(Gate::kFreshInputs)) return std::nullopt;
+  const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
+  const int calls = cheap ? kAlterations : kCostlyAlterations;
+  for (int i = 0; i < calls; ++i) {
+    Found failure = in_lane(Gate::kFreshInputs, "content that differs from the last call's in one element",
+                            failure_of(runner.launch_altered(0)));
+    if (failure) return failure;
+  }
+  row.lanes["altered"] = fmt::format("{} calls", calls);
+  return std::nullopt;
 }
 
 Checker::Found Checker::families(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
@@ -164,12 +188,37 @@ Checker::Found Checker::families(std::size_t index, SubjectRunner& runner, recor
 }
 
 Checker::Found Checker::padded(std::size_t index, record::CheckRow& row) {
-  if (!job_.harness.defences.on(Gate::kPaddedRows)) return std::nullopt;
   const Secrets own = secrets(index, "padded");
-  return on_runner(subject_, op_, {problems_[index]}, job_.harness, RowPadding::kPadded, own, row,
-                   [&](SubjectRunner& runner) {
-                     return in_lane(Gate::kPaddedRows, "with padded rows", failure_of(runner.launch(0, Depth::kFull)));
-                   });
+  const RowPadding padding = job_.harness.defences.on(Gate::kPaddedRows) ? RowPadding::kPadded : RowPadding::kNone;
+  return on_runner(subject_, op_, {problems_[index]}, job_.harness, padding, own, row, [&](SubjectRunner& runner) {
+    if (Found failure = fence(runner, Edge::kFirst)) return failure;
+    Found failure = in_lane(Gate::kPaddedRows, "with padded rows", failure_of(runner.launch(0, Depth::kFull)));
+    return failure ? failure : altered(index, runner, row);
+  });
+}
+
+std::vector<ops::Problem> Checker::larger(const ops::Problem& problem, Secrets secrets) const {
+  std::vector<ops::Problem> problems;
+  if (!op_.vary) return problems;
+  const record::Case near = op_.vary(problem, ops::Variation::kNeighbour, secrets.next());
+  for (std::size_t i = 0; i < near.params.size() && i < problem.values.size(); ++i) {
+    const record::Param& size = near.params[i];
+    if (problem.values[i] < 2 || problem.problem_case.get(size.name) == size.value) continue;  // not what vary() varies
+    record::Case other = op_.vary(problem, ops::Variation::kReduced, secrets.next());
+    const std::int64_t near_size = std::atoll(size.value.c_str());
+    // Above four times the size itself, however far below it the neighbour is.
+    for (std::int64_t factor = 5 + static_cast<std::int64_t>(secrets.next() % 4); factor >= 2; factor /= 2) {
+      other.set(size.name, std::to_string(problem.values[i] * (factor - 1) + near_size));
+      Result<ops::Problem> bound = op_.bind(other);
+      if (!bound || refusal(subject_, *bound)) continue;
+      std::int64_t elements = 0;
+      for (const ops::OperandSpec& spec : bound->operands) elements += spec.element_count();
+      if (op_.cost(*bound).flop > kLargerFlop || elements > kMostElements) continue;
+      problems.push_back(std::move(*bound));
+      break;
+    }
+  }
+  return problems;
 }
 
 std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Variation variation, int count,
@@ -186,12 +235,19 @@ std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Varia
 Checker::Found Checker::held_out(std::size_t index, record::CheckRow& row) {
   if (!job_.harness.defences.on(Gate::kHeldOut)) return std::nullopt;
   const Secrets own = secrets(index, "held-out");
-  const std::vector<ops::Problem> problems =
+  const std::vector<ops::Problem> near =
       drawn(problems_[index], ops::Variation::kNeighbour, kHeldOutShapes, own.branch("shapes"));
-  if (problems.empty()) {
+  if (near.empty()) {
     row.lanes["held-out"] = "none: the operator does not say how to vary this case, or it is refused";
     return std::nullopt;
   }
+  if (Found failure = on_shapes(near, own, row)) return failure;
+  const std::vector<ops::Problem> large = larger(problems_[index], own.branch("larger"));
+  return large.empty() ? Found() : on_shapes(large, own.branch("large"), row);
+}
+
+Checker::Found Checker::on_shapes(const std::vector<ops::Problem>& problems, const Secrets& own,
+                                  record::CheckRow& row) {
   return on_runner(subject_, op_, problems, job_.harness, RowPadding::kNone, own, row, [&](SubjectRunner& runner) {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const std::string label = problems[i].problem_case.label();
@@ -199,7 +255,8 @@ Checker::Found Checker::held_out(std::size_t index, record::CheckRow& row) {
           in_lane(Gate::kHeldOut, "on the held-out shape " + label, failure_of(runner.launch(i, Depth::kFull)));
       const bool declined = declines(failure);
       if (failure && !declined) return failure;
-      row.lanes["held-out"] += (i == 0 ? "" : "; ") + label + (declined ? " (declined)" : "");
+      std::string& lane = row.lanes["held-out"];
+      lane += (lane.empty() ? "" : "; ") + label + (declined ? " (declined)" : "");
     }
     return Found();
   });
@@ -213,8 +270,9 @@ const std::optional<Subject>& Checker::sanitized() {
   } else if (!built->build.ok()) {
     no_sanitizer_ = built->build.error;
   } else {
-    sanitized_ = Subject{subject_.name, built->build.artifact, nullptr, subject_.candidate, built->runtime,
-                         nullptr,       subject_.scope};
+    sanitized_ =
+        Subject{subject_.name,  built->build.object->path(), nullptr, subject_.candidate, built->runtime, nullptr,
+                subject_.scope, built->build.object};
   }
   return sanitized_;
 }

@@ -32,10 +32,17 @@ class Checker {
   Found plain(std::size_t index, record::CheckRow& row);
   Found repeat(SubjectRunner& runner, record::CheckRow& row);
   Found again(SubjectRunner& runner, record::CheckRow& row);
+  // For candidates; libraries are trusted with what they read.
+  Found fence(SubjectRunner& runner, Edge edge);
+  Found altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
   Found families(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
   Found padded(std::size_t index, record::CheckRow& row);
   Found held_out(std::size_t index, record::CheckRow& row);
+  // One call of each, in a process of their own.
+  Found on_shapes(const std::vector<ops::Problem>& problems, const Secrets& own, record::CheckRow& row);
   Found sanitizer(std::size_t index, record::CheckRow& row);
+  // Shapes several times as large in one size each, and small in the others.
+  [[nodiscard]] std::vector<ops::Problem> larger(const ops::Problem& problem, Secrets secrets) const;
   // Cases that the operator draws; fewer when it has none to offer or the subject refuses them.
   [[nodiscard]] std::vector<ops::Problem> drawn(const ops::Problem& problem, ops::Variation variation, int count,
                                                 Secrets secrets) const;

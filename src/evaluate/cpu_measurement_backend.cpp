@@ -30,9 +30,10 @@ class CpuLauncher final : public Launcher {
     return runner_->verification(index);
   }
   [[nodiscard]] std::map<std::string, double> facts() const override {
-    return {{"witness_gap_max", runner_->host().witness_gap()}, {"empty_call", runner_->host().empty_wall()}};
+    return {{"witness_gap_max", runner_->host().witness_gap()}, {"hand_shake", runner_->host().hand_shake()}};
   }
   [[nodiscard]] std::uint32_t sandbox() const override { return runner_->host().sandbox(); }
+  [[nodiscard]] double hidden() const override { return runner_->host().hidden(); }
   [[nodiscard]] double processor_seconds() const override { return runner_->host().cpu_seconds(); }
 
  private:

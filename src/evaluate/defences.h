@@ -20,9 +20,9 @@ class Defences {
   // One timed call in so many is compared element by element, drawn after its output was taken.
   std::uint64_t full_draw_one_in = 64;
   // A broken instrument, for showing that the gates which watch it notice: caches that nothing displaces before a call,
-  // and events that report so many times the span.
+  // events that report so many times the span, and all clocks of the device that do.
   bool displaces_caches = true;
-  double event_scale = 1;
+  double event_scale = 1, device_clock_scale = 1;
 
  private:
   std::uint64_t off_ = 0;

@@ -1,11 +1,9 @@
 #include "evaluate/host_process.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,12 +15,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
-#include "evaluate/host_serve.h"
-#include "evaluate/host_spawn.h"
 #include "measure/machine.h"
 #include "stats/summary.h"
 
@@ -32,8 +32,7 @@ namespace {
 using record::Gate;
 using record::Outcome;
 
-constexpr double kStartTimeout = 20.0;  // loading runs constructors: a candidate may hang there
-constexpr int kEmptyCalls = 6;
+constexpr int kEmptyCalls = 24;
 
 Failure harness_fault(std::string detail) { return {Outcome::kHarnessFault, std::move(detail)}; }
 
@@ -48,13 +47,29 @@ std::string system_call_name(int number) {
   return text;
 }
 
-// How many system call filters the kernel says a process has; -1 where it does not say (Linux before 5.9).
-int system_call_filters(pid_t pid) {
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("Seccomp_filters:")) return std::atoi(line.c_str() + sizeof "Seccomp_filters:" - 1);
-  }
-  return -1;
+// What a hand-shake depends on: the kind of process, whether the harness spins, the processors.
+using HandShakeKey = std::tuple<bool, bool, std::vector<int>>;
+
+// The least of all hand-shakes of that kind so far, this one included.
+double quickest(const HandShakeKey& key, double seen) {
+  static std::mutex mutex;
+  static std::map<HandShakeKey, double> known;
+  const std::lock_guard lock(mutex);
+  double& least = known.emplace(key, seen).first->second;
+  least = std::min(least, seen);
+  return least;
+}
+
+// Of the process's first thread, as the kernel says; -1 when it says nothing.
+int last_processor(pid_t pid) {
+  constexpr int kProcessor = 37;  // fields behind the name, which may hold blanks
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  std::string field;
+  for (int i = 0; i < kProcessor; ++i) fields >> field;
+  return fields ? std::atoi(field.c_str()) : -1;
 }
 
 // The first line of a sanitizer's report that says what it found; empty when there is none.
@@ -92,13 +107,15 @@ HostProcess& HostProcess::operator=(HostProcess&& other) noexcept {
   call_timeout_ = other.call_timeout_;
   memory_limit_bytes_ = other.memory_limit_bytes_;
   cpu_after_answer_ = other.cpu_after_answer_;
-  last_span_ = other.last_span_;
+  last_latency_ = other.last_latency_;
   calls_ = other.calls_;
   contradictions_ = other.contradictions_;
+  fault_at_ = other.fault_at_;
   defences_ = other.defences_;
   trusted_ = other.trusted_;
-  empty_wall_ = other.empty_wall_;
-  wall_slack_ = other.wall_slack_;
+  cpus_ = std::move(other.cpus_);
+  starter_ = std::move(other.starter_);
+  hand_shake_ = other.hand_shake_;
   cpu_slack_ = other.cpu_slack_;
   quiet_slack_ = other.quiet_slack_;
   witness_gap_ = other.witness_gap_;
@@ -122,104 +139,10 @@ void HostProcess::kill() {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
+  if (starter_ != nullptr) starter_->finish();  // it writes to the region
   if (region_ != nullptr) ::munmap(std::exchange(region_, nullptr), region_bytes_);
   if (region_fd_ >= 0) ::close(std::exchange(region_fd_, -1));
   if (report_fd_ >= 0) ::close(std::exchange(report_fd_, -1));
-}
-
-std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
-  region_bytes_ = kControlBytes + bytes;
-  region_fd_ = ::memfd_create("ridge-operands", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (region_fd_ < 0 || ::ftruncate(region_fd_, static_cast<off_t>(region_bytes_)) != 0) {
-    return harness_fault(
-        fmt::format("cannot create {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
-  }
-  ::fcntl(region_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  void* mapped = ::mmap(nullptr, region_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd_, 0);
-  if (mapped == MAP_FAILED) {
-    return harness_fault(fmt::format("cannot map {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
-  }
-  region_ = static_cast<unsigned char*>(mapped);
-  return std::nullopt;
-}
-
-std::variant<HostProcess, Failure> HostProcess::start_candidate(const std::filesystem::path& artifact,
-                                                                const HostOptions& options) {
-  HostProcess host;
-  host.defences_ = options.defences;
-  constexpr double kPatience = 20;
-  host.call_timeout_ = options.call_timeout * (options.defences.on(Gate::kHang) ? 1 : kPatience);
-  host.memory_limit_bytes_ = options.memory_limit_bytes;
-  if (auto failure = host.create_region(options.region_bytes)) return *failure;
-  const int artifact_fd = ::open(artifact.c_str(), O_RDONLY | O_CLOEXEC);
-  if (artifact_fd < 0) return harness_fault(fmt::format("cannot open {}: {}", artifact.string(), std::strerror(errno)));
-  HostSpawn spawn{options.program, static_cast<int>(options.cpus.size()), host.region_fd_, artifact_fd};
-  spawn.memory_bytes = options.memory_limit_bytes + host.region_bytes_;
-  spawn.defences = options.defences;
-  const bool sanitized = !options.sanitizer_runtime.empty();
-  if (sanitized) {
-    // Shadow memory is a sixteenth of all addresses; what bounds the memory here is the reduced shapes.
-    spawn.memory_bytes = 0;
-    spawn.sanitizer_runtime = options.sanitizer_runtime;
-    host.report_fd_ = spawn.report_fd = ::memfd_create("ridge-report", MFD_CLOEXEC);
-    host.defences_ = host.defences_.without(Gate::kUnpaidWork).without(Gate::kClock);
-  }
-  const Spawned spawned = spawn_host(spawn);
-  ::close(artifact_fd);
-  host.pid_ = spawned.pid;
-  if (spawned.pid < 0) {
-    return harness_fault(fmt::format("cannot start {}: {}", options.program.string(), std::strerror(spawned.failure)));
-  }
-  if (!options.cpus.empty()) (void)measure::pin(host.pid_, options.cpus);
-  if (auto failure = host.command(HostCommand::kSandbox, kStartTimeout)) {
-    return harness_fault("ridge-host did not start: " + failure->detail);
-  }
-  host.sandbox_ = host.control().sandbox;  // of before any candidate code was there to write it
-  const int filters = system_call_filters(host.pid_);
-  if (auto failure = host.command(HostCommand::kLoad, std::min(kStartTimeout, host.call_timeout_))) return *failure;
-  if (host.control().status != 0) {
-    char message[sizeof(HostControl::message) + 1] = {};
-    std::memcpy(message, host.control().message, sizeof(HostControl::message));
-    return Failure{host.control().out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
-                   fmt::format("the built object cannot be loaded: {}", message), Gate::kStatus};
-  }
-  const bool seals = (host.sandbox_ & kSystemCallFilter) != 0 && options.defences.on(Gate::kFiles) && !sanitized;
-  if (seals && filters >= 0 && system_call_filters(host.pid_) <= filters) {
-    return Failure{Outcome::kCheat, "its constructors kept the second system call filter from being loaded",
-                   Gate::kFiles};
-  }
-  if (seals) host.sandbox_ |= kSealed;
-  if (auto failure = host.calibrate()) return *failure;
-  return host;
-}
-
-std::variant<HostProcess, Failure> HostProcess::start_library(Kernel kernel, const HostOptions& options) {
-  HostProcess host;
-  host.defences_ = options.defences;
-  host.call_timeout_ = options.call_timeout;
-  host.trusted_ = true;
-  if (auto failure = host.create_region(options.region_bytes)) return *failure;
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return harness_fault(fmt::format("cannot fork: {}", std::strerror(errno)));
-  if (pid == 0) {
-    ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
-    if (!options.cpus.empty()) (void)measure::pin(0, options.cpus);
-    ::madvise(host.region_, host.region_bytes_, MADV_POPULATE_WRITE);
-    install_fault_handlers(host.control());
-    HostHandlers handlers;
-    handlers.sandbox = [](HostControl&) { return 0; };
-    handlers.load = [](HostControl&) { return 0; };
-    handlers.call = std::move(kernel);
-    serve(host.region_, handlers);
-  }
-  ::setpgid(pid, pid);
-  host.pid_ = pid;
-  if (auto failure = host.command(HostCommand::kLoad, kStartTimeout)) return *failure;
-  if (auto failure = host.calibrate()) return *failure;
-  return host;
 }
 
 double HostProcess::cpu_seconds() const { return std::max(0.0, measure::process_cpu_seconds(pid_)); }
@@ -229,26 +152,61 @@ std::optional<Failure> HostProcess::command(HostCommand command, double timeout)
   block.command = command;
   std::atomic_ref<std::uint32_t>(block.request).store(++number_, std::memory_order_release);
   ::syscall(SYS_futex, &block.request, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  return wait_reply(timeout);
+  return wait_reply(timeout, false);
 }
 
-std::optional<Failure> HostProcess::wait_reply(double timeout) {
+std::variant<HostProcess::Span, Failure> HostProcess::timed(HostCommand command,
+                                                            std::span<const unsigned char> touched) {
+  if (starter_ == nullptr) starter_ = std::make_unique<HostStarter>(cpus_.empty() ? -1 : cpus_.front());
+  const bool spins = has_own_processor();
+  HostControl& block = control();
+  block.command = command;
+  starter_->start(pid_, &block.request, ++number_, touched);
+  if (auto failure = wait_reply(call_timeout_, spins)) return *failure;
+  Span span;
+  span.end_ns = measure::now_ns();
+  const HostStarter::Stamp stamp = starter_->stamp();
+  span.start_ns = stamp.ns;
+  span.cpu = stamp.cpu;
+  return span;
+}
+
+bool HostProcess::has_own_processor() const {
+  const std::vector<int> own = measure::usable_cpus();
+  return !cpus_.empty() &&
+         std::ranges::none_of(own, [&](int cpu) { return std::ranges::find(cpus_, cpu) != cpus_.end(); });
+}
+
+// A spinning wait sees an answer within a fraction of a microsecond. It turns into a sleeping one after a time beside
+// which being woken is short.
+std::optional<Failure> HostProcess::wait_reply(double timeout, bool spins) {
+  constexpr double kLongestSpin = 20e-3, kLook = 1e-3;
+  constexpr int kGlances = 64;
   HostControl& block = control();
   const std::atomic_ref<std::uint32_t> reply(block.reply);
   const std::uint64_t start = measure::now_ns();
+  double looked = 0;
   while (true) {
-    const std::uint32_t seen = reply.load(std::memory_order_acquire);
-    if (seen == number_) return std::nullopt;
+    for (int i = 0; i < (spins ? kGlances : 1); ++i) {
+      if (reply.load(std::memory_order_acquire) == number_) return std::nullopt;
+    }
+    const double waited = seconds_between(start, measure::now_ns());
+    spins = spins && waited < kLongestSpin;
+    if (spins && waited - looked < kLook) continue;
+    looked = waited;
     int wait_status = 0;
     if (::waitpid(pid_, &wait_status, WNOHANG) == pid_) {
       Failure failure = explain_end(wait_status);
       pid_ = -1;
       return failure;
     }
-    if (seconds_between(start, measure::now_ns()) > timeout) {
+    if (waited > timeout) {
       kill();
       return Failure{Outcome::kHang, fmt::format("no answer within {:.1f} s; killed", timeout), Gate::kHang};
     }
+    if (spins) continue;
+    const std::uint32_t seen = reply.load(std::memory_order_acquire);
+    if (seen == number_) return std::nullopt;
     const timespec slice{0, 10'000'000};
     ::syscall(SYS_futex, &block.reply, FUTEX_WAIT, seen, &slice, nullptr, 0);
   }
@@ -257,7 +215,7 @@ std::optional<Failure> HostProcess::wait_reply(double timeout) {
 // Reads the processor time of the call. The kernel brings that account up to date when a thread goes to sleep, so it
 // is read once the host waits for its next request: requeueing the waiters of a futex onto itself counts them.
 void HostProcess::settle() {
-  constexpr double kPatience = 2e-2, kAsleep = 5e-6;
+  constexpr double kPatience = 2e-2, kAsleep = 2e-5;
   HostControl& block = control();
   const std::uint64_t start = measure::now_ns();
   while (::syscall(SYS_futex, &block.request, FUTEX_CMP_REQUEUE, 0, INT_MAX, &block.request, number_) <= 0 &&
@@ -276,7 +234,7 @@ std::string HostProcess::explain_address() const {
 }
 
 // How it ended is the kernel's word; the handlers' notes only add to the text.
-Failure HostProcess::explain_end(int wait_status) const {
+Failure HostProcess::explain_end(int wait_status) {
   const HostControl& block = control();
   const int noted = block.signal;
   const bool by_handler = WIFEXITED(wait_status) && noted != 0 && WEXITSTATUS(wait_status) == 128 + noted;
@@ -297,11 +255,23 @@ Failure HostProcess::explain_end(int wait_status) const {
                         ::strsignal(noted)),
             Gate::kMemory};
   }
+  if (by_handler && noted == SIGSEGV && block.fault_offset >= static_cast<std::int64_t>(kControlBytes) &&
+      block.fault_offset < static_cast<std::int64_t>(region_bytes_)) {
+    fault_at_ = static_cast<std::size_t>(block.fault_offset) - kControlBytes;
+    return {Outcome::kWrong, "touched memory between its operands", Gate::kGuardPage};
+  }
   if (by_handler) {
     const bool has_address = noted == SIGSEGV || noted == SIGBUS;
     return {Outcome::kCrash,
             fmt::format("{}{}", ::strsignal(noted), has_address ? " at " + explain_address() : std::string()),
             Gate::kCrash};
+  }
+  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGSYS) {
+    return {
+        Outcome::kCheat,
+        "asked for what a loaded kernel has no use for (executable memory, a mapping moved over another one, a signal "
+        "handler, a system call filter, prctl, another processor); the sandbox ended it",
+        Gate::kFiles};
   }
   if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) {
     return {Outcome::kOom, "killed by the system, which does so when memory runs out", Gate::kMemory};
@@ -313,23 +283,29 @@ Failure HostProcess::explain_end(int wait_status) const {
           Gate::kStatus};
 }
 
+// Before any code of a candidate is mapped, so that nothing of it can make the hand-shake look slow.
 std::optional<Failure> HostProcess::calibrate() {
   std::vector<double> walls, cpus, quiet;
   for (int i = 0; i < kEmptyCalls; ++i) {
-    const double before = cpu_seconds();
-    if (i > 0) quiet.push_back(before - cpu_after_answer_);
-    const std::uint64_t start = measure::now_ns();
-    if (auto failure = command(HostCommand::kEmpty, call_timeout_)) return failure;
-    walls.push_back(seconds_between(start, measure::now_ns()));
+    const std::variant<Span, Failure> done = timed(HostCommand::kEmpty);
+    if (const Failure* failure = std::get_if<Failure>(&done)) return *failure;
+    const Span& span = std::get<Span>(done);
+    if (i > 0) quiet.push_back(span.cpu - cpu_after_answer_);
+    walls.push_back(seconds_between(span.start_ns, span.end_ns));
     settle();
-    cpus.push_back(cpu_after_answer_ - before);
+    cpus.push_back(cpu_after_answer_ - span.cpu);
   }
-  empty_wall_ = stats::median(walls);
-  // Constructors of a candidate ran before this and could fake a slow hand-shake; the caps bound what that gains.
-  wall_slack_ = std::min(1e-3, 4 * *std::max_element(walls.begin(), walls.end()) + 1e-4);
-  cpu_slack_ = std::min(1.5e-4, *std::max_element(cpus.begin(), cpus.end()) + 5e-6);
-  quiet_slack_ = std::min(1e-4, *std::max_element(quiet.begin(), quiet.end()) + 2e-5);
+  // The quickest of all processes that were started in the same way: a slower one was disturbed, and what is taken off
+  // a call must be the same for both arms.
+  hand_shake_ = quickest({trusted_, has_own_processor(), cpus_}, *std::min_element(walls.begin(), walls.end()));
+  cpu_slack_ = std::min(5e-5, stats::median(cpus) + 5e-6);
+  quiet_slack_ = std::min(1e-5, stats::median(quiet) + 1e-6);
   return std::nullopt;
+}
+
+double HostProcess::hidden() const {
+  constexpr double kOwnInstructions = 2.5e-7;  // of ridge-host between its wake-up and the kernel
+  return trusted_ ? 0.0 : kOwnInstructions + quiet_slack_;
 }
 
 bool HostProcess::habitual() {
@@ -352,7 +328,7 @@ std::optional<Failure> HostProcess::check_quiet() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
   if (trusted_ || !defences_.on(Gate::kUnpaidWork)) return std::nullopt;
   const double used = cpu_seconds() - cpu_after_answer_ - quiet_slack_;
-  const bool suspect = used > std::max(5e-4, 0.2 * last_span_);
+  const bool suspect = used > std::max(5e-4, 0.2 * last_latency_);
   if (suspect && (works_without_request() || habitual())) return went_on_working(used);
   return std::nullopt;
 }
@@ -367,13 +343,28 @@ std::optional<Failure> HostProcess::finish() {
 Failure HostProcess::went_on_working(double used) const {
   return {Outcome::kCheat,
           fmt::format("went on working for {:.3f} ms of processor time after it had returned "
-                      "(the call itself reported {:.3f} ms)",
-                      used * 1e3, last_span_ * 1e3),
+                      "(the call itself took {:.3f} ms)",
+                      used * 1e3, last_latency_ * 1e3),
           Gate::kUnpaidWork};
 }
 
+std::optional<Failure> HostProcess::fence(std::span<const std::pair<std::size_t, std::size_t>> ranges) {
+  if (pid_ <= 0 || 2 * ranges.size() > kMaxParams) return harness_fault("these ranges cannot be fenced off");
+  HostControl& block = control();
+  block.param_count = static_cast<std::int32_t>(2 * ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    block.params[2 * i] = static_cast<std::int64_t>(kControlBytes + ranges[i].first);
+    block.params[2 * i + 1] = static_cast<std::int64_t>(ranges[i].second);
+  }
+  if (auto failure = command(HostCommand::kFence, call_timeout_)) return failure;
+  if (block.status != 0) return harness_fault("the host could not make pages inaccessible");
+  settle();
+  return std::nullopt;
+}
+
 CallResult HostProcess::call(std::span<const TensorView> operands, std::span<const std::int64_t> params,
-                             std::int64_t threads) {
+                             std::int64_t threads, const std::function<void()>& collect,
+                             std::span<const unsigned char> touched) {
   if (pid_ <= 0) return harness_fault("the host process is gone");
   if (operands.size() > kMaxOperands || params.size() > kMaxParams) return harness_fault("too many operands");
   if (auto failure = check_quiet()) return *failure;
@@ -391,42 +382,67 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
   }
   std::copy(params.begin(), params.end(), block.params);
 
-  CallTiming timing;
-  const double cpu_before = cpu_seconds();
-  timing.outside = trusted_ ? 0.0 : std::max(0.0, cpu_before - cpu_after_answer_ - quiet_slack_);
-  const std::uint64_t start = measure::now_ns();
-  if (auto failure = command(HostCommand::kCall, call_timeout_)) return *failure;
-  const std::uint64_t end = measure::now_ns();
+  const double cpu_before = cpu_after_answer_;
+  const std::variant<Span, Failure> done = timed(HostCommand::kCall, touched);
+  if (const Failure* failure = std::get_if<Failure>(&done)) return *failure;
+  const Span& span = std::get<Span>(done);
+  if (collect) collect();
   settle();
-  const std::uint64_t claimed_start = block.start_ns, claimed_end = block.end_ns;
+  if (auto failure = check_processor()) return *failure;
   if (block.status != 0) {
     return Failure{block.out_of_memory != 0 ? Outcome::kOom
                    : trusted_               ? Outcome::kCrash
                                             : Outcome::kDeclined,
                    fmt::format("ridge_kernel returned {} instead of 0", block.status), Gate::kStatus};
   }
-  timing.wall = seconds_between(start, end);
-  timing.cpu = cpu_after_answer_ - cpu_before;
-  const bool believed = trusted_ || !defences_.on(Gate::kClock);  // a witness is not asked
-  if (!believed && (claimed_start < start || claimed_end < claimed_start || claimed_end > end)) {
+  CallTiming timing;
+  timing.outside = trusted_ ? 0.0 : std::max(0.0, span.cpu - cpu_before - quiet_slack_);
+  timing.wall = span.end_ns > span.start_ns ? seconds_between(span.start_ns, span.end_ns) : 0.0;
+  timing.cpu = cpu_after_answer_ - span.cpu;
+  return judge_clocks(span, timing, threads);
+}
+
+// The processor that the host ran on last: one that moved to the harness's had its operands in that one's caches.
+std::optional<Failure> HostProcess::check_processor() const {
+  if (trusted_ || cpus_.empty() || !defences_.on(Gate::kCold)) return std::nullopt;
+  const int processor = last_processor(pid_);
+  if (processor < 0 || std::find(cpus_.begin(), cpus_.end(), processor) != cpus_.end()) return std::nullopt;
+  return Failure{
+      Outcome::kCheat,
+      fmt::format("ran on processor {}, although it was put on {}: the operands are in the caches of another one",
+                  processor, fmt::join(cpus_, ", ")),
+      Gate::kCold};
+}
+
+// With kClock off the host's own stamps are believed, and nothing else is asked.
+CallResult HostProcess::judge_clocks(const Span& span, CallTiming timing, std::int64_t threads) {
+  const std::uint64_t from = control().start_ns, to = control().end_ns;
+  const bool watched = defences_.on(Gate::kClock);
+  if (watched && !trusted_ && (from < span.start_ns || to < from || to > span.end_ns)) {
     return Failure{Outcome::kCheat,
-                   fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to "
-                               "{} ns",
-                               claimed_start, claimed_end, start, end),
+                   fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to {} ns", from,
+                               to, span.start_ns, span.end_ns),
                    Gate::kClock};
   }
-  timing.span = seconds_between(claimed_start, claimed_end);
-  last_span_ = timing.span;
-  witness_gap_ = std::max(witness_gap_, timing.wall - timing.span - empty_wall_);
+  timing.span = seconds_between(from, to);
+  witness_gap_ = std::max(witness_gap_, timing.wall - timing.span - hand_shake_);
   const double per_thread = (timing.cpu - cpu_slack_) / static_cast<double>(std::max<std::int64_t>(threads, 1));
-  const double by_cpu = believed ? 0.0 : per_thread,
-               by_wall = defences_.on(Gate::kClock) ? timing.wall - wall_slack_ : 0;
-  timing.latency = std::max({timing.span, by_cpu, by_wall}) + timing.outside;
+  const double by_cpu = watched && !trusted_ ? per_thread : 0.0;
+  // Never below the step of the clock.
+  // On a busy machine host and harness wait for their processors, a kernel of one thread for nothing else: what the
+  // wall clock shows beyond its processor time is counted up to a limit. Processor time that is accounted late counts
+  // as used outside, in the next call.
+  constexpr double kLongestWait = 1e-4;
+  double wall = timing.wall - hand_shake_;
+  if (threads == 1) wall = std::min(wall, std::max(timing.cpu - cpu_slack_, 0.0) + kLongestWait);
+  timing.latency = watched ? std::max({wall, by_cpu, 1e-9}) : timing.span;
+  last_latency_ = timing.latency;
+  timing.latency += timing.outside;
   ++calls_;
-  if (by_cpu > 2.0 * timing.span + 1e-3 && habitual()) {
+  constexpr double kScatter = 5e-5;  // processor time around the kernel of an honest host, on a busy machine
+  if (by_cpu > 2.0 * timing.span + kScatter && habitual()) {
     return Failure{Outcome::kCheat,
-                   fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} "
-                               "thread(s)",
+                   fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} thread(s)",
                                timing.span * 1e3, timing.cpu * 1e3, threads),
                    Gate::kClock};
   }

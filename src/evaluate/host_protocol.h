@@ -22,7 +22,8 @@ enum class HostCommand : std::uint32_t {
   kSandbox,  // give up everything a kernel does not need
   kLoad,     // load the candidate
   kCall,     // one call
-  kEmpty     // the same path without the kernel: what the hand-shake itself costs
+  kEmpty,    // the same path without the kernel: what the hand-shake itself costs
+  kFence     // make everything behind the control block accessible but `param_count` / 2 ranges: first byte, bytes
 };
 
 // Parts of the sandbox, as bits of HostControl::sandbox.
@@ -62,6 +63,7 @@ struct HostControl {
   HostOperand operands[kMaxOperands];
   std::int64_t params[kMaxParams];
   char message[512];
+  std::int64_t fault_offset;  // of fault_address, from the start of the region
 };
 static_assert(sizeof(HostControl) <= kControlBytes);
 

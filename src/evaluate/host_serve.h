@@ -1,6 +1,7 @@
 // The loop of a host process: wait for a command in shared memory, do it, answer.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "evaluate/host_protocol.h"
@@ -20,7 +21,7 @@ struct HostHandlers {
 };
 
 // Serves for ever; the harness ends a host by killing it. `region` is the mapped shared memory.
-[[noreturn]] void serve(void* region, const HostHandlers& handlers);
+[[noreturn]] void serve(void* region, std::size_t region_bytes, const HostHandlers& handlers);
 
 // Signal handlers that leave signal, address and the refused system call in the control block before the process dies.
 void install_fault_handlers(HostControl& control);

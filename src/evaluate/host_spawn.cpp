@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mounts.h"
 #include "evaluate/host_protocol.h"
 
 namespace ridge::evaluate {
@@ -43,13 +44,6 @@ struct Plan {
   int failure = 0;
 };
 
-void write_once(const char* path, const char* text) {
-  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)!::write(fd, text, std::strlen(text));
-  ::close(fd);
-}
-
 // Descriptors 0 to 4 and nothing else of ours.
 bool arrange_descriptors(const HostSpawn& spec, bool leaks) {
   constexpr int kHigh = 100;  // 3 and 4 may be the very descriptors we hold
@@ -66,9 +60,7 @@ int child(void* argument) {
   Plan& plan = *static_cast<Plan*>(argument);
   ::setpgid(0, 0);
   if (plan.maps_user) {
-    write_once("/proc/self/setgroups", "deny");
-    write_once("/proc/self/uid_map", plan.uid_map);
-    write_once("/proc/self/gid_map", plan.gid_map);
+    mounts::map_user(plan.uid_map, plan.gid_map);
   }
   // Shadow memory has a fixed place, which address randomisation would sometimes take.
   if (!plan.spec->sanitizer_runtime.empty()) ::personality(ADDR_NO_RANDOMIZE);

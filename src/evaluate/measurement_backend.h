@@ -39,10 +39,12 @@ class Launcher {
   // A closer look, after the last launch, whether anything still works.
   virtual std::optional<Failure> finish() = 0;
   [[nodiscard]] virtual const Verification& verification(std::size_t index) const = 0;
-  // Facts recorded with a session, the larger of the two arms': "witness_gap_max", "empty_call", ...
+  // Facts recorded with a session, the larger of the two arms': "witness_gap_max", "hand_shake", ...
   [[nodiscard]] virtual std::map<std::string, double> facts() const { return {}; }
   // Bits of evaluate/host_protocol.h; 0 when no foreign host code runs.
   [[nodiscard]] virtual std::uint32_t sandbox() const { return 0; }
+  // Seconds that a subject could hide of a launch: a session adds them to the candidate's, and not to the incumbent's.
+  [[nodiscard]] virtual double hidden() const { return 0; }
   // Processor time of its own process, so that a watch can tell it from other people's.
   [[nodiscard]] virtual double processor_seconds() const { return 0; }
 };

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/secrets.h"
 #include "evaluate/tasks.h"
 
@@ -32,6 +33,18 @@ Status work(const record::WorkerRequest& request, const RunContext& context, rec
     if (entry.task == request.task) return entry.work(job, response);
   }
   return make_error(ErrorCode::kInternal, "task {} has no code", record::name_of(request.task));
+}
+
+// What is too large is refused before (memory_need.h); this is for what others took meanwhile.
+Status work_within_memory(const record::WorkerRequest& request, const RunContext& context,
+                          record::WorkerResponse& response) {
+  try {
+    return work(request, context, response);
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  return with_hint(make_error(ErrorCode::kIo, "the memory is used up: {:.0f} bytes are available", available_memory()),
+                   "choose smaller sizes, or end other programs");
 }
 
 }  // namespace
@@ -68,7 +81,7 @@ double Job::remaining() const {
 
 record::WorkerResponse run(const record::WorkerRequest& request, const RunContext& context) {
   record::WorkerResponse response;
-  if (const Status status = work(request, context, response); !status) {
+  if (const Status status = work_within_memory(request, context, response); !status) {
     response = {};
     response.error = status.error().message;
     response.error_hint = status.error().hint;

@@ -13,6 +13,10 @@ namespace {
 
 using measure::Arm;
 
+// Samples are recorded in steps of this many seconds, finer than any clock here: a time between two steps was not
+// measured.
+constexpr double kClockStep = 1e-10;
+
 struct Arms {
   std::unique_ptr<Launcher> incumbent, candidate;
   [[nodiscard]] Launcher& of(Arm arm) const { return arm == Arm::kIncumbent ? *incumbent : *candidate; }
@@ -33,6 +37,7 @@ class SessionRun {
   SessionResult run(const Subject& incumbent, const Subject& candidate, const SessionProgress& progress) {
     result_.session.index = options_.index;
     result_.session.role = options_.role;
+    against_itself_ = incumbent.artifact == candidate.artifact && incumbent.implementation == candidate.implementation;
     const std::uint64_t start_ns = measure::now_ns();
     const std::unique_ptr<Watch> watch = measurement_.watch();
     // Swapped slots: who starts first is a coin as well.
@@ -79,7 +84,7 @@ class SessionRun {
     const Launch& one = std::get<Launch>(launched);
     if (one.clock) clocks_.of(arm).push_back(*one.clock);
     if (one.own_clock) own_clocks_.of(arm).push_back(*one.own_clock);
-    return one.latency;
+    return one.latency + (arm == Arm::kCandidate && !against_itself_ ? arms_.candidate->hidden() : 0);
   }
 
   // Stops at a failing launch, which result_ then names.
@@ -105,6 +110,7 @@ class SessionRun {
       for (const auto& [name, value] : launcher->facts()) guards[name] = std::max(guards[name], value);
     }
     guards["sandbox"] = arms_.candidate->sandbox();
+    guards["hidden"] = against_itself_ ? 0 : arms_.candidate->hidden();
     if (!clocks_.incumbent.empty() && !clocks_.candidate.empty()) {
       const double a = stats::median(clocks_.incumbent), b = stats::median(clocks_.candidate);
       guards["clock_incumbent"] = a;
@@ -115,6 +121,8 @@ class SessionRun {
       guards["own_clock_incumbent"] = stats::median(own_clocks_.incumbent);
       guards["own_clock_candidate"] = stats::median(own_clocks_.candidate);
     }
+    guards["clock_step"] = kClockStep;
+    guards["began"] = 1e-9 * static_cast<double>(start_ns);
     guards["wall"] = 1e-9 * static_cast<double>(measure::now_ns() - start_ns);
   }
 
@@ -122,6 +130,7 @@ class SessionRun {
   const ops::Operator& op_;
   const std::vector<ops::Problem>& problems_;
   const SessionOptions& options_;
+  bool against_itself_ = false;
   measure::Coin coin_;
   Arms arms_;
   Clocks clocks_, own_clocks_;

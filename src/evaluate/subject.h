@@ -13,6 +13,7 @@
 #include "record/candidate.h"
 #include "record/measurement.h"
 #include "record/scope.h"
+#include "toolchain/sealed_object.h"
 
 namespace ridge::evaluate {
 
@@ -44,13 +45,14 @@ struct Program;  // evaluate/cuda/program.h
 
 struct Subject {
   std::string name;
-  std::filesystem::path artifact;                       // of a candidate
+  std::filesystem::path artifact;                       // of a candidate: of `object`
   const ops::Implementation* implementation = nullptr;  // or this
   const record::Candidate* candidate =
       nullptr;                              // what `artifact` was built from, so that it can be built in other ways
   std::filesystem::path sanitizer_runtime;  // to preload, where `artifact` was built with sanitizers
-  std::shared_ptr<const cuda::Program> program = nullptr;  // of a CUDA candidate, in place of `artifact`
-  std::shared_ptr<const record::Scope> scope = nullptr;    // that a candidate declares
+  std::shared_ptr<const cuda::Program> program = nullptr;           // of a CUDA candidate, in place of `artifact`
+  std::shared_ptr<const record::Scope> scope = nullptr;             // that a candidate declares
+  std::shared_ptr<const toolchain::SealedObject> object = nullptr;  // keeps `artifact` for as long as it may be loaded
 
   [[nodiscard]] bool on_gpu() const {
     return program != nullptr || (implementation != nullptr && implementation->backend == Backend::kCuda);

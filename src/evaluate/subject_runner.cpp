@@ -50,9 +50,11 @@ void SubjectRunner::draw_from(Secrets secrets) {
 
 Result<std::optional<Failure>> SubjectRunner::verify(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
-  // Without this defence: time enough for a thread that writes after its kernel has returned, on a busy machine too.
-  if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  operands.collect(host_.arena());
+  if (operands.written_late() && defences_.on(Gate::kPromptCopy)) {
+    return std::optional(Failure{record::Outcome::kWrong,
+                                 "its outputs were still being written after the call had returned",
+                                 Gate::kPromptCopy});
+  }
   if (depth == Depth::kFull) return verify_fully(op_, operands, verifications_[index]);
   if (!defences_.on(Gate::kEveryCall)) return std::optional<Failure>();
   const bool drawn =
@@ -75,6 +77,21 @@ void SubjectRunner::look_again(std::size_t index, Failure& failure) {
   failure.detail += ", and was written after the call had returned";
 }
 
+std::optional<Failure> SubjectRunner::fence(std::size_t index, Edge edge) {
+  edge_ = edge;
+  Operands& operands = *operands_[index];
+  operands.move(make_layout(operands.problem(), padding_, coin_, defences_, edge));
+  return host_.fence(operands.layout().between);
+}
+
+// A fault between the operands is told by the operand it is nearest to.
+Failure SubjectRunner::explain(std::size_t index, Failure failure) const {
+  if (const auto at = host_.fault_at()) {
+    failure.detail = fmt::format("read or wrote {}, where it has no access", operands_[index]->nearest(*at));
+  }
+  return failure;
+}
+
 CallResult SubjectRunner::launch(std::size_t index, Depth depth, numerics::Family family) {
   last_seed_ = defences_.on(Gate::kFreshInputs) ? secrets_.next() : 1;
   last_family_ = defences_.on(Gate::kFreshInputs) ? family : numerics::Family::kMixture;
@@ -85,7 +102,13 @@ CallResult SubjectRunner::launch_again(std::size_t index, Place place) {
   Operands& operands = *operands_[index];
   const std::vector<unsigned char> first = operands.output_bytes();
   if (place == Place::kElsewhere) {
-    operands.move(make_layout(operands.problem(), padding_, coin_, defences_));
+    const bool fenced = edge_ != Edge::kAnywhere;
+    const bool moves = defences_.on(Gate::kNewAddress);
+    const Edge other = edge_ == Edge::kLast ? Edge::kFirst : Edge::kLast;
+    if (!fenced) operands.move(make_layout(operands.problem(), padding_, coin_, defences_));
+    if (fenced && moves) {
+      if (auto failure = fence(index, other)) return *failure;
+    }
   }
   CallResult result = run(index, Depth::kFull);
   const std::vector<unsigned char> second = operands.output_bytes();
@@ -104,21 +127,49 @@ CallResult SubjectRunner::launch_again(std::size_t index, Place place) {
   return result;
 }
 
+CallResult SubjectRunner::launch_altered(std::size_t index) {
+  alteration_ = secrets_.next();
+  CallResult result = run(index, Depth::kFull);
+  alteration_.reset();
+  return result;
+}
+
+// The untimed call of warm mode, on content of its own: what a kernel remembers of it is of no use.
+std::optional<Failure> SubjectRunner::warm_up(std::size_t index) {
+  Operands& operands = *operands_[index];
+  operands.refresh_untimed(defences_.on(Gate::kFreshInputs) ? secrets_.next() : last_seed_);
+  operands.publish(host_.arena());
+  CallResult first = host_.call(operands.arena_views(host_.arena()), operands.problem().values, threads_);
+  if (Failure* failure = std::get_if<Failure>(&first)) return std::move(*failure);
+  return std::nullopt;
+}
+
 CallResult SubjectRunner::run(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
+  if (warm_) {
+    if (auto failure = warm_up(index)) return *failure;
+  }
   operands.refresh(last_seed_, last_family_);
+  if (alteration_) operands.alter(*alteration_);
   operands.publish(host_.arena());
   const std::vector<TensorView> views = operands.arena_views(host_.arena());
   const std::vector<std::int64_t>& params = operands.problem().values;
+  std::span<const unsigned char> touched;
   if (warm_) {
-    CallResult first = host_.call(views, params, threads_);
-    if (std::holds_alternative<Failure>(first)) return first;
-    operands.publish_outputs(host_.arena());
+    touched = {host_.arena(), operands.layout().bytes};
   } else if (evict_) {
     measure::evict(host_.arena(), operands.layout().bytes);
   }
-  CallResult timing = host_.call(views, params, threads_);
-  if (std::holds_alternative<Failure>(timing)) return timing;
+  CallResult timing = host_.call(
+      views, params, threads_,
+      [&] {
+        // Without this defence: time enough for a thread that writes after its kernel has returned, on a busy machine
+        // too.
+        if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        operands.collect(host_.arena());
+      },
+      touched);
+  if (Failure* failure = std::get_if<Failure>(&timing)) return explain(index, std::move(*failure));
   Result<std::optional<Failure>> verdict = verify(index, depth);
   if (!verdict) return Failure{record::Outcome::kHarnessFault, verdict.error().text(), {}};
   if (!*verdict) return timing;

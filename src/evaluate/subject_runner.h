@@ -30,10 +30,16 @@ class SubjectRunner {
   // What is drawn from here on, whatever was drawn before.
   void draw_from(Secrets secrets);
 
+  // From here on the operands of problem `index` lie at edges of pages, and the pages between them are inaccessible to
+  // the subject; those of other problems may not be launched any more.
+  std::optional<Failure> fence(std::size_t index, Edge edge);
+
   // One verified call of problem `index` on content that never was before.
   CallResult launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
   // The content of the last call again, fully compared. A pair of calls that must agree whatever the reference says.
   CallResult launch_again(std::size_t index, Place place);
+  // The same but for one element of one input, fully compared: who remembers a call by a part of its content is wrong.
+  CallResult launch_altered(std::size_t index);
   // Elements of the outputs in which the last launch_again differs in bits from the call before; nothing where an
   // element has less than a byte.
   [[nodiscard]] std::int64_t other_bits() const { return other_bits_; }
@@ -46,7 +52,9 @@ class SubjectRunner {
  private:
   SubjectRunner(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                 const Harness& harness, RowPadding padding, Secrets secrets);
+  std::optional<Failure> warm_up(std::size_t index);
   CallResult run(std::size_t index, Depth depth);
+  [[nodiscard]] Failure explain(std::size_t index, Failure failure) const;
   void look_again(std::size_t index, Failure& failure);
   Result<std::optional<Failure>> verify(std::size_t index, Depth depth);
 
@@ -54,11 +62,13 @@ class SubjectRunner {
   const ops::Operator& op_;
   Defences defences_;
   RowPadding padding_;
+  Edge edge_ = Edge::kAnywhere;
   bool warm_, evict_;
   std::int64_t threads_;
   std::uint64_t last_seed_ = 0;
   numerics::Family last_family_ = numerics::Family::kMixture;
   std::int64_t other_bits_ = 0;
+  std::optional<std::uint64_t> alteration_;  // of the call in progress
   Secrets secrets_;
   measure::Coin coin_;  // addresses, which a candidate sees
   std::vector<std::unique_ptr<Operands>> operands_;

@@ -21,6 +21,7 @@ Result<toolchain::BuildOptions> build_options(const Job& job) {
   toolchain::BuildOptions options;
   options.cache_directory = job.request.cache_directory;
   options.timeout = job.request.protocol.build_timeout;
+  options.past_cache = job.request.fresh_build;
   return options;
 }
 
@@ -54,7 +55,8 @@ Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const 
     const record::Candidate& candidate = candidates[built.size()];
     BuiltSubject one;
     one.subject.name = candidate.name.empty() ? candidate.short_id() : candidate.name;
-    one.subject.artifact = result->artifact;
+    if (result->object != nullptr) one.subject.artifact = result->object->path();
+    one.subject.object = result->object;
     one.subject.candidate = &candidate;
     one.evidence = std::move(result->evidence);
     if (!result->ok()) one.failure = Failure{record::Outcome::kCompile, result->error, record::Gate::kBuild};

@@ -1,10 +1,10 @@
 // bench: implementations and candidates over cases, by the same calls that campaigns decide with.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "base/error.h"
 #include "evaluate/bench_case.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 #include "stats/summary.h"
 
@@ -56,23 +56,6 @@ void fill_ratio(const BenchSamples& collected, BenchRow& row) {
   row.ratio = std::exp(stats::hodges_lehmann(collected.session_log_ratios));
   row.ratio_low = std::exp(interval.low);
   row.ratio_high = std::exp(interval.high);
-}
-
-double available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, rest; file >> name; std::getline(file, rest)) {
-    double kib = 0;
-    if (name == "MemAvailable:" && file >> kib) return 1024 * kib;
-  }
-  return 4e9;
-}
-
-double operand_bytes(const ops::Problem& problem) {
-  double bytes = 0;
-  for (const ops::OperandSpec& operand : problem.operands) {
-    bytes += static_cast<double>(operand.element_count()) * static_cast<double>(size_bytes(operand.dtype, 1));
-  }
-  return bytes;
 }
 
 class Bench {
@@ -138,12 +121,8 @@ class Bench {
       }
     }
     if (runnable.empty()) return;
-    if (const double needed = operand_bytes(problem), there = available_memory(); needed > there) {
-      for (const Subject* one : runnable) {
-        rows.push_back(
-            failed(problem, one->name, Outcome::kHarnessFault,
-                   fmt::format("the operands take {:.0f} bytes, of {:.0f} that are available", needed, there)));
-      }
+    if (const auto why = too_large(problem, kCopiesToCall)) {
+      for (const Subject* one : runnable) rows.push_back(failed(problem, one->name, Outcome::kHarnessFault, *why));
       return;
     }
     if (job_.remaining() <= 0.02 * job_.request.time_limit) {

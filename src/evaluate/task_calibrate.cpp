@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 
 namespace ridge::evaluate {
@@ -25,6 +26,7 @@ Result<Subject> calibrated_subject(const Job& job, const ops::Operator& op) {
 
 Status calibrate(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
+  RIDGE_CHECK_OK(check_host_memory(job, bound));
   RIDGE_TRY(subject, calibrated_subject(job, *bound.op));
   RIDGE_TRY(measurement, make_measurement_backend(job, *bound.op));
   const std::int64_t wanted = job.request.sessions > 0 ? job.request.sessions : kDefaultSessions;

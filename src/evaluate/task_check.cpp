@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "evaluate/checker.h"
 #include "evaluate/gpu.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 #include "numerics/bias.h"
 
@@ -69,6 +70,14 @@ std::vector<record::CheckRow> rows_on_cpu(const Job& job, const Subject& subject
       row.label = problems[i].problem_case.label();
       row.outcome = Outcome::kAmbiguous;
       row.detail = "not checked: the time limit was reached";
+      rows.push_back(std::move(row));
+      continue;
+    }
+    if (auto why = too_large(problems[i], kCopiesToVerify)) {
+      record::CheckRow row;
+      row.label = problems[i].problem_case.label();
+      row.outcome = Outcome::kHarnessFault;
+      row.detail = std::move(*why);
       rows.push_back(std::move(row));
       continue;
     }

@@ -4,8 +4,10 @@
 
 #include <fstream>
 
+#include "base/confinement.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/installation_key.h"
 #include "base/process.h"
 #include "device/cpu/cpu_info.h"
 #include "device/cuda/backend.h"
@@ -86,6 +88,7 @@ record::Environment environment(const Job& job) {
   }
   if (std::string limit = quota(); !limit.empty()) facts["cpu.quota"] = std::move(limit);
   if (const auto compiler = toolchain::find_host_compiler()) facts["compiler"] = compiler->version;
+  facts["compiler.confined"] = why_not_confined().empty() ? "yes" : why_not_confined();
   return result;
 }
 
@@ -182,6 +185,20 @@ Status describe(const Job& job, record::WorkerResponse& response) {
                             "objdump reads the machine code of candidates", "apt-get install binutils"));
   list.push_back(
       capability("git", !find_program("git").empty(), "accepted rounds become commits", "apt-get install git"));
+  const std::string& refused = why_not_confined();
+  list.push_back(capability(
+      "confined compiler", refused.empty(),
+      refused.empty()
+          ? "the compiler sees the toolchain and the declared sources; proposers and a project's commands see no "
+            "campaign, cache or key"
+          : fmt::format("{}; what it read is checked against the declared sources by its own account", refused),
+      kNoUserNamespaces));
+  const Result<std::string> key = installation_key();
+  list.push_back(
+      capability("authenticated cache", key.ok(),
+                 key ? fmt::format("built objects are tagged with the key in {}", default_state_directory().string())
+                     : "nothing is cached: " + key.error().message,
+                 key ? "" : key.error().hint));
   std::string trouble;
   const std::uint32_t bits = try_sandbox(job, trouble);
   list.push_back(capability("candidate process", bits != 0,

@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "base/error.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
+#include "stats/bounds.h"
 #include "stats/confirm.h"
 #include "stats/summary.h"
 
@@ -19,12 +21,7 @@ using measure::Arm;
 using record::Outcome;
 
 stats::SequentialRule rule_of(const record::Protocol& protocol) {
-  stats::SequentialRule rule;
-  rule.min_effect = protocol.min_effect;
-  rule.alpha = protocol.alpha;
-  rule.max_decisions = static_cast<int>(protocol.max_decisions);
-  rule.max_sessions = static_cast<int>(protocol.max_sessions);
-  return rule;
+  return stats::bounded_rule(protocol.min_effect, protocol.alpha, protocol.max_decisions, protocol.max_sessions);
 }
 
 class Evaluator {
@@ -61,6 +58,7 @@ class Evaluator {
     RIDGE_TRY(candidates, build_candidates(job_, {&candidate, 1}));
     evaluation_.seconds["build"] = job_.elapsed() - start;
     evaluation_.build = candidates[0].evidence;
+    evaluation_.incumbent_artifact = incumbents[0].evidence.artifact;
     incumbent_ = std::move(incumbents[0].subject);
     candidate_ = std::move(candidates[0].subject);
     if (const auto& failure = candidates[0].failure) {
@@ -218,8 +216,8 @@ class Evaluator {
     input.launch_cost = wall / std::max(launches, 1.0);
     input.session_overhead = 0.1;
     input.screening_work = look.quads * look.launches;
-    input.max_quads = static_cast<int>(job_.request.protocol.max_quads);
-    input.max_launches = static_cast<int>(job_.request.protocol.max_launches);
+    input.max_quads = stats::bounded_count(job_.request.protocol.max_quads);
+    input.max_launches = stats::bounded_count(job_.request.protocol.max_launches);
     if (job_.request.time_limit > 0) input.budget = std::max(1.0, job_.remaining());
     if (const auto& known = job_.request.calibration; known && known->sessions > 0) {
       input.sigma_session = known->noise;
@@ -283,6 +281,7 @@ Status evaluate(const Job& job, record::WorkerResponse& response) {
   }
   RIDGE_CHECK_OK(stats::validate(rule_of(job.request.protocol)));
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
+  RIDGE_CHECK_OK(check_host_memory(job, bound));
   const record::Candidate& candidate = job.request.candidates[0];
   const record::Candidate& incumbent = job.request.incumbent ? *job.request.incumbent : candidate;
   record::Evaluation evaluation;

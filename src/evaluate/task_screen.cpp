@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 #include "stats/summary.h"
 
@@ -56,6 +57,7 @@ void look(const Job& job, MeasurementBackend& measurement, const ops::Operator& 
 // Built in small batches, so that a time limit loses the last batch and not everything.
 Status screen(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
+  RIDGE_CHECK_OK(check_host_memory(job, bound));
   RIDGE_TRY(measurement, make_measurement_backend(job, *bound.op));
   const std::vector<record::Candidate>& all = job.request.candidates;
   for (std::size_t first = 0; first < all.size(); first += kBuildBatch) {

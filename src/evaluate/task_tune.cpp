@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
+#include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 #include "measure/machine.h"
 #include "ops/cuda/device.h"
@@ -85,7 +86,10 @@ Status tune(const Job& job, record::WorkerResponse& response) {
     const double fair = job.remaining() / static_cast<double>(problems.size() - i);
     dispatch::TuneOptions options = dispatch::options_for(stream.backend);
     options.seconds = std::min({kSecondsPerCase, std::max(kShareOfFair * fair, kLeastSeconds), job.remaining()});
-    Result<record::TunedChoice> choice = tune_watched(tuner, problem, options, stream, job.request.protocol);
+    const bool on_cpu = stream.backend == Backend::kCpu;
+    const Status fits = on_cpu ? check_memory({problem}, kCopiesToCall) : ok_status();
+    Result<record::TunedChoice> choice = fits ? tune_watched(tuner, problem, options, stream, job.request.protocol)
+                                              : Result<record::TunedChoice>(fits.error());
     if (!choice) {
       record::TunedChoice failed;
       failed.bucket = dispatch::bucket_of(op, problem);

@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <regex>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/large_file.h"
 #include "record/configuration.h"
 
 namespace ridge::execute {
@@ -14,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMarker = ".ridge-copy-complete";
+// The clock that a process can only stretch: it cannot have worked for longer than it ran, but for rounding.
+constexpr double kClockSlack = 1.02;
 
 Error copy_error(const fs::path& path, const std::error_code& error) {
   return make_error(ErrorCode::kIo, "cannot copy {}: {}", path.string(), error.message());
@@ -47,12 +50,35 @@ Status copy_tree(const fs::path& from, const fs::path& to, const fs::path& skipp
 }  // namespace
 
 Status ProjectCopy::make() {
+  if (seal_ && offence_.empty()) {
+    RIDGE_TRY(changed, seal_->broken());
+    if (changed.empty()) return ok_status();
+  }
+  offence_.clear();
+  touched_.clear();
+  seal_.reset();
   std::error_code ignored;
-  if (fs::exists(root_ / kMarker, ignored)) return ok_status();
-  fs::remove_all(root_, ignored);  // a copy that a kill cut short
+  fs::remove_all(root_, ignored);
   RIDGE_CHECK_OK(make_directories(root_));
   RIDGE_CHECK_OK(copy_tree(project_.root, root_, fs::absolute(root_).parent_path().parent_path()));
-  return write_file_durably(root_ / kMarker, "");
+  RIDGE_CHECK_OK(seal());
+  source_ = seal_;
+  return ok_status();
+}
+
+Status ProjectCopy::seal() {
+  RIDGE_TRY(taken, FolderSeal::take(root_, project_.writes));
+  seal_ = std::move(taken);
+  return ok_status();
+}
+
+Status ProjectCopy::without_kernel() {
+  for (const std::string& path : project_.kernel) {
+    std::error_code failure;
+    fs::remove(root_ / path, failure);
+    if (failure) return make_error(ErrorCode::kIo, "cannot remove {}: {}", (root_ / path).string(), failure.message());
+  }
+  return seal();
 }
 
 Status ProjectCopy::place(const record::Candidate& candidate) {
@@ -64,32 +90,82 @@ Status ProjectCopy::place(const record::Candidate& candidate) {
     if (old && *old == source.text) continue;
     RIDGE_CHECK_OK(write_file_durably(root_ / source.path, source.text));
   }
+  return seal();
+}
+
+// The first of the two copies that is not as it was sealed is an offence of the command that just ran.
+Status ProjectCopy::check_seals() {
+  for (ProjectCopy* copy : {this, other_}) {
+    if (copy == nullptr || !copy->seal_) continue;
+    RIDGE_TRY(changed, copy->seal_->broken());
+    if (changed.empty()) continue;
+    offence_ = fmt::format("{} of {} was changed by a command", changed,
+                           copy == this ? "its own copy of the project" : "the other arm's copy of the project");
+    return with_hint(make_error(ErrorCode::kConflict, "{}", offence_),
+                     "where that is meant, name the file or its folder in commands.writes");
+  }
   return ok_status();
 }
 
-Result<ProcessResult> ProjectCopy::run(const project::Command& command, const ShouldStop& should_stop) const {
+Confinement ProjectCopy::confinement() const {
+  Confinement view;
+  view.root = Confinement::Root::kWhole;
+  view.network = true;  // a device may be another machine
+  view.readable = {"/usr", "/opt", project_.root};
+  view.hidden = hidden_;
+  view.writable = {root_};
+  return view;
+}
+
+Result<ProcessResult> ProjectCopy::run(const project::Command& command, const ShouldStop& should_stop) {
+  RIDGE_CHECK_OK(check_seals());
   ProcessSpec spec;
   spec.argv = command;
   spec.directory = root_;
   spec.timeout = project_.timeout;
   spec.should_stop = should_stop;
-  return run_process(spec);
+  spec.confinement = confinement();
+  spec.every_descendant = true;
+  RIDGE_TRY(result, run_process(spec));
+  RIDGE_CHECK_OK(check_seals());
+  return result;
 }
 
-Result<ProcessResult> ProjectCopy::build(const ShouldStop& should_stop) const {
+Result<ProcessResult> ProjectCopy::build(const ShouldStop& should_stop, const std::vector<std::string>* may_change) {
   if (project_.build.empty()) return ProcessResult{};
-  return run(project::filled(project_.build, {"", "", root_.string()}), should_stop);
+  const FolderSeal placed = *seal_;
+  seal_.reset();  // a build makes files
+  RIDGE_TRY(result, run(project::filled(project_.build, {"", "", root_.string()}), should_stop));
+  const auto is_kernel = [&](const std::string& file) {
+    return std::find(project_.kernel.begin(), project_.kernel.end(), file) != project_.kernel.end();
+  };
+  RIDGE_TRY(since_placed, placed.changed());
+  RIDGE_TRY(changed, source_->changed());
+  std::erase_if(since_placed, [&](const std::string& file) { return !is_kernel(file); });
+  std::erase_if(changed, [&](const std::string& file) { return is_kernel(file) || file == project_.artifact; });
+  touched_ = changed;
+  if (may_change != nullptr) {
+    std::erase_if(changed, [&](const std::string& file) {
+      return std::find(may_change->begin(), may_change->end(), file) != may_change->end();
+    });
+    since_placed.insert(since_placed.end(), changed.begin(), changed.end());
+  }
+  RIDGE_CHECK_OK(seal());
+  if (since_placed.empty()) return result;
+  offence_ = fmt::format("{} of its own copy of the project was changed by its build", since_placed.front());
+  return with_hint(make_error(ErrorCode::kConflict, "{}", offence_),
+                   "where that is meant, name the file or its folder in commands.writes");
 }
-Result<ProcessResult> ProjectCopy::test(const ShouldStop& should_stop) const {
+Result<ProcessResult> ProjectCopy::test(const ShouldStop& should_stop) {
   return run(project::filled(project_.test, {"", "", root_.string()}), should_stop);
 }
-Result<ProcessResult> ProjectCopy::acceptance(const ShouldStop& should_stop) const {
+Result<ProcessResult> ProjectCopy::acceptance(const ShouldStop& should_stop) {
   return run(project::filled(project_.acceptance, {"", "", root_.string()}), should_stop);
 }
 
 Result<std::string> ProjectCopy::artifact() const {
   if (!project_.artifact.empty()) {
-    RIDGE_TRY(content, read_file(root_ / project_.artifact));
+    RIDGE_TRY(content, read_file_up_to(root_ / project_.artifact, kCodeFileBytes));
     return sha256(content);
   }
   std::string all;
@@ -100,13 +176,42 @@ Result<std::string> ProjectCopy::artifact() const {
   return sha256(all);
 }
 
+// One launch of every shape, or as many as the project says, cannot have taken longer than the process.
+Status ProjectCopy::check_claim(const Measured& measured) {
+  double claimed = 0;
+  for (const project::BenchTableRow& row : measured.rows) claimed += row.passed ? row.latency : 0;
+  claimed *= std::max(project_.launches, 1.0);
+  if (claimed <= kClockSlack * measured.wall) return ok_status();
+  offence_ = fmt::format("its table claims {} of work, and the process that wrote it ran for {}",
+                         format_duration(claimed), format_duration(measured.wall));
+  return make_error(ErrorCode::kConflict, "{}", offence_);
+}
+
+// In a process that cannot import the kernel: its exit code says whether the outputs are right (0) or wrong (1).
+Status ProjectCopy::check_outputs(const project::Fill& fill, const ShouldStop& should_stop, ProjectCopy& reference,
+                                  Measured& measured) {
+  project::Fill own = fill;
+  own.root = reference.root_.string();
+  const project::Command command = project::filled(project_.reference, own);
+  RIDGE_TRY(result, reference.run(command, should_stop));
+  if (result.succeeded()) return ok_status();
+  const std::string said = last_lines(result.output + result.error_output);
+  if (result.end == ProcessResult::End::kExited && result.exit_code == 1) {
+    measured.wrong = "the reference process says: " + said;
+    return ok_status();
+  }
+  return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(command), result.describe(), said);
+}
+
 Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string>& labels, bool fresh,
-                                                   const ShouldStop& should_stop) const {
+                                                   const ShouldStop& should_stop, ProjectCopy* reference) {
   RIDGE_TRY(directory, TempDir::create("ridge-bench"));  // a table that is there was written by this process
   const fs::path csv = directory.path() / "benchmark.csv";
   std::string shapes;
   for (const std::string& label : labels) shapes += (shapes.empty() ? "" : ",") + label;
-  project::Command command = project::filled(project_.benchmark, {csv.string(), shapes, root_.string()});
+  const project::Fill fill{csv.string(), shapes, root_.string(), (directory.path() / "outputs").string(),
+                           fmt::format("{}", secret_seed() >> 33)};
+  project::Command command = project::filled(project_.benchmark, fill);
   if (fresh) command.insert(command.end(), project_.fresh.begin(), project_.fresh.end());
   RIDGE_TRY(result, run(command, should_stop));
   const Result<std::string> text = read_file(csv);
@@ -124,10 +229,13 @@ Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string
   if (result.exit_code == 1 && all_passed) {
     return make_error(ErrorCode::kToolFailed, "{} exited with 1 although every row passes", quote_command(command));
   }
-  return Measured{std::move(rows)};
+  Measured measured{std::move(rows), result.wall};
+  RIDGE_CHECK_OK(check_claim(measured));
+  if (reference != nullptr) RIDGE_CHECK_OK(check_outputs(fill, should_stop, *reference, measured));
+  return measured;
 }
 
-Result<record::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) const {
+Result<record::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) {
   RIDGE_TRY(directory, TempDir::create("ridge-training"));
   const fs::path csv = directory.path() / "training.csv";
   const project::Command command = project::filled(project_.training, {csv.string(), "", root_.string()});

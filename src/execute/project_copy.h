@@ -3,44 +3,80 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/process.h"
 #include "execute/executor.h"
+#include "execute/folder_seal.h"
 #include "project/bench_csv.h"
 #include "project/project.h"
 #include "project/training.h"
 
 namespace ridge::execute {
 
+// Everything in a copy but what a command may write is the same in every process: it is sealed after the build, and
+// looked at before and after each command. Commands run in name spaces of their own, where the machine has them, and
+// all that they start ends with them.
 class ProjectCopy {
  public:
-  ProjectCopy(const project::Project& project, std::filesystem::path root)
-      : project_(project), root_(std::move(root)) {}
+  // `hidden`: folders and files that the commands must not see.
+  ProjectCopy(const project::Project& project, std::filesystem::path root,
+              std::vector<std::filesystem::path> hidden = {})
+      : project_(project), root_(std::move(root)), hidden_(std::move(hidden)) {}
 
-  // Copies the project's folder if that was not done, without .git and without links that lead outside.
+  // A copy whose seal must hold as well whenever a command of this one has run.
+  void guard(ProjectCopy& other) { other_ = &other; }
+
+  // Copies the project's folder if this object did not, or what it copied was tampered with, without .git and without
+  // links that lead outside.
   Status make();
+  // Removes the files of the kernel: what runs here cannot import it.
+  Status without_kernel();
   // Makes the in-scope files those of a candidate, with the values of its tunables in them; others are left alone.
   Status place(const record::Candidate& candidate);
-  Result<ProcessResult> build(const ShouldStop& should_stop) const;
-  Result<ProcessResult> test(const ShouldStop& should_stop) const;
-  Result<ProcessResult> acceptance(const ShouldStop& should_stop) const;
+  // A file of the project that the build changes must be one of `may_change`; null: whatever it changes is taken for
+  // its product.
+  Result<ProcessResult> build(const ShouldStop& should_stop, const std::vector<std::string>* may_change = nullptr);
+  // Existing files that the last build changed.
+  [[nodiscard]] const std::vector<std::string>& touched() const { return touched_; }
+  Result<ProcessResult> test(const ShouldStop& should_stop);
+  Result<ProcessResult> acceptance(const ShouldStop& should_stop);
   // SHA-256 of what the build made, or of the in-scope files when nothing is built.
   [[nodiscard]] Result<std::string> artifact() const;
 
   // One process of the benchmark, and the table that it wrote. An error in the process or the table is an Error.
   struct Measured {
     std::vector<project::BenchTableRow> rows;
+    double wall = 0;         // seconds of the process, by our clock
+    std::string wrong = {};  // what the reference process says against its outputs
   };
-  Result<Measured> measure(const std::vector<std::string>& labels, bool fresh, const ShouldStop& should_stop) const;
+  // `reference`: a copy without the kernel, whose process checks what this one left in {out}; null: none.
+  Result<Measured> measure(const std::vector<std::string>& labels, bool fresh, const ShouldStop& should_stop,
+                           ProjectCopy* reference = nullptr);
   // One process of the training command, and the trace that it wrote.
-  Result<record::TrainingTrace> train(const ShouldStop& should_stop) const;
+  Result<record::TrainingTrace> train(const ShouldStop& should_stop);
+
+  // What a command did that no honest one does: the file it changed, or the time it claims. Stays until make().
+  [[nodiscard]] const std::string& offence() const { return offence_; }
 
  private:
-  Result<ProcessResult> run(const project::Command& command, const ShouldStop& should_stop) const;
+  Result<ProcessResult> run(const project::Command& command, const ShouldStop& should_stop);
+  [[nodiscard]] Confinement confinement() const;
+  Status check_seals();
+  Status seal();
+  Status check_claim(const Measured& measured);
+  Status check_outputs(const project::Fill& fill, const ShouldStop& should_stop, ProjectCopy& reference,
+                       Measured& measured);
+
   const project::Project& project_;
   std::filesystem::path root_;
+  std::vector<std::filesystem::path> hidden_;
+  ProjectCopy* other_ = nullptr;
+  std::optional<FolderSeal> source_, seal_;  // as it was copied, and as it must be now
+  std::vector<std::string> touched_;
+  std::string offence_;
 };
 
 // "how many passed, how many failed" out of what a test printed; an error when the summary is not there.

@@ -8,8 +8,10 @@
 #include <map>
 
 #include "base/clock.h"
+#include "base/confinement.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "execute/plausible.h"
 #include "execute/project_copy.h"
 #include "record/case.h"
 #include "record/configuration.h"
@@ -58,13 +60,21 @@ class ProjectExecutor final : public Executor {
   ProjectExecutor(project::Project project, ProjectOptions options)
       : project_(std::move(project)),
         options_(std::move(options)),
-        incumbent_(project_, options_.workspace / "a"),
-        candidate_(project_, options_.workspace / "b") {}
+        incumbent_(project_, options_.workspace / "a", hidden_of(options_)),
+        candidate_(project_, options_.workspace / "b", hidden_of(options_)),
+        reference_(project_, options_.workspace / "reference", hidden_of(options_)) {
+    incumbent_.guard(candidate_);
+    candidate_.guard(incumbent_);
+  }
 
   Result<WorkerResponse> run(const WorkerRequest& request, const OnProgress& on_progress,
                              const ShouldStop& should_stop) override {
     RIDGE_CHECK_OK(incumbent_.make());
     RIDGE_CHECK_OK(candidate_.make());
+    if (!project_.reference.empty()) {
+      RIDGE_CHECK_OK(reference_.make());
+      RIDGE_CHECK_OK(reference_.without_kernel());
+    }
     started_ = Steady::now();
     WorkerResponse response;
     switch (request.task) {
@@ -85,7 +95,7 @@ class ProjectExecutor final : public Executor {
         return response;
       }
       case record::WorkerTask::kEvaluate: {
-        RIDGE_TRY(evaluation, evaluate(request, on_progress, should_stop));
+        RIDGE_TRY(evaluation, honest_evaluation(request, on_progress, should_stop));
         response.evaluation = std::move(evaluation);
         return response;
       }
@@ -112,6 +122,10 @@ class ProjectExecutor final : public Executor {
     environment.facts["system.kernel"] = fmt::format("{} {}", system.sysname, system.release);
     environment.facts["system.machine"] = system.machine;
     environment.facts["project.device"] = system.nodename;
+    environment.facts["project.outputs"] = project_.reference.empty()
+                                               ? "checked by the project's benchmark alone, in the kernel's process"
+                                               : "checked by a process that never sees the kernel (commands.reference)";
+    environment.facts["project.confined"] = why_not_confined().empty() ? "yes" : why_not_confined();
     const Result<std::string> cpus = read_file("/proc/cpuinfo");
     const std::size_t at = cpus ? cpus->find("model name") : std::string::npos;
     if (at != std::string::npos) {
@@ -131,11 +145,20 @@ class ProjectExecutor final : public Executor {
     return ceiling;
   }
 
-  static Result<Built> build_in(const ProjectCopy& copy, const record::Candidate& candidate,
-                                const ShouldStop& should_stop) {
+  // The folder of all copies is hidden as well: each command is handed its own.
+  static std::vector<fs::path> hidden_of(const ProjectOptions& options) {
+    std::vector<fs::path> hidden = options.hidden;
+    hidden.push_back(options.workspace);
+    return hidden;
+  }
+
+  // What the incumbent's build changes are products of the project's build, and the candidate's may change no other
+  // file.
+  Result<Built> build_in(ProjectCopy& copy, const record::Candidate& candidate, const ShouldStop& should_stop,
+                         bool both_built = false) {
     Built built;
     built.evidence.candidate = candidate.id();
-    RIDGE_TRY(result, copy.build(should_stop));
+    RIDGE_TRY(result, copy.build(should_stop, both_built ? &incumbent_.touched() : nullptr));
     built.evidence.compiler = "the project's build";
     built.evidence.command = "build";
     built.evidence.wall = result.wall;
@@ -194,6 +217,11 @@ class ProjectExecutor final : public Executor {
     RIDGE_TRY(build, build_in(candidate_, candidate, should_stop));
     if (!build.problem.empty()) return fails(Outcome::kCompile, build.problem + ": " + build.evidence.log);
     const Result<ProjectCopy::Measured> measured = candidate_.measure(labels, true, should_stop);
+    if (!candidate_.offence().empty()) {
+      const std::string offence = candidate_.offence();
+      RIDGE_CHECK_OK(candidate_.make());
+      return fails(Outcome::kCheat, offence);
+    }
     if (!measured) return fails(Outcome::kCrash, measured.error().text());
     std::vector<double> fractions;
     for (const project::BenchTableRow& one : measured->rows) {
@@ -223,7 +251,7 @@ class ProjectExecutor final : public Executor {
     if (!old_build.problem.empty()) {
       return make_error(ErrorCode::kToolFailed, "the incumbent: {}: {}", old_build.problem, old_build.evidence.log);
     }
-    RIDGE_TRY(build, build_in(candidate_, b, should_stop));
+    RIDGE_TRY(build, build_in(candidate_, b, should_stop, true));
     evaluation.build = build.evidence;
     if (!build.problem.empty()) {
       evaluation.outcome = Outcome::kCompile;
@@ -296,8 +324,17 @@ class ProjectExecutor final : public Executor {
     for (const std::string& label : labels) session.shapes.push_back({case_label(label), {{order_of(index), {}}}});
     const Steady::time_point began = Steady::now();
     for (const char arm : order_of(index)) {
-      RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop));
+      ProjectCopy* const reference = project_.reference.empty() ? nullptr : &reference_;
+      RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop, reference));
+      if (!measured.wrong.empty() && arm == 'A')
+        return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.wrong);
       if (arm == 'B') note_rows(measured.rows, evaluation);
+      if (evaluation.outcome == Outcome::kPass && !measured.wrong.empty()) {
+        evaluation.outcome = Outcome::kWrong;
+        evaluation.detail = measured.wrong;
+      }
+      if (!measured.wrong.empty()) return std::optional<record::Session>();
+      note_process(measured, arm);
       for (const project::BenchTableRow& row : measured.rows) {
         if (!row.passed && arm == 'A') {
           return make_error(ErrorCode::kToolFailed, "the incumbent fails {}: Check is {}", row.label, row.check);
@@ -309,6 +346,7 @@ class ProjectExecutor final : public Executor {
         note_roofline(row, arm, evaluation);
       }
     }
+    session.guards["began"] = std::chrono::duration<double>(began.time_since_epoch()).count();
     session.guards["wall"] = std::chrono::duration<double>(Steady::now() - began).count();
     return std::optional(std::move(session));
   }
@@ -356,7 +394,7 @@ class ProjectExecutor final : public Executor {
     FastestRows reused[2], fresh[2];
     for (int look = 0; look < kFreshLooks; ++look) {
       for (int i = 0; i < 2 * kFreshProcesses; ++i) {
-        const ProjectCopy& copy = i % 2 == 0 ? incumbent_ : candidate_;
+        ProjectCopy& copy = i % 2 == 0 ? incumbent_ : candidate_;
         RIDGE_CHECK_OK(note_fastest(copy, labels, false, should_stop, reused[i % 2]));
         RIDGE_CHECK_OK(note_fastest(copy, labels, true, should_stop, fresh[i % 2]));
       }
@@ -369,7 +407,7 @@ class ProjectExecutor final : public Executor {
   }
 
   // One more process; its rows that pass.
-  static Status note_fastest(const ProjectCopy& copy, const std::vector<std::string>& labels, bool fresh,
+  static Status note_fastest(ProjectCopy& copy, const std::vector<std::string>& labels, bool fresh,
                              const ShouldStop& should_stop, FastestRows& fastest) {
     RIDGE_TRY(measured, copy.measure(labels, fresh, should_stop));
     for (const project::BenchTableRow& row : measured.rows) {
@@ -395,6 +433,36 @@ class ProjectExecutor final : public Executor {
     return ok_status();
   }
 
+  // A command that changed a file, or claims time that did not pass, is no fault of the harness: whatever else came
+  // out, the evaluation is a CHEAT. Of the incumbent against itself it is the project that must say what its commands
+  // write.
+  Result<record::Evaluation> honest_evaluation(const WorkerRequest& request, const OnProgress& on_progress,
+                                               const ShouldStop& should_stop) {
+    processes_[0].clear();
+    processes_[1].clear();
+    Result<record::Evaluation> evaluation = evaluate(request, on_progress, should_stop);
+    std::string offence = candidate_.offence().empty() ? incumbent_.offence() : candidate_.offence();
+    if (offence.empty() && evaluation && evaluation->outcome == Outcome::kPass)
+      offence = implausible_saving(project_.launches, processes_[0], processes_[1]);
+    const record::Candidate& candidate = request.candidates.front();
+    if (offence.empty() || candidate.id() == request.incumbent->id()) return evaluation;
+    record::Evaluation cheat;
+    if (evaluation) cheat = std::move(*evaluation);
+    cheat.candidate = candidate.id();
+    cheat.incumbent = request.incumbent->id();
+    cheat.timing = kProjectTiming;
+    cheat.outcome = Outcome::kCheat;
+    cheat.detail = std::move(offence);
+    return cheat;
+  }
+
+  void note_process(const ProjectCopy::Measured& measured, char arm) {
+    TimedProcess process;
+    process.wall = measured.wall;
+    for (const project::BenchTableRow& row : measured.rows) process.claimed += row.latency;
+    processes_[arm == 'A' ? 0 : 1].push_back(process);
+  }
+
   Result<record::Evaluation> evaluate(const WorkerRequest& request, const OnProgress& on_progress,
                                       const ShouldStop& should_stop) {
     RIDGE_TRY(evaluation, prepare(request, should_stop));
@@ -418,7 +486,8 @@ class ProjectExecutor final : public Executor {
 
   project::Project project_;
   ProjectOptions options_;
-  ProjectCopy incumbent_, candidate_;
+  ProjectCopy incumbent_, candidate_, reference_;
+  std::vector<TimedProcess> processes_[2];  // of the incumbent and of the candidate
   Steady::time_point started_;
 };
 
@@ -487,6 +556,16 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
   });
   step("the benchmark writes the frozen table", [&] { return measured(false); });
   step("the benchmark has a fresh mode", [&] { return measured(true); });
+  ProjectCopy reference(project, fs::path(workspace.string() + "-reference"));
+  if (!project.reference.empty()) {
+    step("the reference process finds the outputs right", [&]() -> Result<std::string> {
+      RIDGE_CHECK_OK(reference.make());
+      RIDGE_CHECK_OK(reference.without_kernel());
+      RIDGE_TRY(table, made.measure(project.shapes, true, should_stop, &reference));
+      if (!table.wrong.empty()) return make_error(ErrorCode::kToolFailed, "{}", table.wrong);
+      return fmt::format("{} shapes, in a folder without the kernel", table.rows.size());
+    });
+  }
   if (!project.training.empty()) {
     step("the training command writes its trace", [&]() -> Result<std::string> {
       RIDGE_TRY(trace, made.train(should_stop));

@@ -3,12 +3,14 @@
 // Two private copies of the project's folder, one with the incumbent and one with the candidate. Each is built by the
 // project's own build, tested by its own test, and measured by its own benchmark, in alternating processes:
 // incumbent, candidate, candidate, incumbent or the other way round, every one a fresh process on fresh tensors. What a
-// process printed about itself never counts; the table that it wrote is read row by row.
+// process printed about itself never counts; the table that it wrote is read row by row, and cannot claim more time
+// than the process ran. A command that changes a file of either copy ends the evaluation as CHEAT (project_copy.h).
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "execute/executor.h"
 #include "project/project.h"
@@ -19,6 +21,8 @@ struct ProjectOptions {
   std::filesystem::path workspace;  // holds the two copies; made when missing
   // Whether the sessions so far settle the question of a request; asked after each. The statistics are not known here.
   std::function<bool(const record::WorkerRequest&, const std::vector<record::Session>&)> settled;
+  std::vector<std::filesystem::path> hidden =
+      {};  // what the project's commands must not see: caches, keys, the campaign
 };
 
 std::unique_ptr<Executor> make_project_executor(project::Project project, ProjectOptions options);

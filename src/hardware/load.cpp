@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/malformed.h"
 #include "hardware/spec.h"
 
 namespace fs = std::filesystem;
@@ -152,9 +153,8 @@ Result<Spec> parse_spec(std::string file, std::string_view text) {
   try {
     root = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    return Error{ErrorCode::kCorrupt,
-                 fmt::format("{}:{}: {}", file, error.source().begin.line, std::string(error.description())),
-                 {}};
+    const auto line = error.source().begin.line;
+    return make_error(ErrorCode::kCorrupt, "{}:{}: {}", file, line, toml_problem(text, line, error.description()));
   }
   Spec spec;
   spec.file = std::move(file);

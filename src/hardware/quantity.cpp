@@ -17,7 +17,7 @@ struct Unit {
 };
 
 constexpr double kKi = 1024.0;
-constexpr Unit kUnits[] = {
+constexpr Unit kKnownUnits[] = {
     {"GFLOPS", Dimension::kFlops, 1e9},
     {"TFLOPS", Dimension::kFlops, 1e12},
     {"PFLOPS", Dimension::kFlops, 1e15},
@@ -61,7 +61,7 @@ bool is_count(Dimension dimension) {
 
 std::string known_units() {
   std::string names;
-  for (const Unit& unit : kUnits) names += (names.empty() ? "" : ", ") + std::string(unit.name);
+  for (const Unit& unit : kKnownUnits) names += (names.empty() ? "" : ", ") + std::string(unit.name);
   return names;
 }
 
@@ -106,8 +106,9 @@ Result<Quantity> parse_quantity(std::string_view text) {
                      "write for instance 989.4 TFLOPS; no sign, exponent, grouping or words");
   }
   const std::string_view name = text.substr(space + 1);
-  const auto* unit = std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit& u) { return u.name == name; });
-  if (unit == std::end(kUnits)) {
+  const auto* unit =
+      std::find_if(std::begin(kKnownUnits), std::end(kKnownUnits), [&](const Unit& u) { return u.name == name; });
+  if (unit == std::end(kKnownUnits)) {
     return with_hint(invalid("\"{}\": there is no unit \"{}\"", text, name), "units are " + known_units());
   }
   double value = 0;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kSymbolTable = 2, kNoBits = 8;
 constexpr std::uint64_t kSectionEntry = 64, kSymbolEntry = 24;
 
-Error damaged(std::string_view what) {
+Error damaged_elf(std::string_view what) {
   return Error{ErrorCode::kCorrupt, fmt::format("the ELF file is damaged: {}", what), {}};
 }
 
@@ -70,9 +70,9 @@ Result<Elf> parse_elf(std::string_view bytes) {
   elf.flags = read_u32(bytes, 48);
   const std::uint64_t table = read_u64(bytes, 40);
   const std::uint64_t entry = read_u16(bytes, 58), count = read_u16(bytes, 60), names = read_u16(bytes, 62);
-  if (count > 0 && entry != kSectionEntry) return damaged("unexpected size of section headers");
+  if (count > 0 && entry != kSectionEntry) return damaged_elf("unexpected size of section headers");
   if (table > bytes.size() || (bytes.size() - table) / kSectionEntry < count)
-    return damaged("the section headers lie outside of the file");
+    return damaged_elf("the section headers lie outside of the file");
   std::vector<std::uint32_t> name_offsets;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t at = table + i * kSectionEntry;
@@ -86,7 +86,7 @@ Result<Elf> parse_elf(std::string_view bytes) {
     const std::uint64_t offset = read_u64(bytes, at + 24);
     if (section.type != kNoBits && section.type != 0) {
       if (offset > bytes.size() || bytes.size() - offset < section.size)
-        return damaged("a section lies outside of the file");
+        return damaged_elf("a section lies outside of the file");
       section.data = bytes.substr(offset, section.size);
     }
     elf.sections.push_back(section);

@@ -16,7 +16,7 @@ constexpr std::uint32_t kPtx = 1, kCubin = 2;
 constexpr std::uint64_t kLz4Flag = 0x2000, kZstdFlag = 0x8000;
 constexpr std::uint64_t kLargestImage = 1u << 30;
 
-Error damaged(std::string_view what) {
+Error damaged_fatbin(std::string_view what) {
   return Error{ErrorCode::kCorrupt, fmt::format("the fat binary is damaged: {}", what), {}};
 }
 
@@ -60,16 +60,16 @@ Result<FatbinImage> read_image(std::string_view entry) {
   const std::uint64_t flags = read_u64(entry, 40), unpacked = read_u64(entry, 56);
   const std::uint32_t packed = read_u32(entry, 16);
   FatbinImage image{kind == kPtx, static_cast<int>(read_u32(entry, 28)), {}};
-  if (header > entry.size()) return damaged("an image's header is longer than the image");
+  if (header > entry.size()) return damaged_fatbin("an image's header is longer than the image");
   const std::string_view payload = entry.substr(header);
   if ((flags & (kLz4Flag | kZstdFlag)) == 0) {
     image.bytes = payload;
     return image;
   }
-  if (packed > payload.size() || unpacked > kLargestImage) return damaged("an image's size");
+  if (packed > payload.size() || unpacked > kLargestImage) return damaged_fatbin("an image's size");
   auto bytes = (flags & kZstdFlag) != 0 ? unpack_zstd(payload.substr(0, packed), unpacked)
                                         : unpack_lz4(payload.substr(0, packed), unpacked);
-  if (!bytes) return damaged("an image does not unpack");
+  if (!bytes) return damaged_fatbin("an image does not unpack");
   image.bytes = std::move(*bytes);
   return image;
 }
@@ -82,11 +82,11 @@ Result<std::vector<FatbinImage>> read_fatbin(std::string_view bytes) {
   std::vector<FatbinImage> images;
   while (is_fatbin(bytes)) {
     const std::uint64_t header = read_u16(bytes, 6), size = read_u64(bytes, 8);
-    if (header > bytes.size() || size > bytes.size() - header) return damaged("it is longer than the file");
+    if (header > bytes.size() || size > bytes.size() - header) return damaged_fatbin("it is longer than the file");
     std::string_view body = bytes.substr(header, size);
     while (body.size() >= 64) {
       const std::uint64_t entry_header = read_u32(body, 4), entry = entry_header + read_u64(body, 8);
-      if (entry_header < 64 || entry > body.size()) return damaged("an image is longer than the rest");
+      if (entry_header < 64 || entry > body.size()) return damaged_fatbin("an image is longer than the rest");
       const std::uint32_t kind = read_u16(body, 0);
       if (kind == kPtx || kind == kCubin) {
         RIDGE_TRY(image, read_image(body.substr(0, entry)));

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/large_file.h"
 #include "hardware/occupancy.h"
 #include "inspect/amdgpu.h"
 #include "inspect/counts.h"
@@ -212,10 +212,7 @@ Result<std::vector<record::Inspection>> inspect_bytes(std::string_view bytes, co
 }
 
 Result<std::vector<record::Inspection>> inspect_file(const std::filesystem::path& file, const Options& options) {
-  std::error_code missing;
-  if (!std::filesystem::is_regular_file(file, missing))
-    return make_error(ErrorCode::kNotFound, "there is no file {}", file.string());
-  RIDGE_TRY(content, read_file(file));
+  RIDGE_TRY(content, read_file_up_to(file, kCodeFileBytes));
   return inspect_bytes(content, file.string(), options);
 }
 

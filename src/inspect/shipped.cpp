@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/malformed.h"
 #include "toolchain/device_build.h"
 
 namespace fs = std::filesystem;
@@ -58,8 +59,9 @@ Result<Description> read_description(const fs::path& path) {
   try {
     file = toml::parse(*text, path.string());
   } catch (const toml::parse_error& error) {
-    return make_error(ErrorCode::kCorrupt, "{}:{}: {}", path.string(), error.source().begin.line,
-                      std::string(error.description()));
+    const auto line = error.source().begin.line;
+    return make_error(ErrorCode::kCorrupt, "{}:{}: {}", path.string(), line,
+                      toml_problem(*text, line, error.description()));
   }
   Description d;
   d.source = file["source"].value_or(std::string());

@@ -24,12 +24,12 @@ bool has_all(const std::vector<std::string>& header, const std::vector<std::stri
   });
 }
 
-struct Unit {
+struct PrintedUnit {
   std::string_view name;
   double scale;
   std::string_view base;
 };
-constexpr Unit kUnits[] = {
+constexpr PrintedUnit kPrintedUnits[] = {
     {"%", 0.01, "1"},
     {"nsecond", 1e-9, "s"},
     {"ns", 1e-9, "s"},
@@ -92,7 +92,7 @@ bool read_number(const std::string& text, double& value) {
 }
 
 Value in_base_units(double value, const std::string& unit) {
-  for (const Unit& one : kUnits) {
+  for (const PrintedUnit& one : kPrintedUnits) {
     if (one.name == unit) return {value * one.scale, std::string(one.base)};
   }
   return {value, "1"};

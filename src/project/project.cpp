@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/malformed.h"
 
 namespace ridge::project {
 namespace {
@@ -120,18 +121,29 @@ Status check(const Project& p) {
   for (const std::string& column : {std::string("label"), std::string("Check"), p.metric_column, p.time_column}) {
     if (!is_column(p.header, column)) return invalid("benchmark.header has no column \"{}\"", column);
   }
-  const auto writes = [](const Command& command) {
+  for (const std::string& path : p.writes) {
+    if (!stays_inside(path)) return invalid("commands.writes \"{}\" leaves the project", path);
+    if (std::find(p.kernel.begin(), p.kernel.end(), path) != p.kernel.end()) {
+      return invalid("commands.writes \"{}\" is one of project.kernel, which no command may change", path);
+    }
+  }
+  const auto holds = [](const Command& command, std::string_view name) {
     return std::any_of(command.begin(), command.end(),
-                       [](const std::string& word) { return word.find("{csv}") != std::string::npos; });
+                       [&](const std::string& word) { return word.find(name) != std::string::npos; });
   };
+  const auto writes = [&](const Command& command) { return holds(command, "{csv}"); };
+  if (!p.reference.empty() && !(holds(p.reference, "{out}") && holds(p.benchmark, "{out}"))) {
+    return invalid(
+        "commands.reference and commands.benchmark must both hold {{out}}, what one writes and the other checks");
+  }
   if (!writes(p.benchmark)) return invalid("commands.benchmark must hold {{csv}}, the file that it writes");
   if (!p.training.empty() && !writes(p.training)) {
     return invalid("commands.training must hold {{csv}}, the file that it writes");
   }
   try {
     if (std::regex(p.test_summary).mark_count() != 2) return invalid("commands.test_summary must capture two numbers");
-  } catch (const std::regex_error& error) {
-    return invalid("commands.test_summary: {}", error.what());
+  } catch (const std::regex_error&) {
+    return invalid("commands.test_summary = \"{}\" is no regular expression (ECMAScript)", p.test_summary);
   }
   return ok_status();
 }
@@ -151,7 +163,8 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   try {
     file = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return refused(invalid("line {}: {}", error.source().begin.line, error.description()));
+    const auto line = error.source().begin.line;
+    return refused(invalid("line {}: {}", line, toml_problem(text, line, error.description())));
   }
   Project p;
   p.root = root;
@@ -171,6 +184,8 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   commands.list("fresh", p.fresh, true);
   commands.list("training", p.training);
   commands.list("acceptance", p.acceptance);
+  commands.list("reference", p.reference);
+  commands.list("writes", p.writes);
   commands.number("timeout", p.timeout);
   commands.finish();
   Section bench(file, "benchmark", problem);
@@ -191,6 +206,7 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   bench.number("metric_unit", p.metric_unit, schema == nullptr);
   bench.number("peak", p.peak, true);
   bench.number("min_snr_db", p.min_snr_db);
+  bench.number("launches", p.launches);
   bench.list("shapes", p.shapes, true);
   bench.finish();
   if (schema != nullptr && p.header != schema->header && !problem) {
@@ -221,8 +237,11 @@ Result<record::Candidate> baseline_of(const Project& project) {
 }
 
 Command filled(const Command& command, const Fill& fill) {
-  const std::map<std::string, std::string> values = {
-      {"{csv}", fill.csv}, {"{shapes}", fill.shapes}, {"{root}", fill.root}};
+  const std::map<std::string, std::string> values = {{"{csv}", fill.csv},
+                                                     {"{shapes}", fill.shapes},
+                                                     {"{root}", fill.root},
+                                                     {"{out}", fill.out},
+                                                     {"{seed}", fill.seed}};
   Command result = command;
   for (std::string& word : result) {
     for (const auto& [name, value] : values) {

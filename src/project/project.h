@@ -23,6 +23,8 @@ struct Project {
 
   Command build, test, benchmark, acceptance;  // build and acceptance may be empty
   Command training;                            // optional: writes the trace of training.h to {csv}
+  Command reference;                           // optional: checks {out}; never sees the kernel's files
+  std::vector<std::string> writes;             // files and folders that the commands may change, relative to the root
   Command fresh;                               // added to `benchmark`: every repeat gets tensors of its own
   std::string test_summary;                    // regular expression with two numbers: how many passed, how many failed
   double timeout = 600.0;                      // seconds, for each command
@@ -32,6 +34,7 @@ struct Project {
   double metric_unit = 1e12;               // of the metric column, per second
   double peak = 0.0;                // of the device, in the metric's unit: no time may be shorter than this allows
   double min_snr_db = 0.0;          // of column out_snr; 0: the Check column alone decides
+  double launches = 0.0;            // of every shape in one process of the benchmark; 0: not known
   std::vector<std::string> shapes;  // labels that the benchmark knows
 };
 
@@ -44,9 +47,10 @@ Result<Project> parse_project(std::string_view text, const std::filesystem::path
 // The kernel as it is in the project's folder.
 Result<record::Candidate> baseline_of(const Project& project);
 
-// `command` with {csv}, {shapes} (joined by commas) and {root} replaced.
+// `command` with {csv}, {shapes} (joined by commas), {root}, {out} and {seed} replaced.
 struct Fill {
   std::string csv, shapes, root;
+  std::string out = {}, seed = {};
 };
 Command filled(const Command& command, const Fill& fill);
 

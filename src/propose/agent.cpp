@@ -40,6 +40,10 @@ class Agent final : public Proposer {
     spec.timeout = options_.time_limit;
     spec.memory_limit_bytes = options_.memory_limit_bytes;
     spec.output_limit_bytes = options_.output_limit_bytes + 1;
+    if (!options_.hidden.empty()) {
+      spec.confinement = Confinement{.root = Confinement::Root::kWhole, .hidden = options_.hidden, .network = true};
+    }
+    spec.every_descendant = true;
     RIDGE_TRY(result, run_process(spec));
     if (result.end == ProcessResult::End::kTimedOut) {
       return with_hint(make_error(ErrorCode::kTimeout, "no answer within {} s; it was killed", options_.time_limit),

@@ -8,14 +8,14 @@
 #include "stats/summary.h"
 
 namespace ridge::propose {
+
+std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
 namespace {
 
 // The gain at which an option without a prediction is worth a try, and below which loss one is not tried.
 constexpr double kCuriosity = 0.01, kHopeless = -0.05;
 // Tuning again what was already accepted pays less than a first attempt.
 constexpr double kRetuneGain = 0.015;
-
-std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
 
 // One direction per structural option or lone parameter, one per group.
 std::vector<Direction> families(const Space& space) {

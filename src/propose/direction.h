@@ -33,6 +33,8 @@ struct Prediction {
 Prediction predict(const Space& space, const Machine& machine, const Standing& standing, const Config& config,
                    double credit);
 
+std::string percent(double fraction);  // "12.5 %"
+
 struct Direction {
   std::string mechanism;  // the tunables it changes: "VECTOR", "MR+NV"
   std::string title, category, role, effect;

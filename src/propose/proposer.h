@@ -3,6 +3,7 @@
 // verdict.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct ProposerOptions {
   double time_limit = 300.0;                  // seconds an external program may take for one answer
   std::size_t output_limit_bytes = 8u << 20;  // of its answer; more is refused
   std::uint64_t memory_limit_bytes = 0;       // address space of an external program; 0 = no limit
+  // Folders and files that an external program must not see: the campaign, the cache, keys. Where the machine has no
+  // name spaces it sees them.
+  std::vector<std::filesystem::path> hidden;
 };
 
 // One row of the table of proposers, for `ridge list` and for messages.

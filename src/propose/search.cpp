@@ -27,8 +27,6 @@ constexpr double kShareOfBudget = 0.12;   // of the time left, for one sweep
 constexpr double kSecondsPerLook = 0.5;   // verified calls of one configuration
 constexpr double kSecondsPerBuild = 0.8;  // when the incumbent's build time is unknown
 
-std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
-
 // Everything one decision looks at.
 struct View {
   const ProposalRequest& request;

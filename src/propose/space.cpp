@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "record/expression_problem.h"
 
 namespace ridge::propose {
 
@@ -39,7 +40,7 @@ class Space::Expression {
       std::ranges::fill(made->slots_, 1.0);
       made->parser_.Eval();
     } catch (const mu::Parser::exception_type& failure) {
-      return invalid("expression \"{}\": {}", text, failure.GetMsg());
+      return invalid("expression \"{}\": {}", text, record::expression_problem(failure));
     }
     return made;
   }

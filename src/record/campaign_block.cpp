@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "base/malformed.h"
 #include "record/case.h"
 #include "record/source_block.h"
 
 namespace ridge::record {
 namespace {
 
-constexpr std::string_view kMarker = "ridge-campaign";
+constexpr std::string_view kCampaignMarker = "ridge-campaign";
 
 Status read_cases(BlockKeys& keys, const std::string& op, std::vector<std::string>& cases) {
   const toml::node* node = keys.find("cases");
@@ -52,13 +53,14 @@ std::vector<std::string> CampaignBlock::fixed() const {
 }
 
 Result<std::optional<CampaignBlock>> parse_campaign_block(std::string_view source) {
-  RIDGE_TRY(found, find_block(source, kMarker));
+  RIDGE_TRY(found, find_block(source, kCampaignMarker));
   if (!found) return std::optional<CampaignBlock>();
   try {
     const toml::table root = toml::parse(found->text);
     return read_block(root, *found);
   } catch (const toml::parse_error& failure) {
-    return block_error(kMarker, found->line + failure.source().begin.line - 1, std::string(failure.description()));
+    const auto line = failure.source().begin.line;
+    return block_error(kCampaignMarker, found->line + line - 1, toml_problem(found->text, line, failure.description()));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "record/expression_problem.h"
 
 namespace ridge::record {
 namespace {
@@ -46,7 +47,7 @@ Result<std::vector<std::string>> expression_variables(const std::string& text) {
     parser.Eval();
     return names;
   } catch (const mu::Parser::exception_type& failure) {
-    return wrong(text, failure.GetMsg());
+    return wrong(text, expression_problem(failure));
   }
 }
 
@@ -64,7 +65,7 @@ Result<double> evaluate_real(const std::string& text, const Variables& variables
     for (auto& [name, value] : slots) parser.DefineVar(name, &value);
     return parser.Eval();
   } catch (const mu::Parser::exception_type& failure) {
-    return wrong(text, failure.GetMsg());
+    return wrong(text, expression_problem(failure));
   }
 }
 

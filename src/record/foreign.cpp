@@ -8,7 +8,7 @@
 namespace ridge::record {
 namespace {
 
-std::int64_t integer(const Json& object, const char* key) {
+std::int64_t integer_or_zero(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
@@ -91,12 +91,12 @@ Result<ForeignRun> parse_foreign_run(std::string_view text) {
   if (!json.is_object()) return invalid("is no JSON object");
   ForeignRun run;
   run.campaign = text_of(json, "campaign_id");
-  run.best_round = integer(json, "best_round");
+  run.best_round = integer_or_zero(json, "best_round");
   const auto history = json.find("history");
   if (history == json.end() || !history->is_array()) return run;
   for (const Json& entry : *history) {
     if (!entry.is_object()) continue;
-    run.history.push_back({.round = integer(entry, "round"), .decision = text_of(entry, "decision")});
+    run.history.push_back({.round = integer_or_zero(entry, "round"), .decision = text_of(entry, "decision")});
   }
   return run;
 }

@@ -1,8 +1,9 @@
 #include "record/journal.h"
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/hash.h"
+#include "base/large_file.h"
+#include "record/journal_prefix.h"
 #include "record/json.h"
 
 namespace ridge::record {
@@ -11,8 +12,10 @@ namespace {
 const std::string kNoPrevious(64, '0');
 
 Error broken(std::size_t line, std::size_t offset, std::string_view what) {
-  return with_hint(Error{ErrorCode::kCorrupt, fmt::format("journal line {} (byte {}): {}", line, offset, what), {}},
-                   "the file was edited or damaged after it was written; restore it from a copy");
+  return with_hint(
+      Error{ErrorCode::kCorrupt, fmt::format("journal line {} (byte {}): {}", line, offset, what), {}},
+      "the file was edited or damaged after it was written: restore it from a copy, or go back to its last "
+      "good line with `ridge campaign repair`");
 }
 
 }  // namespace
@@ -23,36 +26,46 @@ std::string event_hash(const Event& event) {
   return sha256(to_line(unsigned_event));
 }
 
-Result<JournalText> parse_journal(std::string_view text) {
-  JournalText journal;
+JournalPrefix read_prefix(std::string_view text) {
+  JournalPrefix journal;
   std::string previous = kNoPrevious;
-  std::size_t offset = 0;
-  while (offset < text.size()) {
-    const std::size_t line_number = journal.events.size() + 1;
-    const std::size_t end = text.find('\n', offset);
-    if (end == std::string_view::npos) {
-      journal.torn_bytes = text.size() - offset;
+  while (journal.bytes < text.size()) {
+    const std::size_t end = text.find('\n', journal.bytes);
+    if (end == std::string_view::npos) break;
+    if (end - journal.bytes > kUsualFileBytes) {
+      journal.problem = fmt::format("it has {} bytes, and a line has at most {}", end - journal.bytes, kUsualFileBytes);
       break;
     }
-    const std::string_view line = text.substr(offset, end - offset);
-    Result<Event> event = parse_record<Event>(line, "event");
-    if (!event) return broken(line_number, offset, event.error().message);
-    if (event->sequence != static_cast<std::int64_t>(journal.events.size())) {
-      return broken(line_number, offset,
-                    fmt::format("sequence {} where {} was expected", event->sequence, journal.events.size()));
+    Result<Event> event = parse_record<Event>(text.substr(journal.bytes, end - journal.bytes), "event");
+    if (!event) {
+      journal.problem = event.error().message;
+    } else if (event->sequence != static_cast<std::int64_t>(journal.events.size())) {
+      journal.problem = fmt::format("sequence {} where {} was expected", event->sequence, journal.events.size());
+    } else if (event->previous != previous) {
+      journal.problem = "does not follow the line before it";
+    } else if (event->hash != event_hash(*event)) {
+      journal.problem = "content does not match its hash";
     }
-    if (event->previous != previous) return broken(line_number, offset, "does not follow the line before it");
-    if (event->hash != event_hash(*event)) return broken(line_number, offset, "content does not match its hash");
+    if (!journal.problem.empty()) break;
     previous = event->hash;
     journal.events.push_back(std::move(*event));
-    offset = end + 1;
+    journal.bytes = end + 1;
+    journal.ends.push_back(journal.bytes);
   }
   return journal;
 }
 
+Result<JournalText> parse_journal(std::string_view text) {
+  JournalPrefix good = read_prefix(text);
+  if (!good.problem.empty()) return broken(good.events.size() + 1, good.bytes, good.problem);
+  return JournalText{std::move(good.events), text.size() - good.bytes};
+}
+
 Result<JournalText> read_journal(const std::filesystem::path& path) {
-  RIDGE_TRY(text, read_file(path));
-  return parse_journal(text);
+  RIDGE_TRY(text, read_file_up_to(path, kJournalBytes));
+  Result<JournalText> journal = parse_journal(text);
+  if (!journal) return in_context(path.string(), journal.error());
+  return journal;
 }
 
 }  // namespace ridge::record

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/large_file.h"
 #include "record/json.h"
 
 namespace ridge::record {
@@ -34,6 +35,7 @@ std::string pack_text(KernelPack pack, const std::vector<std::string>& code) {
 }
 
 Result<std::string> read_pack_head(const std::filesystem::path& path) {
+  RIDGE_CHECK_OK(check_regular_file(path, kCodeFileBytes));
   std::ifstream file(path, std::ios::binary);
   if (!file) return make_error(ErrorCode::kNotFound, "{} cannot be read", path.string());
   std::string head;
@@ -78,6 +80,13 @@ std::optional<PackedKernel> find_packed(std::string_view head, std::string_view 
 }
 
 Result<std::string> read_packed(const std::filesystem::path& path, std::size_t head_bytes, const PackedKernel& kernel) {
+  RIDGE_CHECK_OK(check_regular_file(path, kCodeFileBytes));
+  std::error_code missing;
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, missing));
+  if (missing || kernel.bytes > size || kernel.offset < 0) {
+    return invalid("{} ends before the code of {}: {} bytes from {} on of {}", path.string(), kernel.source,
+                   kernel.bytes, kernel.offset, size);
+  }
   std::ifstream file(path, std::ios::binary);
   std::string code(static_cast<std::size_t>(std::max<std::int64_t>(kernel.bytes, 0)), '\0');
   file.seekg(static_cast<std::streamoff>(head_bytes) + kernel.offset);

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/malformed.h"
 #include "record/expression.h"
 #include "record/source_block.h"
 #include "record/tunables.h"
@@ -13,7 +14,7 @@
 namespace ridge::record {
 namespace {
 
-constexpr std::string_view kMarker = "ridge-launch";
+constexpr std::string_view kLaunchMarker = "ridge-launch";
 constexpr std::array<std::string_view, 6> kNumberTypes = {"i32", "u32", "i64", "u64", "f32", "f64"};
 constexpr std::string_view kArgumentForms =
     "{ operand = \"a\" }, { workspace = \"w\" }, { tensor_map = \"t\" }, { i32 = \"m\" } (or u32, i64, u64, f32, f64), "
@@ -87,7 +88,7 @@ Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& n
   const toml::table* table = node.as_table();
   const std::size_t line = block.line + node.source().begin.line - 1;
   if (table == nullptr || table->size() != 1) {
-    return block_error(kMarker, line, fmt::format("an argument is one of {}", kArgumentForms));
+    return block_error(kLaunchMarker, line, fmt::format("an argument is one of {}", kArgumentForms));
   }
   BlockKeys keys(*table, block);
   PlanArgument argument;
@@ -104,7 +105,7 @@ Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& n
     RIDGE_CHECK_OK(number(keys, type, argument.value, true));
   }
   if (!keys.finish()) {
-    return block_error(kMarker, line,
+    return block_error(kLaunchMarker, line,
                        fmt::format("\"{}\" is no kind of argument{}; an argument is one of {}",
                                    table->begin()->first.str(), in_struct ? " inside a struct" : "", kArgumentForms));
   }
@@ -198,7 +199,8 @@ Status check_argument(const LaunchPlan& plan, const PlanKernel& kernel, const Pl
                       std::size_t line) {
   for (const PlanArgument& member : argument.members) RIDGE_CHECK_OK(check_argument(plan, kernel, member, line));
   const auto undeclared = [&](std::string_view kind, const std::string& name) {
-    return block_error(kMarker, line, fmt::format("kernel {}: no [[{}]] is called \"{}\"", kernel.symbol, kind, name));
+    return block_error(kLaunchMarker, line,
+                       fmt::format("kernel {}: no [[{}]] is called \"{}\"", kernel.symbol, kind, name));
   };
   if (!argument.workspace.empty() && !has_name(plan.workspaces, argument.workspace)) {
     return undeclared("workspace", argument.workspace);
@@ -214,19 +216,20 @@ Status check_names(const LaunchPlan& plan, std::size_t line) {
   std::set<std::string> names;
   for (const PlanWorkspace& workspace : plan.workspaces) {
     if (!names.insert(workspace.name).second) {
-      return block_error(kMarker, line, fmt::format("workspace \"{}\" is declared twice", workspace.name));
+      return block_error(kLaunchMarker, line, fmt::format("workspace \"{}\" is declared twice", workspace.name));
     }
   }
   names.clear();
   for (const PlanTensorMap& map : plan.tensor_maps) {
     if (!names.insert(map.name).second) {
-      return block_error(kMarker, line, fmt::format("tensor map \"{}\" is declared twice", map.name));
+      return block_error(kLaunchMarker, line, fmt::format("tensor map \"{}\" is declared twice", map.name));
     }
     if (!map.workspace.empty() && !has_name(plan.workspaces, map.workspace)) {
-      return block_error(kMarker, line, fmt::format("{}: no [[workspace]] is called \"{}\"", map.name, map.workspace));
+      return block_error(kLaunchMarker, line,
+                         fmt::format("{}: no [[workspace]] is called \"{}\"", map.name, map.workspace));
     }
   }
-  if (plan.kernels.empty()) return block_error(kMarker, line, "there is no [[kernel]]");
+  if (plan.kernels.empty()) return block_error(kLaunchMarker, line, "there is no [[kernel]]");
   for (const PlanKernel& kernel : plan.kernels) {
     for (const PlanArgument& argument : kernel.args) RIDGE_CHECK_OK(check_argument(plan, kernel, argument, line));
   }
@@ -241,12 +244,12 @@ Result<LaunchPlan> read_plan(const toml::table& root, const SourceBlock& block) 
     const bool known = kind == "kernel" || kind == "workspace" || kind == "tensor_map" || kind == "needs";
     const toml::array* tables = node.as_array();
     if (!known || tables == nullptr) {
-      return block_error(kMarker, line,
+      return block_error(kLaunchMarker, line,
                          fmt::format("\"{}\" is none of [[kernel]], [[workspace]], [[tensor_map]], [[needs]]", kind));
     }
     for (const toml::node& item : *tables) {
       if (!item.is_table())
-        return block_error(kMarker, line, fmt::format("\"{}\" must be written as [[{}]]", kind, kind));
+        return block_error(kLaunchMarker, line, fmt::format("\"{}\" must be written as [[{}]]", kind, kind));
       BlockKeys keys(*item.as_table(), block);
       RIDGE_CHECK_OK(read_table(plan, kind, keys));
     }
@@ -258,13 +261,14 @@ Result<LaunchPlan> read_plan(const toml::table& root, const SourceBlock& block) 
 }  // namespace
 
 Result<std::optional<LaunchPlan>> parse_launch_plan(std::string_view source) {
-  RIDGE_TRY(block, find_block(source, kMarker));
+  RIDGE_TRY(block, find_block(source, kLaunchMarker));
   if (!block) return std::optional<LaunchPlan>();
   try {
     RIDGE_TRY(plan, read_plan(toml::parse(block->text), *block));
     return std::optional<LaunchPlan>(std::move(plan));
   } catch (const toml::parse_error& failure) {
-    return block_error(kMarker, block->line + failure.source().begin.line - 1, std::string(failure.description()));
+    const auto line = failure.source().begin.line;
+    return block_error(kLaunchMarker, block->line + line - 1, toml_problem(block->text, line, failure.description()));
   }
 }
 

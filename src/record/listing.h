@@ -22,10 +22,30 @@ struct Audit {
   bool ok = false;
   std::string summary;
   std::vector<std::string> differences;
+  std::string proves;                          // what a clean verification shows, and what it does not
+  std::optional<std::string> key;              // the public key that the lines were held against
+  std::optional<std::int64_t> signed_events;   // lines that it signed
+  std::optional<std::int64_t> first_unsigned;  // line of the journal, from 1
+  std::optional<std::int64_t> timestamps;      // kept
   static void fields(auto& v, auto& self) {
     v("ok", self.ok);
     v("summary", self.summary);
     v("differences", self.differences);
+    v.optional("proves", self.proves);
+    v.optional("key", self.key);
+    v.optional("signed_events", self.signed_events);
+    v.optional("first_unsigned", self.first_unsigned);
+    v.optional("timestamps", self.timestamps);
+  }
+};
+
+// What `ridge campaign key new` and `show` answer.
+struct KeyAnswer {
+  std::string key, private_file, public_file;
+  static void fields(auto& v, auto& self) {
+    v("key", self.key);
+    v.optional("private_file", self.private_file);
+    v.optional("public_file", self.public_file);
   }
 };
 

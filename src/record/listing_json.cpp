@@ -10,6 +10,7 @@ namespace ridge::record {
 
 template struct Codec<Audit>;
 template struct Codec<KernelFile>;
+template struct Codec<KeyAnswer>;
 template struct Codec<LintReport>;
 template struct Codec<ListedItem>;
 template struct Codec<Listing>;

@@ -323,6 +323,20 @@ struct BuildEvidence {
   }
 };
 
+// Both arms of an evaluation, built again from their sources after they were measured: in a private folder, past the
+// cache. What was measured must be what the sources make.
+struct Rebuild {
+  std::string candidate, incumbent;  // SHA-256 of the built objects; empty: not built
+  std::string error;                 // why one of them was not built
+  double wall = 0;                   // seconds
+  static void fields(auto& v, auto& self) {
+    v("candidate", self.candidate);
+    v("incumbent", self.incumbent);
+    v("error", self.error);
+    v("wall", self.wall);
+  }
+};
+
 // Work and compulsory traffic of one case, from the operator's contract.
 struct Cost {
   double flop = 0, bytes = 0;
@@ -447,7 +461,9 @@ struct Evaluation {
   std::optional<TrainingTrace> training;            // of the candidate, where a project has a training command
   std::optional<TrainingTrace> incumbent_training;  // what a step costs without the change
   std::optional<std::int64_t>
-      acceptance_exit_code;  // of the project's acceptance command on the best; -1: it was killed
+      acceptance_exit_code;                       // of the project's acceptance command on the best; -1: it was killed
+  std::optional<std::string> incumbent_artifact;  // SHA-256 of the incumbent's built object, as it was measured
+  std::optional<Rebuild> rebuild;                 // of a candidate that would be accepted
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("incumbent", self.incumbent);
@@ -463,6 +479,8 @@ struct Evaluation {
     v.optional("training", self.training);
     v.optional("incumbent_training", self.incumbent_training);
     v.optional("acceptance_exit_code", self.acceptance_exit_code);
+    v.optional("incumbent_artifact", self.incumbent_artifact);
+    v.optional("rebuild", self.rebuild);
   }
 };
 

@@ -4,13 +4,14 @@
 
 #include <fmt/ranges.h>
 
+#include "base/malformed.h"
 #include "record/source_block.h"
 #include "ridge/dtype.h"
 
 namespace ridge::record {
 namespace {
 
-constexpr std::string_view kMarker = "ridge-scope";
+constexpr std::string_view kScopeMarker = "ridge-scope";
 
 // "fp32" is f32.
 bool same_value(std::string_view one, std::string_view other) {
@@ -84,13 +85,14 @@ Result<std::optional<std::string>> Scope::excludes(const Case& problem_case, con
 }
 
 Result<std::optional<Scope>> parse_scope(std::string_view source) {
-  RIDGE_TRY(found, find_block(source, kMarker));
+  RIDGE_TRY(found, find_block(source, kScopeMarker));
   if (!found) return std::optional<Scope>();
   try {
     const toml::table root = toml::parse(found->text);
     return read_scope(root, *found);
   } catch (const toml::parse_error& failure) {
-    return block_error(kMarker, found->line + failure.source().begin.line - 1, std::string(failure.description()));
+    const auto line = failure.source().begin.line;
+    return block_error(kScopeMarker, found->line + line - 1, toml_problem(found->text, line, failure.description()));
   }
 }
 

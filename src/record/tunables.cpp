@@ -4,12 +4,13 @@
 #include <set>
 #include <string>
 
+#include "base/malformed.h"
 #include "record/source_block.h"
 
 namespace ridge::record {
 namespace {
 
-constexpr std::string_view kMarker = "ridge-tunables";
+constexpr std::string_view kTunablesMarker = "ridge-tunables";
 
 Status integers(BlockKeys& keys, std::string_view key, std::vector<std::int64_t>& out) {
   const toml::node* node = keys.find(key);
@@ -78,11 +79,13 @@ Result<TuneSpace> read_space(const toml::table& root, const SourceBlock& block) 
     const toml::array* tables = node.as_array();
     const bool tunables = key.str() == "tunable", constraints = key.str() == "constraint";
     if ((!tunables && !constraints) || tables == nullptr) {
-      return block_error(kMarker, line, fmt::format("\"{}\" is neither [[tunable]] nor [[constraint]]", key.str()));
+      return block_error(kTunablesMarker, line,
+                         fmt::format("\"{}\" is neither [[tunable]] nor [[constraint]]", key.str()));
     }
     for (const toml::node& item : *tables) {
       if (!item.is_table())
-        return block_error(kMarker, line, fmt::format("\"{}\" must be written as [[{}]]", key.str(), key.str()));
+        return block_error(kTunablesMarker, line,
+                           fmt::format("\"{}\" must be written as [[{}]]", key.str(), key.str()));
       BlockKeys keys(*item.as_table(), block);
       if (tunables) {
         RIDGE_TRY(tunable, read_tunable(keys));
@@ -102,13 +105,14 @@ Result<TuneSpace> read_space(const toml::table& root, const SourceBlock& block) 
 }  // namespace
 
 Result<TuneSpace> parse_tunables(std::string_view source) {
-  RIDGE_TRY(block, find_block(source, kMarker));
+  RIDGE_TRY(block, find_block(source, kTunablesMarker));
   if (!block) return TuneSpace{};
   try {
     const toml::table root = toml::parse(block->text);
     return read_space(root, *block);
   } catch (const toml::parse_error& failure) {
-    return block_error(kMarker, block->line + failure.source().begin.line - 1, std::string(failure.description()));
+    const auto line = failure.source().begin.line;
+    return block_error(kTunablesMarker, block->line + line - 1, toml_problem(block->text, line, failure.description()));
   }
 }
 

@@ -68,6 +68,7 @@ struct WorkerRequest {
   bool quick_look = false;                 // evaluate: fixed size, no error control
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
+  bool fresh_build = false;                // build: in a private folder, past the cache
   std::string backend = "cpu";             // explain, ceilings, and where no subject says it: what is asked about
   bool again = false;                      // tune: also what the cache's table knows already
   bool keep_disturbed = false;             // tune: keep what was measured while others used the processors
@@ -92,6 +93,7 @@ struct WorkerRequest {
     v.optional("quick_look", self.quick_look);
     v.optional("time_limit", self.time_limit);
     v.optional("cache_directory", self.cache_directory);
+    v.optional("fresh_build", self.fresh_build);
     v.optional("backend", self.backend);
     v.optional("again", self.again);
     v.optional("keep_disturbed", self.keep_disturbed);

@@ -1,40 +1,13 @@
 #include "report/escape.h"
 
 #include <cctype>
-#include <cstdint>
+
+#include "base/visible.h"
 
 namespace ridge::report {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-struct Decoded {
-  std::uint32_t code = 0;
-  std::size_t size = 0;  // 0: not a valid sequence
-};
-
-// Strict: no overlong forms, no surrogates, nothing above U+10FFFF.
-Decoded decode(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
-  if (size == 0 || first > 0xF4 || text.size() < size) return {};
-  std::uint32_t code = first & (0xFFU >> (size + 1));
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return {};
-    code = code << 6U | (byte(i) & 0x3FU);
-  }
-  const bool overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return overlong || surrogate || code > 0x10FFFF ? Decoded{} : Decoded{code, size};
-}
-
-bool harmful(std::uint32_t code) {
-  const bool control = (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7F && code < 0xA0);
-  const bool direction = (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-  return control || direction || code == 0xFFFE || code == 0xFFFF;
-}
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
@@ -45,8 +18,8 @@ std::string clean_utf8(std::string_view text) {
   clean.reserve(text.size());
   while (!text.empty()) {
     if (text.starts_with("\r\n")) text.remove_prefix(1);
-    const Decoded next = decode(text);
-    if (next.size == 0 || harmful(next.code)) {
+    const CodePoint next = first_code_point(text);
+    if (next.size == 0 || is_steering(next.code)) {
       clean += kReplacement;
     } else {
       clean += text.substr(0, next.size);

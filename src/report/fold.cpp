@@ -21,8 +21,6 @@ using record::Effect;
 using record::Event;
 using record::EventKind;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // Of a round that was not accepted: only what says something about the candidate counts as rolled back.
 std::string closed_state(record::Outcome outcome) { return settles(outcome) ? "rolled back" : "not settled"; }
 
@@ -716,9 +714,12 @@ Result<Model> fold(std::span<const Event> events, std::size_t torn_bytes) {
 }
 
 Result<Model> load(const std::filesystem::path& campaign) {
-  const auto path = campaign / "journal.jsonl";
-  Result<record::JournalText> journal = record::read_journal(path);
-  if (!journal) return in_context(path.string(), journal.error());
+  Result<record::JournalText> journal = record::read_journal(campaign / "journal.jsonl");
+  if (!journal && journal.error().code == ErrorCode::kNotFound) {
+    return with_hint(make_error(ErrorCode::kNotFound, "{} holds no campaign", campaign.string()),
+                     "start one with `ridge optimize OP`, or name the folder of an existing one");
+  }
+  if (!journal) return journal.error();
   return fold(journal->events, journal->torn_bytes);
 }
 

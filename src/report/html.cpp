@@ -81,6 +81,7 @@ std::string answer_html(const Answer& answer) {
 std::string header(const Model& model) {
   std::string html = fmt::format("<header>\n<p class=\"crumb\">Ridgeline campaign {} {}</p>\n<h1>{}</h1>\n",
                                  code(model.spec.id), badge(model.state), escape_html(headline(model)));
+  if (const std::string trust = trust_words(model); !trust.empty()) html += paragraph(trust);
   html += "<div class=\"answers\">\n";
   for (const Answer& answer : answers(model)) html += answer_html(answer);
   html += "</div>\n<nav aria-label=\"Sections\"><ul>\n";

@@ -246,6 +246,7 @@ std::string markdown(const Model& recorded) {
   const Model model = with_short_labels(recorded, names);
   std::string text =
       fmt::format("# {}\n\nCampaign {}, {}\n\n", md(headline(model)), md(model.spec.id), md(model.state));
+  if (const std::string trust = trust_words(model); !trust.empty()) text += md(trust) + "\n\n";
   for (const Answer& answer : answers(model)) text += answer_part(answer);
   text += "## Where the kernel stands\n\n";
   if (model.baseline) text += md(summary(model)) + "\n\n";

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "stats/session.h"
 #include "stats/summary.h"
 
 namespace ridge::report {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::int64_t count_launches(const record::Session& session) {
   std::size_t launches = 0;

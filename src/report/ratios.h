@@ -1,6 +1,7 @@
 // From raw launches to log ratios and effects. ln(incumbent latency / candidate latency): > 0, the candidate is faster.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "record/report.h"
 
 namespace ridge::report {
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 double geomean_of_usable(std::span<const double> values);  // of the finite positive ones; NaN when there are none
 std::vector<double> finite_only(std::span<const double> values);

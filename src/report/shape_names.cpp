@@ -52,7 +52,7 @@ std::string joined(const Pairs& pairs, const std::vector<bool>& named, bool want
   return text;
 }
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_identifier(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // Visits every text of a record through its list of fields.
 class Shortener {
@@ -125,7 +125,8 @@ std::string ShapeNames::shorten(std::string_view text) const {
   for (const auto& [label, name] : names_) {
     for (std::size_t at = result.find(label); at != std::string::npos; at = result.find(label, at + 1)) {
       const std::size_t end = at + label.size();
-      const bool whole = (at == 0 || !is_word(result[at - 1])) && (end == result.size() || !is_word(result[end]));
+      const bool whole =
+          (at == 0 || !is_identifier(result[at - 1])) && (end == result.size() || !is_identifier(result[end]));
       if (whole) result.replace(at, label.size(), name);
     }
   }

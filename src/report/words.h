@@ -69,6 +69,8 @@ std::string noise_words(const Model& model);
 
 Facts protocol_words(const Model& model);
 std::vector<std::string> not_claimed(const Model& model);
+// What the figures of a project rest on that is the project's own word; empty for an operator of Ridgeline.
+std::string trust_words(const Model& model);
 const Facts& glossary();
 
 std::string short_id(std::string_view id);              // the first 12 digits

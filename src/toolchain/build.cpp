@@ -1,18 +1,26 @@
 #include "toolchain/build.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/mounts.h"
 #include "base/parallel.h"
 #include "base/process.h"
 #include "toolchain/cache.h"
+#include "toolchain/dependencies.h"
 #include "toolchain/flags.h"
 #include "toolchain/listing.h"
 #include "toolchain/names.h"
+#include "toolchain/scratch.h"
 
 namespace ridge::toolchain {
 namespace {
@@ -21,9 +29,16 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kDefaultFlags = {"-std=c++20", "-O3", "-march=native", "-fPIC", "-Wall"};
 // Full relocation at load time, so that no lazy binding happens inside a timed call.
-constexpr std::array<std::string_view, 6> kLinkFlags = {"-shared",           "-static-libgcc",
-                                                        "-static-libstdc++", "-Wl,--no-undefined",
-                                                        "-Wl,-z,now",        "-Wl,--require-defined=ridge_kernel"};
+constexpr std::array<std::string_view, 4> kLinkFlags = {"-shared", "-Wl,--no-undefined", "-Wl,-z,now",
+                                                        "-Wl,--require-defined=ridge_kernel"};
+// Nothing of an object that is measured may run while it is loaded (evaluate/artifact.h): no start files, whose place
+// for static objects then is the kernel itself; no library linked in, because libstdc++ has constructors; no name that
+// another library could find.
+constexpr const char* kExportsFile = "ridge_exports";
+constexpr std::array<std::string_view, 3> kPlainLinkFlags = {"-nostartfiles", "-Wl,--defsym=__dso_handle=ridge_kernel",
+                                                             "-Wl,--version-script=ridge_exports"};
+constexpr std::array<std::string_view, 3> kSanitizedLinkFlags = {"-static-libgcc", "-static-libstdc++",
+                                                                 "-fsanitize=address,undefined"};
 // After the candidate's own flags: the code under test is the candidate's, its speed is not. Unaligned vectors are no
 // fault on this machine and kernels use them on purpose; the check of virtual tables wants pipes, which the sandbox
 // refuses.
@@ -34,6 +49,12 @@ constexpr std::array<std::string_view, 7> kSanitizeFlags = {"-O1",
                                                             "-fno-sanitize=alignment,vptr",
                                                             "-fno-sanitize-recover=all",
                                                             "-fno-lto"};
+
+// Where the tools see the folder that they work in.
+constexpr const char* kPlace = "/build";
+// What they read, as make would have it.
+constexpr const char* kIncluded = "ridge_included.d";
+constexpr const char* kAssembled = "ridge_assembled.d";
 
 // Model and feature flags of the processor: what -march=native depends on.
 std::string processor_identity() {
@@ -63,12 +84,13 @@ std::vector<std::string> link_flags(const record::Candidate& candidate, const Bu
   for (const std::string& flag : candidate.flags) {
     if (flag == "-fopenmp" || flag == "-pthread") flags.push_back(flag);
   }
-  if (options.sanitize) flags.emplace_back("-fsanitize=address,undefined");
+  const std::span<const std::string_view> own = options.sanitize ? kSanitizedLinkFlags : kPlainLinkFlags;
+  flags.insert(flags.end(), own.begin(), own.end());
   return flags;
 }
 
 std::string cache_key(const record::Candidate& candidate, const Compiler& compiler, const BuildOptions& options) {
-  std::string text = fmt::format("format 1\n{}\n{}\n{}\n{}\n", compiler.program, compiler.version, processor_identity(),
+  std::string text = fmt::format("format 2\n{}\n{}\n{}\n{}\n", compiler.program, compiler.version, processor_identity(),
                                  sha256(candidate_header()));
   for (const std::string& flag : compile_flags(candidate, options)) text += flag + "\n";
   for (const std::string& flag : link_flags(candidate, options)) text += flag + "\n";
@@ -86,7 +108,7 @@ std::string first_error(const std::string& log) {
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (line.starts_with("collect2")) continue;
     for (const std::string_view mark :
-         {" error: ", "undefined reference", "required symbol", "cannot find", "error:"}) {
+         {" error: ", "undefined reference", "required symbol", "cannot find", "error:", "Error:"}) {
       if (line.find(mark) != std::string_view::npos) return std::string(line);
     }
   }
@@ -108,18 +130,27 @@ class Job {
     std::vector<std::string> link = {compiler_.program, "ridge_object.o", "-o", kArtifactName};
     for (std::string& flag : link_flags(candidate_, options_)) link.push_back(std::move(flag));
     build.evidence.command = quote_command(compile);
+    // What it reads, by its own account and, for .incbin and .include, by that of the assembler.
+    compile.insert(compile.end(), {"-MD", "-MF", kIncluded});
+    if (own_assembler()) compile.insert(compile.end(), {"-pipe", fmt::format("-Wa,--MD,{}", kAssembled)});
+    hand_over();
     RIDGE_TRY(compiled, tool(compile, build));
-    if (!compiled) return false;
+    if (!compiled || !only_declared(build)) return false;
     RIDGE_TRY(linked, tool(link, build));
     if (!linked) return false;
+    if (const auto refusal = refuse_size(fs::file_size(directory_ / kArtifactName))) {
+      build.error = *refusal;
+      return false;
+    }
     count(build);
+    RIDGE_CHECK_OK(take_back());
     return true;
   }
 
   // Leaves only the artefact.
   void sweep() const {
     for (const record::SourceFile& file : candidate_.sources) remove(*fs::path(file.path).begin());
-    for (const char* name : {"ridge_object.o", "ridge"}) remove(name);
+    for (const char* name : {"ridge_object.o", "ridge", kExportsFile, kIncluded, kAssembled}) remove(name);
   }
 
  private:
@@ -130,10 +161,69 @@ class Job {
 
   Status write_sources() const {
     RIDGE_CHECK_OK(write_file_durably(directory_ / "ridge" / "candidate.h", candidate_header()));
+    RIDGE_CHECK_OK(write_file_durably(directory_ / kExportsFile, "{ global: ridge_kernel; local: *; };\n"));
     for (const record::SourceFile& file : candidate_.sources) {
       RIDGE_CHECK_OK(write_file_durably(directory_ / file.path, file.text));
     }
     return ok_status();
+  }
+
+  // clang assembles by itself and does not say what its assembler read.
+  [[nodiscard]] bool own_assembler() const { return compiler_.version.find("clang") == std::string::npos; }
+
+  // In name spaces the tools of root run as nobody, whose the folder must be, where there is that user (the user name
+  // space of a container may have none).
+  void hand_over() {
+    as_nobody_ = options_.confined && ::geteuid() == 0 && why_not_confined().empty() &&
+                 ::lchown(directory_.c_str(), mounts::kNobody, mounts::kNobody) == 0;
+  }
+  Status take_back() const {
+    if (!as_nobody_) return ok_status();
+    for (const fs::path& path : {directory_, directory_ / kArtifactName}) {
+      if (::lchown(path.c_str(), 0, 0) == 0) continue;
+      return make_error(ErrorCode::kIo, "cannot take {} back: {}", path.string(), std::strerror(errno));
+    }
+    return ok_status();
+  }
+
+  // False when the compiler or the assembler read a file that is neither declared nor the toolchain's.
+  [[nodiscard]] bool only_declared(Build& build) const {
+    if (!options_.declared_only) return true;
+    std::vector<std::string> declared = {"ridge/candidate.h"};
+    for (const record::SourceFile& file : candidate_.sources) declared.push_back(file.path);
+    const auto folders = header_folders(compiler_.program);
+    const Result<std::string> included = read_file(directory_ / kIncluded);
+    const Result<std::string> assembled = own_assembler() ? read_file(directory_ / kAssembled) : std::string();
+    if (!folders || !included || !assembled) {
+      build.error = "what the compiler read is not known: " +
+                    (folders ? (included ? assembled : included).error().message : folders.error().message);
+      return false;
+    }
+    std::vector<std::string> read = read_dependencies(*included);
+    if (const auto outside = undeclared(read, directory_, declared, *folders)) {
+      build.error =
+          fmt::format("#include of {}, which is none of the candidate's {} files and no header of the compiler",
+                      *outside, candidate_.sources.size());
+    } else if (const auto more = undeclared(read_dependencies(*assembled), directory_, declared, {})) {
+      build.error = fmt::format("the assembler read {}, which is none of the candidate's {} files", *more,
+                                candidate_.sources.size());
+    }
+    return build.error.empty();
+  }
+
+  // Nothing of this machine but the compiler, and no network.
+  [[nodiscard]] Confinement confinement() const {
+    Confinement nothing_else;
+    nothing_else.readable = {
+        "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache"};
+    std::error_code ignored;
+    const fs::path program = fs::canonical(compiler_.program, ignored);
+    nothing_else.readable.push_back(program.parent_path().parent_path());
+    nothing_else.readable.push_back(fs::path(compiler_.program).parent_path());
+    nothing_else.writable = {directory_};
+    nothing_else.place = kPlace;
+    nothing_else.other_user = as_nobody_;
+    return nothing_else;
   }
 
   Result<bool> tool(const std::vector<std::string>& argv, Build& build) const {
@@ -142,7 +232,18 @@ class Job {
     spec.directory = directory_;
     spec.timeout = options_.timeout;
     spec.memory_limit_bytes = options_.memory_limit_bytes;
-    spec.environment = {{"LC_ALL", "C"}, {"GCC_COLORS", ""}};
+    if (options_.confined) spec.confinement = confinement();
+    // __DATE__ and __TIME__ are always the same: an object must come out as it did when it is built again.
+    // And of the user's variables only what a compiler may need to start: CPATH and its like change what is read.
+    spec.environment = {{"LC_ALL", "C"},
+                        {"GCC_COLORS", ""},
+                        {"SOURCE_DATE_EPOCH", "0"},
+                        {"CCACHE_DISABLE", "1"},
+                        {"TMPDIR", options_.confined && why_not_confined().empty() ? kPlace : directory_.string()}};
+    spec.clear_environment = true;
+    for (const char* name : {"PATH", "LD_LIBRARY_PATH"}) {
+      if (const char* value = std::getenv(name)) spec.environment[name] = value;
+    }
     RIDGE_TRY(ended, run_process(spec));
     build.evidence.log = shortened(build.evidence.log + ended.error_output, directory_.string());
     if (ended.succeeded()) return true;
@@ -157,10 +258,12 @@ class Job {
 
   // Evidence is a help, not a gate: without objdump the counts are simply absent.
   void count(Build& build) const {
-    if (find_program("objdump").empty()) return;
+    const std::string program = find_program("objdump");
+    if (program.empty()) return;
     ProcessSpec spec;
-    spec.argv = {"objdump", "-d", "--no-show-raw-insn", "ridge_object.o"};
+    spec.argv = {program, "-d", "--no-show-raw-insn", "ridge_object.o"};
     spec.directory = directory_;
+    if (options_.confined) spec.confinement = confinement();
     spec.timeout = options_.timeout;
     spec.output_limit_bytes = 64u << 20;
     const Result<ProcessResult> ended = run_process(spec);
@@ -171,31 +274,60 @@ class Job {
   const Compiler& compiler_;
   const BuildOptions& options_;
   fs::path directory_;
+  bool as_nobody_ = false;
 };
+
+// Builds in `directory`, which then holds nothing but the artefact, or nothing when a tool refused.
+Status build_in(const fs::path& directory, const record::Candidate& candidate, const Compiler& compiler,
+                const BuildOptions& options, Build& outcome) {
+  const auto start = std::chrono::steady_clock::now();
+  Job job(candidate, compiler, options, directory);
+  RIDGE_TRY(built, job.run(outcome));
+  outcome.evidence.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!built) return ok_status();
+  job.sweep();
+  RIDGE_TRY(bytes, read_file(directory / kArtifactName));
+  outcome.evidence.artifact = sha256(bytes);
+  RIDGE_TRY(object, SealedObject::create(bytes));
+  outcome.object = std::move(object);
+  outcome.artifact = outcome.object->path();
+  return ok_status();
+}
 
 Result<Build> build_fresh(const record::Candidate& candidate, const Compiler& compiler, const BuildOptions& options,
                           const ArtifactCache& cache, const std::string& key, Build outcome) {
-  const auto start = std::chrono::steady_clock::now();
   RIDGE_TRY(directory, cache.scratch());
-  Job job(candidate, compiler, options, directory);
-  Result<bool> built = job.run(outcome);
-  outcome.evidence.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!built || !*built) {
-    std::error_code ignored;
-    fs::remove_all(directory, ignored);
-    if (!built) return built.error();
-    return outcome;
-  }
-  job.sweep();
-  RIDGE_TRY(digest, sha256_file(directory / kArtifactName));
-  outcome.evidence.artifact = digest;
+  const Scratch scratch{directory};
+  RIDGE_CHECK_OK(build_in(directory, candidate, compiler, options, outcome));
+  if (!outcome.ok() || !cache.without_key().empty()) return outcome;
   RIDGE_TRY(entry, cache.commit(key, directory, outcome.evidence));
   outcome.artifact = entry.artifact;
-  outcome.evidence.artifact = entry.evidence.artifact;
+  // Another process may have been faster with its own build of the same key; its bytes are the ones that stay.
+  if (entry.evidence.artifact != outcome.evidence.artifact) {
+    RIDGE_TRY(object, SealedObject::create(entry.bytes));
+    outcome.object = std::move(object);
+    outcome.evidence.artifact = entry.evidence.artifact;
+  }
+  return outcome;
+}
+
+Result<Build> build_apart(const record::Candidate& candidate, const Compiler& compiler, const BuildOptions& options,
+                          Build outcome) {
+  RIDGE_TRY(directory, TempDir::create("ridge-build"));
+  RIDGE_CHECK_OK(build_in(directory.path(), candidate, compiler, options, outcome));
   return outcome;
 }
 
 }  // namespace
+
+std::optional<std::string> refuse_size(std::uintmax_t bytes) {
+  constexpr std::uintmax_t kMaxObjectBytes = 64u << 20;
+  if (bytes <= kMaxObjectBytes) return std::nullopt;
+  return fmt::format(
+      "the built object has {} bytes, more than the {} that are loaded; compute tables in the first call instead of "
+      "storing them",
+      bytes, kMaxObjectBytes);
+}
 
 Result<Compiler> find_host_compiler() {
   for (const char* name : {"g++", "c++", "clang++"}) {
@@ -234,7 +366,8 @@ std::optional<std::string> refuse(const record::Candidate& candidate) {
   if (candidate.sources.empty()) return "the candidate has no source file";
   for (const record::SourceFile& file : candidate.sources) {
     if (!stays_inside(file.path)) return fmt::format("source path \"{}\" leaves the candidate's folder", file.path);
-    if (*fs::path(file.path).begin() == "ridge" || file.path == kArtifactName || file.path == "ridge_object.o") {
+    if (*fs::path(file.path).begin() == "ridge" || file.path == kArtifactName || file.path == "ridge_object.o" ||
+        file.path == kExportsFile) {
       return fmt::format("source path \"{}\" is reserved", file.path);
     }
   }
@@ -260,17 +393,23 @@ Result<Build> build(const record::Candidate& candidate, const Compiler& compiler
     outcome.error = *reason;
     return outcome;
   }
-  const ArtifactCache cache(options.cache_directory);
+  if (options.past_cache) return build_apart(candidate, compiler, options, std::move(outcome));
+  const ArtifactCache cache(options.cache_directory, kArtifactName, options.authenticated);
   const std::string key = cache_key(candidate, compiler, options);
-  if (auto entry = cache.find(key)) {
-    outcome.artifact = entry->artifact;
-    outcome.evidence = std::move(entry->evidence);
+  ArtifactCache::Found found = cache.find(key);
+  if (found.entry) {
+    RIDGE_TRY(object, SealedObject::create(found.entry->bytes));
+    outcome.object = std::move(object);
+    outcome.artifact = found.entry->artifact;
+    outcome.evidence = std::move(found.entry->evidence);
     outcome.evidence.candidate = candidate.id();
     outcome.evidence.cached = true;
     outcome.evidence.wall = 0;
     return outcome;
   }
-  return build_fresh(candidate, compiler, options, cache, key, std::move(outcome));
+  RIDGE_TRY(fresh, build_fresh(candidate, compiler, options, cache, key, std::move(outcome)));
+  note_refusal(found.refused, cache.without_key(), fresh.evidence);
+  return fresh;
 }
 
 std::vector<Result<Build>> build_all(std::span<const record::Candidate> candidates, const Compiler& compiler,

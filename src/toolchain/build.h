@@ -1,11 +1,16 @@
 // Candidate source + flags -> shared object, in a content-addressed cache.
 //
+// The compiler runs in name spaces of its own, in which there is nothing but the toolchain's folders, the public header
+// and the declared sources; with or without them, what it read by its own account must be one of those.
+//
 // The key of an artefact is the SHA-256 of everything that can change it: the sources, the public header, the defines,
 // the flags, the compiler's version and the processor that -march=native means. An entry is complete or absent: it is
-// built beside the cache and renamed into it, and its digest is checked whenever it is used again.
+// built beside the cache and renamed into it. It counts only with the tag of this installation's key (cache.h), and
+// what was verified is kept in memory that no one can change: what is loaded is what the digest says.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +19,7 @@
 
 #include "record/measurement.h"
 #include "ridge/result.h"
+#include "toolchain/sealed_object.h"
 
 namespace ridge::toolchain {
 
@@ -30,6 +36,10 @@ struct BuildOptions {
   double timeout = 120.0;                         // seconds per tool
   std::uint64_t memory_limit_bytes = 4ull << 30;  // address space of the compiler
   bool sanitize = false;                          // with AddressSanitizer and UBSan, lightly optimised
+  bool past_cache = false;    // built in a private folder that is removed; the cache is neither read nor written
+  bool authenticated = true;  // false in tests only: a cache that is believed without a tag
+  bool confined = true;       // false in tests only: the compiler sees this machine's files
+  bool declared_only = true;  // false in tests only: the compiler may have read any file
 };
 
 // The run-time library that a process must preload to load what was built with `sanitize`. The error says what to
@@ -39,7 +49,8 @@ Result<std::filesystem::path> sanitizer_runtime(const Compiler& compiler);
 // What became of one build. `error` is empty exactly when `artifact` can be loaded.
 struct Build {
   record::BuildEvidence evidence;
-  std::filesystem::path artifact;
+  std::filesystem::path artifact;              // in the cache; of `object` where nothing is kept
+  std::shared_ptr<const SealedObject> object;  // the bytes that the evidence's digest is of
   std::string error;  // the compiler's first error with its line, or why the candidate was refused
   [[nodiscard]] bool ok() const { return error.empty(); }
 };
@@ -54,6 +65,9 @@ std::vector<Result<Build>> build_all(std::span<const record::Candidate> candidat
 // Why a candidate may not be built as it is (a flag outside the allow-list, a path that leaves its folder, a define
 // that is no macro name), or nothing.
 std::optional<std::string> refuse(const record::Candidate& candidate);
+
+// Why an object of that size is neither kept nor loaded, or nothing: the file system of the sandbox lies in memory.
+std::optional<std::string> refuse_size(std::uintmax_t bytes);
 
 // Flags every candidate is compiled with, before its own.
 std::span<const std::string_view> default_flags();

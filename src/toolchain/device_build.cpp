@@ -14,6 +14,7 @@
 #include "toolchain/device_includes.h"
 #include "toolchain/names.h"
 #include "toolchain/remembered_compiler.h"
+#include "toolchain/scratch.h"
 
 namespace ridge::toolchain {
 namespace {
@@ -38,15 +39,6 @@ std::string cache_key(const DeviceCode& code, const CompilerName& compiler) {
       fmt::format("device format 1\n{}\n{}\n{}", compiler.version, compiler.identity, description(code));
   return sha256(text + toolkit_headers(code.files, device::cuda::toolkit_include_folders()));
 }
-
-// Removes the private directory unless it was moved into the cache.
-struct Scratch {
-  fs::path path;
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 Status write_file(const fs::path& path, const std::string& text) {
   RIDGE_CHECK_OK(make_directories(path.parent_path()));
@@ -125,26 +117,24 @@ std::string first_error(const std::string& log, const DeviceCode& code) {
   return log.empty() ? "the compiler gave no reason" : log.substr(0, log.find('\n'));
 }
 
-std::optional<DeviceBuild> take_cached(const ArtifactCache& cache, const std::string& key) {
-  auto entry = cache.find(key);
-  if (!entry) return std::nullopt;
-  auto cubin = read_file(entry->artifact);
-  if (!cubin) return std::nullopt;
+std::optional<DeviceBuild> take_cached(const ArtifactCache& cache, const std::string& key, std::string& refused) {
+  ArtifactCache::Found found = cache.find(key);
+  if (!found.refused.empty()) refused = std::move(found.refused);
+  if (!found.entry) return std::nullopt;
   DeviceBuild outcome;
-  outcome.artifact = entry->artifact;
-  outcome.evidence = std::move(entry->evidence);
+  outcome.artifact = found.entry->artifact;
+  outcome.evidence = std::move(found.entry->evidence);
   outcome.evidence.cached = true;
   outcome.evidence.wall = 0;
-  outcome.cubin = std::move(*cubin);
+  outcome.cubin = std::move(found.entry->bytes);
   return outcome;
 }
 
-Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
-                                const ArtifactCache& cache, const std::string& key, DeviceBuild outcome) {
+// Compiles in `directory`, which then holds the cubin and nothing else, or nothing when the compiler refused.
+Status compile_in(const fs::path& directory, const DeviceCode& code, const DeviceCompiler& compiler,
+                  const BuildOptions& options, DeviceBuild& outcome) {
   const auto start = std::chrono::steady_clock::now();
-  RIDGE_TRY(directory, cache.scratch());
   const Scratch sources{directory / "source"};
-  const Scratch whole{directory};
   for (const record::SourceFile& file : code.files) RIDGE_CHECK_OK(write_file(sources.path / file.path, file.text));
   RIDGE_TRY(output, compiler.compile(code, sources.path, options));
   outcome.evidence.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -153,20 +143,32 @@ Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& co
   outcome.evidence.log = log;
   if (!output.ok) {
     outcome.error = first_error(log, code);
-    return outcome;
+    return ok_status();
   }
   outcome.evidence.counts = count_resources(output.log);
   outcome.evidence.artifact = sha256(output.cubin);
-  RIDGE_CHECK_OK(write_file_durably(directory / kCubinName, output.cubin));
-  std::error_code ignored;
-  fs::remove_all(sources.path, ignored);
+  outcome.cubin = std::move(output.cubin);
+  return write_file_durably(directory / kCubinName, outcome.cubin);
+}
+
+Result<DeviceBuild> build_apart(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
+                                DeviceBuild outcome) {
+  RIDGE_TRY(directory, TempDir::create("ridge-build"));
+  RIDGE_CHECK_OK(compile_in(directory.path(), code, compiler, options, outcome));
+  return outcome;
+}
+
+Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
+                                const ArtifactCache& cache, const std::string& key, DeviceBuild outcome) {
+  RIDGE_TRY(directory, cache.scratch());
+  const Scratch whole{directory};
+  RIDGE_CHECK_OK(compile_in(directory, code, compiler, options, outcome));
+  if (!outcome.ok()) return outcome;
   RIDGE_TRY(entry, cache.commit(key, directory, outcome.evidence));
   outcome.artifact = entry.artifact;
-  outcome.cubin = std::move(output.cubin);
   // Another process may have been faster with its own build of the same key; its bytes are the ones that stay.
   if (entry.evidence.artifact != outcome.evidence.artifact) {
-    RIDGE_TRY(theirs, read_file(entry.artifact));
-    outcome.cubin = std::move(theirs);
+    outcome.cubin = std::move(entry.bytes);
     outcome.evidence.artifact = entry.evidence.artifact;
   }
   return outcome;
@@ -186,24 +188,33 @@ std::string source_key(const DeviceCode& code) { return sha256("packed device co
 
 Result<DeviceBuild> build_device(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options) {
   if (code.files.empty()) return invalid("device code without a source file");
-  const ArtifactCache cache(options.cache_directory, kCubinName);
-  const std::string key = cache_key(code, name_of(compiler));
-  if (auto found = take_cached(cache, key)) return std::move(*found);
   DeviceBuild outcome;
   outcome.evidence.compiler = compiler.version();
-  return build_fresh(code, compiler, options, cache, key, std::move(outcome));
+  if (options.past_cache) return build_apart(code, compiler, options, std::move(outcome));
+  const ArtifactCache cache(options.cache_directory, kCubinName, options.authenticated);
+  const std::string key = cache_key(code, name_of(compiler));
+  std::string refused;
+  if (auto found = take_cached(cache, key, refused)) return std::move(*found);
+  const bool keeps = cache.without_key().empty();
+  RIDGE_TRY(built, keeps ? build_fresh(code, compiler, options, cache, key, std::move(outcome))
+                         : build_apart(code, compiler, options, std::move(outcome)));
+  note_refusal(refused, cache.without_key(), built.evidence);
+  return built;
 }
 
 Result<DeviceBuild> build_device(const DeviceCode& code, const FindCompiler& find, const BuildOptions& options) {
   if (code.files.empty()) return invalid("device code without a source file");
   const auto known = remembered_compiler(options.cache_directory);
-  if (known) {
-    const ArtifactCache cache(options.cache_directory, kCubinName);
-    if (auto found = take_cached(cache, cache_key(code, *known))) return std::move(*found);
+  std::string refused;
+  if (known && !options.past_cache) {
+    const ArtifactCache cache(options.cache_directory, kCubinName, options.authenticated);
+    if (auto found = take_cached(cache, cache_key(code, *known), refused)) return std::move(*found);
   }
   RIDGE_TRY(compiler, find());
   if (known != name_of(*compiler)) remember_compiler(options.cache_directory, *compiler);
-  return build_device(code, *compiler, options);
+  RIDGE_TRY(built, build_device(code, *compiler, options));
+  if (!refused.empty()) note_refusal(refused, {}, built.evidence);
+  return built;
 }
 
 std::optional<std::string> refuse_device(const record::Candidate& candidate) {

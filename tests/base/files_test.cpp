@@ -1,5 +1,7 @@
 #include "base/files.h"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/large_file.h"
 
 namespace ridge {
 namespace {
@@ -104,6 +107,35 @@ TEST(Clock, FormatsMinutesAndDurations) {
   EXPECT_EQ(format_duration(252), "4 min 12 s");
   EXPECT_EQ(format_duration(3599.4), "59 min 59 s");
   EXPECT_EQ(format_duration(3960), "1 h 6 min");
+}
+
+// A named pipe hung every reader for ever, and /dev/zero filled the memory.
+TEST(Files, ReadsRegularFilesOnly) {
+  const TempDir directory = TempDir::create("ridge-files").value();
+  const std::filesystem::path pipe = directory.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [path, kind] :
+       {std::pair(pipe, "a named pipe"), std::pair(std::filesystem::path("/dev/zero"), "a device"),
+        std::pair(directory.path(), "a folder")}) {
+    const Result<std::string> read = read_file(path);
+    ASSERT_FALSE(read) << path;
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(read.error().message.find(kind), std::string::npos) << read.error().message;
+    EXPECT_FALSE(check_regular_file(path, kUsualFileBytes));
+  }
+  EXPECT_FALSE(read_file("/proc/self/status")->empty());  // a regular file of size 0, says the kernel
+}
+
+TEST(Files, ReadsNoMoreThanWasAgreed) {
+  const TempDir directory = TempDir::create("ridge-files").value();
+  ASSERT_TRUE(write_file_durably(directory.path() / "file", std::string(1000, 'x')));
+  EXPECT_EQ(read_file_up_to(directory.path() / "file", 1000)->size(), 1000u);
+  const Result<std::string> read = read_file_up_to(directory.path() / "file", 999);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("holds 1000 bytes, and at most 999 bytes"), std::string::npos)
+      << read.error().message;
+  std::filesystem::resize_file(directory.path() / "file", std::uintmax_t{100} << 30);  // takes no room on the disk
+  EXPECT_NE(read_file(directory.path() / "file").error().message.find("at most 64 MiB"), std::string::npos);
 }
 
 }  // namespace

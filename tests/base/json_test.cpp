@@ -7,6 +7,46 @@
 namespace ridge {
 namespace {
 
+TEST(Json, SaysWhereAndWhatWasExpected) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "expected a value, found the end"},
+      {"{\n \"a\": 1\n \"b\": 2}", "line 3, column 4: expected ',' and a key in quotes, or '}', found"},
+      {"{a: 1}", "line 1, column 2: expected a key in quotes or '}', found \"{a\""},
+      {"{\"a\" 1}", "expected ':' and a value, found \"1\""},
+      {"[1, 2", "expected ',' and a value, or ']', found the end"},
+      {"[1 2]", "expected ',' and a value, or ']', found \"2\""},
+      {"[,]", "expected a value or ']'"},
+      {"{} {}", "expected nothing behind the value"},
+      {"1e999", "is beyond what a number can be"},
+      {"[\"\x1b[2J", "<U+001B>"},
+  };
+  for (const auto& [text, says] : cases) {
+    const Result<Json> value = parse_json(text);
+    ASSERT_FALSE(value) << text;
+    EXPECT_EQ(value.error().code, ErrorCode::kCorrupt);
+    EXPECT_NE(value.error().message.find(says), std::string::npos) << value.error().message;
+    EXPECT_EQ(value.error().message.find("json.exception"), std::string::npos) << value.error().message;
+  }
+}
+
+// Two readers may take either of the two: a signed text would then say two things.
+TEST(Json, RefusesAKeyThatIsThereTwice) {
+  EXPECT_NE(parse_json(R"({"ok":false,"ok":true})").error().message.find("\"ok\" is there twice"), std::string::npos);
+  EXPECT_FALSE(parse_json(R"([{"a":{"b":1,"c":2,"b":3}}])"));
+  EXPECT_FALSE(parse_json(R"({"a":1,"\u0061":2})"));  // the same key, spelled otherwise
+  EXPECT_TRUE(parse_json(R"([{"a":1},{"a":1},{"b":{"a":1}}])"));
+  EXPECT_FALSE(
+      parse_msgpack(std::string("\x82\xa1"
+                                "a\x01\xa1"
+                                "a\x02",
+                                7)));
+}
+
+TEST(Json, NestingWithoutEndIsRefused) {
+  EXPECT_NE(parse_json(std::string(10'000'000, '[')).error().message.find("64 levels"), std::string::npos);
+  EXPECT_TRUE(parse_json(std::string(60, '[') + std::string(60, ']')));
+}
+
 TEST(Msgpack, ReadsEveryFormAndRefusesDamage) {
   const std::string packed(
       "\x83\xa1"

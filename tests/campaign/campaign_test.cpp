@@ -38,6 +38,39 @@ TEST(Campaign, RunsFromBaselineToReportWithOneVerdictPerRound) {
   EXPECT_EQ(phase_of(state), record::Phase::kDone);
 }
 
+// The cache was written to: what was measured is not what the sources make.
+TEST(Campaign, AcceptsNoObjectThatTheSourcesDoNotMakeAgain) {
+  for (const std::size_t arm : {0u, 1u}) {
+    World world(one_per_round({make_proposal({make_candidate(150)})}));
+    world.executor.on(record::WorkerTask::kBuild, [arm](const record::WorkerRequest& request) {
+      record::WorkerResponse response = build(request);
+      if (request.fresh_build) response.builds.at(arm).artifact = "object-of-the-sources";
+      return Result<record::WorkerResponse>(response);
+    });
+    ASSERT_TRUE(world.run());
+    const State state = world.state();
+    ASSERT_EQ(state.rounds.size(), 1u);
+    EXPECT_FALSE(state.rounds[0].committed);
+    EXPECT_EQ(state.rounds[0].decision->outcome, record::Outcome::kHarnessFault);
+    const std::string& reason = state.rounds[0].decision->reason;
+    EXPECT_EQ(reason.find("rebuild: "), 0u) << reason;
+    EXPECT_NE(reason.find("object-of-the-sources"), std::string::npos) << reason;
+    EXPECT_NE(reason.find(make_build(make_candidate(arm == 0 ? 150 : 100)).artifact), std::string::npos) << reason;
+    EXPECT_TRUE(replay_campaign(world.path())->differences.empty());
+  }
+}
+
+TEST(Campaign, TheJournalHoldsTheRebuildOfEveryAccept) {
+  World world(one_per_round(story()));
+  ASSERT_TRUE(world.run());
+  for (const Round& round : world.state().rounds) {
+    const auto& rebuild = round.last().evaluated->evaluation.rebuild;
+    EXPECT_EQ(rebuild.has_value(), round.committed.has_value()) << "only what would be accepted is built again";
+    if (!rebuild) continue;
+    EXPECT_EQ(rebuild->incumbent, make_build(round.incumbent).artifact);
+  }
+}
+
 TEST(Campaign, EveryFileIsThereAndVerifies) {
   World world(one_per_round(story()));
   ASSERT_TRUE(world.run());

@@ -55,10 +55,12 @@ WorkerResponse evaluate_gpu(const WorkerRequest& request) {
   WorkerRequest asked = request;
   asked.incumbent = as_speed(*request.incumbent);
   asked.candidates = {as_speed(request.candidates.front())};
-  WorkerResponse response = evaluate(asked);
+  // Candidates of one speed are still two measurements.
+  WorkerResponse response = evaluate_on(asked, request.incumbent->id() + request.candidates.front().id());
   response.evaluation->incumbent = request.incumbent->id();
   response.evaluation->candidate = request.candidates.front().id();
   response.evaluation->build = make_build(request.candidates.front());
+  response.evaluation->incumbent_artifact = make_build(*request.incumbent).artifact;
   response.evaluation->build.counts = {{"registers", 168}, {"spill_bytes", 0}};
   for (record::RooflinePoint& point : response.evaluation->roofline) {
     point.bound_time *= 5;  // the baseline reaches half of its bound

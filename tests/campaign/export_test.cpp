@@ -179,7 +179,7 @@ TEST_F(Exchange, EveryContradictionOfAMemoryIsFound) {
       {"v1.json", "\"performance\": {", "\"performance\": 7, \"x\": {", "performance is not an object"},
       {"v2.json", "\"result\": \"FAIL\"", "\"result\": \"PASS\"", "after"},
       {"v1.json", "\"git_commit_hash\": \"", "\"git_commit_hash\": \"later ", "no hash"},
-      {"v1.json", "{", "[", "not valid JSON at byte"},
+      {"v1.json", "{", "[", "not valid JSON at line 2"},
   };
   for (const auto& row : rows) {
     const fs::path folder = write(ExportFormat::kAtrex, std::string("bent") + std::to_string(&row - rows));

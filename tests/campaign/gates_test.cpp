@@ -20,7 +20,9 @@ GateInput honest(std::int64_t speed = 150) {
   input.incumbent_artifact = make_build(incumbent).artifact;
   input.bucket = "K1";
   input.bounds = make_roofline(incumbent);
+  input.rebuilds = true;
   input.evaluation = make_evaluation(incumbent, candidate);
+  input.evaluation.rebuild = record::Rebuild{make_build(candidate).artifact, make_build(incumbent).artifact, {}, 1};
   return input;
 }
 
@@ -43,6 +45,62 @@ TEST(Gate, LetsAnHonestGainThrough) {
     const record::GateResult result = gate.check(honest());
     EXPECT_EQ(result.outcome, GateOutcome::kPass) << gate.name << ": " << result.detail;
   }
+}
+
+// 4294967297 decisions, narrowed to 32 bits, were 1: the evidence needed was 20 instead of 2400.
+TEST(Gate, RefusesAnErrorBudgetThatOverflows) {
+  for (const std::int64_t planned :
+       {std::int64_t{4294967297}, std::int64_t{121}, std::int64_t{0}, std::int64_t{-4294967295}}) {
+    GateInput input = honest();
+    input.protocol.max_decisions = planned;
+    input.evaluation.sessions.resize(8);  // seven wins: evidence 53
+    EXPECT_EQ(verdict(input, "error budget").outcome, GateOutcome::kFail) << planned;
+    EXPECT_NE(verdict(input, "effect").outcome, GateOutcome::kPass) << planned;
+    EXPECT_GE(sequential_rule(input.protocol).needed(), 2400) << planned;
+    EXPECT_FALSE(stats::validate(sequential_rule(input.protocol))) << planned;
+  }
+  GateInput input = honest();
+  input.evaluation.sessions.resize(8);
+  input.protocol.max_decisions = 1;  // what it was narrowed to: these sessions are enough for one decision
+  EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kPass);
+}
+
+TEST(Gate, RefusesASessionLimitThatOverflows) {
+  GateInput input = honest();
+  input.protocol.max_sessions = 4294967296 + 32;
+  EXPECT_NE(verdict(input, "effect").outcome, GateOutcome::kPass);
+}
+
+// A cache that was written to: the object of either arm is not what its sources make.
+TEST(Gate, RefusesObjectsThatTheSourcesDoNotMakeAgain) {
+  GateInput input = honest();
+  input.evaluation.rebuild->candidate = "another";
+  EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kFail);
+  EXPECT_NE(verdict(input, kRebuildGate).detail.find(input.evaluation.build.artifact), std::string::npos);
+  EXPECT_NE(verdict(input, kRebuildGate).detail.find("another"), std::string::npos);
+  EXPECT_FALSE(judge(input).accepted);
+  EXPECT_EQ(judge(input).outcome, record::Outcome::kHarnessFault);
+  constexpr std::string_view kOff[] = {kRebuildGate};
+  EXPECT_TRUE(judge(input, kOff).accepted) << "the gate alone stops it";
+  input = honest();
+  input.evaluation.rebuild->incumbent = "slower";
+  EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kFail);
+  EXPECT_TRUE(judge(input, kOff).accepted);
+}
+
+TEST(Gate, IsNotSureWithoutARebuild) {
+  GateInput input = honest();
+  input.evaluation.rebuild->error = "no compiler";
+  EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kInconclusive);
+  input.evaluation.rebuild.reset();
+  EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kInconclusive);
+  input = honest();
+  input.evaluation.incumbent_artifact.reset();
+  EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kInconclusive);
+  EXPECT_FALSE(judge(input).accepted);
+  input.rebuilds = false;  // a campaign that began before there was this gate
+  EXPECT_TRUE(judge(input).accepted);
+  for (const record::GateResult& one : judge(input).gates) EXPECT_NE(one.gate, kRebuildGate);
 }
 
 TEST(Gate, RefusesFasterButWrong) {

@@ -114,6 +114,8 @@ class Masked : public testing::Test {
     }
     ASSERT_TRUE(extend_budget(world->path(), {.wall_budget = 0, .max_iterations = 30}, world->clock));
     world->proposer.requests.clear();
+    world->executor.on(record::WorkerTask::kEvaluate,
+                       [](const record::WorkerRequest& request) { return evaluate_on(request, "again"); });
     const Result<RunResult> ended = world->run();
     ASSERT_TRUE(ended) << ended.error().text();
   }

@@ -191,8 +191,10 @@ TEST(Verify, AHandEditedLogIsKeptAsideWhenTheCampaignGoesOn) {
   ASSERT_TRUE(world.run());
   replace_in(world.path() / "logs/optimize.md", "round-2", "my note");
   ASSERT_TRUE(extend_budget(world.path(), {0, 2}, world.clock));
+  world.executor.on(record::WorkerTask::kEvaluate,
+                    [](const record::WorkerRequest& request) { return evaluate_on(request, "again"); });
   ASSERT_TRUE(world.run());
-  EXPECT_TRUE(verify_campaign(world.path())->ok());
+  EXPECT_TRUE(verify_campaign(world.path())->ok()) << verify_campaign(world.path())->text();
   EXPECT_NE(read_file(world.path() / "logs/optimize.md.edited")->find("my note"), std::string::npos);
 }
 

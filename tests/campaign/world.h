@@ -3,6 +3,7 @@
 // that was interrupted anywhere must end like one that was not.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -112,22 +113,42 @@ inline std::size_t index_of(const std::string& label) {
   return 0;
 }
 
+// What no two launches share: the last digits of a time, a pure function of what was measured where.
+class Jitter {
+ public:
+  explicit Jitter(const std::string& measured) {
+    for (const char c : measured) next(static_cast<unsigned char>(c));
+  }
+  double operator()() { return 1 + 1e-7 * static_cast<double>(next(1) % 1000); }
+
+ private:
+  std::uint64_t next(std::uint64_t more) { return state_ = (state_ ^ more) * 6364136223846793005u + (state_ >> 29); }
+  std::uint64_t state_ = 88172645463325252u;
+};
+
 // One session; the noise is a fixed small function of its index.
 inline record::Session make_session(const record::Candidate& a, const record::Candidate& b, std::int64_t index,
-                                    const std::string& role, const std::vector<std::string>& shapes = kShapes) {
+                                    const std::string& role, const std::vector<std::string>& shapes = kShapes,
+                                    const std::string& occasion = {}) {
   record::Session session;
   session.index = index;
   session.role = role;
+  session.guards["began"] = 10.0 * static_cast<double>(index);
+  Jitter jitter(fmt::format("{} {} {} {} {} {}", a.id(), b.id(), index, role, shapes.size(), occasion));
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const double noise = 0.002 * std::sin(static_cast<double>(index) * 1.7 + static_cast<double>(s));
-    record::Quad quad;
-    quad.order = index % 2 == 0 ? "ABBA" : "BAAB";
-    for (const char arm : quad.order) {
-      const std::size_t work = index_of(shapes[s]);
-      const double t = arm == 'A' ? latency_of(a, work) : latency_of(b, work) * std::exp(noise);
-      quad.blocks.push_back({t, t * 1.01, t * 0.99});
+    record::ShapeSamples samples{shapes[s], {}};
+    for (int quads = 0; quads < 2; ++quads) {
+      record::Quad quad;
+      quad.order = index % 2 == 0 ? "ABBA" : "BAAB";
+      for (const char arm : quad.order) {
+        const std::size_t work = index_of(shapes[s]);
+        const double t = arm == 'A' ? latency_of(a, work) : latency_of(b, work) * std::exp(noise);
+        quad.blocks.push_back({t * jitter(), t * 1.01 * jitter(), t * 0.99 * jitter()});
+      }
+      samples.quads.push_back(std::move(quad));
     }
-    session.shapes.push_back({shapes[s], {quad, quad}});
+    session.shapes.push_back(std::move(samples));
   }
   return session;
 }
@@ -175,7 +196,8 @@ inline std::vector<record::RooflinePoint> make_roofline(const record::Candidate&
 
 inline record::Evaluation make_evaluation(const record::Candidate& incumbent, const record::Candidate& candidate,
                                           const record::Protocol& protocol = {},
-                                          const std::vector<std::string>& shapes = kShapes) {
+                                          const std::vector<std::string>& shapes = kShapes,
+                                          const std::string& occasion = {}) {
   record::Evaluation evaluation;
   evaluation.incumbent = incumbent.id();
   evaluation.candidate = candidate.id();
@@ -186,6 +208,7 @@ inline record::Evaluation make_evaluation(const record::Candidate& incumbent, co
     return evaluation;
   }
   evaluation.build = make_build(candidate);
+  evaluation.incumbent_artifact = make_build(incumbent).artifact;
   if (speed == kIsWrong || speed == kCrashes) {
     evaluation.outcome = speed == kIsWrong ? record::Outcome::kWrong : record::Outcome::kCrash;
     evaluation.detail = "element 7 is 1.5, expected 2";
@@ -194,7 +217,7 @@ inline record::Evaluation make_evaluation(const record::Candidate& incumbent, co
   }
   evaluation.checks = make_checks(record::Outcome::kPass, shapes);
   evaluation.roofline = make_roofline(candidate, shapes);
-  evaluation.sessions.push_back(make_session(incumbent, candidate, 0, "screen", shapes));
+  evaluation.sessions.push_back(make_session(incumbent, candidate, 0, "screen", shapes, occasion));
   const Result<SessionRatios> screen = session_ratios(evaluation.sessions[0], shapes);
   if (stats::screened_out(screen->suite, protocol.min_effect)) {
     evaluation.outcome = record::Outcome::kSlower;
@@ -202,7 +225,7 @@ inline record::Evaluation make_evaluation(const record::Candidate& incumbent, co
   }
   stats::SequentialTest test(sequential_rule(protocol));
   for (std::int64_t index = 1; test.result().verdict == stats::Verdict::kUndecided; ++index) {
-    evaluation.sessions.push_back(make_session(incumbent, candidate, index, "confirm", shapes));
+    evaluation.sessions.push_back(make_session(incumbent, candidate, index, "confirm", shapes, occasion));
     (void)test.add(session_ratios(evaluation.sessions.back(), shapes)->suite);
   }
   return evaluation;
@@ -217,23 +240,26 @@ inline record::WorkerResponse calibrate(const record::WorkerRequest& request) {
   return response;
 }
 
-inline record::WorkerResponse evaluate(const record::WorkerRequest& request) {
+// `occasion`: a second measurement of the same candidates has other times.
+inline record::WorkerResponse evaluate_on(const record::WorkerRequest& request, const std::string& occasion) {
   record::WorkerResponse response;
   const record::Candidate &a = *request.incumbent, &b = request.candidates.front();
   const std::vector<std::string> shapes = labels_of(request.cases);
   if (!request.quick_look) {
-    response.evaluation = make_evaluation(a, b, request.protocol, shapes);
+    response.evaluation = make_evaluation(a, b, request.protocol, shapes, occasion);
     return response;
   }
-  record::Evaluation evaluation = make_evaluation(a, b, request.protocol, shapes);
+  record::Evaluation evaluation = make_evaluation(a, b, request.protocol, shapes, occasion);
   evaluation.outcome = record::Outcome::kPass;
   evaluation.sessions.clear();
   for (std::int64_t i = 0; i < request.sessions; ++i) {
-    evaluation.sessions.push_back(make_session(a, b, i, "confirm", shapes));
+    evaluation.sessions.push_back(make_session(a, b, i, "confirm", shapes, "quick look" + occasion));
   }
   response.evaluation = evaluation;
   return response;
 }
+
+inline record::WorkerResponse evaluate(const record::WorkerRequest& request) { return evaluate_on(request, {}); }
 
 inline record::WorkerResponse screen(const record::WorkerRequest& request) {
   record::WorkerResponse response;
@@ -304,7 +330,7 @@ class World {
   }
 
   Status create() {
-    RIDGE_CHECK_OK(create_campaign(path(), spec_, make_candidate(100), clock));
+    RIDGE_CHECK_OK(create_campaign(path(), spec_, make_candidate(100), clock, engine_options.sign_key));
     RIDGE_CHECK_OK(confirm_campaign(path(), "test", clock));
     return ok_status();
   }

@@ -10,6 +10,7 @@
 
 #include "cheats/head_line.h"
 #include "evaluate/run.h"
+#include "measure/machine.h"
 
 namespace ridge::cheats {
 namespace {
@@ -107,16 +108,16 @@ std::string missing(const Item& item) {
   if (item.needs == "root" && ::geteuid() != 0) return "only a measurement started by root has a root to hide";
   // Left behind on purpose: a key that exists already is as good.
   if (item.needs == "semaphore" && ::semget(kSemaphore, 1, IPC_CREAT | 0666) < 0) return "no System V semaphores here";
+  if (item.needs == "processors" && measure::usable_cpus().size() < 2) return "one processor has no other to move to";
   return {};
 }
 
 std::vector<Gate> defences() {
   std::vector<Gate> all;
   for (const auto& [gate, name] : record::EnumNames<Gate>::kNames) {
-    const bool fact = gate == Gate::kNone || gate == Gate::kBuild || gate == Gate::kStatus || gate == Gate::kCrash;
+    const bool fact = gate == Gate::kNone || gate == Gate::kStatus || gate == Gate::kCrash;
     // Only a device has these; tests/cheats/cuda tries them.
-    const bool device =
-        gate == Gate::kGuardPage || gate == Gate::kDeviceCalls || gate == Gate::kCold || gate == Gate::kFloor;
+    const bool device = gate == Gate::kDeviceCalls || gate == Gate::kFloor;
     if (!fact && !device) all.push_back(gate);
   }
   return all;

@@ -9,7 +9,7 @@
 //   shows    the gates one of which is named in the result, where it is not the defence itself: a sandboxed candidate
 //            that gives up shows as a status, and which line of a wrong output is crossed first may be chance
 //   without  defences that are off from the start, as on a machine that has none: what lies behind them is looked at
-//   needs    root, semaphore: what the test must have
+//   needs    root, semaphore, processors (two of them): what the test must have
 //   draw     one call in so many is drawn for the full comparison
 //   proves   with the defence switched off it passes
 #pragma once

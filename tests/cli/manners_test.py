@@ -225,20 +225,19 @@ class Colours(Base):
 
 class Bench(Base):
     def test_what_all_rows_share_stands_above_and_the_end_is_one_sentence(self):
-        shapes = ("m=32,64", "n=64", "k=64", "--impl", "cpu_simd", "--vs", "reference", "--time-limit", "12s", "--samples", "8")
+        shapes = ("m=64,128", "n=128", "k=128", "--impl", "cpu_simd", "--vs", "reference", "--time-limit", "12s", "--samples", "8")
         result = self.ridge("bench", "gemm", *shapes)
         self.assertEqual(result.returncode, 0, result.stderr)
         above, header, *rows = result.stdout.splitlines()
-        self.assertRegex(above, r"^All cases: .*n=64 k=64")
+        self.assertRegex(above, r"^All cases: .*n=128 k=128")
         if header.startswith("All rows: "):
             header, *rows = rows
         self.assertRegex(header, r"^case +subject +median")
-        self.assertRegex(rows[0], r"^m=32 +reference")
+        self.assertRegex(rows[0], r"^m=64 +reference")
         summary = result.stdout[result.stdout.index("\nSummary"):]
         self.assertRegex(summary, r"paired, geometric mean of 2 cases\)\n  cpu_simd ran \d+\.\d+ ± \d+\.\d+ times faster than reference\n")
         narrow, code = self.in_terminal("bench", "gemm", *shapes, columns=72)
         self.assertIn("Left out to fit the terminal: p10", narrow)
-
 
     def test_a_fixed_seed_is_marked_in_the_result(self):
         bench = ("bench", "gemm", "m=8", "n=8", "k=8", "--impl", "cpu_simd", "--samples", "8", "--time-limit", "5s")

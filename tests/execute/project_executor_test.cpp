@@ -74,7 +74,7 @@ class ProjectExecutorTest : public testing::Test {
 
 TEST_F(ProjectExecutorTest, EverythingOfAnHonestProjectWorks) {
   EXPECT_EQ(failing_check(), "everything works");
-  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 9u);
+  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 10u);
 }
 
 TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {

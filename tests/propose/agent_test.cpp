@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <fstream>
+#include <thread>
 
+#include "base/confinement.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "propose/proposer.h"
@@ -49,6 +51,23 @@ TEST(Agent, AnHonestOneChangesTheIncumbent) {
   EXPECT_EQ(proposal->candidates[1].name, "narrow");
   EXPECT_EQ(proposal->candidates[0].parent, toy_request().incumbent.id());
   EXPECT_EQ(proposal->candidates[0].sources, toy_request().incumbent.sources);
+}
+
+// What a proposer did to the journal and the cache when it could reach them; here it writes and reads as before, and
+// nothing of it is there afterwards.
+TEST(Agent, ReachesNeitherTheCampaignNorTheKeys) {
+  if (!why_not_confined().empty()) GTEST_SKIP() << why_not_confined();
+  const TempDir campaign = TempDir::create("ridge-hidden").value();
+  const std::string journal = (campaign.path() / "journal.jsonl").string();
+  std::ofstream(journal) << "a line\n";
+  const std::string attack = "cat " + journal + " >&2; echo forged >> " + journal +
+                             "; setsid sh -c 'sleep 0.5; echo late >> " + journal + "' &\n" +
+                             answering(R"([{"defines":{"LANES":16}}])");
+  ASSERT_TRUE(run(attack, toy_request(), {.hidden = {campaign.path()}}).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  EXPECT_EQ(*read_file(journal), "a line\n");
+  ASSERT_TRUE(run(attack).ok()) << "and where nothing is hidden";
+  EXPECT_EQ(*read_file(journal), "a line\nforged\n") << "what it left behind is gone all the same";
 }
 
 TEST(Agent, MayReplaceAFileOfTheIncumbent) {

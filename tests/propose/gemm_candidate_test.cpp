@@ -31,10 +31,13 @@ record::TuneSpace declared_space() {
   return *space;
 }
 
+// A configuration, built and loaded. It stays loaded: a kernel keeps its buffers for as long as its process runs, so
+// each needs a name of its own.
 class Built {
  public:
   Built(const Config& config, const std::filesystem::path& directory) {
-    const std::filesystem::path object = directory / "kernel.so";
+    static int number = 0;
+    const std::filesystem::path object = directory / ("kernel" + std::to_string(++number) + ".so");
     ProcessSpec spec;
     spec.argv = {"c++", "-O2", "-march=native", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"};
     spec.argv.push_back("-I" + std::string(RIDGE_SOURCE_DIR) + "/include");
@@ -42,18 +45,12 @@ class Built {
     spec.argv.insert(spec.argv.end(), {"-o", object.string(), kSource.string(), "-pthread"});
     auto result = run_process(spec);
     EXPECT_TRUE(result.ok() && result->succeeded()) << result->error_output;
-    library_ = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
-    EXPECT_NE(library_, nullptr) << dlerror();
-    kernel = reinterpret_cast<Kernel>(dlsym(library_, "ridge_kernel"));
+    void* const library = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library, nullptr) << dlerror();
+    kernel = reinterpret_cast<Kernel>(dlsym(library, "ridge_kernel"));
   }
-  Built(const Built&) = delete;
-  Built& operator=(const Built&) = delete;
-  ~Built() { dlclose(library_); }
 
   Kernel kernel = nullptr;
-
- private:
-  void* library_ = nullptr;
 };
 
 // A matrix whose last element is the last before a page without access.

@@ -92,10 +92,10 @@ TEST(Record, BytesThatAreNotUtf8AreReplacedNotFatal) {
   EXPECT_TRUE(parse_record<GateResult>(to_line(gate)).ok());
 }
 
-TEST(Json, AnErrorNamesTheByte) {
+TEST(Json, AnErrorNamesTheColumn) {
   const Result<Json> result = parse_json("{\"a\": 1,, }");
   ASSERT_FALSE(result.ok());
-  EXPECT_THAT(result.error().message, HasSubstr("byte 9"));
+  EXPECT_THAT(result.error().message, HasSubstr("column 9"));
 }
 
 TEST(Candidate, IdIgnoresItsNameAndParentOnly) {

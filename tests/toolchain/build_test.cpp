@@ -1,13 +1,19 @@
 #include "toolchain/build.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 
+#include "base/confinement.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "toolchain/cache.h"
+#include "toolchain/dependencies.h"
 #include "toolchain/flags.h"
 
 namespace ridge::toolchain {
@@ -66,6 +72,187 @@ TEST_F(BuildTest, BuildsAgainWhenAnArtefactWasTamperedWith) {
   const Build second = build_of(candidate);
   EXPECT_FALSE(second.evidence.cached);
   EXPECT_EQ(*sha256_file(second.artifact), second.evidence.artifact);
+}
+
+// Ways to compile something that is not in the record: a file that anyone may change after the object was cached.
+class ReachOut : public BuildTest {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(outside());
+    std::filesystem::permissions(directory_->path(), std::filesystem::perms(0755));
+    std::ofstream(outside() / "value.h") << "enum { VALUE = 1 };\n";
+    ways_ = {{"include", "#include \"" + (outside() / "value.h").string() + "\"\n", "value.h"},
+             {"macro", "#define H \"" + (outside() / "value.h").string() + "\"\n#include H\n", "value.h"},
+             {"upwards", "#include \"../../../../../../.." + (outside() / "value.h").string() + "\"\n", "value.h"},
+             {"incbin", "enum { VALUE = 2 }; asm(\".incbin \\\"" + (outside() / "value.h").string() + "\\\"\");\n",
+              "value.h"},
+             {"built directive",
+              "enum { VALUE = 3 }; asm(\".macro x a, b\\n .\\\\a\\\\b \\\"" + (outside() / "value.h").string() +
+                  "\\\"\\n.endm\\n x inc, bin\\n\");\n",
+              "value.h"}};
+  }
+  [[nodiscard]] std::filesystem::path outside() const { return directory_->path() / "outside"; }
+  Build build_with(const std::string& text, bool confined, bool declared_only) {
+    const auto result =
+        build(candidate_of(text + "int ridge_kernel(const ridge_call*) { return VALUE; }"), *compiler_,
+              {.cache_directory = directory_->path() / "cache", .confined = confined, .declared_only = declared_only});
+    EXPECT_TRUE(result.ok()) << result.error().text();
+    return result.ok() ? *result : Build{};
+  }
+  struct Way {
+    std::string name, text, says;
+  };
+  std::vector<Way> ways_;
+};
+
+TEST_F(ReachOut, AFileThatIsNotDeclaredIsRefusedByName) {
+  for (const Way& way : ways_) {
+    for (const bool confined : {true, false}) {
+      const Build build = build_with(way.text, confined, true);
+      EXPECT_FALSE(build.ok()) << way.name;
+      EXPECT_THAT(build.error, HasSubstr(way.says)) << way.name << (confined ? ", confined" : "");
+    }
+  }
+}
+
+TEST_F(ReachOut, ReachesWhereNothingIsDoneAboutIt) {
+  for (const Way& way : ways_) EXPECT_TRUE(build_with(way.text, false, false).ok()) << way.name;
+}
+
+TEST_F(ReachOut, TheNameSpacesAloneKeepItIn) {
+  if (!why_not_confined().empty()) GTEST_SKIP() << why_not_confined();
+  for (const Way& way : ways_) EXPECT_FALSE(build_with(way.text, true, false).ok()) << way.name;
+  const Build asked = build_with("#if __has_include(\"" + (outside() / "value.h").string() +
+                                     "\")\n#error it is there\n#endif\nenum { VALUE = 1 };\n",
+                                 true, true);
+  EXPECT_TRUE(asked.ok()) << asked.error;
+}
+
+TEST_F(ReachOut, TheUsersVariablesDoNotChangeWhatIsRead) {
+  ::setenv("CPLUS_INCLUDE_PATH", outside().c_str(), 1);
+  const Build build = build_with("#include <value.h>\n", false, true);
+  ::unsetenv("CPLUS_INCLUDE_PATH");
+  EXPECT_FALSE(build.ok());
+}
+
+TEST_F(ReachOut, HonestSourcesAreNotTouchedByIt) {
+  record::Candidate honest = candidate_of(
+      "#include <vector>\n#include <immintrin.h>\n#include \"part/../a b.h\"\n#define H \"part/c.h\"\n"
+      "#include H\n#include <ridge/candidate.h>\nint ridge_kernel(const ridge_call*) { return A + C; }");
+  honest.sources.push_back({"a b.h", "enum { A = 1 };\n"});
+  honest.sources.push_back({"part/c.h", "#include \"d.h\"\nasm(\".incbin \\\"part/d.h\\\"\");\n"});
+  honest.sources.push_back({"part/d.h", "enum { C = 1 };\n"});
+  for (const bool confined : {true, false}) {
+    const auto result = build(honest, *compiler_,
+                              {.cache_directory = directory_->path() / (confined ? "a" : "b"), .confined = confined});
+    ASSERT_TRUE(result.ok());
+    EXPECT_TRUE(result->ok()) << result->error;
+  }
+  const std::string in = build_with("enum { VALUE = 4 };\n", true, true).evidence.artifact;
+  std::filesystem::remove_all(directory_->path() / "cache");
+  EXPECT_EQ(build_with("enum { VALUE = 4 };\n", false, true).evidence.artifact, in)
+      << "the same object with and without";
+}
+
+TEST(Dependencies, AreReadAsTheCompilerWritesThem) {
+  EXPECT_EQ(read_dependencies("o.o: k.cpp \\\n a\\ b.h c$$d.h\no2: /x/y\n"),
+            (std::vector<std::string>{"k.cpp", "a b.h", "c$d.h", "/x/y"}));
+  const std::vector<std::string> declared = {"k.cpp", "part/h.h"};
+  const std::vector<std::filesystem::path> folders = {"/usr/include"};
+  EXPECT_EQ(undeclared({"k.cpp", "./part/h.h", "/usr/include/c++/12/vector"}, "/tmp", declared, folders), std::nullopt);
+  EXPECT_EQ(undeclared({"k.cpp", "/usr/includes/x.h"}, "/tmp", declared, folders), "/usr/includes/x.h");
+  EXPECT_EQ(undeclared({"/usr/include/../../etc/passwd"}, "/tmp", declared, folders), "/usr/include/../../etc/passwd");
+  EXPECT_EQ(undeclared({"other.h"}, "/tmp", declared, folders), "other.h");
+}
+
+// What a red team did: an object of its own in the place of a cached one, and the digest that lies beside it made to
+// fit.
+class CacheAttack : public BuildTest {
+ protected:
+  void SetUp() override {
+    ::setenv("RIDGE_STATE_DIR", (directory_->path() / "state").c_str(), 1);
+    honest_ = candidate_of("int ridge_kernel(const ridge_call*) { return 1; }");
+    first_ = build_of(honest_);
+  }
+  void TearDown() override { ::unsetenv("RIDGE_STATE_DIR"); }
+
+  // Puts an object that returns 2 where the honest one lies, and everything that lies beside it.
+  void replace_entry() {
+    const Build other = build_of(candidate_of("int ridge_kernel(const ridge_call*) { return 2; }"));
+    const std::filesystem::path from = other.artifact.parent_path(), to = first_.artifact.parent_path();
+    for (const char* name : {"kernel.so", "evidence.json", "tag"}) {
+      std::filesystem::copy_file(from / name, to / name, std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+  static int returned_by(const Build& build) {
+    void* library = ::dlopen(build.object->path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library, nullptr) << ::dlerror();
+    if (library == nullptr) return -1;
+    const int value = reinterpret_cast<int (*)(const void*)>(::dlsym(library, "ridge_kernel"))(nullptr);
+    ::dlclose(library);
+    return value;
+  }
+  record::Candidate honest_;
+  Build first_;
+};
+
+TEST_F(CacheAttack, AnObjectThatWasReplacedWithItsDigestIsBuiltAgain) {
+  replace_entry();
+  const Build second = build_of(honest_);
+  EXPECT_EQ(returned_by(second), 1);
+  EXPECT_FALSE(second.evidence.cached);
+  EXPECT_EQ(second.evidence.counts.at(kRefusedEntries), 1);
+  EXPECT_THAT(second.evidence.log, HasSubstr("not of this installation's key"));
+  const Build third = build_of(honest_);  // and the entry is ours again
+  EXPECT_TRUE(third.evidence.cached);
+  EXPECT_FALSE(third.evidence.counts.contains(kRefusedEntries));
+}
+
+TEST_F(CacheAttack, PassesWhereTheTagIsNotAskedFor) {
+  replace_entry();
+  const auto second = build(honest_, *compiler_, {.cache_directory = directory_->path(), .authenticated = false});
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(second->evidence.cached);
+  EXPECT_EQ(returned_by(*second), 2);
+}
+
+TEST_F(CacheAttack, AnEntryWithoutATagOrOfAnotherKeyIsBuiltAgain) {
+  std::filesystem::remove(first_.artifact.parent_path() / "tag");
+  EXPECT_THAT(build_of(honest_).evidence.log, HasSubstr("no tag"));
+  std::filesystem::remove(directory_->path() / "state" / "key");
+  const Build other_key = build_of(honest_);
+  EXPECT_FALSE(other_key.evidence.cached);
+  EXPECT_EQ(other_key.evidence.counts.at(kRefusedEntries), 1);
+}
+
+TEST_F(CacheAttack, NothingIsBelievedNorKeptWithoutAKey) {
+  std::filesystem::permissions(directory_->path() / "state" / "key", std::filesystem::perms(0644));
+  for (int i = 0; i < 2; ++i) {
+    const Build build = build_of(honest_);
+    EXPECT_FALSE(build.evidence.cached);
+    EXPECT_EQ(returned_by(build), 1);
+    EXPECT_THAT(build.evidence.log, HasSubstr("its mode is 644"));
+  }
+}
+
+TEST_F(CacheAttack, WhatWasVerifiedIsWhatIsLoaded) {
+  replace_entry();
+  EXPECT_EQ(returned_by(first_), 1) << "the object in memory is not the file";
+  const int fd = ::open(first_.object->path().c_str(), O_RDWR);
+  EXPECT_LT(::write(fd, "x", 1), 0) << "and no one can write to it";
+  ::close(fd);
+}
+
+TEST_F(CacheAttack, ABuildPastTheCacheComesOutTheSameAndSeesNoCache) {
+  replace_entry();
+  const BuildOptions past{.cache_directory = directory_->path(), .past_cache = true};
+  const auto again = build(honest_, *compiler_, past);
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->evidence.cached);
+  EXPECT_EQ(again->evidence.artifact, first_.evidence.artifact) << "gcc is deterministic with these flags";
+  EXPECT_EQ(returned_by(*again), 1);
+  record::Candidate dated = candidate_of("int ridge_kernel(const ridge_call*) { return __TIME__[0] + __DATE__[0]; }");
+  EXPECT_EQ(build(dated, *compiler_, past)->evidence.artifact, build_of(dated).evidence.artifact);
 }
 
 TEST_F(BuildTest, ArtefactChangesWithEveryDefineFlagAndHeader) {

@@ -140,6 +140,21 @@ TEST_P(DeviceBuilding, TheShippedCandidateCompilesWithoutSpills) {
   EXPECT_EQ(built->evidence.counts.at("spill_bytes"), 0);
 }
 
+// An accept asks for it: the same machine code again, from another folder and past the cache.
+TEST_P(DeviceBuilding, ABuildPastTheCacheComesOutTheSame) {
+  if (std::string_view(GetParam()) == "nvcc") GTEST_SKIP() << "nvcc leaves names of its own in what it makes";
+  record::Candidate candidate;
+  candidate.backend = "cuda";
+  candidate.sources = {
+      {"gemm_bf16_tiled.cu", *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu")}};
+  const auto kept = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
+  options_.past_cache = true;
+  const auto again = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
+  ASSERT_TRUE(kept.ok() && again.ok());
+  EXPECT_FALSE(again->evidence.cached);
+  EXPECT_EQ(again->evidence.artifact, kept->evidence.artifact);
+}
+
 // As `ridge optimize` puts them together: the source, and the library's kernel with the layer's headers by name.
 TEST_P(DeviceBuilding, TheCandidatesThatCampaignsStartFromCompileWithoutSpills) {
   const std::string root = RIDGE_SOURCE_DIR;

@@ -23,7 +23,7 @@ using Kernel = int (*)(const ridge_call*);
 
 Kernel kernel = nullptr;
 ridge::host::Sandbox sandbox;
-std::uint32_t in_force = 0;  // not read back from the shared memory: constructors of the candidate may write there
+std::uint32_t in_force = 0;
 
 std::int32_t load(HostControl& control) {
   char path[32];
@@ -42,10 +42,11 @@ std::int32_t load(HostControl& control) {
   ::close(kArtifactFd);
   // A sanitizer looks things up in files when it reports.
   if ((in_force & kSystemCallFilter) == 0 || (sandbox.left_out & kSealed) != 0 || sandbox.sanitized) return 0;
-  if (!ridge::host::seal_sandbox()) {
-    std::snprintf(control.message, sizeof control.message, "the second system call filter was refused");
+  if (!ridge::host::seal_sandbox() || !ridge::host::sealed()) {
+    std::snprintf(control.message, sizeof control.message, "the second system call filter is not in force");
     return 3;
   }
+  control.sandbox = in_force |= kSealed;
   return 0;
 }
 
@@ -81,5 +82,5 @@ int main(int argc, char** argv) {
     red_zones.lower();
     return result;
   };
-  serve(region, handlers);
+  serve(region, region_bytes, handlers);
 }

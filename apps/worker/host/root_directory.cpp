@@ -1,13 +1,13 @@
 #include "root_directory.h"
 
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
+
+#include "base/mounts.h"
 
 namespace ridge::host {
 namespace {
@@ -29,8 +29,7 @@ bool add_libraries(const char* path) {
     link[size] = '\0';
     return ::symlink(link, target) == 0;
   }
-  if (::mkdir(target, 0755) != 0 || ::mount(path, target, nullptr, MS_BIND | MS_REC, nullptr) != 0) return false;
-  return ::mount(nullptr, target, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) == 0;
+  return ::mkdir(target, 0755) == 0 && mounts::bind_read_only(path, target);
 }
 
 // The descriptor belongs to the old name space, from where nothing can be bound; the artefact is small.
@@ -51,18 +50,14 @@ bool copy_artifact(int artifact_fd) {
 }  // namespace
 
 bool enter_root_directory(int artifact_fd) {
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  if (::mount("ridge", kStage, "tmpfs", MS_NOSUID | MS_NODEV, "size=256m,mode=0755") != 0) return false;
+  if (!mounts::keep_to_ourselves() || !mounts::mount_empty(kStage)) return false;
   char usr[32];
   std::snprintf(usr, sizeof usr, "%s/usr", kStage);
   if (::mkdir(usr, 0755) != 0 || !copy_artifact(artifact_fd)) return false;
   for (const char* path : kLibraries) {
     if (!add_libraries(path)) return false;
   }
-  if (::mount(nullptr, kStage, nullptr, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) != 0) return false;
-  // The new root on top of the old one, which is then taken away from below.
-  if (::chdir(kStage) != 0 || ::syscall(SYS_pivot_root, ".", ".") != 0) return false;
-  return ::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0;
+  return mounts::make_read_only(kStage) && mounts::become_root_directory(kStage);
 }
 
 }  // namespace ridge::host

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -15,6 +13,7 @@
 
 #include <initializer_list>
 
+#include "base/mounts.h"
 #include "evaluate/host_protocol.h"
 #include "root_directory.h"
 
@@ -23,7 +22,7 @@ namespace {
 
 using namespace evaluate;
 
-constexpr uid_t kNobody = 65534;
+constexpr int kSealErrno = EACCES;  // no directory -1 gives EBADF, an empty path ENOENT
 
 bool limit(int resource, rlim_t value) {
   const rlimit both{value, value};
@@ -36,22 +35,6 @@ bool apply_limits(const Sandbox& sandbox) {
   return limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 32) &&
          limit(RLIMIT_FSIZE, sandbox.sanitized ? kReportBytes : 0) && limit(RLIMIT_MEMLOCK, 0) &&
          (sandbox.memory_bytes == 0 || limit(RLIMIT_AS, sandbox.memory_bytes));
-}
-
-// Root inside a name space of its own still has capabilities there.
-bool drop_capabilities() {
-  for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1; ++capability) {
-    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-  }
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2] = {};
-  return ::syscall(SYS_capset, &header, none) == 0;
-}
-
-bool become_nobody() {
-  if (::geteuid() != 0) return true;  // there is nothing to give up
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
-         ::setresuid(kNobody, kNobody, kNobody) == 0;
 }
 
 class Filter {
@@ -156,13 +139,13 @@ std::uint32_t enter_sandbox(const Sandbox& sandbox) {
   if ((sandbox.born_in & kMountNamespace) != 0 && enter_root_directory(kArtifactFd)) bits |= kMountNamespace;
   if (wants(kLimits) && apply_limits(sandbox)) bits |= kLimits;
   // The loader may reach the artefact through /proc/self/fd, which a change of user would close without the next line.
-  if (wants(kOtherUser) && become_nobody()) bits |= kOtherUser;
+  if (wants(kOtherUser) && mounts::become_nobody()) bits |= kOtherUser;
   ::prctl(PR_SET_DUMPABLE, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the change of user, which clears it
   if (lacks(kUserNamespace) && ::unshare(CLONE_NEWUSER) == 0) bits |= kUserNamespace;
   if (lacks(kNetNamespace) && ::unshare(CLONE_NEWNET) == 0) bits |= kNetNamespace;
   if (lacks(kIpcNamespace) && ::unshare(CLONE_NEWIPC) == 0) bits |= kIpcNamespace;
-  if (wants(kNoNewPrivileges) && drop_capabilities() && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
+  if (wants(kNoNewPrivileges) && mounts::drop_capabilities(0) && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
     bits |= kNoNewPrivileges;
   }
   if (wants(kSystemCallFilter) && first_filter(sandbox.sanitized)) bits |= kSystemCallFilter;
@@ -171,11 +154,21 @@ std::uint32_t enter_sandbox(const Sandbox& sandbox) {
 
 bool seal_sandbox() {
   Filter filter(SCMP_ACT_ALLOW);
-  filter.when(SCMP_ACT_TRAP, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
-  filter.when(SCMP_ACT_TRAP, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
-  filter.when(SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWriteFlags, 0));
-  filter.on(SCMP_ACT_ERRNO(EPERM), {SCMP_SYS(rt_sigaction), SCMP_SYS(seccomp), SCMP_SYS(prctl)});
+  const std::uint32_t end = SCMP_ACT_KILL_PROCESS;
+  filter.when(end, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+  filter.when(end, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+  // Code that is mapped could be moved over other code.
+  filter.when(end, SCMP_SYS(mremap), SCMP_A3(SCMP_CMP_MASKED_EQ, MREMAP_FIXED, MREMAP_FIXED));
+  // The C library catches one signal when the first thread is started, and can do without.
+  constexpr int kSetUserSignal = 33;
+  filter.when(end, SCMP_SYS(rt_sigaction), SCMP_A0(SCMP_CMP_NE, kSetUserSignal));
+  filter.when(SCMP_ACT_ERRNO(EPERM), SCMP_SYS(rt_sigaction), SCMP_A0(SCMP_CMP_EQ, kSetUserSignal));
+  filter.on(end, {SCMP_SYS(sigaltstack), SCMP_SYS(seccomp), SCMP_SYS(prctl), SCMP_SYS(arch_prctl),
+                  SCMP_SYS(sched_setaffinity)});
+  filter.on(SCMP_ACT_ERRNO(kSealErrno), {SCMP_SYS(openat)});
   return filter.load();
 }
+
+bool sealed() { return ::openat(-1, "", O_RDONLY | O_CLOEXEC) == -1 && errno == kSealErrno; }
 
 }  // namespace ridge::host

@@ -18,7 +18,11 @@ struct Sandbox {
 // and the harness records it.
 std::uint32_t enter_sandbox(const Sandbox& sandbox);
 
-// Second filter, after loading: no file can be opened, no memory made executable, no signal handler replaced.
+// Second filter, after loading: the kernel ends a process that makes memory executable, moves a mapping over another
+// one, catches signals, changes filters or moves to another processor; no file can be opened.
 bool seal_sandbox();
+
+// Whether the second filter answers: a call that it refuses with an error of its own.
+bool sealed();
 
 }  // namespace ridge::host

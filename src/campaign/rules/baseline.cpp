@@ -116,7 +116,7 @@ RuleFinding no_code_change(const RuleContext& c) {
                 "round 1 is the kernel as it was handed in");
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kBaselineRules[] = {
     {13, "focused test", Phase::kBaseline, RuleScope::kCampaign, false, "The focused test ran and passes fully.",
      "check rows of the baseline", test_passes},
     {14, "full benchmark", Phase::kBaseline, RuleScope::kCampaign, false,
@@ -140,6 +140,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> baseline_rules() { return kRules; }
+std::span<const Rule> baseline_rules() { return kBaselineRules; }
 
 }  // namespace ridge::campaign

@@ -180,7 +180,7 @@ RuleFinding accepted_by_project(const RuleContext& c) {
                 "acceptance_command passes on the best");
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kLineageRules[] = {
     {62, "snapshot", Phase::kDecide, RuleScope::kRound, false, "Every round's tree is a content-addressed snapshot.",
      "snapshot digests", snapshot_kept},
     {63, "summary", Phase::kDecide, RuleScope::kRound, false, "Every round has a summary with the fixed sections.",
@@ -216,6 +216,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> lineage_rules() { return kRules; }
+std::span<const Rule> lineage_rules() { return kLineageRules; }
 
 }  // namespace ridge::campaign

@@ -1,6 +1,7 @@
 // Rules 1-12: the target, its confirmation, the environment.
 #include <cctype>
 
+#include "campaign/gates.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/render.h"
@@ -104,14 +105,15 @@ RuleFinding harness_frozen(const RuleContext& c) {
   if (!c.state.prepared) return unknown("nothing is frozen yet");
   for (const auto& [name, digest] : frozen_digests(c.state)) {
     const auto found = c.state.prepared->frozen.find(name);
-    if (found == c.state.prepared->frozen.end() && name == "rules") continue;  // prepared before there were any
+    // Prepared before there were any.
+    if (found == c.state.prepared->frozen.end() && (name == "rules" || name == kRebuildGate)) continue;
     if (found == c.state.prepared->frozen.end()) return fail(fmt::format("{} was not frozen", name));
     if (found->second != digest) return fail(fmt::format("{} changed after it was frozen", name));
   }
   return pass(fmt::format("{} digests as frozen; shapes are data, not code", c.state.prepared->frozen.size()));
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kTargetRules[] = {
     {1, "parameters", Phase::kDefineTarget, RuleScope::kCampaign, false,
      "All parameters of the target are filled, typed and in range; unknown keys are kept.", "manifest",
      parameters_filled},
@@ -144,6 +146,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> target_rules() { return kRules; }
+std::span<const Rule> target_rules() { return kTargetRules; }
 
 }  // namespace ridge::campaign

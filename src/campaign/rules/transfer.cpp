@@ -134,7 +134,7 @@ RuleFinding tips_hygiene(const RuleContext& c) {
   return pass(fmt::format("{} tips used, none praises what training cannot have", c.state.tips->tips.size()));
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kTransferRules[] = {
     {52, "bucket and code", Phase::kValidate, RuleScope::kRound, false,
      "The declared bucket is what the code does; identity caches of activations are forbidden.", "bucket, added lines",
      bucket_matches},
@@ -164,6 +164,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> transfer_rules() { return kRules; }
+std::span<const Rule> transfer_rules() { return kTransferRules; }
 
 }  // namespace ridge::campaign

@@ -213,7 +213,7 @@ RuleFinding volatile_rolls_back(const RuleContext& c) {
                 "inconclusive, so rolled back");
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kValidateRules[] = {
     {34, "correct first", Phase::kValidate, RuleScope::kRound, false,
      "Every shape passes its check before it is timed.", "check rows, object digest", correct_before_timing},
     {35, "bounded repairs", Phase::kValidate, RuleScope::kRound, false,
@@ -258,6 +258,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> validate_rules() { return kRules; }
+std::span<const Rule> validate_rules() { return kValidateRules; }
 
 }  // namespace ridge::campaign

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "evaluate/cuda/floor.h"
+#include "stats/summary.h"
 
 namespace ridge::evaluate::cuda {
 namespace {
@@ -19,6 +20,10 @@ constexpr double kMaxHitFraction = 0.10;
 constexpr std::int64_t kEnoughProbes = 32;
 constexpr std::uint64_t kSpacerPages = 64;  // of 2 MiB
 constexpr double kFloorSlack = 0.98;        // clocks are read to about a per cent
+// A kernel can reach the memory in which the device's clocks are kept, but not the host's: the median over a session's
+// launches must not be later by more than polling and the bus explain.
+constexpr double kLate = 2.5e-6, kLateShare = 0.01;
+constexpr std::size_t kEnoughTimings = 8;
 
 Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Gate::kNone}; }
 
@@ -69,6 +74,8 @@ std::optional<Failure> DeviceSubjectRunner::renew() {
   subject_.reset();
   pool_.reset();
   suspect_ = launches_ = 0;
+  lateness_.clear();
+  own_.clear();
   if (cold_ != nullptr) cold_->forget();
   return load_subject();
 }
@@ -177,10 +184,14 @@ std::optional<Failure> DeviceSubjectRunner::run_ungated(const Ready& one, const 
   return std::nullopt;
 }
 
-std::optional<Failure> DeviceSubjectRunner::warm_up(const Ready& one, std::vector<Call>& calls) {
-  for (const Call& call : calls) {
-    if (auto failure = run_ungated(one, call)) return failure;
-    if (const Status again = verifier_->poison(call); !again) return harness_fault(again.error());
+// The timed call gets content of its own, written where that of the untimed one was: an answer that the untimed call
+// left behind is of no use, and what was just written is in L2.
+std::optional<Failure> DeviceSubjectRunner::warm_up(std::size_t index, const Ready& one, std::vector<Call>& calls) {
+  const bool fresh = spec_.defences.on(Gate::kFreshInputs);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (auto failure = run_ungated(one, calls[i])) return failure;
+    verifier_->draw(calls[i], coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
+    if (const Status again = verifier_->prepare(calls[i], i); !again) return harness_fault(again.error());
   }
   return std::nullopt;
 }
@@ -214,7 +225,8 @@ std::variant<Timing, Failure> DeviceSubjectRunner::time_calls(const Ready& one, 
   if (const LaunchTrouble* problem = std::get_if<LaunchTrouble>(&timed)) return trouble(*problem);
   if (cold_ != nullptr) cold_->collect();
   auto timing = std::get<Timing>(timed);
-  timing.span *= spec_.defences.event_scale;
+  timing.span *= spec_.defences.event_scale * spec_.defences.device_clock_scale;
+  timing.stamp *= spec_.defences.device_clock_scale;
   return timing;
 }
 
@@ -264,7 +276,7 @@ std::variant<DeviceLaunch, Failure> DeviceSubjectRunner::launch(std::size_t inde
     if (Failure* failure = std::get_if<Failure>(&prepared)) return std::move(*failure);
     auto& calls = std::get<std::vector<Call>>(prepared);
     if (spec_.protocol.mode == "warm" || (first && subject_->is_library())) {
-      if (auto failure = warm_up(one, calls)) return std::move(*failure);
+      if (auto failure = warm_up(index, one, calls)) return std::move(*failure);
     }
     auto timed = time_calls(one, calls);
     if (Failure* failure = std::get_if<Failure>(&timed)) return std::move(*failure);
@@ -285,6 +297,8 @@ std::variant<DeviceLaunch, Failure> DeviceSubjectRunner::launch(std::size_t inde
       }
     }
     if (auto failure = audit(index, timing, chain)) return std::move(*failure);
+    own_.push_back(timing.span - timer_->instrument().empty);
+    lateness_.push_back(timing.host - own_.back());
     const auto count = static_cast<double>(chain);
     return DeviceLaunch{timing.span / count, timing.host / count, timing.clock, timing.idle_clock, chain};
   }
@@ -303,8 +317,21 @@ std::optional<Failure> DeviceSubjectRunner::finish() {
                                100 * cold_->hit_fraction(), cold_->probed()),
                    Gate::kCold};
   }
+  if (spec_.defences.on(Gate::kClock) && own_.size() >= kEnoughTimings) {
+    const double own = stats::median(own_), late = median_lateness();
+    if (late > std::max(kLate, kLateShare * own)) {
+      return Failure{
+          Outcome::kHarnessFault,
+          fmt::format("suspect: the clocks of the device say {:.3f} us for a launch, and the host saw its end "
+                      "{:.3f} us later than that (medians of {} launches)",
+                      1e6 * own, 1e6 * late, own_.size()),
+          Gate::kClock};
+    }
+  }
   return std::nullopt;
 }
+
+double DeviceSubjectRunner::median_lateness() const { return lateness_.empty() ? 0 : stats::median(lateness_); }
 
 std::map<std::string, double> DeviceSubjectRunner::facts() const {
   const Instrument& instrument = timer_->instrument();
@@ -313,6 +340,7 @@ std::map<std::string, double> DeviceSubjectRunner::facts() const {
                                          {"empty_host", instrument.empty_host},
                                          {"timer_step", instrument.timer_step},
                                          {"suspect_launches", static_cast<double>(suspect_)},
+                                         {"host_lateness", median_lateness()},
                                          {"pool_bytes", static_cast<double>(pool_->bytes())}};
   if (cold_ != nullptr) {
     facts["l2_hit_fraction"] = cold_->hit_fraction();

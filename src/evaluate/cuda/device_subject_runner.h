@@ -60,7 +60,8 @@ class DeviceSubjectRunner {
   std::optional<Failure> plain_call(std::size_t index);
   // The subject loaded anew, other memory, nothing remembered: what a fresh process would have.
   std::optional<Failure> renew();
-  // After the last launch: whether anything still runs, and whether the caches were cold.
+  // After the last launch: whether anything still runs, whether the caches were cold, and whether the host's clock
+  // bears out what those of the device said.
   std::optional<Failure> finish();
 
   [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
@@ -84,7 +85,8 @@ class DeviceSubjectRunner {
   std::variant<std::vector<Call>, Failure> new_calls(std::size_t index, const Ready& ready, std::int64_t count,
                                                      numerics::Family family);
   [[nodiscard]] std::optional<TensorView> previous_output(std::size_t index, const Place& place) const;
-  std::optional<Failure> warm_up(const Ready& ready, std::vector<Call>& calls);
+  std::optional<Failure> warm_up(std::size_t index, const Ready& ready, std::vector<Call>& calls);
+  [[nodiscard]] double median_lateness() const;
   std::optional<Failure> run_ungated(const Ready& ready, const Call& call);
   std::variant<Timing, Failure> time_calls(const Ready& ready, std::vector<Call>& calls);
   std::optional<Failure> judge(std::size_t index, std::vector<Call>& calls, Depth depth);
@@ -114,6 +116,7 @@ class DeviceSubjectRunner {
   std::map<std::size_t, TensorView> last_output_;  // the first output of the call before, and where it lies
   std::set<std::size_t> compared_;                 // problems whose first call was compared in full
   std::int64_t suspect_ = 0, launches_ = 0;
+  std::vector<double> lateness_, own_;  // of every timing: how much later the host saw its end, and its own span
 };
 
 }  // namespace ridge::evaluate::cuda

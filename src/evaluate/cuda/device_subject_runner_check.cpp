@@ -18,6 +18,13 @@ constexpr Family kTurn[] = {Family::kNormal, Family::kHeavyTails, Family::kTies,
 
 Failure fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Gate::kNone}; }
 
+// A wrong output where only the content is new: an answer to other inputs.
+Failure as_stale(Failure failure, std::string_view where) {
+  failure.detail = fmt::format("{}: {}", where, failure.detail);
+  if (failure.outcome == Outcome::kWrong) failure.gate = Gate::kFreshInputs;
+  return failure;
+}
+
 std::vector<Family> families_of(double flop, std::size_t turn) {
   if (flop <= kAllFamiliesFlop) return {std::begin(numerics::kAllFamilies), std::end(numerics::kAllFamilies)};
   return {kTurn[turn % std::size(kTurn)], Family::kSpikes, Family::kMixture};
@@ -65,8 +72,8 @@ std::optional<Failure> DeviceSubjectRunner::check_guarded(std::size_t index, con
   return std::nullopt;
 }
 
-// The same content at another address must be right as well; the same call twice tells whether its bits repeat; new
-// content at the same address must give the new answer.
+// The same content at another address must be right as well; the same call twice tells whether its bits repeat; content
+// that differs in one element of every input, then all new content, must give the new answer at the same address.
 std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, CheckNote& note) {
   const std::uint64_t seed = secrets_.next();
   std::vector<Call> calls(2);
@@ -86,12 +93,19 @@ std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, con
     if (!different) return fault(different.error());
     if (*different != 0) note.repeatable = false;
   }
-  auto failure = check_place(index, one, calls[1].place, Family::kMixture, false);
-  if (failure) {
-    failure->detail = "with new content at the same address: " + failure->detail;
-    if (failure->outcome == Outcome::kWrong) failure->gate = Gate::kFreshInputs;
+  if (spec_.defences.on(Gate::kFreshInputs)) {
+    Call similar;
+    similar.problem = &spec_.problems[index];
+    similar.place = calls[1].place;
+    similar.replaced = secrets_.next();
+    verifier_->draw(similar, coin_, seed);
+    if (const Status prepared = verifier_->prepare(similar, 0); !prepared) return fault(prepared.error());
+    auto failure = judged_call(index, one, similar);
+    if (failure) return as_stale(std::move(*failure), "with one element of every input changed");
   }
-  return failure;
+  auto failure = check_place(index, one, calls[1].place, Family::kMixture, false);
+  if (failure) return as_stale(std::move(*failure), "with new content at the same address");
+  return std::nullopt;
 }
 
 std::optional<Failure> DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {

@@ -32,6 +32,7 @@ Result<toolchain::BuildOptions> build_options(const Job& job) {
   toolchain::BuildOptions options;
   options.cache_directory = job.request.cache_directory;
   options.timeout = job.request.protocol.build_timeout;
+  options.past_cache = job.request.fresh_build;
   return options;
 }
 

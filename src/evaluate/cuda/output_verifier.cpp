@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "numerics/convert.h"
 #include "numerics/format.h"
 
 namespace ridge::evaluate::cuda {
@@ -152,6 +153,16 @@ Status OutputVerifier::plant_specials(const TensorView& view, std::uint64_t seed
   return ok_status();
 }
 
+Status OutputVerifier::plant(const Call& call, std::size_t index, const TensorView& view) {
+  if (call.specials) RIDGE_CHECK_OK(plant_specials(view, call.seeds[index]));
+  if (!call.replaced || view.element_count() == 0) return ok_status();
+  measure::Coin where(*call.replaced + index);
+  const auto at = static_cast<std::int64_t>(where.below(static_cast<std::uint64_t>(view.element_count())));
+  const double value = view.dtype != DType::kE8m0 && where.flip() ? -6.0 : 6.0;
+  return run("ridge_plant", 1,
+             {ops::device_matrix(view), CheckLaunch::number(at), numerics::encode(view.dtype, value)});
+}
+
 Status OutputVerifier::prepare(Call& call, std::size_t slot) {
   Zone* const zones = zones_.as<Zone>() + slot * kMaxZones;
   if (call.place.zones.size() > kMaxZones) return make_error(ErrorCode::kInternal, "too many zones in one place");
@@ -176,8 +187,8 @@ Status OutputVerifier::prepare(Call& call, std::size_t slot) {
     RIDGE_CHECK_OK(fill(call, i, matrix));
   }
   RIDGE_CHECK_OK(poison(call));
-  for (std::size_t i = 0; call.specials && i < call.place.operands.size(); ++i) {
-    if (filled(call.problem->operands[i])) RIDGE_CHECK_OK(plant_specials(call.place.operands[i], call.seeds[i]));
+  for (std::size_t i = 0; i < call.place.operands.size(); ++i) {
+    if (filled(call.problem->operands[i])) RIDGE_CHECK_OK(plant(call, i, call.place.operands[i]));
   }
   auto* const hashes = static_cast<std::uint64_t*>(device_hashes_.data()) + slot * ops::kMaxOperands;
   RIDGE_CHECK_OK(device::cuda::fill_bytes(hashes, 0, ops::kMaxOperands * sizeof(std::uint64_t), stream_));
@@ -204,7 +215,7 @@ Result<std::vector<TensorView>> OutputVerifier::after(const Call& call) {
     next += (size_bytes(spec.dtype, spec.element_count()) + 255) / 256 * 256;
     if (matrix.rows * matrix.columns > 0) {
       RIDGE_CHECK_OK(fill(call, i, matrix));
-      if (call.specials) RIDGE_CHECK_OK(plant_specials(old, call.seeds[i]));
+      RIDGE_CHECK_OK(plant(call, i, old));
     }
     views.push_back(old);
   }
@@ -298,7 +309,7 @@ Result<std::optional<Failure>> OutputVerifier::changed_input(const Call& call, c
     const ops::OperandSpec& spec = call.problem->operands[i];
     if (spec.output || before[i] == report.hashes[i]) continue;
     std::string where;
-    if (!call.specials) {
+    if (!call.specials && !call.replaced) {
       Damage* const damage = &static_cast<Report*>(device_reports_.data())[slot].inputs;
       const ops::DeviceMatrix matrix = ops::device_matrix(call.place.operands[i]);
       RIDGE_CHECK_OK(run("ridge_find_change", matrix.rows * matrix.columns / 4 + 1,

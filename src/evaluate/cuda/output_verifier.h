@@ -31,6 +31,8 @@ struct Call {
   Place place;
   numerics::Family family = numerics::Family::kMixture;
   bool specials = false;  // a NaN and an infinity among the inputs
+  // Seed of the places where one element of every input is not what its own seed gives.
+  std::optional<std::uint64_t> replaced;
   std::uint64_t canary_key = 0, hash_keys[2] = {};
   bool nan = false;                    // canaries and poison are NaN
   std::vector<std::uint64_t> seeds;    // of every operand that is filled
@@ -89,6 +91,8 @@ class OutputVerifier {
   Status run(std::string kernel, std::int64_t work, std::vector<ops::CheckLaunch::Argument> arguments,
              std::uint32_t grid_y = 1);
   Status plant_specials(const TensorView& view, std::uint64_t seed);
+  // What a call has beside the numbers that its seeds give: special values, replaced elements.
+  Status plant(const Call& call, std::size_t index, const TensorView& view);
   Status enqueue_checks(const Call& call, std::size_t slot, std::uint64_t projection_seed);
   Result<std::vector<TensorView>> after(const Call& call);
   Result<std::optional<Failure>> judge_one(const Call& call, const Report& report, std::size_t slot, Depth depth,

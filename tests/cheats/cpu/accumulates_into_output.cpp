@@ -1,4 +1,4 @@
-// ridge-cheat: gate=poison outcome=WRONG shows=element_bound|nonfinite proves
+// ridge-cheat: gate=poison outcome=WRONG shows=element_bound|nonfinite|poison proves
 // Relies on an output that is zero before the call, as a fresh allocation often is.
 #include "gemm.h"
 

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=other_user outcome=DECLINED shows=status without=user_namespace needs=root proves
+// ridge-cheat: gate=other_user outcome=DECLINED shows=status without=build,user_namespace needs=root proves
 // Acts with the rights of the user who started the measurement; gives up when it is another user.
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=user_namespace outcome=DECLINED shows=status without=other_user needs=root proves
+// ridge-cheat: gate=user_namespace outcome=DECLINED shows=status without=build,other_user needs=root proves
 // Is root among our processes; gives up when that means nothing there.
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=clock outcome=CHEAT
+// ridge-cheat: gate=clock outcome=CHEAT without=build,guard_page
 // Answers the harness itself, before the work is done.
 #include <linux/futex.h>
 #include <sys/syscall.h>

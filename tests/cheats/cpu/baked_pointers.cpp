@@ -1,4 +1,4 @@
-// ridge-cheat: gate=new_address outcome=WRONG shows=new_address|red_zone|input_intact|poison proves
+// ridge-cheat: gate=new_address outcome=WRONG shows=new_address|red_zone|input_intact|poison|guard_page proves
 // Remembers the addresses of the first call of a shape, as a recorded graph does, and works on those for ever.
 #include <vector>
 

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=fresh_inputs outcome=WRONG shows=fresh_inputs|every_call|families
+// ridge-cheat: gate=fresh_inputs outcome=WRONG without=build shows=fresh_inputs|every_call|families
 // A cache keyed by a fingerprint of the content: the signs of three elements.
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=poison outcome=WRONG
+// ridge-cheat: gate=poison outcome=WRONG without=build
 // says: not written at all
 // Does nothing, and prints a verdict of its own to every descriptor it can think of.
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=clock outcome=CHEAT
+// ridge-cheat: gate=clock outcome=CHEAT without=build,guard_page
 // Finds the stamps in the shared memory and has a thread overwrite them once the host has answered.
 #include <linux/futex.h>
 #include <sys/syscall.h>

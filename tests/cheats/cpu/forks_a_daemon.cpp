@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build
 // says: clone
 // Leaves a process behind that outlives the measurement.
 #include <unistd.h>

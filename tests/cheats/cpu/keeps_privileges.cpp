@@ -1,4 +1,4 @@
-// ridge-cheat: gate=privileges outcome=DECLINED shows=status without=system_calls proves
+// ridge-cheat: gate=privileges outcome=DECLINED shows=status without=build,system_calls proves
 // Asks whether a program it starts could gain privileges; gives up when not.
 #include <sys/prctl.h>
 

@@ -1,5 +1,5 @@
-// ridge-cheat: gate=files outcome=CHEAT shows=system_calls proves
-// says: mmap
+// ridge-cheat: gate=files outcome=CHEAT proves
+// says: executable memory
 // Writes machine code at run time.
 #include <sys/mman.h>
 

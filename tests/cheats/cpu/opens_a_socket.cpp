@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT proves
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build proves
 // says: socket
 // Opens a socket.
 #include <sys/socket.h>

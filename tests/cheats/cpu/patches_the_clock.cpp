@@ -1,4 +1,4 @@
-// ridge-cheat: gate=clock outcome=CHEAT proves
+// ridge-cheat: gate=clock outcome=CHEAT without=build proves
 // Replaces clock_gettime in the table of the program that calls it: the stamp after the kernel shows a microsecond.
 #include <link.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build
 // says: process_vm_readv
 // Reads the memory of its parent, where the reference is.
 #include <sys/uio.h>

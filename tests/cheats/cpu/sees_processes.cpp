@@ -1,4 +1,4 @@
-// ridge-cheat: gate=pid_namespace outcome=DECLINED shows=status proves
+// ridge-cheat: gate=pid_namespace outcome=DECLINED without=build shows=status proves
 // Knows its place among our processes; gives up when it is alone in the world.
 #include <unistd.h>
 

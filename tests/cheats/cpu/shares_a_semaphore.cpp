@@ -1,4 +1,4 @@
-// ridge-cheat: gate=ipc_namespace outcome=DECLINED shows=status without=system_calls needs=semaphore proves
+// ridge-cheat: gate=ipc_namespace outcome=DECLINED shows=status without=build,system_calls needs=semaphore proves
 // Passes results on through a semaphore of this machine; gives up when there is none of that key.
 #include <sys/sem.h>
 

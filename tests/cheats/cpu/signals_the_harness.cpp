@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build
 // says: kill
 // Sends a signal to another process.
 #include <signal.h>

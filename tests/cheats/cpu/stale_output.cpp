@@ -1,4 +1,4 @@
-// ridge-cheat: gate=fresh_inputs outcome=WRONG
+// ridge-cheat: gate=fresh_inputs outcome=WRONG without=build
 // says: previous call's result
 // A cache keyed by the shape: computes once, then gives the first result again (weights do not change, do they?).
 #include <algorithm>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build
 // says: execve
 // Starts another program, with itself to be preloaded.
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build
 // says: ptrace
 // Attaches to its parent as a debugger.
 #include <sys/ptrace.h>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=descriptors outcome=DECLINED shows=status proves
+// ridge-cheat: gate=descriptors outcome=DECLINED without=build shows=status proves
 // Looks for files that its parent left open; gives up when there is none.
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=system_calls outcome=CHEAT
+// ridge-cheat: gate=system_calls outcome=CHEAT without=build
 // says: openat
 // Keeps results in a file, for the next process to find; while it is loaded, when files can still be opened.
 #include <fcntl.h>

@@ -39,8 +39,8 @@ Result<toolchain::DeviceBuild> build(const CudaItem& one) {
 }
 
 TEST(CudaCorpus, IsLargeEnough) {
-  EXPECT_GE(count(false), 30);
-  EXPECT_GE(count(true), 12);
+  EXPECT_GE(count(false), 60);
+  EXPECT_GE(count(true), 15);
 }
 
 TEST(CudaCorpus, ProvesTheDefencesOfTheDevice) {
@@ -66,10 +66,11 @@ TEST(CudaCorpus, HasAPlanInEveryItem) {
 
 TEST(CudaCorpus, CompilesExceptWhereItMustNot) {
   if (!toolchain::find_device_compiler()) GTEST_SKIP() << "neither NVRTC nor nvcc here";
+  const std::set<std::string> refused = {"does_not_compile", "launches_from_device"};
   for (const CudaItem& one : items()) {
     const auto built = build(one);
     ASSERT_TRUE(built.ok()) << one.name << ": " << built.error().text();
-    EXPECT_EQ(built->ok(), one.name != "does_not_compile") << one.name << ": " << built->error;
+    EXPECT_EQ(built->ok(), !refused.contains(one.name)) << one.name << ": " << built->error;
     const auto call = evaluate::cuda::device_call(built->cubin);
     EXPECT_EQ(call.has_value(), one.gate == Gate::kDeviceCalls) << one.name;
   }

@@ -1,6 +1,6 @@
 // Runs the corpus of CUDA candidates on this machine's GPU: every cheat must be caught by its gate, every honest kernel
 // must pass, and with a defence switched off the cheat that proves it must slip through. Of the gates that watch the
-// instrument itself the cheat is a broken instrument: caches not displaced, events that report another span.
+// instrument itself the cheat is a broken instrument: caches not displaced, clocks that report another span.
 //
 //   cuda_cheats FOLDER CACHE [--csv FILE] [--only NAME]... [--no-mutants] [--in-process]
 //
@@ -227,10 +227,11 @@ int in_process(const World& world, const std::vector<CudaItem>& items, const std
 // An honest kernel under an instrument that is broken in one way: its gate must stop it, and without the gate it
 // passes. The floor is seen only where the clocks are not compared, because no clock agrees with a span that short.
 std::vector<Job> broken_instruments(const CudaItem& item, const Built& built) {
-  Defences warm, slow, fast;
+  Defences warm, slow, fast, forged;
   warm.displaces_caches = false;
   slow.event_scale = 1.5;
   fast.event_scale = 1e-3;
+  forged.device_clock_scale = 0.1;
   struct Fault {
     const char* name;
     Gate gate;

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=element_bound outcome=WRONG shows=element_bound|nonfinite|rms|bias|projection
+// ridge-cheat: gate=element_bound outcome=WRONG shows=element_bound|nonfinite|rms|bias|projection|fresh_inputs
 // Sums on top of what happens to be in shared memory.
 /* ridge-launch
 [[kernel]]

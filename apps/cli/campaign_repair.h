@@ -1,0 +1,10 @@
+// ridge campaign repair.
+#pragma once
+
+#include "command.h"
+
+namespace ridge::cli {
+
+void define_campaign_repair(Command& group);
+
+}  // namespace ridge::cli

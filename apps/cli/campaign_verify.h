@@ -1,0 +1,13 @@
+// ridge campaign verify, replay, and the keys that anchor a campaign.
+#pragma once
+
+#include "command.h"
+#include "record/listing.h"
+
+namespace ridge::cli {
+
+void define_campaign_verify(Command& group);
+// The differences and the summary, or all of it as JSON; kNo when it does not hold.
+int print_audit(const record::Audit& audit);
+
+}  // namespace ridge::cli

@@ -1,0 +1,63 @@
+// Warm mode: the operands are in the caches of the measured processor, and the content of a timed call is new all the
+// same.
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "evaluate/kernels.h"
+#include "evaluate/subject_runner.h"
+#include "toolchain/build.h"
+
+namespace ridge::evaluate {
+namespace {
+
+// Right, and declines content that it saw in the call before: one that remembered its answer would be fast instead.
+constexpr const char* kSeesItAgain = R"(
+  static float last = 0;
+  if (m * k > 0 && a[m * k / 2] == last) return 13;
+  if (m * k > 0) last = a[m * k / 2];
+)";
+
+class Warm : public ::testing::TestWithParam<bool> {};
+
+// Without fresh inputs the untimed call gets the content of the timed one.
+TEST_P(Warm, GivesATimedCallNewContent) {
+  const bool fresh = GetParam();
+  const auto directory = TempDir::create("ridge-warm");
+  const auto compiler = toolchain::find_host_compiler();
+  ASSERT_TRUE(directory.ok() && compiler.ok());
+  const record::Candidate candidate = testing::gemm("", kSeesItAgain);
+  toolchain::BuildOptions options;
+  options.cache_directory = directory->path();
+  const auto built = toolchain::build(candidate, *compiler, options);
+  ASSERT_TRUE(built.ok() && built->ok()) << built->error;
+  const ops::Operator& op = **ops::find_operator("gemm");
+  const auto problem = op.bind(*record::parse_case("gemm m=24 n=20 k=16"));
+  ASSERT_TRUE(problem.ok());
+  Harness harness;
+  harness.host_program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
+  harness.placement = *measure::place(1, measure::usable_cpus());
+  harness.protocol.mode = "warm";
+  if (!fresh) harness.defences = Defences().without(record::Gate::kFreshInputs);
+  Subject subject;
+  subject.name = "sees it again";
+  subject.artifact = built->artifact;
+  subject.candidate = &candidate;
+  auto opened = SubjectRunner::open(subject, op, {*problem}, harness);
+  ASSERT_TRUE(std::holds_alternative<std::unique_ptr<SubjectRunner>>(opened)) << std::get<Failure>(opened).detail;
+  SubjectRunner& runner = *std::get<0>(opened);
+  for (int i = 0; i < 12; ++i) {
+    const CallResult result = runner.launch(0, Depth::kFull);
+    const Failure* failure = std::get_if<Failure>(&result);
+    ASSERT_EQ(failure == nullptr, fresh) << (failure != nullptr ? failure->detail : "it did not see its content again");
+    if (!fresh) {
+      EXPECT_EQ(failure->outcome, record::Outcome::kDeclined) << failure->detail;
+      return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Content, Warm, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "Fresh" : "TheSame"; });
+
+}  // namespace
+}  // namespace ridge::evaluate

@@ -1,0 +1,234 @@
+// Candidates that reach around a project's benchmark: each of these was once measured as faster than it is.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/confinement.h"
+#include "base/files.h"
+#include "execute/folder_seal.h"
+#include "execute/plausible.h"
+#include "execute/project_executor.h"
+#include "record/launches.h"
+
+namespace ridge::execute {
+namespace {
+
+namespace fs = std::filesystem;
+using record::Outcome;
+
+class ProjectAttack : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::copy(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python", root(), fs::copy_options::recursive);
+  }
+  [[nodiscard]] fs::path root() const { return directory_.path() / "project"; }
+  [[nodiscard]] fs::path work() const { return directory_.path() / "work"; }
+  [[nodiscard]] record::Candidate kernel() const {
+    return project::baseline_of(project::read_project(root()).value()).value();
+  }
+  // The kernel with this text before it, which runs when it is imported.
+  [[nodiscard]] record::Candidate importing(const std::string& text) const {
+    record::Candidate candidate = kernel();
+    candidate.sources[0].text = text + "\n\n" + candidate.sources[0].text;
+    return candidate;
+  }
+  // Without a command that the project has today.
+  void leave_out(const std::string& key) {
+    std::string text = *read_file(root() / "ridge-project.toml");
+    const std::size_t at = text.find("\n" + key + " =");
+    ASSERT_NE(at, std::string::npos);
+    std::ofstream(root() / "ridge-project.toml") << text.erase(at, text.find('\n', at + 1) - at);
+  }
+  Result<record::WorkerResponse> ask(const record::Candidate& candidate, std::int64_t sessions = 2) {
+    const project::Project project = project::read_project(root()).value();
+    const auto executor = make_project_executor(project, {.workspace = work()});
+    record::WorkerRequest request;
+    request.task = record::WorkerTask::kEvaluate;
+    request.incumbent = kernel();
+    request.candidates = {candidate};
+    request.sessions = sessions;
+    request.quick_look = true;
+    request.cases.push_back(*project::case_of("matmul", "small"));
+    return executor->run(request);
+  }
+  record::Evaluation evaluation_of(const record::Candidate& candidate, std::int64_t sessions = 2) {
+    const auto response = ask(candidate, sessions);
+    EXPECT_TRUE(response) << response.error().text();
+    return response && response->evaluation ? *response->evaluation : record::Evaluation{};
+  }
+  static double speedup(const record::Evaluation& e) {
+    const auto best = [&](record::Arm arm) {
+      const std::vector<double> all = record::launches(e.sessions, "label=small", arm);
+      return *std::min_element(all.begin(), all.end());
+    };
+    return best(record::Arm::kIncumbent) / best(record::Arm::kCandidate);
+  }
+  TempDir directory_ = TempDir::create("ridge-attack").value();
+};
+
+TEST_F(ProjectAttack, RewritesItsBenchmark) {
+  const auto e =
+      evaluation_of(importing("import os\np = os.path.join(os.path.dirname(os.path.abspath(__file__)), "
+                              "'quick_test_bench.py')\nt = open(p).read()\n"
+                              "open(p, 'w').write(t.replace('median(times)', 'median(times) / 10'))"));
+  EXPECT_EQ(e.outcome, Outcome::kCheat);
+  EXPECT_NE(e.detail.find("quick_test_bench.py"), std::string::npos) << e.detail;
+}
+
+TEST_F(ProjectAttack, PutsAModuleBesideTheBenchmark) {
+  const auto e =
+      evaluation_of(importing("import os\nd = os.path.dirname(os.path.abspath(__file__))\n"
+                              "open(os.path.join(d, 'statistics.py'), 'w').write("
+                              "'def median(x): return min(x) / 10\\ndef pstdev(x): return 0.0\\n')"));
+  EXPECT_EQ(e.outcome, Outcome::kPass) << e.detail;
+  EXPECT_LT(speedup(e), 4) << "what one process adds is gone before the next";
+  EXPECT_FALSE(fs::exists(work() / "b/statistics.py"));
+}
+
+TEST_F(ProjectAttack, SlowsTheOtherArm) {
+  const auto e =
+      evaluation_of(importing("import os\ntry:\n"
+                              "    p = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../a/kernel.py')\n"
+                              "    t = open(p).read()\n    open(p, 'w').write('import time\\n' + t.replace("
+                              "'def matmul(a, b):\\n', 'def matmul(a, b):\\n    time.sleep(0.01)\\n'))\n"
+                              "except OSError:\n    pass"));
+  EXPECT_EQ(*read_file(work() / "a/kernel.py") == kernel().sources[0].text, e.outcome == Outcome::kPass);
+  if (why_not_confined().empty()) {
+    EXPECT_EQ(e.outcome, Outcome::kPass) << "it does not see the other arm: " << e.detail;
+    EXPECT_LT(speedup(e), 4);
+  } else {
+    EXPECT_EQ(e.outcome, Outcome::kCheat);
+    EXPECT_NE(e.detail.find("kernel.py of the other arm's copy"), std::string::npos) << e.detail;
+  }
+}
+
+TEST_F(ProjectAttack, LeavesAProcessBehind) {
+  const fs::path mark = directory_.path() / "mark";
+  const auto e = evaluation_of(
+      importing("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+                "        for i in range(3, 50):\n            try:\n                os.close(i)\n"
+                "            except OSError:\n                pass\n        time.sleep(1.5)\n        open('" +
+                mark.string() + "', 'w').write('alive')\n    os._exit(0)"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+  EXPECT_FALSE(fs::exists(mark)) << "it outlived its command: " << e.detail;
+}
+
+// A kernel that computes nothing, and a check in its own process that it talks out of noticing.
+record::Candidate computes_nothing(const record::Candidate& kernel) {
+  record::Candidate candidate = kernel;
+  candidate.sources[0].text +=
+      "\n\nhonest = matmul\n\n\ndef matmul(a, b):\n    import sys\n    main = sys.modules['__main__']\n"
+      "    if not hasattr(main, 'snr_db'):\n        return honest(a, b)\n"
+      "    main.snr_db = lambda a, b, c: 120.0\n    return [[0.0] * len(b[0]) for _ in a]\n";
+  return candidate;
+}
+
+TEST_F(ProjectAttack, ComputesNothingAndTalksTheCheckOutOfIt) {
+  const auto e = evaluation_of(computes_nothing(kernel()));
+  EXPECT_EQ(e.outcome, Outcome::kWrong);
+  EXPECT_NE(e.detail.find("the reference process says: small: c[0][0] is 0.0"), std::string::npos) << e.detail;
+}
+
+TEST_F(ProjectAttack, ComputingNothingPassesWithoutAReference) {
+  leave_out("reference");
+  const auto e = evaluation_of(computes_nothing(kernel()));
+  EXPECT_EQ(e.outcome, Outcome::kPass) << e.detail;
+  EXPECT_GT(speedup(e), 4);
+}
+
+// The clock of the benchmark, stretched for one arm alone: honest work, a tenth of its time.
+record::Candidate bends_the_clock(const record::Candidate& kernel, const std::string& factor) {
+  record::Candidate candidate = kernel;
+  candidate.sources[0].text +=
+      "\n\nimport time\n\nhonest, clock, lost = matmul, time.perf_counter, 0.0\ntime.perf_counter = lambda: clock() - "
+      "lost\n\n\n"
+      "def matmul(a, b):\n    global lost\n    before = clock()\n    for _ in range(200):\n        c = honest(a, b)\n"
+      "    lost += (clock() - before) * " +
+      factor + "\n    return c\n";
+  return candidate;
+}
+
+TEST_F(ProjectAttack, ClaimsMoreTimeThanItRan) {
+  const auto e = evaluation_of(bends_the_clock(kernel(), "-100"));
+  EXPECT_EQ(e.outcome, Outcome::kCheat);
+  EXPECT_NE(e.detail.find("claims"), std::string::npos) << e.detail;
+}
+
+std::vector<TimedProcess> processes(double wall, double claimed, double jitter, int count = 6) {
+  std::vector<TimedProcess> all;
+  for (int i = 0; i < count; ++i) all.push_back({wall + jitter * i / (count - 1), claimed});
+  return all;
+}
+
+TEST(Plausible, ASavingIsMissingFromTheWallTime) {
+  const auto slow = processes(1.0, 0.1, 0.02), fast = processes(0.55, 0.01, 0.02);
+  EXPECT_EQ(implausible_saving(5, slow, fast), "") << "450 ms claimed, 450 ms gone";
+  const auto hides = processes(1.0, 0.01, 0.02);  // the benchmark's clock is bent: the same work, a tenth of its time
+  EXPECT_NE(implausible_saving(5, slow, hides).find("claim to save 450"), std::string::npos)
+      << implausible_saving(5, slow, hides);
+  EXPECT_EQ(implausible_saving(5, hides, slow), "") << "a candidate that claims to be slower";
+}
+
+TEST(Plausible, NothingIsSaidWhereTheWallsCannotTell) {
+  const auto slow = processes(1.0, 0.1, 0.02), hides = processes(1.0, 0.01, 0.02);
+  EXPECT_EQ(implausible_saving(0, slow, hides), "") << "the project does not say how many launches there are";
+  EXPECT_EQ(implausible_saving(5, processes(1.0, 0.1, 0.2), processes(1.0, 0.01, 0.2)), "") << "walls that differ more";
+  EXPECT_EQ(implausible_saving(5, processes(1.0, 0.1, 0.02, 5), hides), "") << "too few of them";
+}
+
+TEST_F(ProjectAttack, AnHonestKernelPassesAllOfIt) {
+  record::Candidate faster = kernel();
+  std::string& text = faster.sources[0].text;
+  const std::string slow = "c[i][j] = c[i][j] + a[i][k] * b[k][j]";
+  text.replace(text.find(slow), slow.size(), "c[i][j] += a[i][k] * b[k][j]");
+  const auto e = evaluation_of(faster, 4);
+  EXPECT_EQ(e.outcome, Outcome::kPass) << e.detail;
+  EXPECT_EQ(e.sessions.size(), 4u);
+}
+
+TEST_F(ProjectAttack, AProjectSaysWhatItsCommandsWrite) {
+  std::ofstream(root() / "results.txt") << "none\n";
+  std::string bench = *read_file(root() / "quick_test_bench.py");
+  const std::string at = "    good, outputs = True, {}\n";
+  bench.replace(bench.find(at), at.size(), at + "    open('results.txt', 'a').write('run')\n");
+  std::ofstream(root() / "quick_test_bench.py") << bench;
+  const auto refused = ask(kernel());
+  ASSERT_FALSE(refused) << "its own commands, the kernel as it is: no cheat of a candidate";
+  EXPECT_NE(refused.error().message.find("results.txt"), std::string::npos);
+  EXPECT_NE(refused.error().text().find("commands.writes"), std::string::npos);
+  std::string file = *read_file(root() / "ridge-project.toml");
+  file.replace(file.find("timeout = 120"), 13, "timeout = 120\nwrites = [\"results.txt\"]");
+  std::ofstream(root() / "ridge-project.toml") << file;
+  EXPECT_EQ(evaluation_of(kernel()).outcome, Outcome::kPass);
+}
+
+TEST(FolderSeal, SeesWhatWasChangedRemovedAndAdded) {
+  TempDir directory = TempDir::create("ridge-seal").value();
+  const fs::path root = directory.path();
+  fs::create_directories(root / "part");
+  std::ofstream(root / "part/file") << "as it was";
+  std::ofstream(root / "free") << "1";
+  fs::create_symlink("part/file", root / "link");
+  FolderSeal seal = FolderSeal::take(root, {"free"}).value();
+  EXPECT_EQ(*seal.broken(), "");
+  std::ofstream(root / "free") << "2";
+  std::ofstream(root / "part/new") << "added";
+  EXPECT_EQ(*seal.broken(), "");
+  EXPECT_FALSE(fs::exists(root / "part/new"));
+  const auto time = fs::last_write_time(root / "part/file");
+  std::ofstream(root / "part/file") << "as it WAS";
+  fs::last_write_time(root / "part/file", time);  // the same size and time of writing
+  EXPECT_EQ(*seal.broken(), "part/file");
+  std::ofstream(root / "part/file") << "as it was";
+  EXPECT_EQ(*seal.broken(), "") << "written again with the same content";
+  fs::remove(root / "link");
+  fs::create_symlink("free", root / "link");
+  EXPECT_EQ(*seal.broken(), "link");
+  fs::remove(root / "link");
+  EXPECT_EQ(*seal.broken(), "link");
+}
+
+}  // namespace
+}  // namespace ridge::execute

@@ -1,0 +1,254 @@
+#include "fuzz/readers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/large_file.h"
+#include "base/visible.h"
+#include "campaign/fold.h"
+#include "campaign/manifest.h"
+#include "hardware/quantity.h"
+#include "hardware/spec.h"
+#include "inspect/amdgpu.h"
+#include "inspect/cubin.h"
+#include "inspect/elf.h"
+#include "inspect/fatbin.h"
+#include "profile/capture.h"
+#include "project/bench_csv.h"
+#include "project/project.h"
+#include "record/agent.h"
+#include "record/campaign_block.h"
+#include "record/case_list.h"
+#include "record/expression.h"
+#include "record/journal.h"
+#include "record/json.h"
+#include "record/kernel_pack.h"
+#include "record/launch_plan.h"
+#include "record/scope.h"
+#include "record/signature.h"
+#include "record/tunables.h"
+#include "record/worker.h"
+
+namespace ridge::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+void demand(bool holds, const char* what) {
+  if (holds) return;
+  fmt::print(stderr, "fuzz: {}\n", what);
+  std::abort();
+}
+
+bool read_json(std::string_view text) {
+  const Result<Json> value = parse_json(text);
+  if (!value)
+    return demand(visible(value.error().message) == value.error().message, "an error steers the terminal"), false;
+  const Result<Json> again = parse_json(dump_json(*value));
+  demand(again && dump_json(*again) == dump_json(*value), "JSON is not the same when it is written and read again");
+  return true;
+}
+
+bool read_msgpack(std::string_view text) {
+  const Result<Json> value = parse_msgpack(text);
+  if (value) (void)dump_json(*value);
+  return value.ok();
+}
+
+// A record, and that it is the same when it is written and read again.
+template <class T>
+bool read_record(std::string_view text) {
+  const Result<T> value = record::parse_record<T>(text, "record");
+  if (!value) return false;
+  const std::string line = record::to_line(*value);
+  const Result<T> again = record::parse_record<T>(line, "record");
+  demand(again && record::to_line(*again) == line, "a record is not the same when it is written and read again");
+  return true;
+}
+
+// Lines of events. A change of a byte would break the chain and hide the rest: it is made good first.
+bool read_journal(std::string_view text) {
+  (void)record::parse_journal(text);
+  campaign::State state;
+  std::int64_t sequence = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    Result<record::Event> event = record::parse_record<record::Event>(text.substr(0, end), "event");
+    if (!event) return false;
+    event->sequence = sequence++;
+    if (!campaign::apply(state, *event)) return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return true;
+}
+
+bool read_spec(std::string_view text) { return hardware::parse_spec("fuzz.toml", text).ok(); }
+bool read_quantity(std::string_view text) { return hardware::parse_quantity(text).ok(); }
+bool read_project(std::string_view text) { return project::parse_project(text, "/nonexistent").ok(); }
+
+bool read_manifest(std::string_view text) {
+  const Result<record::CampaignSpec> spec = campaign::parse_manifest(text);
+  if (!spec) return false;
+  (void)campaign::validate_spec(*spec);
+  const std::string written = campaign::render_manifest(*spec);
+  const Result<record::CampaignSpec> again = campaign::parse_manifest(written);
+  demand(again.ok(), "a manifest cannot be read again");
+  return true;
+}
+
+// Everything that a kernel's source says of itself.
+bool read_candidate(std::string_view text) {
+  const bool scope = record::parse_scope(text).ok();
+  const bool space = record::parse_tunables(text).ok();
+  const bool plan = record::parse_launch_plan(text).ok();
+  const bool block = record::parse_campaign_block(text).ok();
+  return scope && space && plan && block;
+}
+
+bool read_expression(std::string_view text) {
+  const std::string expression(text.substr(0, 4096));
+  const Result<std::vector<std::string>> names = record::expression_variables(expression);
+  if (!names) return false;
+  record::Variables variables;
+  for (const std::string& name : *names) variables[name] = static_cast<std::int64_t>(variables.size()) - 1;
+  (void)record::evaluate(expression, variables);
+  return true;
+}
+
+bool read_cases(std::string_view text) {
+  const Result<record::Case> one = record::parse_case(text);
+  std::vector<std::string> words;
+  std::string rest(text.substr(0, 4096));
+  for (std::size_t at = 0; at < rest.size() && words.size() < 12;) {
+    const std::size_t end = std::min(rest.find(' ', at), rest.size());
+    words.push_back(rest.substr(at, end - at));
+    at = end + 1;
+  }
+  (void)record::expand_cases("gemm", words);
+  return one.ok();
+}
+
+bool read_code(std::string_view text) {
+  const auto images = inspect::read_fatbin(text);
+  const bool fatbin = images && !images->empty();  // a file without any is no error
+  const Result<inspect::Elf> elf = inspect::parse_elf(text);
+  if (!elf) return fatbin;
+  (void)inspect::read_cubin(*elf);
+  (void)inspect::read_amdgpu(*elf);
+  return true;
+}
+
+bool read_profile(std::string_view text) {
+  bool any = profile::parse_capture(text, "").ok();
+  for (auto* reader : {profile::parse_ncu, profile::parse_cupti, profile::parse_rocprofv3,
+                       profile::parse_rocprof_compute, profile::parse_perf}) {
+    any = reader(text).ok() || any;
+  }
+  return any;
+}
+
+constexpr const char* kTableHeader = "label,Check,tflops,latency_ms,out_snr";
+
+bool read_table(std::string_view text) {
+  project::Project project;
+  project.header = kTableHeader;
+  project.metric_column = "tflops";
+  project.time_column = "latency_ms";
+  return project::read_bench_table(text, project).ok();
+}
+bool read_pack(std::string_view text) { return record::parse_pack(text, "fuzz.pack").ok(); }
+
+std::vector<Reader> make_readers() {
+  const std::string request = record::to_line(record::WorkerRequest{}), answer = record::to_line(record::AgentAnswer{});
+  const std::string packed = {'\x82', '\xa1', 'a', '\x01', '\xa1', 'b', '\x92', '\xff', '\xcd', '\x01', '\x00'};
+  record::KernelPack one;
+  one.kernels.resize(1);
+  one.kernels[0].key = "aa11";
+  const std::string pack = record::pack_text(one, {"code"});
+  return {
+      {"json",
+       "any JSON text",
+       read_json,
+       {{"docs/schema", ".json"}},
+       {"{\"a\":[1,2.5e3,null,true,\"\\u001b\"]}", "[]"}},
+      {"msgpack", "metadata of a code object", read_msgpack, {}, {packed}},
+      {"journal", "events of a campaign, and the story they tell", read_journal, {{"campaigns", "journal.jsonl"}}, {}},
+      {"hardware", "a hardware spec", read_spec, {{"data/hardware", ".toml"}}, {}},
+      {"quantity", "a number with its unit", read_quantity, {}, {"989.4 TFLOPS", "3.35 TB/s", "50 MiB", "1.83 GHz"}},
+      {"project", "ridge-project.toml", read_project, {{"examples", "ridge-project.toml"}}, {}},
+      {"manifest", "manifest.yaml", read_manifest, {{"campaigns", "manifest.yaml"}}, {}},
+      {"candidate",
+       "what a kernel says of itself",
+       read_candidate,
+       {{"data/candidates", ".cpp"}, {"data/candidates", ".cu"}},
+       {}},
+      {"expression",
+       "an expression of a scope, a launch plan or a constraint",
+       read_expression,
+       {},
+       {"ceil_div(m, 128) * (n + 3) % 7", "a <= b && c != 0", "min(a, max(b, 1))"}},
+      {"case",
+       "cases of the command line",
+       read_cases,
+       {},
+       {"gemm m=512 n=512 k=64:512x2 dtype=bf16", "m=1,2 n=4..64x2"}},
+      {"code", "ELF, cubins, fat binaries, AMD code objects", read_code, {{"tests/inspect/objects", ".co"}}, {}},
+      {"profile", "reports of profilers", read_profile, {{"tests/profile/reports", ".csv"}}, {}},
+      {"table",
+       "a project's benchmark table",
+       read_table,
+       {},
+       {std::string(kTableHeader) + "\r\n\"a\",PASS,1.5,0.5,90\r\n"}},
+      {"request", "the worker's request", read_record<record::WorkerRequest>, {}, {request}},
+      {"answer", "a proposer's answer", read_record<record::AgentAnswer>, {}, {answer}},
+      {"pack", "the head of a kernel pack", read_pack, {}, {pack.substr(0, pack.find("\n\n") + 2)}},
+      {"signature",
+       "a line of signatures.jsonl",
+       read_record<record::Signature>,
+       {},
+       {record::to_line(record::Signature{})}},
+  };
+}
+
+}  // namespace
+
+std::span<const Reader> readers() {
+  static const std::vector<Reader> table = make_readers();
+  return table;
+}
+
+const Reader* find_reader(std::string_view name) {
+  const auto found =
+      std::find_if(readers().begin(), readers().end(), [&](const Reader& one) { return name == one.name; });
+  return found == readers().end() ? nullptr : &*found;
+}
+
+std::vector<std::string> seeds_of(const Reader& reader, const fs::path& repository, std::size_t most_bytes) {
+  std::vector<fs::path> paths;
+  for (const Reader::Seeds& seeds : reader.files) {
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(repository / seeds.folder, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->is_regular_file(error) && it->path().string().ends_with(seeds.ending)) paths.push_back(it->path());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> found = reader.texts;
+  for (const fs::path& path : paths) {
+    Result<std::string> text = read_file_up_to(path, kJournalBytes);
+    if (!text) continue;
+    if (text->size() > most_bytes) {
+      const std::size_t line = text->rfind('\n', most_bytes);
+      text->resize(line == std::string::npos ? most_bytes : line + 1);
+    }
+    found.push_back(std::move(*text));
+  }
+  return found;
+}
+
+}  // namespace ridge::fuzz
