@@ -4,6 +4,11 @@
 
 namespace ridge::record {
 
+bool is_macro_name(std::string_view name) {
+  const auto plain = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name[0] >= 'A' && name[0] <= 'Z' && std::ranges::all_of(name, plain);
+}
+
 Result<std::optional<SourceBlock>> find_block(std::string_view source, std::string_view marker) {
   for (std::size_t at = source.find("/*"); at != std::string_view::npos; at = source.find("/*", at + 2)) {
     const std::size_t word = source.find_first_not_of(" \t\r\n*", at + 2);

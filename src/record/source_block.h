@@ -22,6 +22,9 @@ inline Error block_error(std::string_view marker, std::size_t line, std::string 
   return with_hint(invalid("{}, line {}: {}", marker, line, what), "its keys are described in docs/candidates.md");
 }
 
+// A name that a value can be given to with -DNAME=VALUE: A-Z, 0-9 and _, a letter first.
+bool is_macro_name(std::string_view name);
+
 // The first block of that marker, or nothing; an error when its comment is not closed.
 Result<std::optional<SourceBlock>> find_block(std::string_view source, std::string_view marker);
 

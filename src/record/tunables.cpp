@@ -28,11 +28,6 @@ Status integers(BlockKeys& keys, std::string_view key, std::vector<std::int64_t>
   return ok_status();
 }
 
-bool is_macro_name(std::string_view name) {
-  const auto plain = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !name.empty() && name[0] >= 'A' && name[0] <= 'Z' && std::ranges::all_of(name, plain);
-}
-
 Result<Tunable> read_tunable(BlockKeys& keys) {
   Tunable tunable;
   RIDGE_CHECK_OK(keys.text("name", tunable.name, true));

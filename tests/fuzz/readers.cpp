@@ -27,6 +27,7 @@
 #include "record/expression.h"
 #include "record/journal.h"
 #include "record/json.h"
+#include "record/kernel_description.h"
 #include "record/kernel_pack.h"
 #include "record/launch_plan.h"
 #include "record/scope.h"
@@ -110,6 +111,17 @@ bool read_candidate(std::string_view text) {
   return scope && space && plan && block;
 }
 
+// A kernel's description, and that a configuration that is added to it is there.
+bool read_description(std::string_view text) {
+  const auto kernel = record::parse_kernel(text);
+  if (!kernel || !*kernel) return false;
+  demand(record::text_without_configs(text).ok(), "a description loses no lines");
+  record::KernelConfig config{.name = "added_by_fuzz", .values = (*kernel)->configs.front().values, .promoted = "x"};
+  const auto refused = record::text_with_config(text, config);
+  demand(!refused, "a configuration stands twice");
+  return true;
+}
+
 bool read_expression(std::string_view text) {
   const std::string expression(text.substr(0, 4096));
   const Result<std::vector<std::string>> names = record::expression_variables(expression);
@@ -187,6 +199,14 @@ std::vector<Reader> make_readers() {
        read_candidate,
        {{"data/candidates", ".cpp"}, {"data/candidates", ".cu"}},
        {}},
+      {"kernel",
+       "the description of a kernel of the library",
+       read_description,
+       {{"src/ops", ".cpp"}, {"src/ops", ".cu"}},
+       {"/* ridge-kernel\nop = \"gemm\"\n[configs]\ndefault = { }\nb = { MR = 2, promoted = \"x, 2x\" } # one\n"
+        "[variants]\nnt = { KIND = \"kK\", N = 1 }\n*/\n"
+        "/* ridge-tunables\n[[tunable]]\nname = \"MR\"\nvalues = [1, 2]\ndefault = 1\ntitle = \"rows\"\n"
+        "[[constraint]]\nexpression = \"MR < 3\"\nreason = \"why\"\n*/\n"}},
       {"expression",
        "an expression of a scope, a launch plan or a constraint",
        read_expression,

@@ -1,0 +1,248 @@
+#include "record/kernel_description.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/malformed.h"
+#include "record/expression.h"
+#include "record/source_block.h"
+#include "record/tunables.h"
+
+namespace ridge::record {
+namespace {
+
+constexpr std::string_view kKernelMarker = "ridge-kernel";
+constexpr std::string_view kPromotedKey = "promoted", kModelKey = "model";
+
+bool is_config_name(std::string_view name) {
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= 64 && name[0] >= 'a' && name[0] <= 'z' && std::ranges::all_of(name, plain);
+}
+
+// A text that can stand in the comment again as it is.
+bool is_plain(std::string_view text) {
+  const auto printable = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  return text.size() <= 200 && std::ranges::all_of(text, printable) && text.find("*/") == std::string_view::npos;
+}
+
+Status read_ops(BlockKeys& keys, std::vector<std::string>& ops) {
+  const toml::node* node = keys.find("op");
+  if (node == nullptr) return keys.missing("op");
+  const auto add = [&](const toml::node& item) -> Status {
+    if (!item.is_string() || (**item.as_string()).empty()) {
+      return keys.error_at(item, "\"op\" must be the name of an operator, or a list of them");
+    }
+    ops.push_back(**item.as_string());
+    return ok_status();
+  };
+  const toml::array* list = node->as_array();
+  if (list == nullptr) return add(*node);
+  if (list->empty()) return keys.error_at(*node, "\"op\" names no operator");
+  for (const toml::node& item : *list) RIDGE_CHECK_OK(add(item));
+  return ok_status();
+}
+
+// A table of lines NAME = { ... }, in the order of the file.
+struct NamedLine {
+  std::string name;
+  const toml::table* values;
+};
+
+Result<std::vector<NamedLine>> named_lines(BlockKeys& keys, std::string_view key) {
+  const toml::node* node = keys.find(key);
+  if (node == nullptr) return std::vector<NamedLine>();
+  if (!node->is_table()) return keys.error_at(*node, fmt::format("\"{0}\" must be a table [{0}]", key));
+  std::vector<NamedLine> lines;
+  for (const auto& [name, item] : *node->as_table()) {
+    const toml::table* values = item.as_table();
+    const toml::source_region& at = item.source();
+    if (values == nullptr || !values->is_inline() || at.begin.line != at.end.line) {
+      return keys.error_at(item,
+                           fmt::format("{} must be one line: {} = {{ NAME = VALUE, ... }}", name.str(), name.str()));
+    }
+    if (!is_config_name(name.str())) {
+      return keys.error_at(item, fmt::format("\"{}\" is no name (a-z, 0-9, _; at most 64)", name.str()));
+    }
+    if (!lines.empty() && lines.back().values->source().begin.line == at.begin.line) {
+      return keys.error_at(item, fmt::format("{} and {} stand on one line", lines.back().name, name.str()));
+    }
+    lines.push_back({std::string(name.str()), values});
+  }
+  std::ranges::sort(lines, {}, [](const NamedLine& line) { return line.values->source().begin.line; });
+  return lines;
+}
+
+std::string known_tunables(const TuneSpace& space) {
+  std::vector<std::string> names;
+  for (const Tunable& tunable : space.tunables) names.push_back(tunable.name);
+  return names.empty() ? "none: the source has no ridge-tunables" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+Status read_value(BlockKeys& keys, const std::string& name, const toml::node& node, const TuneSpace& space,
+                  KernelConfig& config) {
+  const auto tunable = std::ranges::find(space.tunables, name, &Tunable::name);
+  if (tunable == space.tunables.end()) {
+    return keys.error_at(
+        node, fmt::format("{}: {} is not a tunable; declared are {}", config.name, name, known_tunables(space)));
+  }
+  if (!node.is_integer()) return keys.error_at(node, fmt::format("{}: {} must be an integer", config.name, name));
+  const std::int64_t value = **node.as_integer();
+  if (std::ranges::find(tunable->values, value) == tunable->values.end()) {
+    return keys.error_at(node, fmt::format("{}: {} = {} is not among its values: {}", config.name, name, value,
+                                           fmt::join(tunable->values, ", ")));
+  }
+  config.values[name] = value;
+  return ok_status();
+}
+
+Status check_constraints(const BlockKeys& keys, const KernelDescription& kernel, const KernelConfig& config) {
+  const Variables values = kernel.complete(config.values);
+  for (const Constraint& constraint : kernel.space.constraints) {
+    const auto holds = evaluate_real(constraint.expression, values);
+    if (!holds) return keys.error(keys.line(), fmt::format("{}: {}", config.name, holds.error().message));
+    if (*holds != 0) continue;
+    RIDGE_TRY(names, expression_variables(constraint.expression));
+    std::vector<std::string> said;
+    for (const std::string& name : names) said.push_back(fmt::format("{} = {}", name, values.at(name)));
+    return keys.error(keys.line(), fmt::format("{}: {} violates \"{}\": {}", config.name, fmt::join(said, ", "),
+                                               constraint.expression, constraint.reason));
+  }
+  return ok_status();
+}
+
+Status read_config(const NamedLine& line, const SourceBlock& block, KernelDescription& kernel) {
+  BlockKeys keys(*line.values, block);
+  KernelConfig config{.name = line.name, .line = keys.line()};
+  RIDGE_CHECK_OK(keys.text(kPromotedKey, config.promoted, false));
+  if (!is_plain(config.promoted)) {
+    return keys.error(keys.line(),
+                      fmt::format("{}: \"promoted\" must be at most 200 printable characters", config.name));
+  }
+  if (const toml::node* model = keys.find(kModelKey)) {
+    config.model = model->value<double>();
+    if (!config.model || !(*config.model > 0)) return keys.error_at(*model, "\"model\" must be a number above 0");
+  }
+  for (const auto& [name, node] : *line.values) {
+    if (name.str() == kPromotedKey || name.str() == kModelKey) continue;
+    RIDGE_CHECK_OK(read_value(keys, std::string(name.str()), node, kernel.space, config));
+  }
+  RIDGE_CHECK_OK(check_constraints(keys, kernel, config));
+  if (const KernelConfig* other = kernel.same(config.values)) {
+    return keys.error(
+        keys.line(), fmt::format("{} is the same configuration as {}, line {}", config.name, other->name, other->line));
+  }
+  kernel.configs.push_back(std::move(config));
+  return ok_status();
+}
+
+Result<KernelVariant> read_variant(const NamedLine& line, const SourceBlock& block) {
+  const BlockKeys keys(*line.values, block);
+  KernelVariant variant{.name = line.name};
+  for (const auto& [name, node] : *line.values) {
+    const std::string key(name.str());
+    if (!is_macro_name(key)) return keys.error_at(node, fmt::format("\"{}\" is not a macro name (A-Z, 0-9, _)", key));
+    if (node.is_integer())
+      variant.defines[key] = std::to_string(**node.as_integer());
+    else if (node.is_string())
+      variant.defines[key] = **node.as_string();
+    else
+      return keys.error_at(node, fmt::format("{}: {} must be an integer or a string", line.name, key));
+  }
+  return variant;
+}
+
+Result<std::optional<KernelDescription>> read_description(const toml::table& root, const SourceBlock& block,
+                                                          TuneSpace space) {
+  BlockKeys keys(root, block);
+  KernelDescription kernel{.space = std::move(space)};
+  RIDGE_CHECK_OK(read_ops(keys, kernel.ops));
+  RIDGE_TRY(configs, named_lines(keys, "configs"));
+  RIDGE_TRY(variants, named_lines(keys, "variants"));
+  RIDGE_CHECK_OK(keys.finish());
+  if (configs.empty())
+    return keys.error(keys.line(), "[configs] holds no configuration; the smallest is default = { }");
+  for (const NamedLine& line : configs) RIDGE_CHECK_OK(read_config(line, block, kernel));
+  for (const NamedLine& line : variants) {
+    RIDGE_TRY(variant, read_variant(line, block));
+    kernel.variants.push_back(std::move(variant));
+  }
+  return std::optional(std::move(kernel));
+}
+
+// Where line `number` of a text begins, and where the next one does.
+std::pair<std::size_t, std::size_t> line_span(std::string_view text, std::size_t number) {
+  std::size_t begin = 0;
+  for (std::size_t line = 1; line < number; ++line) begin = text.find('\n', begin) + 1;
+  const std::size_t end = text.find('\n', begin);
+  return {begin, end == std::string_view::npos ? text.size() : end + 1};
+}
+
+std::string config_line(const KernelConfig& config) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : config.values) entries.push_back(fmt::format("{} = {}", name, value));
+  if (config.model) entries.push_back(fmt::format("{} = {}", kModelKey, *config.model));
+  if (!config.promoted.empty()) entries.push_back(fmt::format("{} = \"{}\"", kPromotedKey, config.promoted));
+  return fmt::format("{} = {{ {} }}\n", config.name, fmt::join(entries, ", "));
+}
+
+}  // namespace
+
+const KernelConfig* KernelDescription::find(std::string_view name) const {
+  const auto found = std::ranges::find(configs, name, &KernelConfig::name);
+  return found == configs.end() ? nullptr : &*found;
+}
+
+const KernelConfig* KernelDescription::same(const std::map<std::string, std::int64_t>& values) const {
+  const auto whole = complete(values);
+  const auto found =
+      std::ranges::find_if(configs, [&](const KernelConfig& config) { return complete(config.values) == whole; });
+  return found == configs.end() ? nullptr : &*found;
+}
+
+std::map<std::string, std::int64_t> KernelDescription::complete(
+    const std::map<std::string, std::int64_t>& values) const {
+  std::map<std::string, std::int64_t> whole = values;
+  for (const Tunable& tunable : space.tunables) whole.emplace(tunable.name, tunable.default_value);
+  return whole;
+}
+
+Result<std::optional<KernelDescription>> parse_kernel(std::string_view source) {
+  RIDGE_TRY(found, find_block(source, kKernelMarker));
+  if (!found) return std::optional<KernelDescription>();
+  RIDGE_TRY(space, parse_tunables(source));
+  try {
+    const toml::table root = toml::parse(found->text);
+    return read_description(root, *found, std::move(space));
+  } catch (const toml::parse_error& failure) {
+    const auto line = failure.source().begin.line;
+    return block_error(kKernelMarker, found->line + line - 1, toml_problem(found->text, line, failure.description()));
+  }
+}
+
+Result<std::string> text_without_configs(std::string_view source) {
+  RIDGE_TRY(kernel, parse_kernel(source));
+  std::string text(source);
+  if (!kernel) return text;
+  for (auto config = kernel->configs.rbegin(); config != kernel->configs.rend(); ++config) {
+    const auto [begin, end] = line_span(text, config->line);
+    text.erase(begin, end - begin);
+  }
+  return text;
+}
+
+Result<std::string> text_with_config(std::string_view source, const KernelConfig& config) {
+  RIDGE_TRY(kernel, parse_kernel(source));
+  if (!kernel) return invalid("the source has no {} comment that a configuration could be added to", kKernelMarker);
+  if (const KernelConfig* other = kernel->find(config.name)) {
+    return invalid("{} is already the name of a configuration, line {}", config.name, other->line);
+  }
+  std::string text(source);
+  text.insert(line_span(text, kernel->configs.back().line).second, config_line(config));
+  RIDGE_TRY(changed, parse_kernel(text));
+  if (changed->configs.back().name != config.name || changed->configs.back().values != config.values) {
+    return invalid("{} cannot be written into the source", config.name);
+  }
+  return text;
+}
+
+}  // namespace ridge::record

@@ -1,0 +1,66 @@
+// What a kernel of the library says of itself in a comment of its source, beside its tunables and its launch plan:
+//
+//   /* ridge-kernel
+//   op = "gemm"                          # or a list: the operators that have it
+//   [configs]                            # what the library builds, one line each, best known first
+//   default = { }
+//   avx512_8x3 = { VECTOR = 16, MR = 8, NV = 3, promoted = "gemm_cpu_2026-11-23, 47.5x" }
+//   [variants]                           # values of further macros: cases of the compile check
+//   nt_bf16 = { MAJOR_B = "kK" }
+//   */
+//
+// A configuration gives values to tunables of the same source; what it does not name has its default.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/candidate.h"
+#include "ridge/result.h"
+
+namespace ridge::record {
+
+struct KernelConfig {
+  std::string name;                            // a-z, 0-9, _: part of symbols, tuned tables and commands
+  std::map<std::string, std::int64_t> values;  // as written
+  std::string promoted;                        // "CAMPAIGN, 1.24x": the campaign that found it; empty: written by hand
+  std::optional<double> model;                 // what a cost model multiplies its prediction with
+  std::size_t line = 0;                        // of the source, from 1
+};
+
+struct KernelVariant {
+  std::string name;
+  std::map<std::string, std::string> defines;  // as the compiler gets them
+};
+
+struct KernelDescription {
+  std::vector<std::string> ops;
+  std::vector<KernelConfig> configs;  // in the order of the file; at least one
+  std::vector<KernelVariant> variants;
+  TuneSpace space;  // of the same source
+
+  // Null when there is none of that name.
+  [[nodiscard]] const KernelConfig* find(std::string_view name) const;
+  // The configuration that means the same as these values, defaults filled in; null when there is none.
+  [[nodiscard]] const KernelConfig* same(const std::map<std::string, std::int64_t>& values) const;
+  // Every tunable's value.
+  [[nodiscard]] std::map<std::string, std::int64_t> complete(const std::map<std::string, std::int64_t>& values) const;
+};
+
+// The description in a source text; nothing when it has none. An error names the line, the key and what is allowed: a
+// tunable that is not declared, a value that it does not list, a constraint that does not hold, two configurations that
+// are the same.
+Result<std::optional<KernelDescription>> parse_kernel(std::string_view source);
+
+// The source without the lines of its configurations: what must be equal for a measurement of one source to speak of
+// another. The whole text when it has no description.
+Result<std::string> text_without_configs(std::string_view source);
+
+// The source with one configuration more, as the last line of [configs]. An error when it is refused there.
+Result<std::string> text_with_config(std::string_view source, const KernelConfig& config);
+
+}  // namespace ridge::record
