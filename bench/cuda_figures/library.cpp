@@ -160,12 +160,12 @@ double warm_call(const cuda_device::Device& gpu, const std::string& text) {
   const auto stream = must(cuda_device::Stream::create(gpu), "stream");
   ops::Call call;
   std::vector<cuda_device::Buffer> buffers;
-  for (const std::int64_t value : problem.values) call.values[call.value_count++] = value;
+  for (const std::int64_t value : problem.values) call.values.push_back(value);
   for (TensorView view : evaluate::cuda::operand_views(problem, evaluate::RowPadding::kNone)) {
     buffers.push_back(must(cuda_device::Buffer::allocate(gpu, size_bytes(view.dtype, view.element_count())), text));
     view.data = buffers.back().data();
     if (!cuda_device::fill_bytes(view.data, 0, buffers.back().bytes(), stream.handle())) stop("fill");
-    call.operands[call.operand_count++] = view;
+    call.operands.push_back(view);
   }
   return host_seconds(stream, [&] { return dispatch::launch(*op, call, stream.view()); });
 }

@@ -1,6 +1,6 @@
 #include "dispatch/launch.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <filesystem>
 #include <unordered_map>
 
@@ -11,32 +11,11 @@
 #include "dispatch/choose.h"
 #include "dispatch/tuned.h"
 #include "dispatch/tuning_run.h"
+#include "ops/call_key.h"
 #include "ops/cuda/device.h"
 
 namespace ridge::dispatch {
 namespace {
-
-struct Key {
-  const ops::Operator* op = nullptr;
-  Backend backend = Backend::kCpu;
-  int device = 0;
-  std::size_t count = 0;
-  std::array<std::int64_t, ops::kMaxParams> values{};
-  std::array<std::uint8_t, ops::kMaxOperands> alignment{};  // CPU kernels take any, so it splits no CPU case
-  friend bool operator==(const Key&, const Key&) = default;
-};
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    auto hash = reinterpret_cast<std::uintptr_t>(key.op) + static_cast<std::uint64_t>(key.device);
-    for (std::size_t i = 0; i < key.count; ++i) {
-      hash = (hash ^ static_cast<std::uint64_t>(key.values[i])) * 0x9e3779b97f4a7c15u;
-      hash ^= hash >> 29;
-    }
-    for (const std::uint8_t bytes : key.alignment) hash = hash * 31 + bytes;
-    return hash;
-  }
-};
 
 struct Decision {
   ops::Problem problem;  // with the configuration
@@ -46,7 +25,7 @@ struct Decision {
 // Of one thread, so that a warm call takes no lock.
 struct Table {
   std::uint64_t generation = 0;
-  std::unordered_map<Key, Decision, KeyHash> choices;
+  ops::CallTable<Decision> choices;
   std::unordered_map<const ops::Operator*, const ops::Implementation*> last;
 };
 
@@ -58,16 +37,25 @@ Table& table() {
   return instance;
 }
 
-Key key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
-  Key key{&op, stream.backend, stream.device, call.value_count, call.values, {}};
-  if (stream.backend == Backend::kCpu) return key;
-  for (std::size_t i = 0; i < call.operand_count; ++i) {
-    key.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(call.operands[i]));
+// A choice depends on what Implementation::supports sees: the problem, so no strides but through the alignments.
+ops::CallKey key_of(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
+  ops::CallKey key;
+  key.add(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(&op)));
+  key.add(stream.device * 256 + static_cast<std::int64_t>(stream.backend));
+  key.add(call.values);
+  if (stream.backend == Backend::kCpu) return key;  // its kernels take any alignment, so it splits no case there
+  constexpr std::size_t kInOneWord = 12;            // of five bits, 16 being the largest
+  for (std::size_t first = 0; first < call.operands.size(); first += kInOneWord) {
+    std::int64_t word = 0;
+    for (std::size_t i = first; i < std::min(first + kInOneWord, call.operands.size()); ++i) {
+      word = word * 32 + ops::view_alignment(call.operands[i]);
+    }
+    key.add(word);
   }
   return key;
 }
 
-Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Key& key, const Stream& stream) {
+Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
   static const bool caches_are_known = [] {
     ops::on_kernel_warning(warn_once);
     ops::set_kernel_cache(default_cache_directory());
@@ -76,9 +64,9 @@ Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const Ke
   }();
   static_cast<void>(caches_are_known);
   Decision decision;
-  RIDGE_TRY(problem, op.bind(ops::case_of(op, {call.values.data(), call.value_count})));
+  RIDGE_TRY(problem, op.bind(ops::case_of(op, call.values)));
   decision.problem = std::move(problem);
-  decision.problem.alignment = key.alignment;
+  if (stream.backend != Backend::kCpu) decision.problem.alignment = ops::alignments(call.operands);
   tune_if_asked(op, decision.problem, stream);
   RIDGE_TRY(choice, choose(op, decision.problem, stream));
   decision.implementation = choice.implementation;
@@ -101,15 +89,14 @@ Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stre
     known.choices.clear();
     known.generation = now;
   }
-  const Key key = key_of(op, call, stream);
-  auto found = known.choices.find(key);
-  if (found == known.choices.end()) {
-    RIDGE_TRY(decision, decide(op, call, key, stream));
-    found = known.choices.emplace(key, std::move(decision)).first;
+  const ops::CallKey key = key_of(op, call, stream);
+  Decision* decision = known.choices.find(key);
+  if (decision == nullptr) {
+    RIDGE_TRY(decided, decide(op, call, stream));
+    decision = &known.choices.add(key, std::move(decided));
   }
-  const Decision& decision = found->second;
-  Status status = decision.implementation->run(decision.problem, {call.operands.data(), call.operand_count}, stream);
-  if (status) known.last[&op] = decision.implementation;
+  Status status = decision->implementation->run(decision->problem, call.operands, stream);
+  if (status) known.last[&op] = decision->implementation;
   return status;
 }
 

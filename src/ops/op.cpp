@@ -102,8 +102,14 @@ int view_alignment(const TensorView& view) {
   return alignment_of(bytes);
 }
 
+std::vector<std::uint8_t> alignments(std::span<const TensorView> operands) {
+  std::vector<std::uint8_t> all;
+  for (const TensorView& view : operands) all.push_back(static_cast<std::uint8_t>(view_alignment(view)));
+  return all;
+}
+
 int operand_alignment(const Problem& problem, std::size_t operand) {
-  if (problem.alignment[operand] != 0) return problem.alignment[operand];
+  if (operand < problem.alignment.size() && problem.alignment[operand] != 0) return problem.alignment[operand];
   const OperandSpec& spec = problem.operands[operand];
   const bool one_row = spec.shape.size() < 2 || spec.element_count() == spec.shape.back();
   return one_row ? 16 : alignment_of(bits_to_bytes(spec.dtype, spec.shape.back()));
@@ -253,7 +259,6 @@ Implementation reference_on_host(const Operator& op) {
 }
 
 Operator assemble(Operator description, std::vector<Implementation> implementations) {
-  check(description.params.size() <= kMaxParams, "an operator has more parameters than a Call holds");
   implementations.push_back(reference_on_host(description));
   if (auto on_gpu = cuda_reference(description)) implementations.push_back(std::move(*on_gpu));
   std::stable_sort(implementations.begin(), implementations.end(),

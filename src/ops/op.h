@@ -4,7 +4,6 @@
 // generic (conformance table, bench, campaign, worker) works on Problems and never on a named operator.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/short_list.h"
 #include "numerics/fill.h"
 #include "ops/device_check.h"
 #include "record/case.h"
@@ -37,8 +37,8 @@ struct OperandSpec {
   [[nodiscard]] std::int64_t element_count() const;
 };
 
-inline constexpr std::size_t kMaxParams = 12;
-inline constexpr std::size_t kMaxOperands = 6;
+// What a call may have without a heap allocation; more of either is right, and slower.
+inline constexpr std::size_t kWarmParams = 24, kWarmOperands = 16;
 
 // A case bound by its operator: normalised parameters and operands in call order.
 struct Problem {
@@ -47,8 +47,8 @@ struct Problem {
   std::vector<std::int64_t> values;
   std::vector<OperandSpec> operands;
   // What each operand's address and row starts are multiples of, in bytes, up to 16: copy engines and vector loads ask.
-  // 0: not known before the call; operand_alignment() then takes dense rows from an allocator.
-  std::array<std::uint8_t, kMaxOperands> alignment{};
+  // 0 or none: not known before the call; operand_alignment() then takes dense rows from an allocator.
+  std::vector<std::uint8_t> alignment;
   // Which of Implementation::configurations runs it; -1 leaves it to the implementation.
   int configuration = -1;
 };
@@ -56,13 +56,13 @@ struct Problem {
 int operand_alignment(const Problem& problem, std::size_t operand);
 // The same of a view in memory.
 int view_alignment(const TensorView& view);
+std::vector<std::uint8_t> alignments(std::span<const TensorView> operands);
 
-// A call of an operator in the form everything generic understands, without a heap allocation: Problem::values and the
-// operands. An operator's make_call() checks its public arguments and fills it; src/dispatch runs it.
+// A call of an operator in the form everything generic understands: Problem::values and the operands. An operator's
+// make_call() checks its public arguments and fills it; src/dispatch runs it.
 struct Call {
-  std::array<std::int64_t, kMaxParams> values{};
-  std::array<TensorView, kMaxOperands> operands{};
-  std::size_t value_count = 0, operand_count = 0;
+  ShortList<std::int64_t, kWarmParams> values;
+  ShortList<TensorView, kWarmOperands> operands;
 };
 
 // Reference values of one output in fp64, from the inputs as stored (already rounded), how far a correct implementation

@@ -72,9 +72,7 @@ std::string check_on_gpu(const ops::Operator& op, const ops::Implementation& imp
   Operands after = make_operands(problem, layout, seed);
   const auto device = GpuOperands::upload(the_device(), after, stream.handle());
   if (!device) return device.error().text();
-  for (std::size_t i = 0; i < device->views().size(); ++i) {
-    problem.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(device->views()[i]));
-  }
+  problem.alignment = ops::alignments(device->views());
   if (const auto refusal = ops::why_not(implementation, problem, ops::device_info(stream.view()))) {
     return refusal->size() > 10 ? "" : "a refusal without a reason";
   }

@@ -137,10 +137,8 @@ class Configurations : public ::testing::Test {
   static Status call(std::int64_t n) {
     std::vector<float> y(static_cast<std::size_t>(n));
     ops::Call one;
-    one.value_count = 2;
-    one.values[0] = n;
-    one.operand_count = 1;
-    one.operands[0] = TensorView::contiguous(y.data(), DType::kF32, {n});
+    one.values = {n, 0};
+    one.operands.push_back(TensorView::contiguous(y.data(), DType::kF32, {n}));
     return launch(tiled_operator(), one, Stream::cpu());
   }
 };

@@ -63,8 +63,8 @@ TEST(CudaDispatch, ACallWithoutAGpuIsAnErrorThatSaysSo) {
 // What implementations answer for a GPU that is not here: their own reasons, from the problem alone.
 class Hopper : public ::testing::Test {
  protected:
-  static ops::Refusal ask(const char* implementation, const char* words,
-                          std::array<std::uint8_t, ops::kMaxOperands> alignment = {}, const char* name = "gemm") {
+  static ops::Refusal ask(const char* implementation, const char* words, std::vector<std::uint8_t> alignment = {},
+                          const char* name = "gemm") {
     const ops::Operator& op = **ops::find_operator(name);
     ops::Problem problem = *op.bind(*record::parse_case(fmt::format("{} {}", name, words)));
     problem.alignment = alignment;
@@ -144,8 +144,7 @@ TEST_F(Hopper, TheBuildIsThatOfTheConfiguration) {
 }
 
 TEST_F(Hopper, EightBitProductsGoWhereTheyCanRunAndEachSaysWhatItLacks) {
-  const auto ask_fp8 = [](const char* implementation, const char* words,
-                          std::array<std::uint8_t, ops::kMaxOperands> alignment = {}) {
+  const auto ask_fp8 = [](const char* implementation, const char* words, std::vector<std::uint8_t> alignment = {}) {
     return ask(implementation, words, alignment, "gemm_fp8");
   };
   for (const char* words : {"m=512 n=768 k=640", "m=512 n=768 k=640 scaling=row sums=fast",

@@ -195,9 +195,52 @@ const ops::Operator& picky_operator() {
 
 ops::Call picky_call(std::int64_t n) {
   ops::Call call;
-  call.value_count = 1;
-  call.values[0] = n;
+  call.values.push_back(n);
   return call;
+}
+
+// More parameters and operands than a call holds without the heap.
+constexpr std::size_t kManyParams = ops::kWarmParams + 6, kManyOperands = ops::kWarmOperands + 24;
+
+struct SeenCall {
+  std::int64_t last_param = 0, last_size = 0;
+  std::size_t operands = 0;
+} seen_call;
+
+const ops::Operator& wide_operator() {
+  static const ops::Operator op = [] {
+    ops::Operator wide;
+    wide.name = "wide";
+    for (std::size_t i = 0; i < kManyParams; ++i) wide.params.push_back({fmt::format("p{}", i), "0", "a number", {}});
+    wide.bind = [](const record::Case& one) { return ops::bind_params("wide", wide_operator().params, one); };
+    wide.reference = [](const ops::Problem&, std::span<const TensorView>) {
+      return Result<std::vector<ops::ReferenceOutput>>(std::vector<ops::ReferenceOutput>{});
+    };
+    ops::Implementation only;
+    only.name = "cpu_only";
+    only.supports = [](const ops::Problem&, const ops::DeviceInfo&) -> ops::Refusal { return std::nullopt; };
+    only.run = [](const ops::Problem& problem, std::span<const TensorView> operands, const Stream&) {
+      seen_call = {problem.values.back(), operands.back().shape[0], operands.size()};
+      return ok_status();
+    };
+    return ops::assemble(std::move(wide), {only});
+  }();
+  return op;
+}
+
+TEST_F(Dispatch, TakesMoreParametersAndOperandsThanFitWithoutTheHeap) {
+  for (const std::int64_t last : {7, 8, 7}) {
+    ops::Call call;
+    call.values.resize(kManyParams);
+    call.values[kManyParams - 1] = last;
+    for (std::size_t i = 0; i < kManyOperands; ++i) {
+      call.operands.push_back(TensorView::contiguous(nullptr, DType::kF32, {static_cast<std::int64_t>(i)}));
+    }
+    ASSERT_TRUE(launch(wide_operator(), call, Stream::cpu()).ok());
+    EXPECT_EQ(seen_call.last_param, last) << "the decision of another case was taken";
+    EXPECT_EQ(seen_call.operands, kManyOperands);
+    EXPECT_EQ(seen_call.last_size, static_cast<std::int64_t>(kManyOperands) - 1);
+  }
 }
 
 TEST_F(Dispatch, SaysOnceWhenTheBestOneCannotRunACase) {

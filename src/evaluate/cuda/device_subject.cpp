@@ -65,9 +65,7 @@ std::variant<DeviceSubject::Prepared, DeviceSubject::Refused, Failure> DeviceSub
     const ops::Problem& problem, const std::vector<TensorView>& views) const {
   if (is_library()) {
     ops::Problem placed = problem;
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      placed.alignment[i] = static_cast<std::uint8_t>(ops::view_alignment(views[i]));
-    }
+    placed.alignment = ops::alignments(views);
     if (auto why = ops::why_not(*implementation_, placed, ops::cuda_device_info(device_.info().index))) {
       return Refused{*why};
     }

@@ -17,7 +17,7 @@ using ops::CheckLaunch;
 using record::Gate;
 using record::Outcome;
 
-constexpr std::size_t kMaxZones = 3 * ops::kMaxOperands + 8;
+constexpr std::size_t kMaxZones = 3 * kMostOperands + 8;
 constexpr std::int64_t kChunk = 1 << 22;  // elements compared at once: 128 MiB of reference values
 
 constexpr std::int64_t kMaxRows = 1 << 20;  // at once: a grid has 65535 blocks on its second side
@@ -61,6 +61,10 @@ Result<std::unique_ptr<OutputVerifier>> OutputVerifier::create(const device::cud
   std::size_t scratch = 0, old_bytes = 0;
   std::int64_t widest = 1;
   for (const ops::Problem& problem : problems) {
+    if (problem.operands.size() > kMostOperands) {
+      return make_error(ErrorCode::kUnsupported, "{}: {} operands; at most {} can be watched",
+                        problem.problem_case.text(), problem.operands.size(), kMostOperands);
+    }
     scratch = std::max(scratch, check.scratch_bytes(problem));
     std::size_t old = 0;
     for (const ops::OperandSpec& spec : problem.operands) {
@@ -74,10 +78,10 @@ Result<std::unique_ptr<OutputVerifier>> OutputVerifier::create(const device::cud
   RIDGE_TRY(zones, PinnedBuffer::allocate(device, kMaxChain * kMaxZones * sizeof(Zone)));
   RIDGE_TRY(blank, PinnedBuffer::allocate(device, kMaxChain * sizeof(Report)));
   RIDGE_TRY(reports, PinnedBuffer::allocate(device, kMaxChain * sizeof(Report)));
-  RIDGE_TRY(before, PinnedBuffer::allocate(device, kMaxChain * ops::kMaxOperands * sizeof(std::uint64_t)));
+  RIDGE_TRY(before, PinnedBuffer::allocate(device, kMaxChain * kMostOperands * sizeof(std::uint64_t)));
   RIDGE_TRY(predictors, PinnedBuffer::allocate(device, 8 * sizeof(ops::DeviceMatrix)));
   RIDGE_TRY(device_reports, Buffer::allocate(device, kMaxChain * sizeof(Report)));
-  RIDGE_TRY(device_hashes, Buffer::allocate(device, kMaxChain * ops::kMaxOperands * sizeof(std::uint64_t)));
+  RIDGE_TRY(device_hashes, Buffer::allocate(device, kMaxChain * kMostOperands * sizeof(std::uint64_t)));
   RIDGE_TRY(scratch_buffer, Buffer::allocate(device, scratch));
   RIDGE_TRY(reference, Buffer::allocate(device, chunk_bytes));
   RIDGE_TRY(compared, Buffer::allocate(device, sizeof(Compared)));
@@ -190,16 +194,16 @@ Status OutputVerifier::prepare(Call& call, std::size_t slot) {
   for (std::size_t i = 0; i < call.place.operands.size(); ++i) {
     if (filled(call.problem->operands[i])) RIDGE_CHECK_OK(plant(call, i, call.place.operands[i]));
   }
-  auto* const hashes = static_cast<std::uint64_t*>(device_hashes_.data()) + slot * ops::kMaxOperands;
-  RIDGE_CHECK_OK(device::cuda::fill_bytes(hashes, 0, ops::kMaxOperands * sizeof(std::uint64_t), stream_));
+  auto* const hashes = static_cast<std::uint64_t*>(device_hashes_.data()) + slot * kMostOperands;
+  RIDGE_CHECK_OK(device::cuda::fill_bytes(hashes, 0, kMostOperands * sizeof(std::uint64_t), stream_));
   for (std::size_t i = 0; i < call.place.operands.size(); ++i) {
     const ops::DeviceMatrix matrix = ops::device_matrix(call.place.operands[i]);
     if (call.problem->operands[i].output || matrix.rows * matrix.columns == 0) continue;
     RIDGE_CHECK_OK(run("ridge_hash", matrix.rows * matrix.columns / 8 + 1,
                        {matrix, call.hash_keys[0], call.hash_keys[1], CheckLaunch::pointer(hashes + i)}));
   }
-  return device::cuda::copy_to_host(hashes_before_.as<std::uint64_t>() + slot * ops::kMaxOperands, hashes,
-                                    ops::kMaxOperands * sizeof(std::uint64_t), stream_);
+  return device::cuda::copy_to_host(hashes_before_.as<std::uint64_t>() + slot * kMostOperands, hashes,
+                                    kMostOperands * sizeof(std::uint64_t), stream_);
 }
 
 // Operands after the call, then the old content of each read_write one, made again from its seed.
@@ -304,7 +308,7 @@ std::optional<Failure> OutputVerifier::canary_damage(const Call& call, const Rep
 
 Result<std::optional<Failure>> OutputVerifier::changed_input(const Call& call, const Report& report, std::size_t slot) {
   if (!defences_.on(Gate::kInputIntact)) return std::optional<Failure>();
-  const std::uint64_t* const before = hashes_before_.as<std::uint64_t>() + slot * ops::kMaxOperands;
+  const std::uint64_t* const before = hashes_before_.as<std::uint64_t>() + slot * kMostOperands;
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
     const ops::OperandSpec& spec = call.problem->operands[i];
     if (spec.output || before[i] == report.hashes[i]) continue;

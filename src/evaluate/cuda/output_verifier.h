@@ -23,7 +23,8 @@
 
 namespace ridge::evaluate::cuda {
 
-inline constexpr std::size_t kMaxChain = 64;  // calls that are prepared and judged together
+inline constexpr std::size_t kMaxChain = 64;      // calls that are prepared and judged together
+inline constexpr std::size_t kMostOperands = 16;  // of a problem whose calls are watched
 
 // One call: where it lies, and what only the harness knows about it.
 struct Call {
@@ -70,8 +71,8 @@ class OutputVerifier {
   };
   struct Report {  // in device memory, one per call of a chain
     Damage zones, padding, inputs;
-    std::uint64_t counts[ops::kMaxOperands][2] = {};  // poison left, NaN or infinite
-    std::uint64_t hashes[ops::kMaxOperands] = {};
+    std::uint64_t counts[kMostOperands][2] = {};  // poison left, NaN or infinite
+    std::uint64_t hashes[kMostOperands] = {};
     ops::ProjectionResult projection;
   };
   struct Compared {  // as harness.cu has it

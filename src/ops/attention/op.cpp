@@ -126,7 +126,7 @@ Result<Problem> bind(const record::Case& requested) {
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   Call call;
-  call.value_count = kParamCount;
+  call.values.resize(kParamCount);
   call.values[kBatch] = args.q.shape[0];
   call.values[kHeads] = args.q.shape[2];
   call.values[kKvHeads] = args.k.shape[2];
@@ -136,7 +136,7 @@ Result<Call> make_call(const Args& args) {
   call.values[kDtype] = index_of(kDtypes, args.q.dtype);
   call.values[kMask] = args.causal ? 1 : 0;
   for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp}) {
-    call.operands[call.operand_count++] = *view;
+    call.operands.push_back(*view);
   }
   return call;
 }

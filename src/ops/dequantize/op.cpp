@@ -58,13 +58,12 @@ Result<Problem> bind(const record::Case& requested) {
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   Call call;
-  call.value_count = kParamCount;
+  call.values.resize(kParamCount);
   call.values[kRows] = args.q.shape[0];
   call.values[kCols] = args.q.shape[1];
   call.values[kFormat] = index_of(kFormats, args.q.dtype);
   call.values[kScaling] = index_of(kGranularities, args.granularity);
   call.values[kDtype] = index_of(kDtypes, args.y.dtype);
-  call.operand_count = 3;
   call.operands = {args.q, args.scale, args.y};
   return call;
 }

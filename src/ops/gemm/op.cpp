@@ -178,10 +178,11 @@ Run per_matrix(Run run) {
     one.set("batch", "1");
     RIDGE_TRY(single, bind(one));
     single.configuration = problem.configuration;
-    std::array<TensorView, kMaxOperands> matrices;
+    ShortList<TensorView, kWarmOperands> matrices;
+    matrices.resize(single.operands.size());
     for (std::int64_t i = 0; i < batch; ++i) {
-      for (std::size_t o = 0; o < single.operands.size(); ++o) matrices[o] = matrix_of(operands[o], i);
-      RIDGE_CHECK_OK(run(single, {matrices.data(), single.operands.size()}, stream));
+      for (std::size_t o = 0; o < matrices.size(); ++o) matrices[o] = matrix_of(operands[o], i);
+      RIDGE_CHECK_OK(run(single, matrices, stream));
     }
     return ok_status();
   };
@@ -202,7 +203,7 @@ Result<Call> make_call(const Args& args) {
   };
   const auto row = static_cast<std::size_t>(batched ? 1 : 0);
   Call call;
-  call.value_count = kParamCount;
+  call.values.resize(kParamCount);
   call.values[kM] = args.c.shape[row];
   call.values[kN] = args.c.shape[row + 1];
   call.values[kK] = args.a.shape[row + (args.trans_a ? 0 : 1)];
@@ -214,7 +215,7 @@ Result<Call> make_call(const Args& args) {
   call.values[kOut] = args.c.dtype == args.a.dtype ? kOutSame : kOutF32;
   call.values[kLayout] = (args.trans_a ? 2 : 0) + (args.trans_b ? 1 : 0);
   call.values[kAccumulate] = args.accumulate ? 1 : 0;
-  const auto add = [&](const TensorView& view) { call.operands[call.operand_count++] = plain(view); };
+  const auto add = [&](const TensorView& view) { call.operands.push_back(plain(view)); };
   add(args.a);
   add(args.b);
   if (args.bias.rank != 0) add(args.bias);

@@ -107,7 +107,7 @@ Status check_scales(const Problem& problem, std::span<const TensorView> operands
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   Call call;
-  call.value_count = kParamCount;
+  call.values.resize(kParamCount);
   call.values[kM] = args.c.shape[0];
   call.values[kN] = args.c.shape[1];
   call.values[kK] = args.a.shape[args.trans_a ? 0 : 1];
@@ -117,7 +117,6 @@ Result<Call> make_call(const Args& args) {
   call.values[kAccumulate] = args.accumulate ? 1 : 0;
   call.values[kScaling] = static_cast<std::int64_t>(args.scaling);
   call.values[kSums] = static_cast<std::int64_t>(args.sums);
-  call.operand_count = kOperandCount;
   call.operands = {args.a, args.b, args.scale_a, args.scale_b, args.c};
   return call;
 }

@@ -101,7 +101,7 @@ Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   const bool plain = args.q.rank != 0, transposed = args.q_t.rank != 0;
   Call call;
-  call.value_count = kParamCount;
+  call.values.resize(kParamCount);
   call.values[kRows] = args.x.shape[0];
   call.values[kCols] = args.x.shape[1];
   call.values[kDtype] = index_of(kDtypes, args.x.dtype);
@@ -110,7 +110,7 @@ Result<Call> make_call(const Args& args) {
   call.values[kScale] = index_of(kRules, args.rule);
   call.values[kCopies] = plain && transposed ? kBoth : transposed ? kTransposed : kAsIs;
   call.values[kRounding] = args.random != nullptr ? 1 : 0;
-  const auto add = [&call](const TensorView& view) { call.operands[call.operand_count++] = view; };
+  const auto add = [&call](const TensorView& view) { call.operands.push_back(view); };
   add(args.x);
   // Two 64-bit words; of all dtypes f64 has that width, and nothing reads them as numbers.
   if (args.random != nullptr) {

@@ -32,12 +32,11 @@ Result<Call> make_call(const Args& args) {
     return invalid("scale: x has {} elements and y {}", args.x.shape[0], args.y.shape[0]);
   }
   Call call;
-  call.value_count = kParamCount;
+  call.values.resize(kParamCount);
   call.values[kN] = args.x.shape[0];
   call.values[kAlpha] = args.alpha;
-  call.operand_count = 2;
-  call.operands[0] = args.x;
-  call.operands[1] = args.y;
+  call.operands.push_back(args.x);
+  call.operands.push_back(args.y);
   return call;
 }
 
