@@ -27,7 +27,7 @@ add_library(ridge_warnings INTERFACE)
 target_compile_options(ridge_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
                                              -Wno-missing-field-initializers
                                              # false alarms of gcc 12 on std::string (its bugs 105593, 105651)
-                                             -Wno-maybe-uninitialized -Wno-restrict)
+                                             $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
 
 set(RIDGE_SANITIZE "" CACHE STRING "Sanitizers for everything, for instance address,undefined or thread")
 if(RIDGE_SANITIZE)
@@ -82,7 +82,7 @@ function(ridge_fast_compile target)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
   # gcc 12 does not know any more that a precompiled std::string is the system's, and warns falsely inside it.
-  target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow>)
 endfunction()
 
 # ridge_module(<name> [LIGHT] [DEPENDS module...] [LINK library...] [PRIVATE_LINK library...] [WITHOUT_CUDA regex...])

@@ -24,8 +24,8 @@ const char* to_string(ErrorCode code) {
 
 std::string Error::text() const { return hint.empty() ? message : fmt::format("{} ({})", message, hint); }
 
-void check_failed(std::string_view what, std::source_location where) {
-  fmt::print(stderr, "ridge: internal error at {}:{}: {}\n", where.file_name(), where.line(), what);
+void check_failed(std::string_view what, const char* file, int line) {
+  fmt::print(stderr, "ridge: internal error at {}:{}: {}\n", file, line, what);
   std::abort();
 }
 

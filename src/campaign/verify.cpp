@@ -158,11 +158,10 @@ Result<VerifyReport> verify_campaign(const fs::path& directory) {
   return report;
 }
 
-Result<ReplayReport> replay_campaign(const fs::path& directory) {
-  RIDGE_TRY(journal, journal_of(directory));
+Result<ReplayReport> replay_events(std::span<const record::Event> events) {
   ReplayReport report;
   State state;
-  for (const record::Event& event : journal.events) {
+  for (const record::Event& event : events) {
     if (event.kind == record::EventKind::kDecided && state.open_round() != nullptr) {
       RIDGE_TRY(stored, record::from_json<record::Decision>(event.payload));
       compare_decision(stored, decide(state), report);
@@ -178,6 +177,11 @@ Result<ReplayReport> replay_campaign(const fs::path& directory) {
     RIDGE_CHECK_OK(apply(state, event));
   }
   return report;
+}
+
+Result<ReplayReport> replay_campaign(const fs::path& directory) {
+  RIDGE_TRY(journal, journal_of(directory));
+  return replay_events(journal.events);
 }
 
 }  // namespace ridge::campaign

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "record/journal.h"
 #include "ridge/result.h"
 
 namespace ridge::campaign {
@@ -42,6 +44,7 @@ struct ReplayReport {
   std::vector<std::string> differences;  // "round 3: accepted is true, recomputed false: ..."
   [[nodiscard]] bool ok() const { return differences.empty(); }
 };
+Result<ReplayReport> replay_events(std::span<const record::Event> events);
 Result<ReplayReport> replay_campaign(const std::filesystem::path& directory);
 
 }  // namespace ridge::campaign

@@ -176,9 +176,9 @@ Result<ShippedBuild> build_shipped(const fs::path& sources, const std::string& n
   RIDGE_TRY(path, description_of(sources, kernel));
   RIDGE_TRY(description, read_description(path));
   const std::vector<std::pair<std::string, Defines>> builds = builds_of(description);
-  const auto found =
-      wanted.empty() ? builds.begin()
-                     : std::find_if(builds.begin(), builds.end(), [&](const auto& one) { return one.first == wanted; });
+  const auto found = wanted.empty() ? builds.begin()
+                                    : std::find_if(builds.begin(), builds.end(),
+                                                   [&wanted = wanted](const auto& one) { return one.first == wanted; });
   if (found == builds.end()) {
     return with_hint(make_error(ErrorCode::kNotFound, "{} is not built as {}", kernel, wanted),
                      fmt::format("{} builds; the first is {}", builds.size(), builds.front().first));

@@ -161,7 +161,8 @@ std::uint64_t Space::count() const {
   for (const record::Tunable& tunable : declared_.tunables) parts[find_root(tunable.name)].push_back(&tunable);
 
   std::uint64_t total = 1;
-  for (const auto& [name, tunables] : parts) {
+  for (const auto& [name, members] : parts) {
+    const auto& tunables = members;  // clang 14 cannot capture a structured binding
     std::vector<Expression*> mine;
     for (const auto& constraint : constraints_) {
       if (!constraint->names().empty() && find_root(constraint->names()[0]) == name) mine.push_back(constraint.get());

@@ -295,7 +295,7 @@ void Fold::describe_change(record::ReportRound& target, const record::Candidate&
   }
   for (const auto& [name, value] : candidate.defines) {
     const auto declared = std::any_of(space_.tunables.begin(), space_.tunables.end(),
-                                      [&](const auto& tunable) { return tunable.name == name; });
+                                      [&name = name](const auto& tunable) { return tunable.name == name; });
     const auto before = incumbent_.defines.find(name);
     if (declared || (before != incumbent_.defines.end() && before->second == value)) continue;
     target.changed[name] = value;

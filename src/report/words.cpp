@@ -310,7 +310,7 @@ std::string tunables_words(const record::ReportRound& round) {
     parts.push_back(fmt::format("{} {} → {}", change.name, change.before, change.after));
   for (const auto& [name, value] : round.changed) {
     const bool told = std::any_of(round.changes.begin(), round.changes.end(),
-                                  [&](const auto& change) { return change.name == name; });
+                                  [&name = name](const auto& change) { return change.name == name; });
     if (!told) parts.push_back(fmt::format("{} = {}", name, value));
   }
   return join(parts, ", ");

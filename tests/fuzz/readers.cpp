@@ -1,17 +1,23 @@
 #include "fuzz/readers.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/large_file.h"
 #include "base/visible.h"
 #include "campaign/fold.h"
 #include "campaign/manifest.h"
+#include "campaign/plausible.h"
+#include "campaign/verify.h"
+#include "fuzz/structure.h"
 #include "hardware/quantity.h"
 #include "hardware/spec.h"
 #include "inspect/amdgpu.h"
@@ -34,6 +40,7 @@
 #include "record/signature.h"
 #include "record/tunables.h"
 #include "record/worker.h"
+#include "report/report.h"
 
 namespace ridge::fuzz {
 namespace {
@@ -72,20 +79,22 @@ bool read_record(std::string_view text) {
   return true;
 }
 
-// Lines of events. A change of a byte would break the chain and hide the rest: it is made good first.
+// Events as `ridge campaign verify`, `replay`, `report` and `status` read them.
 bool read_journal(std::string_view text) {
   (void)record::parse_journal(text);
-  campaign::State state;
-  std::int64_t sequence = 0;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    Result<record::Event> event = record::parse_record<record::Event>(text.substr(0, end), "event");
-    if (!event) return false;
-    event->sequence = sequence++;
-    if (!campaign::apply(state, *event)) return false;
-    text.remove_prefix(std::min(end + 1, text.size()));
+  const std::string chained = chained_anew(text);
+  const Result<record::JournalText> journal = record::parse_journal(chained);
+  demand(journal.ok() && journal->torn_bytes == 0, "a journal that was chained anew is refused");
+  if (journal->events.empty()) return false;
+  std::int64_t sessions = 0, unstamped = 0;
+  (void)campaign::implausible_lines(journal->events, sessions, unstamped);
+  (void)campaign::replay_events(journal->events);
+  if (const Result<report::Model> model = report::fold(journal->events)) {
+    (void)report::status_text(*model);
+    (void)report::markdown(*model);
+    (void)report::html(*model);
   }
-  return true;
+  return campaign::fold(journal->events).ok();
 }
 
 bool read_spec(std::string_view text) { return hardware::parse_spec("fuzz.toml", text).ok(); }
@@ -173,7 +182,31 @@ bool read_table(std::string_view text) {
   project.time_column = "latency_ms";
   return project::read_bench_table(text, project).ok();
 }
-bool read_pack(std::string_view text) { return record::parse_pack(text, "fuzz.pack").ok(); }
+
+// A file in memory, because the code of a kernel is read from the file; digests are made good first.
+bool read_pack(std::string_view text) {
+  static const int file = ::memfd_create("pack", 0);
+  const fs::path path = fmt::format("/proc/self/fd/{}", file);
+  demand(::ftruncate(file, 0) == 0 && ::pwrite(file, text.data(), text.size(), 0) == std::ssize(text),
+         "no file in memory");
+  const Result<std::string> head = record::read_pack_head(path);
+  if (!head) return false;
+  const Result<record::KernelPack> pack = record::parse_pack(*head, path.string());
+  if (!pack) return false;
+  for (record::PackedKernel kernel : pack->kernels) {
+    (void)record::find_packed(*head, kernel.key);
+    const auto rest = static_cast<std::int64_t>(text.size() - head->size());
+    const bool inside =
+        kernel.offset >= 0 && kernel.bytes >= 0 && kernel.bytes <= rest && kernel.offset <= rest - kernel.bytes;
+    if (inside) {
+      kernel.sha256 = sha256(
+          text.substr(head->size() + static_cast<std::size_t>(kernel.offset), static_cast<std::size_t>(kernel.bytes)));
+    }
+    demand(record::read_packed(path, head->size(), kernel).ok() == inside,
+           "code that lies in the file is not read, or other is");
+  }
+  return true;
+}
 
 std::vector<Reader> make_readers() {
   const std::string request = record::to_line(record::WorkerRequest{}), answer = record::to_line(record::AgentAnswer{});
@@ -187,9 +220,16 @@ std::vector<Reader> make_readers() {
        "any JSON text",
        read_json,
        {{"docs/schema", ".json"}},
-       {"{\"a\":[1,2.5e3,null,true,\"\\u001b\"]}", "[]"}},
+       {"{\"a\":[1,2.5e3,null,true,\"\\u001b\"]}", "[]"},
+       true},
       {"msgpack", "metadata of a code object", read_msgpack, {}, {packed}},
-      {"journal", "events of a campaign, and the story they tell", read_journal, {{"campaigns", "journal.jsonl"}}, {}},
+      {"journal",
+       "events of a campaign, and the story they tell",
+       read_journal,
+       {{"campaigns", "journal.jsonl"}},
+       {},
+       true,
+       thinned_journal},
       {"hardware", "a hardware spec", read_spec, {{"data/hardware", ".toml"}}, {}},
       {"quantity", "a number with its unit", read_quantity, {}, {"989.4 TFLOPS", "3.35 TB/s", "50 MiB", "1.83 GHz"}},
       {"project", "ridge-project.toml", read_project, {{"examples", "ridge-project.toml"}}, {}},
@@ -224,14 +264,15 @@ std::vector<Reader> make_readers() {
        read_table,
        {},
        {std::string(kTableHeader) + "\r\n\"a\",PASS,1.5,0.5,90\r\n"}},
-      {"request", "the worker's request", read_record<record::WorkerRequest>, {}, {request}},
-      {"answer", "a proposer's answer", read_record<record::AgentAnswer>, {}, {answer}},
-      {"pack", "the head of a kernel pack", read_pack, {}, {pack.substr(0, pack.find("\n\n") + 2)}},
+      {"request", "the worker's request", read_record<record::WorkerRequest>, {}, {request}, true},
+      {"answer", "a proposer's answer", read_record<record::AgentAnswer>, {}, {answer}, true},
+      {"pack", "a kernel pack", read_pack, {}, {pack}, true},
       {"signature",
        "a line of signatures.jsonl",
        read_record<record::Signature>,
        {},
-       {record::to_line(record::Signature{})}},
+       {record::to_line(record::Signature{})},
+       true},
   };
 }
 
@@ -262,6 +303,7 @@ std::vector<std::string> seeds_of(const Reader& reader, const fs::path& reposito
   for (const fs::path& path : paths) {
     Result<std::string> text = read_file_up_to(path, kJournalBytes);
     if (!text) continue;
+    if (reader.thinned != nullptr) *text = reader.thinned(*text);
     if (text->size() > most_bytes) {
       const std::size_t line = text->rfind('\n', most_bytes);
       text->resize(line == std::string::npos ? most_bytes : line + 1);

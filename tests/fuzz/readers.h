@@ -22,12 +22,17 @@ struct Reader {
   };
   std::vector<Seeds> files;
   std::vector<std::string> texts;
+  // Lines of JSON: changed by structure.h, too.
+  bool json_lines = false;
+  // Makes a seed of a file; null: its first bytes are.
+  std::string (*thinned)(std::string_view text) = nullptr;
 };
 
 std::span<const Reader> readers();
 const Reader* find_reader(std::string_view name);
 
-// The first bytes of each seed file, and the texts; no more than `most_bytes` of each, cut at the end of a line.
+// The texts, and of each seed file what is made of it or its first bytes; no more than `most_bytes` of each, cut at the
+// end of a line.
 std::vector<std::string> seeds_of(const Reader& reader, const std::filesystem::path& repository,
                                   std::size_t most_bytes = 64 << 10);
 
