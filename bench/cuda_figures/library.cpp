@@ -21,6 +21,7 @@
 #include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/gemm/cuda_wgmma_model.h"
+#include "record/architecture.h"
 #include "record/kernel_pack.h"
 #include "stats/summary.h"
 #include "toolchain/device_build.h"
@@ -77,7 +78,7 @@ ops::KernelRequest wgmma_request(int multiprocessors) {
 void write_pack(const std::filesystem::path& path, const std::filesystem::path& cache) {
   constexpr int kMultiprocessors = 132;
   const ops::KernelRequest request = wgmma_request(kMultiprocessors);
-  const auto code = ops::device_code({request.source, request.defines}, "sm_90a");
+  const auto code = ops::device_code({request.source, request.defines}, record::kUsualTarget);
   toolchain::BuildOptions options;
   options.cache_directory = cache;
   const auto built = must(toolchain::build_device(code, toolchain::find_device_compiler, options), "build");

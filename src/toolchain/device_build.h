@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "record/architecture.h"
 #include "record/candidate.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
@@ -24,7 +25,7 @@ struct DeviceCode {
   std::vector<record::SourceFile> files;
   std::vector<std::string> defines;  // "NAME=VALUE" or "NAME"
   std::vector<std::string> flags;    // of device_flag_allowed
-  std::string arch = "sm_90a";
+  std::string arch = record::kUsualTarget;
 };
 
 // The two compilers behind one interface. `directory` holds the files of the code at their paths.

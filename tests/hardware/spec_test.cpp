@@ -2,6 +2,7 @@
 
 #include "database.h"
 #include "hardware/markdown.h"
+#include "record/architecture.h"
 
 namespace ridge::hardware {
 namespace {
@@ -54,6 +55,16 @@ TEST(Database, HoldsTheProductsPeopleRunOn) {
     const auto spec = shipped().find(name);
     ASSERT_TRUE(spec) << name;
     EXPECT_GE((*spec)->facts.size(), (*spec)->is_gpu() ? 25u : 15u) << name;
+  }
+}
+
+TEST(Database, EveryTargetIsAnArchitectureThatAgreesWithTheCapability) {
+  for (const Spec& spec : shipped().specs()) {
+    const auto target = record::parse_architecture(spec.target);
+    ASSERT_TRUE(target) << spec.name << ": " << target.error().text();
+    const bool nvidia = target->family == record::ArchitectureFamily::kNvidia;
+    EXPECT_EQ(spec.capability, nvidia ? fmt::format("{}.{}", target->major, target->minor) : "") << spec.name;
+    EXPECT_EQ(spec.is_gpu(), target->family != record::ArchitectureFamily::kX86) << spec.name;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
+#include "record/architecture.h"
 
 namespace ridge::device::cuda {
 namespace {
@@ -23,9 +24,6 @@ std::string uuid_text(const CUuuid& uuid) {
   }
   return text;
 }
-
-// The suffix opens the instructions of exactly that generation (wgmma, setmaxnreg), from Hopper on.
-std::string arch_name(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
 
 Result<GpuInfo> describe(const Driver& d, int index) {
   CUdevice device{};
@@ -47,7 +45,7 @@ Result<GpuInfo> describe(const Driver& d, int index) {
   const auto ask = [&](CUdevice_attribute which) { return attribute(d, device, which); };
   info.compute_major = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   info.compute_minor = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  info.arch = arch_name(info.compute_major, info.compute_minor);
+  info.arch = record::nvidia_target(info.compute_major, info.compute_minor);
   info.multiprocessors = ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   info.l2_bytes = ask(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   info.max_shared_bytes = ask(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);

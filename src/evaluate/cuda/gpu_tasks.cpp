@@ -11,6 +11,7 @@
 #include "evaluate/gpu.h"
 #include "evaluate/host_sanitize.h"
 #include "ops/cuda/device.h"
+#include "record/architecture.h"
 #include "record/json.h"
 #include "record/tunables.h"
 
@@ -18,8 +19,6 @@ namespace ridge::evaluate {
 namespace {
 
 using record::Outcome;
-
-constexpr const char* kNewestArch = "sm_90a";
 
 // Asked once: a GPU does not change while a process lives.
 const Result<device::cuda::GpuInfo>& the_gpu() {
@@ -103,7 +102,7 @@ Result<std::unique_ptr<MeasurementBackend>> make_gpu_measurement_backend(const J
 
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates) {
   RIDGE_TRY(options, build_options(job));
-  const std::string arch = the_gpu() ? the_gpu()->arch : kNewestArch;
+  const std::string arch = the_gpu() ? the_gpu()->arch : record::kUsualTarget;
   const bool look_for_calls = job.harness.defences.on(record::Gate::kDeviceCalls);
   std::vector<cuda::DeviceJob> jobs;
   for (const record::Candidate& candidate : candidates) jobs.push_back({&candidate, {}});

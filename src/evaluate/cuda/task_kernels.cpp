@@ -12,6 +12,7 @@
 #include "evaluate/tasks.h"
 #include "measure/machine.h"
 #include "ops/cuda/kernels.h"
+#include "record/architecture.h"
 #include "record/kernel_pack.h"
 #include "toolchain/device_build.h"
 
@@ -19,7 +20,6 @@ namespace ridge::evaluate {
 namespace {
 
 // What is compiled for where there is no GPU to ask: a whole Hopper.
-constexpr const char* kArch = "sm_90a";
 constexpr int kMultiprocessors = 132;
 
 ops::DeviceInfo target() {
@@ -27,8 +27,8 @@ ops::DeviceInfo target() {
   ops::DeviceInfo info;
   info.backend = Backend::kCuda;
   info.name = "a Hopper GPU";
-  info.arch = kArch;
-  info.features = {kArch, "wgmma", "tma", "cluster"};
+  info.arch = record::kUsualTarget;
+  info.features = record::features_of(info.arch);
   info.multiprocessors = kMultiprocessors;
   return info;
 }

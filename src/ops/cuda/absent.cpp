@@ -21,6 +21,4 @@ void add_kernel_packs(std::filesystem::path) {}
 
 void on_kernel_warning(std::function<void(std::string)>) {}
 
-int compute_capability(std::string_view) { return 0; }
-
 }  // namespace ridge::ops

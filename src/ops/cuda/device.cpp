@@ -1,7 +1,5 @@
 #include "ops/cuda/device.h"
 
-#include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +7,7 @@
 #include "base/error.h"
 #include "device/cuda/buffer.h"
 #include "device/cuda/stream.h"
+#include "record/architecture.h"
 
 namespace ridge::ops {
 namespace {
@@ -105,8 +104,7 @@ DeviceInfo device_info_of(const gpu::GpuInfo& found) {
   info.l2_bytes = static_cast<double>(found.l2_bytes);
   info.memory_bandwidth = 2e3 * found.memory_clock_khz * found.memory_bus_bits / 8;  // two transfers a clock
   info.clock = 1e3 * found.core_clock_khz;
-  info.features = {found.arch};
-  if (found.compute_major == 9) info.features.insert(info.features.end(), {"wgmma", "tma", "cluster"});
+  info.features = record::features_of(found.arch);
   return info;
 }
 
@@ -116,13 +114,6 @@ const DeviceInfo& cuda_device_info(int index) {
   const std::scoped_lock lock(mutex);
   const auto found = known->find(index);
   return found != known->end() ? found->second : (*known)[index] = describe(index);
-}
-
-int compute_capability(std::string_view arch) {
-  int number = 0;
-  const std::size_t digit = std::min(arch.find_first_of("0123456789"), arch.size());
-  std::from_chars(arch.data() + digit, arch.data() + arch.size(), number);
-  return number;
 }
 
 std::optional<Implementation> cuda_reference(const Operator& op) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "ops/op.h"
 
@@ -31,8 +30,5 @@ void set_kernel_cache(std::filesystem::path directory);
 void add_kernel_packs(std::filesystem::path place);
 // Called with packs that cannot be read and are left out; not called unless set.
 void on_kernel_warning(std::function<void(std::string)> receiver);
-
-// 90 for "sm_90a", 100 for "sm_100a"; 0 where the name holds no number. Architectures are compared by it.
-int compute_capability(std::string_view arch);
 
 }  // namespace ridge::ops

@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 #include "device/cuda/stream.h"
-#include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/prepared_calls.h"
 #include "ops/dequantize/dequantize.h"
+#include "record/architecture.h"
 
 namespace ridge::ops::dequantize {
 namespace {
@@ -76,7 +76,7 @@ Implementation cuda_dequantize() {
   own.backend = Backend::kCuda;
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo& device) -> Refusal {
-    if (compute_capability(device.arch) < 89)
+    if (!record::at_least(device.arch, "sm_89"))
       return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
     return std::nullopt;
   };

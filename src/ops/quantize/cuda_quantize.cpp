@@ -2,10 +2,10 @@
 // two reads. Any stride and alignment; rows that start on 16 bytes are read and written in vectors.
 #include "base/error.h"
 #include "device/cuda/stream.h"
-#include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/prepared_calls.h"
 #include "ops/quantize/quantize.h"
+#include "record/architecture.h"
 
 namespace ridge::ops::quantize {
 namespace {
@@ -125,8 +125,9 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  // Conversions to 8-bit floats came with compute capability 8.9.
-  if (compute_capability(device.arch) < 89) return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
+  // Conversions to 8-bit floats came with Ada.
+  if (!record::at_least(device.arch, "sm_89"))
+    return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
   const Shape s = shape_of(problem);
   const std::int64_t rows = ceil_div(s.rows, kTile), cols = ceil_div(s.cols, kTile);
   if (cols == 0 || rows <= kMostTiles / cols) return std::nullopt;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "ops/cuda/device.h"
+#include "record/architecture.h"
 
 namespace ridge::ops::gemm {
 namespace {
@@ -71,7 +72,7 @@ ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& pro
 
 std::string no_wgmma(const DeviceInfo& device) {
   return fmt::format("{} ({}) has no wgmma: these kernels are Hopper's (sm_90a); {}", device.name, device.arch,
-                     compute_capability(device.arch) >= 89 ? "cuBLASLt runs its products" : "allow cuBLASLt");
+                     record::at_least(device.arch, "sm_89") ? "cuBLASLt runs its products" : "allow cuBLASLt");
 }
 
 Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
@@ -178,7 +179,7 @@ Status WgmmaCall::launch(const TensorView& a_view, const TensorView& b_view, con
 }
 
 Refusal simt_refuses(std::int64_t m, std::int64_t n, const DeviceInfo& device) {
-  if (compute_capability(device.arch) < 90) {
+  if (!record::at_least(device.arch, "sm_90")) {
     return fmt::format("{} ({}): built for Hopper and newer", device.name, device.arch);
   }
   if (ridge::cuda::ceil_div(m, kTile) > kMostRowTiles || n > INT32_MAX) {
