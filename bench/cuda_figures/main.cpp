@@ -155,15 +155,15 @@ class Figures {
       for (int process = 0; process < 10; ++process) {
         gpu::CudaMeasurementBackend measurement = new_measurement();
         auto opened = measurement.open(subject, *op_, problems);
-        if (Failure* failure = std::get_if<Failure>(&opened)) stop(failure->detail);
+        if (!opened) stop(opened.error().detail);
         std::vector<double> samples;
         for (int i = 0; i < 41; ++i) {
-          const double latency = launch(*std::get<0>(opened), 0);
+          const double latency = launch(**opened, 0);
           if (i > 0) samples.push_back(latency);
         }
-        finish(*std::get<0>(opened));
+        finish(**opened);
         medians.push_back(stats::median(samples));
-        facts = std::get<0>(opened)->facts();
+        facts = (*opened)->facts();
       }
       std::sort(medians.begin(), medians.end());
       add("repeat_spread", 100 * (medians.back() / medians.front() - 1), "%",
@@ -235,10 +235,10 @@ class Figures {
     const std::vector<ops::Problem> problems = {problem("gemm m=8192 n=8192 k=8192 dtype=bf16 layout=nt")};
     gpu::CudaMeasurementBackend measurement = new_measurement();
     auto opened = measurement.open(subject, *op_, problems);
-    if (Failure* failure = std::get_if<Failure>(&opened)) stop(failure->detail);
+    if (!opened) stop(opened.error().detail);
     std::vector<double> samples;
     for (int i = 0; i < 31; ++i) {
-      const double latency = launch(*std::get<0>(opened), 0);
+      const double latency = launch(**opened, 0);
       if (i > 0) samples.push_back(latency);
     }
     const double median = stats::median(samples);
@@ -313,13 +313,11 @@ class Figures {
 
   static double launch(evaluate::Launcher& launcher, std::size_t index) {
     auto launched = launcher.launch(index, evaluate::Depth::kQuick);
-    if (Failure* failure = std::get_if<Failure>(&launched)) {
-      stop(fmt::format("{}: {}", record::name_of(failure->outcome), failure->detail));
-    }
-    return std::get<evaluate::Launch>(launched).latency;
+    if (launched) return launched->latency;
+    stop(fmt::format("{}: {}", record::name_of(launched.error().outcome), launched.error().detail));
   }
   static void finish(evaluate::Launcher& launcher) {
-    if (const auto failure = launcher.finish()) stop(failure->detail);
+    if (const evaluate::Verdict verdict = launcher.finish(); !verdict) stop(verdict.error().detail);
   }
 
   // Trips for a latency: time is a straight line in them, and its two coefficients are measured once.
@@ -338,10 +336,10 @@ class Figures {
     const std::vector<ops::Problem> problems = {problem("gemm m=200 n=232 k=264")};
     gpu::CudaMeasurementBackend measurement = new_measurement();
     auto opened = measurement.open(subject, *op_, problems);
-    if (Failure* failure = std::get_if<Failure>(&opened)) stop(failure->detail);
+    if (!opened) stop(opened.error().detail);
     std::vector<double> samples;
     for (int i = 0; i < 101; ++i) {
-      const double latency = launch(*std::get<0>(opened), 0);
+      const double latency = launch(**opened, 0);
       if (i > 0) samples.push_back(latency);
     }
     return stats::median(samples);

@@ -313,19 +313,19 @@ std::string Operands::nearest(std::size_t at) const {
   return text;
 }
 
-std::optional<Failure> Operands::damage() const {
+Verdict Operands::damage() const {
   std::size_t at = 0;
-  const auto differs = [&](std::size_t end) -> std::optional<Failure> {
+  const auto differs = [&](std::size_t end) -> Verdict {
     while (at < end && std::memcmp(&shadow_[at], &result_[at], end - at) != 0) {
       while (shadow_[at] == result_[at]) ++at;
       Failure found = locate(at);
       if (defences_.on(found.gate)) return found;
       ++at;
     }
-    return std::nullopt;
+    return passed();
   };
   for (const auto& [first, end] : output_ranges_) {
-    if (auto found = differs(first)) return found;
+    RIDGE_CHECK_OK(differs(first));
     at = end;
   }
   return differs(shadow_.size());

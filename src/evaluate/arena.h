@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "evaluate/defences.h"
+#include "evaluate/failure.h"
 #include "measure/quads.h"
 #include "numerics/fill.h"
 #include "ops/op.h"
@@ -82,7 +83,7 @@ class Operands {
   [[nodiscard]] std::vector<TensorView> after() const;
 
   // What was written outside the outputs, in words with operand, place and values; nothing when all is intact.
-  [[nodiscard]] std::optional<Failure> damage() const;
+  [[nodiscard]] Verdict damage() const;
   // The elements of all outputs as they were found, packed.
   [[nodiscard]] std::vector<unsigned char> output_bytes() const;
   // True when every element of output `index` still holds the poison.

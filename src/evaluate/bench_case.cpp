@@ -75,20 +75,18 @@ std::vector<measure::Round> BenchCase::session(std::int64_t rounds, bool full_ch
   for (std::size_t i = 0; i < subjects_.size(); ++i) {
     if (collected_[i].failure) continue;
     OpenResult opened = measurement_.open(*subjects_[i], op_, problems_);
-    if (Failure* failure = std::get_if<Failure>(&opened)) {
-      fails(i, std::move(*failure));
+    if (opened) {
+      launchers[i] = std::move(*opened);
     } else {
-      launchers[i] = std::move(std::get<0>(opened));
+      fails(i, std::move(opened.error()));
     }
   }
   const auto launch = [&](std::size_t i, Depth depth) -> std::optional<double> {
     if (!launchers[i]) return std::nullopt;
     LaunchResult launched = launchers[i]->launch(0, depth);
-    if (Failure* failure = std::get_if<Failure>(&launched)) {
-      fails(i, std::move(*failure));
-      return std::nullopt;
-    }
-    return std::get<Launch>(launched).latency;
+    if (launched) return launched->latency;
+    fails(i, std::move(launched.error()));
+    return std::nullopt;
   };
   // One call each that is verified but not timed: a kernel may allocate its workspace in its first call.
   for (std::size_t i = 0; i < subjects_.size(); ++i) (void)launch(i, full_check ? Depth::kFull : Depth::kQuick);
@@ -99,7 +97,7 @@ std::vector<measure::Round> BenchCase::session(std::int64_t rounds, bool full_ch
   for (std::size_t i = 0; i < launchers.size(); ++i) {
     if (!launchers[i]) continue;
     alive.push_back(launchers[i].get());
-    if (auto late = launchers[i]->finish()) collected_[i].failure = std::move(*late);
+    if (Verdict late = launchers[i]->finish(); !late) collected_[i].failure = std::move(late.error());
   }
   guards = watch->guards(alive);
   return done;

@@ -28,19 +28,18 @@ class Checker {
   record::CheckRow check(std::size_t index);
 
  private:
-  using Found = std::optional<Failure>;
-  Found plain(std::size_t index, record::CheckRow& row);
-  Found repeat(SubjectRunner& runner, record::CheckRow& row);
-  Found again(SubjectRunner& runner, record::CheckRow& row);
+  Verdict plain(std::size_t index, record::CheckRow& row);
+  Verdict repeat(SubjectRunner& runner, record::CheckRow& row);
+  Verdict again(SubjectRunner& runner, record::CheckRow& row);
   // For candidates; libraries are trusted with what they read.
-  Found fence(SubjectRunner& runner, Edge edge);
-  Found altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
-  Found families(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
-  Found padded(std::size_t index, record::CheckRow& row);
-  Found held_out(std::size_t index, record::CheckRow& row);
+  Verdict fence(SubjectRunner& runner, Edge edge);
+  Verdict altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
+  Verdict families(std::size_t index, SubjectRunner& runner, record::CheckRow& row);
+  Verdict padded(std::size_t index, record::CheckRow& row);
+  Verdict held_out(std::size_t index, record::CheckRow& row);
   // One call of each, in a process of their own.
-  Found on_shapes(const std::vector<ops::Problem>& problems, const Secrets& own, record::CheckRow& row);
-  Found sanitizer(std::size_t index, record::CheckRow& row);
+  Verdict on_shapes(const std::vector<ops::Problem>& problems, const Secrets& own, record::CheckRow& row);
+  Verdict sanitizer(std::size_t index, record::CheckRow& row);
   // Shapes several times as large in one size each, and small in the others.
   [[nodiscard]] std::vector<ops::Problem> larger(const ops::Problem& problem, Secrets secrets) const;
   // Cases that the operator draws; fewer when it has none to offer or the subject refuses them.
@@ -48,7 +47,7 @@ class Checker {
                                                 Secrets secrets) const;
   [[nodiscard]] Secrets secrets(std::size_t index, std::string_view lane) const;
   // Whether a failure is a case that the subject may decline.
-  [[nodiscard]] bool declines(const Found& failure) const;
+  [[nodiscard]] bool declines(const Verdict& verdict) const;
   // The subject built for the sanitizer, once; empty with the reason in `no_sanitizer_`.
   const std::optional<Subject>& sanitized();
 

@@ -19,10 +19,10 @@ class CpuLauncher final : public Launcher {
     runner_->host().thaw();
     CallResult result = runner_->launch(index, depth);
     runner_->host().freeze();
-    if (Failure* failure = std::get_if<Failure>(&result)) return std::move(*failure);
-    return Launch{std::get<CallTiming>(result).latency, clock};
+    if (!result) return std::move(result.error());
+    return Launch{result->latency, clock};
   }
-  std::optional<Failure> finish() override {
+  Verdict finish() override {
     runner_->host().thaw();
     return runner_->finish();
   }
@@ -61,9 +61,8 @@ class CpuWatch final : public Watch {
 
 OpenResult CpuMeasurementBackend::open(const Subject& subject, const ops::Operator& op,
                                        const std::vector<ops::Problem>& problems) {
-  auto opened = SubjectRunner::open(subject, op, problems, harness_, RowPadding::kNone, secrets_of(subject));
-  if (Failure* failure = std::get_if<Failure>(&opened)) return std::move(*failure);
-  return std::make_unique<CpuLauncher>(std::move(std::get<0>(opened)), probe_);
+  RIDGE_TRY(opened, SubjectRunner::open(subject, op, problems, harness_, RowPadding::kNone, secrets_of(subject)));
+  return std::unique_ptr<Launcher>(std::make_unique<CpuLauncher>(std::move(opened), probe_));
 }
 
 Secrets CpuMeasurementBackend::secrets_of(const Subject& subject) {

@@ -28,11 +28,4 @@ class Defences {
   std::uint64_t off_ = 0;
 };
 
-// What stopped a candidate (or, with kHarnessFault, what we did wrong).
-struct Failure {
-  record::Outcome outcome = record::Outcome::kHarnessFault;
-  std::string detail;
-  record::Gate gate = record::Gate::kNone;
-};
-
 }  // namespace ridge::evaluate

@@ -147,7 +147,7 @@ void HostProcess::kill() {
 
 double HostProcess::cpu_seconds() const { return std::max(0.0, measure::process_cpu_seconds(pid_)); }
 
-std::optional<Failure> HostProcess::command(HostCommand command, double timeout) {
+Verdict HostProcess::command(HostCommand command, double timeout) {
   HostControl& block = control();
   block.command = command;
   std::atomic_ref<std::uint32_t>(block.request).store(++number_, std::memory_order_release);
@@ -155,14 +155,13 @@ std::optional<Failure> HostProcess::command(HostCommand command, double timeout)
   return wait_reply(timeout, false);
 }
 
-std::variant<HostProcess::Span, Failure> HostProcess::timed(HostCommand command,
-                                                            std::span<const unsigned char> touched) {
+Attempt<HostProcess::Span> HostProcess::timed(HostCommand command, std::span<const unsigned char> touched) {
   if (starter_ == nullptr) starter_ = std::make_unique<HostStarter>(cpus_.empty() ? -1 : cpus_.front());
   const bool spins = has_own_processor();
   HostControl& block = control();
   block.command = command;
   starter_->start(pid_, &block.request, ++number_, touched);
-  if (auto failure = wait_reply(call_timeout_, spins)) return *failure;
+  RIDGE_CHECK_OK(wait_reply(call_timeout_, spins));
   Span span;
   span.end_ns = measure::now_ns();
   const HostStarter::Stamp stamp = starter_->stamp();
@@ -179,7 +178,7 @@ bool HostProcess::has_own_processor() const {
 
 // A spinning wait sees an answer within a fraction of a microsecond. It turns into a sleeping one after a time beside
 // which being woken is short.
-std::optional<Failure> HostProcess::wait_reply(double timeout, bool spins) {
+Verdict HostProcess::wait_reply(double timeout, bool spins) {
   constexpr double kLongestSpin = 20e-3, kLook = 1e-3;
   constexpr int kGlances = 64;
   HostControl& block = control();
@@ -188,7 +187,7 @@ std::optional<Failure> HostProcess::wait_reply(double timeout, bool spins) {
   double looked = 0;
   while (true) {
     for (int i = 0; i < (spins ? kGlances : 1); ++i) {
-      if (reply.load(std::memory_order_acquire) == number_) return std::nullopt;
+      if (reply.load(std::memory_order_acquire) == number_) return passed();
     }
     const double waited = seconds_between(start, measure::now_ns());
     spins = spins && waited < kLongestSpin;
@@ -206,7 +205,7 @@ std::optional<Failure> HostProcess::wait_reply(double timeout, bool spins) {
     }
     if (spins) continue;
     const std::uint32_t seen = reply.load(std::memory_order_acquire);
-    if (seen == number_) return std::nullopt;
+    if (seen == number_) return passed();
     const timespec slice{0, 10'000'000};
     ::syscall(SYS_futex, &block.reply, FUTEX_WAIT, seen, &slice, nullptr, 0);
   }
@@ -284,12 +283,10 @@ Failure HostProcess::explain_end(int wait_status) {
 }
 
 // Before any code of a candidate is mapped, so that nothing of it can make the hand-shake look slow.
-std::optional<Failure> HostProcess::calibrate() {
+Verdict HostProcess::calibrate() {
   std::vector<double> walls, cpus, quiet;
   for (int i = 0; i < kEmptyCalls; ++i) {
-    const std::variant<Span, Failure> done = timed(HostCommand::kEmpty);
-    if (const Failure* failure = std::get_if<Failure>(&done)) return *failure;
-    const Span& span = std::get<Span>(done);
+    RIDGE_TRY(span, timed(HostCommand::kEmpty));
     if (i > 0) quiet.push_back(span.cpu - cpu_after_answer_);
     walls.push_back(seconds_between(span.start_ns, span.end_ns));
     settle();
@@ -300,7 +297,7 @@ std::optional<Failure> HostProcess::calibrate() {
   hand_shake_ = quickest({trusted_, has_own_processor(), cpus_}, *std::min_element(walls.begin(), walls.end()));
   cpu_slack_ = std::min(5e-5, stats::median(cpus) + 5e-6);
   quiet_slack_ = std::min(1e-5, stats::median(quiet) + 1e-6);
-  return std::nullopt;
+  return passed();
 }
 
 double HostProcess::hidden() const {
@@ -324,16 +321,16 @@ bool HostProcess::works_without_request() const {
   return cpu_seconds() - before > kShare * kLook;
 }
 
-std::optional<Failure> HostProcess::check_quiet() {
+Verdict HostProcess::check_quiet() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
-  if (trusted_ || !defences_.on(Gate::kUnpaidWork)) return std::nullopt;
+  if (trusted_ || !defences_.on(Gate::kUnpaidWork)) return passed();
   const double used = cpu_seconds() - cpu_after_answer_ - quiet_slack_;
   const bool suspect = used > std::max(5e-4, 0.2 * last_latency_);
   if (suspect && (works_without_request() || habitual())) return went_on_working(used);
-  return std::nullopt;
+  return passed();
 }
 
-std::optional<Failure> HostProcess::finish() {
+Verdict HostProcess::finish() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
   if (!trusted_ && defences_.on(Gate::kUnpaidWork) && works_without_request())
     return went_on_working(cpu_seconds() - cpu_after_answer_);
@@ -348,7 +345,7 @@ Failure HostProcess::went_on_working(double used) const {
           Gate::kUnpaidWork};
 }
 
-std::optional<Failure> HostProcess::fence(std::span<const std::pair<std::size_t, std::size_t>> ranges) {
+Verdict HostProcess::fence(std::span<const std::pair<std::size_t, std::size_t>> ranges) {
   if (pid_ <= 0 || 2 * ranges.size() > kMaxParams) return harness_fault("these ranges cannot be fenced off");
   HostControl& block = control();
   block.param_count = static_cast<std::int32_t>(2 * ranges.size());
@@ -356,10 +353,10 @@ std::optional<Failure> HostProcess::fence(std::span<const std::pair<std::size_t,
     block.params[2 * i] = static_cast<std::int64_t>(kControlBytes + ranges[i].first);
     block.params[2 * i + 1] = static_cast<std::int64_t>(ranges[i].second);
   }
-  if (auto failure = command(HostCommand::kFence, call_timeout_)) return failure;
+  RIDGE_CHECK_OK(command(HostCommand::kFence, call_timeout_));
   if (block.status != 0) return harness_fault("the host could not make pages inaccessible");
   settle();
-  return std::nullopt;
+  return passed();
 }
 
 CallResult HostProcess::call(std::span<const TensorView> operands, std::span<const std::int64_t> params,
@@ -367,7 +364,7 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
                              std::span<const unsigned char> touched) {
   if (pid_ <= 0) return harness_fault("the host process is gone");
   if (operands.size() > kMaxOperands || params.size() > kMaxParams) return harness_fault("too many operands");
-  if (auto failure = check_quiet()) return *failure;
+  RIDGE_CHECK_OK(check_quiet());
   HostControl& block = control();
   block.threads = static_cast<std::int32_t>(threads);
   block.operand_count = static_cast<std::int32_t>(operands.size());
@@ -383,12 +380,10 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
   std::copy(params.begin(), params.end(), block.params);
 
   const double cpu_before = cpu_after_answer_;
-  const std::variant<Span, Failure> done = timed(HostCommand::kCall, touched);
-  if (const Failure* failure = std::get_if<Failure>(&done)) return *failure;
-  const Span& span = std::get<Span>(done);
+  RIDGE_TRY(span, timed(HostCommand::kCall, touched));
   if (collect) collect();
   settle();
-  if (auto failure = check_processor()) return *failure;
+  RIDGE_CHECK_OK(check_processor());
   if (block.status != 0) {
     return Failure{block.out_of_memory != 0 ? Outcome::kOom
                    : trusted_               ? Outcome::kCrash
@@ -403,10 +398,10 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
 }
 
 // The processor that the host ran on last: one that moved to the harness's had its operands in that one's caches.
-std::optional<Failure> HostProcess::check_processor() const {
-  if (trusted_ || cpus_.empty() || !defences_.on(Gate::kCold)) return std::nullopt;
+Verdict HostProcess::check_processor() const {
+  if (trusted_ || cpus_.empty() || !defences_.on(Gate::kCold)) return passed();
   const int processor = last_processor(pid_);
-  if (processor < 0 || std::find(cpus_.begin(), cpus_.end(), processor) != cpus_.end()) return std::nullopt;
+  if (processor < 0 || std::find(cpus_.begin(), cpus_.end(), processor) != cpus_.end()) return passed();
   return Failure{
       Outcome::kCheat,
       fmt::format("ran on processor {}, although it was put on {}: the operands are in the caches of another one",

@@ -12,10 +12,10 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "evaluate/defences.h"
+#include "evaluate/failure.h"
 #include "evaluate/host_protocol.h"
 #include "evaluate/host_starter.h"
 #include "record/measurement.h"
@@ -33,7 +33,7 @@ struct CallTiming {
   double latency = 0, span = 0, wall = 0, cpu = 0, outside = 0;
 };
 
-using CallResult = std::variant<CallTiming, Failure>;
+using CallResult = Attempt<CallTiming>;
 
 struct HostOptions {
   std::filesystem::path program;  // ridge-host
@@ -60,9 +60,8 @@ class HostProcess {
 
   // Starts ridge-host, has it sandboxed, then has it load the artefact. A candidate that may not or cannot be loaded is
   // a Failure; so is a sandbox that lacks a part which this machine has.
-  static std::variant<HostProcess, Failure> start_candidate(const std::filesystem::path& artifact,
-                                                            const HostOptions& options);
-  static std::variant<HostProcess, Failure> start_library(Kernel kernel, const HostOptions& options);
+  static Attempt<HostProcess> start_candidate(const std::filesystem::path& artifact, const HostOptions& options);
+  static Attempt<HostProcess> start_library(Kernel kernel, const HostOptions& options);
 
   // The operands' part of the shared memory.
   [[nodiscard]] unsigned char* arena() const { return region_ + kControlBytes; }
@@ -76,15 +75,15 @@ class HostProcess {
 
   // Makes these ranges of the arena (first byte, bytes; whole pages) inaccessible to the host, and all others
   // accessible.
-  std::optional<Failure> fence(std::span<const std::pair<std::size_t, std::size_t>> ranges);
+  Verdict fence(std::span<const std::pair<std::size_t, std::size_t>> ranges);
   // Where in the arena the access was that ended the host; nothing when it was elsewhere, or ended otherwise.
   [[nodiscard]] std::optional<std::size_t> fault_at() const { return fault_at_; }
 
   // For candidates: a Failure if the host used noticeable processor time since its last answer: work that was not
   // timed.
-  std::optional<Failure> check_quiet();
+  Verdict check_quiet();
   // After a candidate's last call: a closer look, some milliseconds long, whether anything still works.
-  std::optional<Failure> finish();
+  Verdict finish();
 
   // Stops every thread of a library's process until it is thawed: while another one is measured, its idle workers,
   // which in some libraries spin, use no processor time. A candidate is never stopped: what it does between its calls
@@ -105,23 +104,23 @@ class HostProcess {
   [[nodiscard]] double witness_gap() const { return witness_gap_; }
 
  private:
-  std::optional<Failure> create_region(std::size_t bytes);
-  static std::variant<HostProcess, Failure> start_empty(int artifact_fd, const HostOptions& options);
-  static std::variant<std::uint32_t, Failure> sandbox_of_machine(const std::filesystem::path& program);
-  std::optional<Failure> load(bool sanitized);
-  std::optional<Failure> command(HostCommand command, double timeout);
+  Verdict create_region(std::size_t bytes);
+  static Attempt<HostProcess> start_empty(int artifact_fd, const HostOptions& options);
+  static Attempt<std::uint32_t> sandbox_of_machine(const std::filesystem::path& program);
+  Verdict load(bool sanitized);
+  Verdict command(HostCommand command, double timeout);
   // The same on the clock: from the moment the host is woken until its answer is seen.
   struct Span {
     std::uint64_t start_ns = 0, end_ns = 0;
     double cpu = 0;  // that the host had used at the start
   };
-  std::variant<Span, Failure> timed(HostCommand command, std::span<const unsigned char> touched = {});
-  std::optional<Failure> calibrate();
-  std::optional<Failure> wait_reply(double timeout, bool spins);
+  Attempt<Span> timed(HostCommand command, std::span<const unsigned char> touched = {});
+  Verdict calibrate();
+  Verdict wait_reply(double timeout, bool spins);
   // The calling thread runs on none of the host's processors: it may wait for an answer without sleeping.
   [[nodiscard]] bool has_own_processor() const;
   void settle();
-  [[nodiscard]] std::optional<Failure> check_processor() const;
+  [[nodiscard]] Verdict check_processor() const;
   [[nodiscard]] CallResult judge_clocks(const Span& span, CallTiming timing, std::int64_t threads);
   // Counts a contradiction between clocks, whose time is charged to the call in any case: no candidate gains by
   // one. True once they are a habit, in most of the calls: a candidate's clock that lies does so call after call. A

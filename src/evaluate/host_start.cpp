@@ -49,7 +49,7 @@ std::uint32_t left_out(const Defences& defences) {
 
 }  // namespace
 
-std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
+Verdict HostProcess::create_region(std::size_t bytes) {
   region_bytes_ = kControlBytes + bytes;
   region_fd_ = ::memfd_create("ridge-operands", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (region_fd_ < 0 || ::ftruncate(region_fd_, static_cast<off_t>(region_bytes_)) != 0) {
@@ -62,17 +62,17 @@ std::optional<Failure> HostProcess::create_region(std::size_t bytes) {
     return harness_fault(fmt::format("cannot map {} bytes of shared memory: {}", region_bytes_, std::strerror(errno)));
   }
   region_ = static_cast<unsigned char*>(mapped);
-  return std::nullopt;
+  return passed();
 }
 
 // Up to the point where anything of the artefact would be mapped.
-std::variant<HostProcess, Failure> HostProcess::start_empty(int artifact_fd, const HostOptions& options) {
+Attempt<HostProcess> HostProcess::start_empty(int artifact_fd, const HostOptions& options) {
   HostProcess host;
   host.defences_ = options.defences;
   constexpr double kPatience = 20;
   host.call_timeout_ = options.call_timeout * (options.defences.on(Gate::kHang) ? 1 : kPatience);
   host.memory_limit_bytes_ = options.memory_limit_bytes;
-  if (auto failure = host.create_region(options.region_bytes)) return *failure;
+  RIDGE_CHECK_OK(host.create_region(options.region_bytes));
   HostSpawn spawn{options.program, static_cast<int>(options.cpus.size()), host.region_fd_, artifact_fd};
   spawn.memory_bytes = options.memory_limit_bytes + host.region_bytes_;
   spawn.defences = options.defences;
@@ -90,15 +90,15 @@ std::variant<HostProcess, Failure> HostProcess::start_empty(int artifact_fd, con
   }
   if (!options.cpus.empty()) (void)measure::pin(host.pid_, options.cpus);
   host.cpus_ = options.cpus;
-  if (auto failure = host.command(HostCommand::kSandbox, kStartTimeout)) {
-    return harness_fault("ridge-host did not start: " + failure->detail);
+  if (const Verdict started = host.command(HostCommand::kSandbox, kStartTimeout); !started) {
+    return harness_fault("ridge-host did not start: " + started.error().detail);
   }
   host.sandbox_ = host.control().sandbox;
   return host;
 }
 
 // What an empty host of this machine has, found out once: a run that has less is a fault of ours, whatever its reason.
-std::variant<std::uint32_t, Failure> HostProcess::sandbox_of_machine(const std::filesystem::path& program) {
+Attempt<std::uint32_t> HostProcess::sandbox_of_machine(const std::filesystem::path& program) {
   static std::mutex mutex;
   static std::map<std::filesystem::path, std::uint32_t> known;
   const std::lock_guard lock(mutex);
@@ -110,16 +110,16 @@ std::variant<std::uint32_t, Failure> HostProcess::sandbox_of_machine(const std::
   options.region_bytes = 4096;
   auto started = start_empty(nothing, options);
   ::close(nothing);
-  if (const Failure* failure = std::get_if<Failure>(&started)) return *failure;
-  std::uint32_t bits = std::get<HostProcess>(started).sandbox_;
+  if (!started) return started.error();
+  std::uint32_t bits = started->sandbox_;
   if ((bits & kSystemCallFilter) != 0) bits |= kSealed;
   known[program] = bits;
   return bits;
 }
 
-std::optional<Failure> HostProcess::load(bool sanitized) {
+Verdict HostProcess::load(bool sanitized) {
   const int filters = system_call_filters(pid_);
-  if (auto failure = command(HostCommand::kLoad, std::min(kStartTimeout, call_timeout_))) return failure;
+  RIDGE_CHECK_OK(command(HostCommand::kLoad, std::min(kStartTimeout, call_timeout_)));
   if (const std::int32_t status = control().status; status != 0) {
     constexpr std::int32_t kNotSealed = 3;
     char message[sizeof(HostControl::message) + 1] = {};
@@ -134,27 +134,27 @@ std::optional<Failure> HostProcess::load(bool sanitized) {
   if ((sandbox_ & kSealed) != 0 && !sanitized && filters >= 0 && system_call_filters(pid_) <= filters) {
     sandbox_ &= ~static_cast<std::uint32_t>(kSealed);
   }
-  return std::nullopt;
+  return passed();
 }
 
-std::variant<HostProcess, Failure> HostProcess::start_candidate(const std::filesystem::path& artifact,
-                                                                const HostOptions& options) {
+Attempt<HostProcess> HostProcess::start_candidate(const std::filesystem::path& artifact, const HostOptions& options) {
   const bool sanitized = !options.sanitizer_runtime.empty();
   // What the sanitizers add has constructors of its own; nothing is timed there.
   if (!sanitized && options.defences.on(Gate::kBuild)) {
     if (const auto why = refuse_artifact(artifact)) return Failure{Outcome::kCompile, *why, Gate::kBuild};
   }
-  const auto machine = sandbox_of_machine(options.program);
-  if (const Failure* failure = std::get_if<Failure>(&machine)) return *failure;
+  RIDGE_TRY(machine, sandbox_of_machine(options.program));
   const int artifact_fd = ::open(artifact.c_str(), O_RDONLY | O_CLOEXEC);
   if (artifact_fd < 0) return harness_fault(fmt::format("cannot open {}: {}", artifact.string(), std::strerror(errno)));
   auto started = start_empty(artifact_fd, options);
   ::close(artifact_fd);
-  if (const Failure* failure = std::get_if<Failure>(&started)) return *failure;
-  HostProcess host = std::move(std::get<HostProcess>(started));
-  if (auto failure = host.calibrate()) return harness_fault("ridge-host does not answer: " + failure->detail);
-  if (auto failure = host.load(sanitized)) return *failure;
-  std::uint32_t wanted = std::get<std::uint32_t>(machine) & ~left_out(options.defences);
+  if (!started) return started.error();
+  HostProcess host = std::move(*started);
+  if (const Verdict answers = host.calibrate(); !answers) {
+    return harness_fault("ridge-host does not answer: " + answers.error().detail);
+  }
+  RIDGE_CHECK_OK(host.load(sanitized));
+  std::uint32_t wanted = machine & ~left_out(options.defences);
   if (sanitized) wanted &= ~static_cast<std::uint32_t>(kSealed);
   if (const std::uint32_t missing = wanted & ~host.sandbox_; missing != 0) {
     return harness_fault(fmt::format("the sandbox is not what this machine has: it is {}; nothing was run",
@@ -164,12 +164,12 @@ std::variant<HostProcess, Failure> HostProcess::start_candidate(const std::files
   return host;
 }
 
-std::variant<HostProcess, Failure> HostProcess::start_library(Kernel kernel, const HostOptions& options) {
+Attempt<HostProcess> HostProcess::start_library(Kernel kernel, const HostOptions& options) {
   HostProcess host;
   host.defences_ = options.defences;
   host.call_timeout_ = options.call_timeout;
   host.trusted_ = true;
-  if (auto failure = host.create_region(options.region_bytes)) return *failure;
+  RIDGE_CHECK_OK(host.create_region(options.region_bytes));
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return harness_fault(fmt::format("cannot fork: {}", std::strerror(errno)));
@@ -189,8 +189,8 @@ std::variant<HostProcess, Failure> HostProcess::start_library(Kernel kernel, con
   ::setpgid(pid, pid);
   host.pid_ = pid;
   host.cpus_ = options.cpus;
-  if (auto failure = host.command(HostCommand::kLoad, kStartTimeout)) return *failure;
-  if (auto failure = host.calibrate()) return *failure;
+  RIDGE_CHECK_OK(host.command(HostCommand::kLoad, kStartTimeout));
+  RIDGE_CHECK_OK(host.calibrate());
   return host;
 }
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "evaluate/subject.h"
@@ -24,7 +23,7 @@ struct Launch {
   // While it ran, Hz, where the subject itself moves it (a GPU slows down for kernels that draw more power).
   std::optional<double> own_clock = {};
 };
-using LaunchResult = std::variant<Launch, Failure>;
+using LaunchResult = Attempt<Launch>;
 
 // A subject in a fresh process, or freshly loaded on a device, with new memory of its own.
 class Launcher {
@@ -37,7 +36,7 @@ class Launcher {
   // One launch of problem `index` of those it was opened with.
   virtual LaunchResult launch(std::size_t index, Depth depth) = 0;
   // A closer look, after the last launch, whether anything still works.
-  virtual std::optional<Failure> finish() = 0;
+  virtual Verdict finish() = 0;
   [[nodiscard]] virtual const Verification& verification(std::size_t index) const = 0;
   // Facts recorded with a session, the larger of the two arms': "witness_gap_max", "hand_shake", ...
   [[nodiscard]] virtual std::map<std::string, double> facts() const { return {}; }
@@ -48,7 +47,7 @@ class Launcher {
   // Processor time of its own process, so that a watch can tell it from other people's.
   [[nodiscard]] virtual double processor_seconds() const { return 0; }
 };
-using OpenResult = std::variant<std::unique_ptr<Launcher>, Failure>;
+using OpenResult = Attempt<std::unique_ptr<Launcher>>;
 
 // A stretch of time during which the machine is watched.
 class Watch {

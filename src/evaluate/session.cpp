@@ -50,7 +50,8 @@ class SessionRun {
     }
     for (const Arm arm : {Arm::kIncumbent, Arm::kCandidate}) {
       if (result_.failure) break;
-      if (auto late = arms_.of(arm).finish()) result_.failure = ArmFailure{arm, "after the last call", *late};
+      const Verdict late = arms_.of(arm).finish();
+      if (!late) result_.failure = ArmFailure{arm, "after the last call", late.error()};
     }
     for (std::size_t i = 0; i < problems_.size(); ++i) {
       result_.verification.push_back(arms_.candidate->verification(i));
@@ -67,24 +68,23 @@ class SessionRun {
 
   bool open(Arm arm, const Subject& subject) {
     OpenResult opened = measurement_.open(subject, op_, problems_);
-    if (Failure* failure = std::get_if<Failure>(&opened)) {
-      result_.failure = ArmFailure{arm, "starting", std::move(*failure)};
+    if (!opened) {
+      result_.failure = ArmFailure{arm, "starting", std::move(opened.error())};
       return false;
     }
-    (arm == Arm::kIncumbent ? arms_.incumbent : arms_.candidate) = std::move(std::get<0>(opened));
+    (arm == Arm::kIncumbent ? arms_.incumbent : arms_.candidate) = std::move(*opened);
     return true;
   }
 
   Result<double> launch(Arm arm, std::size_t index, Depth depth) {
     LaunchResult launched = arms_.of(arm).launch(index, depth);
-    if (Failure* failed = std::get_if<Failure>(&launched)) {
-      result_.failure = ArmFailure{arm, problems_[index].problem_case.label(), *failed};
-      return make_error(ErrorCode::kToolFailed, "{}", failed->detail);
+    if (!launched) {
+      result_.failure = ArmFailure{arm, problems_[index].problem_case.label(), launched.error()};
+      return make_error(ErrorCode::kToolFailed, "{}", launched.error().detail);
     }
-    const Launch& one = std::get<Launch>(launched);
-    if (one.clock) clocks_.of(arm).push_back(*one.clock);
-    if (one.own_clock) own_clocks_.of(arm).push_back(*one.own_clock);
-    return one.latency + (arm == Arm::kCandidate && !against_itself_ ? arms_.candidate->hidden() : 0);
+    if (launched->clock) clocks_.of(arm).push_back(*launched->clock);
+    if (launched->own_clock) own_clocks_.of(arm).push_back(*launched->own_clock);
+    return launched->latency + (arm == Arm::kCandidate && !against_itself_ ? arms_.candidate->hidden() : 0);
   }
 
   // Stops at a failing launch, which result_ then names.

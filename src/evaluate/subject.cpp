@@ -43,8 +43,7 @@ bool Subject::deterministic() const {
          candidate->sources[0].text.find("// ridge: deterministic") != std::string::npos;
 }
 
-std::variant<HostProcess, Failure> start(const Subject& subject, const std::vector<ops::Problem>& problems,
-                                         const Harness& harness) {
+Attempt<HostProcess> start(const Subject& subject, const std::vector<ops::Problem>& problems, const Harness& harness) {
   HostOptions options;
   options.program = harness.host_program;
   options.cpus = harness.placement.measured;

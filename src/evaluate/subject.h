@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "evaluate/host_process.h"
@@ -63,7 +62,6 @@ struct Subject {
 
 // Fresh process for a subject, with room for any of the problems. Both kinds are called in exactly the same way, so
 // that a candidate and a library can be compared.
-std::variant<HostProcess, Failure> start(const Subject& subject, const std::vector<ops::Problem>& problems,
-                                         const Harness& harness);
+Attempt<HostProcess> start(const Subject& subject, const std::vector<ops::Problem>& problems, const Harness& harness);
 
 }  // namespace ridge::evaluate

@@ -32,15 +32,13 @@ SubjectRunner::SubjectRunner(HostProcess host, const ops::Operator& op, const st
   verifications_.resize(problems.size());
 }
 
-std::variant<std::unique_ptr<SubjectRunner>, Failure> SubjectRunner::open(const Subject& subject,
-                                                                          const ops::Operator& op,
-                                                                          const std::vector<ops::Problem>& problems,
-                                                                          const Harness& harness, RowPadding padding,
-                                                                          Secrets secrets) {
-  std::variant<HostProcess, Failure> host = start(subject, problems, harness);
-  if (const Failure* failure = std::get_if<Failure>(&host)) return *failure;
+Attempt<std::unique_ptr<SubjectRunner>> SubjectRunner::open(const Subject& subject, const ops::Operator& op,
+                                                            const std::vector<ops::Problem>& problems,
+                                                            const Harness& harness, RowPadding padding,
+                                                            Secrets secrets) {
+  RIDGE_TRY(host, start(subject, problems, harness));
   return std::unique_ptr<SubjectRunner>(
-      new SubjectRunner(std::move(std::get<HostProcess>(host)), op, problems, harness, padding, std::move(secrets)));
+      new SubjectRunner(std::move(host), op, problems, harness, padding, std::move(secrets)));
 }
 
 void SubjectRunner::draw_from(Secrets secrets) {
@@ -48,23 +46,22 @@ void SubjectRunner::draw_from(Secrets secrets) {
   coin_ = measure::Coin(secrets_.next());
 }
 
-Result<std::optional<Failure>> SubjectRunner::verify(std::size_t index, Depth depth) {
+Verdict SubjectRunner::verify(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
   if (operands.written_late() && defences_.on(Gate::kPromptCopy)) {
-    return std::optional(Failure{record::Outcome::kWrong,
-                                 "its outputs were still being written after the call had returned",
-                                 Gate::kPromptCopy});
+    return Failure{record::Outcome::kWrong, "its outputs were still being written after the call had returned",
+                   Gate::kPromptCopy};
   }
   if (depth == Depth::kFull) return verify_fully(op_, operands, verifications_[index]);
-  if (!defences_.on(Gate::kEveryCall)) return std::optional<Failure>();
+  if (!defences_.on(Gate::kEveryCall)) return passed();
   const bool drawn =
       secrets_.next() % defences_.full_draw_one_in == 0 && op_.cost(operands.problem()).flop <= kCheapReferenceFlop;
   Verification& into = verifications_[index];
-  RIDGE_TRY(quick, verify_quickly(op_, operands, secrets_.next(), into));
-  if (quick || !drawn || !defences_.on(Gate::kFullDraw)) return quick;
+  RIDGE_CHECK_OK(verify_quickly(op_, operands, secrets_.next(), into));
+  if (!drawn || !defences_.on(Gate::kFullDraw)) return passed();
   --into.calls;  // the same call
-  RIDGE_TRY(full, verify_fully(op_, operands, into));
-  if (full) full->gate = Gate::kFullDraw;
+  Verdict full = verify_fully(op_, operands, into);
+  if (!full && full.error().outcome != record::Outcome::kHarnessFault) full.error().gate = Gate::kFullDraw;
   return full;
 }
 
@@ -77,7 +74,7 @@ void SubjectRunner::look_again(std::size_t index, Failure& failure) {
   failure.detail += ", and was written after the call had returned";
 }
 
-std::optional<Failure> SubjectRunner::fence(std::size_t index, Edge edge) {
+Verdict SubjectRunner::fence(std::size_t index, Edge edge) {
   edge_ = edge;
   Operands& operands = *operands_[index];
   operands.move(make_layout(operands.problem(), padding_, coin_, defences_, edge));
@@ -107,7 +104,7 @@ CallResult SubjectRunner::launch_again(std::size_t index, Place place) {
     const Edge other = edge_ == Edge::kLast ? Edge::kFirst : Edge::kLast;
     if (!fenced) operands.move(make_layout(operands.problem(), padding_, coin_, defences_));
     if (fenced && moves) {
-      if (auto failure = fence(index, other)) return *failure;
+      RIDGE_CHECK_OK(fence(index, other));
     }
   }
   CallResult result = run(index, Depth::kFull);
@@ -135,19 +132,18 @@ CallResult SubjectRunner::launch_altered(std::size_t index) {
 }
 
 // The untimed call of warm mode, on content of its own: what a kernel remembers of it is of no use.
-std::optional<Failure> SubjectRunner::warm_up(std::size_t index) {
+Verdict SubjectRunner::warm_up(std::size_t index) {
   Operands& operands = *operands_[index];
   operands.refresh_untimed(defences_.on(Gate::kFreshInputs) ? secrets_.next() : last_seed_);
   operands.publish(host_.arena());
-  CallResult first = host_.call(operands.arena_views(host_.arena()), operands.problem().values, threads_);
-  if (Failure* failure = std::get_if<Failure>(&first)) return std::move(*failure);
-  return std::nullopt;
+  RIDGE_CHECK_OK(host_.call(operands.arena_views(host_.arena()), operands.problem().values, threads_));
+  return passed();
 }
 
 CallResult SubjectRunner::run(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
   if (warm_) {
-    if (auto failure = warm_up(index)) return *failure;
+    RIDGE_CHECK_OK(warm_up(index));
   }
   operands.refresh(last_seed_, last_family_);
   if (alteration_) operands.alter(*alteration_);
@@ -169,12 +165,11 @@ CallResult SubjectRunner::run(std::size_t index, Depth depth) {
         operands.collect(host_.arena());
       },
       touched);
-  if (Failure* failure = std::get_if<Failure>(&timing)) return explain(index, std::move(*failure));
-  Result<std::optional<Failure>> verdict = verify(index, depth);
-  if (!verdict) return Failure{record::Outcome::kHarnessFault, verdict.error().text(), {}};
-  if (!*verdict) return timing;
-  look_again(index, **verdict);
-  return **verdict;
+  if (!timing) return explain(index, std::move(timing.error()));
+  Verdict verdict = verify(index, depth);
+  if (verdict.ok()) return timing;
+  look_again(index, verdict.error());
+  return std::move(verdict.error());
 }
 
 }  // namespace ridge::evaluate

@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "evaluate/arena.h"
@@ -22,17 +21,15 @@ enum class Place { kSame, kElsewhere };
 
 class SubjectRunner {
  public:
-  static std::variant<std::unique_ptr<SubjectRunner>, Failure> open(const Subject& subject, const ops::Operator& op,
-                                                                    const std::vector<ops::Problem>& problems,
-                                                                    const Harness& harness,
-                                                                    RowPadding padding = RowPadding::kNone,
-                                                                    Secrets secrets = {});
+  static Attempt<std::unique_ptr<SubjectRunner>> open(const Subject& subject, const ops::Operator& op,
+                                                      const std::vector<ops::Problem>& problems, const Harness& harness,
+                                                      RowPadding padding = RowPadding::kNone, Secrets secrets = {});
   // What is drawn from here on, whatever was drawn before.
   void draw_from(Secrets secrets);
 
   // From here on the operands of problem `index` lie at edges of pages, and the pages between them are inaccessible to
   // the subject; those of other problems may not be launched any more.
-  std::optional<Failure> fence(std::size_t index, Edge edge);
+  Verdict fence(std::size_t index, Edge edge);
 
   // One verified call of problem `index` on content that never was before.
   CallResult launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
@@ -44,7 +41,7 @@ class SubjectRunner {
   // element has less than a byte.
   [[nodiscard]] std::int64_t other_bits() const { return other_bits_; }
   // Work after the last answer.
-  std::optional<Failure> finish() { return host_.finish(); }
+  Verdict finish() { return host_.finish(); }
 
   [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
   [[nodiscard]] const HostProcess& host() const { return host_; }
@@ -52,11 +49,11 @@ class SubjectRunner {
  private:
   SubjectRunner(HostProcess host, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                 const Harness& harness, RowPadding padding, Secrets secrets);
-  std::optional<Failure> warm_up(std::size_t index);
+  Verdict warm_up(std::size_t index);
   CallResult run(std::size_t index, Depth depth);
   [[nodiscard]] Failure explain(std::size_t index, Failure failure) const;
   void look_again(std::size_t index, Failure& failure);
-  Result<std::optional<Failure>> verify(std::size_t index, Depth depth);
+  Verdict verify(std::size_t index, Depth depth);
 
   HostProcess host_;
   const ops::Operator& op_;

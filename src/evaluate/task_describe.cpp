@@ -144,8 +144,8 @@ std::uint32_t try_sandbox(const Job& job, std::string& trouble) {
   host.program = job.harness.host_program;
   host.region_bytes = 4096;
   const auto started = HostProcess::start_candidate(built->artifact, host);
-  if (const Failure* failure = std::get_if<Failure>(&started)) return trouble = failure->detail, 0;
-  return std::get<HostProcess>(started).sandbox();
+  if (!started) return trouble = started.error().detail, 0;
+  return started->sandbox();
 }
 
 // The GPUs, what compiles for them, and what watches them; each with the way to get it.

@@ -15,10 +15,10 @@ using record::Outcome;
 constexpr int kTimedCalls = 3;
 constexpr std::size_t kBuildBatch = 8;
 
-void fail(record::ScreenRow& row, Outcome outcome, std::string detail, record::Gate gate = record::Gate::kNone) {
-  row.outcome = outcome;
-  row.detail = std::move(detail);
-  row.gate = gate;
+void fail(record::ScreenRow& row, const Failure& failure) {
+  row.outcome = failure.outcome;
+  row.detail = failure.detail;
+  row.gate = failure.gate;
 }
 
 double bound_time(const Job& job, const ops::Operator& op, const ops::Problem& problem) {
@@ -31,24 +31,23 @@ void look(const Job& job, MeasurementBackend& measurement, const ops::Operator& 
           const std::vector<ops::Problem>& problems, const Subject& subject, record::ScreenRow& row) {
   const std::unique_ptr<Watch> watch = measurement.watch();
   OpenResult opened = measurement.open(subject, op, problems);
-  if (const Failure* failure = std::get_if<Failure>(&opened))
-    return fail(row, failure->outcome, failure->detail, failure->gate);
-  Launcher& launcher = *std::get<0>(opened);
+  if (!opened) return fail(row, opened.error());
+  Launcher& launcher = **opened;
   std::vector<double> fractions;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     std::vector<double> samples;
     for (int call = 0; call <= kTimedCalls; ++call) {
       const LaunchResult result = launcher.launch(i, Depth::kQuick);
-      if (const Failure* failure = std::get_if<Failure>(&result)) {
-        return fail(row, failure->outcome, fmt::format("{}: {}", problems[i].problem_case.label(), failure->detail),
-                    failure->gate);
+      if (!result) {
+        const std::string label = problems[i].problem_case.label();
+        return fail(row, {result.error().outcome, label + ": " + result.error().detail, result.error().gate});
       }
-      if (call > 0) samples.push_back(std::get<Launch>(result).latency);
+      if (call > 0) samples.push_back(result->latency);
     }
     row.latencies.push_back(stats::median(samples));
     fractions.push_back(bound_time(job, op, problems[i]) / row.latencies.back());
   }
-  if (const auto late = launcher.finish()) return fail(row, late->outcome, late->detail, late->gate);
+  if (const Verdict late = launcher.finish(); !late) return fail(row, late.error());
   row.score = stats::geomean(fractions);
 }
 
@@ -75,9 +74,9 @@ Status screen(const Job& job, record::WorkerResponse& response) {
       row.candidate = all[i].id();
       row.defines = all[i].defines;
       if (!in_time || job.remaining() <= 0) {
-        fail(row, Outcome::kAmbiguous, "not measured: the time limit was reached");
+        fail(row, {Outcome::kAmbiguous, "not measured: the time limit was reached"});
       } else if (const auto& failure = builds[i - first].failure) {
-        fail(row, failure->outcome, failure->detail, failure->gate);
+        fail(row, *failure);
       } else {
         job.progress("screening", fmt::format("{} of {}", i + 1, all.size()),
                      static_cast<double>(i) / static_cast<double>(all.size()));

@@ -83,8 +83,8 @@ std::string Evidence::missing() const {
   return found == open_.end() ? std::string() : found->second;
 }
 
-Result<std::optional<Failure>> verify_fully(const ops::Operator& op, const Operands& operands, Verification& into) {
-  if (auto damage = operands.damage()) return std::optional(std::move(*damage));
+Verdict verify_fully(const ops::Operator& op, const Operands& operands, Verification& into) {
+  RIDGE_CHECK_OK(operands.damage());
   const std::vector<TensorView> before = operands.before(), after = operands.after();
   RIDGE_TRY(references, op.reference(operands.problem(), before));
   std::size_t output = 0;
@@ -98,7 +98,7 @@ Result<std::optional<Failure>> verify_fully(const ops::Operator& op, const Opera
     const std::vector<double> found = numerics::to_doubles(after[i]);
     const Judgement verdict = judge(found, reference, after[i].dtype, operands.defences());
     take_note(verdict, into);
-    if (!verdict.right()) return std::optional(describe(operands, i, after[i], found, reference, verdict));
+    if (!verdict.right()) return describe(operands, i, after[i], found, reference, verdict);
     if (examined) continue;
     std::vector<double>& first = into.first_outputs[output - 1];
     trivial.push_back(trivial_predictor(operands.problem(), before, i, reference, first));
@@ -109,28 +109,27 @@ Result<std::optional<Failure>> verify_fully(const ops::Operator& op, const Opera
   if (!shows && !trivial.empty()) into.uninformative = trivial.front();
   ++into.calls;
   ++into.full_comparisons;
-  return std::optional<Failure>();
+  return passed();
 }
 
-Result<std::optional<Failure>> verify_quickly(const ops::Operator& op, const Operands& operands, std::uint64_t seed,
-                                              Verification& into) {
-  if (auto damage = operands.damage()) return std::optional(std::move(*damage));
+Verdict verify_quickly(const ops::Operator& op, const Operands& operands, std::uint64_t seed, Verification& into) {
+  RIDGE_CHECK_OK(operands.damage());
   const std::vector<TensorView> after = operands.after();
   RIDGE_TRY(spot, op.spot_check(operands.problem(), after, seed));
   const bool passes = spot.residual <= spot.allowed || !operands.defences().on(Gate::kProjection);
   if (spot.finite && passes) {
     ++into.calls;
-    return std::optional<Failure>();
+    return passed();
   }
-  RIDGE_TRY(failure, verify_fully(op, operands, into));
-  if (failure || !spot.finite) return failure;  // an overflow that the reference shares is right
+  RIDGE_CHECK_OK(verify_fully(op, operands, into));
+  if (!spot.finite) return passed();  // an overflow that the reference shares is right
   // The projection sees sums of errors that are each within their own bound: systematic error, not rounding.
-  return std::optional(Failure{
+  return Failure{
       Outcome::kWrong,
       fmt::format("a secret projection of the output is off: {}; single elements are within their bounds, so the "
                   "error is systematic",
                   spot.detail),
-      Gate::kProjection});
+      Gate::kProjection};
 }
 
 }  // namespace ridge::evaluate

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,10 +47,9 @@ struct Verification {
 
 // All outputs, all elements, NaN and infinities by kind and sign, and the memory around them. A Failure names the gate,
 // and for a wrong element what it holds, what was expected and what was allowed.
-Result<std::optional<Failure>> verify_fully(const ops::Operator& op, const Operands& operands, Verification& into);
+Verdict verify_fully(const ops::Operator& op, const Operands& operands, Verification& into);
 
 // The operator's spot check with a secret seed; on a suspicion, the full comparison decides what is said about it.
-Result<std::optional<Failure>> verify_quickly(const ops::Operator& op, const Operands& operands, std::uint64_t seed,
-                                              Verification& into);
+Verdict verify_quickly(const ops::Operator& op, const Operands& operands, std::uint64_t seed, Verification& into);
 
 }  // namespace ridge::evaluate

@@ -72,7 +72,7 @@ class Clock : public ::testing::Test {
     if (!all_.empty()) (void)measure::pin(0, all_);
   }
 
-  std::variant<HostProcess, Failure> start(const std::string& body, const Defences& defences = {}) {
+  Attempt<HostProcess> start(const std::string& body, const Defences& defences = {}) {
     const auto compiler = toolchain::find_host_compiler();
     EXPECT_TRUE(compiler.ok());
     record::Candidate candidate;
@@ -99,19 +99,19 @@ class Clock : public ::testing::Test {
   // The middle latency of so many calls; ends at a failure.
   double median(const std::string& body, int calls, const Defences& defences = {}) {
     auto started = start(body, defences);
-    if (const Failure* failure = std::get_if<Failure>(&started)) {
-      ADD_FAILURE() << failure->detail;
+    if (!started) {
+      ADD_FAILURE() << started.error().detail;
       return 0;
     }
     std::vector<double> latencies;
-    HostProcess host = std::move(std::get<HostProcess>(started));
+    HostProcess host = std::move(*started);
     for (int i = 0; i < calls; ++i) {
       const CallResult result = call(host);
-      if (const Failure* failure = std::get_if<Failure>(&result)) {
-        ADD_FAILURE() << failure->detail;
+      if (!result) {
+        ADD_FAILURE() << result.error().detail;
         return 0;
       }
-      latencies.push_back(std::get<CallTiming>(result).latency);
+      latencies.push_back(result->latency);
     }
     hidden_ = host.hidden();
     hand_shake_ = host.hand_shake();
@@ -139,16 +139,15 @@ TEST_F(Clock, AKernelThatServesItselfGainsNoMoreThanIsCharged) {
 TEST_F(Clock, AForgedSpanIsACheatAndLowersNothing) {
   const std::string forged = serves_itself(4);
   auto started = start(forged);
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-  HostProcess host = std::move(std::get<HostProcess>(started));
+  ASSERT_TRUE(started.ok()) << started.error().detail;
+  HostProcess host = std::move(*started);
   std::optional<Failure> failure;
   for (int i = 0; i < 100 && !failure; ++i) {
     const CallResult result = call(host);
-    if (const Failure* found = std::get_if<Failure>(&result)) {
-      failure = *found;
+    if (!result) {
+      failure = result.error();
     } else {
-      const CallTiming timing = std::get<CallTiming>(result);
-      EXPECT_GT(timing.latency, 2 * timing.span) << "call " << i;
+      EXPECT_GT(result->latency, 2 * result->span) << "call " << i;
     }
   }
   ASSERT_TRUE(failure.has_value());
@@ -163,13 +162,13 @@ TEST_F(Clock, WithoutTheDefenceAForgedSpanWins) {
 
 TEST_F(Clock, AnHonestKernelIsNeverCalledACheat) {
   auto started = start(kHonest);
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-  HostProcess host = std::move(std::get<HostProcess>(started));
+  ASSERT_TRUE(started.ok()) << started.error().detail;
+  HostProcess host = std::move(*started);
   for (int i = 0; i < 2000; ++i) {
     const CallResult result = call(host);
-    ASSERT_TRUE(std::holds_alternative<CallTiming>(result)) << std::get<Failure>(result).detail;
+    ASSERT_TRUE(result.ok()) << result.error().detail;
   }
-  EXPECT_FALSE(host.finish().has_value());
+  EXPECT_TRUE(host.finish().ok());
 }
 
 }  // namespace

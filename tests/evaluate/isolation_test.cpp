@@ -21,7 +21,7 @@ using record::Gate;
 
 class Isolation : public ::testing::Test {
  protected:
-  std::variant<HostProcess, Failure> start(const std::string& body, const Defences& defences = {}) {
+  Attempt<HostProcess> start(const std::string& body, const Defences& defences = {}) {
     const auto compiler = toolchain::find_host_compiler();
     EXPECT_TRUE(compiler.ok());
     record::Candidate candidate;
@@ -57,8 +57,8 @@ int processes_named(const std::string& name) {
 
 TEST_F(Isolation, IsCompleteOrSaysWhatIsMissing) {
   auto started = start("");
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-  const std::uint32_t bits = std::get<HostProcess>(started).sandbox();
+  ASSERT_TRUE(started.ok()) << started.error().detail;
+  const std::uint32_t bits = started->sandbox();
   RecordProperty("sandbox", describe_sandbox(bits));
   EXPECT_NE(bits & kSystemCallFilter, 0u);
   EXPECT_NE(bits & kSealed, 0u);
@@ -70,8 +70,8 @@ TEST_F(Isolation, NamesWhatIsSwitchedOff) {
   for (const Gate gate : {Gate::kPidNamespace, Gate::kMountNamespace, Gate::kNetNamespace, Gate::kIpcNamespace,
                           Gate::kUserNamespace, Gate::kSystemCalls, Gate::kFiles}) {
     auto started = start("", Defences().without(gate));
-    ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-    const std::string text = describe_sandbox(std::get<HostProcess>(started).sandbox());
+    ASSERT_TRUE(started.ok()) << started.error().detail;
+    const std::string text = describe_sandbox(started->sandbox());
     EXPECT_NE(text.find(record::name_of(gate)), std::string::npos) << text;
   }
 }
@@ -82,11 +82,11 @@ TEST_F(Isolation, EndsEveryProcessThatACandidateStarted) {
   const std::string daemon = "if (fork() == 0) { setsid(); prctl(PR_SET_NAME, \"" + name +
                              "\"); for (int i = 0; i < 5; ++i) sleep(1); _exit(0); }\n  usleep(20000);";
   auto started = start(daemon, Defences().without(Gate::kSystemCalls).without(Gate::kBuild));
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
+  ASSERT_TRUE(started.ok()) << started.error().detail;
   {
-    HostProcess host = std::move(std::get<HostProcess>(started));
+    HostProcess host = std::move(*started);
     if ((host.sandbox() & kPidNamespace) == 0) GTEST_SKIP() << "this machine gives no process name space";
-    ASSERT_TRUE(std::holds_alternative<CallTiming>(host.call({}, {}, 1)));
+    ASSERT_TRUE(host.call({}, {}, 1).ok());
     EXPECT_EQ(processes_named(name), 1) << "the daemon should be there as long as its host is";
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -97,9 +97,9 @@ TEST_F(Isolation, StartsAFreshProcessWithoutOurDescriptorsAndEnvironment) {
   ::setenv("RIDGE_ISOLATION_TEST", "1", 1);
   auto started = start("extern char** environ; int n = 0; while (environ[n]) ++n; return n == 2 ? 0 : 1;",
                        Defences().without(Gate::kBuild));  // it imports environ
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-  const CallResult result = std::get<HostProcess>(started).call({}, {}, 1);
-  EXPECT_TRUE(std::holds_alternative<CallTiming>(result)) << std::get<Failure>(result).detail;
+  ASSERT_TRUE(started.ok()) << started.error().detail;
+  const CallResult result = started->call({}, {}, 1);
+  EXPECT_TRUE(result.ok()) << result.error().detail;
 }
 
 constexpr std::chrono::milliseconds kLongEnough{50};  // for a thread that never sleeps to use some of it
@@ -113,9 +113,9 @@ TEST_F(Isolation, ALibraryUsesNoProcessorTimeWhileItIsFrozen) {
         return 0;
       },
       {.cpus = {}, .region_bytes = 4096});
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-  HostProcess host = std::move(std::get<HostProcess>(started));
-  ASSERT_TRUE(std::holds_alternative<CallTiming>(host.call({}, {}, 1)));
+  ASSERT_TRUE(started.ok()) << started.error().detail;
+  HostProcess host = std::move(*started);
+  ASSERT_TRUE(host.call({}, {}, 1).ok());
   host.freeze();
   std::this_thread::sleep_for(kLongEnough);
   const double stopped = host.cpu_seconds();
@@ -128,15 +128,15 @@ TEST_F(Isolation, ALibraryUsesNoProcessorTimeWhileItIsFrozen) {
 
 TEST_F(Isolation, ACandidateCannotHideItsThreadsByBeingFrozen) {
   auto started = start("std::thread([] { for (volatile unsigned long i = 0;;) i = i + 1; }).detach();");
-  ASSERT_TRUE(std::holds_alternative<HostProcess>(started)) << std::get<Failure>(started).detail;
-  HostProcess host = std::move(std::get<HostProcess>(started));
-  ASSERT_TRUE(std::holds_alternative<CallTiming>(host.call({}, {}, 1)));
+  ASSERT_TRUE(started.ok()) << started.error().detail;
+  HostProcess host = std::move(*started);
+  ASSERT_TRUE(host.call({}, {}, 1).ok());
   host.freeze();
   std::this_thread::sleep_for(kLongEnough);
-  std::optional<Failure> failure;  // one contradiction may be the hypervisor's, the eighth is a habit
-  for (int look = 0; look < 8 && !failure; ++look) failure = host.check_quiet();
-  ASSERT_TRUE(failure.has_value());
-  EXPECT_EQ(failure->gate, Gate::kUnpaidWork);
+  Verdict verdict = passed();  // one contradiction may be the hypervisor's, the eighth is a habit
+  for (int look = 0; look < 8 && verdict.ok(); ++look) verdict = host.check_quiet();
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.error().gate, Gate::kUnpaidWork);
 }
 
 }  // namespace

@@ -43,14 +43,13 @@ TEST_P(Warm, GivesATimedCallNewContent) {
   subject.artifact = built->artifact;
   subject.candidate = &candidate;
   auto opened = SubjectRunner::open(subject, op, {*problem}, harness);
-  ASSERT_TRUE(std::holds_alternative<std::unique_ptr<SubjectRunner>>(opened)) << std::get<Failure>(opened).detail;
-  SubjectRunner& runner = *std::get<0>(opened);
+  ASSERT_TRUE(opened.ok()) << opened.error().detail;
+  SubjectRunner& runner = **opened;
   for (int i = 0; i < 12; ++i) {
     const CallResult result = runner.launch(0, Depth::kFull);
-    const Failure* failure = std::get_if<Failure>(&result);
-    ASSERT_EQ(failure == nullptr, fresh) << (failure != nullptr ? failure->detail : "it did not see its content again");
+    ASSERT_EQ(result.ok(), fresh) << (result.ok() ? "it did not see its content again" : result.error().detail);
     if (!fresh) {
-      EXPECT_EQ(failure->outcome, record::Outcome::kDeclined) << failure->detail;
+      EXPECT_EQ(result.error().outcome, record::Outcome::kDeclined) << result.error().detail;
       return;
     }
   }

@@ -87,8 +87,8 @@ class Checker {
   // One problem in the process at hand, or a fresh one. True when it passed.
   bool look(std::size_t index, record::CheckRow& row) {
     CheckNote note;
-    std::optional<Failure> failure = start();
-    if (!failure) failure = process_->check(index, note);
+    Verdict verdict = start();
+    if (verdict.ok()) verdict = process_->check(index, note);
     row.max_error_ratio = note.seen.max_error_ratio;
     row.rms_error_ratio = note.seen.rms_error_ratio;
     row.snr_db = note.seen.snr_db;
@@ -100,20 +100,20 @@ class Checker {
     row.families = note.families;
     if (!note.refused.empty()) {
       row.lanes["refused"] = note.refused;
-      if (failure) return failed(std::move(*failure), row);
+      if (!verdict) return failed(std::move(verdict.error()), row);
       row.outcome = Outcome::kNotClaimed;
       row.detail = note.refused;
       row.informative = false;
       return false;
     }
-    if (!failure && !note.repeatable) {
+    if (verdict.ok() && !note.repeatable) {
       row.lanes["rerun"] = "other bits";
       if (check_.deterministic && check_.measurement.harness().defences.on(Gate::kRerun)) {
-        failure =
+        verdict =
             Failure{Outcome::kWrong, "declares itself deterministic, but the same call gave other bits", Gate::kRerun};
       }
     }
-    return failure ? failed(std::move(*failure), row) : true;
+    return verdict.ok() || failed(std::move(verdict.error()), row);
   }
 
   bool failed(Failure failure, record::CheckRow& row) {
@@ -128,22 +128,22 @@ class Checker {
     return false;
   }
 
-  std::optional<Failure> start() {
-    if (process_) return std::nullopt;
-    if (auto failure = check_.measurement.recover()) {
+  Verdict start() {
+    if (process_) return passed();
+    if (Verdict usable = check_.measurement.recover(); !usable) {
       process_.emplace();
-      return failure;
+      return usable;
     }
     SubjectRunnerSpec spec = check_.measurement.spec_of(check_.subject, check_.op, asked_.problems);
     spec.seed = check_.seed;
     auto started = DeviceProcess::start(std::move(spec));
-    if (Failure* failure = std::get_if<Failure>(&started)) {
+    if (!started) {
       process_.emplace();
-      return std::move(*failure);
+      return std::move(started.error());
     }
-    process_ = std::move(std::get<DeviceProcess>(started));
+    process_ = std::move(*started);
     check_.measurement.own(*process_);
-    return std::nullopt;
+    return passed();
   }
 
   const GpuCheck& check_;

@@ -94,14 +94,13 @@ class CudaLauncher final : public Launcher {
   LaunchResult launch(std::size_t index, Depth depth) override {
     if (measurement_.watch_ != nullptr) measurement_.watch_->launched();
     auto result = idle_.process.launch(index, depth);
-    if (Failure* failure = std::get_if<Failure>(&result)) return noted(std::move(*failure));
-    const DeviceLaunch& one = std::get<DeviceLaunch>(result);
-    return Launch{one.latency, one.idle_clock, one.clock};
+    if (!result) return noted(std::move(result.error()));
+    return Launch{result->latency, result->idle_clock, result->clock};
   }
-  std::optional<Failure> finish() override {
-    auto failure = idle_.process.finish();
-    if (failure) return noted(std::move(*failure));
-    return std::nullopt;
+  Verdict finish() override {
+    Verdict verdict = idle_.process.finish();
+    if (!verdict) return noted(std::move(verdict.error()));
+    return verdict;
   }
   [[nodiscard]] const Verification& verification(std::size_t index) const override {
     return idle_.process.verification(index);
@@ -130,7 +129,7 @@ SubjectRunnerSpec CudaMeasurementBackend::spec_of(const Subject& subject, const 
   return spec;
 }
 
-std::optional<Failure> CudaMeasurementBackend::recover() {
+Verdict CudaMeasurementBackend::recover() {
   if (unusable_.empty() && doubtful_) {
     if (auto broken = device_trouble(harness_.gpu.index, *harness_.images)) {
       unusable_ = "the device did not come back after a failed kernel: " + *broken;
@@ -138,31 +137,33 @@ std::optional<Failure> CudaMeasurementBackend::recover() {
     }
     doubtful_ = false;
   }
-  if (unusable_.empty()) return std::nullopt;
+  if (unusable_.empty()) return passed();
   return Failure{Outcome::kHarnessFault, unusable_, Gate::kNone};
 }
 
 OpenResult CudaMeasurementBackend::open(const Subject& subject, const ops::Operator& op,
                                         const std::vector<ops::Problem>& problems) {
-  if (auto failure = recover()) return std::move(*failure);
+  const auto launcher_of = [this](Idle idle) -> std::unique_ptr<Launcher> {
+    return std::make_unique<CudaLauncher>(*this, std::move(idle));
+  };
+  RIDGE_CHECK_OK(recover());
   const std::string key = key_of(subject, problems);
   const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& idle) { return idle.key == key; });
   if (found != idle_.end()) {
     Idle idle = std::move(*found);
     idle_.erase(found);
     ++idle.sessions;
-    if (!idle.process.renew()) return std::make_unique<CudaLauncher>(*this, std::move(idle));
+    if (idle.process.renew().ok()) return launcher_of(std::move(idle));
   }
-  auto started = DeviceProcess::start(spec_of(subject, op, problems));
-  if (Failure* failure = std::get_if<Failure>(&started)) return std::move(*failure);
-  Idle idle{key, 1, std::move(std::get<DeviceProcess>(started))};
+  RIDGE_TRY(started, DeviceProcess::start(spec_of(subject, op, problems)));
+  Idle idle{key, 1, std::move(started)};
   own(idle.process);
   // One after the other: a process that measures its instrument beside another one gets it wrong.
-  if (auto failure = idle.process.await_ready()) {
+  if (Verdict ready = idle.process.await_ready(); !ready) {
     note_failure();
-    return explained(std::move(*failure));
+    return explained(std::move(ready.error()));
   }
-  return std::make_unique<CudaLauncher>(*this, std::move(idle));
+  return launcher_of(std::move(idle));
 }
 
 Failure CudaMeasurementBackend::explained(Failure failure) const {

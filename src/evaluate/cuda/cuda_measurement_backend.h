@@ -34,7 +34,7 @@ class CudaMeasurementBackend final : public MeasurementBackend {
                                           const std::vector<ops::Problem>& problems) const;
   // The device after a kernel that hung or failed: whether the next process gets a working one. A device that does not
   // come back is unusable for the rest of the job, and everything else is a fault of the harness.
-  std::optional<Failure> recover();
+  Verdict recover();
   // A process of this measurement lost its context.
   void note_failure() { doubtful_ = true; }
   // A fault of the harness, with the processes on the device that are not ours and may have caused it.

@@ -73,6 +73,10 @@ struct DeviceProcess::Answer {
     gate = failure.gate;
     put(detail, failure.detail);
   }
+  template <class T>
+  void take(const Attempt<T>& attempt) {
+    if (!attempt) fail(attempt.error());
+  }
   void take(const Verification& seen) {
     numbers = {seen.max_error_ratio, seen.rms_error_ratio, seen.snr_db, seen.calls, seen.elements, seen.compared};
     put(uninformative, seen.uninformative);
@@ -86,7 +90,7 @@ struct DeviceProcess::Answer {
   }
 };
 
-std::variant<DeviceProcess, Failure> DeviceProcess::start(SubjectRunnerSpec spec) {
+Attempt<DeviceProcess> DeviceProcess::start(SubjectRunnerSpec spec) {
   DeviceProcess process;
   process.call_timeout_ = spec.protocol.call_timeout;
   process.verifications_.resize(spec.problems.size());
@@ -100,35 +104,33 @@ std::variant<DeviceProcess, Failure> DeviceProcess::start(SubjectRunnerSpec spec
 void DeviceProcess::serve(int socket, SubjectRunnerSpec spec) {
   auto opened = DeviceSubjectRunner::open(std::move(spec));
   Answer hello;
-  if (const Failure* failure = std::get_if<Failure>(&opened)) hello.fail(*failure);
+  if (!opened) hello.fail(opened.error());
   if (!send_message(socket, &hello, sizeof hello) || hello.failed) return;
   // Never destroyed: after a fault every call into the driver fails, and the driver cleans up in any case.
-  DeviceSubjectRunner& runner = *std::get<0>(opened).release();
+  DeviceSubjectRunner& runner = *opened->release();
   Question question;
   while (receive_message(socket, &question, sizeof question)) {
     Answer answer;
     switch (question.kind) {
       case Question::Kind::kLaunch: {
-        auto result = runner.launch(question.index, question.depth);
-        if (const Failure* failure = std::get_if<Failure>(&result)) answer.fail(*failure);
-        if (const DeviceLaunch* launch = std::get_if<DeviceLaunch>(&result)) answer.launch = *launch;
+        const Attempt<DeviceLaunch> launched = runner.launch(question.index, question.depth);
+        if (launched) answer.launch = *launched;
+        answer.take(launched);
         answer.take(runner.verification(question.index));
         break;
       }
       case Question::Kind::kCheck: {
         CheckNote note;
-        if (const auto failure = runner.check(question.index, note)) answer.fail(*failure);
+        answer.take(runner.check(question.index, note));
         answer.take(note.seen);
         answer.repeatable = note.repeatable;
         answer.numbers.families = note.families;
         put(answer.refused, note.refused);
         break;
       }
-      case Question::Kind::kRenew:
-        if (const auto failure = runner.renew()) answer.fail(*failure);
-        break;
+      case Question::Kind::kRenew: answer.take(runner.renew()); break;
       case Question::Kind::kFinish:
-        if (const auto failure = runner.finish()) answer.fail(*failure);
+        answer.take(runner.finish());
         answer.take(runner.facts());
         break;
     }
@@ -144,7 +146,7 @@ Failure DeviceProcess::ended(Failure failure) {
           Gate::kNone};
 }
 
-std::variant<DeviceProcess::Answer, Failure> DeviceProcess::await(double limit) {
+Attempt<DeviceProcess::Answer> DeviceProcess::await(double limit) {
   Answer answer;
   switch (process_.receive(&answer, sizeof answer, limit)) {
     case ForkedProcess::Received::kMessage: break;
@@ -160,63 +162,57 @@ std::variant<DeviceProcess::Answer, Failure> DeviceProcess::await(double limit) 
   return context_lost ? ended(std::move(failure)) : failure;
 }
 
-std::optional<Failure> DeviceProcess::await_ready() {
-  if (ready_) return std::nullopt;
-  if (never_ready_) return never_ready_;
+Verdict DeviceProcess::await_ready() {
+  if (ready_) return passed();
+  if (never_ready_) return *never_ready_;
   auto answer = await(kStartLimit);
-  if (Failure* failure = std::get_if<Failure>(&answer)) {
-    if (failure->outcome == Outcome::kHang) {
-      failure->outcome = Outcome::kHarnessFault;
-      failure->detail = "opening the device: " + failure->detail;
+  if (!answer) {
+    Failure failure = std::move(answer.error());
+    if (failure.outcome == Outcome::kHang) {
+      failure.outcome = Outcome::kHarnessFault;
+      failure.detail = "opening the device: " + failure.detail;
     }
-    never_ready_ = ended(std::move(*failure));
-    return never_ready_;
+    never_ready_ = ended(std::move(failure));
+    return *never_ready_;
   }
   ready_ = true;
-  return std::nullopt;
+  return passed();
 }
 
-std::variant<DeviceProcess::Answer, Failure> DeviceProcess::ask(const Question& question, double limit) {
-  if (auto failure = await_ready()) return std::move(*failure);
+Attempt<DeviceProcess::Answer> DeviceProcess::ask(const Question& question, double limit) {
+  RIDGE_CHECK_OK(await_ready());
   if (!process_.send(&question, sizeof question)) {
     return Failure{Outcome::kHarnessFault, "the device process does not take requests", Gate::kNone};
   }
   return await(limit);
 }
 
-std::variant<DeviceLaunch, Failure> DeviceProcess::launch(std::size_t index, Depth depth) {
-  auto answer = ask({Question::Kind::kLaunch, index, depth}, call_timeout_ + kAroundCall);
-  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
-  const Answer& got = std::get<Answer>(answer);
-  verifications_[index] = verification_of(got.numbers, got.uninformative);
-  return got.launch;
+Attempt<DeviceLaunch> DeviceProcess::launch(std::size_t index, Depth depth) {
+  RIDGE_TRY(answer, ask({Question::Kind::kLaunch, index, depth}, call_timeout_ + kAroundCall));
+  verifications_[index] = verification_of(answer.numbers, answer.uninformative);
+  return answer.launch;
 }
 
-std::optional<Failure> DeviceProcess::check(std::size_t index, CheckNote& note) {
-  auto answer = ask({Question::Kind::kCheck, index, Depth::kFull}, kCallsOfACheck * call_timeout_ + kAroundCall);
-  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
-  const Answer& got = std::get<Answer>(answer);
-  note.seen = verification_of(got.numbers, got.uninformative);
-  note.families = got.numbers.families;
-  note.repeatable = got.repeatable;
-  note.refused = got.refused;
-  return std::nullopt;
+Verdict DeviceProcess::check(std::size_t index, CheckNote& note) {
+  RIDGE_TRY(answer, ask({Question::Kind::kCheck, index, Depth::kFull}, kCallsOfACheck * call_timeout_ + kAroundCall));
+  note.seen = verification_of(answer.numbers, answer.uninformative);
+  note.families = answer.numbers.families;
+  note.repeatable = answer.repeatable;
+  note.refused = answer.refused;
+  return passed();
 }
 
-std::optional<Failure> DeviceProcess::renew() {
-  auto answer = ask({Question::Kind::kRenew, 0, Depth::kQuick}, kStartLimit);
-  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
+Verdict DeviceProcess::renew() {
+  RIDGE_CHECK_OK(ask({Question::Kind::kRenew, 0, Depth::kQuick}, kStartLimit));
   for (Verification& verification : verifications_) verification = {};
   facts_.clear();
-  return std::nullopt;
+  return passed();
 }
 
-std::optional<Failure> DeviceProcess::finish() {
-  auto answer = ask({Question::Kind::kFinish, 0, Depth::kQuick}, call_timeout_ + kAroundCall);
-  if (Failure* failure = std::get_if<Failure>(&answer)) return std::move(*failure);
-  const Answer& got = std::get<Answer>(answer);
-  for (std::size_t i = 0; i < got.fact_count; ++i) facts_[got.fact_names[i]] = got.fact_values[i];
-  return std::nullopt;
+Verdict DeviceProcess::finish() {
+  RIDGE_TRY(answer, ask({Question::Kind::kFinish, 0, Depth::kQuick}, call_timeout_ + kAroundCall));
+  for (std::size_t i = 0; i < answer.fact_count; ++i) facts_[answer.fact_names[i]] = answer.fact_values[i];
+  return passed();
 }
 
 }  // namespace ridge::evaluate::cuda

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "evaluate/cuda/device_subject_runner.h"
@@ -21,15 +20,15 @@ class DeviceProcess {
   DeviceProcess() = default;  // none: every question is answered by a Failure
 
   // Forks; the new process opens its runner and says so later.
-  static std::variant<DeviceProcess, Failure> start(SubjectRunnerSpec spec);
+  static Attempt<DeviceProcess> start(SubjectRunnerSpec spec);
   // Waits until the runner is open. Called by the first question, too.
-  std::optional<Failure> await_ready();
+  Verdict await_ready();
 
-  std::variant<DeviceLaunch, Failure> launch(std::size_t index, Depth depth);
-  std::optional<Failure> check(std::size_t index, CheckNote& note);
-  std::optional<Failure> finish();
+  Attempt<DeviceLaunch> launch(std::size_t index, Depth depth);
+  Verdict check(std::size_t index, CheckNote& note);
+  Verdict finish();
   // For the next session: the module loaded anew, other memory, nothing remembered.
-  std::optional<Failure> renew();
+  Verdict renew();
   [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
   [[nodiscard]] const std::map<std::string, double>& facts() const { return facts_; }
   [[nodiscard]] bool running() const { return process_.running(); }
@@ -38,8 +37,8 @@ class DeviceProcess {
  private:
   struct Question;
   struct Answer;
-  std::variant<Answer, Failure> ask(const Question& question, double limit);
-  std::variant<Answer, Failure> await(double limit);
+  Attempt<Answer> ask(const Question& question, double limit);
+  Attempt<Answer> await(double limit);
   Failure ended(Failure failure);
 
   static void serve(int socket, SubjectRunnerSpec spec);

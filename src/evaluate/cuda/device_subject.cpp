@@ -46,8 +46,8 @@ Failure failure_of_fault(const std::string& detail) {
   }
 }
 
-std::variant<std::unique_ptr<DeviceSubject>, Failure> DeviceSubject::load(const device::cuda::Device& device,
-                                                                          const Subject& subject) {
+Attempt<std::unique_ptr<DeviceSubject>> DeviceSubject::load(const device::cuda::Device& device,
+                                                            const Subject& subject) {
   std::unique_ptr<DeviceSubject> loaded(new DeviceSubject(device));
   loaded->implementation_ = subject.implementation;
   loaded->program_ = subject.program;
@@ -61,20 +61,20 @@ std::variant<std::unique_ptr<DeviceSubject>, Failure> DeviceSubject::load(const 
   return loaded;
 }
 
-std::variant<DeviceSubject::Prepared, DeviceSubject::Refused, Failure> DeviceSubject::prepare(
-    const ops::Problem& problem, const std::vector<TensorView>& views) const {
+Attempt<DeviceSubject::Prepared> DeviceSubject::prepare(const ops::Problem& problem,
+                                                        const std::vector<TensorView>& views) const {
   if (is_library()) {
     ops::Problem placed = problem;
     placed.alignment = ops::alignments(views);
     if (auto why = ops::why_not(*implementation_, placed, ops::cuda_device_info(device_.info().index))) {
-      return Refused{*why};
+      return Prepared{{}, {}, *why};
     }
     return Prepared{};
   }
   const Result<record::ResolvedPlan> resolved =
       record::resolve(program_->plan, facts_of(*program_, problem, views, device_.info()));
   if (!resolved) {
-    if (resolved.error().code == ErrorCode::kUnsupported) return Refused{resolved.error().message};
+    if (resolved.error().code == ErrorCode::kUnsupported) return Prepared{{}, {}, resolved.error().message};
     return Failure{Outcome::kCompile, "launch plan: " + resolved.error().text(), Gate::kBuild};
   }
   record::ResolvedPlan plan = *resolved;
@@ -88,10 +88,9 @@ std::variant<DeviceSubject::Prepared, DeviceSubject::Refused, Failure> DeviceSub
   return result;
 }
 
-std::variant<DeviceSubject::Launches, Failure> DeviceSubject::bind(const ops::Problem& problem,
-                                                                   const Prepared& prepared,
-                                                                   const std::vector<TensorView>& operands,
-                                                                   const std::vector<void*>& workspaces) const {
+Attempt<DeviceSubject::Launches> DeviceSubject::bind(const ops::Problem& problem, const Prepared& prepared,
+                                                     const std::vector<TensorView>& operands,
+                                                     const std::vector<void*>& workspaces) const {
   if (is_library()) {
     return Launches([this, &problem, &operands](device::cuda::StreamHandle stream) {
       return implementation_->run(problem, operands, ridge::Stream{Backend::kCuda, device_.info().index, 1, stream});

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "device/cuda/device.h"
@@ -25,21 +24,16 @@ class DeviceSubject {
   struct Prepared {
     std::vector<std::size_t> workspace_bytes;
     std::optional<device::cuda::PreparedPlan> plan;  // of a candidate
-  };
-  struct Refused {  // the case lies outside what the plan declares
-    std::string reason;
+    std::string refused;                             // why the case lies outside what is declared; empty: it does not
   };
   using Launches = std::function<Status(device::cuda::StreamHandle)>;
 
-  static std::variant<std::unique_ptr<DeviceSubject>, Failure> load(const device::cuda::Device& device,
-                                                                    const Subject& subject);
+  static Attempt<std::unique_ptr<DeviceSubject>> load(const device::cuda::Device& device, const Subject& subject);
 
-  std::variant<Prepared, Refused, Failure> prepare(const ops::Problem& problem,
-                                                   const std::vector<TensorView>& views) const;
+  Attempt<Prepared> prepare(const ops::Problem& problem, const std::vector<TensorView>& views) const;
   // Everything but the launches themselves is done here. The result must not outlive its arguments.
-  std::variant<Launches, Failure> bind(const ops::Problem& problem, const Prepared& prepared,
-                                       const std::vector<TensorView>& operands,
-                                       const std::vector<void*>& workspaces) const;
+  Attempt<Launches> bind(const ops::Problem& problem, const Prepared& prepared, const std::vector<TensorView>& operands,
+                         const std::vector<void*>& workspaces) const;
 
   // An implementation may set itself up in its first call, which then must not be held by a gate.
   [[nodiscard]] bool is_library() const { return implementation_ != nullptr; }

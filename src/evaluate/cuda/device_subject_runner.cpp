@@ -29,13 +29,13 @@ Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, erro
 
 }  // namespace
 
-std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> DeviceSubjectRunner::open(SubjectRunnerSpec spec) {
+Attempt<std::unique_ptr<DeviceSubjectRunner>> DeviceSubjectRunner::open(SubjectRunnerSpec spec) {
   std::unique_ptr<DeviceSubjectRunner> runner(new DeviceSubjectRunner(std::move(spec)));
-  if (auto failure = runner->set_up()) return std::move(*failure);
+  RIDGE_CHECK_OK(runner->set_up());
   return runner;
 }
 
-std::optional<Failure> DeviceSubjectRunner::set_up() {
+Verdict DeviceSubjectRunner::set_up() {
   const auto opened = device::cuda::Device::open(spec_.device);
   if (!opened) return harness_fault(opened.error());
   device_ = *opened;
@@ -65,7 +65,7 @@ std::optional<Failure> DeviceSubjectRunner::set_up() {
   return load_subject();
 }
 
-std::optional<Failure> DeviceSubjectRunner::renew() {
+Verdict DeviceSubjectRunner::renew() {
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
   ready_.clear();
   first_span_.clear();
@@ -81,21 +81,18 @@ std::optional<Failure> DeviceSubjectRunner::renew() {
 }
 
 // The subject comes last: seeds are drawn after it was loaded, and no memory of ours lies where it was before.
-std::optional<Failure> DeviceSubjectRunner::load_subject() {
+Verdict DeviceSubjectRunner::load_subject() {
   draw_from(Secrets());
   verifications_.assign(spec_.problems.size(), {});
   auto spacer = device::cuda::Buffer::allocate(*device_, (coin_.below(kSpacerPages) + 1) << 21);
   if (spacer) spacer_ = std::move(*spacer);
-  auto subject = DeviceSubject::load(*device_, spec_.subject);
-  if (Failure* failure = std::get_if<Failure>(&subject)) return std::move(*failure);
-  subject_ = std::move(std::get<0>(subject));
+  RIDGE_TRY(subject, DeviceSubject::load(*device_, spec_.subject));
+  subject_ = std::move(subject);
   std::size_t largest = 0;
   for (std::size_t i = 0; i < spec_.problems.size(); ++i) {
     for (const RowPadding padding : {RowPadding::kNone, RowPadding::kPadded}) {
-      auto made = ready(i, padding);
-      if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
-      const Ready& one = *std::get<const Ready*>(made);
-      largest = std::max(largest, place_bytes(one.views, one.prepared.workspace_bytes));
+      RIDGE_TRY(made, ready(i, padding));
+      largest = std::max(largest, place_bytes(made->views, made->prepared.workspace_bytes));
     }
   }
   auto pool = Pool::create(*device_, largest);
@@ -106,7 +103,7 @@ std::optional<Failure> DeviceSubjectRunner::load_subject() {
     return failure;
   }
   pool_ = std::move(*pool);
-  return std::nullopt;
+  return passed();
 }
 
 void DeviceSubjectRunner::draw_from(Secrets secrets) {
@@ -115,19 +112,13 @@ void DeviceSubjectRunner::draw_from(Secrets secrets) {
   verifier_->draw_from(secrets_.branch("verifier"));
 }
 
-std::variant<const DeviceSubjectRunner::Ready*, Failure> DeviceSubjectRunner::ready(std::size_t index,
-                                                                                    RowPadding padding) {
+Attempt<const DeviceSubjectRunner::Ready*> DeviceSubjectRunner::ready(std::size_t index, RowPadding padding) {
   const auto key = std::pair{index, padding};
   if (const auto found = ready_.find(key); found != ready_.end()) return &found->second;
   Ready made;
   made.views = operand_views(spec_.problems[index], padding);
-  auto prepared = subject_->prepare(spec_.problems[index], made.views);
-  if (Failure* failure = std::get_if<Failure>(&prepared)) return std::move(*failure);
-  if (const auto* refused = std::get_if<DeviceSubject::Refused>(&prepared)) {
-    made.refused = refused->reason;
-  } else {
-    made.prepared = std::move(std::get<DeviceSubject::Prepared>(prepared));
-  }
+  RIDGE_TRY(prepared, subject_->prepare(spec_.problems[index], made.views));
+  made.prepared = std::move(prepared);
   return &ready_.emplace(key, std::move(made)).first->second;
 }
 
@@ -148,8 +139,8 @@ Failure DeviceSubjectRunner::trouble(const LaunchTrouble& trouble) const {
   return {Outcome::kHarnessFault, trouble.detail, Gate::kNone};
 }
 
-std::variant<std::vector<Call>, Failure> DeviceSubjectRunner::new_calls(std::size_t index, const Ready& one,
-                                                                        std::int64_t count, numerics::Family family) {
+Attempt<std::vector<Call>> DeviceSubjectRunner::new_calls(std::size_t index, const Ready& one, std::int64_t count,
+                                                          numerics::Family family) {
   std::vector<Call> calls(static_cast<std::size_t>(count));
   const bool fresh = spec_.defences.on(Gate::kFreshInputs);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -175,33 +166,31 @@ std::optional<TensorView> DeviceSubjectRunner::previous_output(std::size_t index
   return last->second;
 }
 
-std::optional<Failure> DeviceSubjectRunner::run_ungated(const Ready& one, const Call& call) {
-  auto bound = subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces);
-  if (Failure* failure = std::get_if<Failure>(&bound)) return std::move(*failure);
-  const Status launched = std::get<DeviceSubject::Launches>(bound)(stream_->handle());
+Verdict DeviceSubjectRunner::run_ungated(const Ready& one, const Call& call) {
+  RIDGE_TRY(bound, subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces));
+  const Status launched = bound(stream_->handle());
   if (!launched) return failure_of_fault(launched.error().text());
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
-  return std::nullopt;
+  return passed();
 }
 
 // The timed call gets content of its own, written where that of the untimed one was: an answer that the untimed call
 // left behind is of no use, and what was just written is in L2.
-std::optional<Failure> DeviceSubjectRunner::warm_up(std::size_t index, const Ready& one, std::vector<Call>& calls) {
+Verdict DeviceSubjectRunner::warm_up(std::size_t index, const Ready& one, std::vector<Call>& calls) {
   const bool fresh = spec_.defences.on(Gate::kFreshInputs);
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (auto failure = run_ungated(one, calls[i])) return failure;
+    RIDGE_CHECK_OK(run_ungated(one, calls[i]));
     verifier_->draw(calls[i], coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
     if (const Status again = verifier_->prepare(calls[i], i); !again) return harness_fault(again.error());
   }
-  return std::nullopt;
+  return passed();
 }
 
-std::variant<Timing, Failure> DeviceSubjectRunner::time_calls(const Ready& one, std::vector<Call>& calls) {
+Attempt<Timing> DeviceSubjectRunner::time_calls(const Ready& one, std::vector<Call>& calls) {
   std::vector<DeviceSubject::Launches> launches;
   for (const Call& call : calls) {
-    auto bound = subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces);
-    if (Failure* failure = std::get_if<Failure>(&bound)) return std::move(*failure);
-    launches.push_back(std::move(std::get<DeviceSubject::Launches>(bound)));
+    RIDGE_TRY(bound, subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces));
+    launches.push_back(std::move(bound));
   }
   if (cold_ != nullptr) {
     const Status reset = device_->reset_persisting_l2();
@@ -230,29 +219,29 @@ std::variant<Timing, Failure> DeviceSubjectRunner::time_calls(const Ready& one, 
   return timing;
 }
 
-std::optional<Failure> DeviceSubjectRunner::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
-  if (!spec_.defences.on(Gate::kEveryCall) && compared_.contains(index)) return std::nullopt;
-  Result<std::optional<Failure>> verdict = verifier_->judge(calls, depth, coin_, verifications_[index]);
+Verdict DeviceSubjectRunner::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
+  if (!spec_.defences.on(Gate::kEveryCall) && compared_.contains(index)) return passed();
+  Verdict verdict = verifier_->judge(calls, depth, coin_, verifications_[index]);
   if (!verdict) {
-    const Failure failure = failure_of_fault(verdict.error().text());
-    return failure.outcome == Outcome::kHarnessFault ? harness_fault(verdict.error()) : failure;
+    // A fault of the device shows in the first call into the driver after it.
+    const bool ours = verdict.error().outcome == Outcome::kHarnessFault;
+    return ours ? failure_of_fault(verdict.error().detail) : std::move(verdict.error());
   }
-  if (*verdict) return std::move(**verdict);
   compared_.insert(index);
   for (std::size_t i = 0; i < calls.back().problem->operands.size(); ++i) {
     if (!calls.back().problem->operands[i].output) continue;
     last_output_[index] = calls.back().place.operands[i];
     break;
   }
-  return std::nullopt;
+  return passed();
 }
 
-std::optional<Failure> DeviceSubjectRunner::audit(std::size_t index, const Timing& timing, std::int64_t chain) {
-  if (!spec_.defences.on(Gate::kFloor)) return std::nullopt;
+Verdict DeviceSubjectRunner::audit(std::size_t index, const Timing& timing, std::int64_t chain) {
+  if (!spec_.defences.on(Gate::kFloor)) return passed();
   const ops::Problem& problem = spec_.problems[index];
   const double floor = floor_seconds(problem, spec_.op->cost(problem), device_->info(), timing.clock, cold_ != nullptr);
   const double latency = timing.span / static_cast<double>(chain);
-  if (latency >= kFloorSlack * floor) return std::nullopt;
+  if (latency >= kFloorSlack * floor) return passed();
   return Failure{
       Outcome::kHarnessFault,
       fmt::format("audit: {:.3f} us is below the {:.3f} us that {} needs at {:.0f} MHz; the measurement is wrong",
@@ -260,29 +249,23 @@ std::optional<Failure> DeviceSubjectRunner::audit(std::size_t index, const Timin
       Gate::kFloor};
 }
 
-std::variant<DeviceLaunch, Failure> DeviceSubjectRunner::launch(std::size_t index, Depth depth,
-                                                                numerics::Family family) {
-  auto made = ready(index, RowPadding::kNone);
-  if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
-  const Ready& one = *std::get<const Ready*>(made);
-  if (!one.refused.empty()) {
-    return Failure{Outcome::kWrong, "the launch plan excludes the case: " + one.refused, Gate::kStatus};
+Attempt<DeviceLaunch> DeviceSubjectRunner::launch(std::size_t index, Depth depth, numerics::Family family) {
+  RIDGE_TRY(made, ready(index, RowPadding::kNone));
+  const Ready& one = *made;
+  if (!one.prepared.refused.empty()) {
+    return Failure{Outcome::kWrong, "the launch plan excludes the case: " + one.prepared.refused, Gate::kStatus};
   }
   std::string disagreement;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const bool first = !first_span_.contains(index);
     const std::int64_t chain = chain_length(index, one);
-    auto prepared = new_calls(index, one, chain, family);
-    if (Failure* failure = std::get_if<Failure>(&prepared)) return std::move(*failure);
-    auto& calls = std::get<std::vector<Call>>(prepared);
+    RIDGE_TRY(calls, new_calls(index, one, chain, family));
     if (spec_.protocol.mode == "warm" || (first && subject_->is_library())) {
-      if (auto failure = warm_up(index, one, calls)) return std::move(*failure);
+      RIDGE_CHECK_OK(warm_up(index, one, calls));
     }
-    auto timed = time_calls(one, calls);
-    if (Failure* failure = std::get_if<Failure>(&timed)) return std::move(*failure);
-    const Timing& timing = std::get<Timing>(timed);
+    RIDGE_TRY(timing, time_calls(one, calls));
     ++launches_;
-    if (auto failure = judge(index, calls, first ? Depth::kFull : depth)) return std::move(*failure);
+    RIDGE_CHECK_OK(judge(index, calls, first ? Depth::kFull : depth));
     if (spec_.defences.on(Gate::kInformative) && !verifications_[index].uninformative.empty()) {
       return Failure{Outcome::kHarnessFault,
                      "the case shows nothing and must not be timed: " + verifications_[index].uninformative,
@@ -296,7 +279,7 @@ std::variant<DeviceLaunch, Failure> DeviceSubjectRunner::launch(std::size_t inde
         continue;
       }
     }
-    if (auto failure = audit(index, timing, chain)) return std::move(*failure);
+    RIDGE_CHECK_OK(audit(index, timing, chain));
     own_.push_back(timing.span - timer_->instrument().empty);
     lateness_.push_back(timing.host - own_.back());
     const auto count = static_cast<double>(chain);
@@ -308,7 +291,7 @@ std::variant<DeviceLaunch, Failure> DeviceSubjectRunner::launch(std::size_t inde
       Gate::kClock};
 }
 
-std::optional<Failure> DeviceSubjectRunner::finish() {
+Verdict DeviceSubjectRunner::finish() {
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
   if (cold_ != nullptr && spec_.defences.on(Gate::kCold) && cold_->probed() >= kEnoughProbes &&
       cold_->hit_fraction() > kMaxHitFraction) {
@@ -328,7 +311,7 @@ std::optional<Failure> DeviceSubjectRunner::finish() {
           Gate::kClock};
     }
   }
-  return std::nullopt;
+  return passed();
 }
 
 double DeviceSubjectRunner::median_lateness() const { return lateness_.empty() ? 0 : stats::median(lateness_); }

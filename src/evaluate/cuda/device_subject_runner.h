@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "device/cuda/stream.h"
@@ -49,20 +48,19 @@ struct CheckNote {
 
 class DeviceSubjectRunner {
  public:
-  static std::variant<std::unique_ptr<DeviceSubjectRunner>, Failure> open(SubjectRunnerSpec spec);
+  static Attempt<std::unique_ptr<DeviceSubjectRunner>> open(SubjectRunnerSpec spec);
 
-  std::variant<DeviceLaunch, Failure> launch(std::size_t index, Depth depth,
-                                             numerics::Family family = numerics::Family::kMixture);
+  Attempt<DeviceLaunch> launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
   // Families, padded rows, guard pages, new addresses, the same call twice, NaN and infinity; every call compared in
   // full.
-  std::optional<Failure> check(std::size_t index, CheckNote& note);
+  Verdict check(std::size_t index, CheckNote& note);
   // One call that is compared in full, without timing: what a sanitizer watches.
-  std::optional<Failure> plain_call(std::size_t index);
+  Verdict plain_call(std::size_t index);
   // The subject loaded anew, other memory, nothing remembered: what a fresh process would have.
-  std::optional<Failure> renew();
+  Verdict renew();
   // After the last launch: whether anything still runs, whether the caches were cold, and whether the host's clock
   // bears out what those of the device said.
-  std::optional<Failure> finish();
+  Verdict finish();
 
   [[nodiscard]] const Verification& verification(std::size_t index) const { return verifications_[index]; }
   // "cold_hits", "empty_kernel", "timer_step", "suspect_launches", ...
@@ -73,29 +71,29 @@ class DeviceSubjectRunner {
   struct Ready {
     std::vector<TensorView> views;
     DeviceSubject::Prepared prepared;
-    std::string refused;
   };
 
   explicit DeviceSubjectRunner(SubjectRunnerSpec spec) : spec_(std::move(spec)) {}
-  std::optional<Failure> set_up();
-  std::optional<Failure> load_subject();
+  Verdict set_up();
+  Verdict load_subject();
   void draw_from(Secrets secrets);
-  std::variant<const Ready*, Failure> ready(std::size_t index, RowPadding padding);
+  Attempt<const Ready*> ready(std::size_t index, RowPadding padding);
   [[nodiscard]] std::int64_t chain_length(std::size_t index, const Ready& ready) const;
-  std::variant<std::vector<Call>, Failure> new_calls(std::size_t index, const Ready& ready, std::int64_t count,
-                                                     numerics::Family family);
+  Attempt<std::vector<Call>> new_calls(std::size_t index, const Ready& ready, std::int64_t count,
+                                       numerics::Family family);
   [[nodiscard]] std::optional<TensorView> previous_output(std::size_t index, const Place& place) const;
-  std::optional<Failure> warm_up(std::size_t index, const Ready& ready, std::vector<Call>& calls);
+  Verdict warm_up(std::size_t index, const Ready& ready, std::vector<Call>& calls);
   [[nodiscard]] double median_lateness() const;
-  std::optional<Failure> run_ungated(const Ready& ready, const Call& call);
-  std::variant<Timing, Failure> time_calls(const Ready& ready, std::vector<Call>& calls);
-  std::optional<Failure> judge(std::size_t index, std::vector<Call>& calls, Depth depth);
-  std::optional<Failure> audit(std::size_t index, const Timing& timing, std::int64_t chain);
-  std::optional<Failure> judged_call(std::size_t index, const Ready& ready, Call& call);
-  std::optional<Failure> check_place(std::size_t index, const Ready& ready, Place place, numerics::Family family,
-                                     bool specials, std::optional<std::uint64_t> seed = std::nullopt);
-  std::optional<Failure> check_guarded(std::size_t index, const Ready& ready);
-  std::optional<Failure> check_repeats(std::size_t index, const Ready& ready, CheckNote& note);
+  Verdict run_ungated(const Ready& ready, const Call& call);
+  Attempt<Timing> time_calls(const Ready& ready, std::vector<Call>& calls);
+  Verdict judge(std::size_t index, std::vector<Call>& calls, Depth depth);
+  Verdict audit(std::size_t index, const Timing& timing, std::int64_t chain);
+  Verdict judged_call(std::size_t index, const Ready& ready, Call& call);
+  Verdict check_place(std::size_t index, const Ready& ready, Place place, numerics::Family family, bool specials,
+                      std::optional<std::uint64_t> seed = std::nullopt);
+  Verdict check_all(std::size_t index, const Ready& one, const Ready& wide, CheckNote& note);
+  Verdict check_guarded(std::size_t index, const Ready& ready);
+  Verdict check_repeats(std::size_t index, const Ready& ready, CheckNote& note);
   [[nodiscard]] Failure trouble(const LaunchTrouble& trouble) const;
 
   SubjectRunnerSpec spec_;

@@ -18,11 +18,16 @@ constexpr Family kTurn[] = {Family::kNormal, Family::kHeavyTails, Family::kTies,
 
 Failure fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Gate::kNone}; }
 
+// Says under which circumstances a failure was found.
+Verdict in_words(std::string_view words, Verdict verdict) {
+  if (!verdict) verdict.error().detail = fmt::format("{}: {}", words, verdict.error().detail);
+  return verdict;
+}
+
 // A wrong output where only the content is new: an answer to other inputs.
-Failure as_stale(Failure failure, std::string_view where) {
-  failure.detail = fmt::format("{}: {}", where, failure.detail);
-  if (failure.outcome == Outcome::kWrong) failure.gate = Gate::kFreshInputs;
-  return failure;
+Verdict as_stale(std::string_view words, Verdict verdict) {
+  if (!verdict && verdict.error().outcome == Outcome::kWrong) verdict.error().gate = Gate::kFreshInputs;
+  return in_words(words, std::move(verdict));
 }
 
 std::vector<Family> families_of(double flop, std::size_t turn) {
@@ -32,16 +37,16 @@ std::vector<Family> families_of(double flop, std::size_t turn) {
 
 }  // namespace
 
-std::optional<Failure> DeviceSubjectRunner::judged_call(std::size_t index, const Ready& one, Call& call) {
-  if (auto failure = run_ungated(one, call)) return failure;
+Verdict DeviceSubjectRunner::judged_call(std::size_t index, const Ready& one, Call& call) {
+  RIDGE_CHECK_OK(run_ungated(one, call));
   std::vector<Call> calls = {call};
-  auto failure = judge(index, calls, Depth::kFull);
+  Verdict verdict = judge(index, calls, Depth::kFull);
   call = std::move(calls.front());
-  return failure;
+  return verdict;
 }
 
-std::optional<Failure> DeviceSubjectRunner::check_place(std::size_t index, const Ready& one, Place place, Family family,
-                                                        bool specials, std::optional<std::uint64_t> seed) {
+Verdict DeviceSubjectRunner::check_place(std::size_t index, const Ready& one, Place place, Family family, bool specials,
+                                         std::optional<std::uint64_t> seed) {
   Call call;
   call.problem = &spec_.problems[index];
   call.place = std::move(place);
@@ -53,28 +58,28 @@ std::optional<Failure> DeviceSubjectRunner::check_place(std::size_t index, const
   return judged_call(index, one, call);
 }
 
-std::optional<Failure> DeviceSubjectRunner::check_guarded(std::size_t index, const Ready& one) {
+Verdict DeviceSubjectRunner::check_guarded(std::size_t index, const Ready& one) {
   for (const GuardSide side : {GuardSide::kEnd, GuardSide::kStart}) {
     auto guarded = guarded_place(*device_, one.views, one.prepared.workspace_bytes, side);
     if (!guarded) return fault(guarded.error());
     last_output_.erase(index);
-    auto failure = check_place(index, one, guarded->place, Family::kMixture, false);
+    Verdict verdict = check_place(index, one, guarded->place, Family::kMixture, false);
     last_output_.erase(index);  // its memory ends with this scope
-    if (!failure) continue;
-    if (failure->outcome == Outcome::kCrash) {
-      failure->gate = Gate::kGuardPage;
-      failure->detail =
-          fmt::format("read or wrote {} an operand or workspace: {}",
-                      side == GuardSide::kEnd ? "past the end of" : "before the start of", failure->detail);
+    if (verdict.ok()) continue;
+    Failure& failure = verdict.error();
+    if (failure.outcome == Outcome::kCrash) {
+      failure.gate = Gate::kGuardPage;
+      failure.detail = fmt::format("read or wrote {} an operand or workspace: {}",
+                                   side == GuardSide::kEnd ? "past the end of" : "before the start of", failure.detail);
     }
-    return failure;
+    return verdict;
   }
-  return std::nullopt;
+  return passed();
 }
 
 // The same content at another address must be right as well; the same call twice tells whether its bits repeat; content
 // that differs in one element of every input, then all new content, must give the new answer at the same address.
-std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, CheckNote& note) {
+Verdict DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, CheckNote& note) {
   const std::uint64_t seed = secrets_.next();
   std::vector<Call> calls(2);
   for (Call& call : calls) {
@@ -82,10 +87,9 @@ std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, con
     call.place = pool_->place(one.views, one.prepared.workspace_bytes, coin_);
     verifier_->draw(call, coin_, seed);
     if (const Status prepared = verifier_->prepare(call, 0); !prepared) return fault(prepared.error());
-    if (auto failure = judged_call(index, one, call)) {
-      if (&call != &calls.front()) failure->detail = "with the same content at another address: " + failure->detail;
-      return failure;
-    }
+    const bool first = &call == &calls.front();
+    Verdict verdict = judged_call(index, one, call);
+    RIDGE_CHECK_OK(first ? verdict : in_words("with the same content at another address", std::move(verdict)));
   }
   for (std::size_t i = 0; i < one.views.size(); ++i) {
     if (!spec_.problems[index].operands[i].output) continue;
@@ -100,30 +104,27 @@ std::optional<Failure> DeviceSubjectRunner::check_repeats(std::size_t index, con
     similar.replaced = secrets_.next();
     verifier_->draw(similar, coin_, seed);
     if (const Status prepared = verifier_->prepare(similar, 0); !prepared) return fault(prepared.error());
-    auto failure = judged_call(index, one, similar);
-    if (failure) return as_stale(std::move(*failure), "with one element of every input changed");
+    RIDGE_CHECK_OK(as_stale("with one element of every input changed", judged_call(index, one, similar)));
   }
-  auto failure = check_place(index, one, calls[1].place, Family::kMixture, false);
-  if (failure) return as_stale(std::move(*failure), "with new content at the same address");
-  return std::nullopt;
+  return as_stale("with new content at the same address",
+                  check_place(index, one, calls[1].place, Family::kMixture, false));
 }
 
-std::optional<Failure> DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {
-  const auto remember = [&](std::optional<Failure> failure) {
-    note.seen = verifications_[index];
-    return failure;
-  };
-  auto plain = ready(index, RowPadding::kNone), padded = ready(index, RowPadding::kPadded);
-  for (auto* made : {&plain, &padded}) {
-    if (Failure* failure = std::get_if<Failure>(made)) return std::move(*failure);
-  }
+Verdict DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {
+  RIDGE_TRY(plain, ready(index, RowPadding::kNone));
+  RIDGE_TRY(padded, ready(index, RowPadding::kPadded));
   if (spec_.seed) draw_from(Secrets(*spec_.seed, spec_.problems[index].problem_case.text()).branch("check"));
-  const Ready& one = *std::get<const Ready*>(plain);
-  const Ready& wide = *std::get<const Ready*>(padded);
-  if (!one.refused.empty()) {
-    note.refused = one.refused;
-    return std::nullopt;
+  if (!plain->prepared.refused.empty()) {
+    note.refused = plain->prepared.refused;
+    return passed();
   }
+  Verdict verdict = check_all(index, *plain, *padded, note);
+  note.seen = verifications_[index];
+  return verdict;
+}
+
+Verdict DeviceSubjectRunner::check_all(std::size_t index, const Ready& one, const Ready& wide, CheckNote& note) {
+  const bool widens = wide.prepared.refused.empty() && spec_.defences.on(Gate::kPaddedRows);
   const double flop = spec_.op->cost(spec_.problems[index]).flop;
   const auto place = [&](const Ready& ready) {
     return pool_->place(ready.views, ready.prepared.workspace_bytes, coin_);
@@ -131,37 +132,26 @@ std::optional<Failure> DeviceSubjectRunner::check(std::size_t index, CheckNote& 
   const bool families = spec_.defences.on(Gate::kFamilies);
   for (const Family family : families ? families_of(flop, index) : std::vector{Family::kMixture}) {
     if (spec_.op->excuses && spec_.op->excuses(spec_.problems[index], family)) continue;
-    const bool widen = wide.refused.empty() && spec_.defences.on(Gate::kPaddedRows) && coin_.flip();
-    if (auto failure = check_place(index, widen ? wide : one, place(widen ? wide : one), family, false)) {
-      failure->detail = fmt::format("{} inputs: {}", numerics::to_string(family), failure->detail);
-      return remember(std::move(failure));
-    }
+    const Ready& chosen = widens && coin_.flip() ? wide : one;
+    RIDGE_CHECK_OK(in_words(fmt::format("{} inputs", numerics::to_string(family)),
+                            check_place(index, chosen, place(chosen), family, false)));
     ++note.families;
   }
-  if (wide.refused.empty() && spec_.defences.on(Gate::kPaddedRows)) {
-    if (auto failure = check_place(index, wide, place(wide), Family::kSpikes, false)) {
-      failure->detail = "with padded rows: " + failure->detail;
-      return remember(std::move(failure));
-    }
+  if (widens) {
+    RIDGE_CHECK_OK(in_words("with padded rows", check_place(index, wide, place(wide), Family::kSpikes, false)));
   }
-  if (auto failure = check_repeats(index, one, note)) return remember(std::move(failure));
+  RIDGE_CHECK_OK(check_repeats(index, one, note));
   if (spec_.defences.on(Gate::kNonfinite)) {
-    if (auto failure = check_place(index, one, place(one), Family::kNormal, true)) {
-      failure->detail = "with a NaN and an infinity among the inputs: " + failure->detail;
-      return remember(std::move(failure));
-    }
+    RIDGE_CHECK_OK(in_words("with a NaN and an infinity among the inputs",
+                            check_place(index, one, place(one), Family::kNormal, true)));
   }
-  if (spec_.defences.on(Gate::kGuardPage)) {
-    if (auto failure = check_guarded(index, one)) return remember(std::move(failure));
-  }
-  return remember(std::nullopt);
+  return spec_.defences.on(Gate::kGuardPage) ? check_guarded(index, one) : passed();
 }
 
-std::optional<Failure> DeviceSubjectRunner::plain_call(std::size_t index) {
-  auto made = ready(index, RowPadding::kNone);
-  if (Failure* failure = std::get_if<Failure>(&made)) return std::move(*failure);
-  const Ready& one = *std::get<const Ready*>(made);
-  if (!one.refused.empty()) return std::nullopt;
+Verdict DeviceSubjectRunner::plain_call(std::size_t index) {
+  RIDGE_TRY(made, ready(index, RowPadding::kNone));
+  const Ready& one = *made;
+  if (!one.prepared.refused.empty()) return passed();
   return check_place(index, one, pool_->place(one.views, one.prepared.workspace_bytes, coin_), Family::kMixture, false);
 }
 

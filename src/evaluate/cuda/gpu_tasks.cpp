@@ -167,16 +167,19 @@ Status plain_call(const Job& job, record::WorkerResponse& response) {
     std::unique_ptr<cuda::DeviceSubjectRunner> runner;
     if (!failure) {
       auto opened = cuda::DeviceSubjectRunner::open(std::move(spec));
-      if (Failure* broken = std::get_if<Failure>(&opened)) {
-        failure = std::move(*broken);
+      if (opened) {
+        runner = std::move(*opened);
       } else {
-        runner = std::move(std::get<0>(opened));
+        failure = std::move(opened.error());
       }
     }
     for (std::size_t i = 0; i < bound.problems.size(); ++i) {
       record::CheckRow row;
       row.label = bound.problems[i].problem_case.label();
-      if (runner != nullptr) failure = runner->plain_call(i);
+      if (runner != nullptr) {
+        const Verdict verdict = runner->plain_call(i);
+        failure = verdict.ok() ? std::nullopt : std::optional(verdict.error());
+      }
       if (failure) {
         row.outcome = failure->outcome;
         row.gate = failure->gate;

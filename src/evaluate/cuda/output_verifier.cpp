@@ -263,8 +263,7 @@ Status OutputVerifier::enqueue_checks(const Call& call, std::size_t slot, std::u
   return ok_status();
 }
 
-Result<std::optional<Failure>> OutputVerifier::judge(std::vector<Call>& calls, Depth depth, measure::Coin& coin,
-                                                     Verification& into) {
+Verdict OutputVerifier::judge(std::vector<Call>& calls, Depth depth, measure::Coin& coin, Verification& into) {
   const std::size_t bytes = calls.size() * sizeof(Report);
   RIDGE_CHECK_OK(device::cuda::copy_to_device(device_reports_.data(), blank_.data(), bytes, stream_));
   for (std::size_t i = 0; i < calls.size(); ++i) RIDGE_CHECK_OK(enqueue_checks(calls[i], i, secrets_.next()));
@@ -273,13 +272,12 @@ Result<std::optional<Failure>> OutputVerifier::judge(std::vector<Call>& calls, D
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const bool drawn = defences_.on(Gate::kFullDraw) && coin.below(defences_.full_draw_one_in) == 0;
     const Report report = reports_.as<Report>()[i];
-    RIDGE_TRY(failure, judge_one(calls[i], report, i, drawn ? Depth::kFull : depth, into));
-    if (failure) return failure;
+    RIDGE_CHECK_OK(judge_one(calls[i], report, i, drawn ? Depth::kFull : depth, into));
   }
-  return std::optional<Failure>();
+  return passed();
 }
 
-std::optional<Failure> OutputVerifier::canary_damage(const Call& call, const Report& report) const {
+Verdict OutputVerifier::canary_damage(const Call& call, const Report& report) const {
   if (report.zones.count != 0 && defences_.on(Gate::kRedZone)) {
     const auto zone = static_cast<std::size_t>(report.zones.first >> 40);
     const std::int64_t byte = report.zones.first & ((std::int64_t{1} << 40) - 1);
@@ -303,11 +301,11 @@ std::optional<Failure> OutputVerifier::canary_damage(const Call& call, const Rep
                     report.padding.first, report.padding.count),
         Gate::kRowPadding};
   }
-  return std::nullopt;
+  return passed();
 }
 
-Result<std::optional<Failure>> OutputVerifier::changed_input(const Call& call, const Report& report, std::size_t slot) {
-  if (!defences_.on(Gate::kInputIntact)) return std::optional<Failure>();
+Verdict OutputVerifier::changed_input(const Call& call, const Report& report, std::size_t slot) {
+  if (!defences_.on(Gate::kInputIntact)) return passed();
   const std::uint64_t* const before = hashes_before_.as<std::uint64_t>() + slot * kMostOperands;
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
     const ops::OperandSpec& spec = call.problem->operands[i];
@@ -322,24 +320,22 @@ Result<std::optional<Failure>> OutputVerifier::changed_input(const Call& call, c
       RIDGE_TRY(found, peek<Damage>(damage));
       if (found.count > 0) where = index_text(call.place.operands[i], found.first);
     }
-    return std::optional(
-        Failure{Outcome::kWrong, fmt::format("changed its input {}{}", spec.name, where), Gate::kInputIntact});
+    return Failure{Outcome::kWrong, fmt::format("changed its input {}{}", spec.name, where), Gate::kInputIntact};
   }
-  return std::optional<Failure>();
+  return passed();
 }
 
-Result<std::optional<Failure>> OutputVerifier::judge_one(const Call& call, const Report& report, std::size_t slot,
-                                                         Depth depth, Verification& into) {
-  if (auto damage = canary_damage(call, report)) return std::optional(std::move(*damage));
-  RIDGE_TRY(changed, changed_input(call, report, slot));
-  if (changed) return changed;
+Verdict OutputVerifier::judge_one(const Call& call, const Report& report, std::size_t slot, Depth depth,
+                                  Verification& into) {
+  RIDGE_CHECK_OK(canary_damage(call, report));
+  RIDGE_CHECK_OK(changed_input(call, report, slot));
   bool suspicious = depth == Depth::kFull || call.specials;
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
     const ops::OperandSpec& spec = call.problem->operands[i];
     if (!spec.output) continue;
     const std::uint64_t left = defences_.on(Gate::kPoison) && poison_tells(call, spec) ? report.counts[i][0] : 0;
     if (left != 0 && left == static_cast<std::uint64_t>(spec.element_count())) {
-      return std::optional(Failure{Outcome::kWrong, spec.name + " was not written at all", Gate::kPoison});
+      return Failure{Outcome::kWrong, spec.name + " was not written at all", Gate::kPoison};
     }
     suspicious = suspicious || left != 0 || report.counts[i][1] != 0;
   }
@@ -347,38 +343,34 @@ Result<std::optional<Failure>> OutputVerifier::judge_one(const Call& call, const
   const double worst = float_of_key(seen.worst), mean_square = seen.count > 0 ? seen.square_sum / seen.count : 0;
   const bool rough = mean_square > square_limit(seen.count) && defences_.on(Gate::kRms);
   const bool off = worst > 1.0 || rough || seen.not_finite != 0;
-  if (off || suspicious) {
-    RIDGE_TRY(failure, compare_all(call, into));
-    if (failure) return failure;
-  }
+  if (off || suspicious) RIDGE_CHECK_OK(compare_all(call, into));
   ++into.calls;
   // A full comparison has the last word: its limits are each element's own, those of a projection of random data.
-  if (depth == Depth::kFull) return std::optional<Failure>();
+  if (depth == Depth::kFull) return passed();
   // An overflow that the reference shares is right; a finite output whose projection is off is not.
   if (off && seen.not_finite == 0) {
-    return std::optional(Failure{
+    return Failure{
         Outcome::kWrong,
         fmt::format("a secret projection of the output is off: the worst row by {:.3g} times what is allowed, all rows "
                     "by {:.3g} times the error of the ideal kernel",
                     worst, std::sqrt(mean_square)),
-        Gate::kProjection});
+        Gate::kProjection};
   }
   into.rms_error_ratio = std::max(into.rms_error_ratio, std::sqrt(mean_square));
-  return std::optional<Failure>();
+  return passed();
 }
 
-Result<std::optional<Failure>> OutputVerifier::compare_all(const Call& call, Verification& into) {
+Verdict OutputVerifier::compare_all(const Call& call, Verification& into) {
   RIDGE_TRY(operands, after(call));
-  std::optional<Failure> failure;
-  for (std::size_t i = 0; i < call.problem->operands.size() && !failure; ++i) {
-    if (!call.problem->operands[i].output) continue;
-    RIDGE_TRY(found, compare_output(call, i, operands, into));
-    failure = std::move(found);
+  Verdict verdict = passed();
+  for (std::size_t i = 0; i < call.problem->operands.size() && verdict.ok(); ++i) {
+    if (call.problem->operands[i].output) verdict = compare_output(call, i, operands, into);
   }
+  if (!verdict && verdict.error().outcome == Outcome::kHarnessFault) return verdict;
   // The right answer does not stay where a later kernel could find it.
   RIDGE_CHECK_OK(device::cuda::fill_bytes(reference_.data(), 0xff, reference_.bytes(), stream_));
   RIDGE_CHECK_OK(device::cuda::fill_bytes(scratch_.data(), 0xff, scratch_.bytes(), stream_));
-  return failure;
+  return verdict;
 }
 
 std::size_t OutputVerifier::list_predictors(const Call& call) {
@@ -408,13 +400,12 @@ Result<OutputVerifier::Compared> OutputVerifier::compare_rows(const TensorView& 
   return peek<Compared>(compared_.data());
 }
 
-Result<std::optional<Failure>> OutputVerifier::compare_output(const Call& call, std::size_t index,
-                                                              const std::vector<TensorView>& operands,
-                                                              Verification& into) {
+Verdict OutputVerifier::compare_output(const Call& call, std::size_t index, const std::vector<TensorView>& operands,
+                                       Verification& into) {
   const TensorView& output = call.place.operands[index];
   const ops::DeviceMatrix matrix = ops::device_matrix(output);
   const std::int64_t count = matrix.rows * matrix.columns;
-  if (count == 0) return std::optional<Failure>();
+  if (count == 0) return passed();
   auto* const values = static_cast<double*>(reference_.data());
   const std::size_t predictors = list_predictors(call);
   RIDGE_CHECK_OK(device::cuda::fill_bytes(bias_.data(), 0, sizeof(numerics::BiasSums), stream_));
@@ -460,26 +451,26 @@ Result<std::optional<Failure>> OutputVerifier::compare_output(const Call& call, 
   const std::uint64_t bounded = all.wrong - all.mismatches;
   if ((all.mismatches != 0 && defences_.on(Gate::kNonfinite)) || (bounded != 0 && defences_.on(Gate::kElementBound))) {
     RIDGE_TRY(failure, describe_wrong(call, index, worst, all.wrong, all.mismatches, count));
-    return std::optional(std::move(failure));
+    return failure;
   }
   const std::string& name = call.problem->operands[index].name;
   if (mean_square > square_limit(finite) && defences_.on(Gate::kRms)) {
-    return std::optional(Failure{
+    return Failure{
         Outcome::kWrong,
         fmt::format(
             "the errors of {} are {:.3g} times those of the ideal kernel of the declared accumulation type; {:.3g} "
             "times are allowed (RMS over {} elements): a shorter type, or terms left out",
             name, std::sqrt(mean_square), std::sqrt(square_limit(finite)), all.finite),
-        Gate::kRms});
+        Gate::kRms};
   }
   RIDGE_TRY(bias, leaning(finite));
   if (bias.leans() && defences_.on(Gate::kBias)) {
-    return std::optional(
-        Failure{Outcome::kWrong,
-                fmt::format("{}: errors lean to one side by {:.3g} of the ideal kernel's RMS error, {:.3g} is allowed: "
-                            "truncation instead of rounding",
-                            name, bias.mean, bias.limit),
-                Gate::kBias});
+    return Failure{
+        Outcome::kWrong,
+        fmt::format("{}: errors lean to one side by {:.3g} of the ideal kernel's RMS error, {:.3g} is allowed: "
+                    "truncation instead of rounding",
+                    name, bias.mean, bias.limit),
+        Gate::kBias};
   }
   // What computes nothing must not pass: zeros, a constant, a copy.
   std::string trivial;
@@ -496,7 +487,7 @@ Result<std::optional<Failure>> OutputVerifier::compare_output(const Call& call, 
   }
   into.evidence.add(index, trivial);
   into.uninformative = into.evidence.missing();
-  return std::optional<Failure>();
+  return passed();
 }
 
 Result<numerics::BiasVerdict> OutputVerifier::leaning(double finite) {

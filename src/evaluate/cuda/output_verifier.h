@@ -59,7 +59,7 @@ class OutputVerifier {
   Status poison(const Call& call);
 
   // Judges the calls of a chain. The Failure is that of the first wrong one.
-  Result<std::optional<Failure>> judge(std::vector<Call>& calls, Depth depth, measure::Coin& coin, Verification& into);
+  Verdict judge(std::vector<Call>& calls, Depth depth, measure::Coin& coin, Verification& into);
   // Elements of output `index` that differ in their bits between two places.
   Result<std::int64_t> differences(const TensorView& a, const TensorView& b);
 
@@ -96,19 +96,18 @@ class OutputVerifier {
   Status plant(const Call& call, std::size_t index, const TensorView& view);
   Status enqueue_checks(const Call& call, std::size_t slot, std::uint64_t projection_seed);
   Result<std::vector<TensorView>> after(const Call& call);
-  Result<std::optional<Failure>> judge_one(const Call& call, const Report& report, std::size_t slot, Depth depth,
-                                           Verification& into);
-  Result<std::optional<Failure>> compare_all(const Call& call, Verification& into);
-  Result<std::optional<Failure>> compare_output(const Call& call, std::size_t index,
-                                                const std::vector<TensorView>& operands, Verification& into);
+  Verdict judge_one(const Call& call, const Report& report, std::size_t slot, Depth depth, Verification& into);
+  Verdict compare_all(const Call& call, Verification& into);
+  Verdict compare_output(const Call& call, std::size_t index, const std::vector<TensorView>& operands,
+                         Verification& into);
   Result<Compared> compare_rows(const TensorView& output, std::int64_t first, std::int64_t rows, double constant,
                                 std::size_t predictors);
   // Do the errors of the output that was compared lean to one side?
   Result<numerics::BiasVerdict> leaning(double finite);
   Result<Failure> describe_wrong(const Call& call, std::size_t index, const Worst& worst, std::uint64_t wrong,
                                  std::uint64_t mismatches, std::int64_t count);
-  [[nodiscard]] std::optional<Failure> canary_damage(const Call& call, const Report& report) const;
-  Result<std::optional<Failure>> changed_input(const Call& call, const Report& report, std::size_t slot);
+  [[nodiscard]] Verdict canary_damage(const Call& call, const Report& report) const;
+  Verdict changed_input(const Call& call, const Report& report, std::size_t slot);
   std::size_t list_predictors(const Call& call);
   template <class T>
   Result<T> peek(const void* device_source);

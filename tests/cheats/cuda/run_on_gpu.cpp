@@ -126,24 +126,23 @@ Found examine(const World& world, const CudaItem& item, const Built& built, cons
     return done();
   }
   auto opened = measurement.open(subject, *world.op, problems);
-  std::optional<Failure> failure;
-  if (Failure* broken = std::get_if<Failure>(&opened)) failure = *broken;
-  if (!failure) {
-    evaluate::Launcher& launcher = *std::get<0>(opened);
-    for (std::int64_t i = 0; i < item.launches && !failure; ++i) {
-      auto launched = launcher.launch(0, evaluate::Depth::kQuick);
-      if (Failure* broken = std::get_if<Failure>(&launched)) {
-        failure = *broken;
+  evaluate::Verdict verdict = opened ? evaluate::passed() : evaluate::Verdict(opened.error());
+  if (opened) {
+    evaluate::Launcher& launcher = **opened;
+    for (std::int64_t i = 0; i < item.launches && verdict.ok(); ++i) {
+      const evaluate::LaunchResult launched = launcher.launch(0, evaluate::Depth::kQuick);
+      if (launched) {
+        found.latency = launched->latency;
       } else {
-        found.latency = std::get<evaluate::Launch>(launched).latency;
+        verdict = launched.error();
       }
     }
-    if (!failure) failure = launcher.finish();
+    if (verdict.ok()) verdict = launcher.finish();
     found.calls += launcher.verification(0).calls;
     const auto facts = launcher.facts();
     if (const auto hits = facts.find("l2_hit_fraction"); hits != facts.end()) found.hit_fraction = hits->second;
   }
-  if (failure) found.fail(failure->outcome, failure->gate, failure->detail);
+  if (!verdict) found.fail(verdict.error().outcome, verdict.error().gate, verdict.error().detail);
   return done();
 }
 
@@ -212,12 +211,12 @@ int in_process(const World& world, const std::vector<CudaItem>& items, const std
     spec.timed = false;
     spec.images = world.images;
     auto opened = gpu::DeviceSubjectRunner::open(std::move(spec));
-    if (Failure* failure = std::get_if<Failure>(&opened)) {
-      fmt::print("{}: {}\n", items[i].name, failure->detail);
+    if (!opened) {
+      fmt::print("{}: {}\n", items[i].name, opened.error().detail);
       return 2;
     }
-    if (const auto failure = std::get<0>(opened)->plain_call(0)) {
-      fmt::print("{}: {} {}\n", items[i].name, record::name_of(failure->outcome), failure->detail);
+    if (const evaluate::Verdict verdict = (*opened)->plain_call(0); !verdict) {
+      fmt::print("{}: {} {}\n", items[i].name, record::name_of(verdict.error().outcome), verdict.error().detail);
       ++failed;
     }
   }
