@@ -30,6 +30,7 @@ int list_operators() {
     for (const record::ParamInfo& param : op.params) {
       std::string values;
       for (const std::string& value : param.values) values += (values.empty() ? " one of " : ", ") + value;
+      if (param.kind == record::ParamKind::kReal) values = fmt::format(" from {} to {}", param.least, param.most);
       say("    {}={}  {}{}\n", param.name, param.default_value, param.help, values);
     }
   }

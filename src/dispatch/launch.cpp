@@ -95,7 +95,7 @@ Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stre
     RIDGE_TRY(decided, decide(op, call, stream));
     decision = &known.choices.add(key, std::move(decided));
   }
-  Status status = decision->implementation->run(decision->problem, call.operands, stream);
+  Status status = decision->implementation->run(decision->problem, {call.operands, call.scalars}, stream);
   if (status) known.last[&op] = decision->implementation;
   return status;
 }

@@ -41,7 +41,7 @@ std::optional<ops::Problem> cut(const ops::Operator& op, const ops::Problem& pro
   constexpr std::int64_t kMost = 304;
   record::Case smaller = problem.problem_case;
   for (std::size_t i = 0; i < op.params.size(); ++i) {
-    if (!op.params[i].values.empty()) continue;
+    if (op.params[i].kind != record::ParamKind::kWhole) continue;
     const auto most = kMost + 16 * static_cast<std::int64_t>((i + seed) % 3);
     smaller.set(op.params[i].name, std::to_string(std::min(problem.values[i], most)));
   }

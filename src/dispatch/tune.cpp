@@ -39,7 +39,7 @@ double median_latency(const std::vector<measure::Round>& rounds, std::size_t ind
 std::string kind_of(const ops::Operator& op, const ops::Problem& problem) {
   std::string kind;
   for (std::size_t i = 0; i < op.params.size(); ++i) {
-    if (!op.params[i].values.empty()) kind += fmt::format("{} ", problem.values[i]);
+    if (op.params[i].kind != record::ParamKind::kWhole) kind += fmt::format("{} ", problem.values[i]);
   }
   return kind;
 }

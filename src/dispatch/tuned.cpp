@@ -125,7 +125,7 @@ std::vector<fs::path> places_in(const char* variable) {
 record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {
   record::Case rounded = problem.problem_case;
   for (std::size_t i = 0; i < op.params.size(); ++i) {
-    if (!op.params[i].values.empty()) continue;
+    if (op.params[i].kind != record::ParamKind::kWhole) continue;
     rounded.set(op.params[i].name, std::to_string(bucket(problem.values[i])));
   }
   return rounded;

@@ -186,6 +186,7 @@ void Operands::poison(std::size_t index) {
 
 void Operands::refresh(std::uint64_t seed, numerics::Family family) {
   measure::Coin seeds(seed);
+  scalars_ = ops::draw_scalars(problem_, seed);
   std::vector<TensorView> all = views(shadow_.data());
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (problem_.operands[i].output && !problem_.operands[i].read_write) {

@@ -76,6 +76,8 @@ class Operands {
   // Whether outputs in the arena are others than those collected.
   [[nodiscard]] bool changed_since(const unsigned char* arena) const;
 
+  // Of the call, drawn with its content.
+  [[nodiscard]] std::span<const record::Scalar> scalars() const { return scalars_; }
   [[nodiscard]] std::vector<TensorView> arena_views(unsigned char* arena) const;
   // Before the call: inputs, and the old content of read_write outputs.
   [[nodiscard]] std::vector<TensorView> before() const;
@@ -106,6 +108,7 @@ class Operands {
   ops::Problem problem_;
   Defences defences_;
   Layout layout_;
+  std::vector<record::Scalar> scalars_;
   std::vector<unsigned char> shadow_, result_;
   std::vector<std::pair<std::size_t, std::size_t>> output_ranges_;  // bytes that a kernel may write, ascending
   std::vector<std::uint64_t> poison_code_;

@@ -359,12 +359,17 @@ Verdict HostProcess::fence(std::span<const std::pair<std::size_t, std::size_t>> 
   return passed();
 }
 
-CallResult HostProcess::call(std::span<const TensorView> operands, std::span<const std::int64_t> params,
+CallResult HostProcess::call(const ops::Arguments& arguments, std::span<const std::int64_t> params,
                              std::int64_t threads, const std::function<void()>& collect,
                              std::span<const unsigned char> touched) {
   if (pid_ <= 0) return harness_fault("the host process is gone");
-  if (operands.size() > kMaxOperands || params.size() > kMaxParams) return harness_fault("too many operands");
-  RIDGE_CHECK_OK(check_quiet());
+  const std::span<const TensorView> operands = arguments.operands;
+  if (operands.size() > kMaxOperands || params.size() > kMaxParams || arguments.scalars.size() > kMaxScalars) {
+    return harness_fault(
+        fmt::format("{} operands, {} parameters and {} scalars; at most {}, {} and {} can be handed over",
+                    operands.size(), params.size(), arguments.scalars.size(), kMaxOperands, kMaxParams, kMaxScalars));
+  }
+  if (auto failure = check_quiet()) return *failure;
   HostControl& block = control();
   block.threads = static_cast<std::int32_t>(threads);
   block.operand_count = static_cast<std::int32_t>(operands.size());
@@ -378,6 +383,8 @@ CallResult HostProcess::call(std::span<const TensorView> operands, std::span<con
     std::copy(operands[i].stride.begin(), operands[i].stride.end(), out.stride);
   }
   std::copy(params.begin(), params.end(), block.params);
+  block.scalar_count = static_cast<std::int32_t>(arguments.scalars.size());
+  for (std::size_t i = 0; i < arguments.scalars.size(); ++i) block.scalars[i] = arguments.scalars[i].bits;
 
   const double cpu_before = cpu_after_answer_;
   RIDGE_TRY(span, timed(HostCommand::kCall, touched));

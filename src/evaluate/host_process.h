@@ -18,6 +18,7 @@
 #include "evaluate/failure.h"
 #include "evaluate/host_protocol.h"
 #include "evaluate/host_starter.h"
+#include "ops/op.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
 #include "ridge/tensor.h"
@@ -70,7 +71,7 @@ class HostProcess {
   // Calls the kernel once. The views must lie in arena(). `collect` runs as soon as the answer is seen: a caller that
   // wants the outputs copies them there, before the host has had time for anything else. `touched` is read beforehand
   // on the processor that the call will run on, so that it is in its caches.
-  CallResult call(std::span<const TensorView> operands, std::span<const std::int64_t> params, std::int64_t threads,
+  CallResult call(const ops::Arguments& arguments, std::span<const std::int64_t> params, std::int64_t threads,
                   const std::function<void()>& collect = {}, std::span<const unsigned char> touched = {});
 
   // Makes these ranges of the arena (first byte, bytes; whole pages) inaccessible to the host, and all others

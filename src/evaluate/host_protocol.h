@@ -14,6 +14,7 @@ namespace ridge::evaluate {
 
 inline constexpr int kMaxOperands = 16;
 inline constexpr int kMaxParams = 64;
+inline constexpr int kMaxScalars = 16;
 inline constexpr int kRegionFd = 3;                  // of the host: the shared memory
 inline constexpr int kArtifactFd = 4;                // of the host: the shared object
 inline constexpr std::size_t kControlBytes = 16384;  // operands start here
@@ -59,9 +60,10 @@ struct HostControl {
   std::int32_t system_call;        // the refused system call, when signal is SIGSYS
   std::int32_t out_of_memory;      // the address space was exhausted when the signal came
   std::uint64_t fault_address;
-  std::int32_t threads, operand_count, param_count, padding;
+  std::int32_t threads, operand_count, param_count, scalar_count;
   HostOperand operands[kMaxOperands];
   std::int64_t params[kMaxParams];
+  std::uint64_t scalars[kMaxScalars];  // as ridge_scalar holds them
   char message[512];
   std::int64_t fault_offset;  // of fault_address, from the start of the region
 };

@@ -80,8 +80,17 @@ void fill_call(const HostControl& control, unsigned char* region, HostCall& out)
     std::memcpy(to.stride, from.stride, sizeof to.stride);
   }
   std::memcpy(out.params, control.params, sizeof out.params);
-  out.call = {RIDGE_CANDIDATE_VERSION, control.threads, control.operand_count,
-              control.param_count,     out.operands,    out.params};
+  static_assert(sizeof out.scalars == sizeof control.scalars);
+  std::memcpy(out.scalars, control.scalars, sizeof out.scalars);
+  out.call = {RIDGE_CANDIDATE_VERSION,
+              control.threads,
+              control.operand_count,
+              control.param_count,
+              out.operands,
+              out.params,
+              out.scalars,
+              control.scalar_count,
+              0};
 }
 
 std::int32_t timed_call(HostControl& control, unsigned char* region, const HostHandlers& handlers) {

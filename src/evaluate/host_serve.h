@@ -12,6 +12,7 @@ namespace ridge::evaluate {
 struct HostCall {
   ridge_tensor operands[kMaxOperands];
   std::int64_t params[kMaxParams];
+  ridge_scalar scalars[kMaxScalars];
   ridge_call call;
 };
 

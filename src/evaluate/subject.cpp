@@ -1,6 +1,7 @@
 #include "evaluate/subject.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "evaluate/arena.h"
@@ -27,7 +28,12 @@ HostProcess::Kernel as_kernel(const ops::Implementation* implementation, std::ve
       std::array<TensorView, kMaxOperands> views;
       for (int i = 0; i < call.operand_count; ++i) views[static_cast<std::size_t>(i)] = view_of(call.operands[i]);
       const std::span<const TensorView> operands(views.data(), static_cast<std::size_t>(call.operand_count));
-      const Status status = implementation->run(problem, operands, Stream::cpu(call.threads));
+      std::array<record::Scalar, kMaxScalars> scalars;
+      for (std::size_t i = 0; i < problem.scalars.size(); ++i) {
+        scalars[i] = {problem.scalars[i].usual.type, std::bit_cast<std::uint64_t>(call.scalars[i])};
+      }
+      const Status status =
+          implementation->run(problem, {operands, {scalars.data(), problem.scalars.size()}}, Stream::cpu(call.threads));
       if (!status) std::fprintf(stderr, "%s: %s\n", implementation->name.c_str(), status.error().text().c_str());
       return status ? 0 : 1;
     }

@@ -136,7 +136,8 @@ Verdict SubjectRunner::warm_up(std::size_t index) {
   Operands& operands = *operands_[index];
   operands.refresh_untimed(defences_.on(Gate::kFreshInputs) ? secrets_.next() : last_seed_);
   operands.publish(host_.arena());
-  RIDGE_CHECK_OK(host_.call(operands.arena_views(host_.arena()), operands.problem().values, threads_));
+  RIDGE_CHECK_OK(
+      host_.call({operands.arena_views(host_.arena()), operands.scalars()}, operands.problem().values, threads_));
   return passed();
 }
 
@@ -157,7 +158,7 @@ CallResult SubjectRunner::run(std::size_t index, Depth depth) {
     measure::evict(host_.arena(), operands.layout().bytes);
   }
   CallResult timing = host_.call(
-      views, params, threads_,
+      {views, operands.scalars()}, params, threads_,
       [&] {
         // Without this defence: time enough for a thread that writes after its kernel has returned, on a busy machine
         // too.

@@ -86,11 +86,7 @@ Status read_scope(Subject& subject) {
 // Why a case is outside the declared scope.
 std::optional<std::string> outside_scope(const Subject& subject, const ops::Problem& problem) {
   if (subject.scope == nullptr) return std::nullopt;
-  record::Variables variables;
-  for (std::size_t i = 0; i < problem.values.size(); ++i) {
-    variables[problem.problem_case.params[i].name] = problem.values[i];
-  }
-  const auto excluded = subject.scope->excludes(problem.problem_case, variables);
+  const auto excluded = subject.scope->excludes(problem.problem_case, problem.wholes(), problem.reals());
   return excluded ? *excluded : std::optional<std::string>(excluded.error().text());
 }
 

@@ -86,7 +86,7 @@ std::string Evidence::missing() const {
 Verdict verify_fully(const ops::Operator& op, const Operands& operands, Verification& into) {
   RIDGE_CHECK_OK(operands.damage());
   const std::vector<TensorView> before = operands.before(), after = operands.after();
-  RIDGE_TRY(references, op.reference(operands.problem(), before));
+  RIDGE_TRY(references, op.reference(operands.problem(), {before, operands.scalars()}));
   std::size_t output = 0;
   const bool examined = into.full_comparisons > 1 || !into.uninformative.empty();
   std::vector<std::string> trivial;  // by output, why it shows nothing
@@ -115,7 +115,7 @@ Verdict verify_fully(const ops::Operator& op, const Operands& operands, Verifica
 Verdict verify_quickly(const ops::Operator& op, const Operands& operands, std::uint64_t seed, Verification& into) {
   RIDGE_CHECK_OK(operands.damage());
   const std::vector<TensorView> after = operands.after();
-  RIDGE_TRY(spot, op.spot_check(operands.problem(), after, seed));
+  RIDGE_TRY(spot, op.spot_check(operands.problem(), {after, operands.scalars()}, seed));
   const bool passes = spot.residual <= spot.allowed || !operands.defences().on(Gate::kProjection);
   if (spot.finite && passes) {
     ++into.calls;

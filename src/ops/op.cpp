@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -45,37 +44,6 @@ std::string known_names(const Items& items, Name name) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Beyond any memory: 2^40 elements of a byte are a terabyte.
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
-
-Result<std::int64_t> parse_value(std::string_view op, const record::ParamInfo& param, const std::string& text) {
-  if (!param.values.empty()) {
-    const auto found = std::find(param.values.begin(), param.values.end(), text);
-    if (found == param.values.end()) {
-      return with_hint(invalid("{}: {}={} is not possible", op, param.name, text),
-                       fmt::format("{} is one of {}", param.name, fmt::join(param.values, ", ")));
-    }
-    return static_cast<std::int64_t>(found - param.values.begin());
-  }
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = !text.empty() && end == text.data() + text.size();
-  if (whole && (failure == std::errc::result_out_of_range || value > kLargestSize) && text[0] != '-') {
-    return with_hint(invalid("{}: {}={} is more than {}, the largest size", op, param.name, text, kLargestSize),
-                     fmt::format("write for instance {}={}", param.name, param.default_value));
-  }
-  if (!whole || failure != std::errc() || value < 0) {
-    return with_hint(invalid("{}: {}={} is not a non-negative integer", op, param.name, text),
-                     fmt::format("write for instance {}={}", param.name, param.default_value));
-  }
-  return value;
-}
-
-std::string value_text(const record::ParamInfo& param, std::int64_t value) {
-  if (param.values.empty()) return std::to_string(value);
-  return param.values[static_cast<std::size_t>(value)];
-}
-
 }  // namespace
 
 std::int64_t OperandSpec::element_count() const {
@@ -113,6 +81,26 @@ int operand_alignment(const Problem& problem, std::size_t operand) {
   const OperandSpec& spec = problem.operands[operand];
   const bool one_row = spec.shape.size() < 2 || spec.element_count() == spec.shape.back();
   return one_row ? 16 : alignment_of(bits_to_bytes(spec.dtype, spec.shape.back()));
+}
+
+std::map<std::string, std::int64_t> Problem::wholes() const {
+  std::map<std::string, std::int64_t> named;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] != record::ParamKind::kReal) named[problem_case.params[i].name] = values[i];
+  }
+  return named;
+}
+
+std::map<std::string, double> Problem::reals() const {
+  std::map<std::string, double> named;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] == record::ParamKind::kReal) named[problem_case.params[i].name] = real(i);
+  }
+  for (const record::ScalarInfo& scalar : scalars) {
+    const bool real = scalar.usual.type == record::ScalarType::kF32 || scalar.usual.type == record::ScalarType::kF64;
+    named[scalar.name] = real ? scalar.usual.real() : static_cast<double>(scalar.usual.whole());
+  }
+  return named;
 }
 
 bool DeviceInfo::has(std::string_view feature) const {
@@ -166,9 +154,10 @@ Result<Problem> bind_params(std::string_view op, std::span<const record::ParamIn
   Problem problem;
   problem.problem_case.op = std::string(op);
   for (const record::ParamInfo& param : params) {
-    RIDGE_TRY(value, parse_value(op, param, requested.get(param.name, param.default_value)));
+    RIDGE_TRY(value, record::parse_value(op, param, requested.get(param.name, param.default_value)));
     problem.values.push_back(value);
-    problem.problem_case.set(param.name, value_text(param, value));
+    problem.kinds.push_back(param.kind);
+    problem.problem_case.set(param.name, record::value_text(param, value));
   }
   return problem;
 }
@@ -176,8 +165,18 @@ Result<Problem> bind_params(std::string_view op, std::span<const record::ParamIn
 record::Case case_of(const Operator& op, std::span<const std::int64_t> values) {
   record::Case result;
   result.op = op.name;
-  for (std::size_t i = 0; i < values.size(); ++i) result.set(op.params[i].name, value_text(op.params[i], values[i]));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    result.set(op.params[i].name, record::value_text(op.params[i], values[i]));
+  }
   return result;
+}
+
+std::vector<record::Scalar> draw_scalars(const Problem& problem, std::uint64_t seed) {
+  std::vector<record::Scalar> scalars;
+  for (const record::ScalarInfo& info : problem.scalars) {
+    scalars.push_back(record::draw(info, numerics::derive_seed(seed, 0x5ca1a7 + scalars.size())));
+  }
+  return scalars;
 }
 
 record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> sizes, std::int64_t reduced,
@@ -200,9 +199,9 @@ record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> siz
   return other;
 }
 
-Result<SpotCheck> spot_check_by_reference(const Problem& problem, std::span<const TensorView> operands,
+Result<SpotCheck> spot_check_by_reference(const Problem& problem, const Arguments& arguments,
                                           const decltype(Operator::reference)& reference) {
-  RIDGE_TRY(expected, reference(problem, operands));
+  RIDGE_TRY(expected, reference(problem, arguments));
   SpotCheck result;
   result.blind_factor = 1;
   result.allowed = 1;
@@ -210,7 +209,7 @@ Result<SpotCheck> spot_check_by_reference(const Problem& problem, std::span<cons
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     if (!problem.operands[i].output) continue;
     const ReferenceOutput& right = expected[output++];
-    const std::vector<double> found = numerics::to_doubles(operands[i]);
+    const std::vector<double> found = numerics::to_doubles(arguments[i]);
     for (std::size_t e = 0; e < found.size(); ++e) {
       const bool both_nan = std::isnan(found[e]) && std::isnan(right.value[e]);
       const double ratio =
@@ -227,14 +226,14 @@ Result<SpotCheck> spot_check_by_reference(const Problem& problem, std::span<cons
 
 namespace {
 
-Status run_reference(const Operator& op, const Problem& problem, std::span<const TensorView> operands) {
-  RIDGE_TRY(outputs, op.reference(problem, operands));
+Status run_reference(const Operator& op, const Problem& problem, const Arguments& arguments) {
+  RIDGE_TRY(outputs, op.reference(problem, arguments));
   std::size_t next = 0;
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     if (!problem.operands[i].output) continue;
     const std::vector<double>& values = outputs[next++].value;
     for (std::size_t e = 0; e < values.size(); ++e) {
-      numerics::store_element(operands[i], static_cast<std::int64_t>(e), values[e]);
+      numerics::store_element(arguments[i], static_cast<std::int64_t>(e), values[e]);
     }
   }
   return ok_status();
@@ -253,8 +252,9 @@ Implementation reference_on_host(const Operator& op) {
   reference.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   Operator only_reference;
   only_reference.reference = op.reference;
-  reference.run = [op = std::move(only_reference)](const Problem& problem, std::span<const TensorView> operands,
-                                                   const Stream&) { return run_reference(op, problem, operands); };
+  reference.run = [op = std::move(only_reference)](const Problem& problem, const Arguments& arguments, const Stream&) {
+    return run_reference(op, problem, arguments);
+  };
   return reference;
 }
 

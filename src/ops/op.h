@@ -4,9 +4,11 @@
 // generic (conformance table, bench, campaign, worker) works on Problems and never on a named operator.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +21,7 @@
 #include "ops/device_check.h"
 #include "record/case.h"
 #include "record/measurement.h"
+#include "record/param.h"
 #include "record/worker.h"
 #include "ridge/dtype.h"
 #include "ridge/result.h"
@@ -38,19 +41,28 @@ struct OperandSpec {
 };
 
 // What a call may have without a heap allocation; more of either is right, and slower.
-inline constexpr std::size_t kWarmParams = 24, kWarmOperands = 16;
+inline constexpr std::size_t kWarmParams = 24, kWarmOperands = 16, kWarmScalars = 8;
 
 // A case bound by its operator: normalised parameters and operands in call order.
 struct Problem {
   record::Case problem_case;  // every parameter present, in the operator's order
-  // The same parameters as integers, an enumerated one by its index in ParamInfo::values: what kernels read.
+  // The same parameters in 64 bits each (record::parse_value): what kernels read.
   std::vector<std::int64_t> values;
+  std::vector<record::ParamKind> kinds;  // of the values
   std::vector<OperandSpec> operands;
   // What each operand's address and row starts are multiples of, in bytes, up to 16: copy engines and vector loads ask.
   // 0 or none: not known before the call; operand_alignment() then takes dense rows from an allocator.
   std::vector<std::uint8_t> alignment;
   // Which of Implementation::configurations runs it; -1 leaves it to the implementation.
   int configuration = -1;
+  // What every call may bring along, in the order of Call::scalars; a usual value may depend on the case.
+  std::vector<record::ScalarInfo> scalars;
+
+  // A parameter that is a real number.
+  [[nodiscard]] double real(std::size_t param) const { return record::real_of_bits(values[param]); }
+  // By name, for expressions: the parameters that are no real numbers; those that are, and the usual scalars.
+  [[nodiscard]] std::map<std::string, std::int64_t> wholes() const;
+  [[nodiscard]] std::map<std::string, double> reals() const;
 };
 // 1, 2, 4, 8 or 16.
 int operand_alignment(const Problem& problem, std::size_t operand);
@@ -58,12 +70,34 @@ int operand_alignment(const Problem& problem, std::size_t operand);
 int view_alignment(const TensorView& view);
 std::vector<std::uint8_t> alignments(std::span<const TensorView> operands);
 
-// A call of an operator in the form everything generic understands: Problem::values and the operands. An operator's
-// make_call() checks its public arguments and fills it; src/dispatch runs it.
+// A call of an operator in the form everything generic understands: Problem::values, the operands, and the scalars or
+// none of them. An operator's make_call() checks its public arguments and fills it; src/dispatch runs it.
 struct Call {
   ShortList<std::int64_t, kWarmParams> values;
   ShortList<TensorView, kWarmOperands> operands;
+  ShortList<record::Scalar, kWarmScalars> scalars;
 };
+
+// What is different in every call of a problem, as an implementation and a reference get it. What takes no scalars
+// takes the operands alone.
+struct Arguments {
+  std::span<const TensorView> operands;
+  std::span<const record::Scalar> scalars;  // none: the usual ones
+
+  Arguments(std::span<const TensorView> views = {}, std::span<const record::Scalar> numbers = {})  // NOLINT
+      : operands(views), scalars(numbers) {}
+  template <class Views>
+  requires std::convertible_to<const Views&, std::span<const TensorView>> Arguments(const Views& views)
+      : operands(views) {}                                           // NOLINT
+  operator std::span<const TensorView>() const { return operands; }  // NOLINT
+  const TensorView& operator[](std::size_t operand) const { return operands[operand]; }
+  // A scalar of the problem by its position.
+  [[nodiscard]] record::Scalar scalar(const Problem& problem, std::size_t index) const {
+    return scalars.empty() ? problem.scalars[index].usual : scalars[index];
+  }
+};
+// Scalars of a checked call, drawn from what the problem says.
+std::vector<record::Scalar> draw_scalars(const Problem& problem, std::uint64_t seed);
 
 // Reference values of one output in fp64, from the inputs as stored (already rounded), how far a correct implementation
 // of the declared accumulation type may be from each, and how far the ideal one is expected to be.
@@ -123,7 +157,7 @@ struct Implementation {
   bool is_reference = false;   // what the others are checked against: right, slow, and no peer
   bool deterministic = false;  // equal calls give equal bits, whatever the number of threads; then it is checked
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
-  std::function<Status(const Problem&, std::span<const TensorView> operands, const Stream&)> run;
+  std::function<Status(const Problem&, const Arguments&, const Stream&)> run;
   // Which library and which of its kernels run here; goes into every result. May be empty.
   std::function<std::string()> version;
   // Names of the builds it chooses among by itself, which a tuned table may choose instead; may be empty. One that does
@@ -171,9 +205,9 @@ struct Operator {
   std::function<Result<Problem>(const record::Case&)> bind;
   // Values and allowed errors of every output. Shares no code with any kernel. The operands are those from before the
   // run: a read_write operand holds its old content.
-  std::function<Result<std::vector<ReferenceOutput>>(const Problem&, std::span<const TensorView>)> reference;
+  std::function<Result<std::vector<ReferenceOutput>>(const Problem&, const Arguments&)> reference;
   // The operands after the run, followed by one view of the old content of each read_write operand.
-  std::function<Result<SpotCheck>(const Problem&, std::span<const TensorView>, std::uint64_t seed)> spot_check;
+  std::function<Result<SpotCheck>(const Problem&, const Arguments&, std::uint64_t seed)> spot_check;
   std::function<record::Cost(const Problem&)> cost;
   std::function<std::vector<record::Case>(CaseSet, Backend)> cases;
   // Another case of the declared domain that costs no more: what a caller may ask for next. Everything but sizes stays
@@ -197,9 +231,8 @@ Result<const Operator*> find_operator(std::string_view name);
 // The implementation of that name; the error lists the known ones.
 Result<const Implementation*> find_implementation(const Operator& op, std::string_view name);
 
-// Checks a case against the declared parameters and fills in defaults, for an operator's bind(): unknown names, values
-// outside the list, negative or malformed integers are errors that name the value and what is allowed. Fills
-// problem_case and values.
+// Checks a case against the declared parameters and fills in defaults, for an operator's bind(): unknown names and
+// values that their kind excludes are errors that name the value and what is allowed. Fills problem_case and values.
 Result<Problem> bind_params(std::string_view op, std::span<const record::ParamInfo> params,
                             const record::Case& requested);
 // The reverse: the case whose values these are.
@@ -213,7 +246,7 @@ record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> siz
 
 // For a spot_check() where work per element is so small that the cheap check is the whole one: every element of every
 // output against the reference. `residual` is the worst error in units of what is allowed.
-Result<SpotCheck> spot_check_by_reference(const Problem& problem, std::span<const TensorView> operands,
+Result<SpotCheck> spot_check_by_reference(const Problem& problem, const Arguments& arguments,
                                           const decltype(Operator::reference)& reference);
 
 // Puts an operator together from what its folder provides: sorts by rank and appends the generic "reference"

@@ -27,9 +27,10 @@ mu::Parser make_parser(const std::string& text) {
   return parser;
 }
 
-std::string known_names(const Variables& variables) {
+std::string known_names(const Variables& variables, const Reals& reals) {
   std::string names;
   for (const auto& [name, value] : variables) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, value] : reals) names += (names.empty() ? "" : ", ") + name;
   return names;
 }
 
@@ -51,16 +52,17 @@ Result<std::vector<std::string>> expression_variables(const std::string& text) {
   }
 }
 
-Result<double> evaluate_real(const std::string& text, const Variables& variables) {
+Result<double> evaluate_real(const std::string& text, const Variables& variables, const Reals& reals) {
   try {
     mu::Parser parser = make_parser(text);
     std::map<std::string, double> slots;
     for (const auto& [name, unused] : parser.GetUsedVar()) {
-      const auto found = variables.find(name);
-      if (found == variables.end()) {
-        return with_hint(wrong(text, fmt::format("{} is not known", name)), "known: " + known_names(variables));
+      const auto whole = variables.find(name);
+      const auto real = reals.find(name);
+      if (whole == variables.end() && real == reals.end()) {
+        return with_hint(wrong(text, fmt::format("{} is not known", name)), "known: " + known_names(variables, reals));
       }
-      slots[name] = static_cast<double>(found->second);
+      slots[name] = real != reals.end() ? real->second : static_cast<double>(whole->second);
     }
     for (auto& [name, value] : slots) parser.DefineVar(name, &value);
     return parser.Eval();
@@ -69,8 +71,8 @@ Result<double> evaluate_real(const std::string& text, const Variables& variables
   }
 }
 
-Result<std::int64_t> evaluate(const std::string& text, const Variables& variables) {
-  RIDGE_TRY(value, evaluate_real(text, variables));
+Result<std::int64_t> evaluate(const std::string& text, const Variables& variables, const Reals& reals) {
+  RIDGE_TRY(value, evaluate_real(text, variables, reals));
   if (!std::isfinite(value)) return wrong(text, "division by zero, or a value too large");
   if (std::abs(value) > kExact) return wrong(text, fmt::format("{:.17g} is beyond 2^53", value));
   if (value != std::nearbyint(value)) {

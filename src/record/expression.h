@@ -17,14 +17,15 @@
 namespace ridge::record {
 
 using Variables = std::map<std::string, std::int64_t>;
+using Reals = std::map<std::string, double>;  // those that are no whole numbers
 
 // Whether the text is an expression at all, and the variables it names.
 Result<std::vector<std::string>> expression_variables(const std::string& text);
 
 // The integer value. Errors: a variable that is not known (with the known ones), a value that is no integer, division
 // by zero.
-Result<std::int64_t> evaluate(const std::string& text, const Variables& variables);
+Result<std::int64_t> evaluate(const std::string& text, const Variables& variables, const Reals& reals = {});
 // The same without the demand for an integer, for floating-point arguments.
-Result<double> evaluate_real(const std::string& text, const Variables& variables);
+Result<double> evaluate_real(const std::string& text, const Variables& variables, const Reals& reals = {});
 
 }  // namespace ridge::record

@@ -153,6 +153,7 @@ struct PlanOperand {
 struct PlanFacts {
   std::map<std::string, std::int64_t> values;  // parameters, defines, facts of the GPU
   std::vector<PlanOperand> operands;
+  std::map<std::string, double> reals;  // parameters that are real numbers, and scalars
 };
 
 struct ResolvedArgument {

@@ -55,11 +55,15 @@ class Resolver {
  private:
   Status check_needs() const {
     for (const Constraint& needs : plan_.needs) {
-      RIDGE_TRY(holds, evaluate(needs.expression, variables_));
+      RIDGE_TRY(holds, evaluate(needs.expression, variables_, facts_.reals));
       if (holds != 0) continue;
       std::string values;
       RIDGE_TRY(names, expression_variables(needs.expression));
-      for (const std::string& name : names) values += fmt::format(" {}={}", name, variables_.at(name));
+      for (const std::string& name : names) {
+        const auto real = facts_.reals.find(name);
+        values += real == facts_.reals.end() ? fmt::format(" {}={}", name, variables_.at(name))
+                                             : fmt::format(" {}={}", name, real->second);
+      }
       return make_error(ErrorCode::kUnsupported, "the launch plan needs {}: {};{}", needs.expression, needs.reason,
                         values);
     }
@@ -68,7 +72,7 @@ class Resolver {
 
   Result<std::int64_t> number(const std::string& place, std::string_view field, const PlanNumber& text,
                               std::int64_t least, std::int64_t most) const {
-    Result<std::int64_t> value = evaluate(text, variables_);
+    Result<std::int64_t> value = evaluate(text, variables_, facts_.reals);
     if (!value) return in_context(fmt::format("{}, {}", place, field), value.error());
     if (*value < least || *value > most) {
       return invalid("{}, {} = \"{}\" is {}; it must be {} to {}", place, field, text, *value, least, most);
@@ -142,7 +146,7 @@ class Resolver {
   Result<ResolvedArgument> value(const std::string& place, const PlanArgument& argument) const {
     using Kind = ResolvedArgument::Kind;
     if (argument.type == "f32" || argument.type == "f64") {
-      Result<double> real = evaluate_real(argument.value, variables_);
+      Result<double> real = evaluate_real(argument.value, variables_, facts_.reals);
       if (!real) return in_context(place, real.error());
       if (argument.type == "f64") return ResolvedArgument{Kind::kValue, 0, 0, 8, std::bit_cast<std::uint64_t>(*real)};
       return ResolvedArgument{Kind::kValue, 0, 0, 4, std::bit_cast<std::uint32_t>(static_cast<float>(*real))};

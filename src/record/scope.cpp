@@ -69,7 +69,8 @@ Result<std::optional<Scope>> read_scope(const toml::table& root, const SourceBlo
 
 }  // namespace
 
-Result<std::optional<std::string>> Scope::excludes(const Case& problem_case, const Variables& variables) const {
+Result<std::optional<std::string>> Scope::excludes(const Case& problem_case, const Variables& variables,
+                                                   const Reals& reals) const {
   for (const auto& [name, claimed] : values) {
     const std::string value = problem_case.get(name);
     const auto is_it = [&](const std::string& one) { return same_value(one, value); };
@@ -78,7 +79,7 @@ Result<std::optional<std::string>> Scope::excludes(const Case& problem_case, con
   }
   for (const Constraint& need : needs) {
     if (variables.empty()) break;
-    RIDGE_TRY(holds, evaluate(need.expression, variables));
+    RIDGE_TRY(holds, evaluate(need.expression, variables, reals));
     if (holds == 0) return std::optional(fmt::format("{}: {}", need.expression, need.reason));
   }
   return std::optional<std::string>();

@@ -31,7 +31,8 @@ struct Scope {
 
   // Why a case is outside, as a sentence; nothing when it is inside. A parameter that the case leaves out is not looked
   // at, and without `variables` no expression is.
-  [[nodiscard]] Result<std::optional<std::string>> excludes(const Case& problem_case, const Variables& variables) const;
+  [[nodiscard]] Result<std::optional<std::string>> excludes(const Case& problem_case, const Variables& variables,
+                                                            const Reals& reals = {}) const;
 };
 
 // Nothing when the source declares none. An error names the line and the key.

@@ -12,6 +12,7 @@
 
 #include "record/kernel_pack.h"
 #include "record/measurement.h"
+#include "record/param.h"
 #include "record/tuned.h"
 
 namespace ridge::record {
@@ -112,17 +113,6 @@ struct Capability {
     v("available", self.available);
     v("detail", self.detail);
     v("remedy", self.remedy);
-  }
-};
-
-struct ParamInfo {
-  std::string name, default_value, help;
-  std::vector<std::string> values;  // empty: any non-negative integer
-  static void fields(auto& v, auto& self) {
-    v("name", self.name);
-    v("default", self.default_value);
-    v("help", self.help);
-    v("values", self.values);
   }
 };
 

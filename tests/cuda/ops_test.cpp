@@ -77,7 +77,7 @@ std::string check_on_gpu(const ops::Operator& op, const ops::Implementation& imp
     return refusal->size() > 10 ? "" : "a refusal without a reason";
   }
   ran = true;
-  if (const Status status = implementation.run(problem, device->views(), stream.view()); !status) {
+  if (const Status status = implementation.run(problem, {device->views(), after.scalars}, stream.view()); !status) {
     return status.error().text();
   }
   if (const Status status = device->download(after, stream.handle()); !status) return status.error().text();
@@ -168,7 +168,7 @@ TEST_P(CudaConformance, GivesTheSameBitsInTenRuns) {
       Operands host = make_operands(problem, kPacked, 77);
       const auto device = GpuOperands::upload(the_device(), host, stream->handle());
       ASSERT_TRUE(device);
-      const Status status = row.implementation->run(problem, device->views(), stream->view());
+      const Status status = row.implementation->run(problem, {device->views(), host.scalars}, stream->view());
       ASSERT_TRUE(status) << problem.problem_case.text() << ": " << status.error().text();
       ASSERT_TRUE(device->download(host, stream->handle()));
       for (std::size_t i = 0; i < host.all.size(); ++i) {
@@ -198,9 +198,9 @@ TEST_P(CudaConformance, CarriesNanAndInfThrough) {
       }
       const auto device = GpuOperands::upload(the_device(), after, stream->handle());
       ASSERT_TRUE(device);
-      const auto expected = row.op->reference(problem, before.views());
+      const auto expected = row.op->reference(problem, {before.views(), before.scalars});
       ASSERT_TRUE(expected);
-      ASSERT_TRUE(row.implementation->run(problem, device->views(), stream->view()));
+      ASSERT_TRUE(row.implementation->run(problem, {device->views(), after.scalars}, stream->view()));
       ASSERT_TRUE(device->download(after, stream->handle()));
       std::size_t output = 0;
       for (const Operand& operand : after.all) {

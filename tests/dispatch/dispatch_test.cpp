@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <thread>
 
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
+#include "dispatch/tuned.h"
 #include "ridge/ops/gemm.h"
 
 namespace ridge::dispatch {
@@ -197,6 +199,75 @@ ops::Call picky_call(std::int64_t n) {
   ops::Call call;
   call.values.push_back(n);
   return call;
+}
+
+// y = x + a scalar, for an eps of the case; says how often a case was bound.
+struct SeenNormal {
+  int bound = 0;
+  double eps = 0, shift = 0;
+} seen_normal;
+
+const ops::Operator& normal_operator() {
+  static const ops::Operator op = [] {
+    ops::Operator normal;
+    normal.name = "normal";
+    normal.params = {
+        {"n", "1", "", {}}, record::real_param("eps", "1e-5", "", 0, 1), record::flag_param("centred", "")};
+    normal.bind = [](const record::Case& one) -> Result<ops::Problem> {
+      auto problem = ops::bind_params("normal", normal_operator().params, one);
+      if (!problem) return problem.error();
+      ++seen_normal.bound;
+      problem->scalars = {{"shift", "", record::Scalar::f32(7), 0, 1}};
+      return problem;
+    };
+    normal.reference = [](const ops::Problem&, const ops::Arguments&) {
+      return Result<std::vector<ops::ReferenceOutput>>(std::vector<ops::ReferenceOutput>{});
+    };
+    ops::Implementation only;
+    only.name = "cpu_only";
+    only.supports = [](const ops::Problem&, const ops::DeviceInfo&) -> ops::Refusal { return std::nullopt; };
+    only.run = [](const ops::Problem& problem, const ops::Arguments& arguments, const Stream&) {
+      seen_normal.eps = problem.real(1);
+      seen_normal.shift = arguments.scalar(problem, 0).real();
+      return ok_status();
+    };
+    return ops::assemble(std::move(normal), {only});
+  }();
+  return op;
+}
+
+ops::Call normal_call(double eps) {
+  ops::Call call;
+  call.values = {4, record::bits_of_real(eps), 0};
+  return call;
+}
+
+TEST_F(Dispatch, ARealParameterIsPartOfTheCaseAndAScalarIsNot) {
+  seen_normal = {};
+  ops::Call call = normal_call(0.1);
+  for (const float shift : {1.0f, 2.0f, 3.0f}) {
+    call.scalars = {record::Scalar::f32(shift)};
+    ASSERT_TRUE(launch(normal_operator(), call, Stream::cpu()).ok());
+    EXPECT_EQ(seen_normal.shift, shift);
+    EXPECT_EQ(seen_normal.eps, 0.1);
+  }
+  EXPECT_EQ(seen_normal.bound, 1) << "a choice was made anew for another scalar";
+  call.scalars = {};
+  ASSERT_TRUE(launch(normal_operator(), call, Stream::cpu()).ok());
+  EXPECT_EQ(seen_normal.shift, 7) << "the usual one where none is given";
+  ASSERT_TRUE(launch(normal_operator(), normal_call(std::nextafter(0.1, 1.0)), Stream::cpu()).ok());
+  EXPECT_EQ(seen_normal.bound, 2) << "one bit of a parameter is another case";
+  EXPECT_EQ(seen_normal.eps, std::nextafter(0.1, 1.0));
+  const Status refused = launch(normal_operator(), normal_call(std::nan("")), Stream::cpu());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), HasSubstr("normal: eps=nan is not a finite number"));
+}
+
+// Tables are kept by sizes up to a factor, and by everything else as it is.
+TEST_F(Dispatch, ATunedTableRoundsSizesAndNoOtherParameter) {
+  const auto problem = normal_operator().bind(*record::parse_case("normal n=1000 eps=0.003 centred=1"));
+  ASSERT_TRUE(problem.ok());
+  EXPECT_EQ(bucket_of(normal_operator(), *problem).text(), "normal n=1024 eps=0.003 centred=1");
 }
 
 // More parameters and operands than a call holds without the heap.

@@ -10,6 +10,11 @@
 #include "evaluate/secrets.h"
 #include "kernels.h"
 #include "numerics/bias.h"
+#include "ops/op.h"
+
+namespace ridge::ops {
+std::span<const Operator> skeleton_operators();  // generated, see tests/skeleton_op
+}
 
 namespace ridge::evaluate {
 namespace {
@@ -39,6 +44,44 @@ record::CheckReport check(const record::WorkerRequest& request) {
       run(request, {std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}});
   EXPECT_EQ(response.error, "");
   return response.checks.empty() ? record::CheckReport() : response.checks[0];
+}
+
+// y = alpha * x + beta, the skeleton's: a real parameter and a scalar.
+record::CheckReport check_scale(const std::string& alpha, const std::string& beta) {
+  ops::add_operators(ops::skeleton_operators());
+  record::Candidate candidate;
+  candidate.op = "scale";
+  candidate.name = "scale";
+  candidate.sources = {{"kernel.cpp", R"(#include "ridge/candidate.h"
+extern "C" int ridge_kernel(const ridge_call* call) {
+  const float* x = (const float*)call->operands[0].data;
+  float* y = (float*)call->operands[1].data;
+  if (call->scalar_count != 1) return 1;
+  const float alpha = )" + alpha +
+                                          ", beta = " + beta + R"(;
+  for (int64_t i = 0; i < call->params[0]; ++i) y[i] = alpha * x[i] + beta;
+  return 0;
+}
+)"}};
+  record::WorkerRequest request = request_of({}, candidate);
+  request.cases = {*record::parse_case("scale n=1000 alpha=-0.37")};
+  return check(request);
+}
+
+TEST(Scalars, ReachACandidateAsDoRealParameters) {
+  const record::CheckReport right = check_scale("(float)ridge_real(call, 1)", "call->scalars[0].f32");
+  ASSERT_EQ(right.rows.size(), 1u);
+  EXPECT_EQ(right.rows[0].outcome, Outcome::kPass) << right.rows[0].detail;
+}
+
+TEST(Scalars, ACandidateThatAssumesTheUsualOneOrKeepsTheFirstIsWrong) {
+  for (const char* beta : {"0", "([&] { static const float first = call->scalars[0].f32; return first; }())"}) {
+    const record::CheckReport report = check_scale("(float)ridge_real(call, 1)", beta);
+    ASSERT_EQ(report.rows.size(), 1u);
+    EXPECT_EQ(report.rows[0].outcome, Outcome::kWrong) << beta;
+  }
+  const record::CheckReport rounded = check_scale("-0.370001f", "call->scalars[0].f32");
+  EXPECT_EQ(rounded.rows.at(0).outcome, Outcome::kWrong) << "another real parameter";
 }
 
 TEST(Scope, CasesOutsideAreNotClaimedAndTheOthersAreChecked) {

@@ -93,7 +93,7 @@ class Clock : public ::testing::Test {
   static CallResult call(HostProcess& host) {
     TensorView view;
     view.data = host.arena();
-    return host.call({&view, 1}, {}, 1);
+    return host.call(std::span<const TensorView>(&view, 1), {}, 1);
   }
 
   // The middle latency of so many calls; ends at a failure.

@@ -101,6 +101,49 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   for (const float x : problem.sums) ASSERT_TRUE(std::isfinite(x));
 }
 
+// Kernels for GPUs used to divide 1.4426... by the root; what they get now is the same number for every dim.
+TEST(Attention, TheUsualScaleIsTheNumberThatItAlwaysWas) {
+  for (std::int64_t dim = 1; dim <= ops::attention::kLargestDim; ++dim) {
+    const double root = std::sqrt(static_cast<double>(dim));
+    EXPECT_EQ(ops::attention::scale_log2(ops::attention::usual_scale(dim)),
+              static_cast<float>(1.4426950408889634 / root))
+        << dim;
+  }
+  Problem usual(20, 33, false, true), given(20, 33, false, true);
+  given.args.scale = 0.125;  // dim 64
+  ASSERT_TRUE(attention(usual.args, Stream::cpu()).ok());
+  ASSERT_TRUE(attention(given.args, Stream::cpu()).ok());
+  EXPECT_EQ(usual.o.values(), given.o.values());
+  EXPECT_EQ(usual.sums, given.sums);
+}
+
+// Twice the queries, or twice the scale.
+TEST(Attention, TheScaleMultipliesTheScoresOfThatCallAlone) {
+  Problem scaled(20, 33, false, false), larger(20, 33, false, false), usual(20, 33, false, false);
+  scaled.args.scale = 0.25;
+  const std::vector<double> q = larger.q.values();
+  for (std::size_t e = 0; e < q.size(); ++e) {
+    numerics::store_element(larger.q.view, static_cast<std::int64_t>(e), 2 * q[e]);
+  }
+  ASSERT_TRUE(attention(scaled.args, Stream::cpu()).ok());
+  ASSERT_TRUE(attention(larger.args, Stream::cpu()).ok());
+  ASSERT_TRUE(attention(usual.args, Stream::cpu()).ok());  // the next call of the case, without one
+  EXPECT_EQ(scaled.sums, larger.sums);
+  EXPECT_EQ(scaled.o.values(), larger.o.values());
+  EXPECT_NE(scaled.sums, usual.sums);
+}
+
+TEST(Attention, AScaleThatIsNotAboveZeroIsRefused) {
+  for (const double scale :
+       {0.0, -0.125, 1e-60, 1e60, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Problem problem(3, 3, false, false);
+    problem.args.scale = scale;
+    const Status status = attention(problem.args, Stream::cpu());
+    ASSERT_FALSE(status.ok()) << scale;
+    EXPECT_NE(status.error().text().find("give a finite number above 0, or none for 1 / sqrt(dim)"), std::string::npos);
+  }
+}
+
 TEST(Attention, SaysWhatIsWrongWithItsArguments) {
   Problem problem(8, 8, false, false);
   const auto error = [](const AttentionArgs& args) {

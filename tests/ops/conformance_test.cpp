@@ -70,12 +70,12 @@ TEST_P(Conformance, GivesTheSameBitsInTenRuns) {
     const ops::Problem& problem = problems[p];
     if (!row.supports(problem)) continue;
     Operands first = make_operands(problem, kAwkward, 77);
-    ASSERT_TRUE(row.implementation->run(problem, first.views(), Stream::cpu(2)).ok());
+    ASSERT_TRUE(row.implementation->run(problem, {first.views(), first.scalars}, Stream::cpu(2)).ok());
     for (int run = 0; run < 9; ++run) {
       Operands again = make_operands(problem, kAwkward, 77);
       // The thread count must not matter to us; other libraries do not promise that.
       const int threads = row.implementation->vendor ? 2 : 1 + run % 4;
-      ASSERT_TRUE(row.implementation->run(problem, again.views(), Stream::cpu(threads)).ok());
+      ASSERT_TRUE(row.implementation->run(problem, {again.views(), again.scalars}, Stream::cpu(threads)).ok());
       for (std::size_t i = 0; i < again.all.size(); ++i) {
         ASSERT_EQ(again.all[i].values(), first.all[i].values())
             << problem.problem_case.text() << " with " << threads << " threads, operand " << i;
@@ -98,9 +98,9 @@ TEST_P(Conformance, CarriesNanAndInfThrough) {
       std::vector<double> values = input.values();
       values[values.size() / 2] = special;
       input.assign(values);
-      const auto expected = row.op->reference(problem, operands.views());
+      const auto expected = row.op->reference(problem, {operands.views(), operands.scalars});
       ASSERT_TRUE(expected.ok());
-      ASSERT_TRUE(row.implementation->run(problem, operands.views(), Stream::cpu()).ok());
+      ASSERT_TRUE(row.implementation->run(problem, {operands.views(), operands.scalars}, Stream::cpu()).ok());
       std::size_t output = 0;
       for (const Operand& operand : operands.all) {
         if (!operand.spec().output) continue;
@@ -147,7 +147,7 @@ TEST_P(EveryOperator, SaysHowFarTheIdealKernelIsFromEveryElement) {
   const ops::Operator& op = *GetParam();
   for (const ops::Problem& problem : check_problems(op)) {
     const Operands operands = make_operands(problem, kPacked, 1);
-    const auto outputs = op.reference(problem, operands.views());
+    const auto outputs = op.reference(problem, {operands.views(), operands.scalars});
     ASSERT_TRUE(outputs.ok());
     for (const ops::ReferenceOutput& output : *outputs) {
       ASSERT_EQ(output.ideal_square.size(), output.value.size()) << problem.problem_case.text();
@@ -205,7 +205,7 @@ TEST_P(EveryOperator, HasTargetAndBenchCasesThatBindAndCostSomething) {
 // The sum of all outputs, each times its weight: a scalar whose derivative is known by differences.
 double weighted_sum(const ops::Operator& op, const ops::Problem& problem, const Operands& operands,
                     const std::vector<double>& weights) {
-  const auto outputs = op.reference(problem, operands.views());
+  const auto outputs = op.reference(problem, {operands.views(), operands.scalars});
   EXPECT_TRUE(outputs.ok());
   double sum = 0.0;
   for (std::size_t e = 0; e < weights.size(); ++e) sum += weights[e] * (*outputs)[0].value[e];

@@ -106,6 +106,7 @@ std::vector<TensorView> Operands::views_with_old(const Operands& old) const {
 
 Operands make_operands(const ops::Problem& problem, const Layout& layout, std::uint64_t seed) {
   Operands operands;
+  operands.scalars = ops::draw_scalars(problem, seed);
   operands.all.reserve(problem.operands.size());
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     const ops::OperandSpec& spec = problem.operands[i];
@@ -146,7 +147,7 @@ std::string compare(const std::vector<double>& found, const ops::ReferenceOutput
 
 std::string judge(const ops::Operator& op, const ops::Problem& problem, const Operands& before, const Operands& after,
                   std::uint64_t seed) {
-  const auto expected = op.reference(problem, before.views());
+  const auto expected = op.reference(problem, {before.views(), before.scalars});
   if (!expected) return "reference: " + expected.error().text();
   std::size_t output = 0;
   for (std::size_t i = 0; i < after.all.size(); ++i) {
@@ -159,7 +160,7 @@ std::string judge(const ops::Operator& op, const ops::Problem& problem, const Op
     const std::string wrong = compare(after.all[i].values(), (*expected)[output++], after.all[i].spec().dtype);
     if (!wrong.empty()) return wrong;
   }
-  const auto spot = op.spot_check(problem, after.views_with_old(before), seed ^ 0x5eed);
+  const auto spot = op.spot_check(problem, {after.views_with_old(before), before.scalars}, seed ^ 0x5eed);
   if (!spot) return "spot check: " + spot.error().text();
   if (!spot->finite || spot->residual > spot->allowed) return "spot check raises a false alarm: " + spot->detail;
   return {};
@@ -168,7 +169,7 @@ std::string judge(const ops::Operator& op, const ops::Problem& problem, const Op
 std::string check_run(const ops::Operator& op, const ops::Implementation& implementation, const ops::Problem& problem,
                       const Layout& layout, std::uint64_t seed, int threads) {
   const Operands before = make_operands(problem, layout, seed), after = make_operands(problem, layout, seed);
-  const Status status = implementation.run(problem, after.views(), Stream::cpu(threads));
+  const Status status = implementation.run(problem, {after.views(), after.scalars}, Stream::cpu(threads));
   return status ? judge(op, problem, before, after, seed) : status.error().text();
 }
 

@@ -50,6 +50,7 @@ class Operand {
 
 struct Operands {
   std::vector<Operand> all;
+  std::vector<record::Scalar> scalars;  // of the call
   [[nodiscard]] std::vector<TensorView> views() const;
   // Views after a run as spot_check wants them: `old` holds what read_write operands held before.
   [[nodiscard]] std::vector<TensorView> views_with_old(const Operands& old) const;

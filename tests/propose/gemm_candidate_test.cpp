@@ -96,7 +96,7 @@ void expect_product(Kernel kernel, Index m, Index n, Index k, Index pad, Random&
   }
   const ridge_tensor operands[] = {a.tensor(), b.tensor(), c.tensor()};
   const std::int64_t params[] = {m, n, k};
-  const ridge_call call{RIDGE_CANDIDATE_VERSION, 2, 3, 3, operands, params};
+  const ridge_call call{RIDGE_CANDIDATE_VERSION, 2, 3, 3, operands, params, nullptr, 0, 0};
   ASSERT_EQ(kernel(&call), 0);
   double worst = 0;
   for (Index i = 0; i < m; ++i) {
@@ -159,7 +159,7 @@ TEST(GemmCandidate, RefusesWhatItDoesNotCompute) {
   float value = 0;
   ridge_tensor operands[3];
   for (ridge_tensor& operand : operands) operand = {&value, RIDGE_F32, 2, {1, 1, 0, 0, 0}, {1, 1, 0, 0, 0}};
-  const ridge_call call{RIDGE_CANDIDATE_VERSION, 1, 3, 0, operands, nullptr};
+  const ridge_call call{RIDGE_CANDIDATE_VERSION, 1, 3, 0, operands, nullptr, nullptr, 0, 0};
   EXPECT_EQ(built.kernel(&call), 0);
   operands[0].dtype = RIDGE_BF16;
   EXPECT_NE(built.kernel(&call), 0);

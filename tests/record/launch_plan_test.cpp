@@ -215,6 +215,22 @@ TEST(LaunchPlan, NeedsRefuseACaseWithTheReasonAndTheValues) {
   EXPECT_THAT(refused.error().message, HasSubstr("needs k % 8 == 0: whole chunks; k=17"));
 }
 
+TEST(LaunchPlan, ARealParameterOrScalarIsAnArgumentByItsName) {
+  PlanFacts facts = gemm_facts(1, 1, 16);
+  facts.reals = {{"scale", 0.1}};
+  const auto plan = parse_launch_plan(block(
+      "[[kernel]]\nsymbol = \"k\"\ngrid = [1]\nblock = [32]\nargs = [{ f32 = \"scale\" }, { f64 = \"2 * scale\" }]\n"));
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto resolved = resolve(**plan, facts);
+  ASSERT_TRUE(resolved) << resolved.error().text();
+  const auto& parameters = resolved->kernels[0].parameters;
+  EXPECT_EQ(parameters[0].parts[0].bits, std::bit_cast<std::uint32_t>(0.1f));
+  EXPECT_EQ(parameters[1].parts[0].bits, std::bit_cast<std::uint64_t>(0.2));
+  EXPECT_THAT(resolve_error(kKernel + "args = [{ f32 = \"eps\" }]\n", facts), HasSubstr("eps is not known (known:"));
+  EXPECT_THAT(resolve_error("[[kernel]]\nsymbol = \"k\"\ngrid = [\"scale\"]\nblock = [32]\n", facts),
+              HasSubstr("0.10000000000000001 is no integer"));
+}
+
 TEST(LaunchPlan, OfTheShippedCandidateResolvesForEveryLayout) {
   const auto text = read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu");
   ASSERT_TRUE(text);

@@ -16,9 +16,8 @@ record::PlanFacts facts_of(const Program& program, const ops::Problem& problem, 
                            const device::cuda::GpuInfo& gpu) {
   record::PlanFacts facts;
   facts.values = program.defines;
-  for (std::size_t i = 0; i < problem.values.size(); ++i) {
-    facts.values[problem.problem_case.params[i].name] = problem.values[i];
-  }
+  facts.reals = problem.reals();
+  for (const auto& [name, value] : problem.wholes()) facts.values[name] = value;
   facts.values["sm_count"] = gpu.multiprocessors;
   facts.values["max_shared"] = gpu.max_shared_bytes;
   facts.values["l2_bytes"] = gpu.l2_bytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Shape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0, dim = 0;
   DType dtype = DType::kBf16;
   bool causal = false;
+  double scale = 1;  // of a score, where a call is at hand
 
   [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
   // How many keys a query sees; they are the first ones.
@@ -36,7 +38,18 @@ inline Shape shape_of(const Problem& problem) {
       v[kMask] == 1};
 }
 
-Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
+enum ScalarAt : std::size_t { kScale };
+inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
+  Shape s = shape_of(problem);
+  s.scale = arguments.scalar(problem, kScale).real();
+  return s;
+}
+// What a call that names no scale has.
+inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
+// What the kernel for GPUs multiplies scores by, for its powers of two.
+inline float scale_log2(double scale) { return static_cast<float>(1.4426950408889634 * scale); }
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

@@ -1,6 +1,6 @@
-// attention: O = softmax(Q K^T / sqrt(dim)) V for every head of every sequence, and the log-sum-exp of every row.
+// attention: O = softmax(scale Q K^T) V for every head of every sequence, and the log-sum-exp of every row.
 //
-//   s[i,j] = sum_c q[i,c] k[j,c] / sqrt(dim)        L[i] = log sum_j exp(s[i,j])        o[i,c] = sum_j exp(s[i,j] -
+//   s[i,j] = scale sum_c q[i,c] k[j,c]        L[i] = log sum_j exp(s[i,j])        o[i,c] = sum_j exp(s[i,j] -
 //   L[i]) v[j,c]
 //
 // over the keys j that query i sees: all, or with `causal` those with j <= i + k_len - q_len (the last query sees every
@@ -16,7 +16,7 @@
 // Aliasing  No output may overlap an input or the other output.
 // Numerics  Scores, sums and O in fp32; the weights may be rounded to the dtype of v before they multiply it, each
 // relative
-//           to itself; o is rounded once. With u = 2^-24, r the dtype's unit roundoff, S[i,j] = sum |q||k| / sqrt(dim)
+//           to itself; o is rounded once. With u = 2^-24, r the dtype's unit roundoff, S[i,j] = scale sum |q||k|
 //           and e[i] = 16 u sqrt(dim) max_j S[i,j] + 2^-20 (1 + max_j |s[i,j]|): |o - exact| <= (r + 2 e[i] + 8 u
 //           sqrt(k_len)) sum_j w[i,j] |v[j,c]| + half an ulp; |L - exact| <= e[i] + 2^-20 + 4 u |L|. Scores of
 //           thousands and more are outside the model: their rounding alone changes a weight by more than itself.
@@ -30,10 +30,12 @@
 // Backward  Not behind the operator yet; it needs q, k, v, o and log_sum_exp (docs/operators/attention.md).
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
 //
-// The scale is 1 / sqrt(dim) and nothing else: parameters of a case are whole numbers and names.
+// Scale     1 / sqrt(dim) unless the call gives another: any finite number above 0. It is a scalar of the call, so no
+//           choice and no prepared launch is kept by it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "ridge/result.h"
 #include "ridge/stream.h"
@@ -46,6 +48,7 @@ struct AttentionArgs {
   TensorView o;            // written
   TensorView log_sum_exp;  // written
   bool causal = false;
+  std::optional<double> scale;  // of the scores; none: 1 / sqrt(dim)
 };
 
 Status attention(const AttentionArgs& args, const Stream& stream);

@@ -37,7 +37,7 @@ class Worker {
     tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
     const auto part = static_cast<std::size_t>(tile_.dim * kTileKeys);
     memory_.assign(4 * part, 0.0f);
-    tile_.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.dim)));
+    tile_.scale = static_cast<float>(s.scale);
     tile_.q = memory_.data();
     tile_.k = tile_.q + part;
     tile_.v = tile_.k + part;
@@ -96,8 +96,8 @@ class Worker {
   std::vector<float> row_;
 };
 
-Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  const Shape s = shape_of(problem);
+Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
+  const Shape s = shape_of(problem, operands);
   const std::int64_t tiles = (s.q_len + kTileRows - 1) / kTileRows, count = s.batch * s.heads * tiles;
   if (count == 0) return ok_status();
   const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));

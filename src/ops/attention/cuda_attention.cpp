@@ -2,7 +2,6 @@
 // Wins from about a thousand keys; docs/operators/attention.md has the figures. Other dimensions, and rows that do not
 // start on 16 bytes, are refused.
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "device/cuda/stream.h"
@@ -100,7 +99,7 @@ struct Call {
               narrow(s.heads / s.kv_heads),
               narrow(q_tiles),
               narrow(std::min(section, heads)),
-              static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(s.dim)))};
+              scale_log2(s.scale)};
     gpu::LaunchShape shape;
     shape.block.x = narrow((consumers(s) + 1) * 128);
     shape.grid.x = narrow(std::min(multiprocessors, q_tiles * heads));
@@ -110,9 +109,9 @@ struct Call {
   }
 };
 
-Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
   static thread_local PreparedCalls<Call> calls;
-  const Shape s = shape_of(problem);
+  const Shape s = shape_of(problem, operands);
   if (s.batch == 0 || s.heads == 0 || s.q_len == 0) return ok_status();
   RIDGE_TRY(ready,
             calls.get(problem, operands, stream, [&](const gpu::Device& device) { return Call::prepare(s, device); }));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -73,6 +74,10 @@ Status check_args(const Args& args) {
   RIDGE_CHECK_OK(
       check_shape("attention", "log_sum_exp", args.log_sum_exp, DType::kF32, sums, "it is [batch, heads, q_len]"));
   RIDGE_CHECK_OK(check_layout("attention", "log_sum_exp", args.log_sum_exp, 3, "give contiguous rows"));
+  if (args.scale && !(static_cast<float>(*args.scale) > 0 && std::isfinite(static_cast<float>(*args.scale)))) {
+    return with_hint(invalid("attention: a scale of {} is not possible", *args.scale),
+                     "give a finite number above 0, or none for 1 / sqrt(dim)");
+  }
   const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
       sum{"log_sum_exp", &args.log_sum_exp};
   RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, sum}));
@@ -117,6 +122,8 @@ Result<Problem> bind(const record::Case& requested) {
                       {"v", s.dtype, keys, false, false},
                       {"o", s.dtype, rows, true, false},
                       {"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false}};
+  const double usual = usual_scale(s.dim);
+  problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual * 2}};
   RIDGE_CHECK_OK(check_sizes(problem));
   return problem;
 }
@@ -138,18 +145,19 @@ Result<Call> make_call(const Args& args) {
   for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp}) {
     call.operands.push_back(*view);
   }
+  call.scalars.push_back(record::Scalar::f64(args.scale.value_or(usual_scale(args.q.shape[3]))));
   return call;
 }
 
 Operator describe() {
   Operator op;
   op.name = "attention";
-  op.summary = "softmax(q k^T / sqrt(dim)) v with the log-sum-exp of every row; full or causal, grouped heads";
+  op.summary = "softmax(scale q k^T) v with the log-sum-exp of every row; full or causal, grouped heads";
   op.params = params();
   op.bind = bind;
   op.reference = reference;
-  op.spot_check = [](const Problem& problem, std::span<const TensorView> operands, std::uint64_t) -> Result<SpotCheck> {
-    RIDGE_TRY(spot, spot_check_by_reference(problem, operands, reference));
+  op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) -> Result<SpotCheck> {
+    RIDGE_TRY(spot, spot_check_by_reference(problem, arguments, reference));
     // The log-sum-exp of a row without keys is -infinity: what agrees with the reference is no overflow.
     spot.finite = spot.finite || spot.residual <= spot.allowed;
     return spot;

@@ -30,9 +30,8 @@ struct Row {
   double score_variance = 0;  // of the ideal kernel's worst score
 };
 
-Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::int64_t seen) {
+Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::int64_t seen, double scale) {
   Row row;
-  const double scale = 1 / std::sqrt(static_cast<double>(k.dim));
   double most = -kInfinity, magnitude = 0, largest = 0;
   bool broken = false;
   for (std::int64_t j = 0; j < seen; ++j) {
@@ -105,8 +104,8 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
 
 }  // namespace
 
-Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands) {
-  const Shape s = shape_of(problem);
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
+  const Shape s = shape_of(problem, operands);
   const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
   const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
   const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.dim};
@@ -116,7 +115,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
     rows.clear();
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), s.seen(i)));
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), s.seen(i), s.scale));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }

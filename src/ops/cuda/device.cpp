@@ -62,7 +62,7 @@ gpu::Rows device_rows(const TensorView& device) {
   return {device.data, size_bytes(device.dtype, step)};
 }
 
-Status run_reference(const Implementation& host, const Problem& problem, std::span<const TensorView> operands,
+Status run_reference(const Implementation& host, const Problem& problem, const Arguments& arguments,
                      const Stream& stream) {
   RIDGE_TRY(device, gpu::Device::open(stream.device));
   RIDGE_CHECK_OK(device->make_current());
@@ -76,17 +76,17 @@ Status run_reference(const Implementation& host, const Problem& problem, std::sp
   }
   std::vector<HostCopy> copies;
   std::vector<TensorView> views;
-  for (const TensorView& operand : operands) {
+  for (const TensorView& operand : arguments.operands) {
     HostCopy& copy = copies.emplace_back(host_copy(operand));
     RIDGE_CHECK_OK(gpu::copy_rows_to_host({copy.bytes.get(), copy.row_bytes}, device_rows(operand), copy.row_bytes,
                                           copy.rows, handle));
     views.push_back(copy.view);
   }
   RIDGE_CHECK_OK(gpu::synchronize(handle));
-  RIDGE_CHECK_OK(host.run(problem, views, Stream::cpu()));
+  RIDGE_CHECK_OK(host.run(problem, {views, arguments.scalars}, Stream::cpu()));
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     if (!problem.operands[i].output) continue;
-    RIDGE_CHECK_OK(gpu::copy_rows_to_device(device_rows(operands[i]), {copies[i].bytes.get(), copies[i].row_bytes},
+    RIDGE_CHECK_OK(gpu::copy_rows_to_device(device_rows(arguments[i]), {copies[i].bytes.get(), copies[i].row_bytes},
                                             copies[i].row_bytes, copies[i].rows, handle));
   }
   return gpu::synchronize(handle);
@@ -129,9 +129,8 @@ std::optional<Implementation> cuda_reference(const Operator& op) {
     return fmt::format("operands of {} bytes; the reference takes at most {}", bytes, kLargestReference);
   };
   Implementation host = reference_on_host(op);
-  reference.run = [host = std::move(host)](const Problem& problem, std::span<const TensorView> operands,
-                                           const Stream& stream) {
-    return run_reference(host, problem, operands, stream);
+  reference.run = [host = std::move(host)](const Problem& problem, const Arguments& arguments, const Stream& stream) {
+    return run_reference(host, problem, arguments, stream);
   };
   return reference;
 }

@@ -1,17 +1,18 @@
-// scale: y = alpha * x, element by element.
+// scale: y = alpha * x + beta, element by element.
 //
 // Shapes    x, y: [n], any n from 0.
 // Dtypes    f32.
 // Layout    Contiguous; y may be x, otherwise they must not overlap.
-// Numerics  One multiplication in fp32: |y - alpha x| <= 2^-24 |alpha x|.
-// NaN, Inf  As IEEE multiplication.
+// Numerics  In fp32, alpha and beta rounded to it first: |y - exact| <= 2^-24 (|alpha x| + |exact|).
+// NaN, Inf  As IEEE arithmetic.
 // Same bits Always.
-// Cost      n FLOP; 8 n bytes.
+// Cost      2 n FLOP; 8 n bytes.
 // Backward  dx = alpha * dy: the same operator; saves nothing.
-// Errors    kInvalidArgument: rank, dtype, shape, stride or null memory, with the values.
+// Errors    kInvalidArgument: rank, dtype, shape, stride or null memory, an alpha that is not finite, with the values.
+//
+// alpha is a parameter: a real number that is part of a case. beta is a scalar: every call may bring another, and
+// nothing is chosen or kept by it.
 #pragma once
-
-#include <cstdint>
 
 #include "ridge/result.h"
 #include "ridge/stream.h"
@@ -21,8 +22,9 @@ namespace ridge {
 
 struct ScaleArgs {
   TensorView x;
-  TensorView y;            // written
-  std::int64_t alpha = 2;  // a whole number, so that it can be part of a case
+  TensorView y;  // written
+  double alpha = 2;
+  float beta = 0;
 };
 
 Status scale(const ScaleArgs& args, const Stream& stream);

@@ -4,7 +4,7 @@ namespace ridge::ops::scale {
 
 record::Cost cost(const Problem& problem) {
   const auto n = static_cast<double>(problem.values[kN]);
-  return {n, 8.0 * n};
+  return {2.0 * n, 8.0 * n};
 }
 
 }  // namespace ridge::ops::scale

@@ -4,11 +4,12 @@
 namespace ridge::ops::scale {
 namespace {
 
-Status run(const Problem& problem, std::span<const TensorView> operands, const Stream&) {
-  const float alpha = static_cast<float>(problem.values[kAlpha]);
+Status run(const Problem& problem, const Arguments& operands, const Stream&) {
+  const auto alpha = static_cast<float>(problem.real(kAlpha));
+  const auto beta = static_cast<float>(operands.scalar(problem, kBeta).real());
   const float* x = static_cast<const float*>(operands[0].data);
   float* y = static_cast<float*>(operands[1].data);
-  for (std::int64_t i = 0; i < problem.values[kN]; ++i) y[i] = alpha * x[i];
+  for (std::int64_t i = 0; i < problem.values[kN]; ++i) y[i] = alpha * x[i] + beta;
   return ok_status();
 }
 

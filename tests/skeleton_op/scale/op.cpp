@@ -14,12 +14,15 @@ Status check_vector(const char* name, const TensorView& v) {
   return ok_status();
 }
 
-std::vector<record::ParamInfo> params() { return {{"n", "1000", "elements", {}}, {"alpha", "2", "the factor", {}}}; }
+std::vector<record::ParamInfo> params() {
+  return {{"n", "1000", "elements", {}}, record::real_param("alpha", "2", "the factor", -1e30, 1e30)};
+}
 
 Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params("scale", params(), requested));
   const std::int64_t n = problem.values[kN];
   problem.operands = {{"x", DType::kF32, {n}, false, false}, {"y", DType::kF32, {n}, true, false}};
+  problem.scalars = {{"beta", "what is added", record::Scalar::f32(0), -2, 2}};
   return problem;
 }
 
@@ -34,16 +37,17 @@ Result<Call> make_call(const Args& args) {
   Call call;
   call.values.resize(kParamCount);
   call.values[kN] = args.x.shape[0];
-  call.values[kAlpha] = args.alpha;
+  call.values[kAlpha] = record::bits_of_real(args.alpha);
   call.operands.push_back(args.x);
   call.operands.push_back(args.y);
+  call.scalars.push_back(record::Scalar::f32(args.beta));
   return call;
 }
 
 Operator describe() {
   Operator op;
   op.name = "scale";
-  op.summary = "y = alpha * x: the skeleton to copy";
+  op.summary = "y = alpha * x + beta: the skeleton to copy";
   op.params = params();
   op.bind = bind;
   op.reference = reference;
@@ -54,7 +58,7 @@ Operator describe() {
   op.gradients = {{"x", "scale",
                    [](const Problem& problem, std::span<const TensorView>, const TensorView& grad_output,
                       const TensorView& grad_input) {
-                     return make_call(Args{grad_output, grad_input, problem.values[kAlpha]});
+                     return make_call(Args{grad_output, grad_input, problem.real(kAlpha), 0});
                    }}};
   return op;
 }

@@ -6,9 +6,10 @@
 namespace ridge::ops::scale {
 
 enum Param : std::size_t { kN, kAlpha, kParamCount };  // positions in Problem::values
+enum ScalarAt : std::size_t { kBeta };                 // and in Problem::scalars
 
-Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
-Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed);
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
+Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
