@@ -42,7 +42,11 @@ enum {
   RIDGE_E4M3FNUZ = 6,
   RIDGE_E5M2FNUZ = 7,
   RIDGE_E2M1 = 8,
-  RIDGE_E8M0 = 9
+  RIDGE_E8M0 = 9,
+  RIDGE_I32 = 10,
+  RIDGE_I64 = 11,
+  RIDGE_U8 = 12,
+  RIDGE_U64 = 13
 };
 
 typedef struct ridge_tensor {

@@ -75,7 +75,7 @@ Scratch::Scratch(const ops::Problem& problem, std::uint64_t seed) {
     const auto start = reinterpret_cast<std::uintptr_t>(memory_.back().get());
     view.data = reinterpret_cast<void*>((start + kAlignment - 1) / kAlignment * kAlignment);
     if (!spec.output || spec.read_write) {
-      numerics::fill(view, numerics::Family::kNormal, seed + i);
+      ops::fill_input(spec.fill, view, numerics::Family::kNormal, seed + i);
     } else {
       std::memset(view.data, 0xff, bytes);  // what is never written is NaN
     }

@@ -171,8 +171,12 @@ void Operands::poison(std::size_t index) {
   const double value = (coin_.flip() ? 1.0 : -1.0) * (1.0 + static_cast<double>(coin_.below(1u << 20)) * 0x1p-20) *
                        std::ldexp(1.0, static_cast<int>(coin_.below(12)));
   const bool poisoned = defences_.on(Gate::kPoison);  // else zeros, as a fresh allocation has
-  const std::uint64_t code =
-      poisoned ? numerics::encode(slot.view.dtype, nan ? std::numeric_limits<double>::quiet_NaN() : value) : 0;
+  std::uint64_t code = 0;
+  if (poisoned && is_integer(slot.view.dtype)) {
+    code = coin_.next();
+  } else if (poisoned) {
+    code = numerics::encode(slot.view.dtype, nan ? std::numeric_limits<double>::quiet_NaN() : value);
+  }
   poison_code_[index] = code;
   const int bits = size_bits(slot.view.dtype);
   const std::uint64_t byte_code = bits == 4 ? code | (code << 4) : code;
@@ -192,7 +196,7 @@ void Operands::refresh(std::uint64_t seed, numerics::Family family) {
     if (problem_.operands[i].output && !problem_.operands[i].read_write) {
       poison(i);
     } else {
-      numerics::fill(all[i], family, seeds.next());
+      ops::fill_input(problem_.operands[i].fill, all[i], family, seeds.next());
     }
   }
   ++calls_;
@@ -210,7 +214,8 @@ void Operands::alter(std::uint64_t seed) {
   std::vector<std::size_t> inputs;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ops::OperandSpec& spec = problem_.operands[i];
-    if ((!spec.output || spec.read_write) && all[i].element_count() > 0) inputs.push_back(i);
+    const bool any = spec.fill.rule == ops::Fill::Rule::kNumbers;  // others would leave their rule
+    if ((!spec.output || spec.read_write) && any && all[i].element_count() > 0) inputs.push_back(i);
   }
   if (inputs.empty()) return;
   const std::size_t chosen = inputs[coin.below(inputs.size())];

@@ -85,6 +85,7 @@ Judgement judge(std::span<const double> found, const ops::ReferenceOutput& refer
     wrong_kind = wrong_kind || (!both_finite && ratio > 1.0);
     if (!both_finite) continue;
     add_finite(found[i], reference.value[i], reference.ideal_square[i], sums);
+    if (reference.ideal_square[i] == 0) continue;  // exact: nothing to lean
     bias.add(found[i], reference.value[i], reference.ideal_square[i], reference.shift.empty() ? 0 : reference.shift[i]);
   }
   finish(sums, reference.value, result);

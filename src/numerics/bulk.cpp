@@ -129,7 +129,11 @@ void encode(DType dtype, const float* in, void* out, std::int64_t n, bool satura
     case DType::kE2m1: return encode_either<DType::kE2m1>(in, out, n, saturate);
     case DType::kF64:
     case DType::kF32:
-    case DType::kE8m0: break;
+    case DType::kE8m0:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kU8:
+    case DType::kU64: break;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "numerics/convert.h"
@@ -11,8 +12,28 @@
 
 namespace ridge::numerics::codec {
 
+inline double decode_integer(DType dtype, std::uint64_t code) {
+  if (dtype == DType::kI32) return static_cast<std::int32_t>(static_cast<std::uint32_t>(code));
+  return dtype == DType::kI64 ? static_cast<double>(static_cast<std::int64_t>(code)) : static_cast<double>(code);
+}
+
+// The nearest whole number, ties to even; the ends of the range beyond it, and 0 for NaN.
+inline std::uint64_t encode_integer(DType dtype, double value) {
+  const double nearest = std::isnan(value) ? 0.0 : std::nearbyint(value);
+  switch (dtype) {
+    case DType::kI32:
+      return static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(nearest, -0x1p31, 0x1p31 - 1)));
+    case DType::kU8: return static_cast<std::uint64_t>(std::clamp(nearest, 0.0, 255.0));
+    case DType::kI64:
+      if (nearest >= 0x1p63) return ~std::uint64_t{0} >> 1;
+      return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::max(nearest, -0x1p63)));
+    default: return nearest >= 0x1p64 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(std::max(nearest, 0.0));
+  }
+}
+
 inline double decode_double(DType dtype, std::uint64_t code) {
   if (dtype == DType::kF64) return std::bit_cast<double>(code);
+  if (is_integer(dtype)) return decode_integer(dtype, code);
   const FloatFormat format = format_of(dtype);
   constexpr std::uint64_t kDoubleNan = 0x7ff8000000000000;
   if (dtype == DType::kE8m0) {
@@ -126,6 +147,7 @@ std::uint64_t encode(const FloatFormat& format, Float value, bool saturate, bool
 template <class Float>
 std::uint64_t encode(DType dtype, Float value, const Rounding& rounding, std::uint32_t random) {
   if (dtype == DType::kF64) return std::bit_cast<std::uint64_t>(static_cast<double>(value));
+  if (is_integer(dtype)) return encode_integer(dtype, static_cast<double>(value));
   if (dtype == DType::kE8m0) return encode_scale(static_cast<double>(value), rounding, random);
   const bool stochastic = rounding.mode == RoundMode::kStochastic && dtype != DType::kF32;
   return encode(format_of(dtype), value, rounding.saturate, stochastic, random);

@@ -106,6 +106,7 @@ Comparison compare(std::span<const double> reference, std::span<const double> va
 std::int64_t ulp_distance(DType dtype, double a, double b) {
   const Rounding saturate{.saturate = true};
   if (std::isnan(a) || std::isnan(b)) return -1;
+  if (is_integer(dtype)) return static_cast<std::int64_t>(std::fabs(a - b));
   const std::uint64_t sign = format_of(dtype).sign_bit();
   const auto rank = [&](double x) -> std::int64_t {
     const std::uint64_t code = encode(dtype, x, saturate);

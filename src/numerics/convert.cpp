@@ -124,6 +124,10 @@ double round_to(DType dtype, double value, const Rounding& rounding) {
 
 void to_float(DType dtype, const void* codes, float* out, std::int64_t n) {
   if (n <= 0) return;
+  if (is_integer(dtype)) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(load(dtype, codes, i));
+    return;
+  }
   switch (dtype) {
     case DType::kF32: std::memcpy(out, codes, static_cast<std::size_t>(n) * sizeof(float)); return;
     case DType::kF16: return bulk::decode_f16(static_cast<const std::uint16_t*>(codes), out, n);
@@ -152,6 +156,10 @@ void to_double(DType dtype, const void* codes, double* out, std::int64_t n) {
     std::memcpy(out, codes, static_cast<std::size_t>(n) * sizeof(double));
     return;
   }
+  if (is_integer(dtype)) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = load(dtype, codes, i);
+    return;
+  }
   constexpr std::int64_t kChunk = 1024;
   std::array<float, kChunk> buffer;
   for (std::int64_t start = 0; start < n; start += kChunk) {
@@ -172,7 +180,7 @@ void from_float(DType dtype, const float* in, void* codes, std::int64_t n, const
     for (std::int64_t i = 0; i < n; ++i) write(codes, i, static_cast<double>(in[i]));
     return;
   }
-  if (dtype == DType::kF32 || dtype == DType::kE8m0 || rounding.mode == RoundMode::kStochastic) {
+  if (dtype == DType::kF32 || dtype == DType::kE8m0 || is_integer(dtype) || rounding.mode == RoundMode::kStochastic) {
     return encode_each(dtype, in, codes, n, rounding);
   }
   if (dtype == DType::kE2m1) return encode_packed(in, codes, n, rounding.saturate);

@@ -10,6 +10,9 @@
 //   e2m1                 +-6: has no Inf and no NaN, always saturates             +6 (as PTX cvt.satfinite)
 //   e8m0                 NaN (0xff)                           2^127               NaN (0xff)
 //
+// Whole numbers take the nearest, ties to even, and the ends of their range beyond it, whatever `saturate` says; NaN
+// becomes 0. Those of 64 bits beyond 2^53 go through a double and lose their last bits.
+//
 // E8M0 is a positive power of two: negative numbers become NaN; zero and everything below 2^-127 becomes 2^-127
 // (code 0), because a scale must stay usable. FNUZ has no negative zero: what underflows becomes +0.
 // NaN: f16 and bf16 keep sign and the upper payload bits and become quiet, as the CPU's own instructions do.
@@ -48,7 +51,7 @@ struct Rounding {
   std::uint64_t offset = 0;
 };
 
-// The exact value of a code (all ten formats; the code's unused upper bits must be zero).
+// The value of a code, exact but for whole numbers beyond 2^53 (the code's unused upper bits must be zero).
 double decode(DType dtype, std::uint64_t code);
 // The code of a value. With kStochastic it draws word `offset` of the stream.
 std::uint64_t encode(DType dtype, double value, const Rounding& rounding = {});
@@ -56,7 +59,7 @@ std::uint64_t encode(DType dtype, float value, const Rounding& rounding = {});
 // decode(encode(value)): what is left of a value after one store in `dtype`.
 double round_to(DType dtype, double value, const Rounding& rounding = {});
 
-// `n` contiguous elements. to_float is exact except from f64, which rounds to nearest even.
+// `n` contiguous elements. to_float is exact except from f64 and whole numbers, which round to nearest even.
 // f16 and bf16 in both directions run at memory speed; source and destination must not overlap. An odd count of E2M1
 // writes zero into the unused half of its last byte.
 void to_float(DType dtype, const void* codes, float* out, std::int64_t n);

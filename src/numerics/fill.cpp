@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "base/error.h"
@@ -291,9 +292,23 @@ Result<Family> parse_family(std::string_view text) {
   return with_hint(invalid("unknown input family '{}'", text), "known: " + known);
 }
 
+namespace {
+
+void fill_bits(const TensorView& view, std::uint64_t key) {
+  const std::size_t bytes = size_bytes(view.dtype, 1);
+  for (std::int64_t i = 0; i < view.element_count(); ++i) {
+    const std::uint64_t bits = derive_seed(key, static_cast<std::uint64_t>(i));
+    std::memcpy(static_cast<char*>(view.data) + element_offset(view, i) * static_cast<std::int64_t>(bytes), &bits,
+                bytes);
+  }
+}
+
+}  // namespace
+
 void fill(const TensorView& view, Family family, std::uint64_t seed) {
   const std::int64_t total = view.element_count();
   const std::uint64_t key = family_key(family, seed);
+  if (is_integer(view.dtype)) return fill_bits(view, key);
   const bool in_double = view.dtype == DType::kF64 || (family == Family::kDenormals && view.dtype != DType::kF32);
   alignas(64) Buffer values{};
   std::array<double, kBlock> wide;

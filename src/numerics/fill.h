@@ -1,6 +1,7 @@
 // Fresh random inputs. Element i of a fill is a pure function of (seed, family, i), i counting in row-major order of
 // the shape: strides, padding and threads change nothing, and the bytes between strided rows are not touched.
-// Values are rounded to the view's dtype with saturation: a fill never holds NaN or Inf. E8M0 gets magnitudes.
+// Values are rounded to the view's dtype with saturation: a fill never holds NaN or Inf. E8M0 gets magnitudes. Whole
+// numbers get bits of any kind, whatever the family: what they may be is for their operator to say (ops/fill.h).
 #pragma once
 
 #include <cstdint>

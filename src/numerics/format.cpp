@@ -8,7 +8,15 @@
 
 namespace ridge::numerics {
 
-double max_value(DType dtype) { return decode(dtype, format_of(dtype).max_code); }
+double max_value(DType dtype) {
+  switch (dtype) {
+    case DType::kI32: return 0x1p31 - 1;
+    case DType::kI64: return 0x1p63;  // less one, which no double holds
+    case DType::kU8: return 255;
+    case DType::kU64: return 0x1p64;
+    default: return decode(dtype, format_of(dtype).max_code);
+  }
+}
 
 namespace {
 
@@ -26,16 +34,19 @@ int exponent_of(double magnitude) {
 }  // namespace
 
 double min_normal(DType dtype) {
+  if (is_integer(dtype)) return 1;
   if (dtype == DType::kE8m0) return power_of_two(-127);
   return power_of_two(format_of(dtype).min_exponent());
 }
 
 double min_positive(DType dtype) {
+  if (is_integer(dtype)) return 1;
   if (dtype == DType::kE8m0) return power_of_two(-127);
   return power_of_two(format_of(dtype).min_exponent() - format_of(dtype).mantissa_bits);
 }
 
 double ulp(DType dtype, double x) {
+  if (is_integer(dtype)) return 1;
   const FloatFormat format = format_of(dtype);
   const double magnitude = std::isnan(x) ? 0.0 : std::min(std::fabs(x), max_value(dtype));
   const int lowest = dtype == DType::kE8m0 ? -127 : format.min_exponent();

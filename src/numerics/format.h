@@ -34,17 +34,22 @@ constexpr FloatFormat format_of(DType dtype) {
     case DType::kE5m2fnuz: return {5, 2, 16, 0x7f, 0, 0x80, false};
     case DType::kE2m1: return {2, 1, 1, 0x7, 0, 0};
     case DType::kE8m0: return {8, 0, 127, 0xfe, 0, 0xff, false};
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kU8:
+    case DType::kU64: break;  // no floating-point format
   }
   return {};
 }
 
-// Largest finite value: 448 for e4m3fn, 65504 for f16, 2^127 for e8m0.
+// Largest finite value: 448 for e4m3fn, 65504 for f16, 2^127 for e8m0, 255 for u8 (2^64 - 1 as a double has it).
 double max_value(DType dtype);
 // Smallest positive normal and subnormal values (equal for E8M0, which has no subnormals).
 double min_normal(DType dtype);
 double min_positive(DType dtype);
 // Spacing of the format at |x|: 2^(max(floor(log2 |x|), min_exponent) - mantissa_bits). For E8M0 2^floor(log2 x).
-// At and beyond the largest finite value it stays the spacing there; 0 and NaN give the smallest spacing.
+// At and beyond the largest finite value it stays the spacing there; 0 and NaN give the smallest spacing. Of whole
+// numbers it is 1.
 double ulp(DType dtype, double x);
 
 }  // namespace ridge::numerics

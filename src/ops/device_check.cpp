@@ -9,7 +9,9 @@ std::span<const EmbeddedFile> device_sources();  // every device source of the o
 DeviceMatrix device_matrix(const TensorView& view) {
   DeviceMatrix matrix;
   matrix.data = reinterpret_cast<std::uint64_t>(view.data);
-  matrix.type = static_cast<std::int64_t>(view.dtype);
+  // Device code knows no whole numbers: 64 bits of them (seeds) are filled, hashed and compared as an f64's.
+  const bool seeds = is_integer(view.dtype) && size_bits(view.dtype) == 64;
+  matrix.type = static_cast<std::int64_t>(seeds ? DType::kF64 : view.dtype);
   matrix.rows = matrix.columns = 1;
   if (view.rank > 0) matrix.columns = view.shape[static_cast<std::size_t>(view.rank - 1)];
   for (int axis = 0; axis + 1 < view.rank; ++axis) matrix.rows *= view.shape[static_cast<std::size_t>(axis)];

@@ -19,6 +19,7 @@
 #include "base/short_list.h"
 #include "numerics/fill.h"
 #include "ops/device_check.h"
+#include "ops/fill.h"
 #include "record/case.h"
 #include "record/measurement.h"
 #include "record/param.h"
@@ -30,12 +31,21 @@
 
 namespace ridge::ops {
 
+// How an output is held against the reference.
+enum class Check : std::uint8_t {
+  kErrorModel,  // ReferenceOutput::allowed, the RMS and the lean of its errors
+  kExact        // every element equal (whole numbers up to 2^53); a reference gives values alone
+};
+
+// An operand that a case leaves out is not listed; Problem::position finds the others by name.
 struct OperandSpec {
   std::string name;  // "a", "b", "c"
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
   bool output = false;
   bool read_write = false;  // an output whose old content matters (beta != 0)
+  Fill fill;                // of an input
+  Check check = is_integer(dtype) ? Check::kExact : Check::kErrorModel;  // of an output
 
   [[nodiscard]] std::int64_t element_count() const;
 };
@@ -58,6 +68,8 @@ struct Problem {
   // What every call may bring along, in the order of Call::scalars; a usual value may depend on the case.
   std::vector<record::ScalarInfo> scalars;
 
+  // Of the operand with that name; nothing where the case has none.
+  [[nodiscard]] std::optional<std::size_t> position(std::string_view operand) const;
   // A parameter that is a real number.
   [[nodiscard]] double real(std::size_t param) const { return record::real_of_bits(values[param]); }
   // By name, for expressions: the parameters that are no real numbers; those that are, and the usual scalars.
@@ -100,7 +112,8 @@ struct Arguments {
 std::vector<record::Scalar> draw_scalars(const Problem& problem, std::uint64_t seed);
 
 // Reference values of one output in fp64, from the inputs as stored (already rounded), how far a correct implementation
-// of the declared accumulation type may be from each, and how far the ideal one is expected to be.
+// of the declared accumulation type may be from each, and how far the ideal one is expected to be: both zero for
+// Check::kExact, which a reference may leave out (assemble() fills them in).
 struct ReferenceOutput {
   std::vector<double> value;
   std::vector<double> allowed;  // |x - value| <= allowed, from the operator's error model

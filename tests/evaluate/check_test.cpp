@@ -46,8 +46,8 @@ record::CheckReport check(const record::WorkerRequest& request) {
   return response.checks.empty() ? record::CheckReport() : response.checks[0];
 }
 
-// y = alpha * x + beta, the skeleton's: a real parameter and a scalar.
-record::CheckReport check_scale(const std::string& alpha, const std::string& beta) {
+// The skeleton's y = alpha * gain * x + beta: a real parameter, a scalar, an exact output.
+record::CheckReport check_scale(const std::string& alpha, const std::string& beta, const std::string& top = "top") {
   ops::add_operators(ops::skeleton_operators());
   record::Candidate candidate;
   candidate.op = "scale";
@@ -55,16 +55,22 @@ record::CheckReport check_scale(const std::string& alpha, const std::string& bet
   candidate.sources = {{"kernel.cpp", R"(#include "ridge/candidate.h"
 extern "C" int ridge_kernel(const ridge_call* call) {
   const float* x = (const float*)call->operands[0].data;
-  float* y = (float*)call->operands[1].data;
-  if (call->scalar_count != 1) return 1;
+  const float* gain = (const float*)call->operands[1].data;
+  float* y = (float*)call->operands[2].data;
+  int64_t top = -1;
+  if (call->scalar_count != 1 || call->operands[3].dtype != RIDGE_I64) return 1;
   const float alpha = )" + alpha +
                                           ", beta = " + beta + R"(;
-  for (int64_t i = 0; i < call->params[0]; ++i) y[i] = alpha * x[i] + beta;
+  for (int64_t i = 0; i < call->params[0]; ++i) y[i] = alpha * gain[i] * x[i] + beta;
+  for (int64_t i = 0; i < call->params[0]; ++i)
+    if (top < 0 || __builtin_fabsf(x[i]) > __builtin_fabsf(x[top])) top = i;
+  *(int64_t*)call->operands[3].data = )" + top +
+                                          R"(;
   return 0;
 }
 )"}};
   record::WorkerRequest request = request_of({}, candidate);
-  request.cases = {*record::parse_case("scale n=1000 alpha=-0.37")};
+  request.cases = {*record::parse_case("scale n=1000 alpha=-0.37 gain=1 top=1")};
   return check(request);
 }
 
@@ -82,6 +88,13 @@ TEST(Scalars, ACandidateThatAssumesTheUsualOneOrKeepsTheFirstIsWrong) {
   }
   const record::CheckReport rounded = check_scale("-0.370001f", "call->scalars[0].f32");
   EXPECT_EQ(rounded.rows.at(0).outcome, Outcome::kWrong) << "another real parameter";
+}
+
+TEST(ExactOutputs, AreEqualOrWrong) {
+  for (const char* top : {"top + 1", "0", "-1", "call->params[0] - 1"}) {
+    const record::CheckReport report = check_scale("(float)ridge_real(call, 1)", "call->scalars[0].f32", top);
+    EXPECT_EQ(report.rows.at(0).outcome, Outcome::kWrong) << top;
+  }
 }
 
 TEST(Scope, CasesOutsideAreNotClaimedAndTheOthersAreChecked) {

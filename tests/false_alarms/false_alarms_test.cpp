@@ -50,7 +50,7 @@ class Memory {
         stride *= spec.shape[at];
       }
       views.push_back(view);
-      if (!spec.output || spec.read_write) numerics::fill(view, family, numerics::derive_seed(seed, i));
+      if (!spec.output || spec.read_write) ops::fill_input(spec.fill, view, family, numerics::derive_seed(seed, i));
     }
   }
 

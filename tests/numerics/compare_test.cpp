@@ -101,6 +101,7 @@ TEST(UlpDistance, CountsStepsThroughZeroAndSubnormals) {
   EXPECT_EQ(ulp_distance(DType::kF32, 0x1p-149, -0x1p-149), 2);
   EXPECT_EQ(ulp_distance(DType::kE2m1, -6, 6), 14);
   EXPECT_EQ(ulp_distance(DType::kE8m0, 1, 8), 3);
+  EXPECT_EQ(ulp_distance(DType::kI32, -2, 5), 7);
   EXPECT_EQ(ulp_distance(DType::kF16, 1, kNan), -1);
 }
 

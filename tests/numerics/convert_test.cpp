@@ -140,7 +140,7 @@ TEST(Convert, OverflowFollowsEachFormatsRule) {
 TEST(Convert, SaturationKeepsTheLargestFiniteValue) {
   const Rounding saturate{.saturate = true};
   for (const DType dtype : kAllDTypes) {
-    if (dtype == DType::kF64) continue;
+    if (dtype == DType::kF64 || is_integer(dtype)) continue;
     EXPECT_EQ(round_to(dtype, 1e300, saturate), max_value(dtype)) << to_string(dtype);
     EXPECT_EQ(round_to(dtype, static_cast<double>(kInf), saturate), max_value(dtype)) << to_string(dtype);
     if (dtype == DType::kE8m0) continue;
@@ -260,6 +260,44 @@ TEST(Elements, StridedViewReadsInRowMajorOrder) {
   std::swap(transposed.stride[0], transposed.stride[1]);
   EXPECT_EQ(to_doubles(transposed)[1], 5.0);
   EXPECT_EQ(load_element(transposed, 3), 1.0);
+}
+
+TEST(Integers, AreTheNearestWholeNumberWithinTheirRange) {
+  for (const DType dtype : {DType::kI32, DType::kI64, DType::kU8, DType::kU64}) {
+    EXPECT_EQ(round_to(dtype, 2.5), 2) << to_string(dtype);
+    EXPECT_EQ(round_to(dtype, 3.5), 4) << to_string(dtype);
+    EXPECT_EQ(round_to(dtype, 0.49), 0) << to_string(dtype);
+    EXPECT_EQ(round_to(dtype, static_cast<double>(kNan)), 0) << to_string(dtype);
+    EXPECT_EQ(round_to(dtype, 1e300), max_value(dtype)) << to_string(dtype);
+    EXPECT_EQ(ulp(dtype, 1000), 1) << to_string(dtype);
+  }
+  EXPECT_EQ(round_to(DType::kI32, -7), -7);
+  EXPECT_EQ(round_to(DType::kI32, -1e300), -0x1p31);
+  EXPECT_EQ(round_to(DType::kI64, -1e300), -0x1p63);
+  EXPECT_EQ(round_to(DType::kU8, -1), 0);
+  EXPECT_EQ(encode(DType::kI32, -1.0), 0xffffffffU);
+  EXPECT_EQ(encode(DType::kI64, 1e300), 0x7fffffffffffffffU);
+  EXPECT_EQ(encode(DType::kU64, 1e300), ~std::uint64_t{0});
+  EXPECT_EQ(encode(DType::kU64, 0x1p53), std::uint64_t{1} << 53);
+}
+
+TEST(Integers, BulkConversionIsThatOfOneElement) {
+  const std::int32_t codes[] = {-2147483647 - 1, -16777217, -1, 0, 1, 255, 16777217, 2147483647};
+  std::vector<double> doubles(8);
+  std::vector<float> floats(8);
+  to_double(DType::kI32, codes, doubles.data(), 8);
+  to_float(DType::kI32, codes, floats.data(), 8);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(doubles[i], codes[i]);
+    EXPECT_EQ(floats[i], static_cast<float>(codes[i]));
+  }
+  std::int32_t back[8];
+  from_double(DType::kI32, doubles.data(), back, 8);
+  EXPECT_TRUE(std::equal(back, back + 8, codes));
+  std::uint8_t bytes[8];
+  from_float(DType::kU8, floats.data(), bytes, 8);
+  const std::uint8_t clamped[] = {0, 0, 0, 0, 1, 255, 255, 255};
+  EXPECT_TRUE(std::equal(bytes, bytes + 8, clamped));
 }
 
 TEST(Elements, StoreTouchesNothingElse) {

@@ -21,6 +21,8 @@ TEST(DType, AcceptsTheNamesPeopleType) {
   EXPECT_EQ(*parse_dtype("fp16"), DType::kF16);
   EXPECT_EQ(*parse_dtype("half"), DType::kF16);
   EXPECT_EQ(*parse_dtype("bfloat16"), DType::kBf16);
+  EXPECT_EQ(*parse_dtype("int64"), DType::kI64);
+  EXPECT_EQ(*parse_dtype("uint8"), DType::kU8);
 }
 
 TEST(DType, RefusesPlainFp8AndSaysWhatToWrite) {
@@ -43,6 +45,10 @@ TEST(DType, PackedHalfBytesRoundUp) {
   EXPECT_EQ(size_bytes(DType::kE2m1, 7), 4U);
   EXPECT_EQ(size_bytes(DType::kBf16, 3), 6U);
   EXPECT_EQ(size_bytes(DType::kF64, std::int64_t{1} << 33), std::size_t{1} << 36);
+  EXPECT_EQ(size_bytes(DType::kI32, 3), 12U);
+  EXPECT_EQ(size_bytes(DType::kI64, 3), 24U);
+  EXPECT_EQ(size_bytes(DType::kU8, 3), 3U);
+  EXPECT_EQ(size_bytes(DType::kU64, 3), 24U);
 }
 
 TEST(TensorView, RowMajorDescriptionHasNoStrides) {

@@ -70,8 +70,8 @@ class CheckKernels : public ::testing::TestWithParam<const char*> {
       *operands = make_operands(problem_, kPacked, 7);
       for (std::size_t i = 0; i < operands->all.size(); ++i) {
         const ops::OperandSpec& spec = problem_.operands[i];
-        if (spec.name != "random" && (!spec.output || spec.read_write)) {
-          numerics::fill(operands->all[i].view(), family, i);
+        if (!spec.output || spec.read_write) {
+          ops::fill_input(spec.fill, operands->all[i].view(), family, i);
         }
       }
     }

@@ -53,6 +53,9 @@ void Operand::mark_elements() {
 }
 
 void Operand::fill_random(std::uint64_t seed) {
+  if (spec_.fill.rule != ops::Fill::Rule::kNumbers || is_integer(spec_.dtype)) {
+    return ops::fill_input(spec_.fill, view_, numerics::Family::kNormal, seed);
+  }
   std::mt19937_64 generator(seed);
   std::normal_distribution<double> normal;
   for (std::int64_t e = 0; e < view_.element_count(); ++e) {
@@ -134,7 +137,7 @@ std::string compare(const std::vector<double>& found, const ops::ReferenceOutput
     } else if (std::isinf(x) && std::abs(r) + allowed >= largest && std::signbit(x) == std::signbit(r)) {
       ratio = 0.0;
     } else {
-      ratio = std::abs(x - r) / allowed;
+      ratio = x == r ? 0.0 : std::abs(x - r) / allowed;
       if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
     }
     if (ratio <= worst) continue;

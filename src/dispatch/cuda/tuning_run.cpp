@@ -58,6 +58,15 @@ Status fill(const ops::Problem& problem, const TensorView& view, std::size_t ind
   const std::int64_t part = std::min(count, kPatternElements);
   const std::size_t bytes = size_bytes(view.dtype, count), pattern_bytes = size_bytes(view.dtype, part);
   if (problem.operands[index].output) return gpu::fill_bytes(view.data, 0, bytes, stream);
+  const ops::Fill& rule = problem.operands[index].fill;
+  if (rule.rule != ops::Fill::Rule::kNumbers) {  // means something for the whole operand only
+    std::vector<std::byte> whole(bytes);
+    TensorView there = view;
+    there.data = whole.data();
+    ops::fill_input(rule, there, numerics::Family::kNormal, 11 + index);
+    RIDGE_CHECK_OK(gpu::copy_to_device(view.data, whole.data(), bytes, stream));
+    return gpu::synchronize(stream);
+  }
   std::vector<std::byte> pattern(pattern_bytes);
   numerics::fill(TensorView::contiguous(pattern.data(), view.dtype, {part}), numerics::Family::kMixture, 11 + index);
   RIDGE_CHECK_OK(gpu::copy_to_device(view.data, pattern.data(), pattern_bytes, stream));

@@ -65,6 +65,12 @@ Result<std::unique_ptr<OutputVerifier>> OutputVerifier::create(const device::cud
       return make_error(ErrorCode::kUnsupported, "{}: {} operands; at most {} can be watched",
                         problem.problem_case.text(), problem.operands.size(), kMostOperands);
     }
+    for (const ops::OperandSpec& spec : problem.operands) {
+      const bool seeds = is_integer(spec.dtype) && size_bits(spec.dtype) == 64;
+      if (spec.fill.rule == ops::Fill::Rule::kNumbers && (!is_integer(spec.dtype) || seeds)) continue;
+      return make_error(ErrorCode::kUnsupported, "{}: nothing on the device fills {}, {} with a rule of its own",
+                        problem.problem_case.text(), spec.name, to_string(spec.dtype));
+    }
     scratch = std::max(scratch, check.scratch_bytes(problem));
     std::size_t old = 0;
     for (const ops::OperandSpec& spec : problem.operands) {

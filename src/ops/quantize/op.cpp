@@ -85,7 +85,7 @@ Result<Problem> bind(const record::Case& requested) {
   }
   RIDGE_CHECK_OK(check_sizes(problem, s));
   problem.operands = {{"x", s.dtype, {s.rows, s.cols}, false, false}};
-  if (s.stochastic) problem.operands.push_back({"random", DType::kF64, {2}, false, false});
+  if (s.stochastic) problem.operands.push_back({"random", DType::kU64, {2}, false, false});
   for (const Copy& copy : copies_of(s)) {
     const std::int64_t rows = copy.transposed ? s.cols : s.rows, cols = copy.transposed ? s.rows : s.cols;
     problem.operands.push_back({copy.transposed ? "q_t" : "q", s.format, {rows, cols}, true, false});
@@ -112,9 +112,8 @@ Result<Call> make_call(const Args& args) {
   call.values[kRounding] = args.random != nullptr ? 1 : 0;
   const auto add = [&call](const TensorView& view) { call.operands.push_back(view); };
   add(args.x);
-  // Two 64-bit words; of all dtypes f64 has that width, and nothing reads them as numbers.
   if (args.random != nullptr) {
-    add(TensorView::contiguous(const_cast<std::uint64_t*>(args.random), DType::kF64, {2}));
+    add(TensorView::contiguous(const_cast<std::uint64_t*>(args.random), DType::kU64, {2}));
   }
   if (plain) {
     add(args.q);

@@ -1,13 +1,14 @@
-// scale: y = alpha * x + beta, element by element.
+// scale: y = alpha * gain * x + beta, element by element, and where the largest x is.
 //
-// Shapes    x, y: [n], any n from 0.
-// Dtypes    f32.
-// Layout    Contiguous; y may be x, otherwise they must not overlap.
-// Numerics  In fp32, alpha and beta rounded to it first: |y - exact| <= 2^-24 (|alpha x| + |exact|).
+// Shapes    x, gain, y: [n], any n from 0; top: [1]. gain and top may be left out (rank 0).
+// Dtypes    f32; top i64.
+// Layout    Contiguous; y may be x, otherwise no output may overlap an operand.
+// Numerics  In fp32, alpha and beta rounded to it first: with p = alpha gain x, |y - exact| <= 2^-24 (2 |p| + |exact|).
+//           top is the first element of the largest |x| that is no NaN, -1 where there is none: exactly.
 // NaN, Inf  As IEEE arithmetic.
 // Same bits Always.
-// Cost      2 n FLOP; 8 n bytes.
-// Backward  dx = alpha * dy: the same operator; saves nothing.
+// Cost      3 n FLOP; 4 n bytes for each of x, gain and y, and 8.
+// Backward  dx = alpha * gain * dy: the same operator; saves nothing.
 // Errors    kInvalidArgument: rank, dtype, shape, stride or null memory, an alpha that is not finite, with the values.
 //
 // alpha is a parameter: a real number that is part of a case. beta is a scalar: every call may bring another, and
@@ -25,6 +26,8 @@ struct ScaleArgs {
   TensorView y;  // written
   double alpha = 2;
   float beta = 0;
+  TensorView gain;  // rank 0: 1
+  TensorView top;   // written; rank 0: not wanted
 };
 
 Status scale(const ScaleArgs& args, const Stream& stream);

@@ -3,8 +3,12 @@
 namespace ridge::ops::scale {
 
 record::Cost cost(const Problem& problem) {
-  const auto n = static_cast<double>(problem.values[kN]);
-  return {2.0 * n, 8.0 * n};
+  record::Cost cost;
+  cost.flop = 3.0 * static_cast<double>(problem.values[kN]);
+  for (const OperandSpec& operand : problem.operands) {
+    cost.bytes += static_cast<double>(size_bytes(operand.dtype, operand.element_count()));
+  }
+  return cost;
 }
 
 }  // namespace ridge::ops::scale
