@@ -1,6 +1,7 @@
 #include "convert.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
@@ -52,6 +53,16 @@ void check_rank(const Tensor& tensor, std::string_view op, std::string_view name
   TORCH_CHECK_VALUE(tensor.dim() == 2 || tensor.dim() == 3, op, ": ", name, " has shape ", tensor.sizes(),
                     "; give a matrix, or a batch of matrices with one dimension more");
 }
+
+// Scratch memory from PyTorch's own allocator, on its current stream: while a graph is captured, from the pool of that
+// graph.
+constexpr WorkspaceAllocator kPyTorchMemory = {[](void*, std::size_t bytes, const Stream&) {
+                                                 return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
+                                               },
+                                               [](void*, void* data, std::size_t, const Stream&) {
+                                                 c10::GetAllocator(c10::DeviceType::CUDA)->raw_deallocate(data);
+                                               },
+                                               nullptr};
 
 [[noreturn]] void refuse_strides(const Tensor& tensor, std::string_view op, std::string_view name, const char* wanted) {
   TORCH_CHECK_VALUE(false, op, ": ", name, " of shape ", tensor.sizes(), " has strides ", tensor.strides(), ", not ",
@@ -115,7 +126,9 @@ Stream stream_of(const Tensor& tensor) {
   TORCH_CHECK_NOT_IMPLEMENTED(device.is_cuda(), "ridgeline: no operators on device ", device,
                               "; move the tensors to the CPU or to a CUDA device");
   const c10::impl::VirtualGuardImpl cuda(c10::DeviceType::CUDA);
-  return Stream::cuda(cuda.getStreamNativeHandle(cuda.getStream(device)), device.index());
+  Stream stream = Stream::cuda(cuda.getStreamNativeHandle(cuda.getStream(device)), device.index());
+  stream.allocator = &kPyTorchMemory;
+  return stream;
 }
 
 OnDeviceOf::OnDeviceOf(const Tensor& tensor) {

@@ -15,6 +15,7 @@
 #include "numerics/convert.h"
 #include "numerics/philox.h"
 #include "ops/cuda/device.h"
+#include "ops/workspace.h"
 
 namespace ridge::ops {
 
@@ -284,9 +285,30 @@ decltype(Operator::reference) complete(decltype(Operator::reference) own) {
   };
 }
 
+// Its run() with the workspace that it asks for, where the caller gives none.
+Implementation with_workspace(Implementation one) {
+  if (!one.workspace_bytes) return one;
+  one.run = [name = one.name, own = std::move(one.run), bytes = one.workspace_bytes](
+                const Problem& problem, const Arguments& arguments, const Stream& stream) -> Status {
+    const std::size_t needed = bytes(problem, stream);
+    if (needed == 0 || arguments.workspace.size() >= needed) return own(problem, arguments, stream);
+    if (!arguments.workspace.empty()) {
+      return with_hint(invalid("{}: a workspace of {} bytes; {} needs {}", problem.problem_case.text(),
+                               arguments.workspace.size(), name, needed),
+                       "give as many as Implementation::workspace_bytes says, or none");
+    }
+    RIDGE_TRY(memory, Workspace::take(needed, stream));
+    Arguments with = arguments;
+    with.workspace = {static_cast<std::byte*>(memory.data()), needed};
+    return own(problem, with, stream);
+  };
+  return one;
+}
+
 }  // namespace
 
 Operator assemble(Operator description, std::vector<Implementation> implementations) {
+  for (Implementation& one : implementations) one = with_workspace(std::move(one));
   description.reference = complete(std::move(description.reference));
   implementations.push_back(reference_on_host(description));
   if (auto on_gpu = cuda_reference(description)) implementations.push_back(std::move(*on_gpu));

@@ -95,9 +95,13 @@ struct Call {
 struct Arguments {
   std::span<const TensorView> operands;
   std::span<const record::Scalar> scalars;  // none: the usual ones
+  // Scratch memory of the call: as much as the implementation asks for, aligned to 256 bytes, of undefined content.
+  // What is given here is taken; else assemble() sees to it.
+  std::span<std::byte> workspace;
 
-  Arguments(std::span<const TensorView> views = {}, std::span<const record::Scalar> numbers = {})  // NOLINT
-      : operands(views), scalars(numbers) {}
+  Arguments(std::span<const TensorView> views = {}, std::span<const record::Scalar> numbers = {},  // NOLINT
+            std::span<std::byte> scratch = {})
+      : operands(views), scalars(numbers), workspace(scratch) {}
   template <class Views>
   requires std::convertible_to<const Views&, std::span<const TensorView>> Arguments(const Views& views)
       : operands(views) {}                                           // NOLINT
@@ -171,6 +175,8 @@ struct Implementation {
   bool deterministic = false;  // equal calls give equal bits, whatever the number of threads; then it is checked
   std::function<Refusal(const Problem&, const DeviceInfo&)> supports;
   std::function<Status(const Problem&, const Arguments&, const Stream&)> run;
+  // How many bytes of scratch memory a call needs; may be empty: none. Asked at every call, so arithmetic only.
+  std::function<std::size_t(const Problem&, const Stream&)> workspace_bytes;
   // Which library and which of its kernels run here; goes into every result. May be empty.
   std::function<std::string()> version;
   // Names of the builds it chooses among by itself, which a tuned table may choose instead; may be empty. One that does
@@ -262,8 +268,8 @@ record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> siz
 Result<SpotCheck> spot_check_by_reference(const Problem& problem, const Arguments& arguments,
                                           const decltype(Operator::reference)& reference);
 
-// Puts an operator together from what its folder provides: sorts by rank and appends the generic "reference"
-// implementation, which rounds Operator::reference to the outputs' dtypes.
+// Puts an operator together from what its folder provides: sorts by rank, gives calls the workspace that they need, and
+// appends the generic "reference" implementation, which rounds Operator::reference to the outputs' dtypes.
 Operator assemble(Operator description, std::vector<Implementation> implementations);
 
 // The "reference" implementation of an operator, in host memory.

@@ -319,6 +319,41 @@ TEST_F(CudaGemm, IsCapturedByAGraphOnceItWasCalled) {
   EXPECT_EQ(call.judge_now(), "");
 }
 
+// A workspace that two graphs shared would show here: each writes parts of sums into it while the other one runs.
+TEST_F(CudaGemm, TwoGraphsOfOneStreamRunSideBySide) {
+  const ops::Implementation& vendor = **ops::find_implementation(**ops::find_operator("gemm"), "cuda_cublaslt");
+  GemmOnGpu first("m=64 n=64 k=65536 dtype=bf16 out=f32 layout=nt", *stream_);
+  GemmOnGpu second("m=64 n=128 k=65536 dtype=bf16 out=f32 layout=nt", *stream_);
+  if (const auto why = ops::why_not(vendor, first.problem, ops::device_info(stream_->view()))) GTEST_SKIP() << *why;
+  ASSERT_TRUE(dispatch::force("gemm", "cuda_cublaslt"));
+  const auto other = gpu::Stream::create(the_device());
+  ASSERT_TRUE(other);
+  std::vector<gpu::Graph> graphs;
+  std::vector<std::vector<double>> alone;
+  for (GemmOnGpu* const call : {&first, &second}) {
+    ASSERT_TRUE(gemm(call->args, stream_->view()));  // prepared, from the pool of the stream
+    ASSERT_EQ(call->judge_now(), "");
+    alone.push_back(call->after.all.back().values());
+    auto graph = gpu::Graph::capture(the_device(),
+                                     [&](gpu::StreamHandle handle) { return gemm(call->args, Stream::cuda(handle)); });
+    ASSERT_TRUE(graph) << graph.error().text();
+    graphs.push_back(std::move(*graph));
+  }
+  constexpr int kTimes = 10000, kLooks = 100;
+  for (int i = 0; i < kTimes; ++i) {
+    ASSERT_TRUE(graphs[0].launch(stream_->handle()));
+    ASSERT_TRUE(graphs[1].launch(other->handle()));
+    if (i % (kTimes / kLooks) != 0) continue;
+    ASSERT_TRUE(stream_->synchronize());
+    ASSERT_TRUE(other->synchronize());
+    for (std::size_t g = 0; g < 2; ++g) {
+      GemmOnGpu& call = g == 0 ? first : second;
+      ASSERT_TRUE(call.device->download(call.after, stream_->handle()));
+      ASSERT_EQ(call.after.all.back().values(), alone[g]) << "graph " << g << ", launch " << i;
+    }
+  }
+}
+
 TEST_F(CudaGemm, GradientsRunOnTheDeviceToo) {
   GemmOnGpu forward("m=96 n=160 k=128 dtype=bf16 layout=nt", *stream_);
   GemmOnGpu grad_a("m=96 n=128 k=160 dtype=bf16 layout=nn", *stream_);  // dA = dC * B

@@ -53,6 +53,16 @@ Buffer::~Buffer() {
   if (data_ != nullptr) driver().cuMemFree(address(data_));
 }
 
+Result<void*> record_allocation(std::size_t bytes, StreamHandle stream) {
+  CUdeviceptr pointer = 0;
+  const CUresult code = driver().cuMemAllocAsync(&pointer, std::max(bytes, kLeast), stream);
+  if (code != CUDA_SUCCESS) return driver_error(code, "cuMemAllocAsync");
+  return reinterpret_cast<void*>(pointer);
+}
+
+// An error here ends the capture, which then says so.
+void record_release(void* data, StreamHandle stream) { driver().cuMemFreeAsync(address(data), stream); }
+
 Result<PinnedBuffer> PinnedBuffer::allocate(const Device& device, std::size_t bytes) {
   RIDGE_CHECK_OK(device.make_current());
   void* data = nullptr;

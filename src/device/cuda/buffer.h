@@ -29,6 +29,11 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
+// Memory of the graph that is being captured on the stream, for what is recorded until record_release(). No other graph
+// has it while this one runs.
+Result<void*> record_allocation(std::size_t bytes, StreamHandle stream);
+void record_release(void* data, StreamHandle stream);
+
 // Page-locked host memory that the device can also reach by the same address: what asynchronous copies need.
 class PinnedBuffer {
  public:

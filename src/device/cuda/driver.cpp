@@ -47,6 +47,8 @@ void bind_memory(Driver& d, Binder& bind) {
   bind(d.cuMemGetInfo, "cuMemGetInfo_v2");
   bind(d.cuMemAlloc, "cuMemAlloc_v2");
   bind(d.cuMemFree, "cuMemFree_v2");
+  bind(d.cuMemAllocAsync, "cuMemAllocAsync");
+  bind(d.cuMemFreeAsync, "cuMemFreeAsync");
   bind(d.cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity");
   bind(d.cuMemAddressReserve, "cuMemAddressReserve");
   bind(d.cuMemAddressFree, "cuMemAddressFree");

@@ -30,6 +30,8 @@ struct Driver {
   decltype(&::cuMemGetInfo) cuMemGetInfo = nullptr;
   decltype(&::cuMemAlloc) cuMemAlloc = nullptr;
   decltype(&::cuMemFree) cuMemFree = nullptr;
+  decltype(&::cuMemAllocAsync) cuMemAllocAsync = nullptr;
+  decltype(&::cuMemFreeAsync) cuMemFreeAsync = nullptr;
   decltype(&::cuMemGetAllocationGranularity) cuMemGetAllocationGranularity = nullptr;
   decltype(&::cuMemAddressReserve) cuMemAddressReserve = nullptr;
   decltype(&::cuMemAddressFree) cuMemAddressFree = nullptr;

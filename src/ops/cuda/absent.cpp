@@ -15,6 +15,12 @@ const DeviceInfo& cuda_device_info(int) {
 
 std::optional<Implementation> cuda_reference(const Operator&) { return std::nullopt; }
 
+Result<DeviceWorkspace> take_device_workspace(std::size_t, const Stream&) { return device::cuda::list_gpus().error(); }
+
+void give_back_device_workspace(const DeviceWorkspace&, const Stream&) {}
+
+std::size_t pooled_device_workspace_bytes() { return 0; }
+
 void set_kernel_cache(std::filesystem::path) {}
 
 void add_kernel_packs(std::filesystem::path) {}

@@ -23,6 +23,16 @@ const DeviceInfo& cuda_device_info(int index);
 // for the stream, so not while a graph is captured; only for small problems. Nothing without the CUDA backend.
 std::optional<Implementation> cuda_reference(const Operator& op);
 
+// Scratch memory in the order of a stream: of the stream's pool, or recorded into the graph that is being captured on
+// it (ops/workspace.h).
+struct DeviceWorkspace {
+  void* data = nullptr;
+  bool recorded = false;
+};
+Result<DeviceWorkspace> take_device_workspace(std::size_t bytes, const Stream& stream);
+void give_back_device_workspace(const DeviceWorkspace& workspace, const Stream& stream);
+std::size_t pooled_device_workspace_bytes();
+
 // Where compiled kernels are kept on disk: set once by the code that reads the environment, before the first call.
 // Packs in its folder `packs` are taken before anything is compiled.
 void set_kernel_cache(std::filesystem::path directory);

@@ -6,7 +6,7 @@
 namespace ridge::ops::gemm {
 namespace {
 
-Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
   static thread_local PreparedCalls<peer::Matmul> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
@@ -16,7 +16,8 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   RIDGE_TRY(matmul, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return peer::Matmul::create(problem.problem_case.text(), wanted, operands[0], operands[1], operands[2], device);
   }));
-  return matmul->launch(operands[0].data, operands[1].data, operands[2].data, nullptr, nullptr, handle);
+  return matmul->launch(operands[0].data, operands[1].data, operands[2].data, nullptr, nullptr, operands.workspace,
+                        handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo&) {

@@ -1,5 +1,5 @@
 // NVIDIA's cuBLASLt, loaded at run time, for the operators that have it as a peer. Descriptors and the library's own
-// choice of algorithm are kept per case; the workspace belongs to a stream, because two products at once must not share
+// choice of algorithm are kept per case; the workspace comes with a call, because two products at once must not share
 // it. Where its headers are missing the same names refuse every case.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -35,9 +36,9 @@ struct PeerCase {
   bool tf32 = false;  // f32 operands rounded to 10 bits of mantissa
 };
 
-#if __has_include(<cublasLt.h>)
-
 inline constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+#if __has_include(<cublasLt.h>)
 
 struct CublasLt {
   device::cpu::SharedLibrary library{gpu::toolkit_library("cublasLt", {"13", "12"})};
@@ -81,7 +82,7 @@ inline Status checked(cublasStatus_t status, std::string_view call) {
   return make_error(ErrorCode::kToolFailed, "{}: {}", call, lt().status_name(status));
 }
 
-// What belongs to a device and its streams; kept until the process ends.
+// What belongs to a device; kept until the process ends.
 class Context {
  public:
   static Result<cublasLtHandle_t> handle(const gpu::Device& device) {
@@ -90,23 +91,6 @@ class Context {
     cublasLtHandle_t& handle = handles[device.info().index];
     if (handle == nullptr) RIDGE_CHECK_OK(checked(lt().create(&handle), "cublasLtCreate"));
     return handle;
-  }
-  static Result<void*> workspace(const gpu::Device& device, gpu::StreamHandle stream) {
-    const std::scoped_lock lock(mutex());
-    static auto* const workspaces = new std::map<std::pair<int, gpu::StreamHandle>, gpu::Buffer>;
-    gpu::Buffer& buffer = (*workspaces)[{device.info().index, stream}];
-    if (buffer.data() == nullptr) {
-      RIDGE_TRY(capturing, gpu::is_capturing(stream));
-      if (capturing) {
-        return with_hint(make_error(ErrorCode::kConflict,
-                                    "gemm: the workspace of this stream is not allocated yet, and "
-                                    "no graph can record that"),
-                         "call gemm once on this stream before the capture");
-      }
-      RIDGE_TRY(fresh, gpu::Buffer::allocate(device, kWorkspaceBytes));
-      buffer = std::move(fresh);
-    }
-    return buffer.data();
   }
 
  private:
@@ -182,16 +166,15 @@ class Matmul {
 
   // Scales lie elsewhere in every call; null leaves 16-bit operands without.
   Status launch(const void* a, const void* b, void* c, const void* scale_a, const void* scale_b,
-                gpu::StreamHandle stream) {
+                std::span<std::byte> workspace, gpu::StreamHandle stream) {
     RIDGE_CHECK_OK(device_->make_current());
     if (scale_a != nullptr) {
       RIDGE_CHECK_OK(set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale_b));
       RIDGE_CHECK_OK(set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale_a));
     }
-    RIDGE_TRY(workspace, Context::workspace(*device_, stream));
     const float alpha = 1.0f;
     return checked(lt().matmul(handle_, operation_, &alpha, b, b_, a, a_, &beta_, c, c_, c, c_, &algorithm_.algo,
-                               workspace, kWorkspaceBytes, reinterpret_cast<cudaStream_t>(stream)),
+                               workspace.data(), workspace.size(), reinterpret_cast<cudaStream_t>(stream)),
                    "cublasLtMatmul");
   }
 
@@ -271,7 +254,7 @@ struct Matmul {
                                const TensorView&, const gpu::Device&) {
     return make_error(ErrorCode::kUnsupported, "{}", kNoHeaders);
   }
-  Status launch(const void*, const void*, void*, const void*, const void*, gpu::StreamHandle) {
+  Status launch(const void*, const void*, void*, const void*, const void*, std::span<std::byte>, gpu::StreamHandle) {
     return make_error(ErrorCode::kUnsupported, "{}", kNoHeaders);
   }
 };
@@ -291,6 +274,7 @@ inline Implementation implementation(std::string name, decltype(Implementation::
   peer.supports = std::move(supports);
   peer.run = std::move(run);
   peer.version = version;
+  peer.workspace_bytes = [](const Problem&, const Stream&) { return kWorkspaceBytes; };
   return peer;
 }
 

@@ -170,8 +170,7 @@ TensorView matrix_of(const TensorView& view, std::int64_t index) {
 }
 
 Run per_matrix(Run run) {
-  return [run = std::move(run)](const Problem& problem, std::span<const TensorView> operands,
-                                const Stream& stream) -> Status {
+  return [run = std::move(run)](const Problem& problem, const Arguments& operands, const Stream& stream) -> Status {
     const std::int64_t batch = problem.values[kBatch];
     if (batch == 1) return run(problem, operands, stream);
     record::Case one = problem.problem_case;
@@ -182,7 +181,7 @@ Run per_matrix(Run run) {
     matrices.resize(single.operands.size());
     for (std::int64_t i = 0; i < batch; ++i) {
       for (std::size_t o = 0; o < matrices.size(); ++o) matrices[o] = matrix_of(operands[o], i);
-      RIDGE_CHECK_OK(run(single, matrices, stream));
+      RIDGE_CHECK_OK(run(single, {matrices, operands.scalars, operands.workspace}, stream));
     }
     return ok_status();
   };

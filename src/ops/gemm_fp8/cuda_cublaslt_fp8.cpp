@@ -33,7 +33,7 @@ Status check_dense(const Problem& problem, std::span<const TensorView> operands)
   return ok_status();
 }
 
-Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
   static thread_local PreparedCalls<peer::Matmul> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
@@ -45,7 +45,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
                                 device);
   }));
   return matmul->launch(operands[kA].data, operands[kB].data, operands[kC].data, operands[kScaleA].data,
-                        operands[kScaleB].data, handle);
+                        operands[kScaleB].data, operands.workspace, handle);
 }
 
 // Of 8-bit operands and of scales along k it wants every row to start on 16 bytes.

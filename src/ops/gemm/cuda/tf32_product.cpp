@@ -5,6 +5,7 @@
 
 #include "ops/gemm/cuda/matrix_calls.h"
 #include "ops/gemm/cuda_cublaslt.h"
+#include "ops/workspace.h"
 
 namespace ridge::ops::gemm {
 namespace {
@@ -43,8 +44,11 @@ std::vector<Tf32Way> tf32_ways(const gpu::Device& device, const TensorView& a, c
       {"cuda_wgmma",
        prepared_once<WgmmaCall>(
            own, [a, b, c](WgmmaCall& call, gpu::StreamHandle stream) { return call.launch(a, b, c, {}, {}, stream); })},
-      {"cuda_cublaslt", prepared_once<peer::Matmul>(vendor, [a, b, c](peer::Matmul& call, gpu::StreamHandle stream) {
-         return call.launch(a.data, b.data, c.data, nullptr, nullptr, stream);
+      {"cuda_cublaslt",
+       prepared_once<peer::Matmul>(vendor, [&device, a, b, c](peer::Matmul& call, gpu::StreamHandle stream) -> Status {
+         RIDGE_TRY(scratch, Workspace::take(peer::kWorkspaceBytes, ridge::Stream::cuda(stream, device.info().index)));
+         const std::span<std::byte> bytes(static_cast<std::byte*>(scratch.data()), peer::kWorkspaceBytes);
+         return call.launch(a.data, b.data, c.data, nullptr, nullptr, bytes, stream);
        })}};
 }
 
