@@ -6,6 +6,7 @@
 #   src/ops/<op>/**/*.cpp                                 helpers; *_avx2.cpp and *_avx512.cpp get those instructions
 #   src/ops/<op>/cuda_<idea>.cpp                         the same for CUDA, in builds that have that backend
 #   src/ops/<op>/cuda_*.cu                               its device source, embedded, compiled at run time
+#   src/ops/<op>/backward/                               the same files once more, of the entry <op>_backward
 #
 # The lists are generated because self-registering objects vanish from static libraries.
 set(RIDGE_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")
@@ -39,6 +40,9 @@ function(add_op name)
   set_property(GLOBAL PROPERTY RIDGE_OP_FOLDER_${arg_LIST}_${name} "${arg_FOLDER}")
   ridge_write_if_different("${RIDGE_GENERATED_DIR}/include/ridge/ops/${name}.h"
                            "#pragma once\n#include \"${arg_FOLDER}/contract.h\"  // IWYU pragma: export\n")
+  if(EXISTS "${arg_FOLDER}/backward/contract.h")
+    add_op(${name}_backward LIST ${arg_LIST} FOLDER "${arg_FOLDER}/backward")
+  endif()
 endfunction()
 
 # ridge_op_sources(<list> <sources variable> <entries variable>)
@@ -54,6 +58,7 @@ function(ridge_op_sources list sources_variable entries_variable)
   foreach(op IN LISTS ops)
     get_property(folder GLOBAL PROPERTY RIDGE_OP_FOLDER_${list}_${op})
     file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+    list(FILTER op_sources EXCLUDE REGEX "^${folder}/backward/")  # an entry of its own
     file(GLOB implementations CONFIGURE_DEPENDS "${folder}/cpu_*.cpp" "${folder}/cuda_*.cpp")
     ridge_backend_sources(op_sources)
     ridge_backend_sources(implementations)

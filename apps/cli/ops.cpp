@@ -33,6 +33,10 @@ int list_operators() {
       if (param.kind == record::ParamKind::kReal) values = fmt::format(" from {} to {}", param.least, param.most);
       say("    {}={}  {}{}\n", param.name, param.default_value, param.help, values);
     }
+    if (!op.scalars.empty()) say("  scalars, anew in every call:\n");
+    for (const record::ScalarRow& one : op.scalars) {
+      say("    {}={}  {}, {}\n", one.name, one.usual, one.help, record::name_of(one.type));
+    }
   }
   return kSuccess;
 }

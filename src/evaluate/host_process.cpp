@@ -369,7 +369,7 @@ CallResult HostProcess::call(const ops::Arguments& arguments, std::span<const st
         fmt::format("{} operands, {} parameters and {} scalars; at most {}, {} and {} can be handed over",
                     operands.size(), params.size(), arguments.scalars.size(), kMaxOperands, kMaxParams, kMaxScalars));
   }
-  if (auto failure = check_quiet()) return *failure;
+  RIDGE_CHECK_OK(check_quiet());
   HostControl& block = control();
   block.threads = static_cast<std::int32_t>(threads);
   block.operand_count = static_cast<std::int32_t>(operands.size());

@@ -48,6 +48,10 @@ Status operators(const Job&, record::WorkerResponse& response) {
     info.name = op->name;
     info.summary = op->summary;
     info.params = op->params;
+    RIDGE_TRY(usual, op->bind({op->name, {}}));
+    for (const record::ScalarInfo& one : usual.scalars) {
+      info.scalars.push_back({one.name, one.help, one.usual.text(), one.usual.type});
+    }
     for (const ops::Implementation& implementation : op->implementations)
       info.implementations.push_back(implementation.name);
     for (const record::Case& wanted : op->cases(ops::CaseSet::kTarget, Backend::kCpu)) {

@@ -179,6 +179,33 @@ record::Case case_of(const Operator& op, std::span<const std::int64_t> values) {
   return result;
 }
 
+Result<std::vector<EntryCall>> backward_calls(const Operator& op, const Problem& problem, const Arguments& forward,
+                                              std::span<const TensorView> grad_outputs,
+                                              std::span<const TensorView> grad_inputs) {
+  std::vector<EntryCall> calls;
+  if (op.backward) {
+    RIDGE_TRY(entry, find_operator(op.backward->op));
+    RIDGE_TRY(call, op.backward->call(problem, forward, grad_outputs, grad_inputs));
+    calls.push_back({entry, std::move(call)});
+    return calls;
+  }
+  std::size_t input = 0;
+  for (const OperandSpec& spec : problem.operands) {
+    if (spec.output) continue;
+    const TensorView& wanted = grad_inputs[input++];
+    if (wanted.rank == 0) continue;
+    const auto gradient = std::ranges::find(op.gradients, spec.name, &Gradient::input);
+    if (gradient == op.gradients.end()) {
+      return with_hint(make_error(ErrorCode::kUnsupported, "{} has no gradient of {}", op.name, spec.name),
+                       "those with one: " + known_names(op.gradients, [](const Gradient& one) { return one.input; }));
+    }
+    RIDGE_TRY(entry, find_operator(gradient->op));
+    RIDGE_TRY(call, gradient->call(problem, forward, grad_outputs[0], wanted));
+    calls.push_back({entry, std::move(call)});
+  }
+  return calls;
+}
+
 std::vector<record::Scalar> draw_scalars(const Problem& problem, std::uint64_t seed) {
   std::vector<record::Scalar> scalars;
   for (const record::ScalarInfo& info : problem.scalars) {

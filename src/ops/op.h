@@ -217,6 +217,18 @@ struct Gradient {
       call;
 };
 
+// The backward of an operator as an entry of its own, usually <op>_backward of the same folder: an Operator with its
+// own case, operands, reference and kernels, whose outputs are the gradients of several inputs.
+struct Backward {
+  std::string op;
+  std::vector<std::string> saved;  // operands of the forward call that it reads: what a front end keeps
+  // `forward` holds the operands of the forward call, those that are not saved with rank 0. Gradients in the order of
+  // the forward's outputs and inputs; rank 0: there is none, or none is wanted.
+  std::function<Result<Call>(const Problem&, const Arguments& forward, std::span<const TensorView> grad_outputs,
+                             std::span<const TensorView> grad_inputs)>
+      call;
+};
+
 struct Operator {
   std::string name, summary;
   std::vector<record::ParamInfo> params;  // in order; missing ones take their default
@@ -236,6 +248,8 @@ struct Operator {
   std::function<bool(const Problem&, numerics::Family)> excuses;
   // How outputs are checked on a GPU; without it the operator cannot be measured there.
   std::shared_ptr<const DeviceCheck> device_check;
+  // How gradients are made: by an entry of their own, or each by a call of an operator's forward.
+  std::optional<Backward> backward;
   std::vector<Gradient> gradients;              // one per differentiable input
   std::vector<Implementation> implementations;  // best first, reference last
 };
@@ -256,6 +270,16 @@ Result<Problem> bind_params(std::string_view op, std::span<const record::ParamIn
                             const record::Case& requested);
 // The reverse: the case whose values these are.
 record::Case case_of(const Operator& op, std::span<const std::int64_t> values);
+
+// The calls that make the gradients that are wanted (rank not 0), in order; views as Backward::call takes them. An
+// input without a gradient is an error that names those that have one.
+struct EntryCall {
+  const Operator* op = nullptr;
+  Call call;
+};
+Result<std::vector<EntryCall>> backward_calls(const Operator& op, const Problem& problem, const Arguments& forward,
+                                              std::span<const TensorView> grad_outputs,
+                                              std::span<const TensorView> grad_inputs);
 
 // For an operator's vary(): `problem` with each of these size parameters drawn anew from three quarters of it up to one
 // less, or for kReduced from three quarters of `reduced`; a size of 0 or 1 stays. The aligned variations draw in steps

@@ -116,17 +116,31 @@ struct Capability {
   }
 };
 
+// A scalar of an operator, for people; the usual value is that of the operator's default case.
+struct ScalarRow {
+  std::string name, help, usual;
+  ScalarType type = ScalarType::kF64;
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("type", self.type);
+    v("usual", self.usual);
+    v("help", self.help);
+  }
+};
+
 struct OperatorInfo {
   std::string name, summary;
   std::vector<ParamInfo> params;
   std::vector<std::string> implementations;  // best first
   std::vector<Case> target_cases;            // the shapes a campaign uses unless told otherwise
+  std::vector<ScalarRow> scalars;            // what every call may bring anew
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("summary", self.summary);
     v("params", self.params);
     v("implementations", self.implementations);
     v("target_cases", self.target_cases);
+    v("scalars", self.scalars);
   }
 };
 

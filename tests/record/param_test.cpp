@@ -85,9 +85,10 @@ TEST(Param, RealNumbersKeepEveryBitThroughTextAndJson) {
 
 TEST(Param, GoesThroughJsonWithItsKindAndRange) {
   WorkerResponse response;
-  response.operators = {{"op", "", {kSize, kWord, kEps, kCausal}, {}, {}}};
+  response.operators = {{"op", "", {kSize, kWord, kEps, kCausal}, {}, {}, {{"scale", "", "0.125", ScalarType::kF64}}}};
   const auto read = parse_record<WorkerResponse>(to_line(response));
   ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->operators[0].scalars.at(0).usual, "0.125");
   for (std::size_t i = 0; i < 4; ++i) {
     const ParamInfo &param = response.operators[0].params[i], &same = read->operators[0].params[i];
     EXPECT_EQ(same.kind, param.kind);

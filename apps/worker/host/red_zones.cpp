@@ -9,8 +9,11 @@ namespace {
 std::size_t bytes_of(int32_t dtype, int64_t elements) {
   const auto n = static_cast<std::size_t>(elements);
   switch (dtype) {
-    case RIDGE_F64: return 8 * n;
-    case RIDGE_F32: return 4 * n;
+    case RIDGE_F64:
+    case RIDGE_I64:
+    case RIDGE_U64: return 8 * n;
+    case RIDGE_F32:
+    case RIDGE_I32: return 4 * n;
     case RIDGE_F16:
     case RIDGE_BF16: return 2 * n;
     case RIDGE_E2M1: return (n + 1) / 2;

@@ -252,11 +252,11 @@ std::vector<record::ParamInfo> params() {
           {"dtype", "f32", "of A and B", {"f32", "bf16", "f16"}},
           {"out", "same", "dtype of C", {"same", "f32"}},
           {"layout", "nn", "of A and B: n as is, t stored transposed", {"nn", "nt", "tn", "tt"}},
-          {"accumulate", "0", "1: C += A*B", {"0", "1"}},
+          record::flag_param("accumulate", "1: C += A*B"),
           {"batch", "1", "products side by side", {}},
-          {"bias", "0", "1: add one to every row", {"0", "1"}},
+          record::flag_param("bias", "1: add one to every row"),
           {"activation", "none", "of the product with its bias", {"none", "gelu", "gelu_tanh", "silu"}},
-          {"residual", "0", "1: add a matrix last", {"0", "1"}}};
+          record::flag_param("residual", "1: add a matrix last")};
 }
 
 Operator describe() {

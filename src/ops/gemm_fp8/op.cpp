@@ -128,7 +128,7 @@ std::vector<record::ParamInfo> params() {
           {"dtype", "e4m3fn", "of A and B; two names: of A, of B", {"e4m3fn", "e5m2", "e4m3fn_e5m2", "e5m2_e4m3fn"}},
           {"out", "bf16", "dtype of C", {"bf16", "f16", "f32"}},
           {"layout", "nt", "of A and B: n as is, t stored transposed", {"nn", "nt", "tn", "tt"}},
-          {"accumulate", "0", "1: C += A*B", {"0", "1"}},
+          record::flag_param("accumulate", "1: C += A*B"),
           {"scaling",
            "tensor",
            "block: A 1x128, B 128x128; vector: both 1x128; mx: both 1x32, E8M0",

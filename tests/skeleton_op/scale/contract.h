@@ -8,7 +8,7 @@
 // NaN, Inf  As IEEE arithmetic.
 // Same bits Always.
 // Cost      3 n FLOP; 4 n bytes for each of x, gain and y, and 8.
-// Backward  dx = alpha * gain * dy: the same operator; saves nothing.
+// Backward  dx and dgain: backward/contract.h; saves x where gain is given, and gain. top and beta have no gradient.
 // Errors    kInvalidArgument: rank, dtype, shape, stride or null memory, an alpha that is not finite, with the values.
 //
 // alpha is a parameter: a real number that is part of a case. beta is a scalar: every call may bring another, and

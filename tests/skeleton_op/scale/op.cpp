@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "ops/arguments.h"
+#include "scale/backward/backward.h"
 #include "scale/contract.h"
 #include "scale/scale.h"
 
@@ -83,6 +84,24 @@ Result<Call> make_call(const Args& args) {
   return call;
 }
 
+namespace {
+
+Result<Call> backward_call(const Problem& problem, const Arguments& forward, std::span<const TensorView> grad_outputs,
+                           std::span<const TensorView> grad_inputs) {
+  scale_backward::Args args;
+  args.dy = grad_outputs[0];
+  args.alpha = problem.real(kAlpha);
+  args.dx = grad_inputs[0];
+  if (const auto gain = problem.position("gain")) {
+    args.gain = forward[*gain];
+    args.dgain = grad_inputs[*gain];
+    if (args.dgain.rank != 0) args.x = forward[0];
+  }
+  return scale_backward::make_call(args);
+}
+
+}  // namespace
+
 Operator describe() {
   Operator op;
   op.name = "scale";
@@ -94,13 +113,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
-  op.gradients = {{"x", "scale",
-                   [](const Problem& problem, std::span<const TensorView> operands, const TensorView& grad_output,
-                      const TensorView& grad_input) {
-                     Args args{grad_output, grad_input, problem.real(kAlpha)};
-                     if (const auto gain = problem.position("gain")) args.gain = operands[*gain];
-                     return make_call(args);
-                   }}};
+  op.backward = Backward{"scale_backward", {"x", "gain"}, backward_call};
   return op;
 }
 
