@@ -1,21 +1,17 @@
 #include "toolchain/build.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/mounts.h"
 #include "base/parallel.h"
 #include "base/process.h"
 #include "toolchain/cache.h"
+#include "toolchain/confined.h"
 #include "toolchain/dependencies.h"
 #include "toolchain/flags.h"
 #include "toolchain/listing.h"
@@ -50,8 +46,6 @@ constexpr std::array<std::string_view, 7> kSanitizeFlags = {"-O1",
                                                             "-fno-sanitize-recover=all",
                                                             "-fno-lto"};
 
-// Where the tools see the folder that they work in.
-constexpr const char* kPlace = "/build";
 // What they read, as make would have it.
 constexpr const char* kIncluded = "ridge_included.d";
 constexpr const char* kAssembled = "ridge_assembled.d";
@@ -133,7 +127,7 @@ class Job {
     // What it reads, by its own account and, for .incbin and .include, by that of the assembler.
     compile.insert(compile.end(), {"-MD", "-MF", kIncluded});
     if (own_assembler()) compile.insert(compile.end(), {"-pipe", fmt::format("-Wa,--MD,{}", kAssembled)});
-    hand_over();
+    folder_.emplace(compiler_.program, directory_, options_.confined);
     RIDGE_TRY(compiled, tool(compile, build));
     if (!compiled || !only_declared(build)) return false;
     RIDGE_TRY(linked, tool(link, build));
@@ -143,7 +137,7 @@ class Job {
       return false;
     }
     count(build);
-    RIDGE_CHECK_OK(take_back());
+    RIDGE_CHECK_OK(folder_->take_back({kArtifactName}));
     return true;
   }
 
@@ -171,21 +165,6 @@ class Job {
   // clang assembles by itself and does not say what its assembler read.
   [[nodiscard]] bool own_assembler() const { return compiler_.version.find("clang") == std::string::npos; }
 
-  // In name spaces the tools of root run as nobody, whose the folder must be, where there is that user (the user name
-  // space of a container may have none).
-  void hand_over() {
-    as_nobody_ = options_.confined && ::geteuid() == 0 && why_not_confined().empty() &&
-                 ::lchown(directory_.c_str(), mounts::kNobody, mounts::kNobody) == 0;
-  }
-  Status take_back() const {
-    if (!as_nobody_) return ok_status();
-    for (const fs::path& path : {directory_, directory_ / kArtifactName}) {
-      if (::lchown(path.c_str(), 0, 0) == 0) continue;
-      return make_error(ErrorCode::kIo, "cannot take {} back: {}", path.string(), std::strerror(errno));
-    }
-    return ok_status();
-  }
-
   // False when the compiler or the assembler read a file that is neither declared nor the toolchain's.
   [[nodiscard]] bool only_declared(Build& build) const {
     if (!options_.declared_only) return true;
@@ -211,39 +190,14 @@ class Job {
     return build.error.empty();
   }
 
-  // Nothing of this machine but the compiler, and no network.
-  [[nodiscard]] Confinement confinement() const {
-    Confinement nothing_else;
-    nothing_else.readable = {
-        "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache"};
-    std::error_code ignored;
-    const fs::path program = fs::canonical(compiler_.program, ignored);
-    nothing_else.readable.push_back(program.parent_path().parent_path());
-    nothing_else.readable.push_back(fs::path(compiler_.program).parent_path());
-    nothing_else.writable = {directory_};
-    nothing_else.place = kPlace;
-    nothing_else.other_user = as_nobody_;
-    return nothing_else;
-  }
-
   Result<bool> tool(const std::vector<std::string>& argv, Build& build) const {
-    ProcessSpec spec;
+    ProcessSpec spec = folder_->process();
     spec.argv = argv;
-    spec.directory = directory_;
     spec.timeout = options_.timeout;
     spec.memory_limit_bytes = options_.memory_limit_bytes;
-    if (options_.confined) spec.confinement = confinement();
     // __DATE__ and __TIME__ are always the same: an object must come out as it did when it is built again.
-    // And of the user's variables only what a compiler may need to start: CPATH and its like change what is read.
-    spec.environment = {{"LC_ALL", "C"},
-                        {"GCC_COLORS", ""},
-                        {"SOURCE_DATE_EPOCH", "0"},
-                        {"CCACHE_DISABLE", "1"},
-                        {"TMPDIR", options_.confined && why_not_confined().empty() ? kPlace : directory_.string()}};
-    spec.clear_environment = true;
-    for (const char* name : {"PATH", "LD_LIBRARY_PATH"}) {
-      if (const char* value = std::getenv(name)) spec.environment[name] = value;
-    }
+    for (const auto& [name, value] : {std::pair("GCC_COLORS", ""), {"SOURCE_DATE_EPOCH", "0"}, {"CCACHE_DISABLE", "1"}})
+      spec.environment[name] = value;
     RIDGE_TRY(ended, run_process(spec));
     build.evidence.log = shortened(build.evidence.log + ended.error_output, directory_.string());
     if (ended.succeeded()) return true;
@@ -260,10 +214,8 @@ class Job {
   void count(Build& build) const {
     const std::string program = find_program("objdump");
     if (program.empty()) return;
-    ProcessSpec spec;
+    ProcessSpec spec = folder_->process();
     spec.argv = {program, "-d", "--no-show-raw-insn", "ridge_object.o"};
-    spec.directory = directory_;
-    if (options_.confined) spec.confinement = confinement();
     spec.timeout = options_.timeout;
     spec.output_limit_bytes = 64u << 20;
     const Result<ProcessResult> ended = run_process(spec);
@@ -274,7 +226,7 @@ class Job {
   const Compiler& compiler_;
   const BuildOptions& options_;
   fs::path directory_;
-  bool as_nobody_ = false;
+  std::optional<ConfinedFolder> folder_;  // once the sources are written
 };
 
 // Builds in `directory`, which then holds nothing but the artefact, or nothing when a tool refused.

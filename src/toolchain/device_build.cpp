@@ -230,7 +230,7 @@ std::optional<std::string> refuse_device(const record::Candidate& candidate) {
     if (const std::string outside = include_outside(file); !outside.empty()) {
       return fmt::format(
           "{}: #include {} leaves the candidate's folder; include its own files, ridge/kernel/*.cuh and "
-          "headers of the CUDA toolkit by name",
+          "headers of the CUDA toolkit by name, each alone in its line",
           file.path, outside);
     }
   }

@@ -15,7 +15,9 @@ namespace ridge::toolchain {
 // comes from a macro. What is found neither among the files nor in the folders is left to the compiler.
 std::string toolkit_headers(std::span<const record::SourceFile> files, std::span<const std::string> folders);
 
-// The first #include that names a file outside the candidate ("/etc/...", "../..."), or comes from a macro; else empty.
+// The first #include or __has_include that names a file outside the candidate ("/etc/...", "../..."), comes from a
+// macro, or is no plain directive alone in its line; else empty. A __has_include whose name is pasted together is not
+// seen: it tells whether a file exists, and reads none.
 std::string include_outside(const record::SourceFile& file);
 
 }  // namespace ridge::toolchain

@@ -1,4 +1,6 @@
-// nvcc: the compiler of the toolkit as a process, with a time limit. Needs a host compiler beside it.
+// nvcc: the compiler of the toolkit as a process, with a time limit and, where the machine has name spaces, without its
+// files. Needs a host compiler beside it.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -6,10 +8,23 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "toolchain/cache.h"
+#include "toolchain/confined.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::toolchain {
 namespace {
+
+// The line table of a kernel holds the time at which its source was written; with the folder it is what would differ
+// when the same code is built again.
+Status forget_times(const DeviceCode& code, const std::filesystem::path& directory) {
+  const auto always = std::filesystem::file_time_type::clock::from_sys(std::chrono::sys_seconds{});
+  for (const record::SourceFile& file : code.files) {
+    std::error_code failure;
+    std::filesystem::last_write_time(directory / file.path, always, failure);
+    if (failure) return make_error(ErrorCode::kIo, "cannot set the time of {}: {}", file.path, failure.message());
+  }
+  return ok_status();
+}
 
 class NvccCompiler final : public DeviceCompiler {
  public:
@@ -20,14 +35,15 @@ class NvccCompiler final : public DeviceCompiler {
 
   Result<Output> compile(const DeviceCode& code, const std::filesystem::path& directory,
                          const BuildOptions& options) const override {
-    ProcessSpec spec;
+    RIDGE_CHECK_OK(forget_times(code, directory));
+    const ConfinedFolder folder(program_, directory, options.confined);
+    ProcessSpec spec = folder.process();
     spec.argv = {program_, "-cubin",   "-arch=" + code.arch, "-std=c++20", "-lineinfo", "--ptxas-options=-v",
                  "-o",     kCubinName, code.files[0].path,   "-I."};
     spec.argv.insert(spec.argv.end(), code.flags.begin(), code.flags.end());
     for (const std::string& define : code.defines) spec.argv.push_back("-D" + define);
-    spec.directory = directory;
     spec.timeout = options.timeout;
-    spec.environment = {{"LC_ALL", "C"}, {"TMPDIR", directory.string()}};
+    spec.environment["SOURCE_DATE_EPOCH"] = "0";
     RIDGE_TRY(ended, run_process(spec));
     Output output;
     output.command = quote_command(spec.argv);
@@ -37,6 +53,7 @@ class NvccCompiler final : public DeviceCompiler {
         output.log += fmt::format("error: nvcc {}\n", ended.describe());
       return output;
     }
+    RIDGE_CHECK_OK(folder.take_back({kCubinName}));
     RIDGE_TRY(cubin, read_file(directory / kCubinName));
     output.cubin = std::move(cubin);
     output.ok = true;

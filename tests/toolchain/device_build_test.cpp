@@ -1,13 +1,16 @@
 // Compiling device code: for real, since neither NVRTC nor nvcc needs a GPU.
 #include "toolchain/device_build.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
+#include "base/confinement.h"
 #include "base/files.h"
 #include "device/cuda/library.h"
 
@@ -142,17 +145,41 @@ TEST_P(DeviceBuilding, TheShippedCandidateCompilesWithoutSpills) {
 
 // An accept asks for it: the same machine code again, from another folder and past the cache.
 TEST_P(DeviceBuilding, ABuildPastTheCacheComesOutTheSame) {
-  if (std::string_view(GetParam()) == "nvcc") GTEST_SKIP() << "nvcc leaves names of its own in what it makes";
+  if (std::string_view(GetParam()) == "nvcc" && !why_not_confined().empty()) {
+    GTEST_SKIP() << "nvcc leaves the folder's name in what it makes: " << why_not_confined();
+  }
   record::Candidate candidate;
   candidate.backend = "cuda";
+  candidate.flags = {"-lineinfo"};
   candidate.sources = {
-      {"gemm_bf16_tiled.cu", *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu")}};
+      {"gemm_bf16_tiled.cu", *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu") +
+                                 // Static symbols carry the name of their module.
+                                 "static __device__ int counter;\nnamespace {\n__constant__ float table[4];\n}\n"
+                                 "extern \"C\" __global__ void more(float* x) { *x = table[counter++ & 3]; }\n"}};
   const auto kept = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
   options_.past_cache = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // times of files in a line table are seconds
   const auto again = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
   ASSERT_TRUE(kept.ok() && again.ok());
+  ASSERT_TRUE(kept->ok() && again->ok()) << kept->error;
   EXPECT_FALSE(again->evidence.cached);
   EXPECT_EQ(again->evidence.artifact, kept->evidence.artifact);
+}
+
+// nvcc runs in name spaces; NVRTC, a library in this process, is kept from files by include_outside().
+TEST_P(DeviceBuilding, ACandidateCannotAskForFilesOfThisMachine) {
+  if (std::string_view(GetParam()) == "nvrtc") GTEST_SKIP() << "its sources are refused by their text";
+  if (!why_not_confined().empty()) GTEST_SKIP() << why_not_confined();
+  const auto secret = directory_->path() / "secret.h";
+  ASSERT_TRUE(write_file_durably(secret, "constexpr int secret = 1;\n"));
+  DeviceCode code;
+  code.files = {{"k.cu", fmt::format("#if __has_include(\"{}\")\n#error it sees the file\n#endif\n"
+                                     "extern \"C\" __global__ void k() {{}}\n",
+                                     secret.string())}};
+  EXPECT_EQ(build(code).error, "");
+  options_.confined = false;
+  options_.past_cache = true;
+  EXPECT_THAT(build(code).error, HasSubstr("it sees the file"));
 }
 
 // As `ridge optimize` puts them together: the source, and the library's kernel with the layer's headers by name.
@@ -318,6 +345,25 @@ TEST(DeviceCandidate, IsRefusedForWhatReachesOutsideItsFolder) {
   EXPECT_THAT(refusal("k.cu", "#include \"/etc/passwd\"\n"), HasSubstr("#include \"/etc/passwd\" leaves"));
   EXPECT_THAT(refusal("k.cu", "  #  include \"../../secret.h\"\n"), HasSubstr("leaves the candidate's folder"));
   EXPECT_THAT(refusal("k.cu", "#define X </etc/passwd>\n#include X\n"), HasSubstr("#include X"));
+  for (const std::string hidden :
+       {"/**/ #include \"/etc/passwd\"", "%:include \"/etc/passwd\"", "#inc\\\nlude \"/etc/passwd\"",
+        "#inc\\ \nlude \"/etc/passwd\"", "#inc\\\r\nlude \"/etc/passwd\"", "#\\\n\\\ninclude \"/etc/passwd\"",
+        "# /*x*/ include \"/etc/passwd\"", "#/*\n*/include \"/etc/passwd\"", "#include /*x*/ \"/etc/passwd\"",
+        "/* \n */#include \"/etc/passwd\"", "/*\n// */ #include \"/etc/passwd\"", "\f#include \"/etc/passwd\"",
+        "\v#include </etc/passwd>", "#include_next \"/etc/passwd\"", "#include \"a.h\"\r#include \"/etc/passwd\"",
+        "#if __has_include(\"/etc/passwd\")\n#endif", "#if __has_include( <../secret.h>)\n#endif",
+        "#define HAS __has_include\n#if HAS(\"/etc/passwd\")\n#endif",
+        "#if __has_\\\ninclude(\"/etc/passwd\")\n#endif"}) {
+    EXPECT_THAT(refusal("k.cu", "// first line\n" + hidden + "\nint x;\n"), HasSubstr("leaves the candidate's folder"))
+        << hidden;
+  }
+  for (const std::string plain :
+       {"// what it may include\n", "/* includes: include it\n include it */\n",
+        "\t# include <cuda_fp8.h>  // for fp8\n",
+        "#ifdef __has_include\n#if __has_include(<cuda_fp8.h>)\n#include <cuda_fp8.h>\r\n#endif\n#endif\n",
+        "#if defined(__has_include) && __has_include(\"ridge/kernel/ptx.cuh\")\n#endif\n"}) {
+    EXPECT_EQ(refusal("k.cu", plain), "") << plain;
+  }
   EXPECT_THAT(refusal("../k.cu", ""), HasSubstr("leaves the candidate's folder"));
   EXPECT_THAT(refusal("ridge/k.cu", ""), HasSubstr("reserved"));
   EXPECT_THAT(refusal("k.cu", "", "-I/"), HasSubstr("\"-I/\" is not allowed"));

@@ -1,0 +1,112 @@
+// Every CUDA source of this library compiles with NVRTC, which is what runs it: tools/check_kernels.py asks nvcc, which
+// has headers and intrinsics that NVRTC lacks. Needs no GPU.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <span>
+
+#include "base/embedded.h"
+#include "base/files.h"
+#include "evaluate/cuda/check_module.h"
+#include "inspect/shipped.h"
+#include "ops/cuda/kernels.h"
+#include "ops/device_check.h"
+#include "ops/op.h"
+#include "toolchain/device_build.h"
+
+namespace ridge::evaluate::cuda {
+std::span<const EmbeddedFile> ceiling_files();
+}  // namespace ridge::evaluate::cuda
+
+namespace ridge::evaluate {
+namespace {
+
+constexpr const char* kArch = "sm_90a";
+
+// One build of each device source that an operator launches, of each operator.
+std::map<std::string, ops::KernelBuild> launched() {
+  ops::DeviceInfo device;
+  device.backend = Backend::kCuda;
+  device.name = "a Hopper GPU";
+  device.arch = kArch;
+  device.features = {kArch, "wgmma", "tma", "cluster"};
+  device.multiprocessors = 132;
+  std::map<std::string, ops::KernelBuild> builds;
+  for (const ops::Operator* const op : ops::operators()) {
+    std::vector<record::Case> cases = op->cases(ops::CaseSet::kBench, Backend::kCuda);
+    const std::vector<record::Case> edges = op->cases(ops::CaseSet::kCheck, Backend::kCuda);
+    cases.insert(cases.end(), edges.begin(), edges.end());
+    for (const record::Case& one : cases) {
+      const Result<ops::Problem> problem = op->bind(one);
+      if (!problem) continue;
+      for (const ops::Implementation& implementation : op->implementations) {
+        if (!implementation.kernels || ops::why_not(implementation, *problem, device)) continue;
+        for (ops::KernelBuild& build : implementation.kernels(*problem, device))
+          builds.emplace(op->name + ": " + build.source, std::move(build));
+      }
+    }
+  }
+  return builds;
+}
+
+class Nvrtc : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto found = toolchain::find_nvrtc();
+    if (!found) GTEST_SKIP() << found.error().text();
+    compiler_ = *found;
+    auto directory = TempDir::create("ridge-nvrtc");
+    ASSERT_TRUE(directory);
+    directory_.emplace(std::move(*directory));
+  }
+
+  void compile(const std::string& name, const toolchain::DeviceCode& code) {
+    toolchain::BuildOptions options;
+    options.cache_directory = directory_->path();
+    const auto built = toolchain::build_device(code, *compiler_, options);
+    ASSERT_TRUE(built.ok()) << name << ": " << built.error().text();
+    EXPECT_TRUE(built->ok()) << name << ": " << built->error << "\n" << built->evidence.log;
+    EXPECT_FALSE(toolchain::serialised(*built)) << name;
+  }
+  static toolchain::DeviceCode text(const std::string& source, std::vector<std::string> defines = {}) {
+    toolchain::DeviceCode code;
+    code.files = {{"source.cu", source}};
+    code.defines = std::move(defines);
+    return code;
+  }
+
+  std::shared_ptr<const toolchain::DeviceCompiler> compiler_;
+  std::optional<TempDir> directory_;
+};
+
+TEST_F(Nvrtc, CompilesEverySourceOfAnOperator) {
+  std::set<std::string> seen;
+  for (const auto& [name, build] : launched()) {
+    compile(name, ops::device_code(build, kArch));
+    seen.insert(build.source);
+  }
+  EXPECT_GT(seen.size(), 3u);
+  for (const EmbeddedFile& file : ops::device_sources()) {
+    const std::string path(file.path);
+    if (!path.ends_with(".cu") || seen.contains(path)) continue;
+    const std::string name = path.substr(std::string("ops/").size());
+    if (name.ends_with("_check.cu")) {
+      compile(name, text(ops::check_source(name)));
+      continue;
+    }
+    // No operator launches it yet.
+    const auto built = inspect::build_shipped(std::filesystem::path(RIDGE_SOURCE_DIR) / "src",
+                                              name.substr(0, name.size() - 3), directory_->path());
+    ASSERT_TRUE(built) << name << ": " << built.error().text();
+    EXPECT_TRUE(built->compiler.starts_with("NVRTC")) << built->compiler;
+  }
+}
+
+TEST_F(Nvrtc, CompilesTheHarness) {
+  compile("harness.cu", text(cuda::harness_source()));
+  compile("ceilings.cu", text(std::string(cuda::ceiling_files().front().text), {"UNROLL=4"}));
+}
+
+}  // namespace
+}  // namespace ridge::evaluate
