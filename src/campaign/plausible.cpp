@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/coin.h"
 #include "base/error.h"
 #include "record/json.h"
 
@@ -84,6 +85,30 @@ std::string off_the_clock(const Session& session) {
   return {};
 }
 
+// The orders in which its arms ran are not those of the coin that it names.
+std::string other_orders(const Session& session) {
+  const auto seed = guard(session, "coin");
+  if (!seed) return {};
+  if (!(*seed >= 0 && *seed < 0x1p53 && *seed == std::floor(*seed)))
+    return fmt::format("session {}: {} is no seed of a coin", session.index, *seed);
+  Coin coin(static_cast<std::uint64_t>(*seed));
+  coin.flip();  // which arm was started first
+  for (const record::ShapeSamples& shape : session.shapes) {
+    coin.flip();  // and called first
+    for (const record::Quad& quad : shape.quads) {
+      if (quad.order == coin.order()) continue;
+      return fmt::format("session {}: {}: the arms did not run in the order that its coin gives", session.index,
+                         shape.label);
+    }
+  }
+  return {};
+}
+
+bool same_coin(const Session& a, const Session& b) {
+  const auto one = guard(a, "coin"), other = guard(b, "coin");
+  return one && other && *one == *other;
+}
+
 // One arm is the other one again, faster by a factor.
 std::string copied_arm(const Session& session) {
   const double step = guard(session, "clock_step").value_or(0);
@@ -110,6 +135,7 @@ std::string out_of_order(const Session& before, const Session& after) {
 }  // namespace
 
 std::string repetition(const Session& a, const Session& b) {
+  if (same_coin(a, b)) return fmt::format("sessions {} and {} have the same coin", a.index, b.index);
   const double step = std::max(guard(a, "clock_step").value_or(0), guard(b, "clock_step").value_or(0));
   double common = 0;
   std::size_t samples = 0;
@@ -140,6 +166,7 @@ std::string session_objection(const std::vector<Session>& sessions) {
   }
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     if (std::string why = off_the_clock(sessions[i]); !why.empty()) return why;
+    if (std::string why = other_orders(sessions[i]); !why.empty()) return why;
     if (std::string why = copied_arm(sessions[i]); !why.empty()) return why;
     if (i > 0) {
       if (std::string why = out_of_order(sessions[i - 1], sessions[i]); !why.empty()) return why;

@@ -1,9 +1,11 @@
 // Whether samples can be what a clock saw. Refused: a session that is another one again, also when one arm was scaled;
-// sessions that overlap or run backwards; times between the steps of the clock that took them. This finds records that
+// sessions that overlap or run backwards; times between the steps of the clock that took them; arms that ran in another
+// order than the coin of the session gives. This finds records that
 // were put together from others; it cannot find one that was invented with care (docs/campaigns.md).
 //
 // Sessions of this version carry when they began ("began", of a clock that never goes back) and the step that every
-// sample is a multiple of ("clock_step"); older ones carry neither and are held to what they have.
+// sample is a multiple of ("clock_step"), and the seed from which the order of its arms was drawn ("coin"); older ones
+// are held to what they have.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "measure/machine.h"
 #include "stats/summary.h"
 
@@ -122,6 +123,7 @@ class SessionRun {
       guards["own_clock_candidate"] = stats::median(own_clocks_.candidate);
     }
     guards["clock_step"] = kClockStep;
+    guards["coin"] = static_cast<double>(seed_);
     guards["began"] = 1e-9 * static_cast<double>(start_ns);
     guards["wall"] = 1e-9 * static_cast<double>(measure::now_ns() - start_ns);
   }
@@ -131,7 +133,10 @@ class SessionRun {
   const std::vector<ops::Problem>& problems_;
   const SessionOptions& options_;
   bool against_itself_ = false;
-  measure::Coin coin_;
+  const std::uint64_t seed_ = secret_seed() >> 11;  // 53 bits, which a guard holds
+  // Flipped for who starts first, and of every problem for who is called first and for each quad: campaign/plausible.h
+  // flips it again.
+  measure::Coin coin_{seed_};
   Arms arms_;
   Clocks clocks_, own_clocks_;
   SessionResult result_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/coin.h"
 #include "record/measurement.h"
 #include "ridge/result.h"
 
@@ -15,19 +16,7 @@ enum class Arm { kIncumbent, kCandidate };
 // One cold, verified launch of an arm; its latency in seconds.
 using Launch = std::function<Result<double>(Arm)>;
 
-// Coins that cannot be foreseen.
-class Coin {
- public:
-  Coin();
-  explicit Coin(std::uint64_t seed) : state_(seed) {}  // reproducible, for tests
-  bool flip() { return (next() >> 63) != 0; }
-  std::uint64_t next();
-  // Uniform in 0 .. bound - 1.
-  std::uint64_t below(std::uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
-
- private:
-  std::uint64_t state_;
-};
+using ridge::Coin;
 
 // `quads` quads with blocks of `launches` launches. The first failing launch ends it.
 Result<std::vector<record::Quad>> run_quads(const Launch& launch, std::int64_t quads, std::int64_t launches,

@@ -1,5 +1,6 @@
 #include "campaign/plausible.h"
 
+#include "base/coin.h"
 #include "campaign/verify.h"
 #include "forgery.h"
 
@@ -20,6 +21,51 @@ TEST(Plausible, HonestSessionsPassWhateverTheirClockAndStamps) {
   for (record::Session& session : evaluation.sessions) session.guards.clear();  // of an older version
   EXPECT_EQ(objection(evaluation), "");
   EXPECT_EQ(unstamped(evaluation.sessions), static_cast<std::int64_t>(evaluation.sessions.size()));
+}
+
+// Gives every session a coin of its own, and its quads the orders of that.
+void flip_coins(record::Evaluation& evaluation) {
+  for (record::Session& session : evaluation.sessions) {
+    const std::uint64_t seed = 1000u + static_cast<std::uint64_t>(session.index);
+    session.guards["coin"] = static_cast<double>(seed);
+    Coin coin(seed);
+    coin.flip();
+    for (record::ShapeSamples& shape : session.shapes) {
+      coin.flip();
+      for (record::Quad& quad : shape.quads) {
+        const std::string order = coin.order();
+        if (order != quad.order) {
+          std::swap(quad.blocks[0], quad.blocks[1]);
+          std::swap(quad.blocks[2], quad.blocks[3]);
+        }
+        quad.order = order;
+      }
+    }
+  }
+}
+
+TEST(Plausible, TheArmsRanInTheOrderOfTheSessionsCoin) {
+  record::Evaluation evaluation = honest();
+  flip_coins(evaluation);
+  EXPECT_EQ(objection(evaluation), "");
+  record::Evaluation other = evaluation;
+  std::string& order = other.sessions[2].shapes.back().quads.back().order;
+  order = order == "ABBA" ? "BAAB" : "ABBA";
+  EXPECT_NE(objection(other).find("the order that its coin gives"), std::string::npos) << objection(other);
+  other = evaluation;
+  other.sessions[4] = other.sessions[3];
+  EXPECT_NE(objection(other), "");
+  other = evaluation;  // a copy with other times still has the coin
+  record::Session& copy = other.sessions[4];
+  const auto began = copy.guards["began"];
+  copy = other.sessions[3];
+  copy.index = 4;
+  copy.guards["began"] = began;
+  int count = 0;
+  for_each_launch(copy, [&](double& seconds) { seconds *= 1 + 0.01 * (++count % 7); });
+  EXPECT_NE(objection(other).find("have the same coin"), std::string::npos) << objection(other);
+  evaluation.sessions[0].guards["coin"] = 0.5;
+  EXPECT_NE(objection(evaluation).find("no seed of a coin"), std::string::npos) << objection(evaluation);
 }
 
 // A project's table with two digits: its sessions are alike, and that says nothing.
