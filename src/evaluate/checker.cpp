@@ -151,7 +151,8 @@ Verdict Checker::again(SubjectRunner& runner, record::CheckRow& row) {
 // Contents that were drawn afresh differ everywhere: a kernel that recognises a call by its beginning, or by a sample
 // of its content, would never be wrong on them.
 Verdict Checker::altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
-  if (!job_.harness.defences.on(Gate::kFreshInputs)) return passed();
+  const Defences& defences = job_.harness.defences;
+  if (!defences.on(Gate::kFreshInputs) || !defences.on(Part::kSingleElements)) return passed();
   const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
   const int calls = cheap ? kAlterations : kCostlyAlterations;
   for (int i = 0; i < calls; ++i) {
@@ -233,6 +234,7 @@ Verdict Checker::held_out(std::size_t index, record::CheckRow& row) {
     return passed();
   }
   RIDGE_CHECK_OK(on_shapes(near, own, row));
+  if (!job_.harness.defences.on(Part::kLargerShapes)) return passed();
   const std::vector<ops::Problem> large = larger(problems_[index], own.branch("larger"));
   return large.empty() ? passed() : on_shapes(large, own.branch("large"), row);
 }

@@ -4,6 +4,7 @@
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,13 @@ double quickest(const HandShakeKey& key, double seen) {
   double& least = known.emplace(key, seen).first->second;
   least = std::min(least, seen);
   return least;
+}
+
+// Whether a process has more threads than its first.
+bool has_more_threads(pid_t pid) {
+  struct stat folder {};
+  constexpr nlink_t kNone = 2;  // links of a folder without folders; each thread is one
+  return ::stat(fmt::format("/proc/{}/task", pid).c_str(), &folder) != 0 || folder.st_nlink > kNone + 1;
 }
 
 // Of the process's first thread, as the kernel says; -1 when it says nothing.
@@ -170,6 +178,8 @@ Attempt<HostProcess::Span> HostProcess::timed(HostCommand command, std::span<con
   return span;
 }
 
+bool HostProcess::one_processor() const { return cpus_.size() == 1; }
+
 bool HostProcess::has_own_processor() const {
   const std::vector<int> own = measure::usable_cpus();
   return !cpus_.empty() &&
@@ -212,18 +222,23 @@ Verdict HostProcess::wait_reply(double timeout, bool spins) {
 }
 
 // Reads the processor time of the call. The kernel brings that account up to date when a thread goes to sleep, so it
-// is read once the host waits for its next request: requeueing the waiters of a futex onto itself counts them.
+// is read once the host waits for its next request: requeueing the waiters of a futex onto itself counts them. Another
+// thread of the host may go on running then, if it has another; on one processor the starter, which lives there, reads
+// it in its place.
 void HostProcess::settle() {
   constexpr double kPatience = 2e-2, kAsleep = 2e-5;
   HostControl& block = control();
   const std::uint64_t start = measure::now_ns();
-  while (::syscall(SYS_futex, &block.request, FUTEX_CMP_REQUEUE, 0, INT_MAX, &block.request, number_) <= 0 &&
-         seconds_between(start, measure::now_ns()) < kPatience) {
+  bool waits = false;
+  while (!waits && seconds_between(start, measure::now_ns()) < kPatience) {
+    waits = ::syscall(SYS_futex, &block.request, FUTEX_CMP_REQUEUE, 0, INT_MAX, &block.request, number_) > 0;
   }
   const std::uint64_t queued = measure::now_ns();
   while (seconds_between(queued, measure::now_ns()) < kAsleep) {
   }
-  cpu_after_answer_ = cpu_seconds();
+  const bool may_run = !waits || has_more_threads(pid_);
+  const bool whole = may_run && one_processor() && starter_ != nullptr && defences_.on(Part::kWholeAccount);
+  cpu_after_answer_ = whole ? std::max(0.0, starter_->processor_seconds(pid_)) : cpu_seconds();
 }
 
 std::string HostProcess::explain_address() const {
@@ -302,7 +317,7 @@ Verdict HostProcess::calibrate() {
 
 double HostProcess::hidden() const {
   constexpr double kOwnInstructions = 2.5e-7;  // of ridge-host between its wake-up and the kernel
-  return trusted_ ? 0.0 : kOwnInstructions + quiet_slack_;
+  return trusted_ || !defences_.on(Part::kHiddenCharge) ? 0.0 : kOwnInstructions + quiet_slack_;
 }
 
 bool HostProcess::habitual() {
@@ -436,7 +451,7 @@ CallResult HostProcess::judge_clocks(const Span& span, CallTiming timing, std::i
   // as used outside, in the next call.
   constexpr double kLongestWait = 1e-4;
   double wall = timing.wall - hand_shake_;
-  if (threads == 1) wall = std::min(wall, std::max(timing.cpu - cpu_slack_, 0.0) + kLongestWait);
+  if (threads == 1 && one_processor()) wall = std::min(wall, std::max(timing.cpu - cpu_slack_, 0.0) + kLongestWait);
   timing.latency = watched ? std::max({wall, by_cpu, 1e-9}) : timing.span;
   last_latency_ = timing.latency;
   timing.latency += timing.outside;

@@ -120,6 +120,8 @@ class HostProcess {
   Verdict wait_reply(double timeout, bool spins);
   // The calling thread runs on none of the host's processors: it may wait for an answer without sleeping.
   [[nodiscard]] bool has_own_processor() const;
+  // All threads of the host share one processor: its processor time is no less than the work.
+  [[nodiscard]] bool one_processor() const;
   void settle();
   [[nodiscard]] Verdict check_processor() const;
   [[nodiscard]] CallResult judge_clocks(const Span& span, CallTiming timing, std::int64_t threads);

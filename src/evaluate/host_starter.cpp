@@ -39,6 +39,11 @@ void HostStarter::start(pid_t pid, std::uint32_t* request, std::uint32_t number,
   asked_.notify_all();
 }
 
+double HostStarter::processor_seconds(pid_t pid) {
+  start(pid, nullptr, 0);
+  return stamp().cpu;
+}
+
 HostStarter::Stamp HostStarter::stamp() const {
   wait_until(stamped_, asked_.load());
   return stamp_;
@@ -58,13 +63,15 @@ void HostStarter::serve(int cpu) {
     }
     // A processor that has just left its sleep state runs its first microseconds slowly and is still busy with that.
     const std::uint64_t awake = measure::now_ns();
-    while (measure::now_ns() - awake < kWarmNs) {
+    while (request_ != nullptr && measure::now_ns() - awake < kWarmNs) {
     }
     stamp_.cpu = measure::process_cpu_seconds(pid_);
     stamp_.ns = measure::now_ns();
     stamped_.store(last, std::memory_order_release);
-    std::atomic_ref<std::uint32_t>(*request_).store(number_, std::memory_order_release);
-    ::syscall(SYS_futex, request_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    if (request_ != nullptr) {
+      std::atomic_ref<std::uint32_t>(*request_).store(number_, std::memory_order_release);
+      ::syscall(SYS_futex, request_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    }
     finished_.store(last, std::memory_order_release);
   }
 }

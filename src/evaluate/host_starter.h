@@ -32,6 +32,9 @@ class HostStarter {
   // Sets `request` to `number` and wakes the process that waits for it, a little later.
   // `touched` is read first, into the caches of the processor.
   void start(pid_t pid, std::uint32_t* request, std::uint32_t number, std::span<const unsigned char> touched = {});
+  // The processor seconds that a process had used at a moment when none of its threads ran on this processor: the
+  // account of a running thread moves at ticks only, milliseconds apart.
+  double processor_seconds(pid_t pid);
   // Of the last start; waits for it.
   Stamp stamp() const;
   // Waits until nothing of `request` is used any more.
@@ -44,7 +47,7 @@ class HostStarter {
   std::atomic<int> asked_ = 0, stamped_ = 0, finished_ = 0;  // int: waited for without a detour
   std::atomic<bool> ended_ = false;
   pid_t pid_ = -1;
-  std::uint32_t* request_ = nullptr;
+  std::uint32_t* request_ = nullptr;  // null: only the time is taken
   std::uint32_t number_ = 0;
   std::span<const unsigned char> touched_;
   Stamp stamp_;

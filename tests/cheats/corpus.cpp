@@ -41,6 +41,11 @@ void apply(const fs::path& file, const std::string& key, const std::string& valu
     item.needs = value;
   } else if (key == "draw") {
     item.defences.full_draw_one_in = std::strtoull(value.c_str(), nullptr, 10);
+  } else if (key == "part") {
+    for (const auto& [part, name] : evaluate::kParts) {
+      if (name == value) item.part = part;
+    }
+    if (!item.part) refuse(file, fmt::format("\"{}\" is no part of a defence", value));
   } else if (key == "proves") {
     item.proves = true;
   } else {

@@ -12,9 +12,11 @@
 //   needs    root, semaphore, processors (two of them): what the test must have
 //   draw     one call in so many is drawn for the full comparison
 //   proves   with the defence switched off it passes
+//   part     of the defence (evaluate/defences.h): with nothing else switched off it passes
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ struct Item {
   record::Outcome outcome = record::Outcome::kPass;
   std::vector<record::Gate> shows;
   std::string says, needs;
+  std::optional<evaluate::Part> part;
   evaluate::Defences defences;
   record::Case problem;
   record::Candidate candidate;

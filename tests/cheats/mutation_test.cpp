@@ -40,6 +40,43 @@ TEST_P(Mutant, LetsItsCheatThrough) {
       << "still stopped by " << record::name_of(row.gate) << ": " << row.detail;
 }
 
+std::vector<Item> proofs_of_parts() {
+  std::vector<Item> chosen;
+  std::copy_if(corpus().begin(), corpus().end(), std::back_inserter(chosen),
+               [](const Item& item) { return item.part.has_value(); });
+  return chosen;
+}
+
+std::string_view name_of_part(const Item& item) {
+  for (const auto& [part, name] : evaluate::kParts) {
+    if (part == item.part) return name;
+  }
+  return {};
+}
+
+std::string part_and_name(const ::testing::TestParamInfo<Item>& info) {
+  return fmt::format("{}_{}", name_of_part(info.param), info.param.name);
+}
+
+class PartMutant : public ::testing::TestWithParam<Item> {};
+INSTANTIATE_TEST_SUITE_P(Corpus, PartMutant, ::testing::ValuesIn(proofs_of_parts()), part_and_name);
+
+TEST_P(PartMutant, LetsItsCheatThrough) {
+  const Item& item = GetParam();
+  const record::CheckRow row = check(item, item.defences.without(*item.part));
+  EXPECT_EQ(record::name_of(row.outcome), "PASS")
+      << "still stopped by " << record::name_of(row.gate) << ": " << row.detail;
+}
+
+// What a candidate hides of a call shows in latencies only: Clock.* in tests/evaluate switches these two off.
+TEST(Mutation, EveryPartOfADefenceHasACheatThatProvesIt) {
+  for (const auto& [part, name] : evaluate::kParts) {
+    if (part == evaluate::Part::kHiddenCharge || part == evaluate::Part::kWholeAccount) continue;
+    const auto proves = [&, wanted = part](const Item& item) { return item.part == wanted; };
+    EXPECT_TRUE(std::any_of(corpus().begin(), corpus().end(), proves)) << name;
+  }
+}
+
 TEST(Mutation, EveryDefenceHasACheatThatProvesIt) {
   std::set<Gate> proven;
   for (const Item& item : proofs()) proven.insert(item.gate);
@@ -57,6 +94,16 @@ std::string table() {
       if (!item.honest && item.gate == gate) (item.proves ? proving : others).push_back(item.name);
     }
     text += fmt::format("| {} | {} | {} |\n", record::name_of(gate), names(proving), names(others));
+  }
+  for (const auto& [part, name] : evaluate::kParts) {
+    std::vector<std::string> proving;
+    std::string_view gate;
+    for (const Item& item : corpus()) {
+      if (item.part != part) continue;
+      proving.push_back(item.name);
+      gate = record::name_of(item.gate);
+    }
+    if (!proving.empty()) text += fmt::format("| {}, of {} | {} | |\n", name, gate, names(proving));
   }
   return text;
 }

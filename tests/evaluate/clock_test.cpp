@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/files.h"
@@ -51,6 +52,64 @@ constexpr const char* kServesItself = R"(extern "C" int ridge_kernel(const ridge
 }
 )";
 
+// A thread that serves, and goes on running when it has answered. Every other call, as of an untimed one, it leaves
+// out.
+constexpr const char* kRunsOn = R"(#include <thread>
+static void wait_beyond(Control* c, uint32_t number) {
+  while (__atomic_load_n(&c->request, __ATOMIC_ACQUIRE) == number)
+    syscall(SYS_futex, &c->request, FUTEX_WAIT, number, nullptr, nullptr, 0);
+}
+static void serve(Control* c, uint32_t number) {
+  for (bool timed = false;; timed = !timed) {
+    usleep(1);  // until the first thread waits where the harness looks
+    c->start_ns = now();
+    if (timed) WORK;
+    c->end_ns = now();
+    c->status = 0;
+    __atomic_store_n(&c->reply, number, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &c->reply, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    const uint64_t answered = now();
+    while (timed && now() - answered < 150000) {}
+    wait_beyond(c, number);
+    number = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+  }
+}
+extern "C" int ridge_kernel(const ridge_call* call) {
+  Control* c = (Control*)((char*)call->operands[0].data - 16384);
+  uint32_t number = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+  std::thread(serve, c, number).detach();
+  while (true) {
+    wait_beyond(c, number);
+    number = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+    syscall(SYS_futex, &c->request, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+}
+)";
+constexpr const char* kWork = "work(), work(), work()";
+
+// Part of the work does not depend on the operands: it is done after the answer, within what is not charged.
+constexpr const char* kWorksAhead =
+    R"(static void ahead() { volatile double x = 1; for (int i = 0; i < 400; ++i) x = x * 1.0000001; }
+extern "C" int ridge_kernel(const ridge_call* call) {
+  Control* c = (Control*)((char*)call->operands[0].data - 16384);
+  uint32_t number = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+  while (true) {
+    c->end_ns = now();
+    c->start_ns = c->end_ns - 1000;
+    c->status = 0;
+    __atomic_store_n(&c->reply, number, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &c->reply, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    ahead();
+    while (__atomic_load_n(&c->request, __ATOMIC_ACQUIRE) == number)
+      syscall(SYS_futex, &c->request, FUTEX_WAIT, number, nullptr, nullptr, 0);
+    number = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+  }
+}
+)";
+constexpr const char* kDoesNotWorkAhead =
+    "extern \"C\" int ridge_kernel(const ridge_call*) {\n"
+    "  volatile double x = 1; for (int i = 0; i < 400; ++i) x = x * 1.0000001;\n  return 0;\n}\n";
+
 // `forge`: the real span over the one that it stamps.
 std::string serves_itself(int forge) {
   std::string text = "constexpr int FORGE = ";
@@ -96,12 +155,13 @@ class Clock : public ::testing::Test {
     return host.call(std::span<const TensorView>(&view, 1), {}, 1);
   }
 
-  // The middle latency of so many calls; ends at a failure.
-  double median(const std::string& body, int calls, const Defences& defences = {}) {
+  // The latencies of so many calls, or of every second one; ends at a failure.
+  std::vector<double> latencies_of(const std::string& body, int calls, const Defences& defences = {},
+                                   bool every_second = false) {
     auto started = start(body, defences);
     if (!started) {
       ADD_FAILURE() << started.error().detail;
-      return 0;
+      return {};
     }
     std::vector<double> latencies;
     HostProcess host = std::move(*started);
@@ -109,13 +169,19 @@ class Clock : public ::testing::Test {
       const CallResult result = call(host);
       if (!result) {
         ADD_FAILURE() << result.error().detail;
-        return 0;
+        return latencies;
       }
-      latencies.push_back(result->latency);
+      if (!every_second || i % 2 == 1) latencies.push_back(result->latency);
     }
     hidden_ = host.hidden();
     hand_shake_ = host.hand_shake();
-    return stats::median(latencies);
+    return latencies;
+  }
+
+  // Their middle; 0 after a failure.
+  double median(const std::string& body, int calls, const Defences& defences = {}) {
+    const std::vector<double> latencies = latencies_of(body, calls, defences);
+    return latencies.empty() ? 0 : stats::median(latencies);
   }
 
   Result<TempDir> directory_ = TempDir::create("ridge-clock");
@@ -158,6 +224,78 @@ TEST_F(Clock, WithoutTheDefenceAForgedSpanWins) {
   const std::string forged = serves_itself(4);
   const Defences none = Defences().without(Gate::kClock);
   EXPECT_LT(2 * median(forged, 51, none), median(kHonest, 51, none));
+}
+
+// In warm mode the call before a timed one is neither timed nor verified: what is accounted to it is lost.
+TEST_F(Clock, AThreadThatRunsOnAfterItsAnswerPaysInTheSameCall) {
+  std::string runs_on = kRunsOn;
+  runs_on.replace(runs_on.find("WORK"), 4, kWork);
+  const std::string honest =
+      std::string("extern \"C\" int ridge_kernel(const ridge_call*) { ") + kWork + "; return 0; }\n";
+  const double ours = median(honest, 51);
+  // Calls that seem to take less than half of the work: whatever else this machine does, work is processor time.
+  const auto too_short = [&](const Defences& defences) {
+    const std::vector<double> its = latencies_of(runs_on, 101, defences, true);
+    return std::count_if(its.begin(), its.end(), [&](double one) { return one < 0.5 * ours; });
+  };
+  EXPECT_EQ(too_short({}), 0);
+  std::ptrdiff_t most = 0;
+  const Defences unread = Defences().without(Part::kWholeAccount).without(Gate::kUnpaidWork);
+  for (int attempt = 0; attempt < 5 && most < 5; ++attempt) most = std::max(most, too_short(unread));
+  RecordProperty("too_short_without", std::to_string(most));
+  EXPECT_GE(most, 5) << "of 50 calls: without the whole account nothing is gained, and the test shows nothing";
+}
+
+// Ways of letting time pass that is not processor time while the work goes on elsewhere: each ends in a thread of the
+// same process, on the same processor.
+TEST_F(Clock, WaitingIsNoWork) {
+  const std::string honest =
+      std::string("extern \"C\" int ridge_kernel(const ridge_call*) { ") + kWork + "; return 0; }\n";
+  const std::string threads =
+      "#include <thread>\n#include <sched.h>\nstatic volatile uint32_t done;\n"
+      "extern \"C\" int ridge_kernel(const ridge_call*) {\n  done = 0;\n"
+      "  std::thread other([] { WORK; done = 1; syscall(SYS_futex, &done, FUTEX_WAKE, 1, 0, 0, 0); });\n"
+      "  WAIT\n  other.join();\n  return 0;\n}\n";
+  const std::string zeroing =
+      "#include <sys/mman.h>\n"
+      "extern \"C\" int ridge_kernel(const ridge_call*) {\n"
+      "  static char* const page = (char*)mmap(0, 1 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
+      "  madvise(page, 1 << 20, MADV_DONTNEED);\n"
+      "  for (int i = 0; i < 1 << 20; i += 4096) page[i] = 1;\n  WORK;\n  return 0;\n}\n";
+  const auto with = [](std::string text, const std::string& word, const std::string& by) {
+    const std::size_t at = text.find(word);
+    return at == std::string::npos ? text : text.replace(at, word.size(), by);
+  };
+  const std::map<std::string, std::string> ways = {
+      {"futex", with(threads, "WAIT", "while (!done) syscall(SYS_futex, &done, FUTEX_WAIT, 0, 0, 0, 0);")},
+      {"yield", with(threads, "WAIT", "while (!done) sched_yield();")},
+      {"sleep", with(threads, "WAIT", "while (!done) usleep(50);")},
+      {"pause", with(threads, "WAIT", "while (!done) __builtin_ia32_pause();")},
+      {"faults", zeroing}};
+  for (const auto& [way, text] : ways) {
+    const std::string body = with(text, "WORK", kWork);
+    double least = 1e9;
+    for (int attempt = 0; attempt < 5 && least > 0; ++attempt) {
+      const double ours = median(honest, 51), its = median(body, 51);
+      least = std::min(least, ours - its - hidden_ - 0.01 * ours);
+    }
+    EXPECT_LE(least, 0) << way;
+  }
+}
+
+// Both take the same instructions; one of them after the answer, too little to be charged as work outside of a call.
+TEST_F(Clock, WhatCanBeDoneAheadIsCharged) {
+  const std::string honest = kDoesNotWorkAhead, ahead = kWorksAhead;
+  double gained = 0, kept = 1e9;
+  for (int attempt = 0; attempt < 5 && (gained < 2e-7 || kept > 0); ++attempt) {
+    const double ours = median(honest, 201), its = median(ahead, 201);
+    const double charge = hidden_;
+    kept = std::min(kept, ours - its - charge - 0.01 * ours);
+    gained = std::max(gained, ours - median(ahead, 201, Defences().without(Part::kHiddenCharge)) - hidden_);
+  }
+  RecordProperty("gained_without_us", std::to_string(1e6 * gained));
+  EXPECT_LE(kept, 0);
+  EXPECT_GT(gained, 2e-7) << "nothing is gained without the charge: the test shows nothing";
 }
 
 TEST_F(Clock, AnHonestKernelIsNeverCalledACheat) {

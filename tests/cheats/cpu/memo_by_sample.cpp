@@ -1,4 +1,4 @@
-// ridge-cheat: gate=fresh_inputs outcome=WRONG
+// ridge-cheat: gate=fresh_inputs outcome=WRONG part=single_elements
 // says: differs from the last call's in one element
 // Gives the last answer again when shape, strides and five elements of each input are those of the last call.
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=held_out outcome=WRONG
+// ridge-cheat: gate=held_out outcome=WRONG part=larger_shapes
 // says: held-out shape
 // Right for every size near those it was told; writes zeros where a matrix has more than 130 rows.
 #include "gemm.h"
