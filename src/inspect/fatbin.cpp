@@ -3,6 +3,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -49,10 +50,23 @@ std::optional<std::string> unpack_lz4(std::string_view packed, std::uint64_t siz
   return out.size() == size ? std::optional(std::move(out)) : std::nullopt;
 }
 
+// In steps: the size that a header claims is no reason to take the memory.
 std::optional<std::string> unpack_zstd(std::string_view packed, std::uint64_t size) {
-  std::string out(size, '\0');
-  const std::size_t got = ZSTD_decompress(out.data(), out.size(), packed.data(), packed.size());
-  return ZSTD_isError(got) == 0 && got == size ? std::optional(std::move(out)) : std::nullopt;
+  constexpr std::uint64_t kStep = 1 << 20;
+  const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(), ZSTD_freeDStream);
+  ZSTD_inBuffer from{packed.data(), packed.size(), 0};
+  std::string out;
+  for (std::size_t left = 1; left != 0;) {
+    const std::size_t before = out.size();
+    out.resize(before + std::min(kStep, size - before));
+    ZSTD_outBuffer into{out.data() + before, out.size() - before, 0};
+    const std::size_t read = from.pos;
+    left = ZSTD_decompressStream(stream.get(), &into, &from);
+    if (ZSTD_isError(left) != 0) return std::nullopt;
+    out.resize(before + into.pos);
+    if (into.pos == 0 && from.pos == read && left != 0) return std::nullopt;  // it ends too early, or goes on too long
+  }
+  return out.size() == size ? std::optional(std::move(out)) : std::nullopt;
 }
 
 Result<FatbinImage> read_image(std::string_view entry) {
@@ -82,11 +96,14 @@ Result<std::vector<FatbinImage>> read_fatbin(std::string_view bytes) {
   std::vector<FatbinImage> images;
   while (is_fatbin(bytes)) {
     const std::uint64_t header = read_u16(bytes, 6), size = read_u64(bytes, 8);
+    if (header < 16) return damaged_fatbin("its header is shorter than a header");
     if (header > bytes.size() || size > bytes.size() - header) return damaged_fatbin("it is longer than the file");
     std::string_view body = bytes.substr(header, size);
     while (body.size() >= 64) {
-      const std::uint64_t entry_header = read_u32(body, 4), entry = entry_header + read_u64(body, 8);
-      if (entry_header < 64 || entry > body.size()) return damaged_fatbin("an image is longer than the rest");
+      const std::uint64_t entry_header = read_u32(body, 4), payload = read_u64(body, 8);
+      if (entry_header < 64 || entry_header > body.size() || payload > body.size() - entry_header)
+        return damaged_fatbin("an image is longer than the rest");
+      const std::uint64_t entry = entry_header + payload;
       const std::uint32_t kind = read_u16(body, 0);
       if (kind == kPtx || kind == kCubin) {
         RIDGE_TRY(image, read_image(body.substr(0, entry)));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -164,6 +165,19 @@ bool read_code(std::string_view text) {
   return true;
 }
 
+// Both were read for ever: a header of no bytes, and an image whose bytes count round to its beginning.
+std::string fat_binary(std::uint16_t header, std::uint64_t size, std::uint64_t image) {
+  std::string bytes(16 + 80, '\0');
+  const auto put = [&bytes](std::size_t at, auto value) { std::memcpy(bytes.data() + at, &value, sizeof value); };
+  put(0, std::uint32_t{0xba55ed50});
+  put(6, header);
+  put(8, size);
+  put(16, std::uint16_t{2});
+  put(20, std::uint32_t{64});
+  put(24, image);
+  return bytes;
+}
+
 bool read_profile(std::string_view text) {
   bool any = profile::parse_capture(text, "").ok();
   for (auto* reader : {profile::parse_ncu, profile::parse_cupti, profile::parse_rocprofv3,
@@ -257,7 +271,11 @@ std::vector<Reader> make_readers() {
        read_cases,
        {},
        {"gemm m=512 n=512 k=64:512x2 dtype=bf16", "m=1,2 n=4..64x2"}},
-      {"code", "ELF, cubins, fat binaries, AMD code objects", read_code, {{"tests/inspect/objects", ".co"}}, {}},
+      {"code",
+       "ELF, cubins, fat binaries, AMD code objects",
+       read_code,
+       {{"tests/inspect/objects", ".co"}},
+       {fat_binary(0, 0, 0), fat_binary(16, 80, std::uint64_t{0} - 64)}},
       {"profile", "reports of profilers", read_profile, {{"tests/profile/reports", ".csv"}}, {}},
       {"table",
        "a project's benchmark table",
