@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compiles every shipped kernel configuration for its GPU and refuses a bad one. Needs nvcc, no GPU.
 
-    tools/check_kernels.py [--nvcc PATH] [--jobs N] [--all] [NAME ...]
+    tools/check_kernels.py [--nvcc PATH] [--jobs N] [NAME ...]
 
-Where build/bin/ridge is there, what `ridge inspect` reads from each cubin must equal what ptxas reports, and the required
-instructions are looked for through it. Reads each src/**/*.configs.toml (what it declares is described in
-src/ops/gemm/cuda_wgmma.configs.toml) and *.checks.toml (kernels that check outputs on a GPU), and fails on register spills or a stack
-frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 to C7514 (wgmma pipeline serialised) and C7602. Without nvcc it says so and exits 77. By default a configuration is built as the first variant and the first configuration as every variant;
---all builds the whole product. A NAME keeps the configurations or variants that contain it.
+What `ridge inspect` reads from each cubin must equal what ptxas reports, and the required instructions are looked for through
+it. The builds are those of build/kernel_builds.json, which the build of the library writes from the kernels' own descriptions
+(src/record/kernel_description.h), and those of src/**/*.checks.toml (kernels that check outputs on a GPU). Fails on register
+spills or a stack frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 to C7514 (wgmma
+pipeline serialised) and C7602. Without nvcc it says so and exits 77. A NAME keeps the builds whose name contains it.
 """
 import argparse
 import concurrent.futures
@@ -26,37 +26,17 @@ ARCHITECTURE = ["-gencode=arch=compute_90a,code=sm_90a"]
 BAD_WARNINGS = ("C7508", "C7510", "C7511", "C7512", "C7514", "C7602")
 
 
-def builds_of(description, everything, names):
-    configs, variants = description["configs"], description["variants"]
-    first_config, first_variant = next(iter(configs)), next(iter(variants))
-    for config, config_defines in configs.items():
-        for variant, variant_defines in variants.items():
-            if not everything and config != first_config and variant != first_variant:
-                continue
-            name = f"{config}/{variant}"
-            if names and not any(n in name for n in names):
-                continue
-            defines = {**config_defines, **variant_defines}
-            if any(all(defines.get(key) in (value if isinstance(value, list) else [value]) for key, value in rule.items())
-                   for rule in description.get("unsupported", [])):
-                continue
-            yield name, defines
-    for name, defines in description.get("extra", {}).items():
+def shipped_builds(root, names):
+    """(name, source, macros, sass, registers, prelude) of every build."""
+    for build in json.loads((root / "build/kernel_builds.json").read_text())["builds"]:
+        name = f"{build['kernel']}:{build['name']}"
         if not names or any(n in name for n in names):
-            yield name, defines
-
-
-def required_opcodes(description, defines):
-    eight_bit = "kE4m3" in defines.values() or "kE5m2" in defines.values()
-    for opcode in description.get("required_sass", []):
-        if opcode == "UTMASTG" and defines.get("DIRECT_STORE"):
-            continue
-        if opcode == "HGMMA" and eight_bit:
-            yield "QGMMA"
-        elif opcode == "UTMASTG" and defines.get("STORE") == "kAdd":
-            yield "UTMAREDG"
-        else:
-            yield opcode
+            yield name, root / "src" / build["source"], build["defines"], build["sass"], build["max_registers"], None
+    for path in sorted((root / "src").rglob("*.checks.toml")):
+        check = tomllib.loads(path.read_text())
+        name = str(path.parent.relative_to(root / "src/ops") / check["symbol"])
+        if not names or any(n in name for n in names):
+            yield name, path.parent / check["source"], [], [], check["max_registers"], path.parent / check["prelude"]
 
 
 def reported_by_ptxas(text):
@@ -95,12 +75,12 @@ def inspect(ridge, cubin, ptxas_text, required):
     return problems
 
 
-def build(nvcc, ridge, source, prefix, name, defines, description, folder):
-    cubin = pathlib.Path(folder) / (name.replace("/", "-") + ".cubin")
+def build(nvcc, ridge, folder, name, source, defines, sass, max_registers, prelude):
+    cubin = pathlib.Path(folder) / (name.replace("/", "-").replace(":", "-") + ".cubin")
     command = [nvcc, *ARCHITECTURE, "-cubin", "-Xptxas", "-v", "-std=c++20", "-o", str(cubin), str(source)]
-    command += [f"-D{prefix}{key}={value}" for key, value in defines.items()]
-    if "prelude" in description:  # what the library puts in front of the source
-        command += ["-include", str(source.parent / description["prelude"])]
+    command += [f"-D{define}" for define in defines]
+    if prelude:  # what the library puts in front of the source
+        command += ["-include", str(prelude)]
     result = subprocess.run(command, capture_output=True, text=True)
     text = result.stdout + result.stderr
     problems = []
@@ -114,13 +94,13 @@ def build(nvcc, ridge, source, prefix, name, defines, description, folder):
     spills = [int(n) for n in re.findall(r"(\d+) bytes spill (?:stores|loads)", text)]
     if not used:
         problems.append("the compiler reported no register count")
-    elif max(used) > description["max_registers"]:
-        problems.append(f"{max(used)} registers, declared limit {description['max_registers']}")
+    elif max(used) > max_registers:
+        problems.append(f"{max(used)} registers, declared limit {max_registers}")
     if any(spills):
         problems.append(f"{sum(spills)} bytes of register spills")
     if any(stack):
         problems.append(f"{max(stack)} bytes of stack frame")
-    problems += inspect(ridge, cubin, text, required_opcodes(description, defines))
+    problems += inspect(ridge, cubin, text, sass)
     return name, problems, f"{max(used, default=0)} registers", command
 
 
@@ -129,7 +109,6 @@ def main():
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
     parser.add_argument("--ridge", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent / "build/bin/ridge")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--all", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
@@ -140,12 +119,8 @@ def main():
     started, failed, total = time.time(), 0, 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         jobs = []
-        for path in sorted([*(root / "src").rglob("*.configs.toml"), *(root / "src").rglob("*.checks.toml")]):
-            description = tomllib.loads(path.read_text())
-            source = path.parent / description["source"]
-            for name, defines in builds_of(description, arguments.all, arguments.names):
-                jobs.append(pool.submit(build, arguments.nvcc, arguments.ridge, source, description.get("prefix", "RIDGE_"), name, defines,
-                                        description, folder))
+        for one in shipped_builds(root, arguments.names):
+            jobs.append(pool.submit(build, arguments.nvcc, arguments.ridge, folder, *one))
         for job in concurrent.futures.as_completed(jobs):
             name, problems, summary, command = job.result()
             total += 1

@@ -13,8 +13,8 @@
 namespace ridge::cli {
 
 // The source with NAME=VALUE definitions; a .cu file is a candidate for CUDA. Files that it includes in quotes come
-// with it: those beside it, and kernels of this library by their path ("ops/gemm/cuda_wgmma.cu"), which name the kernel
-// layer as every candidate does.
+// with it: those beside it, and kernels of this library by their path ("ops/matmul/cuda_wgmma.cu"), which name the
+// kernel layer as every candidate does.
 Result<record::Candidate> candidate_of(const std::string& op, const std::string& path,
                                        const std::vector<std::string>& defines);
 

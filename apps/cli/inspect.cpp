@@ -126,7 +126,7 @@ Result<std::vector<record::Inspection>> look_at(const std::string& what, const i
   std::error_code ignored;
   if (std::filesystem::exists(what, ignored) || !inspect::names_shipped_kernel(what))
     return inspect::inspect_file(what, options);
-  RIDGE_TRY(built, inspect::build_shipped(RIDGE_SOURCE_DIR "/src", what, cache_directory()));
+  RIDGE_TRY(built, inspect::build_shipped(RIDGE_SOURCE_DIR "/src", RIDGE_KERNEL_BUILDS, what, cache_directory()));
   RIDGE_TRY(inspections, inspect::inspect_bytes(built.cubin, built.name, options));
   for (record::Inspection& one : inspections) one.notes.push_back("built with " + built.compiler);
   return inspections;
@@ -167,7 +167,7 @@ void define_inspect(Command root) {
       .positional(
           "file", o->file,
           "cubin, fat binary, program, AMD code object, object file, listing of SASS, PTX, AMDGCN or x86, or a shipped "
-          "kernel: gemm/cuda_wgmma")
+          "kernel: matmul/cuda_wgmma")
       .option("--kernel NAME", o->kernel, "Only kernels whose name contains this")
       .option("--on PRODUCT", o->product, "Occupancy on this product of ridge spec list")
       .option("--threads", o->threads, "Threads of a block; by default what the kernel declares")
@@ -179,8 +179,8 @@ void define_inspect(Command root) {
       .example("ridge inspect kernel.cubin --on H200 --threads 256",
                "resources, occupancy with its limiter, instructions by class and loop")
       .example("ridge inspect kernel.cubin --diff other.cubin", "what a change did to the code")
-      .example("ridge inspect gemm/cuda_wgmma --on H200", "a shipped kernel, compiled for this; no GPU is needed")
-      .example("ridge inspect gemm/cuda_wgmma:pp_128x192/nn_bf16 --diff gemm/cuda_wgmma", "two of its builds")
+      .example("ridge inspect matmul/cuda_wgmma --on H200", "a shipped kernel, compiled for this; no GPU is needed")
+      .example("ridge inspect matmul/cuda_wgmma:pp_128x192/nt_bf16 --diff matmul/cuda_wgmma", "two of its builds")
       .example("ridge inspect kernel.o --expect-matrix --json", "as a gate: exit code 1 on spills or a wrong path")
       .exits({{kNo, "a kernel spills or takes a wrong path"}, kUnavailable, kSystem})
       .json(

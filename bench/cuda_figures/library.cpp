@@ -20,7 +20,8 @@
 #include "evaluate/host_fork.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/kernels.h"
-#include "ops/gemm/cuda_wgmma_model.h"
+#include "ops/matmul/cuda_wgmma_model.h"
+#include "ops/matmul/values.h"
 #include "record/architecture.h"
 #include "record/kernel_pack.h"
 #include "stats/summary.h"
@@ -70,9 +71,16 @@ double in_a_process(const Work& work) {
 ops::KernelRequest wgmma_request(int multiprocessors) {
   cuda::GemmCase g;
   g.m = g.n = g.k = 4096;
-  const auto plan = cuda::plan_wgmma(g, *cuda::choose_wgmma(g, cuda::DeviceFacts{.multiprocessors = multiprocessors}),
-                                     multiprocessors);
-  return {"ops/gemm/cuda_wgmma.cu", plan.defines, "ridge_gemm", plan.shared_bytes, plan.cluster > 8};
+  const ops::DescribedKernel& kernel = ops::described_kernel(cuda::kWgmmaSource);
+  record::PlanFacts facts;
+  ops::matmul::add_values(g, facts.values);
+  facts.values["sm_count"] = multiprocessors;
+  for (const char* name : {"a", "b", "c"}) facts.operands.push_back({name, DType::kBf16, {1, 1}, {1, 1}});
+  const int chosen = cuda::rank_wgmma(g, kernel.fitting(facts), cuda::wgmma_configs(),
+                                      cuda::DeviceFacts{.multiprocessors = multiprocessors})[0];
+  const auto plan = must(kernel.resolve(chosen, facts), "plan");
+  return {cuda::kWgmmaSource, must(kernel.build(chosen, facts), "defines").defines, plan.kernels[0].symbol,
+          plan.kernels[0].shared_bytes, plan.kernels[0].cluster[0] > 8};
 }
 
 void write_pack(const std::filesystem::path& path, const std::filesystem::path& cache) {

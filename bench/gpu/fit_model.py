@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Fits the constants of src/ops/gemm/cuda_wgmma_model.h to measured times. Needs numpy and scipy, no GPU.
+"""Fits the constants of src/ops/matmul/cuda_wgmma_model.h to measured times. Needs numpy and scipy, no GPU.
 
     fit_model.py FOLDER... [--without FILE] [--name NAME]
 
 A folder (bench/results/nvidia-h200) holds facts.json and sweep.csv, both made by `gemm_bench`. What is minimised is how much slower
 than the best configuration the chosen one is, in the mean over all cases of all folders (every case counts once, so does every
 protocol); the choice is softened so that it has a slope. --without names a file of shapes that are left out, one LAYOUT:TYPES:M,N,K
-a line. Prints a `ModelConstants` in C++ and, to stderr, what the choice reaches. The model itself is explained in the header; this
+a line. Prints a `ModelConstants` in C++, the `model` of every configuration in the
+kernel's description and, to stderr, what the choice reaches. The model itself is explained in the header; this
 is the same in numpy, over all cases at once.
 """
 import argparse
@@ -31,12 +32,15 @@ START = {"step_sharpness": 3, "memory_sharpness": 3, "drift_scale": 10, "drift_p
 
 
 def configurations():
-    """Of both lists of the plan, in their order."""
+    """Of the kernel's description, in its order."""
+    text = (ROOT / "src/ops/matmul/cuda_wgmma.cu").read_text()
+    lines = text[text.index("[configs]\n"):text.index("[variants]\n")].splitlines()
     found = {}
-    fields = ("block_m", "block_n", "stages", "cluster_m", "cluster_n", "consumers")
-    for text in re.findall(r"WgmmaConfig\{\"([^}]*)\}", (ROOT / "src/ops/gemm/cuda_wgmma_plan.h").read_text()):
-        name, *values = (v.strip() for v in text.replace('"', "").split(","))
-        found[name] = dict(zip(fields, map(int, values)), pingpong=values[6] == "true", split_k=int(values[8]) if len(values) > 8 else 1)
+    for name, words in (re.fullmatch(r"(\w+) = \{ (.*) \}", line).groups() for line in lines if " = { " in line):
+        values = dict(re.findall(r"RIDGE_(\w+) = (\d+)", words))
+        value = lambda key, default: int(values.get(key, default))
+        found[name] = {"block_m": value("BLOCK_M", 128), "block_n": value("BLOCK_N", 128), "cluster_m": value("CLUSTER_M", 1),
+                       "cluster_n": value("CLUSTER_N", 1), "pingpong": value("PINGPONG", 0) == 1, "split_k": value("SPLIT_K", 1)}
     return found
 
 
@@ -196,7 +200,9 @@ def main():
     print(f"inline constexpr ModelConstants {arguments.name} = {{")
     for key, value in p.items():
         print(f"    .{key} = {value:.4g},")
-    print(f"    .weight = {{{', '.join(f'{w:.4f}' for w in weight)}}}}};")
+    print("};")
+    for name, w in zip(NAMES, weight):
+        print(f"{name}: model = {w:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
-// Times our matrix products against cuBLASLt on this machine's GPU, and searches our configurations.
+// Times our matrix products against cuBLASLt on this machine's GPU.
 //   gemm_bench compare ROOT [shapes]         chosen configuration against cuBLASLt's first and best algorithm
 //   gemm_bench sweep ROOT [shapes]           every shipped configuration and cuBLASLt's best, without a pause and with
 //                                            the cache cleared before each launch: what the cost model is tested on
-//   gemm_bench explore ROOT [shapes]         every configuration that fits the machine, shipped or not
-//   gemm_bench explore-rested ROOT [shapes]  the same with a pause of light work before each launch, so that the card
-//                                            is not power-limited when it runs
 //   gemm_bench facts ROOT                    what the device is: one line of JSON (limits, bandwidths, clock under
 //   load)
 // All others write CSV to stdout. ROOT is the repository; gemm_shape.h says how a shape is spelled. Exit status 77: no
@@ -66,8 +63,7 @@ std::size_t best_algorithm(const GemmCase& g, const PeerGemm& peer, const Operan
 void compare(Kernels& kernels, const std::vector<Named>& shapes) {
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
-    wanted.push_back(
-        {kWgmmaSource, rc::plan_wgmma(s.g, *rc::choose_wgmma(s.g, device_facts()), device().multiprocessors).defines});
+    wanted.push_back(build_of(wgmma(), choose_wgmma(s.g), s.g));
   }
   kernels.prepare(wanted);
   Buffer cache(512u << 20), sink(1 << 16);
@@ -78,10 +74,11 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
     const auto& g = s.g;
     const OperandSets sets(kernels, g, 1234);
     const ExtraBuffers extra(kernels, g, 77);
-    const auto& config = *rc::choose_wgmma(g, device_facts());
+    const int config = choose_wgmma(g);
     std::vector<ReadyGemm> runs;
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      runs.push_back(ready(kernels, g, config, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
+      runs.push_back(
+          ready(kernels, wgmma(), config, g, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
     }
     const PeerGemm peer(g, extra.scale_a.get(), extra.scale_b.get(), !g.promotes());
     const int per_sample = samples_per(g);
@@ -107,49 +104,12 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
                                       burst ? cool : std::function<void()>{});
       const double ours = median(t.samples[0]), first = median(t.samples[1]), top = median(t.samples[2]);
       std::cout << (burst ? "flushed" : "sustained") << "," << s.layout << "," << s.types << "," << g.m << "," << g.n
-                << "," << g.k << "," << config.name << "," << tflops(g, ours) << "," << tflops(g, first) << ","
-                << tflops(g, top) << "," << first / ours << "," << top / ours << "," << ours * 1e6 << "," << top * 1e6
-                << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_mw / 1000 << "," << rounds << std::endl;
+                << "," << g.k << "," << config_at(config).name << "," << tflops(g, ours) << "," << tflops(g, first)
+                << "," << tflops(g, top) << "," << first / ours << "," << top / ours << "," << ours * 1e6 << ","
+                << top * 1e6 << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_mw / 1000 << "," << rounds
+                << std::endl;
     }
   }
-}
-
-// All tiles, schedules and clusters, with as many stages as shared memory holds.
-std::vector<WgmmaConfig> every_config() {
-  static std::vector<std::string> names;
-  std::vector<WgmmaConfig> all;
-  names.reserve(4096);
-  for (const bool pingpong : {false, true}) {
-    for (const int m : {64, 128, 192, 256}) {
-      for (const int n : {64, 96, 128, 160, 176, 192, 208, 224, 256}) {
-        const int rows = pingpong ? m : m / 2;
-        if (rows % 64 != 0 || rows / 64 * n / 2 > 200) continue;
-        if (m * n < 64 * 128) continue;
-        for (const auto& [cm, cn] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
-          if ((m / cn) % 8 != 0 || (n / cm) % 8 != 0) continue;
-          for (const int slabs : {1, 2, 4}) {
-            WgmmaConfig c{"", m, n, 16, cm, cn, 2, pingpong, slabs};
-            while (rc::shared_bytes_of(c, GemmCase{}) > 232448) --c.stages;
-            if (c.stages < 3) continue;
-            // More slab buffers only where they do not cost a stage, or where there are stages to spare.
-            WgmmaConfig fewer = c;
-            fewer.slab_buffers = slabs / 2;
-            fewer.stages = c.stages + 1;
-            if (slabs > 1 && rc::shared_bytes_of(fewer, GemmCase{}) <= 232448 && c.stages < 4) continue;
-            c.stages = std::min(c.stages, 10);
-            names.push_back(std::string(pingpong ? "pp_" : "coop_") + std::to_string(m) + "x" + std::to_string(n) +
-                            (cm == 2   ? "_m2"
-                             : cn == 2 ? "_n2"
-                                       : "") +
-                            "_s" + std::to_string(c.stages) + "b" + std::to_string(slabs));
-            c.name = names.back().c_str();
-            all.push_back(c);
-          }
-        }
-      }
-    }
-  }
-  return all;
 }
 
 // How the launches of a sweep are spaced.
@@ -164,13 +124,12 @@ int rounds_within(double seconds, double round_seconds, int most) {
   return std::clamp(static_cast<int>(seconds / round_seconds), 3, most);
 }
 
-void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<WgmmaConfig>& all,
-           const std::vector<Protocol>& protocols) {
+void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<Protocol>& protocols) {
+  const int all = static_cast<int>(rc::wgmma_configs().size());
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
   for (const auto& s : shapes) {
-    for (const auto& c : all) {
-      if (rc::config_fits(c, s.g))
-        wanted.push_back({kWgmmaSource, rc::plan_wgmma(s.g, c, device().multiprocessors).defines});
+    for (int c = 0; c < all; ++c) {
+      if (config_fits(c, s.g)) wanted.push_back(build_of(wgmma(), c, s.g));
     }
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -191,20 +150,21 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
     const int per_sample = samples_per(g);
     const std::size_t best = best_algorithm(g, peer, sets, per_sample);
     std::vector<std::vector<ReadyGemm>> runs;
-    std::vector<const WgmmaConfig*> configs;
+    std::vector<int> configs;
     std::vector<Launcher> contenders;
-    for (const auto& c : all) {
-      if (!rc::config_fits(c, g)) continue;
-      const auto plan = rc::plan_wgmma(g, c, device().multiprocessors);
-      if (!kernels.built(kWgmmaSource, plan.defines)) continue;
+    for (int c = 0; c < all; ++c) {
+      if (!config_fits(c, g)) continue;
+      const Build build = build_of(wgmma(), c, g);
+      if (!kernels.built(build.first, build.second)) continue;
       int local_bytes = 0;
       RIDGE_CU(cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
-                                  kernels.get(kWgmmaSource, plan.defines, "ridge_gemm")));
+                                  kernels.get(build.first, build.second, "ridge_gemm")));
       if (local_bytes > 0) continue;  // spills
-      configs.push_back(&c);
+      configs.push_back(c);
       runs.emplace_back();
       for (std::size_t i = 0; i < sets.size(); ++i) {
-        runs.back().push_back(ready(kernels, g, c, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
+        runs.back().push_back(
+            ready(kernels, wgmma(), c, g, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
       }
     }
     for (auto& list : runs) contenders.push_back([&list](std::size_t set) { list[set].launch(device().stream); });
@@ -223,8 +183,8 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
                                       protocol.flushes ? rest : std::function<void()>{});
       for (std::size_t i = 0; i < configs.size(); ++i) {
         std::cout << protocol.name << "," << s.layout << "," << s.types << "," << g.m << "," << g.n << "," << g.k << ","
-                  << configs[i]->name << "," << median(t.samples[i]) * 1e6 << "," << median(t.samples.back()) * 1e6
-                  << "," << rounds << std::endl;
+                  << config_at(configs[i]).name << "," << median(t.samples[i]) * 1e6 << ","
+                  << median(t.samples.back()) * 1e6 << "," << rounds << std::endl;
       }
     }
   }
@@ -287,7 +247,7 @@ void facts(Kernels& kernels) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: gemm_bench compare|sweep|explore|explore-rested|facts ROOT [LAYOUT:TYPES:M,N,K ...]\n";
+    std::cerr << "usage: gemm_bench compare|sweep|facts ROOT [LAYOUT:TYPES:M,N,K ...]\n";
     return 2;
   }
   const std::string mode = argv[1];
@@ -301,16 +261,10 @@ int main(int argc, char** argv) {
   if (shapes.empty()) shapes = default_shapes();
   if (mode == "compare") {
     compare(kernels, shapes);
-  } else if (mode == "explore") {
-    sweep(kernels, shapes, every_config(), {{"sustained", 0}});
-  } else if (mode == "explore-rested") {
-    sweep(kernels, shapes, every_config(), {{"rested", 5}});
   } else if (mode == "facts") {
     facts(kernels);
   } else {
-    std::vector<WgmmaConfig> shipped(rc::kWgmmaConfigs.begin(), rc::kWgmmaConfigs.end());
-    shipped.insert(shipped.end(), rc::kPromotedConfigs.begin(), rc::kPromotedConfigs.end());
-    sweep(kernels, shapes, shipped, {{"sustained", 0}, {"flushed", 1}});
+    sweep(kernels, shapes, {{"sustained", 0}, {"flushed", 1}});
   }
   return 0;
 }

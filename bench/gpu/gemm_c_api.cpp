@@ -24,21 +24,15 @@ void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, s
                        const std::uint64_t* extras, char* name, int name_size) {
   const Named named = parse(shape);
   const Extras extra{extras[0], extras[1], extras[2], extras[3]};
-  const WgmmaConfig* chosen = ridge::cuda::choose_wgmma(named.g, device_facts());
-  for (const auto& candidate : ridge::cuda::kWgmmaConfigs) {
-    if (config && std::string(config) == candidate.name) chosen = &candidate;
+  int chosen = wgmma_refuses(named.g) ? -1 : choose_wgmma(named.g);
+  for (int i = 0; config && i < static_cast<int>(ridge::cuda::wgmma_configs().size()); ++i) {
+    if (config_at(i).name == config && config_fits(i, named.g)) chosen = i;
   }
-  for (const auto& candidate : ridge::cuda::kPromotedConfigs) {
-    if (config && std::string(config) == candidate.name) chosen = &candidate;
-  }
-  const bool plain = !chosen || ridge::cuda::wgmma_refuses(named.g).has_value();
-  std::snprintf(name, static_cast<std::size_t>(name_size), "%s", plain ? "simt" : chosen->name);
+  const bool plain = chosen < 0;
+  std::snprintf(name, static_cast<std::size_t>(name_size), "%s", plain ? "simt" : config_at(chosen).name.c_str());
   auto* launcher = new std::function<void(CUstream)>;
-  if (plain) {
-    *launcher = [g = named.g, a, b, c, extra](CUstream stream) { launch_simt(kernels(), g, a, b, c, stream, extra); };
-  } else {
-    *launcher = [run = ready(kernels(), named.g, *chosen, a, b, c, extra)](CUstream stream) { run.launch(stream); };
-  }
+  *launcher = [run = ready(kernels(), plain ? simt() : wgmma(), plain ? 0 : chosen, named.g, a, b, c, extra)](
+                  CUstream stream) { run.launch(stream); };
   return launcher;
 }
 void ridge_bench_gemm_launch(void* gemm, void* stream) {

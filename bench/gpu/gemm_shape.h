@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "../../src/ops/gemm/cuda_wgmma_model.h"
 #include "gpu.h"
+#include "ops/matmul/cuda_wgmma_model.h"
+#include "ops/matmul/values.h"
 
 namespace ridge::gpu {
 
@@ -16,7 +17,6 @@ using cuda::GemmCase;
 using cuda::GemmScaling;
 using cuda::GemmType;
 using cuda::WgmmaConfig;
-using cuda::WgmmaPlan;
 
 // LAYOUT:WORDS:M,N,K. The words are joined by '-': first the type of A and B (bf16, f16, f32, tf32, e4m3, e5m2, or two
 // 8-bit ones like e4m3e5m2), then in any order the type of C (default: A's, bf16 for 8-bit, f32 for tf32; with `add`

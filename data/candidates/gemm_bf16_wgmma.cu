@@ -1,9 +1,6 @@
-// C[m,n] = A[m,k] * B[n,k]^T in bf16 with fp32 sums on Hopper's matrix units: Ridgeline's own kernel
-// (ops/gemm/cuda_wgmma.cu, which comes with the candidate) with everything that can be varied about it declared. It
-// starts from a tile of 128 x 128 without clusters; which tile, cluster, schedule and walk are fastest depends on the
-// shapes.
-//
-// Takes what the copy engine can address: rows that start on 16 bytes, both operands with k contiguous (layout nt).
+// C[m,n] = A[m,k] * B[n,k]^T in bf16 with fp32 sums on Hopper's matrix units: Ridgeline's own kernel, which comes with
+// the candidate; what can be varied about it, and how it is launched, is declared there. A campaign starts from a tile
+// of 128 x 128 without clusters; which tile, cluster, schedule and walk are fastest depends on the shapes.
 
 // clang-format off
 /* ridge-campaign
@@ -14,174 +11,13 @@ cases = [
   "m=1024 n=2112 k=7168 dtype=bf16 layout=nt",
   "m=2048 n=4096 k=4096 dtype=bf16 layout=nt",
 ]
+fixed = ["RIDGE_INSTRUCTION_N", "RIDGE_PARTS"]
 */
 /* ridge-launch
 [[needs]]
-expression = "dtype == 1 && out == 0 && layout == 1 && accumulate == 0 && batch == 1 && bias == 0 && activation == 0 && residual == 0"
-reason = "this kernel is built for the plain product of bf16 in layout nt"
-[[needs]]
-expression = "m > 0 && n > 0 && ceil_div(k, 64) >= RIDGE_SPLIT_K"
-reason = "an empty product, or part of one, needs no matrix unit"
-[[needs]]
-expression = "n % 8 == 0 && a_stride0 % 8 == 0 && b_stride0 % 8 == 0 && c_stride0 % 8 == 0"
-reason = "the copy engine moves 16 bytes at a time"
-
-[[tensor_map]]
-name = "map_a"
-operand = "a"
-sizes = ["k", "m"]
-strides = ["a_stride0 * 2"]
-box = [64, "RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
-[[tensor_map]]
-name = "map_b"
-operand = "b"
-sizes = ["k", "n"]
-strides = ["b_stride0 * 2"]
-box = [64, "RIDGE_BLOCK_N / RIDGE_CLUSTER_M"]
-[[tensor_map]]
-name = "map_c"
-operand = "c"
-sizes = ["n", "m"]
-strides = ["c_stride0 * 2"]
-box = [64, 16]
-
-[[kernel]]
-symbol = "ridge_gemm"
-grid = ["(RIDGE_SPLIT_K > 1 ? ceil_div(m, RIDGE_BLOCK_M) * ceil_div(n, RIDGE_BLOCK_N) : min(ceil_div(m, RIDGE_BLOCK_M * RIDGE_CLUSTER_M) * ceil_div(n, RIDGE_BLOCK_N * RIDGE_CLUSTER_N), floor_div(sm_count, RIDGE_CLUSTER_M * RIDGE_CLUSTER_N))) * RIDGE_CLUSTER_M * RIDGE_CLUSTER_N * RIDGE_SPLIT_K"]
-block = [384]
-cluster = ["RIDGE_CLUSTER_M * RIDGE_CLUSTER_N * RIDGE_SPLIT_K"]
-shared = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16) + RIDGE_SLAB_BUFFERS * 16384"
-args = [
-  { tensor_map = "map_a" }, { tensor_map = "map_b" }, { tensor_map = "map_c" },
-  { struct = [{ operand = "c" }, { i64 = "c_stride0" }, { u32 = "m" }, { u32 = "n" }] },
-  { struct = [{ u32 = "ceil_div(m, RIDGE_BLOCK_M * RIDGE_CLUSTER_M)" }, { u32 = "ceil_div(n, RIDGE_BLOCK_N * RIDGE_CLUSTER_N)" },
-              { u32 = "max(1, min(GROUP, GROUP_ALONG == 0 ? ceil_div(m, RIDGE_BLOCK_M * RIDGE_CLUSTER_M) : ceil_div(n, RIDGE_BLOCK_N * RIDGE_CLUSTER_N)))" },
-              { u32 = "GROUP_ALONG" }] },
-  { u32 = "ceil_div(k, 64)" },
-  { struct = [{ i64 = 0 }, { i64 = 0 }, { i64 = 0 }, { i64 = 0 }] },
-  { struct = [{ i64 = 0 }, { i64 = 0 }, { i64 = 0 }] },
-]
-*/
-/* ridge-tunables
-[[tunable]]
-name = "RIDGE_BLOCK_M"
-values = [64, 128, 256]
-default = 128
-title = "rows of C of one tile"
-effect = "an element of B brought into shared memory is used so often"
-model = "tile m"
-group = "tile"
-[[tunable]]
-name = "RIDGE_BLOCK_N"
-values = [64, 96, 128, 160, 176, 192, 224, 256]
-default = 128
-title = "columns of C of one tile"
-effect = "an element of A brought into shared memory is used so often"
-model = "tile n"
-group = "tile"
-[[tunable]]
-name = "RIDGE_STAGES"
-values = [3, 4, 5, 6, 8, 12]
-default = 4
-title = "slices of k on their way through shared memory"
-effect = "loads are asked for so many steps ahead of the matrix unit"
-category = "pipeline"
-model = "stages k"
-group = "tile"
-[[tunable]]
-name = "RIDGE_PINGPONG"
-values = [0, 1]
-default = 0
-kind = "structure"
-category = "pipeline"
-title = "each warpgroup has a tile of its own"
-effect = "one warpgroup stores while the other multiplies"
-model = "overlap"
-group = "tile"
-[[tunable]]
-name = "RIDGE_CLUSTER_M"
-values = [1, 2]
-default = 1
-category = "layout"
-title = "blocks of a cluster that share their columns of B"
-effect = "B is read from L2 once for two blocks"
-model = "cluster m"
-group = "cluster"
-[[tunable]]
-name = "RIDGE_CLUSTER_N"
-values = [1, 2]
-default = 1
-category = "layout"
-title = "blocks of a cluster that share their rows of A"
-effect = "A is read from L2 once for two blocks"
-model = "cluster n"
-group = "cluster"
-[[tunable]]
-name = "GROUP"
-values = [1, 2, 4, 8, 16, 32]
-default = 1
-category = "layout"
-title = "tiles side by side in the order in which tiles are walked"
-effect = "tiles in flight form a compact rectangle, which reads less through L2"
-model = "walk"
-group = "walk"
-[[tunable]]
-name = "GROUP_ALONG"
-values = [0, 1]
-default = 0
-category = "layout"
-title = "groups of rows (0) or of columns (1)"
-effect = "which operand stays in L2 from group to group"
-group = "walk"
-[[tunable]]
-name = "RIDGE_SLAB_BUFFERS"
-values = [1, 2]
-default = 1
-category = "pipeline"
-title = "output slabs of a warp that are being stored"
-effect = "the next slab is written while the last one leaves"
-[[tunable]]
-name = "RIDGE_SPLIT_K"
-values = [1, 2]
-default = 1
-category = "algorithm"
-title = "blocks that share a tile, each with a part of k"
-effect = "fills the multiprocessors when there are few tiles"
-needs = "RIDGE_PINGPONG == 0 && RIDGE_CLUSTER_M * RIDGE_CLUSTER_N == 1"
-model = "split"
-[[constraint]]
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16) + RIDGE_SLAB_BUFFERS * 16384 <= 232448"
-reason = "a block has 227 KiB of shared memory"
-[[constraint]]
-expression = "(RIDGE_PINGPONG == 1 ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) % 64 == 0"
-reason = "a warpgroup multiplies 64 rows at a time"
-[[constraint]]
-expression = "(RIDGE_PINGPONG == 1 ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) * RIDGE_BLOCK_N <= 24576"
-reason = "a thread has registers for 192 sums"
-[[constraint]]
-expression = "RIDGE_SPLIT_K == 1 || RIDGE_BLOCK_N % 64 == 0"
-reason = "a split tile is summed in pieces of 64 columns"
+expression = "type_a == 0 && type_c == 0 && a_mn_major == 0 && b_mn_major == 0 && accumulate == 0 && bias == 0 && activation == 0 && residual == 0 && direct_store == 0"
+reason = "this build is of the plain product of bf16 in layout nt whose rows of C start on 16 bytes"
 */
 // clang-format on
 
-// What the source assumes without a define; the table above says what each is.
-#ifndef RIDGE_BLOCK_M
-#define RIDGE_BLOCK_M 128
-#endif
-#ifndef RIDGE_BLOCK_N
-#define RIDGE_BLOCK_N 128
-#endif
-#ifndef RIDGE_STAGES
-#define RIDGE_STAGES 4
-#endif
-#ifndef RIDGE_CLUSTER_M
-#define RIDGE_CLUSTER_M 1
-#endif
-#ifndef RIDGE_CLUSTER_N
-#define RIDGE_CLUSTER_N 1
-#endif
-#ifndef RIDGE_SLAB_BUFFERS
-#define RIDGE_SLAB_BUFFERS 1
-#endif
-
-#include "ops/gemm/cuda_wgmma.cu"
+#include "ops/matmul/cuda_wgmma.cu"

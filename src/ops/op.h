@@ -161,7 +161,7 @@ struct DeviceInfo {
 
 // A device source and what it is compiled with: one object that `ridge kernels build` makes ahead of time.
 struct KernelBuild {
-  std::string source;                // of the sources inside the library: "ops/gemm/cuda_wgmma.cu"
+  std::string source;                // of the sources inside the library: "ops/matmul/cuda_wgmma.cu"
   std::vector<std::string> defines;  // "NAME=VALUE"
 };
 
@@ -250,7 +250,11 @@ struct Operator {
   std::shared_ptr<const DeviceCheck> device_check;
   // How gradients are made: by an entry of their own, or each by a call of an operator's forward.
   std::optional<Backward> backward;
-  std::vector<Gradient> gradients;              // one per differentiable input
+  std::vector<Gradient> gradients;  // one per differentiable input
+  // More numbers of a case that launch plans may name, beside parameters, shapes and strides; may be empty. The
+  // operands' addresses count for their alignment alone.
+  std::function<void(const Problem&, std::span<const TensorView> operands, std::map<std::string, std::int64_t>&)>
+      plan_values;
   std::vector<Implementation> implementations;  // best first, reference last
 };
 

@@ -30,6 +30,20 @@ Result<std::optional<CampaignBlock>> read_block(const toml::table& root, const S
   CampaignBlock block;
   RIDGE_CHECK_OK(keys.text("op", block.op, true));
   RIDGE_CHECK_OK(read_cases(keys, block.op, block.cases));
+  if (const toml::node* start = keys.find("start")) {
+    if (!start->is_table()) return keys.error_at(*start, "\"start\" must be a table { NAME = VALUE }");
+    for (const auto& [name, value] : *start->as_table()) {
+      if (!value.is_integer()) return keys.error_at(value, fmt::format("{} must be an integer", name.str()));
+      block.start[std::string(name.str())] = **value.as_integer();
+    }
+  }
+  if (const toml::node* fixed = keys.find("fixed")) {
+    if (!fixed->is_array()) return keys.error_at(*fixed, "\"fixed\" must be a list of tunables");
+    for (const toml::node& name : *fixed->as_array()) {
+      if (!name.is_string()) return keys.error_at(name, "\"fixed\" must be a list of tunables");
+      block.fixed_tunables.push_back(**name.as_string());
+    }
+  }
   RIDGE_CHECK_OK(keys.finish());
   return std::optional(std::move(block));
 }

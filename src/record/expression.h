@@ -1,6 +1,7 @@
 // Integer arithmetic written as text: sizes and conditions in launch plans.
 //
 //   + - * / % ^   comparisons   && ||   c ? a : b   min max abs   ceil_div(a, b)   floor_div(a, b)   round_up(a, b)
+//   walk_group(high, wide, rows, cols, clusters)   walk_along(...): the two numbers of a tile walk (tile_walk.h)
 //
 // Evaluated in double precision, exact for integers up to 2^53. Division is exact or it shows: a result that is no
 // integer is an error, so a rounding must be written as ceil_div or floor_div.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/malformed.h"
+#include "record/case.h"
 #include "record/expression.h"
 #include "record/source_block.h"
 #include "record/tunables.h"
@@ -140,6 +141,18 @@ Result<KernelVariant> read_variant(const NamedLine& line, const SourceBlock& blo
   KernelVariant variant{.name = line.name};
   for (const auto& [name, node] : *line.values) {
     const std::string key(name.str());
+    if (key == "case") {
+      if (!node.is_string()) return keys.error_at(node, line.name + ": \"case\" must be the text of a case");
+      if (const auto problem = parse_case(**node.as_string()); !problem)
+        return keys.error_at(node, line.name + ": " + problem.error().message);
+      variant.problem = **node.as_string();
+      continue;
+    }
+    if (key == "every") {
+      if (!node.is_boolean()) return keys.error_at(node, line.name + ": \"every\" must be true or false");
+      variant.every = **node.as_boolean();
+      continue;
+    }
     if (!is_macro_name(key)) return keys.error_at(node, fmt::format("\"{}\" is not a macro name (A-Z, 0-9, _)", key));
     if (node.is_integer())
       variant.defines[key] = std::to_string(**node.as_integer());
@@ -151,11 +164,58 @@ Result<KernelVariant> read_variant(const NamedLine& line, const SourceBlock& blo
   return variant;
 }
 
+Result<KernelDefine> read_define(BlockKeys& keys) {
+  KernelDefine define;
+  RIDGE_CHECK_OK(keys.text("name", define.name, true));
+  RIDGE_CHECK_OK(keys.text("value", define.value, true));
+  if (const toml::node* names = keys.find("names")) {
+    if (!names->is_array() || !names->as_array()->is_homogeneous(toml::node_type::string)) {
+      return keys.error_at(*names, "\"names\" must be a list of strings");
+    }
+    for (const toml::node& name : *names->as_array()) define.names.push_back(**name.as_string());
+  }
+  RIDGE_CHECK_OK(keys.finish());
+  if (!is_macro_name(define.name)) {
+    return keys.error(keys.line(), fmt::format("\"{}\" is not a macro name (A-Z, 0-9, _)", define.name));
+  }
+  if (const auto parsed = expression_variables(define.value); !parsed)
+    return keys.error(keys.line(), fmt::format("{}: {}", define.name, parsed.error().message));
+  return define;
+}
+
+Result<KernelOpcode> read_opcode(BlockKeys& keys) {
+  KernelOpcode opcode;
+  RIDGE_CHECK_OK(keys.text("opcode", opcode.opcode, true));
+  RIDGE_CHECK_OK(keys.text("when", opcode.when, false));
+  RIDGE_CHECK_OK(keys.finish());
+  if (const auto parsed = expression_variables(opcode.when); !parsed)
+    return keys.error(keys.line(), fmt::format("{}: {}", opcode.opcode, parsed.error().message));
+  return opcode;
+}
+
+// The items of a list of tables, each read by `read`.
+template <class Item>
+Status read_tables(BlockKeys& keys, std::string_view key, Result<Item> (*read)(BlockKeys&), std::vector<Item>& out) {
+  const toml::node* node = keys.find(key);
+  if (node == nullptr) return ok_status();
+  if (!node->is_array()) return keys.error_at(*node, fmt::format("\"{}\" must be a list of tables", key));
+  for (const toml::node& item : *node->as_array()) {
+    if (!item.is_table()) return keys.error_at(item, fmt::format("\"{}\" must be a list of tables", key));
+    BlockKeys inner(*item.as_table(), keys.block());
+    RIDGE_TRY(made, read(inner));
+    out.push_back(std::move(made));
+  }
+  return ok_status();
+}
+
 Result<std::optional<KernelDescription>> read_description(const toml::table& root, const SourceBlock& block,
                                                           TuneSpace space) {
   BlockKeys keys(root, block);
   KernelDescription kernel{.space = std::move(space)};
   RIDGE_CHECK_OK(read_ops(keys, kernel.ops));
+  RIDGE_CHECK_OK(keys.integer("max_registers", kernel.max_registers, false));
+  RIDGE_CHECK_OK(read_tables(keys, "sass", read_opcode, kernel.sass));
+  RIDGE_CHECK_OK(read_tables(keys, "define", read_define, kernel.defines));
   RIDGE_TRY(configs, named_lines(keys, "configs"));
   RIDGE_TRY(variants, named_lines(keys, "variants"));
   RIDGE_CHECK_OK(keys.finish());
@@ -212,7 +272,10 @@ Result<std::optional<KernelDescription>> parse_kernel(std::string_view source) {
   RIDGE_TRY(space, parse_tunables(source));
   try {
     const toml::table root = toml::parse(found->text);
-    return read_description(root, *found, std::move(space));
+    RIDGE_TRY(kernel, read_description(root, *found, std::move(space)));
+    RIDGE_TRY(plan, parse_launch_plan(source));
+    kernel->plan = std::move(plan);
+    return kernel;
   } catch (const toml::parse_error& failure) {
     const auto line = failure.source().begin.line;
     return block_error(kKernelMarker, found->line + line - 1, toml_problem(found->text, line, failure.description()));

@@ -5,9 +5,20 @@
 //   [configs]                            # what the library builds, one line each, best known first
 //   default = { }
 //   avx512_8x3 = { VECTOR = 16, MR = 8, NV = 3, promoted = "gemm_cpu_2026-11-23, 47.5x" }
-//   [variants]                           # values of further macros: cases of the compile check
-//   nt_bf16 = { MAJOR_B = "kK" }
+//   [variants]                           # what the compile check builds beside the first configuration that fits: a
+//                                        # case of an operator, values of macros, or both
+//   nt_bf16 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt", every = true }   # in every one that fits
+//   odd = { MAJOR_B = "kK" }
 //   */
+//
+// and, of a kernel for a GPU, above [configs]:
+//
+//   max_registers = 168                  # of a thread; the compile check refuses more
+//   sass = [{ opcode = "HGMMA", when = "size_a > 1" }]   # instructions that a build must have
+//   [[define]]                           # a macro that follows from the case, in the words of the launch plan
+//   name = "TYPE_A"
+//   value = "type_a"
+//   names = ["kBf16", "kF16"]            # by the value; without them the number itself
 //
 // A configuration gives values to tunables of the same source; what it does not name has its default.
 #pragma once
@@ -20,6 +31,7 @@
 #include <vector>
 
 #include "record/candidate.h"
+#include "record/launch_plan.h"
 #include "ridge/result.h"
 
 namespace ridge::record {
@@ -35,13 +47,30 @@ struct KernelConfig {
 struct KernelVariant {
   std::string name;
   std::map<std::string, std::string> defines;  // as the compiler gets them
+  std::string problem;                         // a case: "gemm m=64 n=64 k=64"; may be empty
+  bool every = false;
+};
+
+struct KernelDefine {
+  std::string name;
+  PlanNumber value;
+  std::vector<std::string> names;
+};
+
+struct KernelOpcode {
+  std::string opcode;
+  PlanNumber when = "1";
 };
 
 struct KernelDescription {
   std::vector<std::string> ops;
   std::vector<KernelConfig> configs;  // in the order of the file; at least one
   std::vector<KernelVariant> variants;
-  TuneSpace space;  // of the same source
+  TuneSpace space;                 // of the same source
+  std::optional<LaunchPlan> plan;  // of the same source; of a GPU's kernel
+  std::vector<KernelDefine> defines;
+  std::vector<KernelOpcode> sass;
+  std::int64_t max_registers = 255;
 
   // Null when there is none of that name.
   [[nodiscard]] const KernelConfig* find(std::string_view name) const;

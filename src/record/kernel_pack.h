@@ -2,7 +2,7 @@
 //
 //   ridge kernel pack
 //   {"version":1,"arch":"sm_90a","compiler":"NVRTC 13.0",...}   KernelPack::Header
-//   {"key":"5f...","source":"ops/gemm/cuda_wgmma.cu",...}       a PackedKernel a line
+//   {"key":"5f...","source":"ops/matmul/cuda_wgmma.cu",...}       a PackedKernel a line
 //   (an empty line)
 //   the code of every kernel, at the offsets that its line gives from here
 #pragma once
@@ -20,7 +20,7 @@ namespace ridge::record {
 
 struct PackedKernel {
   std::string key;     // digest of everything the code was made from but the compiler: sources, defines, architecture
-  std::string source;  // "ops/gemm/cuda_wgmma.cu"
+  std::string source;  // "ops/matmul/cuda_wgmma.cu"
   std::vector<std::string> defines;
   std::int64_t offset = 0, bytes = 0;
   std::string sha256;  // of the code

@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kLaunchMarker = "ridge-launch";
 constexpr std::array<std::string_view, 6> kNumberTypes = {"i32", "u32", "i64", "u64", "f32", "f64"};
 constexpr std::string_view kArgumentForms =
-    "{ operand = \"a\" }, { workspace = \"w\" }, { tensor_map = \"t\" }, { i32 = \"m\" } (or u32, i64, u64, f32, f64), "
+    "{ operand = \"a\" } (with when = \"...\" and else = \"b\" if that is needed), { workspace = \"w\" }, { tensor_map "
+    "= \"t\" }, { i32 = \"m\" } (or u32, i64, u64, f32, f64), "
     "or { struct = [...] }";
 
 // A number of the plan: an integer, or a string that is an expression.
@@ -87,12 +88,18 @@ Result<std::vector<PlanArgument>> read_arguments(BlockKeys& keys, const toml::no
 Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& node, bool in_struct) {
   const toml::table* table = node.as_table();
   const std::size_t line = block.line + node.source().begin.line - 1;
-  if (table == nullptr || table->size() != 1) {
+  const bool conditional = table != nullptr && table->contains("operand") && table->contains("when");
+  const std::size_t keys_allowed = !conditional ? 1 : table->contains("else") ? 3 : 2;
+  if (table == nullptr || table->size() != keys_allowed) {
     return block_error(kLaunchMarker, line, fmt::format("an argument is one of {}", kArgumentForms));
   }
   BlockKeys keys(*table, block);
   PlanArgument argument;
   RIDGE_CHECK_OK(keys.text("operand", argument.operand, false));
+  if (conditional) {
+    RIDGE_CHECK_OK(number(keys, "when", argument.when, true));
+    RIDGE_CHECK_OK(keys.text("else", argument.otherwise, false));
+  }
   RIDGE_CHECK_OK(keys.text("workspace", argument.workspace, false));
   if (!in_struct) {
     RIDGE_CHECK_OK(keys.text("tensor_map", argument.tensor_map, false));
@@ -132,8 +139,9 @@ Result<PlanTensorMap> read_tensor_map(BlockKeys& keys) {
   RIDGE_CHECK_OK(numbers(keys, "box", map.box, true, 5));
   RIDGE_CHECK_OK(numbers(keys, "element_strides", map.element_strides, false, 5));
   RIDGE_CHECK_OK(choice(keys, "swizzle", map.swizzle, {0, 32, 64, 128}));
-  RIDGE_CHECK_OK(choice(keys, "l2_promotion", map.l2_promotion, {0, 64, 128, 256}));
+  RIDGE_CHECK_OK(number(keys, "l2_promotion", map.l2_promotion, false));
   RIDGE_CHECK_OK(keys.text("fill", map.fill, false));
+  RIDGE_CHECK_OK(number(keys, "when", map.when, false));
   RIDGE_CHECK_OK(keys.finish());
   const auto wrong = [&](std::string what) { return keys.error(keys.line(), map.name + ": " + std::move(what)); };
   if (map.operand.empty() == map.workspace.empty()) return wrong("give either \"operand\" or \"workspace\"");
@@ -165,6 +173,14 @@ Result<PlanKernel> read_kernel(BlockKeys& keys) {
   return kernel;
 }
 
+Result<PlanValue> read_value(BlockKeys& keys) {
+  PlanValue value;
+  RIDGE_CHECK_OK(keys.text("name", value.name, true));
+  RIDGE_CHECK_OK(number(keys, "expression", value.expression, true));
+  RIDGE_CHECK_OK(keys.finish());
+  return value;
+}
+
 Result<Constraint> read_needs(BlockKeys& keys) {
   Constraint needs;
   RIDGE_CHECK_OK(number(keys, "expression", needs.expression, true));
@@ -183,6 +199,9 @@ Status read_table(LaunchPlan& plan, std::string_view kind, BlockKeys& keys) {
   } else if (kind == "tensor_map") {
     RIDGE_TRY(map, read_tensor_map(keys));
     plan.tensor_maps.push_back(std::move(map));
+  } else if (kind == "value") {
+    RIDGE_TRY(value, read_value(keys));
+    plan.values.push_back(std::move(value));
   } else {
     RIDGE_TRY(needs, read_needs(keys));
     plan.needs.push_back(std::move(needs));
@@ -220,6 +239,12 @@ Status check_names(const LaunchPlan& plan, std::size_t line) {
     }
   }
   names.clear();
+  for (const PlanValue& value : plan.values) {
+    if (!names.insert(value.name).second) {
+      return block_error(kLaunchMarker, line, fmt::format("value \"{}\" is declared twice", value.name));
+    }
+  }
+  names.clear();
   for (const PlanTensorMap& map : plan.tensor_maps) {
     if (!names.insert(map.name).second) {
       return block_error(kLaunchMarker, line, fmt::format("tensor map \"{}\" is declared twice", map.name));
@@ -229,7 +254,6 @@ Status check_names(const LaunchPlan& plan, std::size_t line) {
                          fmt::format("{}: no [[workspace]] is called \"{}\"", map.name, map.workspace));
     }
   }
-  if (plan.kernels.empty()) return block_error(kLaunchMarker, line, "there is no [[kernel]]");
   for (const PlanKernel& kernel : plan.kernels) {
     for (const PlanArgument& argument : kernel.args) RIDGE_CHECK_OK(check_argument(plan, kernel, argument, line));
   }
@@ -241,11 +265,13 @@ Result<LaunchPlan> read_plan(const toml::table& root, const SourceBlock& block) 
   for (const auto& [key, node] : root) {
     const std::size_t line = block.line + node.source().begin.line - 1;
     const std::string_view kind = key.str();
-    const bool known = kind == "kernel" || kind == "workspace" || kind == "tensor_map" || kind == "needs";
+    constexpr std::string_view kTables[] = {"kernel", "workspace", "tensor_map", "value", "needs"};
+    const bool known = std::ranges::find(kTables, kind) != std::end(kTables);
     const toml::array* tables = node.as_array();
     if (!known || tables == nullptr) {
-      return block_error(kLaunchMarker, line,
-                         fmt::format("\"{}\" is none of [[kernel]], [[workspace]], [[tensor_map]], [[needs]]", kind));
+      return block_error(
+          kLaunchMarker, line,
+          fmt::format("\"{}\" is none of [[kernel]], [[workspace]], [[tensor_map]], [[value]], [[needs]]", kind));
     }
     for (const toml::node& item : *tables) {
       if (!item.is_table())
@@ -274,15 +300,29 @@ Result<std::optional<LaunchPlan>> parse_launch_plan(std::string_view source) {
 
 Result<LaunchPlan> launch_plan(const Candidate& candidate) {
   if (candidate.sources.empty()) return invalid("candidate \"{}\" has no source", candidate.name);
-  const SourceFile& source = candidate.sources[0];
-  Result<std::optional<LaunchPlan>> plan = parse_launch_plan(source.text);
-  if (!plan) return in_context(source.path, plan.error());
-  if (!*plan) {
-    return with_hint(invalid("{}: a CUDA candidate needs a launch plan, a comment /* ridge-launch ... */", source.path),
+  LaunchPlan whole;
+  for (const SourceFile& source : candidate.sources) {
+    Result<std::optional<LaunchPlan>> found = parse_launch_plan(source.text);
+    if (!found) return in_context(source.path, found.error());
+    if (!*found) continue;
+    const auto add = [](auto& to, auto& from) {
+      to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    };
+    LaunchPlan& plan = **found;
+    add(whole.values, plan.values);
+    add(whole.needs, plan.needs);
+    add(whole.workspaces, plan.workspaces);
+    add(whole.tensor_maps, plan.tensor_maps);
+    add(whole.kernels, plan.kernels);
+  }
+  const std::string& first = candidate.sources[0].path;
+  if (whole.kernels.empty()) {
+    return with_hint(invalid("{}: a CUDA candidate needs a launch plan, a comment /* ridge-launch ... */", first),
                      "the smallest: [[kernel]] with symbol = \"name\", grid = [1], block = [256], "
                      "args = [{ operand = \"a\" }]; see docs/candidates.md");
   }
-  return std::move(**plan);
+  if (Status names = check_names(whole, 1); !names) return in_context(first, names.error());
+  return whole;
 }
 
 Result<std::map<std::string, std::int64_t>> define_values(const Candidate& candidate) {

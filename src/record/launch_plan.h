@@ -5,6 +5,9 @@
 //   [[needs]]
 //   expression = "k % 8 == 0"
 //   reason = "rows of A are read 16 bytes at a time"
+//   [[value]]                          # names for what several expressions share, in order
+//   name = "tiles"
+//   expression = "ceil_div(n, TILE_N) * ceil_div(m, TILE_M)"
 //   [[workspace]]
 //   name = "partial"
 //   bytes = "SPLITS * m * n * 4"
@@ -15,13 +18,16 @@
 //   strides = ["a_stride0 * a_bytes"]  # bytes, of the dimensions after the first
 //   box = ["64", "TILE_M"]
 //   swizzle = 128
+//   when = "n % 8 == 0"                # else the map is not made and the kernel gets zeros (default: always)
 //   [[kernel]]
 //   symbol = "gemm"
 //   grid = ["ceil_div(n, TILE_N)", "ceil_div(m, TILE_M)"]
 //   block = [256]
 //   shared = "STAGES * (TILE_M + TILE_N) * 128"
 //   args = [{ tensor_map = "map_a" }, { operand = "c" }, { i64 = "c_stride0" }, { i32 = "k" }, { workspace = "partial"
-//   }]
+//   },
+//           { operand = "bias", when = "bias" }]          # null where the condition does not hold, or
+//                                                         # { operand = "c", when = "in_place", else = "residual" }
 //   */
 //
 // Every number may be an integer or an expression (record/expression.h) over
@@ -47,7 +53,9 @@ using PlanNumber = std::string;
 
 // One parameter of a kernel. Exactly one of the first five is set.
 struct PlanArgument {
-  std::string operand;                // the address of its data
+  std::string operand;                // the address of its data,
+  PlanNumber when;                    // if this is not zero (empty: always);
+  std::string otherwise;              // else of that operand's, or null where it is empty or the case has none
   std::string workspace;              // the address of that workspace
   std::string tensor_map;             // the map, 128 bytes by value
   std::string type;                   // i32 u32 i64 u64 f32 f64: the number `value`
@@ -55,6 +63,8 @@ struct PlanArgument {
   PlanNumber value;
   static void fields(auto& v, auto& self) {
     v.optional("operand", self.operand);
+    v.optional("when", self.when);
+    v.optional("else", self.otherwise);
     v.optional("workspace", self.workspace);
     v.optional("tensor_map", self.tensor_map);
     v.optional("type", self.type);
@@ -100,8 +110,9 @@ struct PlanTensorMap {
   std::string dtype;               // of the elements; empty: the operand's
   std::vector<PlanNumber> sizes, strides, box, element_strides;
   std::int64_t swizzle = 128;       // 0, 32, 64, 128
-  std::int64_t l2_promotion = 256;  // 0, 64, 128, 256
+  PlanNumber l2_promotion = "256";  // 0, 64, 128, 256
   std::string fill = "zero";        // zero | nan
+  PlanNumber when = "1";            // made only if not zero; else the kernel gets 128 bytes of zeros
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("operand", self.operand);
@@ -114,15 +125,28 @@ struct PlanTensorMap {
     v("swizzle", self.swizzle);
     v("l2_promotion", self.l2_promotion);
     v("fill", self.fill);
+    v("when", self.when);
+  }
+};
+
+// A name for a number that several expressions share.
+struct PlanValue {
+  std::string name;
+  PlanNumber expression;
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("expression", self.expression);
   }
 };
 
 struct LaunchPlan {
+  std::vector<PlanValue> values;  // in order: each may name those before it
   std::vector<Constraint> needs;  // cases outside are refused with the reason
   std::vector<PlanWorkspace> workspaces;
   std::vector<PlanTensorMap> tensor_maps;
   std::vector<PlanKernel> kernels;  // in the order they are launched
   static void fields(auto& v, auto& self) {
+    v("values", self.values);
     v("needs", self.needs);
     v("workspaces", self.workspaces);
     v("tensor_maps", self.tensor_maps);
@@ -134,7 +158,8 @@ struct LaunchPlan {
 // allowed: unknown keys, names that clash or that nothing declares, expressions that do not parse, more than three
 // grid dimensions. Which variables exist is only known when it is resolved.
 Result<std::optional<LaunchPlan>> parse_launch_plan(std::string_view source);
-// The plan of a CUDA candidate: of sources[0]; a source without one is an error that shows the smallest plan.
+// The plan of a CUDA candidate: those of its sources together, so that a source which includes a kernel of the library
+// adds needs of its own to the kernel's plan. No source with a kernel is an error that shows the smallest plan.
 Result<LaunchPlan> launch_plan(const Candidate& candidate);
 
 // The defines of a candidate as its source sees them: its own, and the defaults of tunables it does not set.
@@ -157,7 +182,7 @@ struct PlanFacts {
 };
 
 struct ResolvedArgument {
-  enum class Kind { kOperand, kWorkspace, kTensorMap, kValue };
+  enum class Kind { kOperand, kWorkspace, kTensorMap, kValue, kZeros };
   Kind kind = Kind::kValue;
   std::size_t index = 0;   // of the operand, workspace or tensor map
   std::size_t offset = 0;  // bytes from the start of its parameter
@@ -207,5 +232,11 @@ struct ResolvedPlan {
 // The numbers of one case. Two kinds of errors: kUnsupported when `needs` excludes the case (the reason and the
 // values), kInvalidArgument when the plan is wrong (field, expression, its value, what is allowed).
 Result<ResolvedPlan> resolve(const LaunchPlan& plan, const PlanFacts& facts);
+
+// The variables of `facts` with the plan's [[value]]s: what `needs` and other expressions about the case may name.
+Result<std::map<std::string, std::int64_t>> plan_variables(const LaunchPlan& plan, const PlanFacts& facts);
+// The first of the needs that does not hold, or null.
+Result<const Constraint*> unmet(const LaunchPlan& plan, const std::map<std::string, std::int64_t>& variables,
+                                const std::map<std::string, double>& reals = {});
 
 }  // namespace ridge::record

@@ -13,6 +13,9 @@ namespace {
 constexpr std::int64_t kMaxWorkspace = std::int64_t{1} << 40;
 constexpr std::size_t kAddressBytes = 8, kTensorMapBytes = 128, kTensorMapAlignment = 128;
 
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
+                       kMost = std::numeric_limits<std::int64_t>::max();
+
 Variables variables_of(const PlanFacts& facts) {
   Variables variables = facts.values;
   for (const PlanOperand& operand : facts.operands) {
@@ -27,8 +30,8 @@ Variables variables_of(const PlanFacts& facts) {
 
 class Resolver {
  public:
-  Resolver(const LaunchPlan& plan, const PlanFacts& facts)
-      : plan_(plan), facts_(facts), variables_(variables_of(facts)) {}
+  Resolver(const LaunchPlan& plan, const PlanFacts& facts, Variables variables)
+      : plan_(plan), facts_(facts), variables_(std::move(variables)) {}
 
   Result<ResolvedPlan> run() {
     RIDGE_CHECK_OK(check_needs());
@@ -54,20 +57,17 @@ class Resolver {
 
  private:
   Status check_needs() const {
-    for (const Constraint& needs : plan_.needs) {
-      RIDGE_TRY(holds, evaluate(needs.expression, variables_, facts_.reals));
-      if (holds != 0) continue;
-      std::string values;
-      RIDGE_TRY(names, expression_variables(needs.expression));
-      for (const std::string& name : names) {
-        const auto real = facts_.reals.find(name);
-        values += real == facts_.reals.end() ? fmt::format(" {}={}", name, variables_.at(name))
-                                             : fmt::format(" {}={}", name, real->second);
-      }
-      return make_error(ErrorCode::kUnsupported, "the launch plan needs {}: {};{}", needs.expression, needs.reason,
-                        values);
+    RIDGE_TRY(needs, unmet(plan_, variables_, facts_.reals));
+    if (needs == nullptr) return ok_status();
+    std::string values;
+    RIDGE_TRY(names, expression_variables(needs->expression));
+    for (const std::string& name : names) {
+      const auto real = facts_.reals.find(name);
+      values += real == facts_.reals.end() ? fmt::format(" {}={}", name, variables_.at(name))
+                                           : fmt::format(" {}={}", name, real->second);
     }
-    return ok_status();
+    return make_error(ErrorCode::kUnsupported, "the launch plan needs {}: {};{}", needs->expression, needs->reason,
+                      values);
   }
 
   Result<std::int64_t> number(const std::string& place, std::string_view field, const PlanNumber& text,
@@ -92,8 +92,7 @@ class Resolver {
 
   Status add_kernel(const PlanKernel& kernel, ResolvedPlan& resolved) const {
     const std::string place = "kernel " + kernel.symbol;
-    RIDGE_TRY(when, number(place, "when", kernel.when, std::numeric_limits<std::int64_t>::min(),
-                           std::numeric_limits<std::int64_t>::max()));
+    RIDGE_TRY(when, number(place, "when", kernel.when, kLeast, kMost));
     if (when == 0) return ok_status();
     ResolvedKernel one;
     one.symbol = kernel.symbol;
@@ -117,7 +116,7 @@ class Resolver {
     const std::vector<PlanArgument> alone = {argument};
     for (const PlanArgument& member : argument.members.empty() ? alone : argument.members) {
       RIDGE_TRY(part, single(place, member));
-      const std::size_t alignment = part.kind == ResolvedArgument::Kind::kTensorMap ? kTensorMapAlignment : part.bytes;
+      const std::size_t alignment = part.bytes == kTensorMapBytes ? kTensorMapAlignment : part.bytes;
       part.offset = (made.bytes + alignment - 1) / alignment * alignment;
       made.bytes = part.offset + part.bytes;
       made.alignment = std::max(made.alignment, alignment);
@@ -129,18 +128,31 @@ class Resolver {
 
   Result<ResolvedArgument> single(const std::string& place, const PlanArgument& argument) const {
     using Kind = ResolvedArgument::Kind;
-    if (!argument.operand.empty()) {
-      RIDGE_TRY(index, operand_index(place, argument.operand));
-      return ResolvedArgument{Kind::kOperand, index, 0, kAddressBytes, 0};
-    }
+    if (!argument.operand.empty()) return operand(place, argument);
     if (!argument.workspace.empty()) {
       return ResolvedArgument{Kind::kWorkspace, position(plan_.workspaces, argument.workspace), 0, kAddressBytes, 0};
     }
     if (!argument.tensor_map.empty()) {
-      return ResolvedArgument{Kind::kTensorMap, position(plan_.tensor_maps, argument.tensor_map), 0, kTensorMapBytes,
-                              0};
+      const std::size_t index = position(plan_.tensor_maps, argument.tensor_map);
+      const PlanTensorMap& map = plan_.tensor_maps[index];
+      RIDGE_TRY(made, number("tensor map " + map.name, "when", map.when, kLeast, kMost));
+      return ResolvedArgument{made != 0 ? Kind::kTensorMap : Kind::kZeros, index, 0, kTensorMapBytes, 0};
     }
     return value(place, argument);
+  }
+
+  Result<ResolvedArgument> operand(const std::string& place, const PlanArgument& argument) const {
+    using Kind = ResolvedArgument::Kind;
+    constexpr ResolvedArgument kNull{Kind::kZeros, 0, 0, kAddressBytes, 0};
+    std::string name = argument.operand;
+    if (!argument.when.empty()) {
+      RIDGE_TRY(holds, number(place, "when", argument.when, kLeast, kMost));
+      if (holds == 0) name = argument.otherwise;
+      const auto known = [&](const PlanOperand& one) { return one.name == name; };
+      if (holds == 0 && std::ranges::none_of(facts_.operands, known)) return kNull;
+    }
+    RIDGE_TRY(index, operand_index(place, name));
+    return ResolvedArgument{Kind::kOperand, index, 0, kAddressBytes, 0};
   }
 
   Result<ResolvedArgument> value(const std::string& place, const PlanArgument& argument) const {
@@ -208,7 +220,12 @@ class Resolver {
       one.strides_bytes.push_back(static_cast<std::uint64_t>(stride));
     }
     one.swizzle_bytes = static_cast<int>(map.swizzle);
-    one.l2_promotion_bytes = static_cast<int>(map.l2_promotion);
+    RIDGE_TRY(promotion, number(place, "l2_promotion", map.l2_promotion, 0, 256));
+    if (promotion != 0 && promotion != 64 && promotion != 128 && promotion != 256) {
+      return invalid("{}, l2_promotion = \"{}\" is {}; it must be 0, 64, 128 or 256", place, map.l2_promotion,
+                     promotion);
+    }
+    one.l2_promotion_bytes = static_cast<int>(promotion);
     one.fill_nan = map.fill == "nan";
     return one;
   }
@@ -258,6 +275,30 @@ class Resolver {
 
 }  // namespace
 
-Result<ResolvedPlan> resolve(const LaunchPlan& plan, const PlanFacts& facts) { return Resolver(plan, facts).run(); }
+Result<Variables> plan_variables(const LaunchPlan& plan, const PlanFacts& facts) {
+  Variables variables = variables_of(facts);
+  for (const PlanValue& value : plan.values) {
+    Result<std::int64_t> number = evaluate(value.expression, variables, facts.reals);
+    if (!number) return in_context("value " + value.name, number.error());
+    if (!variables.emplace(value.name, *number).second) {
+      return with_hint(invalid("value {}: the case has a number of that name", value.name), "give it another name");
+    }
+  }
+  return variables;
+}
+
+Result<const Constraint*> unmet(const LaunchPlan& plan, const Variables& variables,
+                                const std::map<std::string, double>& reals) {
+  for (const Constraint& needs : plan.needs) {
+    RIDGE_TRY(holds, evaluate(needs.expression, variables, reals));
+    if (holds == 0) return &needs;
+  }
+  return static_cast<const Constraint*>(nullptr);
+}
+
+Result<ResolvedPlan> resolve(const LaunchPlan& plan, const PlanFacts& facts) {
+  RIDGE_TRY(variables, plan_variables(plan, facts));
+  return Resolver(plan, facts, std::move(variables)).run();
+}
 
 }  // namespace ridge::record

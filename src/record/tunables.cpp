@@ -4,7 +4,10 @@
 #include <set>
 #include <string>
 
+#include <fmt/ranges.h>
+
 #include "base/malformed.h"
+#include "record/campaign_block.h"
 #include "record/source_block.h"
 
 namespace ridge::record {
@@ -97,6 +100,29 @@ Result<TuneSpace> read_space(const toml::table& root, const SourceBlock& block) 
   return space;
 }
 
+Result<Tunable*> tunable_of(TuneSpace& space, const std::string& name) {
+  const auto found = std::ranges::find(space.tunables, name, &Tunable::name);
+  if (found == space.tunables.end()) return invalid("ridge-campaign: {} is no tunable of the source", name);
+  return &*found;
+}
+
+// Sets the defaults that a campaign starts from and leaves tunables that it does not vary one value.
+Status begin_as(const CampaignBlock& block, TuneSpace& space) {
+  for (const auto& [name, value] : block.start) {
+    RIDGE_TRY(tunable, tunable_of(space, name));
+    if (std::ranges::find(tunable->values, value) == tunable->values.end()) {
+      return invalid("ridge-campaign: {} = {} is not among its values: {}", name, value,
+                     fmt::join(tunable->values, ", "));
+    }
+    tunable->default_value = value;
+  }
+  for (const std::string& name : block.fixed_tunables) {
+    RIDGE_TRY(tunable, tunable_of(space, name));
+    tunable->values = {tunable->default_value};
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<TuneSpace> parse_tunables(std::string_view source) {
@@ -113,8 +139,16 @@ Result<TuneSpace> parse_tunables(std::string_view source) {
 
 Result<TuneSpace> tune_space(const Candidate& candidate) {
   if (candidate.sources.empty()) return invalid("candidate \"{}\" has no source", candidate.name);
-  Result<TuneSpace> space = parse_tunables(candidate.sources[0].text);
-  if (!space) return in_context(candidate.sources[0].path, space.error());
+  TuneSpace space;
+  for (const SourceFile& source : candidate.sources) {
+    Result<TuneSpace> declared = parse_tunables(source.text);
+    if (!declared) return in_context(source.path, declared.error());
+    space = std::move(*declared);
+    if (!space.tunables.empty()) break;
+  }
+  const Result<std::optional<CampaignBlock>> block = parse_campaign_block(candidate.sources[0].text);
+  if (!block) return in_context(candidate.sources[0].path, block.error());
+  if (*block) RIDGE_CHECK_OK(begin_as(**block, space));
   return space;
 }
 

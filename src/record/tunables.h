@@ -11,7 +11,8 @@ namespace ridge::record {
 // The space declared by one source text; empty when it declares none. An error names the line and the key.
 Result<TuneSpace> parse_tunables(std::string_view source);
 
-// The space of a candidate: of sources[0].
+// The space of a candidate: of the first of its sources that declares one, with the start and the fixed tunables of its
+// ridge-campaign comment (campaign_block.h).
 Result<TuneSpace> tune_space(const Candidate& candidate);
 
 }  // namespace ridge::record

@@ -1,5 +1,6 @@
 // What a worker is asked and answers, as JSON.
 #include "record/archive.h"
+#include "record/shipped_build.h"
 #include "record/worker.h"
 
 namespace ridge::record {
@@ -10,6 +11,7 @@ template struct Codec<WorkerResponse>;
 template struct Codec<KernelPack>;
 template struct Codec<PackHeader>;
 template struct Codec<PackedKernel>;
+template struct Codec<ShippedBuilds>;
 template struct Codec<std::vector<CheckReport>>;
 template struct Codec<std::vector<Explanation>>;
 template struct Codec<std::vector<OperatorInfo>>;

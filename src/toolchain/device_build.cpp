@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "device/cuda/library.h"
+#include "record/launch_plan.h"
 #include "toolchain/cache.h"
 #include "toolchain/device_includes.h"
 #include "toolchain/names.h"
@@ -262,7 +263,8 @@ Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, c
   for (const EmbeddedFile& header : device::cuda::kernel_layer()) {
     code.files.push_back({kLayerFolder + std::string(header.path), std::string(header.text)});
   }
-  for (const auto& [name, value] : candidate.defines) code.defines.push_back(fmt::format("{}={}", name, value));
+  RIDGE_TRY(defines, record::define_values(candidate));
+  for (const auto& [name, value] : defines) code.defines.push_back(fmt::format("{}={}", name, value));
   code.flags = candidate.flags;
   code.arch = arch;
   RIDGE_TRY(built, build_device(code, compiler, options));

@@ -33,7 +33,7 @@ record::Candidate shipped() {
   candidate.op = "gemm";
   candidate.backend = "cuda";
   candidate.name = "gemm_bf16_wgmma";
-  for (const char* file : {"data/candidates/gemm_bf16_wgmma.cu", "src/ops/gemm/cuda_wgmma.cu"}) {
+  for (const char* file : {"data/candidates/gemm_bf16_wgmma.cu", "src/ops/matmul/cuda_wgmma.cu"}) {
     const std::filesystem::path path = std::filesystem::path(RIDGE_SOURCE_DIR) / file;
     candidate.sources.push_back({path.filename().string(), *read_file(path)});
   }

@@ -102,7 +102,7 @@ class Hardware(Base):
         self.refused(2, "profile", "--tool", "rocprof-compute", "--", "true", says="read with --from")
 
     def test_a_shipped_kernel_that_does_not_exist(self):
-        self.refused(2, "inspect", "gemm/cuda_wmma", says=["shipped kernels: ", "gemm/cuda_wgmma"])
+        self.refused(2, "inspect", "matmul/cuda_wmma", says=["shipped kernels: ", "matmul/cuda_wgmma"])
 
     def test_a_file_that_is_no_code(self):
         text = self.tmp / "notes.txt"
@@ -746,7 +746,7 @@ class Kernels(Base):
         if built.returncode == 3:
             self.skipTest(built.stderr.strip())
         made = json.loads(built.stdout)
-        self.assertEqual(sorted(kernel["source"] for kernel in made["kernels"]), ["ops/gemm/cuda_simt.cu", "ops/gemm/cuda_wgmma.cu"])
+        self.assertEqual(sorted(kernel["source"] for kernel in made["kernels"]), ["ops/matmul/cuda_simt.cu", "ops/matmul/cuda_wgmma.cu"])
         self.assertEqual(made["header"]["arch"], "sm_90a")
         self.assertEqual(self.json("kernels", "list", pack), made)
         self.assertEqual(self.json("kernels", "verify", pack), [])

@@ -382,7 +382,7 @@ double host_seconds(const gpu::Stream& stream, const std::function<Status()>& ca
 
 TEST_F(CudaGemm, AWarmCallCostsTheHostAFewMicrosecondsOverTheBareLaunch) {
   GemmOnGpu call("m=128 n=128 k=64 dtype=bf16 layout=nt", *stream_);
-  const ops::KernelRequest probe{"ops/gemm/cuda_simt.cu",
+  const ops::KernelRequest probe{"ops/matmul/cuda_simt.cu",
                                  {"RIDGE_TYPE_A=kBf16", "RIDGE_TYPE_B=kBf16", "RIDGE_TYPE_C=kBf16", "RIDGE_MAJOR_A=kK",
                                   "RIDGE_MAJOR_B=kK", "RIDGE_STORE=kOverwrite"},
                                  "ridge_gemm_simt"};

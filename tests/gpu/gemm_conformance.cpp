@@ -3,7 +3,7 @@
 //   gemm_conformance ROOT [quick]
 #include <iostream>
 
-#include "../../bench/gpu/gemm_check.h"
+#include "gemm_check.h"
 
 using namespace ridge::gpu;
 namespace rc = ridge::cuda;
@@ -12,13 +12,13 @@ namespace {
 
 int failures = 0, checks = 0;
 
-std::string describe(const GemmCase& g, const WgmmaConfig& c) {
-  return std::string(c.name) + " " + (g.a_mn_major ? "T" : "N") + (g.b_mn_major ? "N" : "T") + " " +
-         rc::name_of(g.type_a) + "," + rc::name_of(g.type_b) + "->" + rc::name_of(g.type_c) +
-         (g.accumulate ? "+=" : "") + " " + rc::name_of(g.scaling) + (g.promote ? " promote " : " ") +
-         rc::name_of(g.activation) + (g.bias ? " bias" : "") + (g.residual ? " residual" : "") + " " +
-         std::to_string(g.m) + "," + std::to_string(g.n) + "," + std::to_string(g.k) + " ld " +
-         std::to_string(g.row_a()) + "," + std::to_string(g.row_b()) + "," + std::to_string(g.row_c());
+std::string describe(const GemmCase& g, const std::string& config) {
+  return config + " " + (g.a_mn_major ? "T" : "N") + (g.b_mn_major ? "N" : "T") + " " + rc::name_of(g.type_a) + "," +
+         rc::name_of(g.type_b) + "->" + rc::name_of(g.type_c) + (g.accumulate ? "+=" : "") + " " +
+         rc::name_of(g.scaling) + (g.promote ? " promote " : " ") + rc::name_of(g.activation) +
+         (g.bias ? " bias" : "") + (g.residual ? " residual" : "") + " " + std::to_string(g.m) + "," +
+         std::to_string(g.n) + "," + std::to_string(g.k) + " ld " + std::to_string(g.row_a()) + "," +
+         std::to_string(g.row_b()) + "," + std::to_string(g.row_c());
 }
 
 void report(bool passed, const std::string& what, const std::string& detail = "") {
@@ -31,13 +31,12 @@ void report(bool passed, const std::string& what, const std::string& detail = ""
 constexpr int kPoison = 0xFF;        // NaN in every type
 constexpr std::size_t kTail = 4096;  // guarded bytes behind C
 
-// `config` null: the path without the copy engine.
-void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, std::uint64_t seed,
-                std::int64_t rows = 512) {
-  const WgmmaConfig simt{"simt", 0, 0, 0, 0, 0, 0, false, 0};
-  const std::string name = describe(g, config ? *config : simt);
-  const auto refusal = rc::wgmma_refuses(g);
-  if (config && refusal) return report(false, name, *refusal);
+// `config` -1: the path without the copy engine.
+void check_case(Kernels& kernels, const GemmCase& g, int config, std::uint64_t seed, std::int64_t rows = 512) {
+  const bool plain = config < 0;
+  const std::string name = describe(g, plain ? "simt" : config_at(config).name);
+  const auto refusal = wgmma_refuses(g);
+  if (!plain && refusal) return report(false, name, *refusal);
   const std::size_t bytes_c = static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c));
   Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))),
       b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
@@ -60,16 +59,13 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
   }
   auto run = [&](const Buffer& out) {
     RIDGE_CU(cuMemcpyDtoDAsync(out.get(), before.get(), out.bytes(), device().stream));
-    if (config) {
-      ready(kernels, g, *config, a.get(), b.get(), out.get(), extra.view()).launch(device().stream);
-    } else {
-      launch_simt(kernels, g, a.get(), b.get(), out.get(), device().stream, extra.view());
-    }
+    ready(kernels, plain ? simt() : wgmma(), plain ? 0 : config, g, a.get(), b.get(), out.get(), extra.view())
+        .launch(device().stream);
   };
   run(c);
   run(again);
   auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), g.accumulate ? before.get() : 0, rows,
-                                       extra.view(), config == nullptr);
+                                       extra.view(), plain);
   counter.fill(0);
   const CUdeviceptr c_p = c.get(), again_p = again.get(), counter_p = counter.get();
   const long long bytes = static_cast<long long>(c.bytes()), row_bytes = g.row_c() * rc::bytes_of(g.type_c),
@@ -88,8 +84,8 @@ void check_case(Kernels& kernels, const GemmCase& g, const WgmmaConfig* config, 
 }
 
 // One NaN in A and one Inf in B must reach exactly the row and the column they belong to.
-void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
-  const std::string name = "nan/inf " + describe(g, config);
+void check_not_finite(Kernels& kernels, GemmCase g, int config) {
+  const std::string name = "nan/inf " + describe(g, config_at(config).name);
   Buffer a(static_cast<std::size_t>(elements_a(g) * rc::bytes_of(g.type_a))),
       b(static_cast<std::size_t>(elements_b(g) * rc::bytes_of(g.type_b)));
   Buffer c(static_cast<std::size_t>(elements_c(g) * rc::bytes_of(g.type_c)));
@@ -108,7 +104,7 @@ void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
     set(b.get(), g.type_b, g.b_mn_major ? p * g.row_b() + bad_col : bad_col * g.row_b() + p, INFINITY);
   }
   c.fill(0x11);
-  ready(kernels, g, config, a.get(), b.get(), c.get(), extra.view()).launch(device().stream);
+  ready(kernels, wgmma(), config, g, a.get(), b.get(), c.get(), extra.view()).launch(device().stream);
   const auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), 0, g.m, extra.view());
   report(result.passed(), name,
          "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
@@ -118,7 +114,7 @@ void check_not_finite(Kernels& kernels, GemmCase g, const WgmmaConfig& config) {
 // for. Compared bit by bit with the same product launched after everything was there.
 void check_dependent_launch(Kernels& kernels, const char* words) {
   const GemmCase g = parse(std::string(words) + ":384,512,1024").g;
-  const WgmmaConfig& config = *rc::choose_wgmma(g, device_facts());
+  const int config = choose_wgmma(g);
   const auto bytes = [](std::int64_t elements, GemmType type) {
     return static_cast<std::size_t>(elements * rc::bytes_of(type));
   };
@@ -127,7 +123,7 @@ void check_dependent_launch(Kernels& kernels, const char* words) {
   fill_normal(kernels, a.get(), g.type_a, elements_a(g), 42);
   fill_normal(kernels, b.get(), g.type_b, elements_b(g), 43);
   Buffer expected(bytes(elements_c(g), g.type_c)), seen(bytes(elements_c(g), g.type_c)), counter(8);
-  ready(kernels, g, config, a.get(), b.get(), expected.get(), given.view()).launch(device().stream);
+  ready(kernels, wgmma(), config, g, a.get(), b.get(), expected.get(), given.view()).launch(device().stream);
   const std::vector<const Buffer*> sources = {&a, &b, &given.scale_a, &given.scale_b, &given.bias, &given.residual};
   std::vector<Buffer> late;
   for (const Buffer* source : sources) late.emplace_back(source->bytes());
@@ -135,7 +131,7 @@ void check_dependent_launch(Kernels& kernels, const char* words) {
   seen.fill(kPoison);
   const auto given_or_none = [&](std::size_t i) { return sources[i]->bytes() ? late[i].get() : 0; };
   const Extras extras{given_or_none(2), given_or_none(3), given_or_none(4), given_or_none(5)};
-  const ReadyGemm product = ready(kernels, g, config, late[0].get(), late[1].get(), seen.get(), extras);
+  const ReadyGemm product = ready(kernels, wgmma(), config, g, late[0].get(), late[1].get(), seen.get(), extras);
   const auto publish = kernels.get(kHarness, {}, "publish_late");
   std::vector<std::size_t> copied;
   for (std::size_t i = 0; i < late.size(); ++i) {
@@ -190,28 +186,26 @@ int main(int argc, char** argv) {
     g.k = k;
     return g;
   };
-  std::vector<const WgmmaConfig*> configs;
-  for (const auto& config : rc::kWgmmaConfigs) configs.push_back(&config);
-  for (const auto& config : rc::kPromotedConfigs) configs.push_back(&config);
-  std::vector<std::pair<const WgmmaConfig*, const GemmCase*>> pairs;
+  const std::size_t configs = rc::wgmma_configs().size();
+  std::vector<std::pair<int, const GemmCase*>> pairs;
   std::vector<std::pair<std::string, std::vector<std::string>>> wanted = {{kHarness, {}}};
-  for (std::size_t ci = 0; ci < configs.size(); ++ci) {
+  for (std::size_t ci = 0; ci < configs; ++ci) {
     for (std::size_t vi = 0; vi < variants.size(); ++vi) {
-      if (!rc::config_fits(*configs[ci], variants[vi])) continue;
+      if (!config_fits(static_cast<int>(ci), variants[vi])) continue;
       // Quick: each variant once, and each kind of configuration once.
       if (quick && (ci * 7 + vi) % 11 != 0) continue;
-      pairs.push_back({configs[ci], &variants[vi]});
+      pairs.push_back({static_cast<int>(ci), &variants[vi]});
       for (const std::int64_t n : {64, 63}) {
         const GemmCase g = sized(variants[vi], 64, n, 1024);
-        if (rc::config_fits(*configs[ci], g))
-          wanted.push_back({kWgmmaSource, rc::plan_wgmma(g, *configs[ci], device().multiprocessors).defines});
+        if (config_fits(static_cast<int>(ci), g)) wanted.push_back(build_of(wgmma(), static_cast<int>(ci), g));
       }
     }
   }
   kernels.prepare(wanted);
 
   std::uint64_t seed = 20260000;
-  for (const auto& [config, variant] : pairs) {
+  for (const auto& [index, variant] : pairs) {
+    const WgmmaConfig* const config = &config_at(index);
     const std::int64_t bm = config->block_m * config->cluster_m, bn = config->block_n * config->cluster_n;
     struct Size {
       std::int64_t m, n, k;
@@ -226,7 +220,7 @@ int main(int argc, char** argv) {
                                {bm + 1, bn + 8, 72}, {bm - 1, 2 * bn - 8, 66}};
     if (quick) sizes = {{1, 1, 1}, {bm + 1, bn + 1, 65}, {300, 520, 200}, {300, 2 * bn + 8, 66}};
     // All sizes for the first configuration and the first variants, every other one elsewhere.
-    const bool thorough = config == configs[0] || variant - variants.data() < 4;
+    const bool thorough = index == 0 || variant - variants.data() < 4;
     std::size_t turn = static_cast<std::size_t>(variant - variants.data());
     for (const auto& size : sizes) {
       if (!quick && !thorough && ++turn % 2 == 0) continue;
@@ -248,14 +242,14 @@ int main(int argc, char** argv) {
         g.ld_residual = (g.n + 3) / 2 * 2;
         if (g.residual_is_c()) g.ldc = pad(g.row_c(), g.type_c);
       }
-      if (!rc::config_fits(*config, g)) continue;
-      check_case(kernels, g, config, seed += 10);
+      if (!config_fits(index, g)) continue;
+      check_case(kernels, g, index, seed += 10);
     }
-    check_not_finite(kernels, sized(*variant, bm + 64, bn + 64, 192 + (config->split_k - 1) * 256), *config);
+    check_not_finite(kernels, sized(*variant, bm + 64, bn + 64, 192 + (config->split_k - 1) * 256), index);
     if (!quick && (thorough || seed % 3 == 0)) {
       // More tiles than multiprocessors: the persistent loop, the ring's phases and the reuse of the output slabs.
-      check_case(kernels, sized(*variant, 3072 + 64, 4096 + 128, 320), config, seed += 10, 64);
-      check_case(kernels, sized(*variant, 1024, 2048, 4096), config, seed += 10, 32);
+      check_case(kernels, sized(*variant, 3072 + 64, 4096 + 128, 320), index, seed += 10, 64);
+      check_case(kernels, sized(*variant, 1024, 2048, 4096), index, seed += 10, 32);
     }
   }
   // Dense odd shapes that the wgmma path must refuse by name, and the plain path must compute; and what only it can.
@@ -267,8 +261,8 @@ int main(int argc, char** argv) {
     for (const auto& [m, n, k] :
          {std::array<std::int64_t, 3>{1, 1, 1}, {65, 63, 17}, {127, 131, 129}, {7, 509, 1}, {300, 129, 261}}) {
       const GemmCase g = sized(parse(std::string(word) + ":1,1,1").g, m, n, k);
-      report(rc::wgmma_refuses(g).has_value(), describe(g, rc::kWgmmaConfigs[0]), "should have been refused");
-      check_case(kernels, g, nullptr, seed += 10);
+      report(wgmma_refuses(g).has_value(), describe(g, config_at(0).name), "should have been refused");
+      check_case(kernels, g, -1, seed += 10);
     }
     if (quick) break;
   }

@@ -15,32 +15,32 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kSources = RIDGE_SOURCE_DIR "/src";
+const std::filesystem::path kSources = RIDGE_SOURCE_DIR "/src", kList = RIDGE_BINARY_DIR "/kernel_builds.json";
 
 TEST(Shipped, ANameIsAnOperatorAndAKernel) {
-  EXPECT_TRUE(names_shipped_kernel("gemm/cuda_wgmma"));
-  EXPECT_TRUE(names_shipped_kernel("gemm/cuda_wgmma:pp_128x128/nt_bf16"));
+  EXPECT_TRUE(names_shipped_kernel("matmul/cuda_wgmma"));
+  EXPECT_TRUE(names_shipped_kernel("matmul/cuda_wgmma:pp_128x128/nt_bf16"));
   EXPECT_FALSE(names_shipped_kernel("kernel.cubin"));
   EXPECT_FALSE(names_shipped_kernel("build/kernels/a.o"));
   EXPECT_FALSE(names_shipped_kernel("../secret"));
 }
 
 TEST(Shipped, EveryBuildOfTheTableHasItsNameAndUnsupportedOnesHaveNone) {
-  const std::vector<std::string> builds = *shipped_builds(kSources, "gemm/cuda_wgmma");
+  const std::vector<std::string> builds = *shipped_builds(kList, "matmul/cuda_wgmma");
   EXPECT_EQ(builds.front(), "pp_128x128/nt_bf16");
   EXPECT_EQ(std::set<std::string>(builds.begin(), builds.end()).size(), builds.size());
-  EXPECT_THAT(builds, testing::Contains("main_grad_bf16"));
+  EXPECT_THAT(builds, testing::Contains("coop_128x256_m2/tn_bf16_bf16add"));
   // An MN-major B has no 160 columns, and the direct store none either.
-  EXPECT_THAT(builds, testing::Not(testing::Contains("pp_128x160/nn_bf16")));
+  EXPECT_THAT(builds, testing::Not(testing::Contains("pp_128x160/tn_bf16_bf16add")));
   EXPECT_THAT(builds, testing::Not(testing::Contains("pp_128x160/nt_bf16_direct")));
 }
 
 TEST(Shipped, WhatDoesNotExistIsAnsweredWithWhatDoes) {
-  const auto kernel = build_shipped(kSources, "gemm/cuda_wmma", "/tmp");
+  const auto kernel = build_shipped(kSources, kList, "matmul/cuda_wmma", "/tmp");
   ASSERT_FALSE(kernel);
   EXPECT_EQ(kernel.error().code, ErrorCode::kNotFound);
-  EXPECT_THAT(kernel.error().hint, HasSubstr("gemm/cuda_simt, gemm/cuda_wgmma"));
-  const auto build = build_shipped(kSources, "gemm/cuda_wgmma:pp_1x1", "/tmp");
+  EXPECT_THAT(kernel.error().hint, HasSubstr("matmul/cuda_simt, matmul/cuda_wgmma"));
+  const auto build = build_shipped(kSources, kList, "matmul/cuda_wgmma:pp_1x1", "/tmp");
   ASSERT_FALSE(build);
   EXPECT_THAT(build.error().hint, HasSubstr("the first is pp_128x128/nt_bf16"));
 }
@@ -50,9 +50,9 @@ TEST(Shipped, ResourcesEqualWhatPtxasReportsOfTheSameBuild) {
   if (!toolchain::find_device_compiler()) GTEST_SKIP() << "neither NVRTC nor nvcc here: nothing was built";
   const Result<TempDir> cache = TempDir::create("ridge-shipped");
   ASSERT_TRUE(cache);
-  const Result<ShippedBuild> built = build_shipped(kSources, "gemm/cuda_simt", cache->path());
+  const Result<ShippedBuild> built = build_shipped(kSources, kList, "matmul/cuda_simt", cache->path());
   ASSERT_TRUE(built) << built.error().text();
-  EXPECT_EQ(built->name, "gemm/cuda_simt:simt/nt_bf16");
+  EXPECT_EQ(built->name, "matmul/cuda_simt:simt/nt_bf16");
   Options options;
   options.listing = false;
   const auto inspections = inspect_bytes(built->cubin, built->name, options);

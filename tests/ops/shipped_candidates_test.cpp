@@ -1,9 +1,10 @@
-// The CUDA candidates that campaigns start from launch the library's kernel as the library itself does: their launch
-// plans, which are text, against cuda_wgmma_plan.h, for every configuration that ships.
+// The CUDA candidates that campaigns start from include the library's kernel with its description: they are launched as
+// the library launches it, for their own cases alone.
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "ops/gemm/cuda_wgmma_plan.h"
+#include "ops/described_kernel.h"
+#include "ops/matmul/cuda_wgmma_model.h"
 #include "record/campaign_block.h"
 #include "record/launch_plan.h"
 #include "record/tunables.h"
@@ -11,155 +12,141 @@
 namespace ridge::ops {
 namespace {
 
-using ridge::cuda::GemmCase;
-using ridge::cuda::WgmmaConfig;
+std::string text_of(const std::string& path) { return *read_file(std::string(RIDGE_SOURCE_DIR) + "/" + path); }
 
-constexpr int kMultiprocessors = 132;
-
-std::string source_of(const std::string& name) {
-  return *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/" + name);
-}
-
-struct Shipped {
+record::Candidate candidate_of(const std::string& file) {
   record::Candidate candidate;
-  record::LaunchPlan plan;
-  std::vector<record::PlanOperand> operands;
-  std::map<std::string, std::int64_t> params;
-  GemmCase library;
-};
-
-record::PlanOperand matrix(const char* name, DType dtype, std::int64_t rows, std::int64_t columns) {
-  return {name, dtype, {rows, columns}, {columns, 1}};
+  candidate.name = file;
+  candidate.sources = {{file, text_of("data/candidates/" + file)},
+                       {"ops/matmul/cuda_wgmma.cu", text_of("src/ops/matmul/cuda_wgmma.cu")}};
+  return candidate;
 }
 
-Shipped shipped(const std::string& file, std::int64_t m, std::int64_t n, std::int64_t k) {
-  Shipped s;
-  s.candidate.sources = {{file, source_of(file)}};
-  s.plan = record::launch_plan(s.candidate).value();
-  s.library.m = m;
-  s.library.n = n;
-  s.library.k = k;
-  s.params = {
-      {"m", m}, {"n", n}, {"k", k}, {"out", 0}, {"layout", 1}, {"accumulate", 0}, {"sm_count", kMultiprocessors}};
-  if (file.starts_with("gemm_bf16")) {
-    s.params.insert({{"dtype", 1}, {"batch", 1}, {"bias", 0}, {"activation", 0}, {"residual", 0}});
-    s.operands = {matrix("a", DType::kBf16, m, k), matrix("b", DType::kBf16, n, k), matrix("c", DType::kBf16, m, n)};
-    return s;
-  }
-  s.params.insert({{"dtype", 0}, {"scaling", 2}, {"sums", 1}});
-  s.operands = {matrix("a", DType::kE4m3fn, m, k), matrix("b", DType::kE4m3fn, n, k),
-                matrix("scale_a", DType::kF32, (k + 127) / 128, m),
-                matrix("scale_b", DType::kF32, (n + 127) / 128, (k + 127) / 128), matrix("c", DType::kBf16, m, n)};
-  s.library.type_a = s.library.type_b = ridge::cuda::GemmType::kE4m3;
-  s.library.scaling = ridge::cuda::GemmScaling::kBlock;
-  return s;
-}
-
-std::map<std::string, std::int64_t> defines_of(const WgmmaConfig& c, std::uint32_t group, std::uint32_t along) {
-  std::map<std::string, std::int64_t> defines = {{"RIDGE_BLOCK_M", c.block_m},
-                                                 {"RIDGE_BLOCK_N", c.block_n},
-                                                 {"RIDGE_STAGES", c.stages},
-                                                 {"RIDGE_CLUSTER_M", c.cluster_m},
-                                                 {"RIDGE_CLUSTER_N", c.cluster_n},
-                                                 {"RIDGE_SLAB_BUFFERS", c.slab_buffers},
-                                                 {"GROUP", group},
-                                                 {"GROUP_ALONG", along}};
-  if (c.instruction_n != 0) {
-    defines.insert({{"RIDGE_INSTRUCTION_N", c.instruction_n}, {"RIDGE_PARTS", c.parts}});
-  } else {
-    defines.insert({{"RIDGE_PINGPONG", c.pingpong ? 1 : 0}, {"RIDGE_SPLIT_K", c.split_k}});
-  }
-  return defines;
-}
-
-// The values of a struct of numbers, as the kernel reads them.
-std::vector<std::uint64_t> numbers(const record::ResolvedParameter& parameter) {
-  std::vector<std::uint64_t> found;
-  for (const record::ResolvedArgument& part : parameter.parts) {
-    if (part.kind == record::ResolvedArgument::Kind::kValue) found.push_back(part.bits);
-  }
-  return found;
-}
-
-void expect_same_map(const record::ResolvedTensorMap& map, const ridge::cuda::TensorMapSpec& wanted) {
-  EXPECT_EQ(map.sizes, (std::vector<std::uint64_t>{static_cast<std::uint64_t>(wanted.inner),
-                                                   static_cast<std::uint64_t>(wanted.outer)}));
-  EXPECT_EQ(map.strides_bytes, std::vector<std::uint64_t>{static_cast<std::uint64_t>(wanted.row_bytes)});
-  EXPECT_EQ(map.box, (std::vector<std::uint32_t>{static_cast<std::uint32_t>(wanted.box_inner),
-                                                 static_cast<std::uint32_t>(wanted.box_outer)}));
-  EXPECT_EQ(map.swizzle_bytes, 128);
-}
-
-void expect_same_launch(const Shipped& s, const WgmmaConfig& config) {
-  SCOPED_TRACE(config.name);
-  const ridge::cuda::WgmmaPlan wanted = plan_wgmma(s.library, config, kMultiprocessors);
+// What the worker lets a plan name, with dense operands.
+record::PlanFacts facts_of(const std::string& text) {
+  const record::Case wanted = *record::parse_case(text);
+  const Operator& op = **find_operator(wanted.op);
+  const Problem problem = *op.bind(wanted);
   record::PlanFacts facts;
-  facts.operands = s.operands;
-  facts.values = s.params;
-  for (const auto& [name, value] : defines_of(config, wanted.group, wanted.group_along)) facts.values[name] = value;
-  const auto resolved = record::resolve(s.plan, facts);
-  ASSERT_TRUE(resolved.ok()) << resolved.error().text();
-  ASSERT_EQ(resolved->kernels.size(), 1u);
-  const record::ResolvedKernel& kernel = resolved->kernels[0];
-  EXPECT_EQ(kernel.grid[0], wanted.grid);
-  EXPECT_EQ(kernel.block[0], wanted.block);
-  EXPECT_EQ(kernel.cluster[0], wanted.cluster);
-  EXPECT_EQ(kernel.shared_bytes, wanted.shared_bytes);
-  ASSERT_EQ(resolved->tensor_maps.size(), 3u);
-  expect_same_map(resolved->tensor_maps[0], wanted.a);
-  expect_same_map(resolved->tensor_maps[1], wanted.b);
-  expect_same_map(resolved->tensor_maps[2], wanted.c);
-  // OutputView, TileGrid, k_blocks, ScaleView, EpilogueView: their sizes in the kernel's signature.
-  ASSERT_EQ(kernel.parameters.size(), 8u);
-  const std::size_t bytes[] = {128, 128, 128, 24, 16, 4, 32, 24};
-  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(kernel.parameters[i].bytes, bytes[i]) << "parameter " << i;
-  EXPECT_EQ(numbers(kernel.parameters[4]),
-            (std::vector<std::uint64_t>{wanted.tile_rows, wanted.tile_cols, wanted.group, wanted.group_along}));
-  EXPECT_EQ(numbers(kernel.parameters[5]), std::vector<std::uint64_t>{wanted.k_blocks});
-  if (s.library.eight_bit()) {
-    EXPECT_EQ(numbers(kernel.parameters[6]),
-              (std::vector<std::uint64_t>{static_cast<std::uint64_t>(wanted.scale_stride_a),
-                                          static_cast<std::uint64_t>(wanted.scale_stride_b)}));
+  for (std::size_t i = 0; i < problem.values.size(); ++i) facts.values[op.params[i].name] = problem.values[i];
+  std::vector<TensorView> views;
+  for (const OperandSpec& spec : problem.operands) {
+    TensorView view;
+    view.dtype = spec.dtype;
+    view.rank = static_cast<int>(spec.shape.size());
+    std::int64_t stride = 1;
+    for (std::size_t d = spec.shape.size(); d-- > 0; stride *= spec.shape[d]) {
+      view.shape[d] = spec.shape[d];
+      view.stride[d] = stride;
+    }
+    views.push_back(view);
+    facts.operands.push_back(
+        {spec.name, spec.dtype, spec.shape, {view.stride.begin(), view.stride.begin() + view.rank}});
   }
+  op.plan_values(problem, views, facts.values);
+  facts.values["sm_count"] = 132;
+  return facts;
 }
 
-TEST(ShippedCandidate, OfBf16LaunchesAsTheLibraryDoes) {
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1024, 4096, 4096}, {2048, 2112, 7168}, {136, 72, 1000}}) {
-    const Shipped s = shipped("gemm_bf16_wgmma.cu", m, n, k);
-    for (const WgmmaConfig& config : ridge::cuda::kWgmmaConfigs) {
-      if (config_fits(config, s.library)) expect_same_launch(s, config);
+void expect_same(const record::ResolvedPlan& found, const record::ResolvedPlan& wanted) {
+  ASSERT_EQ(found.kernels.size(), 1u);
+  const record::ResolvedKernel &a = found.kernels[0], &b = wanted.kernels[0];
+  EXPECT_TRUE(std::ranges::equal(a.grid, b.grid) && std::ranges::equal(a.cluster, b.cluster));
+  EXPECT_EQ(a.shared_bytes, b.shared_bytes);
+  ASSERT_EQ(a.parameters.size(), b.parameters.size());
+  for (std::size_t i = 0; i < a.parameters.size(); ++i) {
+    ASSERT_EQ(a.parameters[i].parts.size(), b.parameters[i].parts.size()) << i;
+    for (std::size_t part = 0; part < a.parameters[i].parts.size(); ++part) {
+      EXPECT_EQ(a.parameters[i].parts[part].bits, b.parameters[i].parts[part].bits) << i << " " << part;
+      EXPECT_EQ(a.parameters[i].parts[part].kind, b.parameters[i].parts[part].kind) << i << " " << part;
     }
   }
 }
 
-TEST(ShippedCandidate, OfBlockwiseFp8LaunchesAsTheLibraryDoes) {
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1024, 4096, 4096}, {2048, 2112, 7168}, {136, 72, 1008}}) {
-    const Shipped s = shipped("gemm_fp8_blockwise_wgmma.cu", m, n, k);
-    for (const WgmmaConfig& config : ridge::cuda::kPromotedConfigs) expect_same_launch(s, config);
+void launches_as_the_library(const std::string& file, const std::string& op) {
+  const record::Candidate candidate = candidate_of(file);
+  const record::LaunchPlan plan = record::launch_plan(candidate).value();
+  const DescribedKernel& library = described_kernel(ridge::cuda::kWgmmaSource);
+  int launched = 0;
+  const std::optional<record::CampaignBlock> block = *record::parse_campaign_block(candidate.sources[0].text);
+  for (const std::string& words : block->cases) {
+    const record::PlanFacts facts = facts_of(op + " " + words);
+    for (const int configuration : library.fitting(facts)) {
+      const auto& config = library.description().configs[static_cast<std::size_t>(configuration)];
+      record::PlanFacts whole = facts;
+      for (const auto& [name, value] : library.description().complete(config.values)) whole.values[name] = value;
+      const auto resolved = record::resolve(plan, whole);
+      ASSERT_TRUE(resolved) << resolved.error().text();
+      SCOPED_TRACE(config.name);
+      expect_same(*resolved, *library.resolve(configuration, facts));
+      ++launched;
+    }
   }
+  EXPECT_GE(launched, 15);
 }
 
-TEST(ShippedCandidate, RefusesWhatTheCopyEngineCannotAddress) {
-  Shipped s = shipped("gemm_bf16_wgmma.cu", 128, 129, 128);
-  record::PlanFacts facts{s.params, s.operands};
-  const auto defines = record::define_values(s.candidate);
-  ASSERT_TRUE(defines.ok());
-  facts.values.insert(defines->begin(), defines->end());
-  const auto resolved = record::resolve(s.plan, facts);
-  ASSERT_FALSE(resolved.ok());
-  EXPECT_EQ(resolved.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(resolved.error().message.find("16 bytes"), std::string::npos) << resolved.error().text();
+TEST(ShippedCandidate, OfBf16LaunchesAsTheLibraryDoes) { launches_as_the_library("gemm_bf16_wgmma.cu", "gemm"); }
+
+TEST(ShippedCandidate, OfBlockwiseFp8LaunchesAsTheLibraryDoes) {
+  launches_as_the_library("gemm_fp8_blockwise_wgmma.cu", "gemm_fp8");
+}
+
+// The reason why a candidate in its start refuses a case; empty: it does not.
+std::string refusal(const std::string& file, const std::string& problem) {
+  const record::Candidate candidate = candidate_of(file);
+  record::PlanFacts facts = facts_of(problem);
+  const auto defines = record::define_values(candidate).value();
+  facts.values.insert(defines.begin(), defines.end());
+  const auto resolved = record::resolve(*record::launch_plan(candidate), facts);
+  if (resolved) return "";
+  EXPECT_EQ(resolved.error().code, ErrorCode::kUnsupported) << resolved.error().text();
+  return resolved.error().message;
+}
+
+TEST(ShippedCandidate, RefusesWhatItIsNotBuiltFor) {
+  const std::string bf16 = "gemm_bf16_wgmma.cu", fp8 = "gemm_fp8_blockwise_wgmma.cu";
+  EXPECT_EQ(refusal(bf16, "gemm m=1024 n=4096 k=4096 dtype=bf16 layout=nt"), "");
+  EXPECT_EQ(refusal(fp8, "gemm_fp8 m=1024 n=4096 k=4096 scaling=block layout=nt"), "");
+  const std::string plain = "plain product of bf16";
+  for (const char* words : {"dtype=f16 layout=nt", "dtype=bf16 layout=nn", "dtype=bf16 layout=nt out=f32",
+                            "dtype=bf16 layout=nt bias=1", "dtype=bf16 layout=nt accumulate=1"}) {
+    EXPECT_NE(refusal(bf16, std::string("gemm m=1024 n=4096 k=4096 ") + words).find(plain), std::string::npos) << words;
+  }
+  EXPECT_NE(refusal(bf16, "gemm m=128 n=129 k=128 dtype=bf16 layout=nt").find(plain), std::string::npos)
+      << "rows of C that the copy engine cannot address";
+  EXPECT_NE(refusal(bf16, "gemm m=128 n=128 k=129 dtype=bf16 layout=nt").find("16 bytes"), std::string::npos);
+  EXPECT_NE(refusal(bf16, "gemm m=128 n=128 k=128 dtype=bf16 layout=nt batch=2").find("one matrix"), std::string::npos);
+  EXPECT_NE(refusal(fp8, "gemm_fp8 m=1024 n=4096 k=4096 scaling=row layout=nt").find("block scales"),
+            std::string::npos);
+}
+
+TEST(ShippedCandidate, StartsAsItsCampaignSaysAndVariesTheRest) {
+  const record::TuneSpace bf16 = *record::tune_space(candidate_of("gemm_bf16_wgmma.cu"));
+  const record::TuneSpace fp8 = *record::tune_space(candidate_of("gemm_fp8_blockwise_wgmma.cu"));
+  const auto tunable = [](const record::TuneSpace& space, const char* name) {
+    return *std::ranges::find(space.tunables, name, &record::Tunable::name);
+  };
+  EXPECT_EQ(tunable(bf16, "RIDGE_INSTRUCTION_N").values, std::vector<std::int64_t>{0});
+  EXPECT_GT(tunable(bf16, "RIDGE_PINGPONG").values.size(), 1u);
+  EXPECT_EQ(tunable(fp8, "RIDGE_INSTRUCTION_N").default_value, 128);
+  EXPECT_GT(tunable(fp8, "RIDGE_INSTRUCTION_N").values.size(), 1u);
+  EXPECT_EQ(tunable(fp8, "RIDGE_PINGPONG").values, std::vector<std::int64_t>{0});
+  record::Candidate wrong = candidate_of("gemm_bf16_wgmma.cu");
+  wrong.sources[0].text = "/* ridge-campaign\nop = \"gemm\"\ncases = [\"m=1\"]\nstart = { NOTHING = 1 }\n*/\n";
+  EXPECT_NE(record::tune_space(wrong).error().text().find("NOTHING"), std::string::npos);
+  wrong.sources[0].text = "/* ridge-campaign\nop = \"gemm\"\ncases = [\"m=1\"]\nstart = { RIDGE_STAGES = 7 }\n*/\n";
+  EXPECT_NE(record::tune_space(wrong).error().text().find("RIDGE_STAGES = 7"), std::string::npos);
 }
 
 TEST(ShippedCandidate, SaysWhatItIsFor) {
   for (const char* file : {"gemm_bf16_wgmma.cu", "gemm_fp8_blockwise_wgmma.cu"}) {
-    const auto block = record::parse_campaign_block(source_of(file));
+    const auto block = record::parse_campaign_block(candidate_of(file).sources[0].text);
     ASSERT_TRUE(block.ok()) << block.error().text();
     ASSERT_TRUE(block->has_value());
     EXPECT_GE((*block)->cases.size(), 3u);
     EXPECT_FALSE((*block)->fixed().empty());
   }
-  const auto fixed = (*record::parse_campaign_block(source_of("gemm_bf16_wgmma.cu")))->fixed();
+  const auto fixed = (*record::parse_campaign_block(candidate_of("gemm_bf16_wgmma.cu").sources[0].text))->fixed();
   EXPECT_EQ(fixed, (std::vector<std::string>{"dtype=bf16", "layout=nt"}));
 }
 

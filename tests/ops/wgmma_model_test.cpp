@@ -11,58 +11,66 @@
 #include <string>
 #include <vector>
 
-#include "ops/gemm/cuda_wgmma_model.h"
+#include "ops/matmul/cuda_wgmma_model.h"
+#include "ops/matmul/values.h"
 
 namespace ridge::cuda {
 namespace {
 
+// Constants of the model with the weight of every configuration, in the order of the description.
+struct Fit {
+  ModelConstants constants;
+  std::vector<double> weights;  // empty: those of the description
+};
+const Fit kShipped;
+
 // Fitted to the H100 alone.
-constexpr ModelConstants kFromH100 = {
-    .step_sharpness = 3.794,
-    .memory_sharpness = 5.491,
-    .drift_scale = 25.73,
-    .drift_power = 0.2351,
-    .mn_major_step = 0.004066,
-    .mn_major_memory = 0.05672,
-    .single_wave = 0.02098,
-    .start = 836,
-    .hidden_end = 143,
-    .plain_end = 3792,
-    .exchange = 7893,
-    .weight = {0.7511, 1.1703, 1.1702, 0.8536, 1.0149, 0.9119, 0.9454, 1.1084, 0.8296, 0.6253, 1.5002, 0.9412, 0.9936,
-               1.0006, 0.9923, 0.9853, 0.9988, 1.0464, 0.8613, 1.2242, 2.2319, 2.1960, 2.0429, 2.1403, 2.2601}};
+const Fit kFromH100 = {
+    {.step_sharpness = 3.794,
+     .memory_sharpness = 5.491,
+     .drift_scale = 25.73,
+     .drift_power = 0.2351,
+     .mn_major_step = 0.004066,
+     .mn_major_memory = 0.05672,
+     .single_wave = 0.02098,
+     .start = 836,
+     .hidden_end = 143,
+     .plain_end = 3792,
+     .exchange = 7893},
+    {0.7511, 1.1703, 1.1702, 0.8536, 1.0149, 0.9119, 0.9454, 1.1084, 0.8296, 0.6253, 1.5002, 0.9412, 0.9936,
+     1.0006, 0.9923, 0.9853, 0.9988, 1.0464, 0.8613, 1.2242, 2.2319, 2.1960, 2.0429, 2.1403, 2.2601}};
 
 // Fitted to the H200 alone.
-constexpr ModelConstants kFromH200 = {
-    .step_sharpness = 2.7,
-    .memory_sharpness = 4.041,
-    .drift_scale = 6.127,
-    .drift_power = 0.478,
-    .mn_major_step = 0.005234,
-    .mn_major_memory = 0.04886,
-    .single_wave = 0.02466,
-    .start = 767.7,
-    .hidden_end = 149.9,
-    .plain_end = 1816,
-    .exchange = 5403,
-    .weight = {0.8533, 1.1858, 1.1886, 1.0370, 1.2957, 1.0235, 1.0466, 1.1785, 0.9866, 0.7256, 1.3075, 0.8460, 1.1115,
-               1.2271, 1.2798, 1.1492, 1.1963, 1.1547, 1.1017, 1.3371, 0.9951, 1.0860, 1.0000, 0.8929, 1.0319}};
+const Fit kFromH200 = {
+    {.step_sharpness = 2.7,
+     .memory_sharpness = 4.041,
+     .drift_scale = 6.127,
+     .drift_power = 0.478,
+     .mn_major_step = 0.005234,
+     .mn_major_memory = 0.04886,
+     .single_wave = 0.02466,
+     .start = 767.7,
+     .hidden_end = 149.9,
+     .plain_end = 1816,
+     .exchange = 5403},
+    {0.8533, 1.1858, 1.1886, 1.0370, 1.2957, 1.0235, 1.0466, 1.1785, 0.9866, 0.7256, 1.3075, 0.8460, 1.1115,
+     1.2271, 1.2798, 1.1492, 1.1963, 1.1547, 1.1017, 1.3371, 0.9951, 1.0860, 1.0000, 0.8929, 1.0319}};
 
 // Fitted to both, without the shapes of held_out().
-constexpr ModelConstants kWithoutHeldOut = {
-    .step_sharpness = 1.607,
-    .memory_sharpness = 11.91,
-    .drift_scale = 7.819,
-    .drift_power = 0.09562,
-    .mn_major_step = 0.006494,
-    .mn_major_memory = 0.03149,
-    .single_wave = 0.01892,
-    .start = 853.2,
-    .hidden_end = 146.1,
-    .plain_end = 6111,
-    .exchange = 4051,
-    .weight = {0.6737, 1.2202, 1.2144, 0.8799, 1.1660, 0.9261, 0.9864, 1.1363, 0.8468, 0.7105, 1.1684, 1.7283, 0.9706,
-               1.1535, 1.1894, 0.9830, 1.1294, 1.2676, 0.9563, 1.2129, 0.8029, 0.9654, 0.8446, 0.7349, 0.8695}};
+const Fit kWithoutHeldOut = {
+    {.step_sharpness = 1.607,
+     .memory_sharpness = 11.91,
+     .drift_scale = 7.819,
+     .drift_power = 0.09562,
+     .mn_major_step = 0.006494,
+     .mn_major_memory = 0.03149,
+     .single_wave = 0.01892,
+     .start = 853.2,
+     .hidden_end = 146.1,
+     .plain_end = 6111,
+     .exchange = 4051},
+    {0.6737, 1.2202, 1.2144, 0.8799, 1.1660, 0.9261, 0.9864, 1.1363, 0.8468, 0.7105, 1.1684, 1.7283, 0.9706,
+     1.1535, 1.1894, 0.9830, 1.1294, 1.2676, 0.9563, 1.2129, 0.8029, 0.9654, 0.8446, 0.7349, 0.8695}};
 
 struct Measured {
   std::string protocol, layout, types;
@@ -167,16 +175,30 @@ struct Outcome {
   int cases = 0;
 };
 
+std::vector<WgmmaConfig> configs_of(const Fit& fit) {
+  std::vector<WgmmaConfig> configs = wgmma_configs();
+  for (std::size_t i = 0; i < fit.weights.size(); ++i) configs.at(i).weight = fit.weights[i];
+  return configs;
+}
+
+std::vector<int> ranked(const GemmCase& g, const std::vector<WgmmaConfig>& configs, const DeviceFacts& device,
+                        const ModelConstants& fitted = kModelConstants) {
+  record::PlanFacts facts;
+  ops::matmul::add_values(g, facts.values);
+  return rank_wgmma(g, ops::described_kernel(kWgmmaSource).fitting(facts), configs, device, fitted);
+}
+
 template <class Filter>
-Outcome outcome(const Device& device, const ModelConstants& fitted, const Filter& counts) {
+Outcome outcome(const Device& device, const Fit& fit, const Filter& counts) {
+  const std::vector<WgmmaConfig> configs = configs_of(fit);
   Outcome o;
   double logs = 0, peer_logs = 0;
   for (const Measured& one : device.cases) {
     if (!counts(one)) continue;
     double best = 1e300, chosen = 0;
     for (const auto& [name, us] : one.us) best = std::min(best, us);
-    for (const int index : rank_wgmma(one.g, device.facts, fitted)) {
-      const auto found = one.us.find(config_at(index).name);
+    for (const int index : ranked(one.g, configs, device.facts, fit.constants)) {
+      const auto found = one.us.find(configs[static_cast<std::size_t>(index)].name);
       if (found == one.us.end()) continue;  // it would spill, and is not measured
       chosen = found->second;
       break;
@@ -214,10 +236,8 @@ auto of_types(const char* types) {
 
 TEST(WgmmaModel, ChoosesWithinTwoPercentOfTheBestOnBothDevices) {
   for (const char* layout : {"NT", "NN", "TN"}) {
-    expect((std::string("H100 bf16 ") + layout).c_str(), outcome(h100(), kModelConstants, large_of(layout)), 0.98,
-           0.83);
-    expect((std::string("H200 bf16 ") + layout).c_str(), outcome(h200(), kModelConstants, large_of(layout)), 0.985,
-           0.83);
+    expect((std::string("H100 bf16 ") + layout).c_str(), outcome(h100(), kShipped, large_of(layout)), 0.98, 0.83);
+    expect((std::string("H200 bf16 ") + layout).c_str(), outcome(h200(), kShipped, large_of(layout)), 0.985, 0.83);
   }
 }
 
@@ -228,12 +248,12 @@ TEST(WgmmaModel, ChoosesAmongTheOtherKindsToo) {
                                                                                {"e4m3-tensor-promote", 0.98},
                                                                                {"e4m3-block", 0.98},
                                                                                {"e4m3-vector-f32add", 0.98}}) {
-    expect((std::string("H100 ") + types).c_str(), outcome(h100(), kModelConstants, of_types(types)), mean, 0.82);
-    expect((std::string("H200 ") + types).c_str(), outcome(h200(), kModelConstants, of_types(types)), mean, 0.82);
+    expect((std::string("H100 ") + types).c_str(), outcome(h100(), kShipped, of_types(types)), mean, 0.82);
+    expect((std::string("H200 ") + types).c_str(), outcome(h200(), kShipped, of_types(types)), mean, 0.82);
   }
   const auto few_rows = [](const Measured& one) { return one.types == "bf16" && one.g.m < 1024; };
-  expect("H100 bf16, M below 1024", outcome(h100(), kModelConstants, few_rows), 0.96, 0.75);
-  expect("H200 bf16, M below 1024", outcome(h200(), kModelConstants, few_rows), 0.96, 0.80);
+  expect("H100 bf16, M below 1024", outcome(h100(), kShipped, few_rows), 0.96, 0.75);
+  expect("H200 bf16, M below 1024", outcome(h200(), kShipped, few_rows), 0.96, 0.80);
 }
 
 // Constants fitted to one device, tried on the other. On the H200 next to nothing waits for memory, so its times alone
@@ -257,8 +277,9 @@ TEST(WgmmaModel, EstimatesAreSeconds) {
     int cases = 0;
     for (const Measured& one : device->cases) {
       if (!large(one) || one.protocol != "sustained") continue;
-      const int index = rank_wgmma(one.g, device->facts)[0];
-      logs += std::log(estimate_seconds(one.g, index, device->facts) * 1e6 / one.us.at(config_at(index).name));
+      const WgmmaConfig& c =
+          wgmma_configs()[static_cast<std::size_t>(ranked(one.g, wgmma_configs(), device->facts)[0])];
+      logs += std::log(estimate_seconds(one.g, c, device->facts) * 1e6 / one.us.at(c.name));
       ++cases;
     }
     EXPECT_NEAR(std::exp(logs / cases), 1.0, 0.06);
@@ -272,7 +293,7 @@ TEST(WgmmaModel, MissingMemoryBandwidthMovesTheChoiceToLargerTiles) {
   const auto area = [&](double bandwidth) {
     DeviceFacts facts;
     facts.memory_bandwidth = bandwidth;
-    const WgmmaConfig& c = *choose_wgmma(g, facts);
+    const WgmmaConfig& c = wgmma_configs()[static_cast<std::size_t>(ranked(g, wgmma_configs(), facts)[0])];
     return c.block_m * c.block_n * c.cluster_m * c.cluster_n;
   };
   EXPECT_GT(area(2e12), area(8e12));

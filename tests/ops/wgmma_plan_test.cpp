@@ -1,23 +1,54 @@
-// The choice and the launch plan of the Hopper matrix products, which need no GPU.
+// The description of the Hopper matrix product: which cases it takes, which configuration, and what is launched. Needs
+// no GPU.
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "ops/gemm/cuda_wgmma_model.h"
+#include "ops/matmul/cuda_wgmma_model.h"
+#include "ops/matmul/values.h"
 
 namespace ridge::cuda {
 namespace {
 
 constexpr int kMultiprocessors = 132;
 
-std::vector<const WgmmaConfig*> all_configs() {
-  std::vector<const WgmmaConfig*> all;
-  for (const auto& config : kWgmmaConfigs) all.push_back(&config);
-  for (const auto& config : kPromotedConfigs) all.push_back(&config);
-  return all;
+const ops::DescribedKernel& kernel() { return ops::described_kernel(kWgmmaSource); }
+
+record::PlanFacts facts_of(const GemmCase& g) {
+  record::PlanFacts facts;
+  ops::matmul::add_values(g, facts.values);
+  facts.values["sm_count"] = kMultiprocessors;
+  const auto add = [&](const char* name) { facts.operands.push_back({name, DType::kBf16, {1, 1}, {1, 1}}); };
+  add("a");
+  add("b");
+  if (g.scaling != GemmScaling::kNone) add("scale_a");
+  if (g.scaling != GemmScaling::kNone) add("scale_b");
+  if (g.bias) add("bias");
+  if (g.residual) add("residual");
+  add("c");
+  return facts;
+}
+
+std::optional<std::string> refusal(const GemmCase& g) { return kernel().refuses(facts_of(g)); }
+
+// Null where no configuration fits.
+const WgmmaConfig* choose(const GemmCase& g) {
+  const std::vector<int> ranked = rank_wgmma(g, kernel().fitting(facts_of(g)), wgmma_configs(), DeviceFacts{});
+  return ranked.empty() ? nullptr : &wgmma_configs()[static_cast<std::size_t>(ranked[0])];
+}
+
+record::ResolvedPlan plan_of(const GemmCase& g, const WgmmaConfig& config) {
+  return kernel().resolve(static_cast<int>(&config - wgmma_configs().data()), facts_of(g)).value();
+}
+
+std::int64_t tunable(const WgmmaConfig& config, const char* name) {
+  return kernel().description().complete(kernel().description().find(config.name)->values).at(name);
+}
+
+// Numbers of the tile grid: rows, cols, group, along.
+std::uint32_t tiles(const record::ResolvedPlan& plan, std::size_t which) {
+  return static_cast<std::uint32_t>(plan.kernels[0].parameters[4].parts[which].bits);
 }
 
 GemmCase bf16(std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -79,15 +110,16 @@ TEST(WgmmaPlan, EveryCaseThatIsNotRefusedHasAConfigurationThatFitsTheMachine) {
                                 {8192, 57344, 8192},
                                 {4096, 4096, 64}}) {
     for (const GemmCase& g : kinds(m, n, k)) {
-      ASSERT_EQ(wgmma_refuses(g), std::nullopt);
-      const WgmmaConfig* config = choose_wgmma(g, DeviceFacts{});
+      ASSERT_EQ(refusal(g), std::nullopt);
+      const WgmmaConfig* config = choose(g);
       ASSERT_NE(config, nullptr) << m << "," << n << "," << k << " " << name_of(g.scaling);
-      const WgmmaPlan plan = plan_wgmma(g, *config, kMultiprocessors);
-      EXPECT_LE(plan.shared_bytes, 232448u) << config->name;
-      EXPECT_GT(plan.grid, 0u);
-      EXPECT_EQ(plan.grid % plan.cluster, 0u) << config->name;
-      EXPECT_GE(static_cast<std::int64_t>(plan.tile_rows) * config->block_m * config->cluster_m, g.m);
-      EXPECT_GE(static_cast<std::int64_t>(plan.tile_cols) * config->block_n * config->cluster_n, g.n);
+      const record::ResolvedPlan plan = plan_of(g, *config);
+      const record::ResolvedKernel& launch = plan.kernels[0];
+      EXPECT_LE(launch.shared_bytes, 232448u) << config->name;
+      EXPECT_GT(launch.grid[0], 0u);
+      EXPECT_EQ(launch.grid[0] % launch.cluster[0], 0u) << config->name;
+      EXPECT_GE(std::int64_t{tiles(plan, 0)} * config->block_m * config->cluster_m, g.m);
+      EXPECT_GE(std::int64_t{tiles(plan, 1)} * config->block_n * config->cluster_n, g.n);
       EXPECT_GE(k_blocks_of(g), config->split_k) << "a part of K would be empty";
     }
   }
@@ -99,32 +131,35 @@ TEST(WgmmaPlan, OutputsTheCopyEngineCannotAddressHaveAConfigurationToo) {
     if (g.b_mn_major) g.ldb = 520;
     if (g.scaling == GemmScaling::kVector) continue;  // refused: N is not a multiple of four
     g.ldc = g.ld_residual = 520;
-    ASSERT_EQ(wgmma_refuses(g), std::nullopt);
-    ASSERT_TRUE(needs_direct_store(g));
-    EXPECT_NE(choose_wgmma(g, DeviceFacts{}), nullptr) << name_of(g.type_c) << " " << name_of(g.scaling);
+    ASSERT_EQ(refusal(g), std::nullopt);
+    const WgmmaConfig* config = choose(g);
+    ASSERT_NE(config, nullptr) << name_of(g.type_c) << " " << name_of(g.scaling);
+    const record::ResolvedPlan plan = plan_of(g, *config);
+    EXPECT_EQ(plan.kernels[0].parameters[2].parts[0].kind, record::ResolvedArgument::Kind::kZeros) << "no map of C";
+    EXPECT_EQ(plan.tensor_maps.size(), 2u);
   }
 }
 
 TEST(WgmmaPlan, FewTilesAreSplitAndManyAreNot) {
-  EXPECT_GT(choose_wgmma(bf16(256, 4096, 14336), DeviceFacts{})->split_k, 1);
-  EXPECT_GT(choose_wgmma(bf16(128, 8192, 8192), DeviceFacts{})->split_k, 1);
-  EXPECT_EQ(choose_wgmma(bf16(4096, 4096, 4096), DeviceFacts{})->split_k, 1);
-  const WgmmaConfig& split = *choose_wgmma(bf16(256, 4096, 14336), DeviceFacts{});
-  const WgmmaPlan plan = plan_wgmma(bf16(256, 4096, 14336), split, kMultiprocessors);
-  EXPECT_EQ(plan.grid, plan.tile_rows * plan.tile_cols * plan.cluster) << "blocks of a split tile take only that one";
+  EXPECT_GT(choose(bf16(256, 4096, 14336))->split_k, 1);
+  EXPECT_GT(choose(bf16(128, 8192, 8192))->split_k, 1);
+  EXPECT_EQ(choose(bf16(4096, 4096, 4096))->split_k, 1);
+  const record::ResolvedPlan plan = plan_of(bf16(256, 4096, 14336), *choose(bf16(256, 4096, 14336)));
+  EXPECT_EQ(plan.kernels[0].grid[0], tiles(plan, 0) * tiles(plan, 1) * plan.kernels[0].cluster[0])
+      << "blocks of a split tile take only that one";
 }
 
 TEST(WgmmaPlan, PromotionIsUsedWhereTheContractAsksForIt) {
-  EXPECT_EQ(choose_wgmma(e4m3(GemmScaling::kRow), DeviceFacts{})->instruction_n, 0);
-  EXPECT_GT(choose_wgmma(e4m3(GemmScaling::kBlock), DeviceFacts{})->instruction_n, 0);
+  EXPECT_EQ(tunable(*choose(e4m3(GemmScaling::kRow)), "RIDGE_INSTRUCTION_N"), 0);
+  EXPECT_GT(tunable(*choose(e4m3(GemmScaling::kBlock)), "RIDGE_INSTRUCTION_N"), 0);
   GemmCase promoted = e4m3(GemmScaling::kRow);
   promoted.promote = true;
-  EXPECT_GT(choose_wgmma(promoted, DeviceFacts{})->instruction_n, 0);
+  EXPECT_GT(tunable(*choose(promoted), "RIDGE_INSTRUCTION_N"), 0);
 }
 
 TEST(WgmmaPlan, MistakesAreRefusedWithTheValuesAndTheWayOut) {
-  const auto says = [](const std::optional<std::string>& refusal, const char* words) {
-    return refusal.has_value() && refusal->find(words) != std::string::npos;
+  const auto says = [](const std::optional<std::string>& why, const char* words) {
+    return why.has_value() && why->find(words) != std::string::npos;
   };
   GemmCase mixed = bf16(64, 64, 64);
   mixed.type_b = GemmType::kF16;
@@ -137,59 +172,58 @@ TEST(WgmmaPlan, MistakesAreRefusedWithTheValuesAndTheWayOut) {
   GemmCase both = bf16(64, 64, 64);
   both.accumulate = both.bias = true;
   EXPECT_TRUE(says(gemm_refuses(both), "drop"));
-  EXPECT_TRUE(says(wgmma_refuses(bf16(64, 64, 63)), "63 elements"));
+  EXPECT_TRUE(says(refusal(bf16(64, 64, 63)), "row_a=63"));
   GemmCase fp32 = bf16(64, 64, 64);
   fp32.type_a = fp32.type_b = fp32.type_c = GemmType::kF32;
-  EXPECT_TRUE(says(wgmma_refuses(fp32), "tf32"));
+  EXPECT_TRUE(says(refusal(fp32), "tf32"));
   EXPECT_EQ(gemm_refuses(fp32), std::nullopt) << "the plain kernel takes it";
   GemmCase transposed = e4m3(GemmScaling::kTensor);
   transposed.a_mn_major = true;
-  EXPECT_TRUE(says(wgmma_refuses(transposed), "transpose"));
-  EXPECT_TRUE(says(wgmma_refuses(e4m3(GemmScaling::kMx)), "gemm_simt"));
-  EXPECT_TRUE(says(wgmma_refuses(e4m3(GemmScaling::kBlock, 4097)), "4097"));
+  EXPECT_TRUE(says(refusal(transposed), "transpose"));
+  EXPECT_TRUE(says(refusal(e4m3(GemmScaling::kMx)), "cuda_simt"));
+  EXPECT_TRUE(says(refusal(e4m3(GemmScaling::kBlock, 4097)), "m=4097"));
   GemmCase odd = bf16(64, 64, 64);
   odd.residual = true;
   odd.ld_residual = 65;
-  EXPECT_TRUE(says(wgmma_refuses(odd), "65"));
+  EXPECT_TRUE(says(refusal(odd), "row_extra=65"));
 }
 
 // Rows that straddle lines of L2 would make it fetch twice what they need.
 TEST(WgmmaPlan, RowsThatDoNotStartOnLinesFetchOneLineAtATime) {
   const auto promotion = [](std::int64_t k) {
     const GemmCase g = bf16(4096, 4096, k);
-    return plan_wgmma(g, *choose_wgmma(g, DeviceFacts{}), kMultiprocessors).a.l2_promotion_bytes();
+    return plan_of(g, *choose(g)).tensor_maps[0].l2_promotion_bytes;
   };
   EXPECT_EQ(promotion(4096), 256);
   EXPECT_EQ(promotion(5000), 128);
 }
 
-// The compile check must build what ships: every configuration appears in its table, with the same numbers.
-TEST(WgmmaPlan, TheCompileCheckRepeatsEveryConfiguration) {
-  std::ifstream file(std::string(RIDGE_SOURCE_DIR) + "/src/ops/gemm/cuda_wgmma.configs.toml");
-  std::stringstream text;
-  text << file.rdbuf();
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
-  for (const WgmmaConfig* config : all_configs()) {
-    const std::string name = (config->instruction_n ? "block_" : "") + std::string(config->name) + " = ";
-    const std::string* found = nullptr;
-    for (const std::string& line : lines) {
-      if (line.starts_with(name)) found = &line;
-    }
-    ASSERT_NE(found, nullptr) << name;
-    auto has = [&](const std::string& key, int value) {
-      const std::string entry = key + " = " + std::to_string(value);
-      return found->find(entry + ",") != std::string::npos || found->find(entry + " ") != std::string::npos;
-    };
-    EXPECT_TRUE(has("BLOCK_M", config->block_m) && has("BLOCK_N", config->block_n) && has("STAGES", config->stages) &&
-                has("CLUSTER_M", config->cluster_m) && has("CLUSTER_N", config->cluster_n) &&
-                has("PINGPONG", config->pingpong) && has("SLAB_BUFFERS", config->slab_buffers))
-        << *found;
-    EXPECT_TRUE(config->split_k == 1 || has("SPLIT_K", config->split_k)) << *found;
-    EXPECT_TRUE(config->instruction_n == 0 ||
-                (has("INSTRUCTION_N", config->instruction_n) && has("PARTS", config->parts)))
-        << *found;
-  }
+// The arguments as cuda_wgmma.cu declares them, for a product that has everything.
+TEST(WgmmaPlan, ArgumentsAreLaidOutAsTheKernelDeclaresThem) {
+  GemmCase g = bf16(4096, 4104, 4096);
+  g.bias = g.residual = true;
+  g.ldc = g.ld_residual = 4200;
+  const record::PlanFacts facts = facts_of(g);
+  const record::ResolvedPlan plan = plan_of(g, *choose(g));
+  const auto& parameters = plan.kernels[0].parameters;
+  const std::size_t bytes[] = {128, 128, 128, 24, 16, 4, 32, 24};
+  ASSERT_EQ(parameters.size(), std::size(bytes));
+  for (std::size_t i = 0; i < parameters.size(); ++i) EXPECT_EQ(parameters[i].bytes, bytes[i]) << i;
+  const auto operand = [&](std::size_t parameter, std::size_t part) {
+    const record::ResolvedArgument& one = parameters[parameter].parts[part];
+    return one.kind == record::ResolvedArgument::Kind::kOperand ? facts.operands[one.index].name : "null";
+  };
+  EXPECT_EQ(operand(3, 0), "c");
+  EXPECT_EQ(parameters[3].parts[1].bits, 4200u);
+  EXPECT_EQ(operand(6, 0), "null");
+  EXPECT_EQ(operand(7, 0), "bias");
+  EXPECT_EQ(operand(7, 1), "residual");
+  EXPECT_EQ(parameters[7].parts[2].bits, 4200u);
+  GemmCase added = bf16(4096, 4096, 4096);
+  added.accumulate = true;
+  const record::ResolvedPlan in_place = plan_of(added, *choose(added));
+  const record::ResolvedArgument& residual = in_place.kernels[0].parameters[7].parts[1];
+  EXPECT_EQ(facts_of(added).operands.at(residual.index).name, "c") << "a 16-bit C that is added to is read";
 }
 
 }  // namespace

@@ -116,7 +116,9 @@ TEST(LaunchPlan, ErrorsOfReadingNameLineFieldAndWhatIsAllowed) {
   EXPECT_THAT(parse_error(kKernel + "args = [{ operand = \"a\", i32 = 1 }]"), HasSubstr("an argument is one of"));
   EXPECT_THAT(parse_error(kKernel + "args = [{ struct = [{ tensor_map = \"t\" }] }]"), HasSubstr("inside a struct"));
   EXPECT_THAT(parse_error(kKernel + "args = [{ workspace = \"w\" }]"), HasSubstr("no [[workspace]] is called \"w\""));
-  EXPECT_THAT(parse_error("[[workspace]]\nname = \"w\"\nbytes = 4"), HasSubstr("there is no [[kernel]]"));
+  Candidate without_kernel;
+  without_kernel.sources = {{"a.cu", "/* ridge-launch\n[[workspace]]\nname = \"w\"\nbytes = 4\n*/"}};
+  EXPECT_THAT(launch_plan(without_kernel).error().text(), HasSubstr("the smallest: [[kernel]]"));
   EXPECT_THAT(parse_error("[[kernels]]\n"), HasSubstr("none of [[kernel]], [[workspace]]"));
   EXPECT_THAT(parse_error(kKernel + "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = [8, 8]\nbox = [8, 8]"),
               HasSubstr("2 sizes need 1 strides"));
@@ -253,6 +255,51 @@ TEST(LaunchPlan, OfTheShippedCandidateResolvesForEveryLayout) {
     EXPECT_THAT(resolved->kernels[0].block, ElementsAre(128, 1, 1));
     EXPECT_EQ(resolved->kernels[0].parameters[1].parts[0].bits, layout >= 2 ? 1u : 304u);
   }
+}
+
+// What the library's kernels need beside candidates: shared values, arguments and maps that depend on the case.
+TEST(LaunchPlan, ValuesAndConditionsFollowTheCase) {
+  const std::string toml =
+      "[[value]]\nname = \"tiles\"\nexpression = \"ceil_div(m, 64)\"\n"
+      "[[value]]\nname = \"twice\"\nexpression = \"tiles * 2\"\n"
+      "[[tensor_map]]\nname = \"map\"\noperand = \"a\"\nsizes = [\"k\", \"m\"]\nstrides = [\"k * 4 + 16 - k * 4 % "
+      "16\"]\n"
+      "box = [32, 64]\nl2_promotion = \"m > 64 ? 128 : 256\"\nwhen = \"m > 64\"\n"
+      "[[kernel]]\nsymbol = \"f\"\ngrid = [\"twice\"]\nblock = [32]\n"
+      "args = [{ tensor_map = \"map\" }, { operand = \"a\", when = \"m > 64\", else = \"b\" }, "
+      "{ operand = \"c\", when = \"m > 64\" }, { operand = \"none\", when = \"0\", else = \"nothing\" }]\n";
+  const LaunchPlan plan = parse_launch_plan("/* ridge-launch\n" + toml + "*/")->value();
+  using Kind = ResolvedArgument::Kind;
+  const ResolvedPlan large = *resolve(plan, gemm_facts(100, 200, 300));
+  const auto& arguments = large.kernels.at(0).parameters;
+  EXPECT_EQ(large.kernels[0].grid[0], 4u);
+  EXPECT_EQ(large.tensor_maps.at(0).l2_promotion_bytes, 128);
+  EXPECT_EQ(arguments[0].parts[0].kind, Kind::kTensorMap);
+  EXPECT_EQ(arguments[1].parts[0].index, 0u);
+  EXPECT_EQ(arguments[2].parts[0].kind, Kind::kOperand);
+  EXPECT_EQ(arguments[3].parts[0].kind, Kind::kZeros);
+  const ResolvedPlan small = *resolve(plan, gemm_facts(10, 200, 300));
+  EXPECT_TRUE(small.tensor_maps.empty());
+  EXPECT_EQ(small.kernels[0].parameters[0].parts[0].kind, Kind::kZeros);
+  EXPECT_EQ(small.kernels[0].parameters[0].bytes, 128u);
+  EXPECT_EQ(small.kernels[0].parameters[1].parts[0].index, 1u);
+  EXPECT_EQ(small.kernels[0].parameters[2].parts[0].kind, Kind::kZeros);
+}
+
+TEST(LaunchPlan, AValueMayNotHideANumberOfTheCase) {
+  const std::string kernel = "[[kernel]]\nsymbol = \"f\"\ngrid = [1]\nblock = [32]\nargs = []\n";
+  EXPECT_THAT(resolve_error("[[value]]\nname = \"m\"\nexpression = \"1\"\n" + kernel), HasSubstr("value m"));
+  EXPECT_THAT(resolve_error("[[value]]\nname = \"x\"\nexpression = \"y + 1\"\n" + kernel), HasSubstr("y is not known"));
+}
+
+TEST(LaunchPlan, SourcesOfACandidateMakeOnePlan) {
+  Candidate candidate;
+  candidate.sources = {
+      {"a.cu", "/* ridge-launch\n[[needs]]\nexpression = \"m > 5\"\nreason = \"small\"\n*/\n#include \"b.cu\"\n"},
+      {"b.cu", "/* ridge-launch\n[[kernel]]\nsymbol = \"f\"\ngrid = [1]\nblock = [32]\nargs = []\n*/"}};
+  const LaunchPlan plan = launch_plan(candidate).value();
+  EXPECT_EQ(plan.kernels.size(), 1u);
+  EXPECT_EQ(plan.needs.size(), 1u);
 }
 
 }  // namespace

@@ -185,14 +185,14 @@ TEST_P(DeviceBuilding, ACandidateCannotAskForFilesOfThisMachine) {
 // As `ridge optimize` puts them together: the source, and the library's kernel with the layer's headers by name.
 TEST_P(DeviceBuilding, TheCandidatesThatCampaignsStartFromCompileWithoutSpills) {
   const std::string root = RIDGE_SOURCE_DIR;
-  std::string kernel = *read_file(root + "/src/ops/gemm/cuda_wgmma.cu");
+  std::string kernel = *read_file(root + "/src/ops/matmul/cuda_wgmma.cu");
   const std::string in_tree = "../../device/cuda/kernel/";
   for (std::size_t at = kernel.find(in_tree); at != std::string::npos; at = kernel.find(in_tree))
     kernel.replace(at, in_tree.size(), "ridge/kernel/");
   for (const std::string file : {"gemm_bf16_wgmma.cu", "gemm_fp8_blockwise_wgmma.cu"}) {
     record::Candidate candidate;
     candidate.backend = "cuda";
-    candidate.sources = {{file, *read_file(root + "/data/candidates/" + file)}, {"ops/gemm/cuda_wgmma.cu", kernel}};
+    candidate.sources = {{file, *read_file(root + "/data/candidates/" + file)}, {"ops/matmul/cuda_wgmma.cu", kernel}};
     const auto built = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
     ASSERT_TRUE(built) << built.error().text();
     ASSERT_TRUE(built->ok()) << built->error << "\n" << built->evidence.log;

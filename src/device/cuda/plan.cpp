@@ -73,21 +73,6 @@ TensorMapRequest request_of(const record::ResolvedTensorMap& map) {
   return request;
 }
 
-struct Addresses {
-  std::span<void*const> operands, workspaces;
-  std::vector<TensorMap> maps;
-};
-
-void write(std::byte* parameter, const ResolvedArgument& part, const Addresses& at) {
-  std::byte* const target = parameter + part.offset;
-  switch (part.kind) {
-    case ResolvedArgument::Kind::kOperand: std::memcpy(target, &at.operands[part.index], sizeof(void*)); break;
-    case ResolvedArgument::Kind::kWorkspace: std::memcpy(target, &at.workspaces[part.index], sizeof(void*)); break;
-    case ResolvedArgument::Kind::kTensorMap: std::memcpy(target, &at.maps[part.index], sizeof(TensorMap)); break;
-    case ResolvedArgument::Kind::kValue: std::memcpy(target, &part.bits, part.bytes); break;
-  }
-}
-
 constexpr std::size_t kArgumentAlignment = 128;  // of a tensor map, the strictest
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment;
@@ -95,16 +80,42 @@ std::size_t aligned(std::size_t bytes) {
 
 }  // namespace
 
+Status BoundPlan::rebind(std::span<void* const> operands, std::span<void* const> workspaces) {
+  using Kind = ResolvedArgument::Kind;
+  if (operands.size() != operand_count_ || workspaces.size() != workspace_count_) {
+    return make_error(ErrorCode::kInternal,
+                      "the plan has {} operands and {} workspaces; {} and {} addresses were given", operand_count_,
+                      workspace_count_, operands.size(), workspaces.size());
+  }
+  for (Clear& clear : clears_) clear.data = workspaces[clear.workspace];
+  for (Map& map : maps_) {
+    const void* base = map.in_workspace ? workspaces[map.index] : operands[map.index];
+    if (Status encoded = encode(map.request, base, map.encoded); !encoded) {
+      return in_context("tensor map " + map.name, encoded.error());
+    }
+  }
+  for (const Patch& patch : patches_) {
+    if (patch.kind == Kind::kTensorMap) {
+      std::memcpy(patch.target, &maps_[patch.index].encoded, sizeof(TensorMap));
+    } else {
+      const auto& from = patch.kind == Kind::kWorkspace ? workspaces : operands;
+      std::memcpy(patch.target, &from[patch.index], sizeof(void*));
+    }
+  }
+  return ok_status();
+}
+
 Status BoundPlan::launch(StreamHandle stream) const {
   for (const Clear& clear : clears_) RIDGE_CHECK_OK(fill_bytes(clear.data, 0, clear.bytes, stream));
   for (const Step& step : steps_) RIDGE_CHECK_OK(step.kernel.launch(step.shape, step.arguments, stream));
   return ok_status();
 }
 
-Result<PreparedPlan> PreparedPlan::prepare(const Module& module, const record::ResolvedPlan& plan, const GpuInfo& gpu) {
+Result<PreparedPlan> PreparedPlan::prepare(const FindKernel& find, const record::ResolvedPlan& plan,
+                                           const GpuInfo& gpu) {
   PreparedPlan prepared;
   for (const record::ResolvedKernel& planned : plan.kernels) {
-    RIDGE_TRY(kernel, module.kernel(planned.symbol));
+    RIDGE_TRY(kernel, find(planned));
     RIDGE_CHECK_OK(check_kernel(planned, kernel, gpu));
     const bool large_clusters = dim3(planned.cluster).count() > 8;
     if (planned.shared_bytes > 0 || large_clusters) RIDGE_CHECK_OK(kernel.allow(planned.shared_bytes, large_clusters));
@@ -116,22 +127,26 @@ Result<PreparedPlan> PreparedPlan::prepare(const Module& module, const record::R
   return prepared;
 }
 
+Result<PreparedPlan> PreparedPlan::prepare(const Module& module, const record::ResolvedPlan& plan, const GpuInfo& gpu) {
+  return prepare([&](const record::ResolvedKernel& planned) { return module.kernel(planned.symbol); }, plan, gpu);
+}
+
 Result<BoundPlan> PreparedPlan::bind(std::span<void* const> operands, std::span<void* const> workspaces) const {
-  if (operands.size() != plan_.operand_count || workspaces.size() != plan_.workspaces.size()) {
-    return make_error(ErrorCode::kInternal,
-                      "the plan has {} operands and {} workspaces; {} and {} addresses were given", plan_.operand_count,
-                      plan_.workspaces.size(), operands.size(), workspaces.size());
-  }
-  Addresses at{operands, workspaces, {}};
-  for (const record::ResolvedTensorMap& map : plan_.tensor_maps) {
-    const void* base = map.in_workspace ? workspaces[map.index] : operands[map.index];
-    if (Status encoded = encode(request_of(map), base, at.maps.emplace_back()); !encoded) {
-      return in_context("tensor map " + map.name, encoded.error());
-    }
-  }
+  BoundPlan bound = lay_out();
+  RIDGE_CHECK_OK(bound.rebind(operands, workspaces));
+  return bound;
+}
+
+BoundPlan PreparedPlan::lay_out() const {
+  using Kind = ResolvedArgument::Kind;
   BoundPlan bound;
+  bound.operand_count_ = plan_.operand_count;
+  bound.workspace_count_ = plan_.workspaces.size();
+  for (const record::ResolvedTensorMap& map : plan_.tensor_maps) {
+    bound.maps_.push_back({map.name, request_of(map), map.in_workspace, map.index, {}});
+  }
   for (std::size_t i = 0; i < plan_.workspaces.size(); ++i) {
-    if (plan_.workspaces[i].zero) bound.clears_.push_back({workspaces[i], plan_.workspaces[i].bytes});
+    if (plan_.workspaces[i].zero) bound.clears_.push_back({i, plan_.workspaces[i].bytes, nullptr});
   }
   for (std::size_t i = 0; i < plan_.kernels.size(); ++i) {
     const record::ResolvedKernel& planned = plan_.kernels[i];
@@ -142,7 +157,12 @@ Result<BoundPlan> PreparedPlan::bind(std::span<void* const> operands, std::span<
     std::byte* next = storage.get() + (kArgumentAlignment - start % kArgumentAlignment) % kArgumentAlignment;
     BoundPlan::Step step{kernels_[i], shape_of(planned), {}};
     for (const auto& parameter : planned.parameters) {
-      for (const ResolvedArgument& part : parameter.parts) write(next, part, at);
+      for (const ResolvedArgument& part : parameter.parts) {
+        std::byte* const target = next + part.offset;
+        if (part.kind == Kind::kValue) std::memcpy(target, &part.bits, part.bytes);
+        if (part.kind == Kind::kValue || part.kind == Kind::kZeros) continue;  // the storage is zeros
+        bound.patches_.push_back({target, part.kind, part.index});
+      }
       step.arguments.push_back(next);
       next += aligned(parameter.bytes);
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,6 +20,9 @@ namespace ridge::device::cuda {
 
 class BoundPlan {
  public:
+  // Other addresses, in the plan's order: encodes the tensor maps again and writes the arguments in place. No
+  // allocation.
+  [[nodiscard]] Status rebind(std::span<void* const> operands, std::span<void* const> workspaces);
   // Enqueues every step in order. No allocation, no synchronisation; safe while a graph is captured.
   [[nodiscard]] Status launch(StreamHandle stream) const;
 
@@ -30,18 +34,37 @@ class BoundPlan {
     std::vector<void*> arguments;  // into `storage`
   };
   struct Clear {
+    std::size_t workspace = 0, bytes = 0;
     void* data = nullptr;
-    std::size_t bytes = 0;
   };
+  struct Map {
+    std::string name;
+    TensorMapRequest request;
+    bool in_workspace = false;
+    std::size_t index = 0;
+    TensorMap encoded;
+  };
+  // An address or a map inside the arguments.
+  struct Patch {
+    std::byte* target = nullptr;
+    record::ResolvedArgument::Kind kind = record::ResolvedArgument::Kind::kOperand;
+    std::size_t index = 0;
+  };
+  std::size_t operand_count_ = 0, workspace_count_ = 0;
   std::vector<Clear> clears_;
+  std::vector<Map> maps_;
   std::vector<Step> steps_;
+  std::vector<Patch> patches_;
   std::vector<std::unique_ptr<std::byte[]>> storage_;
 };
 
 class PreparedPlan {
  public:
+  // Where the plan's kernels come from, by symbol.
+  using FindKernel = std::function<Result<Kernel>(const record::ResolvedKernel&)>;
   // Errors name the kernel, the value and the limit: an unknown symbol, a block, grid, cluster or shared memory that
   // does not fit the GPU or the kernel's registers, parameters whose number or sizes differ from the kernel's.
+  static Result<PreparedPlan> prepare(const FindKernel& find, const record::ResolvedPlan& plan, const GpuInfo& gpu);
   static Result<PreparedPlan> prepare(const Module& module, const record::ResolvedPlan& plan, const GpuInfo& gpu);
 
   // Bytes the caller must provide for each workspace, in the plan's order; 0 needs no memory.
@@ -51,6 +74,8 @@ class PreparedPlan {
 
   // Addresses in the plan's order. They may be anything the kernels can reach; content is not looked at.
   [[nodiscard]] Result<BoundPlan> bind(std::span<void* const> operands, std::span<void* const> workspaces) const;
+  // What bind() makes, before any address is known: rebind() must come before launch().
+  [[nodiscard]] BoundPlan lay_out() const;
 
  private:
   record::ResolvedPlan plan_;

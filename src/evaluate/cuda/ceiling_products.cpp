@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "evaluate/cuda/ceilings.h"
 #include "evaluate/gpu.h"
-#include "ops/gemm/cuda/tf32_product.h"
+#include "ops/matmul/cuda/tf32_product.h"
 #include "record/case_list.h"
 
 namespace ridge::evaluate::cuda {
@@ -136,7 +136,7 @@ Status tf32_product(CeilingBench& bench, std::vector<record::Ceiling>& ceilings)
   RIDGE_TRY(b, bench.random(DType::kF32, kSide, kSide, 2));
   RIDGE_TRY(c, bench.constant(DType::kF32, kSide, kSide, 0));
   std::vector<Way> ways;
-  for (ops::gemm::Tf32Way& way : ops::gemm::tf32_ways(bench.device(), a, b, c))
+  for (ops::matmul::Tf32Way& way : ops::matmul::tf32_ways(bench.device(), a, b, c))
     ways.push_back({way.name, std::move(way.launch), 0});
   const double flop = 2.0 * kSide * kSide * kSide;
   const Status measured = measure_ways(bench, "matrix_tf32", flop, ways, ceilings);

@@ -21,6 +21,9 @@ record::PlanFacts facts_of(const Program& program, const ops::Problem& problem, 
   facts.values["sm_count"] = gpu.multiprocessors;
   facts.values["max_shared"] = gpu.max_shared_bytes;
   facts.values["l2_bytes"] = gpu.l2_bytes;
+  if (const auto op = ops::find_operator(problem.problem_case.op); op && (*op)->plan_values) {
+    (*op)->plan_values(problem, views, facts.values);
+  }
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto rank = static_cast<std::size_t>(views[i].rank);
     facts.operands.push_back({problem.operands[i].name,

@@ -42,15 +42,6 @@ Result<cuda::CudaHarness> harness_of(const Job& job, const ops::Operator& op) {
   return cuda::CudaHarness{job.request.protocol, job.harness.defences, *the_gpu(), std::move(images)};
 }
 
-// Every tunable's value: the candidate's, or else the default that its source declares.
-Result<std::map<std::string, std::int64_t>> all_defines(const record::Candidate& candidate) {
-  std::map<std::string, std::int64_t> defines = candidate.defines;
-  if (candidate.sources.empty()) return defines;
-  RIDGE_TRY(space, record::parse_tunables(candidate.sources[0].text));
-  for (const record::Tunable& tunable : space.tunables) defines.emplace(tunable.name, tunable.default_value);
-  return defines;
-}
-
 // What is launched: the machine code, the plan, and the values of the tunables that the plan reads, some of which the
 // code does not.
 std::string built_object(const std::string& cubin_digest, const record::LaunchPlan& plan,
@@ -72,7 +63,7 @@ BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBui
   built.evidence = std::move(build.evidence);
   built.evidence.candidate = candidate.id();
   const auto plan = record::launch_plan(candidate);
-  const auto defines = all_defines(candidate);
+  const auto defines = record::define_values(candidate);
   if (!build.ok()) {
     built.failure = not_built(build.error);
   } else if (!plan || !defines) {

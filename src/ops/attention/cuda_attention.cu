@@ -13,6 +13,25 @@
 // docs/operators/attention.md.
 //
 // A build is chosen by the macros below; the entry point is `ridge_attention`.
+
+// clang-format off
+/* ridge-kernel
+op = "attention"
+# At entry 65536 registers are shared by 384 or 512 threads; setmaxnreg then moves them to the consumers.
+max_registers = 168
+sass = [{ opcode = "HGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG" }]
+[configs]
+default = { }
+[variants]
+d128_bf16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+d128_bf16_full = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 0 }
+d128_f16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 1 }
+d128_f16_full = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 0 }
+d64_two_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+d64_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_CONSUMERS = 3, RIDGE_QUERY_IN_REGISTERS = 0, RIDGE_PRODUCER_REGISTERS = 32, RIDGE_CONSUMER_REGISTERS = 160, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+*/
+// clang-format on
+
 #include "../../device/cuda/kernel/pipeline.cuh"
 #include "../../device/cuda/kernel/tma.cuh"
 #include "../../device/cuda/kernel/wgmma.cuh"

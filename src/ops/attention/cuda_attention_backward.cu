@@ -13,6 +13,25 @@
 //
 // Entry points: `ridge_attention_backward_prepare`, `ridge_attention_backward`, `ridge_attention_backward_finish`, in
 // this order on one stream.
+
+// clang-format off
+/* ridge-kernel
+op = "attention"
+# At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
+max_registers = 168
+[configs]
+default = { }
+[variants]
+d128_bf16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+d128_bf16_full = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 0 }
+d128_bf16_causal_ordered = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1, RIDGE_ORDERED = 1 }
+d128_bf16_full_ordered = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 0, RIDGE_ORDERED = 1 }
+d128_f16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 1 }
+d128_f16_full = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 0 }
+d64_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_BLOCK_M = 128, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+*/
+// clang-format on
+
 #include "../../device/cuda/kernel/memory_add.cuh"
 #include "../../device/cuda/kernel/pipeline.cuh"
 #include "../../device/cuda/kernel/tma.cuh"

@@ -6,15 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "base/embedded.h"
 #include "device/cuda/module.h"
+#include "ops/described_kernel.h"
 #include "ops/op.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::ops {
-
-// Device sources of the operators, named from src/: "ops/gemm/cuda_wgmma.cu".
-std::span<const EmbeddedFile> device_sources();
 
 // What is compiled for a build: its source, everything that it may include, and its defines.
 toolchain::DeviceCode device_code(const KernelBuild& build, const std::string& arch);

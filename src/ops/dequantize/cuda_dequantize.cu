@@ -1,6 +1,25 @@
 // Codes times their scales. A thread takes 16 codes of a row: one 16-byte load, one scale (groups along a row are whole
 // multiples of 16), and stores of 16 bytes. Bound by memory: codes, scales and results once. Rows that do not start
 // on 16 bytes, and the ends of rows, go by elements. RIDGE_TYPE_Y, RIDGE_FORMAT and RIDGE_GRANULARITY choose the build.
+
+// clang-format off
+/* ridge-kernel
+op = "dequantize"
+max_registers = 64
+sass = [{ opcode = "LDG" }, { opcode = "STG" }]
+[configs]
+default = { }
+[variants]
+vector_e4m3_bf16 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
+vector_e5m2_f16 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_Y = "kF16", RIDGE_FORMAT = "kE5m2" }
+vector_e4m3_f32 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_Y = "kF32", RIDGE_FORMAT = "kE4m3" }
+tensor_e4m3_bf16 = { RIDGE_GRANULARITY = "kTensor", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
+row_e4m3_bf16 = { RIDGE_GRANULARITY = "kRow", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
+block_e4m3_bf16 = { RIDGE_GRANULARITY = "kBlock", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
+mx_e4m3_bf16 = { RIDGE_GRANULARITY = "kMx", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
+*/
+// clang-format on
+
 #include "../../device/cuda/kernel/fp8.cuh"
 
 #ifndef RIDGE_TYPE_Y

@@ -3,52 +3,11 @@
 
 #include "base/error.h"
 #include "ops/cuda/prepared_calls.h"
-#include "ops/gemm/cuda/matrix_calls.h"
-#include "ops/gemm/gemm.h"
+#include "ops/gemm/product_case.h"
+#include "ops/matmul/cuda/calls.h"
 
 namespace ridge::ops::gemm {
 
-// The kernels take B as [n, k]: op(B) transposed. Strides are dense until a call gives them.
-inline ridge::cuda::GemmCase cuda_case(const Problem& problem) {
-  const Shape s = shape_of(problem);
-  ridge::cuda::GemmCase g;
-  g.m = s.m;
-  g.n = s.n;
-  g.k = s.k;
-  g.a_mn_major = s.trans_a;
-  g.b_mn_major = !s.trans_b;
-  g.type_a = g.type_b = cuda_type(s.dtype);
-  g.type_c = cuda_type(s.out);
-  g.accumulate = s.accumulate;
-  g.bias = s.bias;
-  g.residual = s.residual;
-  switch (s.activation) {
-    case Activation::kNone: break;
-    case Activation::kGelu: g.activation = ridge::cuda::GemmActivation::kGelu; break;
-    case Activation::kGeluTanh: g.activation = ridge::cuda::GemmActivation::kGeluTanh; break;
-    case Activation::kSilu: g.activation = ridge::cuda::GemmActivation::kSilu; break;
-  }
-  return g;
-}
-
-inline ridge::cuda::GemmCase cuda_case(const Problem& problem, std::span<const TensorView> operands) {
-  const Shape s = shape_of(problem);
-  ridge::cuda::GemmCase g = with_memory(cuda_case(problem), operands[0], operands[1], operands[s.c_at()]);
-  for (std::size_t extra = 2; extra < s.c_at(); ++extra) {
-    g.base_alignment_extra = std::min(g.base_alignment_extra, view_alignment(operands[extra]));
-  }
-  if (s.residual) g.ld_residual = row_stride(operands[s.residual_at()]);
-  return g;
-}
-
-inline EpilogueParameter epilogue_parameter(const Shape& s, std::span<const TensorView> operands) {
-  EpilogueParameter extra;
-  if (s.bias) extra.bias = operands[s.bias_at()].data;
-  if (s.residual) {
-    extra.residual = operands[s.residual_at()].data;
-    extra.residual_stride = operands[s.residual_at()].stride[0];
-  }
-  return extra;
-}
+namespace gpu = device::cuda;
 
 }  // namespace ridge::ops::gemm

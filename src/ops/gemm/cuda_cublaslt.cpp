@@ -1,10 +1,12 @@
 // NVIDIA's cuBLASLt, a peer to measure against, and what runs f32 fastest: loaded at run time.
-#include "ops/gemm/cuda_cublaslt.h"
+#include "ops/matmul/cuda_cublaslt.h"
 
 #include "ops/gemm/cuda_call.h"
 
 namespace ridge::ops::gemm {
 namespace {
+
+namespace peer = matmul::peer;
 
 Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
   static thread_local PreparedCalls<peer::Matmul> calls;

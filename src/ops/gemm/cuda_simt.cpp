@@ -1,26 +1,25 @@
-// Plain fp32 multiply-adds on the GPU (cuda_simt.cu): any shape, stride and alignment. Wins nowhere but where nothing
-// else can run.
+// Plain fp32 multiply-adds on the GPU (matmul/cuda_simt.cu): any shape, stride and alignment. Wins nowhere but where
+// nothing else can run.
 #include "ops/gemm/cuda_call.h"
 
 namespace ridge::ops::gemm {
 namespace {
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  static thread_local PreparedCalls<SimtCall> calls;
+  static thread_local PreparedCalls<PlannedCall> calls;
   const Shape s = shape_of(problem);
   const TensorView& c = operands[s.c_at()];
   gpu::StreamHandle handle = gpu::handle_of(stream);
   RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return SimtCall::prepare(cuda_case(problem, operands), device);
+    return matmul::simt_call(cuda_case(problem, operands), plan_operands(problem, operands), device);
   }));
-  return ready->launch(operands[0], operands[1], c, s.k, {}, epilogue_parameter(s, operands), handle);
+  return ready->launch(operands, handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  const Shape s = shape_of(problem);
-  return simt_refuses(s.m, s.n, device);
+  return matmul::simt_refuses(cuda_case(problem), device);
 }
 
 }  // namespace
@@ -33,9 +32,7 @@ Implementation cuda_simt() {
   plain.rank = 20;
   plain.supports = supports;
   plain.run = per_matrix(run);
-  plain.kernels = [](const Problem& problem, const DeviceInfo&) {
-    return std::vector<KernelBuild>{simt_kernel(cuda_case(problem))};
-  };
+  plain.kernels = [](const Problem& problem, const DeviceInfo&) { return matmul::simt_kernels(cuda_case(problem)); };
   return plain;
 }
 

@@ -1,21 +1,22 @@
-// The library's own gemm for Hopper: cuda_wgmma.cu, built for the configuration that cuda_wgmma_plan.h's cost model
-// picks. Wins on everything from a few tiles up whose rows start on 16 bytes; other operands go to cuda_simt.
+// The library's own gemm for Hopper: matmul/cuda_wgmma.cu, built for the configuration that its cost
+// model picks. Wins on everything from a few tiles up whose rows start on 16 bytes; other operands go to cuda_simt.
 #include "ops/gemm/cuda_call.h"
 
 namespace ridge::ops::gemm {
 namespace {
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  static thread_local PreparedCalls<WgmmaCall> calls;
+  static thread_local PreparedCalls<PlannedCall> calls;
   const Shape s = shape_of(problem);
   const TensorView& c = operands[s.c_at()];
   gpu::StreamHandle handle = gpu::handle_of(stream);
   RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device, problem.configuration);
+    return matmul::wgmma_call(cuda_case(problem, operands), plan_operands(problem, operands),
+                              problem.problem_case.text(), device, problem.configuration);
   }));
-  return ready->launch(operands[0], operands[1], c, {}, epilogue_parameter(s, operands), handle);
+  return ready->launch(operands, handle);
 }
 
 // The case before a call is made, from what the problem knows of its memory.
@@ -25,20 +26,20 @@ ridge::cuda::GemmCase case_before_call(const Problem& problem) {
   if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
   if (s.residual) {
     const int alignment = operand_alignment(problem, s.residual_at());
-    g.ld_residual = padded_row(s.n, s.out, alignment);
+    g.ld_residual = matmul::padded_row(s.n, s.out, alignment);
     g.base_alignment_extra = std::min(g.base_alignment_extra, alignment);
   }
   return g;
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  if (!device.has("wgmma")) return no_wgmma(device);
+  if (!device.has("wgmma")) return matmul::no_wgmma(device);
   if (shape_of(problem).dtype == DType::kF32) {
     return "dtype=f32: the matrix unit has no fp32, and TF32 is never chosen silently";
   }
   const Shape s = shape_of(problem);
   if (s.k == 0 && s.epilogue()) return "k=0: an epilogue of nothing is not worth a matrix unit";
-  return wgmma_refuses(case_before_call(problem), problem, s.c_at());
+  return matmul::wgmma_refuses(case_before_call(problem), problem, s.c_at());
 }
 
 }  // namespace
@@ -51,16 +52,17 @@ Implementation cuda_wgmma() {
   own.rank = 0;
   own.supports = supports;
   own.run = per_matrix(run);
-  own.version = wgmma_version;
-  own.configurations = wgmma_configurations();
+  own.version = [] { return matmul::wgmma().version(); };
+  own.configurations = matmul::wgmma().configurations();
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
-    return wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+    return matmul::wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
   };
   own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
-    return wgmma_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration, device);
+    return matmul::wgmma_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration,
+                                          device);
   };
   own.kernels = [](const Problem& problem, const DeviceInfo& device) {
-    return wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+    return matmul::wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
   };
   return own;
 }

@@ -4,7 +4,8 @@
 #include "base/error.h"
 #include "ops/arguments.h"
 #include "ops/gemm/contract.h"
-#include "ops/gemm/gemm.h"
+#include "ops/gemm/product_case.h"
+#include "ops/matmul/values.h"
 
 namespace ridge {
 
@@ -270,6 +271,9 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.device_check = device_check();
+  op.plan_values = [](const Problem& problem, std::span<const TensorView> operands, matmul::Values& values) {
+    matmul::add_values(cuda_case(problem, operands), values);
+  };
   op.vary = vary;
   op.excuses = [](const Problem& problem, numerics::Family family) {
     return family == numerics::Family::kDenormals && shape_of(problem).dtype == DType::kBf16;

@@ -1,11 +1,11 @@
 // NVIDIA's cuBLASLt with 8-bit operands, a peer to measure against: loaded at run time.
-#include "ops/gemm/cuda_cublaslt.h"
 #include "ops/gemm_fp8/cuda_call.h"
+#include "ops/matmul/cuda_cublaslt.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
 
-namespace peer = gemm::peer;
+namespace peer = matmul::peer;
 
 // Scales along k are multiplied in every 128 of k, so that there is nothing to leave to the matrix unit for longer.
 bool along_k(const Shape& s) { return s.scaling == Fp8Scaling::kBlock || s.scaling == Fp8Scaling::kVector; }

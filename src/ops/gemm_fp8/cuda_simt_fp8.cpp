@@ -1,4 +1,4 @@
-// gemm's plain kernel (gemm/cuda_simt.cu) with 8-bit operands: every layout, alignment and granularity, sums in fp32.
+// gemm's plain kernel (matmul/cuda_simt.cu) with 8-bit operands: every layout, alignment and granularity, sums in fp32.
 // Wins nowhere but where nothing else can run.
 #include "ops/gemm_fp8/cuda_call.h"
 
@@ -6,20 +6,19 @@ namespace ridge::ops::gemm_fp8 {
 namespace {
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  static thread_local PreparedCalls<gemm::SimtCall> calls;
+  static thread_local PreparedCalls<PlannedCall> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
   RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return gemm::SimtCall::prepare(cuda_case(problem, operands), device);
+    return matmul::simt_call(cuda_case(problem, operands), plan_operands(problem, operands), device);
   }));
-  return ready->launch(operands[kA], operands[kB], operands[kC], s.k, scale_parameter(operands), {}, handle);
+  return ready->launch(operands, handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  const Shape s = shape_of(problem);
-  return gemm::simt_refuses(s.m, s.n, device);
+  return matmul::simt_refuses(cuda_case(problem), device);
 }
 
 }  // namespace
@@ -32,9 +31,7 @@ Implementation cuda_simt_fp8() {
   plain.rank = 20;
   plain.supports = supports;
   plain.run = run;
-  plain.kernels = [](const Problem& problem, const DeviceInfo&) {
-    return std::vector<KernelBuild>{gemm::simt_kernel(cuda_case(problem))};
-  };
+  plain.kernels = [](const Problem& problem, const DeviceInfo&) { return matmul::simt_kernels(cuda_case(problem)); };
   return plain;
 }
 

@@ -1,4 +1,4 @@
-// The 8-bit builds of gemm's kernel for Hopper (gemm/cuda_wgmma.cu): scales of a tensor or a row in the epilogue,
+// The 8-bit builds of gemm's kernel for Hopper (matmul/cuda_wgmma.cu): scales of a tensor or a row in the epilogue,
 // scales along k while promoting every 128 of k to fp32. Wins wherever it can run; what the matrix unit cannot read (k
 // not contiguous), MX scales and sums that must be fp32 throughout go to cuda_simt_fp8.
 #include "ops/gemm_fp8/cuda_call.h"
@@ -7,20 +7,20 @@ namespace ridge::ops::gemm_fp8 {
 namespace {
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  static thread_local PreparedCalls<gemm::WgmmaCall> calls;
+  static thread_local PreparedCalls<PlannedCall> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
   RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return gemm::WgmmaCall::prepare(cuda_case(problem, operands), problem.problem_case.text(), device,
-                                    problem.configuration);
+    return matmul::wgmma_call(cuda_case(problem, operands), plan_operands(problem, operands),
+                              problem.problem_case.text(), device, problem.configuration);
   }));
-  return ready->launch(operands[kA], operands[kB], operands[kC], scale_parameter(operands), {}, handle);
+  return ready->launch(operands, handle);
 }
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
-  if (!device.has("wgmma")) return gemm::no_wgmma(device);
+  if (!device.has("wgmma")) return matmul::no_wgmma(device);
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
   // Scales along k come in bulk copies, one for each block of k.
@@ -31,7 +31,7 @@ Refusal supports(const Problem& problem, const DeviceInfo& device) {
                          problem.operands[scale].name, operand_alignment(problem, scale));
     }
   }
-  return gemm::wgmma_refuses(cuda_case(problem), problem, kC);
+  return matmul::wgmma_refuses(cuda_case(problem), problem, kC);
 }
 
 }  // namespace
@@ -44,16 +44,16 @@ Implementation cuda_wgmma_fp8() {
   own.rank = 0;
   own.supports = supports;
   own.run = run;
-  own.version = gemm::wgmma_version;
-  own.configurations = gemm::wgmma_configurations();
+  own.version = [] { return matmul::wgmma().version(); };
+  own.configurations = matmul::wgmma().configurations();
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
-    return gemm::wgmma_promising(cuda_case(problem), problem, kC, device);
+    return matmul::wgmma_promising(cuda_case(problem), problem, kC, device);
   };
   own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
-    return gemm::wgmma_expected_seconds(cuda_case(problem), problem, kC, configuration, device);
+    return matmul::wgmma_expected_seconds(cuda_case(problem), problem, kC, configuration, device);
   };
   own.kernels = [](const Problem& problem, const DeviceInfo& device) {
-    return gemm::wgmma_kernels(cuda_case(problem), problem, kC, device);
+    return matmul::wgmma_kernels(cuda_case(problem), problem, kC, device);
   };
   return own;
 }

@@ -4,7 +4,8 @@
 #include "base/error.h"
 #include "numerics/convert.h"
 #include "ops/arguments.h"
-#include "ops/gemm_fp8/gemm_fp8.h"
+#include "ops/gemm_fp8/product_case.h"
+#include "ops/matmul/values.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
@@ -150,6 +151,9 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.device_check = device_check();
+  op.plan_values = [](const Problem& problem, std::span<const TensorView> operands, matmul::Values& values) {
+    matmul::add_values(cuda_case(problem, operands), values);
+  };
   op.vary = vary;
   // Scales below 2^-126 are outside the contract, and that family makes them.
   op.excuses = [](const Problem&, numerics::Family family) { return family == numerics::Family::kDenormals; };

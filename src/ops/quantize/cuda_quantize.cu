@@ -16,6 +16,30 @@
 //
 // The macros of cuda_quantize.cpp choose the build: RIDGE_TYPE_X, RIDGE_FORMAT, RIDGE_GRANULARITY, RIDGE_COPIES,
 // RIDGE_STOCHASTIC.
+
+// clang-format off
+/* ridge-kernel
+op = "quantize"
+# Two or four blocks of 256 threads share a multiprocessor, or one where random words take more.
+max_registers = 192
+sass = [{ opcode = "LDG" }, { opcode = "STG" }]
+[configs]
+default = { }
+[variants]
+vector_bf16_e4m3_both = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+vector_bf16_e4m3 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kAsIs" }
+vector_bf16_e4m3_t = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kTransposed" }
+vector_f32_e5m2_both = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kF32", RIDGE_FORMAT = "kE5m2", RIDGE_COPIES = "kBoth" }
+vector_f16_e4m3_both = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kF16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+vector_bf16_e4m3_both_stochastic = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth", RIDGE_STOCHASTIC = 1 }
+vector_f32_e5m2_both_stochastic = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kF32", RIDGE_FORMAT = "kE5m2", RIDGE_COPIES = "kBoth", RIDGE_STOCHASTIC = 1 }
+block_bf16_e4m3_both = { RIDGE_GRANULARITY = "kBlock", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+mx_bf16_e4m3_both = { RIDGE_GRANULARITY = "kMx", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+tensor_bf16_e4m3_both = { RIDGE_GRANULARITY = "kTensor", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+row_bf16_e4m3_both = { RIDGE_GRANULARITY = "kRow", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+*/
+// clang-format on
+
 #include "../../device/cuda/kernel/fp8.cuh"
 
 #ifndef RIDGE_TYPE_X

@@ -10,7 +10,7 @@
 #include "ridge/result.h"
 #include "ridge/tensor.h"
 
-namespace ridge::ops::gemm {
+namespace ridge::ops::matmul {
 
 // One way to C = A B^T of row-major matrices: our kernel, or cuBLASLt where it is installed. The first launch may set
 // things up; an error is its refusal. The ways must not outlive the memory of their matrices.
@@ -21,4 +21,4 @@ struct Tf32Way {
 std::vector<Tf32Way> tf32_ways(const device::cuda::Device& device, const TensorView& a, const TensorView& b,
                                const TensorView& c);
 
-}  // namespace ridge::ops::gemm
+}  // namespace ridge::ops::matmul

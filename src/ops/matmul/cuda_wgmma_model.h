@@ -1,5 +1,4 @@
 // What a matrix product would take in each configuration of cuda_wgmma.cu, from what the driver says of the device.
-// Host code with nothing but the standard library.
 //
 // A product waits for the matrix units or for memory. The first is whole waves of tiles, each as long as its K loop,
 // whose step is bound by the matrix unit and by the 64 bytes a cycle that a multiprocessor takes from L2. The second is
@@ -10,11 +9,46 @@
 // tests/ops/wgmma_model_test.cpp holds the choice to those measurements.
 #pragma once
 #include <cmath>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "cuda_wgmma_plan.h"
+#include "ops/described_kernel.h"
+#include "ops/matmul/case.h"
+#include "record/tile_walk.h"
 
 namespace ridge::cuda {
+
+inline constexpr const char* kWgmmaSource = "ops/matmul/cuda_wgmma.cu";
+
+// What the model asks of a configuration; `weight` is what a step's multiplication weighs over the matrix unit's own
+// time.
+struct WgmmaConfig {
+  std::string name;
+  int block_m = 0, block_n = 0, cluster_m = 1, cluster_n = 1, split_k = 1;
+  bool pingpong = false;
+  double weight = 1;
+};
+
+// Those of the kernel's description, in its order.
+inline const std::vector<WgmmaConfig>& wgmma_configs() {
+  static const std::vector<WgmmaConfig> all = [] {
+    const record::KernelDescription& kernel = ops::described_kernel(kWgmmaSource).description();
+    std::vector<WgmmaConfig> made;
+    for (const record::KernelConfig& config : kernel.configs) {
+      const auto values = kernel.complete(config.values);
+      const auto value = [&](const char* name) { return static_cast<int>(values.at(name)); };
+      made.push_back({config.name, value("RIDGE_BLOCK_M"), value("RIDGE_BLOCK_N"), value("RIDGE_CLUSTER_M"),
+                      value("RIDGE_CLUSTER_N"), value("RIDGE_SPLIT_K"), value("RIDGE_PINGPONG") != 0,
+                      config.model.value_or(1)});
+    }
+    return made;
+  }();
+  return all;
+}
+
+// Steps of the main loop, each 128 bytes of K.
+inline std::int64_t k_blocks_of(const GemmCase& g) { return ceil_div(g.k * bytes_of(g.type_a), 128); }
 
 // What the estimate asks of a device, as the driver says it; the defaults are those of an H100 SXM.
 struct DeviceFacts {
@@ -36,10 +70,6 @@ struct ModelConstants {
   // Cycles: of a launch; of the end of a tile of 256 x 128 that the next one hides, or does not; of the exchange
   // between blocks that split K.
   double start = 821.2, hidden_end = 140.5, plain_end = 4207, exchange = 5304;
-  // What a step's multiplication weighs over the matrix unit's own time, by configuration.
-  std::array<double, kConfigCount> weight = {0.7807, 1.3344, 1.3247, 0.9689, 1.3384, 1.0106, 1.0403, 1.2305, 0.9558,
-                                             0.7488, 1.2330, 0.8751, 1.0672, 1.2500, 1.2726, 1.1096, 1.2266, 1.0853,
-                                             1.0236, 1.1857, 0.8576, 1.0239, 0.9020, 0.7918, 0.9237};
 };
 inline constexpr ModelConstants kModelConstants{};
 
@@ -77,7 +107,7 @@ inline Waves waves_of(const GemmCase& g, const WgmmaConfig& c, int multiprocesso
   const std::int64_t rows = ceil_div(g.m, high), cols = ceil_div(g.n, wide), tiles = rows * cols;
   const int cluster = c.cluster_m * c.cluster_n * c.split_k;
   const std::int64_t clusters = std::max(1, multiprocessors / cluster);
-  const TileOrder order = tile_order(c, static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(cols), clusters);
+  const record::TileWalk order = record::tile_walk(high, wide, rows, cols, clusters);
   const auto at_once = static_cast<double>(std::min(tiles, clusters));
   const auto group = static_cast<double>(order.group);
   Waves w{};
@@ -99,11 +129,9 @@ inline Waves waves_of(const GemmCase& g, const WgmmaConfig& c, int multiprocesso
 inline int mn_major_operands(const GemmCase& g) { return (g.a_mn_major ? 1 : 0) + (g.b_mn_major ? 1 : 0); }
 
 // Multiprocessor cycles of a product that never waits for memory.
-inline double cycles(const GemmCase& g, int index, const Waves& w, const ModelConstants& fitted) {
-  const WgmmaConfig& c = config_at(index);
+inline double cycles(const GemmCase& g, const WgmmaConfig& c, const Waves& w, const ModelConstants& fitted) {
   const double matrix_unit = 2.0 * c.block_m * c.block_n * 64 / 4096;
-  const double multiply = matrix_unit * fitted.weight[static_cast<std::size_t>(index)] *
-                          (1 + fitted.mn_major_step * mn_major_operands(g)) *
+  const double multiply = matrix_unit * c.weight * (1 + fitted.mn_major_step * mn_major_operands(g)) *
                           (c.pingpong && w.count == 1 ? 1 + fitted.single_wave : 1);
   const double fill = kCyclesPerLine * (c.block_m * lines_of_row(g.row_a(), g.type_a) / c.cluster_n +
                                         c.block_n * lines_of_row(g.row_b(), g.type_b) / c.cluster_m);
@@ -129,12 +157,11 @@ inline double memory_bytes(const GemmCase& g, const WgmmaConfig& c, const Waves&
 
 }  // namespace model
 
-// Estimated seconds of one call of a configuration, by its index, under sustained load.
-inline double estimate_seconds(const GemmCase& g, int index, const DeviceFacts& device,
+// Estimated seconds of one call of a configuration under sustained load.
+inline double estimate_seconds(const GemmCase& g, const WgmmaConfig& c, const DeviceFacts& device,
                                const ModelConstants& fitted = kModelConstants) {
-  const WgmmaConfig& c = config_at(index);
   const model::Waves w = model::waves_of(g, c, device.multiprocessors);
-  const double matrix = model::cycles(g, index, w, fitted) / (device.clock * model::kClockUnderLoad);
+  const double matrix = model::cycles(g, c, w, fitted) / (device.clock * model::kClockUnderLoad);
   const double bandwidth =
       device.memory_bandwidth * model::kMemoryReached * (1 - fitted.mn_major_memory * model::mn_major_operands(g));
   const double memory = model::memory_bytes(g, c, w, device.l2_bytes, fitted) / bandwidth;
@@ -143,23 +170,17 @@ inline double estimate_seconds(const GemmCase& g, int index, const DeviceFacts& 
   return model::kSeconds * risk * model::soft_maximum(matrix, memory, fitted.memory_sharpness);
 }
 
-// Those that fit, by estimated time.
-inline std::vector<int> rank_wgmma(const GemmCase& g, const DeviceFacts& device,
+// `fitting`, indices of `configs`, by estimated time.
+inline std::vector<int> rank_wgmma(const GemmCase& g, std::span<const int> fitting,
+                                   std::span<const WgmmaConfig> configs, const DeviceFacts& device,
                                    const ModelConstants& fitted = kModelConstants) {
-  std::vector<std::pair<double, int>> fitting;
-  for (int i = 0; i < kConfigCount; ++i) {
-    if (config_fits(config_at(i), g)) fitting.emplace_back(estimate_seconds(g, i, device, fitted), i);
-  }
-  std::sort(fitting.begin(), fitting.end());
+  std::vector<std::pair<double, int>> estimated;
+  for (const int i : fitting)
+    estimated.emplace_back(estimate_seconds(g, configs[static_cast<std::size_t>(i)], device, fitted), i);
+  std::sort(estimated.begin(), estimated.end());
   std::vector<int> ranked;
-  for (const auto& [seconds, index] : fitting) ranked.push_back(index);
+  for (const auto& [seconds, index] : estimated) ranked.push_back(index);
   return ranked;
-}
-
-// The first of them, or null.
-inline const WgmmaConfig* choose_wgmma(const GemmCase& g, const DeviceFacts& device) {
-  const std::vector<int> ranked = rank_wgmma(g, device);
-  return ranked.empty() ? nullptr : &config_at(ranked[0]);
 }
 
 }  // namespace ridge::cuda

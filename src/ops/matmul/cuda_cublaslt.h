@@ -21,7 +21,7 @@
 #include "device/cuda/stream.h"
 #include "ops/op.h"
 
-namespace ridge::ops::gemm::peer {
+namespace ridge::ops::matmul::peer {
 
 namespace gpu = device::cuda;
 
@@ -278,4 +278,4 @@ inline Implementation implementation(std::string name, decltype(Implementation::
   return peer;
 }
 
-}  // namespace ridge::ops::gemm::peer
+}  // namespace ridge::ops::matmul::peer

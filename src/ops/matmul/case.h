@@ -57,6 +57,7 @@ struct GemmCase {
   std::int64_t lda = 0, ldb = 0, ldc = 0, ld_residual = 0;  // 0: dense
   int base_alignment_ab = 16, base_alignment_c = 16;        // bytes, of the pointers
   int base_alignment_extra = 16;                            // of bias and residual
+  std::int64_t scale_stride_a = 0, scale_stride_b = 0;      // elements between rows of the scales; 0: they have none
 
   std::int64_t row_a() const { return lda ? lda : (a_mn_major ? m : k); }
   std::int64_t row_b() const { return ldb ? ldb : (b_mn_major ? n : k); }

@@ -10,51 +10,389 @@
 // multiprocessors idle and a split of K would be needed, and refuses what the copy engine cannot address: a base or a
 // row stride that is not a multiple of 16 bytes (see cuda_simt.cu). Figures: docs/operators/gemm-hopper.md.
 //
-// A build is chosen by the macros below (cuda_wgmma_plan.h writes them); the entry point is `ridge_gemm`.
+// What can be varied, how it is launched and the builds that ship are described in the three blocks below
+// (docs/candidates.md); the entry point is `ridge_gemm`. The case is described by the numbers of
+// src/ops/matmul/values.h.
+
+// clang-format off
+/* ridge-kernel
+op = ["gemm", "gemm_fp8"]
+# At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
+max_registers = 168
+sass = [
+  { opcode = "HGMMA", when = "size_a > 1" }, { opcode = "QGMMA", when = "size_a == 1" }, { opcode = "UTMALDG" },
+  { opcode = "UTMASTG", when = "direct_store == 0 && adds == 0" }, { opcode = "UTMAREDG", when = "direct_store == 0 && adds" },
+]
+[[define]]
+name = "RIDGE_TYPE_A"
+value = "type_a"
+names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
+[[define]]
+name = "RIDGE_TYPE_B"
+value = "type_b"
+names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
+[[define]]
+name = "RIDGE_TYPE_C"
+value = "type_c"
+names = ["kBf16", "kF16", "kF32"]
+[[define]]
+name = "RIDGE_MAJOR_A"
+value = "a_mn_major"
+names = ["kK", "kMn"]
+[[define]]
+name = "RIDGE_MAJOR_B"
+value = "b_mn_major"
+names = ["kK", "kMn"]
+[[define]]
+name = "RIDGE_STORE"
+value = "adds"
+names = ["kOverwrite", "kAdd"]
+[[define]]
+name = "RIDGE_DIRECT_STORE"
+value = "direct_store"
+[[define]]
+name = "RIDGE_SCALING"
+value = "scales"
+names = ["kNone", "kTensor", "kRow", "kBlock", "kVector"]
+[[define]]
+name = "RIDGE_BIAS"
+value = "bias"
+[[define]]
+name = "RIDGE_ACTIVATION"
+value = "activation"
+names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"]
+[[define]]
+name = "RIDGE_RESIDUAL"
+value = "reads_matrix"
+# A configuration is the values that differ from the tunables' defaults. `model` is the weight of a step's multiplication
+# over the matrix unit's own time in cuda_wgmma_model.h, fitted by bench/gpu/fit_model.py; 1 where nothing was fitted.
+[configs]
+pp_128x128 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, model = 0.7807 }
+pp_128x128_m2 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_M = 2, model = 1.3344 }
+pp_128x128_n2 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_N = 2, model = 1.3247 }
+pp_128x192 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, model = 0.9689 }
+pp_128x192_m2 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_M = 2, model = 1.3384 }
+pp_128x176 = { RIDGE_BLOCK_N = 176, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2, model = 1.0106 }
+pp_128x160 = { RIDGE_BLOCK_N = 160, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2, model = 1.0403 }
+pp_256x96_m2 = { RIDGE_BLOCK_M = 256, RIDGE_BLOCK_N = 96, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_M = 2, model = 1.2305 }
+pp_256x64 = { RIDGE_BLOCK_M = 256, RIDGE_BLOCK_N = 64, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, model = 0.9558 }
+pp_64x256 = { RIDGE_BLOCK_M = 64, RIDGE_BLOCK_N = 256, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, model = 0.7488 }
+pp_64x128 = { RIDGE_BLOCK_M = 64, RIDGE_STAGES = 8, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2, model = 1.233 }
+pp_64x64 = { RIDGE_BLOCK_M = 64, RIDGE_BLOCK_N = 64, RIDGE_STAGES = 12, RIDGE_PINGPONG = 1, model = 0.8751 }
+coop_128x128 = { RIDGE_STAGES = 6, model = 1.0672 }
+coop_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS = 2, model = 1.25 }
+coop_256x192_n2 = { RIDGE_BLOCK_M = 256, RIDGE_BLOCK_N = 192, RIDGE_STAGES = 3, RIDGE_CLUSTER_N = 2, RIDGE_SLAB_BUFFERS = 2, model = 1.2726 }
+coop_128x224 = { RIDGE_BLOCK_N = 224, model = 1.1096 }
+coop_128x224_m2 = { RIDGE_BLOCK_N = 224, RIDGE_CLUSTER_M = 2, model = 1.2266 }
+split2_128x192 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_SPLIT_K = 2, model = 1.0853 }
+split2_128x128 = { RIDGE_STAGES = 6, RIDGE_SPLIT_K = 2, model = 1.0236 }
+split2_128x64 = { RIDGE_BLOCK_N = 64, RIDGE_STAGES = 8, RIDGE_SPLIT_K = 2, model = 1.1857 }
+promote_128x128 = { RIDGE_STAGES = 6, RIDGE_INSTRUCTION_N = 128, model = 0.8576 }
+promote_256x128 = { RIDGE_BLOCK_M = 256, RIDGE_INSTRUCTION_N = 128, model = 1.0239 }
+promote_128x256 = { RIDGE_BLOCK_N = 256, RIDGE_INSTRUCTION_N = 128, model = 0.902 }
+promote_128x192_halves = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_INSTRUCTION_N = 96, RIDGE_PARTS = 2, model = 0.7918 }
+promote_128x160 = { RIDGE_BLOCK_N = 160, RIDGE_STAGES = 5, RIDGE_INSTRUCTION_N = 160, model = 0.9237 }
+[variants]
+nt_bf16 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt", every = true }
+nn_bf16 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nn" }
+tn_bf16 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=tn" }
+tt_bf16 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=tt" }
+tn_bf16_f32 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=tn out=f32" }
+tn_bf16_f32add = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=tn out=f32 accumulate=1" }
+tn_bf16_bf16add = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=tn accumulate=1", every = true }
+nt_f16 = { case = "gemm m=4096 n=4096 k=4096 dtype=f16 layout=nt" }
+nn_f16 = { case = "gemm m=4096 n=4096 k=4096 dtype=f16 layout=nn" }
+nt_bf16_direct = { case = "gemm m=4096 n=4095 k=4096 dtype=bf16 layout=nt", every = true }
+nt_bf16_bias = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt bias=1 activation=silu", every = true }
+nt_bf16_epilogue = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt bias=1 activation=gelu residual=1", every = true }
+nt_f32_epilogue = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt out=f32 bias=1 activation=silu residual=1" }
+nt_e4m3_tensor = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=tensor sums=fast" }
+nt_e5m2_e4m3_row = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e5m2_e4m3fn layout=nt scaling=row sums=fast" }
+nt_e4m3_row_promoted = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=row", every = true }
+nt_e4m3_block = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block", every = true }
+nt_e4m3_vector_add = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=vector out=f32 accumulate=1", every = true }
+nt_tf32 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt", RIDGE_TYPE_A = "kTf32", RIDGE_TYPE_B = "kTf32", RIDGE_TYPE_C = "kF32" }
+*/
+/* ridge-launch
+[[value]]
+name = "k_blocks"
+expression = "ceil_div(k * size_a, 128)"
+[[value]]
+name = "promotes"
+expression = "promote || scales == 3 || scales == 4"
+[[value]]
+name = "residual_is_c"
+expression = "accumulate && type_c != 2"
+[[value]]
+name = "adds"
+expression = "accumulate && type_c == 2"
+[[value]]
+name = "reads_matrix"
+expression = "residual || residual_is_c"
+[[value]]
+name = "finishes"
+expression = "bias || activation"
+[[value]]
+name = "row_extra"
+expression = "residual_is_c ? row_c : row_residual"
+[[value]]
+name = "direct_store"
+expression = "align_c % 16 != 0 || row_c * size_c % 16 != 0 || n * size_c % 16 != 0"
+[[value]]
+name = "accumulators"
+expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
+[[value]]
+name = "shared_bytes"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + ((scales == 3 || scales == 4 ? RIDGE_BLOCK_M : 0) + (scales == 4 ? RIDGE_BLOCK_N : 0)) * 4) + RIDGE_SLAB_BUFFERS * 16384 + ((scales == 2 ? 1 : 0) + (bias ? 1 : 0)) * RIDGE_BLOCK_N * 8"
+[[value]]
+name = "tile_rows"
+expression = "ceil_div(m, RIDGE_BLOCK_M * RIDGE_CLUSTER_M)"
+[[value]]
+name = "tile_cols"
+expression = "ceil_div(n, RIDGE_BLOCK_N * RIDGE_CLUSTER_N)"
+[[value]]
+name = "cluster_blocks"
+expression = "RIDGE_CLUSTER_M * RIDGE_CLUSTER_N * RIDGE_SPLIT_K"
+
+[[needs]]
+expression = "batch == 1"
+reason = "one matrix at a time"
+[[needs]]
+expression = "type_a != 2"
+reason = "the matrix unit has no fp32; allow tf32 or cuda_simt"
+[[needs]]
+expression = "m > 0 && n > 0 && k > 0"
+reason = "an empty product needs no matrix unit"
+[[needs]]
+expression = "row_a * size_a % 16 == 0 && row_b * size_a % 16 == 0 && align_ab % 16 == 0"
+reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them or allow cuda_simt"
+[[needs]]
+expression = "size_a == 2 || (a_mn_major == 0 && b_mn_major == 0)"
+reason = "operands that are not of 2 bytes must have K contiguous; transpose first or allow cuda_simt"
+[[needs]]
+expression = "scales != 5"
+reason = "MX scales are applied by cuda_simt only"
+[[needs]]
+expression = "(scales != 3 && scales != 4) || (m % 4 == 0 && (scales == 3 || n % 4 == 0))"
+reason = "M, and N with scales of vectors, must be a multiple of 4, so that the scales of a stage start on 16 bytes; pad it or allow cuda_simt"
+[[needs]]
+expression = "reads_matrix == 0 || row_extra % 2 == 0"
+reason = "the residual, or a C that is added to, is read in pairs: its row stride must be even; pad the rows or allow cuda_simt"
+[[needs]]
+expression = "(bias == 0 && residual == 0) || align_extra % (2 * size_c) == 0"
+reason = "bias and residual must start on a pair of elements"
+[[needs]]
+expression = "residual_is_c == 0 || align_c % (2 * size_c) == 0"
+reason = "a C that is added to must start on a pair of elements"
+[[needs]]
+expression = "max(m, n, k) <= 2147483135"
+reason = "sides are counted in 32 bits"
+
+[[needs]]
+expression = "promotes == (RIDGE_INSTRUCTION_N > 0)"
+reason = "promoted sums have configurations of their own"
+[[needs]]
+expression = "shared_bytes <= 232448"
+reason = "a block has 227 KiB of shared memory"
+[[needs]]
+expression = "b_mn_major == 0 || RIDGE_BLOCK_N % 64 == 0"
+reason = "tiles of a B with N contiguous are columns of 64"
+[[needs]]
+expression = "k_blocks >= RIDGE_SPLIT_K"
+reason = "a part of K would be empty"
+[[needs]]
+expression = "scales != 4 || RIDGE_SPLIT_K == 1"
+reason = "scales of vectors are not split"
+# Stores and epilogues need registers for their addresses: beside too many accumulators per thread they spill.
+[[needs]]
+expression = "direct_store == 0 || accumulators <= (reads_matrix || finishes ? 64 : 128)"
+reason = "a direct store needs registers beside the accumulators"
+[[needs]]
+expression = "reads_matrix == 0 || ((RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) <= 64 && accumulators <= (RIDGE_INSTRUCTION_N > 0 || (finishes && RIDGE_PINGPONG) ? 64 : 128))"
+reason = "reading a matrix in the epilogue needs registers beside the accumulators"
+[[needs]]
+expression = "finishes == 0 || accumulators <= (RIDGE_INSTRUCTION_N > 0 ? 96 : 160)"
+reason = "a bias or an activation needs registers beside the accumulators"
+[[needs]]
+expression = "adds == 0 || RIDGE_BLOCK_N % (128 / size_c) == 0"
+reason = "the last slab of a row may overlap the one before it, but not when it is added"
+
+[[tensor_map]]
+name = "map_a"
+operand = "a"
+sizes = ["a_mn_major ? m : k", "a_mn_major ? k : m"]
+strides = ["row_a * size_a"]
+box = ["a_mn_major ? 64 : 128 / size_a", "a_mn_major ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 128 / size_a : 128 / size_a / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
+# What a miss brings into L2 at once. Rows that do not start on lines of 128 bytes straddle two, and pairs of lines would
+# bring four: on an H100 5000,5000,5000 gained 5 to 18 % by 128.
+l2_promotion = "row_a * size_a % 128 == 0 ? 256 : 128"
+[[tensor_map]]
+name = "map_b"
+operand = "b"
+sizes = ["b_mn_major ? n : k", "b_mn_major ? k : n"]
+strides = ["row_b * size_a"]
+box = ["b_mn_major ? 64 : 128 / size_a", "b_mn_major ? (RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 128 / size_a : 128 / size_a / RIDGE_CLUSTER_M) : RIDGE_BLOCK_N / RIDGE_CLUSTER_M"]
+l2_promotion = "row_b * size_a % 128 == 0 ? 256 : 128"
+[[tensor_map]]
+name = "map_c"
+operand = "c"
+sizes = ["n", "m"]
+strides = ["row_c * size_c"]
+box = ["128 / size_c", 16]
+l2_promotion = "row_c * size_c % 128 == 0 ? 256 : 128"
+when = "direct_store == 0"
+
+[[kernel]]
+symbol = "ridge_gemm"
+# Blocks that share a tile do not walk on to another: their stages receive each other's pieces at its end.
+grid = ["(RIDGE_SPLIT_K > 1 ? tile_rows * tile_cols : min(tile_rows * tile_cols, floor_div(sm_count, cluster_blocks))) * cluster_blocks"]
+block = [384]
+cluster = ["cluster_blocks"]
+shared = "shared_bytes"
+args = [
+  { tensor_map = "map_a" }, { tensor_map = "map_b" }, { tensor_map = "map_c" },
+  { struct = [{ operand = "c" }, { i64 = "row_c" }, { u32 = "m" }, { u32 = "n" }] },
+  { struct = [{ u32 = "tile_rows" }, { u32 = "tile_cols" },
+              { u32 = "RIDGE_GROUP > 0 ? min(RIDGE_GROUP, RIDGE_GROUP_ALONG ? tile_cols : tile_rows) : walk_group(RIDGE_BLOCK_M * RIDGE_CLUSTER_M, RIDGE_BLOCK_N * RIDGE_CLUSTER_N, tile_rows, tile_cols, floor_div(sm_count, cluster_blocks))" },
+              { u32 = "RIDGE_GROUP > 0 ? RIDGE_GROUP_ALONG : walk_along(RIDGE_BLOCK_M * RIDGE_CLUSTER_M, RIDGE_BLOCK_N * RIDGE_CLUSTER_N, tile_rows, tile_cols, floor_div(sm_count, cluster_blocks))" }] },
+  { u32 = "k_blocks" },
+  { struct = [{ operand = "scale_a", when = "scales > 0" }, { operand = "scale_b", when = "scales > 0" },
+              { i64 = "scale_stride_a" }, { i64 = "scale_stride_b" }] },
+  { struct = [{ operand = "bias", when = "bias" }, { operand = "c", when = "residual_is_c", else = "residual" },
+              { i64 = "reads_matrix ? row_extra : 0" }] },
+]
+*/
+/* ridge-tunables
+[[tunable]]
+name = "RIDGE_BLOCK_M"
+values = [64, 128, 256]
+default = 128
+title = "rows of C of one tile"
+effect = "an element of B brought into shared memory is used so often"
+model = "tile m"
+group = "tile"
+[[tunable]]
+name = "RIDGE_BLOCK_N"
+values = [64, 96, 128, 160, 176, 192, 224, 256]
+default = 128
+title = "columns of C of one tile"
+effect = "an element of A brought into shared memory is used so often"
+model = "tile n"
+group = "tile"
+[[tunable]]
+name = "RIDGE_STAGES"
+values = [3, 4, 5, 6, 8, 12]
+default = 4
+title = "slices of k on their way through shared memory"
+effect = "loads are asked for so many steps ahead of the matrix unit"
+category = "pipeline"
+model = "stages k"
+group = "tile"
+[[tunable]]
+name = "RIDGE_PINGPONG"
+values = [0, 1]
+default = 0
+kind = "structure"
+category = "pipeline"
+title = "each warpgroup has a tile of its own"
+effect = "one warpgroup stores while the other multiplies"
+model = "overlap"
+group = "tile"
+[[tunable]]
+name = "RIDGE_INSTRUCTION_N"
+values = [0, 64, 96, 128, 160]
+default = 0
+category = "resource"
+title = "columns of one instruction whose sums are promoted; 0 promotes nothing"
+effect = "so many sums are promoted at a time, while the other warpgroup multiplies"
+group = "tile"
+[[tunable]]
+name = "RIDGE_PARTS"
+values = [1, 2]
+default = 1
+category = "resource"
+title = "sets of sums in the matrix unit"
+effect = "one is promoted while the next is multiplied"
+needs = "RIDGE_INSTRUCTION_N > 0"
+model = "overlap"
+group = "tile"
+[[tunable]]
+name = "RIDGE_CLUSTER_M"
+values = [1, 2]
+default = 1
+category = "layout"
+title = "blocks of a cluster that share their columns of B"
+effect = "B is read from L2 once for two blocks"
+model = "cluster m"
+group = "cluster"
+[[tunable]]
+name = "RIDGE_CLUSTER_N"
+values = [1, 2]
+default = 1
+category = "layout"
+title = "blocks of a cluster that share their rows of A"
+effect = "A is read from L2 once for two blocks"
+model = "cluster n"
+group = "cluster"
+[[tunable]]
+name = "RIDGE_GROUP"
+values = [0, 1, 2, 4, 8, 16, 32]
+default = 0
+category = "layout"
+title = "tiles side by side in the order in which tiles are walked; 0 computes it"
+effect = "tiles in flight form a compact rectangle, which reads less through L2"
+model = "walk"
+group = "walk"
+[[tunable]]
+name = "RIDGE_GROUP_ALONG"
+values = [0, 1]
+default = 0
+category = "layout"
+title = "groups of rows (0) or of columns (1)"
+effect = "which operand stays in L2 from group to group"
+needs = "RIDGE_GROUP > 0"
+group = "walk"
+[[tunable]]
+name = "RIDGE_SLAB_BUFFERS"
+values = [1, 2]
+default = 1
+category = "pipeline"
+title = "output slabs of a warp that are being stored"
+effect = "the next slab is written while the last one leaves"
+[[tunable]]
+name = "RIDGE_SPLIT_K"
+values = [1, 2]
+default = 1
+category = "algorithm"
+title = "blocks that share a tile, each with a part of k"
+effect = "fills the multiprocessors when there are few tiles"
+needs = "RIDGE_PINGPONG == 0 && RIDGE_CLUSTER_M * RIDGE_CLUSTER_N == 1"
+model = "split"
+[[constraint]]
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16) + RIDGE_SLAB_BUFFERS * 16384 <= 232448"
+reason = "a block has 227 KiB of shared memory"
+[[constraint]]
+expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) % 64 == 0"
+reason = "a warpgroup multiplies 64 rows at a time"
+[[constraint]]
+expression = "RIDGE_SPLIT_K == 1 || (RIDGE_PINGPONG == 0 && RIDGE_CLUSTER_M * RIDGE_CLUSTER_N == 1 && RIDGE_BLOCK_N % 64 == 0)"
+reason = "a split tile is summed in pieces of 64 columns, by blocks in step"
+[[constraint]]
+expression = "RIDGE_INSTRUCTION_N == 0 || (RIDGE_PINGPONG == 0 && RIDGE_BLOCK_N % RIDGE_INSTRUCTION_N == 0 && RIDGE_BLOCK_M / 128 * (RIDGE_BLOCK_N / RIDGE_INSTRUCTION_N) % RIDGE_PARTS == 0)"
+reason = "a stage of promoted sums is whole instructions, issued RIDGE_PARTS at a time by both warpgroups"
+[[constraint]]
+expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N + RIDGE_PARTS * RIDGE_INSTRUCTION_N <= 384"
+reason = "a thread has registers for 192 sums"
+*/
+// clang-format on
+
 #include "../../device/cuda/kernel/cluster_sum.cuh"
 #include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/tile_scheduler.cuh"
 
-#ifndef RIDGE_BLOCK_M
-#define RIDGE_BLOCK_M 128
-#endif
-#ifndef RIDGE_BLOCK_N
-#define RIDGE_BLOCK_N 256
-#endif
-#ifndef RIDGE_STAGES
-#define RIDGE_STAGES 4
-#endif
-#ifndef RIDGE_CLUSTER_M
-#define RIDGE_CLUSTER_M 2
-#endif
-#ifndef RIDGE_CLUSTER_N
-#define RIDGE_CLUSTER_N 1
-#endif
-#ifndef RIDGE_CONSUMERS  // warpgroups that multiply
-#define RIDGE_CONSUMERS 2
-#endif
-#ifndef RIDGE_PINGPONG  // 0: the warpgroups share a tile; 1: each has its own, and one stores while the other
-                        // multiplies
-#define RIDGE_PINGPONG 0
-#endif
-#ifndef RIDGE_SLAB_BUFFERS  // output slabs in flight per warp
-#define RIDGE_SLAB_BUFFERS 2
-#endif
-#ifndef RIDGE_SPLIT_K  // blocks of a cluster that share a tile, each with a part of K
-#define RIDGE_SPLIT_K 1
-#endif
 #ifndef RIDGE_DIRECT_STORE  // 1: an output that the copy engine cannot address (odd N or row stride)
 #define RIDGE_DIRECT_STORE 0
-#endif
-#ifndef RIDGE_PROMOTE  // 1: 8-bit sums move to fp32 registers every 128 of K; Block and Vector scales need it
-#define RIDGE_PROMOTE 0
-#endif
-#ifndef RIDGE_INSTRUCTION_N  // promotion: columns of one instruction
-#define RIDGE_INSTRUCTION_N RIDGE_BLOCK_N
-#endif
-#ifndef RIDGE_PARTS  // promotion: sets of instruction accumulators
-#define RIDGE_PARTS 1
 #endif
 
 namespace ridge::cuda {
@@ -69,12 +407,13 @@ struct Config : GemmBuild {
   static constexpr u32 kSplitK = RIDGE_SPLIT_K;
   static constexpr u32 kClusterBlocks = kClusterM * kClusterN * kSplitK;
   static constexpr bool kMulticast = kClusterM * kClusterN > 1;
-  static constexpr u32 kConsumers = RIDGE_CONSUMERS;
+  static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr bool kPingpong = RIDGE_PINGPONG != 0;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
   static constexpr bool kDirectStore = RIDGE_DIRECT_STORE != 0;
-  static constexpr bool kPromote = RIDGE_PROMOTE != 0;
-  static constexpr u32 kInstructionN = RIDGE_INSTRUCTION_N;
+  // 8-bit sums move to fp32 registers every 128 of K; Block and Vector scales need it.
+  static constexpr bool kPromote = RIDGE_INSTRUCTION_N != 0;
+  static constexpr u32 kInstructionN = RIDGE_INSTRUCTION_N != 0 ? RIDGE_INSTRUCTION_N : kBlockN;
   static constexpr u32 kParts = RIDGE_PARTS;
   static constexpr bool kScalesA = kScaling == Scaling::kBlock || kScaling == Scaling::kVector;
   static constexpr bool kScalesB = kScaling == Scaling::kVector;

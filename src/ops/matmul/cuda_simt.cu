@@ -8,7 +8,89 @@
 // 8-bit operands in layouts the matrix unit cannot read, MX scales. Its bound is the fp32 unit, a fifteenth of the
 // tensor cores for bf16; padding the rows to 16 bytes is always the better way out. Scales are multiplied in as
 // operands are read, so 8-bit sums are fp32 sums throughout. The same macros as cuda_wgmma.cu choose the build
-// (gemm_build.cuh); the entry point is `ridge_gemm_simt`, grid (ceil(N/128), ceil(M/128)), 256 threads.
+// (gemm_build.cuh); the entry point is `ridge_gemm_simt`. The case is described by the numbers of
+// src/ops/matmul/values.h.
+
+// clang-format off
+/* ridge-kernel
+op = ["gemm", "gemm_fp8"]
+# Two blocks of 256 threads share a multiprocessor, or one where scales or an epilogue take more.
+max_registers = 192
+sass = [{ opcode = "FFMA" }]
+[[define]]
+name = "RIDGE_TYPE_A"
+value = "type_a"
+names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
+[[define]]
+name = "RIDGE_TYPE_B"
+value = "type_b"
+names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
+[[define]]
+name = "RIDGE_TYPE_C"
+value = "type_c"
+names = ["kBf16", "kF16", "kF32"]
+[[define]]
+name = "RIDGE_MAJOR_A"
+value = "a_mn_major"
+names = ["kK", "kMn"]
+[[define]]
+name = "RIDGE_MAJOR_B"
+value = "b_mn_major"
+names = ["kK", "kMn"]
+[[define]]
+name = "RIDGE_STORE"
+value = "accumulate && residual_is_c == 0"
+names = ["kOverwrite", "kAdd"]
+[[define]]
+name = "RIDGE_SCALING"
+value = "scales"
+names = ["kNone", "kTensor", "kRow", "kBlock", "kVector", "kMx"]
+[[define]]
+name = "RIDGE_BIAS"
+value = "bias"
+[[define]]
+name = "RIDGE_ACTIVATION"
+value = "activation"
+names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"]
+[[define]]
+name = "RIDGE_RESIDUAL"
+value = "residual || residual_is_c"
+[configs]
+simt = { }
+[variants]
+nt_bf16 = { case = "gemm m=512 n=512 k=512 dtype=bf16 layout=nt" }
+tn_bf16_f32add = { case = "gemm m=512 n=512 k=512 dtype=bf16 layout=tn out=f32 accumulate=1" }
+nt_f16 = { case = "gemm m=512 n=512 k=512 dtype=f16 layout=nt" }
+nt_f32 = { case = "gemm m=512 n=512 k=512 dtype=f32 layout=nt" }
+nn_bf16_epilogue = { case = "gemm m=512 n=512 k=512 dtype=bf16 layout=nn bias=1 activation=gelu residual=1" }
+tt_e5m2_e4m3_mx = { case = "gemm_fp8 m=512 n=512 k=512 dtype=e5m2_e4m3fn layout=tt scaling=mx" }
+nn_e4m3_block = { case = "gemm_fp8 m=512 n=512 k=512 dtype=e4m3fn layout=nn scaling=block" }
+*/
+/* ridge-launch
+[[value]]
+name = "residual_is_c"
+expression = "accumulate && type_c != 2"
+[[needs]]
+expression = "batch == 1"
+reason = "one matrix at a time"
+[[needs]]
+expression = "ceil_div(m, 128) <= 65535 && n <= 2147483647"
+reason = "a grid has at most 65535 rows of tiles of 128, and columns are counted in 32 bits"
+[[kernel]]
+symbol = "ridge_gemm_simt"
+grid = ["ceil_div(n, 128)", "ceil_div(m, 128)"]
+block = [256]
+args = [
+  { operand = "a" }, { operand = "b" }, { i64 = "row_a" }, { i64 = "row_b" }, { i64 = "k" },
+  { struct = [{ operand = "c" }, { i64 = "row_c" }, { u32 = "m" }, { u32 = "n" }] },
+  { struct = [{ operand = "scale_a", when = "scales > 0" }, { operand = "scale_b", when = "scales > 0" },
+              { i64 = "scale_stride_a" }, { i64 = "scale_stride_b" }] },
+  { struct = [{ operand = "bias", when = "bias" }, { operand = "c", when = "residual_is_c", else = "residual" },
+              { i64 = "residual_is_c ? row_c : (residual ? row_residual : 0)" }] },
+]
+*/
+// clang-format on
+
 #include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/fp8.cuh"
 

@@ -1,13 +1,13 @@
-#include "ops/gemm/cuda/tf32_product.h"
+#include "ops/matmul/cuda/tf32_product.h"
 
 #include <memory>
 #include <optional>
 
-#include "ops/gemm/cuda/matrix_calls.h"
-#include "ops/gemm/cuda_cublaslt.h"
+#include "ops/matmul/cuda/calls.h"
+#include "ops/matmul/cuda_cublaslt.h"
 #include "ops/workspace.h"
 
-namespace ridge::ops::gemm {
+namespace ridge::ops::matmul {
 namespace {
 
 // Prepared by the first launch, which is where a refusal shows.
@@ -34,16 +34,20 @@ std::vector<Tf32Way> tf32_ways(const gpu::Device& device, const TensorView& a, c
     g.k = a.shape[1];
     g.type_a = g.type_b = ridge::cuda::GemmType::kTf32;
     g.type_c = ridge::cuda::GemmType::kF32;
-    return WgmmaCall::prepare(with_memory(g, a, b, c), "tf32", device);
+    const auto operand = [](const char* name, const TensorView& view) {
+      return record::PlanOperand{name, view.dtype, {view.shape[0], view.shape[1]}, {view.stride[0], view.stride[1]}};
+    };
+    return wgmma_call(with_memory(g, a, b, c), {operand("a", a), operand("b", b), operand("c", c)}, "tf32", device);
   };
   const auto vendor = [&device, a, b, c]() -> Result<peer::Matmul> {
     if (auto why = peer::why_not_installed()) return make_error(ErrorCode::kUnsupported, "{}", *why);
     return peer::Matmul::create("tf32", peer::PeerCase{.trans_b = true, .tf32 = true}, a, b, c, device);
   };
   return {
-      {"cuda_wgmma",
-       prepared_once<WgmmaCall>(
-           own, [a, b, c](WgmmaCall& call, gpu::StreamHandle stream) { return call.launch(a, b, c, {}, {}, stream); })},
+      {"cuda_wgmma", prepared_once<PlannedCall>(own,
+                                                [a, b, c](PlannedCall& call, gpu::StreamHandle stream) {
+                                                  return call.launch(std::array{a, b, c}, stream);
+                                                })},
       {"cuda_cublaslt",
        prepared_once<peer::Matmul>(vendor, [&device, a, b, c](peer::Matmul& call, gpu::StreamHandle stream) -> Status {
          RIDGE_TRY(scratch, Workspace::take(peer::kWorkspaceBytes, ridge::Stream::cuda(stream, device.info().index)));
@@ -52,4 +56,4 @@ std::vector<Tf32Way> tf32_ways(const gpu::Device& device, const TensorView& a, c
        })}};
 }
 
-}  // namespace ridge::ops::gemm
+}  // namespace ridge::ops::matmul

@@ -1,0 +1,52 @@
+#include "ops/cuda/planned_call.h"
+
+#include "base/error.h"
+#include "ops/cuda/kernels.h"
+
+namespace ridge::ops {
+
+namespace gpu = device::cuda;
+
+Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
+                                         const gpu::Device& device) {
+  facts.values["sm_count"] = device.info().multiprocessors;
+  facts.values["max_shared"] = device.info().max_shared_bytes;
+  facts.values["l2_bytes"] = device.info().l2_bytes;
+  RIDGE_TRY(build, kernel.build(configuration, facts));
+  RIDGE_TRY(resolved, kernel.resolve(configuration, facts));
+  if (!resolved.workspaces.empty()) {
+    return make_error(ErrorCode::kInternal, "{}: a kernel of the library with workspaces is not supported yet",
+                      kernel.source());
+  }
+  const auto find = [&](const record::ResolvedKernel& planned) {
+    const std::uint64_t cluster = std::uint64_t{planned.cluster[0]} * planned.cluster[1] * planned.cluster[2];
+    return device_kernel(device, {build.source, build.defines, planned.symbol, planned.shared_bytes, cluster > 8});
+  };
+  RIDGE_TRY(prepared, gpu::PreparedPlan::prepare(find, resolved, device.info()));
+  PlannedCall call;
+  call.device_ = &device;
+  call.plan_ = prepared.lay_out();
+  return call;
+}
+
+Status PlannedCall::launch(std::span<const TensorView> operands, gpu::StreamHandle stream) {
+  RIDGE_CHECK_OK(device_->make_current());
+  addresses_.resize(operands.size());  // allocates the first time
+  for (std::size_t i = 0; i < operands.size(); ++i) addresses_[i] = operands[i].data;
+  RIDGE_CHECK_OK(plan_.rebind(addresses_, {}));
+  return plan_.launch(stream);
+}
+
+std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands) {
+  std::vector<record::PlanOperand> made;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(operands[i].rank);
+    made.push_back({problem.operands[i].name,
+                    operands[i].dtype,
+                    {operands[i].shape.begin(), operands[i].shape.begin() + rank},
+                    {operands[i].stride.begin(), operands[i].stride.begin() + rank}});
+  }
+  return made;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,30 @@
+// A described kernel, ready to be launched on a device: its plan resolved for one case, its kernels loaded. A launch
+// writes the addresses into prepared arguments, encodes the tensor maps and enqueues.
+#pragma once
+
+#include <span>
+
+#include "device/cuda/device.h"
+#include "device/cuda/plan.h"
+#include "ops/described_kernel.h"
+
+namespace ridge::ops {
+
+class PlannedCall {
+ public:
+  // `facts` with the operands and strides of the call; the numbers of the device are added. May compile and allocate.
+  static Result<PlannedCall> prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
+                                     const device::cuda::Device& device);
+  // The operands in the order of the facts. One thread at a time.
+  Status launch(std::span<const TensorView> operands, device::cuda::StreamHandle stream);
+
+ private:
+  const device::cuda::Device* device_ = nullptr;
+  device::cuda::BoundPlan plan_;
+  std::vector<void*> addresses_;
+};
+
+// What the launch plan of a call may name of its operands: dtypes, shapes, strides.
+std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands);
+
+}  // namespace ridge::ops

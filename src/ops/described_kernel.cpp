@@ -1,0 +1,174 @@
+#include "ops/described_kernel.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace ridge::ops {
+namespace {
+
+using record::PlanFacts;
+using record::Variables;
+
+// Sets the plan's [[value]]s, in order.
+Status set_values(const record::LaunchPlan& plan, Variables& variables) {
+  for (const record::PlanValue& value : plan.values) {
+    Result<std::int64_t> number = record::evaluate(value.expression, variables);
+    if (!number) return in_context("value " + value.name, number.error());
+    variables[value.name] = *number;
+  }
+  return ok_status();
+}
+
+Result<bool> names_any(const std::string& expression, const std::set<std::string>& names) {
+  RIDGE_TRY(used, record::expression_variables(expression));
+  return std::ranges::any_of(used, [&](const std::string& name) { return names.contains(name); });
+}
+
+Result<std::string> text_of(const record::KernelDefine& define, const Variables& variables) {
+  RIDGE_TRY(number, record::evaluate(define.value, variables));
+  if (define.names.empty()) return fmt::format("{}={}", define.name, number);
+  if (number < 0 || number >= static_cast<std::int64_t>(define.names.size())) {
+    return invalid("{} = \"{}\" is {}, which has no name: there are {}", define.name, define.value, number,
+                   define.names.size());
+  }
+  return define.name + "=" + define.names[static_cast<std::size_t>(number)];
+}
+
+}  // namespace
+
+Result<DescribedKernel> DescribedKernel::read(std::string source, std::string_view text) {
+  RIDGE_TRY(description, record::parse_kernel(text));
+  if (!description) return invalid("{} has no ridge-kernel comment", source);
+  DescribedKernel kernel;
+  kernel.source_ = std::move(source);
+  kernel.description_ = std::move(*description);
+  std::set<std::string> of_configuration;
+  for (const record::Tunable& tunable : kernel.description_.space.tunables) of_configuration.insert(tunable.name);
+  if (!kernel.description_.plan) return kernel;  // launched by host code of its own
+  for (const record::PlanValue& value : kernel.description_.plan->values) {
+    RIDGE_TRY(depends, names_any(value.expression, of_configuration));
+    if (depends) of_configuration.insert(value.name);
+    (depends ? kernel.config_part_ : kernel.case_part_).values.push_back(value);
+  }
+  for (const record::Constraint& needs : kernel.description_.plan->needs) {
+    RIDGE_TRY(depends, names_any(needs.expression, of_configuration));
+    (depends ? kernel.config_part_ : kernel.case_part_).needs.push_back(needs);
+  }
+  return kernel;
+}
+
+std::vector<std::string> DescribedKernel::configurations() const {
+  std::vector<std::string> names;
+  for (const record::KernelConfig& config : description_.configs) names.push_back(config.name);
+  return names;
+}
+
+std::string DescribedKernel::version() const {
+  std::string builds;
+  for (const record::KernelConfig& config : description_.configs) {
+    builds += config.name;
+    for (const auto& [name, value] : description_.complete(config.values)) builds += fmt::format(" {}={}", name, value);
+    builds += '\n';
+  }
+  return "configurations " + sha256(builds).substr(0, 8);
+}
+
+Result<Variables> DescribedKernel::of_case(const PlanFacts& facts) const {
+  return record::plan_variables(case_part_, facts);
+}
+
+Refusal DescribedKernel::refuses(const PlanFacts& facts) const {
+  Result<Variables> variables = of_case(facts);
+  if (!variables) return variables.error().message;
+  const Result<const record::Constraint*> needs = record::unmet(case_part_, *variables);
+  if (!needs) return needs.error().message;
+  if (*needs == nullptr) return std::nullopt;
+  std::string values;
+  if (const auto names = record::expression_variables((*needs)->expression)) {
+    for (const std::string& name : *names) values += fmt::format(" {}={}", name, variables->at(name));
+  }
+  return fmt::format("{}:{}", (*needs)->reason, values);
+}
+
+bool DescribedKernel::fits_in(int configuration, Variables& variables) const {
+  const auto& config = description_.configs[static_cast<std::size_t>(configuration)];
+  for (const record::Tunable& tunable : description_.space.tunables) {
+    const auto given = config.values.find(tunable.name);
+    variables[tunable.name] = given == config.values.end() ? tunable.default_value : given->second;
+  }
+  if (!set_values(config_part_, variables)) return false;
+  const auto needs = record::unmet(config_part_, variables);
+  return needs && *needs == nullptr;
+}
+
+bool DescribedKernel::fits(int configuration, const PlanFacts& facts) const {
+  if (configuration < 0 || configuration >= static_cast<int>(description_.configs.size())) return false;
+  Result<Variables> variables = of_case(facts);
+  if (!variables) return false;
+  const auto needs = record::unmet(case_part_, *variables);
+  return needs && *needs == nullptr && fits_in(configuration, *variables);
+}
+
+std::vector<int> DescribedKernel::fitting(const PlanFacts& facts) const {
+  std::vector<int> found;
+  Result<Variables> variables = of_case(facts);
+  if (!variables) return found;
+  const auto needs = record::unmet(case_part_, *variables);
+  if (!needs || *needs != nullptr) return found;
+  for (int i = 0; i < static_cast<int>(description_.configs.size()); ++i) {
+    if (fits_in(i, *variables)) found.push_back(i);
+  }
+  return found;
+}
+
+Result<Variables> DescribedKernel::variables(int configuration, const PlanFacts& facts) const {
+  PlanFacts whole = facts;
+  for (const auto& [name, value] :
+       description_.complete(description_.configs[static_cast<std::size_t>(configuration)].values)) {
+    whole.values[name] = value;
+  }
+  return record::plan_variables(*description_.plan, whole);
+}
+
+Result<KernelBuild> DescribedKernel::build(int configuration, const PlanFacts& facts) const {
+  RIDGE_TRY(known, variables(configuration, facts));
+  KernelBuild build{source_, {}};
+  for (const record::Tunable& tunable : description_.space.tunables) {
+    build.defines.push_back(fmt::format("{}={}", tunable.name, known.at(tunable.name)));
+  }
+  for (const record::KernelDefine& define : description_.defines) {
+    RIDGE_TRY(text, text_of(define, known));
+    build.defines.push_back(std::move(text));
+  }
+  return build;
+}
+
+Result<record::ResolvedPlan> DescribedKernel::resolve(int configuration, const PlanFacts& facts) const {
+  PlanFacts whole = facts;
+  for (const auto& [name, value] :
+       description_.complete(description_.configs[static_cast<std::size_t>(configuration)].values)) {
+    whole.values[name] = value;
+  }
+  return record::resolve(*description_.plan, whole);
+}
+
+const DescribedKernel& described_kernel(const std::string& source) {
+  static std::mutex mutex;
+  static std::map<std::string, DescribedKernel> known;
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(source); found != known.end()) return found->second;
+  const auto files = device_sources();
+  const auto file = std::ranges::find(files, source, &EmbeddedFile::path);
+  const std::string_view text = file == files.end() ? std::string_view() : file->text;
+  Result<DescribedKernel> kernel = DescribedKernel::read(source, text);
+  if (!kernel) throw std::logic_error(fmt::format("{}: {}", source, kernel.error().text()));
+  return known.emplace(source, std::move(*kernel)).first->second;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,55 @@
+// A kernel of the library as the comments of its own source describe it (record/kernel_description.h): which
+// configurations a case may take, what each is compiled with, and how it is launched.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/embedded.h"
+#include "ops/op.h"
+#include "record/expression.h"
+#include "record/kernel_description.h"
+
+namespace ridge::ops {
+
+// Device sources of the operators, named from src/: "ops/matmul/cuda_wgmma.cu".
+std::span<const EmbeddedFile> device_sources();
+
+class DescribedKernel {
+ public:
+  static Result<DescribedKernel> read(std::string source, std::string_view text);
+
+  [[nodiscard]] const record::KernelDescription& description() const { return description_; }
+  [[nodiscard]] const std::string& source() const { return source_; }
+  [[nodiscard]] std::vector<std::string> configurations() const;
+  // The version of the list: a tuned table that names a build of another list does not count.
+  [[nodiscard]] std::string version() const;
+
+  // `facts` describe the case: its numbers, and its operands where they are known. Null where some configuration may
+  // fit; else the reason of the first need that does not hold and the values it names.
+  [[nodiscard]] Refusal refuses(const record::PlanFacts& facts) const;
+  [[nodiscard]] bool fits(int configuration, const record::PlanFacts& facts) const;
+  // Those that fit, in their order.
+  [[nodiscard]] std::vector<int> fitting(const record::PlanFacts& facts) const;
+
+  [[nodiscard]] Result<KernelBuild> build(int configuration, const record::PlanFacts& facts) const;
+  [[nodiscard]] Result<record::ResolvedPlan> resolve(int configuration, const record::PlanFacts& facts) const;
+  // Every number that the launch plan names, with those of a configuration.
+  [[nodiscard]] Result<record::Variables> variables(int configuration, const record::PlanFacts& facts) const;
+
+ private:
+  [[nodiscard]] Result<record::Variables> of_case(const record::PlanFacts& facts) const;
+  [[nodiscard]] bool fits_in(int configuration, record::Variables& variables) const;
+
+  std::string source_;
+  record::KernelDescription description_;
+  // Values and needs that name no tunable, also not through another value; and the others.
+  record::LaunchPlan case_part_, config_part_;
+};
+
+// The kernel of a source inside the library; read by the first call. Throws std::logic_error where its description is
+// wrong, which a test of every source keeps out.
+const DescribedKernel& described_kernel(const std::string& source);
+
+}  // namespace ridge::ops

@@ -1,0 +1,134 @@
+#include "ops/matmul/cuda/calls.h"
+
+#include "base/error.h"
+#include "ops/cuda/device.h"
+#include "ops/matmul/values.h"
+#include "record/architecture.h"
+
+namespace ridge::ops::matmul {
+namespace {
+
+const DescribedKernel& simt() {
+  static const DescribedKernel& kernel = described_kernel("ops/matmul/cuda_simt.cu");
+  return kernel;
+}
+
+record::PlanFacts facts_of(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands = {}) {
+  record::PlanFacts facts;
+  add_values(g, facts.values);
+  facts.operands = std::move(operands);
+  return facts;
+}
+
+// What the driver does not say is taken to be an H100's.
+ridge::cuda::DeviceFacts device_facts(const DeviceInfo& device) {
+  ridge::cuda::DeviceFacts facts;
+  if (device.multiprocessors > 0) facts.multiprocessors = device.multiprocessors;
+  if (device.l2_bytes > 0) facts.l2_bytes = device.l2_bytes;
+  if (device.memory_bandwidth > 0) facts.memory_bandwidth = device.memory_bandwidth;
+  if (device.clock > 0) facts.clock = device.clock;
+  return facts;
+}
+
+// With the rows and starts that the alignments of the problem allow.
+ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+  g.lda = padded_row(g.row_a(), problem.operands[0].dtype, operand_alignment(problem, 0));
+  g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, operand_alignment(problem, 1));
+  g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
+  g.base_alignment_c = operand_alignment(problem, c);
+  return g;
+}
+
+bool empty(const ridge::cuda::GemmCase& g) { return g.m == 0 || g.n == 0 || g.k == 0; }
+
+// The configuration that was asked for where it fits, else the one that the cost model expects to be fastest; -1: none.
+int chosen(const ridge::cuda::GemmCase& g, const record::PlanFacts& facts, int asked, const DeviceInfo& device) {
+  if (wgmma().fits(asked, facts)) return asked;
+  const std::vector<int> ranked =
+      ridge::cuda::rank_wgmma(g, wgmma().fitting(facts), ridge::cuda::wgmma_configs(), device_facts(device));
+  return ranked.empty() ? -1 : ranked[0];
+}
+
+}  // namespace
+
+const DescribedKernel& wgmma() {
+  static const DescribedKernel& kernel = described_kernel(ridge::cuda::kWgmmaSource);
+  return kernel;
+}
+
+std::string no_wgmma(const DeviceInfo& device) {
+  return fmt::format("{} ({}) has no wgmma: these kernels are Hopper's (sm_90a); {}", device.name, device.arch,
+                     record::at_least(device.arch, "sm_89") ? "cuBLASLt runs its products" : "allow cuBLASLt");
+}
+
+Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+  const int a = operand_alignment(problem, 0), b = operand_alignment(problem, 1);
+  if (empty(g)) return std::nullopt;
+  if (std::min(a, b) < 16) {
+    return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
+                       a <= b ? "A" : "B", std::min(a, b));
+  }
+  g = with_alignment(g, problem, c);
+  if (auto why = ridge::cuda::gemm_refuses(g)) return why;
+  const record::PlanFacts facts = facts_of(g);
+  if (auto why = wgmma().refuses(facts)) return why;
+  if (!wgmma().fitting(facts).empty()) return std::nullopt;
+  return fmt::format("no configuration of the kernel fits m={} n={} k={}", g.m, g.n, g.k);
+}
+
+std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                 const DeviceInfo& device) {
+  g = with_alignment(g, problem, c);
+  return ridge::cuda::rank_wgmma(g, wgmma().fitting(facts_of(g)), ridge::cuda::wgmma_configs(), device_facts(device));
+}
+
+double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c, int configuration,
+                              const DeviceInfo& device) {
+  return ridge::cuda::estimate_seconds(with_alignment(g, problem, c),
+                                       ridge::cuda::wgmma_configs()[static_cast<std::size_t>(configuration)],
+                                       device_facts(device));
+}
+
+std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                       const DeviceInfo& device) {
+  if (empty(g)) return {};
+  g = with_alignment(g, problem, c);
+  const record::PlanFacts facts = facts_of(g);
+  const int configuration = chosen(g, facts, problem.configuration, device);
+  if (configuration < 0) return {};
+  Result<KernelBuild> build = wgmma().build(configuration, facts);
+  return build ? std::vector{std::move(*build)} : std::vector<KernelBuild>();
+}
+
+Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
+                               const std::string& label, const gpu::Device& device, int configuration) {
+  const record::PlanFacts facts = facts_of(g, std::move(operands));
+  Refusal why = ridge::cuda::gemm_refuses(g);
+  if (!why) why = wgmma().refuses(facts);
+  const int found = why ? -1 : chosen(g, facts, configuration, device_info_of(device.info()));
+  if (found < 0) {
+    return with_hint(
+        make_error(ErrorCode::kUnsupported, "{}: {}", label, why.value_or("no configuration of the kernel fits")),
+        "allow the plain kernel or cuBLASLt");
+  }
+  return PlannedCall::prepare(wgmma(), found, facts, device);
+}
+
+Refusal simt_refuses(const ridge::cuda::GemmCase& g, const DeviceInfo& device) {
+  if (!record::at_least(device.arch, "sm_90")) {
+    return fmt::format("{} ({}): built for Hopper and newer", device.name, device.arch);
+  }
+  return simt().refuses(facts_of(g));
+}
+
+std::vector<KernelBuild> simt_kernels(const ridge::cuda::GemmCase& g) {
+  Result<KernelBuild> build = simt().build(0, facts_of(g));
+  return build ? std::vector{std::move(*build)} : std::vector<KernelBuild>();
+}
+
+Result<PlannedCall> simt_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
+                              const gpu::Device& device) {
+  return PlannedCall::prepare(simt(), 0, facts_of(g, std::move(operands)), device);
+}
+
+}  // namespace ridge::ops::matmul

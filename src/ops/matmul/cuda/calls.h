@@ -1,0 +1,44 @@
+// Prepared launches of the two matrix product kernels, for the operators that are made of them: from a GemmCase (types,
+// layouts, scales, epilogue) and the strides of a call to a kernel in memory.
+#pragma once
+
+#include <string>
+
+#include "device/cuda/stream.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/planned_call.h"
+#include "ops/matmul/cuda_wgmma_model.h"
+#include "ops/matmul/operands.h"
+#include "ops/op.h"
+
+namespace ridge::ops::matmul {
+
+namespace gpu = device::cuda;
+
+// Why a GPU without wgmma takes none of these products, and what does.
+std::string no_wgmma(const DeviceInfo& device);
+
+// The Hopper kernel, and why it cannot take a case whose operands 0, 1 and `c` have the alignment that the problem
+// knows; a call may pad its rows, so the alignment tells, not the dense stride.
+const DescribedKernel& wgmma();
+Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
+
+// What Implementation::promising, expected_seconds and kernels of the kernel's implementations say.
+std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                 const DeviceInfo& device);
+double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c, int configuration,
+                              const DeviceInfo& device);
+std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
+                                       const DeviceInfo& device);
+// `g` and the operands with the strides of the call. `label` goes into errors; a configuration of -1, or one that does
+// not fit, leaves it to the cost model.
+Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
+                               const std::string& label, const gpu::Device& device, int configuration = -1);
+
+// The same of the plain kernel, which has one configuration.
+Refusal simt_refuses(const ridge::cuda::GemmCase& g, const DeviceInfo& device);
+std::vector<KernelBuild> simt_kernels(const ridge::cuda::GemmCase& g);
+Result<PlannedCall> simt_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
+                              const gpu::Device& device);
+
+}  // namespace ridge::ops::matmul
