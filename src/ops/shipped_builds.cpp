@@ -29,7 +29,7 @@ Result<record::PlanFacts> dense_facts(const std::string& text) {
   RIDGE_TRY(problem, op->bind(problem_case));
   record::PlanFacts facts;
   facts.values = {{"sm_count", kMultiprocessors}, {"max_shared", kSharedBytes}, {"l2_bytes", kL2Bytes}};
-  for (std::size_t i = 0; i < problem.values.size(); ++i) facts.values[op->params[i].name] = problem.values[i];
+  for (const auto& [name, value] : problem.wholes()) facts.values[name] = value;
   facts.reals = problem.reals();
   std::vector<TensorView> views;
   for (const OperandSpec& spec : problem.operands) {
