@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign_run.h"
+#include "record/kernel_description.h"
 
 namespace ridge::cli {
 namespace {
@@ -71,11 +72,11 @@ Status add_define(record::Candidate& candidate, const std::string& define) {
   return ok_status();
 }
 
-// Files of data/candidates that end so, by name.
-std::vector<fs::path> shipped_files(std::string_view extension) {
+// Files of a folder that end so, by name.
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view extension) {
   std::vector<fs::path> files;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(data_directory() / "candidates", ignored)) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
     if (entry.path().extension() == extension) files.push_back(entry.path());
   }
   std::ranges::sort(files);
@@ -83,11 +84,30 @@ std::vector<fs::path> shipped_files(std::string_view extension) {
 }
 
 Error none_shipped(const std::string& name, const std::string& backend, const std::vector<std::string>& known) {
-  const std::string folder = (data_directory() / "candidates").string();
-  return with_hint(make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend, folder),
-                   known.empty() ? "name the source to start from with --kernel FILE"
-                                 : fmt::format("there is {}; or name the source to start from with --kernel FILE",
-                                               fmt::join(known, ", ")));
+  const fs::path folder = backend == "cuda" ? data_directory() / "candidates" : library_sources() / "ops";
+  return with_hint(
+      make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend, folder.string()),
+      known.empty()
+          ? "name the source to start from with --kernel FILE"
+          : fmt::format("there is {}; or name the source to start from with --kernel FILE", fmt::join(known, ", ")));
+}
+
+// Of data/candidates, those that say what they are for.
+Result<ShippedKernel> shipped_candidate(const std::string& name) {
+  std::vector<std::string> known;
+  std::vector<ShippedKernel> fitting;
+  for (const fs::path& file : files_in(data_directory() / "candidates", ".cu")) {
+    RIDGE_TRY(text, read_file(file));
+    RIDGE_TRY(block, record::parse_campaign_block(text));
+    if (!block) continue;  // an example, or a start for a user's own campaign
+    const std::string stem = file.stem().string();
+    known.push_back(stem.substr(0, stem.rfind('_')));
+    if (stem.starts_with(name + "_") || block->op == name) fitting.push_back({file, std::move(block)});
+  }
+  if (fitting.empty()) return none_shipped(name, "cuda", known);
+  if (fitting.size() == 1) return fitting.front();
+  return with_hint(invalid("several kernels for {} are shipped", name),
+                   fmt::format("name one: {}", fmt::join(known, ", ")));
 }
 
 }  // namespace
@@ -107,26 +127,15 @@ Result<record::Candidate> candidate_of(const std::string& op, const std::string&
 }
 
 Result<ShippedKernel> shipped_kernel(const std::string& name, const std::string& backend) {
-  std::vector<std::string> known;
-  std::vector<ShippedKernel> fitting;
-  for (const fs::path& file : shipped_files(backend == "cuda" ? ".cu" : ".cpp")) {
-    ShippedKernel one{file, {}};
-    const std::string stem = file.stem().string();
-    bool fits = stem.starts_with(name + "_");
-    if (backend == "cuda") {
-      RIDGE_TRY(text, read_file(file));
-      RIDGE_TRY(block, record::parse_campaign_block(text));
-      if (!block) continue;  // an example, or a start for a user's own campaign
-      known.push_back(stem.substr(0, stem.rfind('_')));
-      fits = fits || block->op == name;
-      one.block = std::move(block);
-    }
-    if (fits) fitting.push_back(std::move(one));
+  if (backend == "cuda") return shipped_candidate(name);
+  for (const fs::path& file : files_in(library_sources() / "ops", ".cpp")) {
+    if (!file.filename().string().starts_with("cpu_")) continue;
+    RIDGE_TRY(text, read_file(file));
+    auto kernel = record::parse_kernel(text);
+    if (!kernel) return in_context(file.string(), kernel.error());
+    if (*kernel && std::ranges::find((*kernel)->ops, name) != (*kernel)->ops.end()) return ShippedKernel{file, {}};
   }
-  if (fitting.empty()) return none_shipped(name, backend, known);
-  if (fitting.size() == 1 || backend != "cuda") return fitting.front();
-  return with_hint(invalid("several kernels for {} are shipped", name),
-                   fmt::format("name one: {}", fmt::join(known, ", ")));
+  return none_shipped(name, backend, {});
 }
 
 }  // namespace ridge::cli

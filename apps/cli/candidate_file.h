@@ -23,8 +23,9 @@ struct ShippedKernel {
   std::filesystem::path file;
   std::optional<record::CampaignBlock> block;  // what it says that it is for
 };
-// data/candidates/NAME_*: for a processor by its file name, for a GPU by its file name or the operator of its
-// ridge-campaign block. The error lists what there is.
+// For a processor the kernel of the library that describes itself as one of that operator (src/ops/*/cpu_*.cpp); for a
+// GPU data/candidates/NAME_*, by its file name or the operator of its ridge-campaign block. The error lists what there
+// is.
 Result<ShippedKernel> shipped_kernel(const std::string& name, const std::string& backend);
 
 }  // namespace ridge::cli

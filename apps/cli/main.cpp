@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
           define_optimize(root);
           define_demo(root);
           define_campaign(root);
+          define_promote(root);
           define_handoff(root);
           define_workspace(root);
           define_baseline(root);

@@ -8,6 +8,7 @@ namespace ridge::cli {
 void define_optimize(Command root);
 void define_demo(Command root);
 void define_handoff(Command root);
+void define_promote(Command root);
 void define_campaign(Command root);
 void define_baseline(Command root);
 void define_bench(Command root);

@@ -150,6 +150,12 @@ void take(Selection& selection, const Choice& choice, std::string reason, const 
   if (configuration < 0) return;
   selection.reason += fmt::format("; {} configuration {}", choice.configuration < 0 ? "by its own choice" : "in",
                                   one.configurations[static_cast<std::size_t>(configuration)]);
+  if (!one.promoted.empty()) {
+    const std::string& by = one.promoted[static_cast<std::size_t>(configuration)];
+    const std::size_t comma = by.find(',');
+    if (!by.empty()) selection.reason += ", promoted by campaign " + by.substr(0, comma);
+    if (comma != std::string::npos) selection.reason += ":" + by.substr(comma + 1) + " on its shapes";
+  }
   if (!one.expected_seconds) return;
   selection.reason +=
       fmt::format(", {:.4g} us by its cost model", 1e6 * one.expected_seconds(problem, configuration, device));
@@ -292,6 +298,10 @@ Result<record::Explanation> explain(const record::Case& wanted, const Stream& st
   record::Explanation explanation;
   explanation.label = problem.problem_case.label();
   explanation.cost = op->cost(problem);
+  if (selection.chosen.implementation != nullptr) explanation.choice = selection.chosen.name();
+  explanation.device = ops::device_info(stream).name;
+  explanation.driver = ops::device_info(stream).driver;
+  explanation.bucket = bucket_of(*op, problem);
   explanation.forced_by = selection.forced.autotune ? "" : selection.forced.by;
   for (std::size_t i = 0; i < op->implementations.size(); ++i) {
     const Implementation& one = op->implementations[i];

@@ -28,22 +28,6 @@ std::int64_t bucket(std::int64_t size) {
 
 std::string key_of(const std::string& device, const record::Case& bucket) { return device + "\n" + bucket.text(); }
 
-// "NVIDIA H200" -> "nvidia-h200".
-std::string file_name(const std::string& device) {
-  std::string name;
-  for (const char c : device) {
-    const bool kept = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    const bool upper = c >= 'A' && c <= 'Z';
-    if (kept || upper) {
-      name += upper ? static_cast<char>(c - 'A' + 'a') : c;
-    } else if (!name.empty() && name.back() != '-') {
-      name += '-';
-    }
-  }
-  while (!name.empty() && name.back() == '-') name.pop_back();
-  return (name.empty() ? "device" : name) + ".jsonl";
-}
-
 std::vector<fs::path> table_folders() {
   std::vector<fs::path> folders = places_in("RIDGE_TUNED_DIR");
   folders.push_back(default_cache_directory() / "tuned");
@@ -215,7 +199,7 @@ const Preference& installed_preference() {
 }
 
 Status keep(const record::TunedChoice& choice, const fs::path& cache) {
-  const fs::path folder = cache / "tuned", file = folder / file_name(choice.device);
+  const fs::path folder = cache / "tuned", file = folder / record::tuned_file_name(choice.device);
   RIDGE_CHECK_OK(make_directories(folder));
   std::vector<record::TunedChoice> choices;
   if (fs::exists(file)) {

@@ -182,6 +182,8 @@ struct Implementation {
   // Names of the builds it chooses among by itself, which a tuned table may choose instead; may be empty. One that does
   // not fit a call counts as -1.
   std::vector<std::string> configurations;
+  // Where each is from, "CAMPAIGN, 1.24x"; empty: written by hand. As many as configurations, or none.
+  std::vector<std::string> promoted;
   // Those that fit a problem, its own choice first, then by expected time.
   std::function<std::vector<int>(const Problem&, const DeviceInfo&)> promising;
   // Seconds that its cost model expects of a configuration, for explain().

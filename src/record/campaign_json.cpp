@@ -3,6 +3,7 @@
 #include "record/archive.h"
 #include "record/campaign.h"
 #include "record/foreign.h"
+#include "record/promotion.h"
 
 namespace ridge::record {
 
@@ -16,6 +17,8 @@ template struct Codec<ForeignIteration>;
 template struct Codec<ForeignRun>;
 template struct Codec<GateResult>;
 template struct Codec<Ineffective>;
+template struct Codec<PendingEdits>;
+template struct Codec<Promotion>;
 template struct Codec<ProposalRequest>;
 template struct Codec<RoundSummary>;
 template struct Codec<Termination>;

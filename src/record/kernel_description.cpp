@@ -1,8 +1,11 @@
 #include "record/kernel_description.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
+#include "base/hash.h"
 #include "base/malformed.h"
 #include "record/case.h"
 #include "record/expression.h"
@@ -13,17 +16,20 @@ namespace ridge::record {
 namespace {
 
 constexpr std::string_view kKernelMarker = "ridge-kernel";
-constexpr std::string_view kPromotedKey = "promoted", kModelKey = "model";
+constexpr std::string_view kPromotedKey = "promoted", kModelKey = "model", kInstructionsKey = "instructions";
 
 bool is_config_name(std::string_view name) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   return !name.empty() && name.size() <= 64 && name[0] >= 'a' && name[0] <= 'z' && std::ranges::all_of(name, plain);
 }
 
-// A text that can stand in the comment again as it is.
+// A text that can stand in the comment again as it is, and that cmake/ridge_ops.cmake can step over.
 bool is_plain(std::string_view text) {
-  const auto printable = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  return text.size() <= 200 && std::ranges::all_of(text, printable) && text.find("*/") == std::string_view::npos;
+  const auto plain = [](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return letter || std::string_view(" ._-+:,%()").find(c) != std::string_view::npos;
+  };
+  return text.size() <= 200 && std::ranges::all_of(text, plain);
 }
 
 Status read_ops(BlockKeys& keys, std::vector<std::string>& ops) {
@@ -117,14 +123,19 @@ Status read_config(const NamedLine& line, const SourceBlock& block, KernelDescri
   RIDGE_CHECK_OK(keys.text(kPromotedKey, config.promoted, false));
   if (!is_plain(config.promoted)) {
     return keys.error(keys.line(),
-                      fmt::format("{}: \"promoted\" must be at most 200 printable characters", config.name));
+                      fmt::format("{}: \"promoted\" must be at most 200 letters, digits and ._-+:,%()", config.name));
+  }
+  RIDGE_CHECK_OK(keys.text(kInstructionsKey, config.instructions, false));
+  if (!config.instructions.empty() && config.instructions != "avx2" && config.instructions != "avx512") {
+    return keys.error(keys.line(), fmt::format("{}: instructions \"{}\" are neither avx2 nor avx512", config.name,
+                                               config.instructions));
   }
   if (const toml::node* model = keys.find(kModelKey)) {
     config.model = model->value<double>();
     if (!config.model || !(*config.model > 0)) return keys.error_at(*model, "\"model\" must be a number above 0");
   }
   for (const auto& [name, node] : *line.values) {
-    if (name.str() == kPromotedKey || name.str() == kModelKey) continue;
+    if (name.str() == kPromotedKey || name.str() == kModelKey || name.str() == kInstructionsKey) continue;
     RIDGE_CHECK_OK(read_value(keys, std::string(name.str()), node, kernel.space, config));
   }
   RIDGE_CHECK_OK(check_constraints(keys, kernel, config));
@@ -214,6 +225,7 @@ Result<std::optional<KernelDescription>> read_description(const toml::table& roo
   KernelDescription kernel{.space = std::move(space)};
   RIDGE_CHECK_OK(read_ops(keys, kernel.ops));
   RIDGE_CHECK_OK(keys.integer("max_registers", kernel.max_registers, false));
+  RIDGE_CHECK_OK(keys.integer("rank", kernel.rank, false));
   RIDGE_CHECK_OK(read_tables(keys, "sass", read_opcode, kernel.sass));
   RIDGE_CHECK_OK(read_tables(keys, "define", read_define, kernel.defines));
   RIDGE_TRY(configs, named_lines(keys, "configs"));
@@ -241,8 +253,11 @@ std::string config_line(const KernelConfig& config) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : config.values) entries.push_back(fmt::format("{} = {}", name, value));
   if (config.model) entries.push_back(fmt::format("{} = {}", kModelKey, *config.model));
+  if (!config.instructions.empty())
+    entries.push_back(fmt::format("{} = \"{}\"", kInstructionsKey, config.instructions));
   if (!config.promoted.empty()) entries.push_back(fmt::format("{} = \"{}\"", kPromotedKey, config.promoted));
-  return fmt::format("{} = {{ {} }}\n", config.name, fmt::join(entries, ", "));
+  return entries.empty() ? fmt::format("{} = {{ }}\n", config.name)
+                         : fmt::format("{} = {{ {} }}\n", config.name, fmt::join(entries, ", "));
 }
 
 }  // namespace
@@ -293,6 +308,25 @@ Result<std::string> text_without_configs(std::string_view source) {
   return text;
 }
 
+bool has_instructions(std::string_view instructions, const std::vector<std::string>& features) {
+  const auto has = [&](std::string_view name) { return std::ranges::find(features, name) != features.end(); };
+  if (instructions == "avx512") return has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  if (instructions == "avx2") return has("avx2") && has("fma") && has("f16c");
+  return instructions.empty();
+}
+
+std::string most_instructions(const std::vector<std::string>& features) {
+  for (const char* instructions : {"avx512", "avx2"}) {
+    if (has_instructions(instructions, features)) return instructions;
+  }
+  return {};
+}
+
+Result<std::string> kernel_version(std::string_view source) {
+  RIDGE_TRY(text, text_without_configs(source));
+  return "source " + sha256(text).substr(0, 12);
+}
+
 Result<std::string> text_with_config(std::string_view source, const KernelConfig& config) {
   RIDGE_TRY(kernel, parse_kernel(source));
   if (!kernel) return invalid("the source has no {} comment that a configuration could be added to", kKernelMarker);
@@ -305,6 +339,22 @@ Result<std::string> text_with_config(std::string_view source, const KernelConfig
   if (changed->configs.back().name != config.name || changed->configs.back().values != config.values) {
     return invalid("{} cannot be written into the source", config.name);
   }
+  return text;
+}
+
+Result<std::string> text_with_configs_of(std::string_view source, std::string_view other) {
+  RIDGE_TRY(kernel, parse_kernel(source));
+  RIDGE_TRY(theirs, parse_kernel(other));
+  if (!kernel || !theirs)
+    return invalid("the source has no {} comment that describes its configurations", kKernelMarker);
+  RIDGE_TRY(text, text_without_configs(source));
+  std::size_t at = line_span(text, kernel->configs.front().line).first;
+  for (const KernelConfig& config : theirs->configs) {
+    const auto [begin, end] = line_span(other, config.line);
+    text.insert(at, other.substr(begin, end - begin));
+    at += end - begin;
+  }
+  RIDGE_TRY(changed, parse_kernel(text));  // tunables of a changed source may refuse what the other's took
   return text;
 }
 

@@ -2,9 +2,10 @@
 //
 //   /* ridge-kernel
 //   op = "gemm"                          # or a list: the operators that have it
+//   rank = 50                            # its place in the default order of a CPU (ops::Implementation); optional
 //   [configs]                            # what the library builds, one line each, best known first
+//   avx512_8x3 = { VECTOR = 16, MR = 8, NV = 3, instructions = "avx512", promoted = "gemm_cpu_2026-11-23, 47.5x" }
 //   default = { }
-//   avx512_8x3 = { VECTOR = 16, MR = 8, NV = 3, promoted = "gemm_cpu_2026-11-23, 47.5x" }
 //   [variants]                           # what the compile check builds beside the first configuration that fits: a
 //                                        # case of an operator, values of macros, or both
 //   nt_bf16 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt", every = true }   # in every one that fits
@@ -40,6 +41,7 @@ struct KernelConfig {
   std::string name;                            // a-z, 0-9, _: part of symbols, tuned tables and commands
   std::map<std::string, std::int64_t> values;  // as written
   std::string promoted;                        // "CAMPAIGN, 1.24x": the campaign that found it; empty: written by hand
+  std::string instructions;                    // of a CPU, what its build may use: avx2 or avx512; empty: what all have
   std::optional<double> model;                 // what a cost model multiplies its prediction with
   std::size_t line = 0;                        // of the source, from 1
 };
@@ -64,6 +66,7 @@ struct KernelOpcode {
 
 struct KernelDescription {
   std::vector<std::string> ops;
+  std::int64_t rank = 50;
   std::vector<KernelConfig> configs;  // in the order of the file; at least one
   std::vector<KernelVariant> variants;
   TuneSpace space;                 // of the same source
@@ -89,7 +92,18 @@ Result<std::optional<KernelDescription>> parse_kernel(std::string_view source);
 // another. The whole text when it has no description.
 Result<std::string> text_without_configs(std::string_view source);
 
+// Whether a processor with these features (ops::DeviceInfo) has what a configuration's build may use.
+bool has_instructions(std::string_view instructions, const std::vector<std::string>& features);
+// The most that it has: what a kernel that was measured there is to be built with.
+std::string most_instructions(const std::vector<std::string>& features);
+
+// "source 1f0c2a...": of a digest of that text, so that a configuration more voids no measurement of the others.
+Result<std::string> kernel_version(std::string_view source);
+
 // The source with one configuration more, as the last line of [configs]. An error when it is refused there.
 Result<std::string> text_with_config(std::string_view source, const KernelConfig& config);
+
+// The source with the configurations of another text of the same kernel in place of its own.
+Result<std::string> text_with_configs_of(std::string_view source, std::string_view other);
 
 }  // namespace ridge::record

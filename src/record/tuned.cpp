@@ -27,4 +27,19 @@ Result<std::vector<TunedChoice>> parse_tuned(std::string_view text, std::string_
 
 std::string tuned_line(const TunedChoice& choice) { return to_line(choice) + "\n"; }
 
+std::string tuned_file_name(std::string_view device) {
+  std::string name;
+  for (const char c : device) {
+    const bool kept = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    const bool upper = c >= 'A' && c <= 'Z';
+    if (kept || upper) {
+      name += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return (name.empty() ? "device" : name) + ".jsonl";
+}
+
 }  // namespace ridge::record

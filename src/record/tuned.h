@@ -48,5 +48,7 @@ struct TunedChoice {
 // Lines of JSON; an error names the file and the line. Empty lines are skipped.
 Result<std::vector<TunedChoice>> parse_tuned(std::string_view text, std::string_view file);
 std::string tuned_line(const TunedChoice& choice);
+// The file of a device's table: "NVIDIA H200" is nvidia-h200.jsonl.
+std::string tuned_file_name(std::string_view device);
 
 }  // namespace ridge::record

@@ -161,12 +161,19 @@ struct ExplainRow {
 struct Explanation {
   std::string label;
   Cost cost;
-  std::string forced_by;  // empty, "code" or the environment variable
+  std::string forced_by;       // empty, "code" or the environment variable
+  std::string choice;          // "cuda_wgmma/pp_128x192", as it is named to force it; empty: nothing can run it
+  std::string device, driver;  // as a tuned table names them
+  Case bucket;                 // of a tuned table
   std::vector<ExplainRow> rows;
   static void fields(auto& v, auto& self) {
     v("label", self.label);
     v("cost", self.cost);
     v("forced_by", self.forced_by);
+    v.optional("choice", self.choice);
+    v.optional("device", self.device);
+    v.optional("driver", self.driver);
+    v.optional("bucket", self.bucket);
     v("rows", self.rows);
   }
 };

@@ -330,7 +330,7 @@ class World {
   }
 
   Status create() {
-    RIDGE_CHECK_OK(create_campaign(path(), spec_, make_candidate(100), clock, engine_options.sign_key));
+    RIDGE_CHECK_OK(create_campaign(path(), spec_, baseline, clock, engine_options.sign_key));
     RIDGE_CHECK_OK(confirm_campaign(path(), "test", clock));
     return ok_status();
   }
@@ -354,6 +354,7 @@ class World {
   ScriptedProposer proposer;
   std::unique_ptr<execute::Git> git;
   EngineOptions engine_options;
+  record::Candidate baseline = make_candidate(100);
 
  private:
   // In memory where that exists: these tests write thousands of files durably and measure nothing.

@@ -138,7 +138,7 @@ class Workspace(Base):
         self.assertEqual(log.stdout, "")
         self.refused(7, "workspace", "init", self.tmp / "w1", "--kernel", kernel, "--platform", "H200", "--language", "c++", says="exists already")
 
-    def workspace(self, name, kernel=ROOT / "data/candidates/gemm_f32_plain.cpp", language="c++", platform="this"):
+    def workspace(self, name, kernel=ROOT / "src/ops/gemm/cpu_plain.cpp", language="c++", platform="this"):
         made = self.ridge("workspace", "init", name, "m=64,128", "n=64", "k=64", "--op", "gemm", "--kernel", kernel, "--platform", platform,
                           "--language", language)
         self.assertEqual(made.returncode, 0, made.stderr)
@@ -190,7 +190,7 @@ class Workspace(Base):
 
     def test_a_wrong_kernel_has_no_baseline(self):
         kernel = self.tmp / "wrong.cpp"
-        text = (ROOT / "data/candidates/gemm_f32_plain.cpp").read_text()
+        text = (ROOT / "src/ops/gemm/cpu_plain.cpp").read_text()
         kernel.write_text(text.replace("sum += p.a", "sum -= p.a"))
         self.assertNotEqual(kernel.read_text(), text)
         folder = self.workspace("bad", kernel)
@@ -550,7 +550,7 @@ class Manners(Base):
         self.refused(2, "compare", "gemm", "--incumbent", "a.cpp", "--candidate", "b.cpp", says="a.cpp")
 
 
-PLAIN = ROOT / "data/candidates/gemm_f32_plain.cpp"
+PLAIN = ROOT / "src/ops/gemm/cpu_plain.cpp"
 
 
 class Candidates(Base):

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 RIDGE = pathlib.Path(sys.argv.pop(1)).resolve()
-PLAIN = pathlib.Path(__file__).resolve().parents[2] / "data/candidates/gemm_f32_plain.cpp"
+PLAIN = pathlib.Path(__file__).resolve().parents[2] / "src/ops/gemm/cpu_plain.cpp"
 
 
 def chain(lines):

@@ -52,7 +52,7 @@ TEST_F(Artifact, OfUsualKernelsMayBeLoaded) {
 }
 
 TEST_F(Artifact, OfTheShippedKernelMayBeLoadedAtItsTunedConfigurations) {
-  const auto source = read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "data/candidates/gemm_f32_plain.cpp");
+  const auto source = read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "src/ops/gemm/cpu_plain.cpp");
   const auto compiler = toolchain::find_host_compiler();
   ASSERT_TRUE(source.ok() && compiler.ok());
   for (const int threads : {1, 2}) {

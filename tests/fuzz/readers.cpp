@@ -37,6 +37,7 @@
 #include "record/kernel_description.h"
 #include "record/kernel_pack.h"
 #include "record/launch_plan.h"
+#include "record/promotion.h"
 #include "record/scope.h"
 #include "record/signature.h"
 #include "record/tunables.h"
@@ -285,6 +286,15 @@ std::vector<Reader> make_readers() {
       {"request", "the worker's request", read_record<record::WorkerRequest>, {}, {request}, true},
       {"answer", "a proposer's answer", read_record<record::AgentAnswer>, {}, {answer}, true},
       {"pack", "a kernel pack", read_pack, {}, {pack}, true},
+      {"promotion",
+       "what a promotion says of itself, and files of a killed one",
+       [](std::string_view text) {
+         return read_record<record::Promotion>(text) || read_record<record::PendingEdits>(text);
+       },
+       {},
+       {record::to_line(record::Promotion{.edits = {{"a", "b", "c", true}}}),
+        record::to_line(record::PendingEdits{.files = {{"a", true, "b"}}})},
+       true},
       {"signature",
        "a line of signatures.jsonl",
        read_record<record::Signature>,

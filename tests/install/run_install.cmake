@@ -19,7 +19,7 @@ run("${CMAKE_COMMAND}" -S "${SOURCE}" -B "${consumer}" -G Ninja "-DCMAKE_PREFIX_
 run("${CMAKE_COMMAND}" --build "${consumer}")
 run("${consumer}/example_gemm_call")
 run("${prefix}/bin/ridge" ops list)
-run("${prefix}/bin/ridge" check gemm m=17 n=9 k=5 --candidate "${prefix}/share/ridge/candidates/gemm_f32_plain.cpp")
+run("${prefix}/bin/ridge" check gemm m=17 n=9 k=5 --candidate "${prefix}/share/ridge/sources/ops/gemm/cpu_plain.cpp")
 if(NOT output MATCHES "1 passed, 0 failed")
   message(FATAL_ERROR "the installed ridge checked nothing:\n${output}")
 endif()

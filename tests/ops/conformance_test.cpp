@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "dispatch/choice.h"
 #include "dispatch/launch.h"
 #include "ops/harness.h"
 
@@ -17,8 +18,16 @@ namespace {
 struct Row {
   const ops::Operator* op = nullptr;
   const ops::Implementation* implementation = nullptr;
+  int configuration = -1;
+  [[nodiscard]] dispatch::Choice choice() const { return {implementation, configuration}; }
   [[nodiscard]] bool supports(const ops::Problem& problem) const {
-    return !implementation->supports(problem, ops::device_info(Stream::cpu())).has_value();
+    return !dispatch::why_not(choice(), problem, ops::device_info(Stream::cpu())).has_value();
+  }
+  // Those to check, in its configuration.
+  [[nodiscard]] std::vector<ops::Problem> problems() const {
+    std::vector<ops::Problem> all = check_problems(*op);
+    for (ops::Problem& problem : all) problem.configuration = configuration;
+    return all;
   }
 };
 
@@ -26,14 +35,18 @@ std::vector<Row> rows() {
   std::vector<Row> all;
   for (const ops::Operator* op : all_operators()) {
     for (const ops::Implementation& implementation : op->implementations) {
-      if (implementation.backend == Backend::kCpu) all.push_back({op, &implementation});
+      if (implementation.backend != Backend::kCpu) continue;
+      all.push_back({op, &implementation});
+      for (int i = 0; i < std::ssize(implementation.configurations); ++i) all.push_back({op, &implementation, i});
     }
   }
   return all;
 }
 
 std::string row_name(const ::testing::TestParamInfo<Row>& info) {
-  return info.param.op->name + "_" + info.param.implementation->name;
+  std::string name = info.param.op->name + "_" + info.param.choice().name();
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
 }
 
 class Conformance : public ::testing::TestWithParam<Row> {};
@@ -43,7 +56,7 @@ TEST_P(Conformance, MatchesTheReferenceOnEveryCheckCase) {
   const Row row = GetParam();
   int ran = 0;
   std::uint64_t seed = 1;
-  for (const ops::Problem& problem : check_problems(*row.op)) {
+  for (const ops::Problem& problem : row.problems()) {
     if (!row.supports(problem)) continue;
     ++ran;
     for (const Layout& layout : {kPacked, kAwkward}) {
@@ -52,14 +65,14 @@ TEST_P(Conformance, MatchesTheReferenceOnEveryCheckCase) {
           << "ridge check " << problem.problem_case.text() << "   (" << layout.name << ", " << threads << " threads)";
     }
   }
-  const bool own = !row.implementation->vendor;
+  const bool own = !row.implementation->vendor && row.configuration < 0;
   EXPECT_TRUE(ran > 0 || !own) << "an implementation of ours that supports no check case";
 }
 
 TEST_P(Conformance, RefusesWithASentenceThatHoldsTheReason) {
   const Row row = GetParam();
-  for (const ops::Problem& problem : check_problems(*row.op)) {
-    const ops::Refusal refusal = row.implementation->supports(problem, ops::device_info(Stream::cpu()));
+  for (const ops::Problem& problem : row.problems()) {
+    const ops::Refusal refusal = dispatch::why_not(row.choice(), problem, ops::device_info(Stream::cpu()));
     if (!refusal) continue;
     EXPECT_GT(refusal->size(), 10u) << problem.problem_case.text();
   }
@@ -67,7 +80,7 @@ TEST_P(Conformance, RefusesWithASentenceThatHoldsTheReason) {
 
 TEST_P(Conformance, GivesTheSameBitsInTenRuns) {
   const Row row = GetParam();
-  const std::vector<ops::Problem> problems = check_problems(*row.op);
+  const std::vector<ops::Problem> problems = row.problems();
   for (std::size_t p = 0; p < problems.size(); p += 5) {
     const ops::Problem& problem = problems[p];
     if (!row.supports(problem)) continue;
@@ -89,7 +102,7 @@ TEST_P(Conformance, GivesTheSameBitsInTenRuns) {
 TEST_P(Conformance, CarriesNanAndInfThrough) {
   const Row row = GetParam();
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<ops::Problem> problems = check_problems(*row.op);
+  const std::vector<ops::Problem> problems = row.problems();
   for (std::size_t p = 0; p < problems.size(); p += 3) {
     const ops::Problem& problem = problems[p];
     if (!row.supports(problem)) continue;

@@ -21,7 +21,7 @@ namespace {
 using Kernel = int (*)(const ridge_call*);
 using Index = std::int64_t;
 
-const std::filesystem::path kSource = std::filesystem::path(RIDGE_SOURCE_DIR) / "data/candidates/gemm_f32_plain.cpp";
+const std::filesystem::path kSource = std::filesystem::path(RIDGE_SOURCE_DIR) / "src/ops/gemm/cpu_plain.cpp";
 
 record::TuneSpace declared_space() {
   auto text = read_file(kSource);

@@ -74,7 +74,8 @@ TEST(KernelDescription, ErrorsNameTheLineAndWhatIsAllowed) {
               HasSubstr("line 6: b is the same configuration as a, line 5"));
   EXPECT_THAT(error_of(source("Wide = { MR = 2 }\n")), HasSubstr("\"Wide\" is no name"));
   EXPECT_THAT(error_of(source("a = { MR = 2, promoted = 3 }\n")), HasSubstr("\"promoted\" must be a string"));
-  EXPECT_THAT(error_of(source("a = { MR = 2, promoted = \"\\n\" }\n")), HasSubstr("printable"));
+  EXPECT_THAT(error_of(source("a = { MR = 2, promoted = \"\\n\" }\n")), HasSubstr("at most 200 letters"));
+  EXPECT_THAT(error_of(source("a = { MR = 2, instructions = \"neon\" }\n")), HasSubstr("neither avx2 nor avx512"));
   EXPECT_THAT(error_of(source("a = { MR = 2, model = 0 }\n")), HasSubstr("\"model\" must be a number above 0"));
   EXPECT_THAT(error_of(source("")), HasSubstr("holds no configuration"));
   EXPECT_THAT(error_of(source("a = { }\n[configs.b]\nMR = 2\n")), HasSubstr("must be one line"));
@@ -89,10 +90,10 @@ TEST(KernelDescription, ErrorsNameTheLineAndWhatIsAllowed) {
 
 TEST(KernelDescription, AConfigurationIsOneLineThatComesAndGoes) {
   const std::string before = source("default = { }\na = { MR = 2 } # by hand\n", "[variants]\nnt = { X = 1 }\n");
-  const auto after = text_with_config(before, {"won", {{"NV", 3}, {"MR", 8}}, "gemm_cpu_1, 47.5x", 0.5});
+  const auto after = text_with_config(before, {"won", {{"NV", 3}, {"MR", 8}}, "gemm_cpu_1, 47.5x", "avx2", 0.5});
   ASSERT_TRUE(after.ok()) << after.error().text();
-  EXPECT_THAT(*after,
-              HasSubstr("# by hand\nwon = { MR = 8, NV = 3, model = 0.5, promoted = \"gemm_cpu_1, 47.5x\" }\n["));
+  EXPECT_THAT(*after, HasSubstr("# by hand\nwon = { MR = 8, NV = 3, model = 0.5, instructions = \"avx2\", "
+                                "promoted = \"gemm_cpu_1, 47.5x\" }\n["));
   EXPECT_EQ((*parse_kernel(*after))->configs.back().line, 7u);
   EXPECT_EQ(*text_without_configs(*after), *text_without_configs(before));
   EXPECT_NE(*text_without_configs(*after), *text_without_configs(source("default = { }\n")));

@@ -13,8 +13,19 @@
 //             for k                      one multiply-add per accumulator, VECTOR lanes wide
 //
 // Needs: fp32, layout nn, last stride 1. Any m, n, k >= 0 and any row stride.
+//
+// The library builds the configurations below; `ridge optimize gemm` and `ridge demo` start from the textbook, and
+// `ridge promote` adds a line for what a campaign found.
 
 // clang-format off
+/* ridge-kernel
+op = "gemm"
+rank = 50
+[configs]
+avx512_6x4 = { VECTOR = 16, MR = 6, NV = 4, instructions = "avx512" }
+avx2_4x3 = { VECTOR = 8, MR = 4, NV = 3, instructions = "avx2" }
+default = { }
+*/
 /* ridge-scope
 dtype = ["f32"]
 layout = ["nn"]
