@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -11,17 +12,42 @@ namespace {
 
 std::string number(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : std::string(); }
 
+// The parameters of the cases, in the order in which they come up.
+std::vector<std::string> parameter_names(const std::vector<Case>& cases) {
+  std::vector<std::string> names;
+  for (const Case& one : cases) {
+    for (const Param& param : one.params) {
+      if (std::ranges::find(names, param.name) == names.end()) names.push_back(param.name);
+    }
+  }
+  return names;
+}
+
+// A label is what a case is without its operator; one that is none has no parameters.
+Case case_of(const BenchRow& row) {
+  const auto parsed = parse_case("row " + row.label);
+  return parsed ? *parsed : Case{};
+}
+
 }  // namespace
 
 std::string bench_csv(const std::vector<BenchRow>& rows) {
   std::string text =
       "label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,sessions,noise,FLOP/s,B/s,roofline_fraction,"
-      "ratio,ratio_low,ratio_high\n";
-  for (const BenchRow& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(row.label), csv_cell(row.subject),
+      "ratio,ratio_low,ratio_high";
+  std::vector<Case> cases;
+  for (const BenchRow& row : rows) cases.push_back(case_of(row));
+  const std::vector<std::string> names = parameter_names(cases);
+  for (const std::string& name : names) text += "," + csv_cell(name);
+  text += "\n";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const BenchRow& row = rows[i];
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_cell(row.label), csv_cell(row.subject),
                         name_of(row.outcome), row.median, row.p10, row.p90, row.min, row.samples.size(), row.sessions,
                         row.noise, row.flops, row.bandwidth, row.roofline_fraction, number(row.ratio),
                         number(row.ratio_low), number(row.ratio_high));
+    for (const std::string& name : names) text += "," + csv_cell(cases[i].get(name));
+    text += "\n";
   }
   return text;
 }

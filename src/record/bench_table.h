@@ -10,7 +10,7 @@ namespace ridge::record {
 
 // Header:
 // label,implementation,Check,median_s,p10_s,p90_s,min_s,samples,sessions,noise,FLOP/s,B/s,roofline_fraction,ratio,
-// ratio_low,ratio_high
+// ratio_low,ratio_high, and the parameters of the cases by their names
 std::string bench_csv(const std::vector<BenchRow>& rows);
 std::string bench_markdown(const std::vector<BenchRow>& rows);
 

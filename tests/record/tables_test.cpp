@@ -70,6 +70,16 @@ TEST(BenchTable, CsvQuotesWhatNeedsIt) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
+TEST(BenchTable, CsvHasAColumnForEveryParameterOfTheOperator) {
+  BenchRow first, second;
+  first.label = "n=5 alpha=0.1";
+  second.label = "n=6 alpha=0.1 mask=full";
+  const std::string csv = bench_csv({first, second});
+  EXPECT_THAT(csv, HasSubstr("ratio,ratio_low,ratio_high,n,alpha,mask\nn=5 alpha=0.1,"));
+  EXPECT_THAT(csv, HasSubstr(",5,0.1,\nn=6 alpha=0.1 mask=full,"));
+  EXPECT_TRUE(csv.ends_with(",6,0.1,full\n")) << csv;
+}
+
 TEST(BenchTable, ACaseWithoutWorkHasNoShareOfARoof) {
   BenchRow row;
   row.label = "m=0";
