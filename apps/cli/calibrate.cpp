@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign/calibration.h"
-#include "campaign/samples.h"
+#include "journal/samples.h"
 #include "campaign/session_size.h"
 #include "compare.h"
 #include "record/json.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "campaign/decide.h"
-#include "campaign/samples.h"
+#include "journal/samples.h"
 #include "candidate_file.h"
 #include "record/json.h"
 #include "say.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "campaign/calibration.h"
-#include "campaign/samples.h"
+#include "journal/samples.h"
 #include "worker_call.h"
 
 namespace ridge::cli {

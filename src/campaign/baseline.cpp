@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/session_size.h"
 #include "stats/noise.h"
 #include "stats/summary.h"
@@ -56,10 +56,6 @@ Result<record::Calibration> calibration_of(const std::vector<record::Session>& s
   calibration.healthy = found.healthy;
   calibration.reason = found.reason;
   return calibration;
-}
-
-bool fair(const record::Calibration& calibration) {
-  return calibration.sessions > 0 && calibration.sign_p_value > stats::kBiasLevel;
 }
 
 std::string calibration_problem(const record::Calibration& calibration, const std::vector<record::Session>& sessions) {

@@ -5,17 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 
 // From the raw sessions of role "calibrate"; void ones do not count. Errors: a session without exactly these labels.
 Result<record::Calibration> calibration_of(const std::vector<record::Session>& sessions,
                                            const std::vector<std::string>& labels, const record::Protocol& protocol);
-
-// Whether decisions may be planned from it: it measured something and no arm is favoured. Noise alone is no objection,
-// because the test of a decision holds for any; it costs sessions.
-bool fair(const record::Calibration& calibration);
 
 // Why a campaign cannot rest on these sessions, with what would help; empty: it can.
 std::string calibration_problem(const record::Calibration& calibration, const std::vector<record::Session>& sessions);

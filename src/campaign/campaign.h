@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "campaign/journal.h"
 #include "campaign/lineage.h"
 #include "campaign/lock.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "campaign/gates.h"
 #include "record/worker.h"
 

@@ -4,7 +4,7 @@
 // there is also a review with directions out of categories that were not used of late. None of it ends a campaign.
 #pragma once
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 

@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "campaign/lineage.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/target.h"
 #include "campaign/transition.h"
 #include "record/foreign.h"

@@ -292,10 +292,6 @@ bool in_force(const Gate& gate, const GateInput& input) {
   return input.rebuilds || std::string_view(gate.name) != kRebuildGate;
 }
 
-stats::SequentialRule sequential_rule(const record::Protocol& protocol) {
-  return stats::bounded_rule(protocol.min_effect, protocol.alpha, protocol.max_decisions, protocol.max_sessions);
-}
-
 Result<RatioTable> confirmation_ratios(const GateInput& input) {
   const stats::GuardRule guards = guard_rule(input.protocol, input.calibration);
   return ratio_table(valid_sessions(input.evaluation.sessions, "confirm"), input.labels, &guards);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "record/campaign.h"
 #include "record/measurement.h"
 #include "stats/decide.h"
@@ -43,8 +43,6 @@ std::span<const Gate> gates();
 // Campaigns that began before there was a gate go on, and replay, without it.
 bool in_force(const Gate& gate, const GateInput& input);
 
-// The rule of the sequential test that a protocol describes.
-stats::SequentialRule sequential_rule(const record::Protocol& protocol);
 // The confirmation sessions of an evaluation in order, as the decision sees them.
 Result<RatioTable> confirmation_ratios(const GateInput& input);
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "campaign/render.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {

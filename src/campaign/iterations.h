@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "knowledge/memory.h"
 #include "record/iteration.h"
 

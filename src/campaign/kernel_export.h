@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 

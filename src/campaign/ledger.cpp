@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/score.h"
 #include "campaign/skew.h"
 #include "stats/summary.h"

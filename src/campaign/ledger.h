@@ -1,7 +1,7 @@
 // Real-training attribution of a campaign's rounds, from its record.
 #pragma once
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "campaign/transfer.h"
 
 namespace ridge::campaign {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "campaign/samples.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 namespace {

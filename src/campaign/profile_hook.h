@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "record/profile.h"
 
 namespace ridge::campaign {

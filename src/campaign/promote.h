@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "execute/git.h"
 #include "record/promotion.h"
 #include "record/tuned.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "campaign/escalate.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 namespace {

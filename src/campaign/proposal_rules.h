@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 

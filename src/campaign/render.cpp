@@ -12,7 +12,7 @@
 #include "campaign/level.h"
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/target.h"
 #include "record/json.h"
 #include "stats/summary.h"

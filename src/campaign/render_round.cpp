@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "campaign/ledger.h"
 #include "campaign/render.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/target.h"
 #include "record/json.h"
 

@@ -8,7 +8,7 @@
 #include "base/large_file.h"
 #include "campaign/anchor.h"
 #include "campaign/files.h"
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "campaign/journal.h"
 #include "campaign/lock.h"
 #include "campaign/render.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "campaign/state.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {
@@ -72,12 +73,6 @@ SessionCost measured_cost(const record::Baseline& baseline) {
   }
   cost.overhead = std::max(kLeastOverhead, wall - cost.launch_factor * launch * work);
   return cost;
-}
-
-double launch_seconds(const std::vector<record::RooflinePoint>& points) {
-  double sum = 0.0;
-  for (const record::RooflinePoint& point : points) sum += point.latency;
-  return sum;
 }
 
 }  // namespace ridge::campaign

@@ -35,7 +35,4 @@ struct SessionSize {
 SessionSize fit_sessions(double launch_seconds, double allowed, std::int64_t fewest, std::int64_t most,
                          const record::Protocol& protocol, const SessionCost& cost = {});
 
-// One launch of every shape.
-double launch_seconds(const std::vector<record::RooflinePoint>& points);
-
 }  // namespace ridge::campaign

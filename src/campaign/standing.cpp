@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "campaign/level.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {

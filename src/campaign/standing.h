@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 

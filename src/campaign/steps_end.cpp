@@ -9,7 +9,7 @@
 #include "campaign/files.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/session_size.h"
 #include "campaign/tips.h"
 #include "knowledge/tips.h"

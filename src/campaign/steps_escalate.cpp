@@ -6,7 +6,7 @@
 #include "campaign/campaign.h"
 #include "campaign/escalate.h"
 #include "campaign/level.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/session_size.h"
 #include "campaign/termination.h"
 #include "record/json.h"

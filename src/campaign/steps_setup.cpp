@@ -7,7 +7,7 @@
 #include "campaign/calibration.h"
 #include "campaign/campaign.h"
 #include "campaign/naming.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/session_size.h"
 #include "knowledge/tips.h"
 #include "record/json.h"

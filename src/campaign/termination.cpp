@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "campaign/target.h"
 
 namespace ridge::campaign {

@@ -3,7 +3,7 @@
 // Beside these the proposer may have nothing left to try. Rollbacks and stagnation never end a campaign.
 #pragma once
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "knowledge/tips.h"
 
 namespace ridge::campaign {

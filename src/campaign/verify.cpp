@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "campaign/decide.h"
 #include "campaign/files.h"
-#include "campaign/fold.h"
+#include "campaign/state.h"
 #include "campaign/iterations.h"
 #include "campaign/lineage.h"
 #include "campaign/plausible.h"

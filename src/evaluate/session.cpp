@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "journal/protocol.h"
 #include "measure/machine.h"
 #include "stats/summary.h"
 
@@ -148,20 +149,11 @@ std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol) {
   return stats::guard_limits(protocol.max_clock_gap, protocol.max_steal, protocol.max_foreign_load);
 }
 
-stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration* known) {
-  return {protocol.decision_rule == record::Protocol::kVoiding,
-          protocol.max_clock_gap,
-          protocol.max_steal,
-          protocol.max_foreign_load,
-          known != nullptr ? known->clock_gap : 0,
-          protocol.min_effect};
-}
-
 SessionResult run_session(MeasurementBackend& measurement, const record::Protocol& protocol, const Subject& incumbent,
                           const Subject& candidate, const ops::Operator& op, const std::vector<ops::Problem>& problems,
                           const SessionOptions& options, const SessionProgress& progress) {
   SessionResult result = SessionRun(measurement, op, problems, options).run(incumbent, candidate, progress);
-  if (const auto reason = stats::void_reason(result.session.guards, guard_rule(protocol).void_limits())) {
+  if (const auto reason = stats::void_reason(result.session.guards, journal::guard_rule(protocol).void_limits())) {
     result.session.voided = true;
     result.session.void_reason = *reason;
   }

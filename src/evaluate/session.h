@@ -45,9 +45,6 @@ SessionResult run_session(MeasurementBackend& measurement, const record::Protoco
 // What a session on an undisturbed machine shows at most, under a protocol.
 std::vector<stats::GuardLimit> guard_limits(const record::Protocol& protocol);
 
-// What becomes of a session's guards in a decision under a protocol; `known` is the machine's calibration, or null.
-stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration* known = nullptr);
-
 // The session as numbers: log ratios incumbent time / candidate time of every shape, and their mean.
 Result<stats::SessionStatistic> statistic(const record::Session& session);
 

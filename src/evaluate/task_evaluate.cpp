@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
+#include "journal/protocol.h"
 #include "stats/bounds.h"
 #include "stats/confirm.h"
 #include "stats/summary.h"
@@ -20,10 +21,6 @@ namespace {
 using measure::Arm;
 using record::Outcome;
 
-stats::SequentialRule rule_of(const record::Protocol& protocol) {
-  return stats::bounded_rule(protocol.min_effect, protocol.alpha, protocol.max_decisions, protocol.max_sessions);
-}
-
 class Evaluator {
  public:
   Evaluator(const Job& job, MeasurementBackend& measurement, const BoundCases& bound, record::Evaluation& evaluation)
@@ -31,8 +28,8 @@ class Evaluator {
         measurement_(measurement),
         bound_(bound),
         evaluation_(evaluation),
-        rule_(rule_of(job.request.protocol)),
-        guards_(guard_rule(job.request.protocol, job.request.calibration ? &*job.request.calibration : nullptr)) {}
+        rule_(journal::sequential_rule(job.request.protocol)),
+        guards_(journal::guard_rule(job.request.protocol, job.request.calibration.value_or(record::Calibration()))) {}
 
   Status run(const record::Candidate& incumbent, const record::Candidate& candidate) {
     RIDGE_TRY(built, build(incumbent, candidate));
@@ -279,7 +276,7 @@ Status evaluate(const Job& job, record::WorkerResponse& response) {
   if (job.request.candidates.size() != 1) {
     return invalid("evaluate takes one candidate, the request has {}", job.request.candidates.size());
   }
-  RIDGE_CHECK_OK(stats::validate(rule_of(job.request.protocol)));
+  RIDGE_CHECK_OK(stats::validate(journal::sequential_rule(job.request.protocol)));
   RIDGE_TRY(bound, bind_cases(job, ops::CaseSet::kTarget));
   RIDGE_CHECK_OK(check_host_memory(job, bound));
   const record::Candidate& candidate = job.request.candidates[0];

@@ -14,7 +14,7 @@
 #include "base/files.h"
 #include "campaign/campaign.h"
 #include "campaign/gates.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 #include "execute/scripted.h"
 #include "record/json.h"
 #include "stats/decide.h"

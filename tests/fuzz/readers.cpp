@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/large_file.h"
 #include "base/visible.h"
-#include "campaign/fold.h"
+#include "journal/fold.h"
 #include "campaign/manifest.h"
 #include "campaign/plausible.h"
 #include "campaign/verify.h"
@@ -96,7 +96,7 @@ bool read_journal(std::string_view text) {
     (void)report::markdown(*model);
     (void)report::html(*model);
   }
-  return campaign::fold(journal->events).ok();
+  return journal::fold(journal->events).ok();
 }
 
 bool read_spec(std::string_view text) { return hardware::parse_spec("fuzz.toml", text).ok(); }

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "campaign/rules/rule.h"
-#include "campaign/samples.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign::findings {
 

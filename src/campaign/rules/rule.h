@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "campaign/fold.h"
+#include "campaign/state.h"
 
 namespace ridge::campaign {
 

@@ -1,4 +1,4 @@
-#include "campaign/samples.h"
+#include "journal/samples.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,11 @@
 
 #include "base/error.h"
 #include "stats/decide.h"
+#include "stats/noise.h"
 #include "stats/session.h"
 #include "stats/summary.h"
 
-namespace ridge::campaign {
+namespace ridge::journal {
 namespace {
 
 using record::Session;
@@ -92,6 +93,16 @@ std::vector<record::RooflinePoint> measured_roofline(const std::vector<record::R
   return points;
 }
 
+double launch_seconds(const std::vector<record::RooflinePoint>& points) {
+  double sum = 0.0;
+  for (const record::RooflinePoint& point : points) sum += point.latency;
+  return sum;
+}
+
+bool fair(const record::Calibration& calibration) {
+  return calibration.sessions > 0 && calibration.sign_p_value > stats::kBiasLevel;
+}
+
 Result<SessionRatios> session_ratios(const Session& session, const std::vector<std::string>& labels) {
   RIDGE_TRY(shapes, by_label(session));
   std::vector<stats::ShapeRatios> ratios;
@@ -109,15 +120,6 @@ Result<SessionRatios> session_ratios(const Session& session, const std::vector<s
   Result<stats::SessionStatistic> statistic = stats::session_statistic(ratios);
   if (!statistic) return in_context(fmt::format("session {}", session.index), statistic.error());
   return SessionRatios{statistic->suite, std::move(statistic->per_shape)};
-}
-
-stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration& known) {
-  return {protocol.decision_rule == record::Protocol::kVoiding,
-          protocol.max_clock_gap,
-          protocol.max_steal,
-          protocol.max_foreign_load,
-          known.clock_gap,
-          protocol.min_effect};
 }
 
 Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, const std::vector<std::string>& labels,
@@ -150,4 +152,4 @@ std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {
   return labels;
 }
 
-}  // namespace ridge::campaign
+}  // namespace ridge::journal

@@ -13,7 +13,7 @@
 #include "ridge/result.h"
 #include "stats/session.h"
 
-namespace ridge::campaign {
+namespace ridge::journal {
 
 inline constexpr double kConfidence = 0.95;  // of every interval that is shown
 
@@ -32,15 +32,19 @@ using record::launches;
 std::vector<record::RooflinePoint> measured_roofline(const std::vector<record::RooflinePoint>& bounds,
                                                      const std::vector<record::Session>& sessions);
 
+// One launch of every shape.
+double launch_seconds(const std::vector<record::RooflinePoint>& points);
+
+// Whether decisions may be planned from a calibration: it measured something and no arm is favoured. Noise alone is no
+// objection, because the test of a decision holds for any; it costs sessions.
+bool fair(const record::Calibration& calibration);
+
 // Log ratios incumbent / candidate of one session: the suite's (equal weights) and each shape's, in the order of
 // `labels`. An error when the session's labels are not exactly `labels`, or a launch is not a positive finite time.
 struct SessionRatios {
   double suite = 0;
   std::vector<double> per_shape;
 };
-// What a protocol's rule of decision makes of the guards of a session, on a machine of that calibration.
-stats::GuardRule guard_rule(const record::Protocol& protocol, const record::Calibration& known);
-
 Result<SessionRatios> session_ratios(const record::Session& session, const std::vector<std::string>& labels);
 
 // The same for several sessions, transposed: all suite values, and all values of each shape.
@@ -61,4 +65,4 @@ std::vector<record::Effect> effects_of(const RatioTable& table, const std::vecto
 // The labels of cases, in order.
 std::vector<std::string> labels_of(const std::vector<record::Case>& cases);
 
-}  // namespace ridge::campaign
+}  // namespace ridge::journal

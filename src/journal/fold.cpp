@@ -1,16 +1,14 @@
-#include "campaign/fold.h"
+#include "journal/fold.h"
 
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "campaign/calibration.h"
-#include "campaign/samples.h"
-#include "campaign/session_size.h"
+#include "journal/samples.h"
 #include "record/json.h"
 
-namespace ridge::campaign {
+namespace ridge::journal {
 namespace {
 
 using record::Event;
@@ -467,4 +465,4 @@ std::vector<record::RoundSummary> history(const State& state) {
   return rounds;
 }
 
-}  // namespace ridge::campaign
+}  // namespace ridge::journal

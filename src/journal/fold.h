@@ -14,7 +14,7 @@
 
 #include "record/journal.h"
 
-namespace ridge::campaign {
+namespace ridge::journal {
 
 // One answer of the proposer that was let through, and what became of it. A round has more than one attempt when a
 // candidate did not build or was wrong and the proposer repaired it.
@@ -118,7 +118,7 @@ struct State {
   std::int64_t decisions_used = 0;  // decisions that looked at confirmation data; alpha is shared among them
   double product_of_accepted = 1;   // of the accepted rounds' suite ratios
 
-  // The last fair calibration (calibration.h) or the baseline's, how many decisions it followed, and one launch of
+  // The last fair calibration (samples.h) or the baseline's, how many decisions it followed, and one launch of
   // every shape of what it measured.
   record::Calibration calibration;
   std::int64_t calibrated_decisions = 0;
@@ -146,4 +146,4 @@ std::string incumbent_artifact(const State& state, const Round& round);
 record::RoundSummary summarise(const Round& round);
 std::vector<record::RoundSummary> history(const State& state);
 
-}  // namespace ridge::campaign
+}  // namespace ridge::journal
