@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "campaign/decide.h"
-#include "journal/samples.h"
 #include "candidate_file.h"
+#include "journal/samples.h"
 #include "record/json.h"
 #include "say.h"
 #include "stats/bounds.h"

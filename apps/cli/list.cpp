@@ -22,7 +22,7 @@ Result<record::Listing> make_listing() {
   for (const propose::ProposerInfo& proposer : propose::list_proposers()) {
     listing.proposers.push_back({propose::proposer_usage(proposer), std::string(proposer.summary)});
   }
-  for (const campaign::Gate& gate : campaign::gates()) listing.gates.push_back({gate.name, gate.question});
+  for (const campaign::DecisionGate& gate : campaign::gates()) listing.gates.push_back({gate.name, gate.question});
   for (const campaign::Transition& transition : campaign::transitions()) {
     listing.phases.push_back({std::string(record::name_of(transition.phase)),
                               fmt::format("{}, when {}", transition.action, transition.when)});

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "campaign/state.h"
 #include "campaign/session_size.h"
+#include "campaign/state.h"
 #include "stats/noise.h"
 #include "stats/summary.h"
 

@@ -17,11 +17,11 @@
 #include <string>
 
 #include "base/clock.h"
-#include "campaign/state.h"
 #include "campaign/journal.h"
 #include "campaign/lineage.h"
 #include "campaign/lock.h"
 #include "campaign/session_size.h"
+#include "campaign/state.h"
 #include "campaign/termination.h"
 #include "campaign/transition.h"
 #include "execute/executor.h"

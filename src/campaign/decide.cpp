@@ -118,7 +118,7 @@ bool needs_rebuild(const State& state, const record::Evaluated& evaluated) {
 
 bool passes_quick_look(const State& state) {
   const GateInput input = gate_input(state, *state.open_round());
-  return std::all_of(gates().begin(), gates().end(), [&](const Gate& gate) {
+  return std::all_of(gates().begin(), gates().end(), [&](const DecisionGate& gate) {
     return std::string_view(gate.name) == kLevelGate || !in_force(gate, input) ||
            gate.check(input).outcome == GateOutcome::kPass;
   });
@@ -143,7 +143,7 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
   Decision decision;
   decision.incumbent = input.incumbent_id;
   decision.candidate = input.candidate_id;
-  for (const Gate& gate : gates()) {
+  for (const DecisionGate& gate : gates()) {
     if (!in_force(gate, input)) continue;
     if (std::find(without.begin(), without.end(), gate.name) != without.end()) continue;
     GateResult result = gate.check(input);

@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
-#include "campaign/state.h"
 #include "campaign/gates.h"
+#include "campaign/state.h"
 #include "record/worker.h"
 
 namespace ridge::campaign {

@@ -268,7 +268,7 @@ GateResult check_rebuild(const GateInput& in) {
                           e.rebuild->candidate.substr(0, 12), e.rebuild->incumbent.substr(0, 12)));
 }
 
-constexpr Gate kGates[] = {
+constexpr DecisionGate kGates[] = {
     {"error budget", "Is there any of the campaign's error budget left?", check_budget},
     {"build", "Was this candidate built, and compared with the incumbent?", check_build},
     {"artifact", "Did the built object change with the sources?", check_artifact},
@@ -286,9 +286,9 @@ constexpr Gate kGates[] = {
 
 }  // namespace
 
-std::span<const Gate> gates() { return kGates; }
+std::span<const DecisionGate> gates() { return kGates; }
 
-bool in_force(const Gate& gate, const GateInput& input) {
+bool in_force(const DecisionGate& gate, const GateInput& input) {
   return input.rebuilds || std::string_view(gate.name) != kRebuildGate;
 }
 

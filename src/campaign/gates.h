@@ -31,7 +31,7 @@ struct GateInput {
   record::Evaluation evaluation;
 };
 
-struct Gate {
+struct DecisionGate {
   const char* name;
   const char* question;  // what a person is told it asks
   record::GateResult (*check)(const GateInput& input);
@@ -39,9 +39,9 @@ struct Gate {
 inline constexpr const char* kLevelGate = "level";
 inline constexpr const char* kRebuildGate = "rebuild";
 // In the order they are shown; the first that does not pass names the reason.
-std::span<const Gate> gates();
+std::span<const DecisionGate> gates();
 // Campaigns that began before there was a gate go on, and replay, without it.
-bool in_force(const Gate& gate, const GateInput& input);
+bool in_force(const DecisionGate& gate, const GateInput& input);
 
 // The confirmation sessions of an evaluation in order, as the decision sees them.
 Result<RatioTable> confirmation_ratios(const GateInput& input);

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "campaign/state.h"
 #include "campaign/score.h"
 #include "campaign/skew.h"
+#include "campaign/state.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {

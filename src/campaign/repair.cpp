@@ -8,10 +8,10 @@
 #include "base/large_file.h"
 #include "campaign/anchor.h"
 #include "campaign/files.h"
-#include "campaign/state.h"
 #include "campaign/journal.h"
 #include "campaign/lock.h"
 #include "campaign/render.h"
+#include "campaign/state.h"
 #include "record/journal_prefix.h"
 #include "record/json.h"
 

@@ -6,8 +6,8 @@
 #include "campaign/campaign.h"
 #include "campaign/escalate.h"
 #include "campaign/level.h"
-#include "campaign/state.h"
 #include "campaign/session_size.h"
+#include "campaign/state.h"
 #include "campaign/termination.h"
 #include "record/json.h"
 

@@ -8,11 +8,11 @@
 #include "base/hash.h"
 #include "campaign/decide.h"
 #include "campaign/files.h"
-#include "campaign/state.h"
 #include "campaign/iterations.h"
 #include "campaign/lineage.h"
 #include "campaign/plausible.h"
 #include "campaign/render.h"
+#include "campaign/state.h"
 #include "record/json.h"
 
 namespace ridge::campaign {

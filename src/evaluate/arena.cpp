@@ -12,7 +12,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr std::size_t kAlignment = 64;
@@ -78,7 +78,7 @@ std::string index_text(const TensorView& view, std::int64_t element) {
 
 Layout make_layout(const ops::Problem& problem, RowPadding padding, measure::Coin& coin, const Defences& defences,
                    Edge edge) {
-  const bool jitter = defences.on(Gate::kNewAddress);
+  const bool jitter = defences.on(Defence::kNewAddress);
   Layout layout;
   std::size_t at = 0, fenced = 0;  // behind the last operand; behind the pages it touches
   for (const ops::OperandSpec& spec : problem.operands) {
@@ -170,7 +170,7 @@ void Operands::poison(std::size_t index) {
   const bool nan = calls_ % 2 == 1;
   const double value = (coin_.flip() ? 1.0 : -1.0) * (1.0 + static_cast<double>(coin_.below(1u << 20)) * 0x1p-20) *
                        std::ldexp(1.0, static_cast<int>(coin_.below(12)));
-  const bool poisoned = defences_.on(Gate::kPoison);  // else zeros, as a fresh allocation has
+  const bool poisoned = defences_.on(Defence::kPoison);  // else zeros, as a fresh allocation has
   std::uint64_t code = 0;
   if (poisoned && is_integer(slot.view.dtype)) {
     code = coin_.next();
@@ -284,7 +284,7 @@ std::vector<unsigned char> Operands::output_bytes() const {
 
 // What lies at a byte that changed although no output element is there.
 Failure Operands::locate(std::size_t at) const {
-  const auto wrong = [&](Gate gate, std::string where) {
+  const auto wrong = [&](Defence gate, std::string where) {
     return Failure{Outcome::kWrong, fmt::format("{} (byte 0x{:02x} became 0x{:02x})", where, shadow_[at], result_[at]),
                    gate};
   };
@@ -296,12 +296,12 @@ Failure Operands::locate(std::size_t at) const {
     for (std::int64_t element = 0; !spec.output && element < view.element_count(); ++element) {
       const std::size_t byte = slot.offset + size_bytes(view.dtype, numerics::element_offset(view, element));
       if (at < byte || at >= byte + static_cast<std::size_t>(std::max(1, size_bits(view.dtype) / 8))) continue;
-      return wrong(Gate::kInputIntact, fmt::format("changed its input {}{}", spec.name, index_text(view, element)));
+      return wrong(Defence::kInputIntact, fmt::format("changed its input {}{}", spec.name, index_text(view, element)));
     }
-    return wrong(Gate::kRowPadding,
+    return wrong(Defence::kRowPadding,
                  fmt::format("wrote into the row padding of {}, {} bytes from its start", spec.name, at - slot.offset));
   }
-  return wrong(Gate::kRedZone, "wrote " + nearest(at));
+  return wrong(Defence::kRedZone, "wrote " + nearest(at));
 }
 
 std::string Operands::nearest(std::size_t at) const {
@@ -339,7 +339,7 @@ Verdict Operands::damage() const {
 
 bool Operands::is_poison(std::size_t index, std::int64_t element) const {
   const Layout::Slot& slot = layout_.slots[index];
-  if (problem_.operands[index].read_write || size_bits(slot.view.dtype) < 8 || !defences_.on(Gate::kPoison)) {
+  if (problem_.operands[index].read_write || size_bits(slot.view.dtype) < 8 || !defences_.on(Defence::kPoison)) {
     return false;
   }
   const std::size_t width = static_cast<std::size_t>(size_bits(slot.view.dtype)) / 8;
@@ -349,7 +349,7 @@ bool Operands::is_poison(std::size_t index, std::int64_t element) const {
 
 bool Operands::untouched(std::size_t index) const {
   const Layout::Slot& slot = layout_.slots[index];
-  bool same = slot.bytes > 0 && defences_.on(Gate::kPoison);
+  bool same = slot.bytes > 0 && defences_.on(Defence::kPoison);
   each_run(slot.view, [&](std::size_t first, std::size_t bytes) {
     same = same && std::memcmp(&shadow_[slot.offset + first], &result_[slot.offset + first], bytes) == 0;
   });

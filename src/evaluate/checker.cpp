@@ -12,7 +12,7 @@ namespace ridge::evaluate {
 namespace {
 
 using numerics::Family;
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr Family kFamilies[] = {Family::kSpikes, Family::kNormal,         Family::kHeavyTails, Family::kScaled,
@@ -29,11 +29,11 @@ constexpr int kAlterations = 3, kCostlyAlterations = 1;
 
 // A failure of an output in a lane belongs to the lane: without it the failure would not show.
 template <class T>
-Verdict in_lane(Gate lane, const std::string& words, const Attempt<T>& attempt) {
+Verdict in_lane(Defence lane, const std::string& words, const Attempt<T>& attempt) {
   if (attempt.ok()) return passed();
   Failure failure = attempt.error();
-  constexpr Gate kOutput[] = {Gate::kElementBound, Gate::kNonfinite,  Gate::kRms,
-                              Gate::kBias,         Gate::kProjection, Gate::kPoison};
+  constexpr Defence kOutput[] = {Defence::kElementBound, Defence::kNonfinite,  Defence::kRms,
+                                 Defence::kBias,         Defence::kProjection, Defence::kPoison};
   failure.detail = words + ": " + failure.detail;
   if (std::find(std::begin(kOutput), std::end(kOutput), failure.gate) != std::end(kOutput)) failure.gate = lane;
   return failure;
@@ -98,12 +98,12 @@ Verdict Checker::plain(std::size_t index, record::CheckRow& row) {
                      const auto twice = [&]() -> Verdict {
                        RIDGE_CHECK_OK(fence(runner, Edge::kLast));
                        RIDGE_CHECK_OK(runner.launch(0, Depth::kFull));
-                       return in_lane(Gate::kEveryCall, "the second call", runner.launch(0, Depth::kFull));
+                       return in_lane(Defence::kEveryCall, "the second call", runner.launch(0, Depth::kFull));
                      };
                      const Verdict first = twice();
                      if (const std::string& why = runner.verification(0).uninformative; !why.empty()) {
                        row.lanes["informative"] = why;
-                       row.informative = !job_.harness.defences.on(Gate::kInformative);
+                       row.informative = !job_.harness.defences.on(Defence::kInformative);
                      }
                      RIDGE_CHECK_OK(first);
                      RIDGE_CHECK_OK(again(runner, row));
@@ -122,7 +122,7 @@ Verdict Checker::repeat(SubjectRunner& runner, record::CheckRow& row) {
     // A check that repeats another one makes as many calls as that may have made.
     if (!job_.request.seed && calls >= kFewestRepeats && spent > kRepeatBudget) break;
     const CallResult result = runner.launch(0, Depth::kQuick);
-    if (!result) return in_lane(Gate::kEveryCall, fmt::format("after {} more calls", calls), result);
+    if (!result) return in_lane(Defence::kEveryCall, fmt::format("after {} more calls", calls), result);
     spent += result->latency;
   }
   row.lanes["repeat"] = fmt::format("{} calls", calls);
@@ -130,33 +130,33 @@ Verdict Checker::repeat(SubjectRunner& runner, record::CheckRow& row) {
 }
 
 Verdict Checker::fence(SubjectRunner& runner, Edge edge) {
-  if (subject_.implementation != nullptr || !job_.harness.defences.on(Gate::kGuardPage)) return passed();
+  if (subject_.implementation != nullptr || !job_.harness.defences.on(Defence::kGuardPage)) return passed();
   return runner.fence(0, edge);
 }
 
 Verdict Checker::again(SubjectRunner& runner, record::CheckRow& row) {
-  RIDGE_CHECK_OK(in_lane(Gate::kRerun, "the same call again", runner.launch_again(0, Place::kSame)));
+  RIDGE_CHECK_OK(in_lane(Defence::kRerun, "the same call again", runner.launch_again(0, Place::kSame)));
   std::int64_t other = runner.other_bits();
   RIDGE_CHECK_OK(
-      in_lane(Gate::kNewAddress, "the same content at other addresses", runner.launch_again(0, Place::kElsewhere)));
+      in_lane(Defence::kNewAddress, "the same content at other addresses", runner.launch_again(0, Place::kElsewhere)));
   other = std::max(other, runner.other_bits());
   row.lanes["rerun"] = other == 0 ? "same bits" : fmt::format("other bits in {} elements", other);
-  if (other == 0 || !subject_.deterministic() || !job_.harness.defences.on(Gate::kRerun)) return passed();
+  if (other == 0 || !subject_.deterministic() || !job_.harness.defences.on(Defence::kRerun)) return passed();
   return Failure{
       Outcome::kWrong,
       fmt::format("the same call gives other bits in {} elements, though it is declared deterministic", other),
-      Gate::kRerun};
+      Defence::kRerun};
 }
 
 // Contents that were drawn afresh differ everywhere: a kernel that recognises a call by its beginning, or by a sample
 // of its content, would never be wrong on them.
 Verdict Checker::altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
   const Defences& defences = job_.harness.defences;
-  if (!defences.on(Gate::kFreshInputs) || !defences.on(Part::kSingleElements)) return passed();
+  if (!defences.on(Defence::kFreshInputs) || !defences.on(Part::kSingleElements)) return passed();
   const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
   const int calls = cheap ? kAlterations : kCostlyAlterations;
   for (int i = 0; i < calls; ++i) {
-    RIDGE_CHECK_OK(in_lane(Gate::kFreshInputs, "content that differs from the last call's in one element",
+    RIDGE_CHECK_OK(in_lane(Defence::kFreshInputs, "content that differs from the last call's in one element",
                            runner.launch_altered(0)));
   }
   row.lanes["altered"] = fmt::format("{} calls", calls);
@@ -164,14 +164,14 @@ Verdict Checker::altered(std::size_t index, SubjectRunner& runner, record::Check
 }
 
 Verdict Checker::families(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
-  if (!job_.harness.defences.on(Gate::kFamilies)) return passed();
+  if (!job_.harness.defences.on(Defence::kFamilies)) return passed();
   const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
   std::vector<Family> wanted = {std::begin(kFamilies), std::end(kFamilies)};
   if (!cheap) wanted = {Family::kSpikes, kFamilies[1 + index % (std::size(kFamilies) - 1)]};
   for (const Family family : wanted) {
     if (op_.excuses && op_.excuses(problems_[index], family)) continue;
     const std::string name(numerics::to_string(family));
-    RIDGE_CHECK_OK(in_lane(Gate::kFamilies, "inputs of the family " + name, runner.launch(0, Depth::kFull, family)));
+    RIDGE_CHECK_OK(in_lane(Defence::kFamilies, "inputs of the family " + name, runner.launch(0, Depth::kFull, family)));
     row.lanes["families"] += (row.lanes["families"].empty() ? "" : ", ") + name;
     ++row.families;
   }
@@ -180,11 +180,11 @@ Verdict Checker::families(std::size_t index, SubjectRunner& runner, record::Chec
 
 Verdict Checker::padded(std::size_t index, record::CheckRow& row) {
   const Secrets own = secrets(index, "padded");
-  const RowPadding padding = job_.harness.defences.on(Gate::kPaddedRows) ? RowPadding::kPadded : RowPadding::kNone;
+  const RowPadding padding = job_.harness.defences.on(Defence::kPaddedRows) ? RowPadding::kPadded : RowPadding::kNone;
   return on_runner(subject_, op_, {problems_[index]}, job_.harness, padding, own, row,
                    [&](SubjectRunner& runner) -> Verdict {
                      RIDGE_CHECK_OK(fence(runner, Edge::kFirst));
-                     RIDGE_CHECK_OK(in_lane(Gate::kPaddedRows, "with padded rows", runner.launch(0, Depth::kFull)));
+                     RIDGE_CHECK_OK(in_lane(Defence::kPaddedRows, "with padded rows", runner.launch(0, Depth::kFull)));
                      return altered(index, runner, row);
                    });
 }
@@ -225,7 +225,7 @@ std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Varia
 }
 
 Verdict Checker::held_out(std::size_t index, record::CheckRow& row) {
-  if (!job_.harness.defences.on(Gate::kHeldOut)) return passed();
+  if (!job_.harness.defences.on(Defence::kHeldOut)) return passed();
   const Secrets own = secrets(index, "held-out");
   const std::vector<ops::Problem> near =
       drawn(problems_[index], ops::Variation::kNeighbour, kHeldOutShapes, own.branch("shapes"));
@@ -245,7 +245,7 @@ Verdict Checker::on_shapes(const std::vector<ops::Problem>& problems, const Secr
                      for (std::size_t i = 0; i < problems.size(); ++i) {
                        const std::string label = problems[i].problem_case.label();
                        const Verdict verdict =
-                           in_lane(Gate::kHeldOut, "on the held-out shape " + label, runner.launch(i, Depth::kFull));
+                           in_lane(Defence::kHeldOut, "on the held-out shape " + label, runner.launch(i, Depth::kFull));
                        const bool declined = declines(verdict);
                        if (!declined) RIDGE_CHECK_OK(verdict);
                        std::string& lane = row.lanes["held-out"];
@@ -271,7 +271,7 @@ const std::optional<Subject>& Checker::sanitized() {
 }
 
 Verdict Checker::sanitizer(std::size_t index, record::CheckRow& row) {
-  if (subject_.candidate == nullptr || !job_.harness.defences.on(Gate::kSanitizer)) return passed();
+  if (subject_.candidate == nullptr || !job_.harness.defences.on(Defence::kSanitizer)) return passed();
   const Secrets own = secrets(index, "sanitizer");
   std::vector<ops::Problem> problems = {problems_[index]};
   if (op_.cost(problems_[index]).flop > kSanitizedFlop) {
@@ -285,7 +285,7 @@ Verdict Checker::sanitizer(std::size_t index, record::CheckRow& row) {
   const Verdict verdict = on_runner(
       *sanitized_, op_, problems, job_.harness, RowPadding::kNone, own, unused, [&](SubjectRunner& runner) -> Verdict {
         for (std::size_t i = 0; i < problems.size(); ++i) {
-          const Verdict seen = in_lane(Gate::kSanitizer, "under the sanitizers, " + problems[i].problem_case.label(),
+          const Verdict seen = in_lane(Defence::kSanitizer, "under the sanitizers, " + problems[i].problem_case.label(),
                                        runner.launch(i, Depth::kFull));
           if (!declines(seen)) RIDGE_CHECK_OK(seen);
         }

@@ -26,14 +26,14 @@ inline constexpr std::array<std::pair<Part, std::string_view>, 4> kParts = {{{Pa
 class Defences {
  public:
   Defences() = default;
-  [[nodiscard]] bool on(record::Gate gate) const { return ((off_ >> static_cast<unsigned>(gate)) & 1u) == 0; }
+  [[nodiscard]] bool on(record::Defence gate) const { return ((off_ >> static_cast<unsigned>(gate)) & 1u) == 0; }
   [[nodiscard]] bool on(Part part) const { return ((parts_off_ >> static_cast<unsigned>(part)) & 1u) == 0; }
   [[nodiscard]] Defences without(Part part) const {
     Defences fewer = *this;
     fewer.parts_off_ |= 1u << static_cast<unsigned>(part);
     return fewer;
   }
-  [[nodiscard]] Defences without(record::Gate gate) const {
+  [[nodiscard]] Defences without(record::Defence gate) const {
     Defences fewer = *this;
     fewer.off_ |= std::uint64_t{1} << static_cast<unsigned>(gate);
     return fewer;

@@ -15,7 +15,7 @@ namespace ridge::evaluate {
 struct Failure {
   record::Outcome outcome = record::Outcome::kHarnessFault;
   std::string detail;
-  record::Gate gate = record::Gate::kNone;
+  record::Defence gate = record::Defence::kNone;
 };
 
 // Result for what a subject does: its error is a Failure. RIDGE_TRY and RIDGE_CHECK_OK take both, and an Error of ours
@@ -25,7 +25,8 @@ class [[nodiscard]] Attempt {
  public:
   Attempt(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Attempt(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}
-  Attempt(const Error& error) : Attempt(Failure{record::Outcome::kHarnessFault, error.text(), record::Gate::kNone}) {}
+  Attempt(const Error& error)
+      : Attempt(Failure{record::Outcome::kHarnessFault, error.text(), record::Defence::kNone}) {}
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   // Not of a Verdict: `if (const auto failure = ...)` would read as its opposite.

@@ -30,7 +30,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr int kEmptyCalls = 24;
@@ -211,7 +211,7 @@ Verdict HostProcess::wait_reply(double timeout, bool spins) {
     }
     if (waited > timeout) {
       kill();
-      return Failure{Outcome::kHang, fmt::format("no answer within {:.1f} s; killed", timeout), Gate::kHang};
+      return Failure{Outcome::kHang, fmt::format("no answer within {:.1f} s; killed", timeout), Defence::kHang};
     }
     if (spins) continue;
     const std::uint32_t seen = reply.load(std::memory_order_acquire);
@@ -254,47 +254,47 @@ Failure HostProcess::explain_end(int wait_status) {
   const bool by_handler = WIFEXITED(wait_status) && noted != 0 && WEXITSTATUS(wait_status) == 128 + noted;
   if (report_fd_ >= 0 && WIFEXITED(wait_status)) {
     if (std::string found = finding(report_fd_); !found.empty()) {
-      return {Outcome::kWrong, std::move(found), Gate::kSanitizer};
+      return {Outcome::kWrong, std::move(found), Defence::kSanitizer};
     }
   }
   if (by_handler && noted == SIGSYS) {
     return {Outcome::kCheat,
             fmt::format("called {}, which a kernel has no use for; the sandbox refused it",
                         system_call_name(block.system_call)),
-            Gate::kSystemCalls};
+            Defence::kSystemCalls};
   }
   if (by_handler && block.out_of_memory != 0) {
     return {Outcome::kOom,
             fmt::format("used up its {} MiB of address space and died by {}", memory_limit_bytes_ >> 20,
                         ::strsignal(noted)),
-            Gate::kMemory};
+            Defence::kMemory};
   }
   if (by_handler && noted == SIGSEGV && block.fault_offset >= static_cast<std::int64_t>(kControlBytes) &&
       block.fault_offset < static_cast<std::int64_t>(region_bytes_)) {
     fault_at_ = static_cast<std::size_t>(block.fault_offset) - kControlBytes;
-    return {Outcome::kWrong, "touched memory between its operands", Gate::kGuardPage};
+    return {Outcome::kWrong, "touched memory between its operands", Defence::kGuardPage};
   }
   if (by_handler) {
     const bool has_address = noted == SIGSEGV || noted == SIGBUS;
     return {Outcome::kCrash,
             fmt::format("{}{}", ::strsignal(noted), has_address ? " at " + explain_address() : std::string()),
-            Gate::kCrash};
+            Defence::kCrash};
   }
   if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGSYS) {
     return {
         Outcome::kCheat,
         "asked for what a loaded kernel has no use for (executable memory, a mapping moved over another one, a signal "
         "handler, a system call filter, prctl, another processor); the sandbox ended it",
-        Gate::kFiles};
+        Defence::kFiles};
   }
   if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) {
-    return {Outcome::kOom, "killed by the system, which does so when memory runs out", Gate::kMemory};
+    return {Outcome::kOom, "killed by the system, which does so when memory runs out", Defence::kMemory};
   }
   if (WIFSIGNALED(wait_status))
-    return {Outcome::kCrash, fmt::format("{}", ::strsignal(WTERMSIG(wait_status))), Gate::kCrash};
+    return {Outcome::kCrash, fmt::format("{}", ::strsignal(WTERMSIG(wait_status))), Defence::kCrash};
   return {Outcome::kCrash,
           fmt::format("ended its process with exit code {} instead of returning", WEXITSTATUS(wait_status)),
-          Gate::kStatus};
+          Defence::kStatus};
 }
 
 // Before any code of a candidate is mapped, so that nothing of it can make the hand-shake look slow.
@@ -338,7 +338,7 @@ bool HostProcess::works_without_request() const {
 
 Verdict HostProcess::check_quiet() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
-  if (trusted_ || !defences_.on(Gate::kUnpaidWork)) return passed();
+  if (trusted_ || !defences_.on(Defence::kUnpaidWork)) return passed();
   const double used = cpu_seconds() - cpu_after_answer_ - quiet_slack_;
   const bool suspect = used > std::max(5e-4, 0.2 * last_latency_);
   if (suspect && (works_without_request() || habitual())) return went_on_working(used);
@@ -347,7 +347,7 @@ Verdict HostProcess::check_quiet() {
 
 Verdict HostProcess::finish() {
   if (pid_ <= 0) return harness_fault("the host process is gone");
-  if (!trusted_ && defences_.on(Gate::kUnpaidWork) && works_without_request())
+  if (!trusted_ && defences_.on(Defence::kUnpaidWork) && works_without_request())
     return went_on_working(cpu_seconds() - cpu_after_answer_);
   return check_quiet();
 }
@@ -357,7 +357,7 @@ Failure HostProcess::went_on_working(double used) const {
           fmt::format("went on working for {:.3f} ms of processor time after it had returned "
                       "(the call itself took {:.3f} ms)",
                       used * 1e3, last_latency_ * 1e3),
-          Gate::kUnpaidWork};
+          Defence::kUnpaidWork};
 }
 
 Verdict HostProcess::fence(std::span<const std::pair<std::size_t, std::size_t>> ranges) {
@@ -410,7 +410,7 @@ CallResult HostProcess::call(const ops::Arguments& arguments, std::span<const st
     return Failure{block.out_of_memory != 0 ? Outcome::kOom
                    : trusted_               ? Outcome::kCrash
                                             : Outcome::kDeclined,
-                   fmt::format("ridge_kernel returned {} instead of 0", block.status), Gate::kStatus};
+                   fmt::format("ridge_kernel returned {} instead of 0", block.status), Defence::kStatus};
   }
   CallTiming timing;
   timing.outside = trusted_ ? 0.0 : std::max(0.0, span.cpu - cpu_before - quiet_slack_);
@@ -421,25 +421,25 @@ CallResult HostProcess::call(const ops::Arguments& arguments, std::span<const st
 
 // The processor that the host ran on last: one that moved to the harness's had its operands in that one's caches.
 Verdict HostProcess::check_processor() const {
-  if (trusted_ || cpus_.empty() || !defences_.on(Gate::kCold)) return passed();
+  if (trusted_ || cpus_.empty() || !defences_.on(Defence::kCold)) return passed();
   const int processor = last_processor(pid_);
   if (processor < 0 || std::find(cpus_.begin(), cpus_.end(), processor) != cpus_.end()) return passed();
   return Failure{
       Outcome::kCheat,
       fmt::format("ran on processor {}, although it was put on {}: the operands are in the caches of another one",
                   processor, fmt::join(cpus_, ", ")),
-      Gate::kCold};
+      Defence::kCold};
 }
 
 // With kClock off the host's own stamps are believed, and nothing else is asked.
 CallResult HostProcess::judge_clocks(const Span& span, CallTiming timing, std::int64_t threads) {
   const std::uint64_t from = control().start_ns, to = control().end_ns;
-  const bool watched = defences_.on(Gate::kClock);
+  const bool watched = defences_.on(Defence::kClock);
   if (watched && !trusted_ && (from < span.start_ns || to < from || to > span.end_ns)) {
     return Failure{Outcome::kCheat,
                    fmt::format("its clock shows a call from {} to {} ns, but the harness waited from {} to {} ns", from,
                                to, span.start_ns, span.end_ns),
-                   Gate::kClock};
+                   Defence::kClock};
   }
   timing.span = seconds_between(from, to);
   witness_gap_ = std::max(witness_gap_, timing.wall - timing.span - hand_shake_);
@@ -461,7 +461,7 @@ CallResult HostProcess::judge_clocks(const Span& span, CallTiming timing, std::i
     return Failure{Outcome::kCheat,
                    fmt::format("its clock shows {:.3f} ms, but it used {:.3f} ms of processor time on {} thread(s)",
                                timing.span * 1e3, timing.cpu * 1e3, threads),
-                   Gate::kClock};
+                   Defence::kClock};
   }
   return timing;
 }

@@ -13,7 +13,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr std::array<const char*, 4> kTools = {"memcheck", "racecheck", "initcheck", "synccheck"};
@@ -98,7 +98,7 @@ void sanitizer_lane(const Job& job, const Subject& subject, const ops::Operator&
     lane += fmt::format("{}{}: {}", i == 0 ? "" : "; ", kTools[i], what);
     if (found[i].empty() || row.outcome != Outcome::kPass) continue;
     row.outcome = Outcome::kWrong;
-    row.gate = Gate::kSanitizer;
+    row.gate = Defence::kSanitizer;
     row.detail = fmt::format("{} on {}: {}", kTools[i], small->problem_case.label(), found[i]);
   }
 }

@@ -21,17 +21,17 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 struct NameSpace {
-  Gate gate;
+  Defence gate;
   int flag;
   std::uint32_t bit;
 };
-constexpr NameSpace kNameSpaces[] = {{Gate::kPidNamespace, CLONE_NEWPID, kPidNamespace},
-                                     {Gate::kMountNamespace, CLONE_NEWNS, kMountNamespace},
-                                     {Gate::kNetNamespace, CLONE_NEWNET, kNetNamespace},
-                                     {Gate::kIpcNamespace, CLONE_NEWIPC, kIpcNamespace}};
+constexpr NameSpace kNameSpaces[] = {{Defence::kPidNamespace, CLONE_NEWPID, kPidNamespace},
+                                     {Defence::kMountNamespace, CLONE_NEWNS, kMountNamespace},
+                                     {Defence::kNetNamespace, CLONE_NEWNET, kNetNamespace},
+                                     {Defence::kIpcNamespace, CLONE_NEWIPC, kIpcNamespace}};
 
 // Everything the child needs, prepared before it exists: between clone and exec it may only make system calls.
 struct Plan {
@@ -96,7 +96,7 @@ pid_t clone_child(Plan& plan, int flags) {
 std::vector<std::string> environment_of(const HostSpawn& spec) {
   // Waiting threads of an OpenMP kernel must sleep, or they would be charged as work outside the call.
   std::vector<std::string> variables = {"OMP_WAIT_POLICY=passive", "OMP_NUM_THREADS=" + std::to_string(spec.threads)};
-  if (!spec.defences.on(Gate::kEnvironment)) variables.emplace_back("RIDGE_SECRET=leaked");
+  if (!spec.defences.on(Defence::kEnvironment)) variables.emplace_back("RIDGE_SECRET=leaked");
   if (spec.sanitizer_runtime.empty()) return variables;
   // No files to look things up in, and no leak search at the end.
   constexpr const char* kOptions =
@@ -118,19 +118,19 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 }  // namespace
 
-Gate gate_of(std::uint32_t sandbox_bit) {
+Defence gate_of(std::uint32_t sandbox_bit) {
   switch (sandbox_bit) {
-    case kLimits: return Gate::kMemory;
-    case kOtherUser: return Gate::kOtherUser;
-    case kUserNamespace: return Gate::kUserNamespace;
-    case kNetNamespace: return Gate::kNetNamespace;
-    case kIpcNamespace: return Gate::kIpcNamespace;
-    case kNoNewPrivileges: return Gate::kPrivileges;
-    case kSystemCallFilter: return Gate::kSystemCalls;
-    case kPidNamespace: return Gate::kPidNamespace;
-    case kMountNamespace: return Gate::kMountNamespace;
-    case kSealed: return Gate::kFiles;
-    default: return Gate::kNone;
+    case kLimits: return Defence::kMemory;
+    case kOtherUser: return Defence::kOtherUser;
+    case kUserNamespace: return Defence::kUserNamespace;
+    case kNetNamespace: return Defence::kNetNamespace;
+    case kIpcNamespace: return Defence::kIpcNamespace;
+    case kNoNewPrivileges: return Defence::kPrivileges;
+    case kSystemCallFilter: return Defence::kSystemCalls;
+    case kPidNamespace: return Defence::kPidNamespace;
+    case kMountNamespace: return Defence::kMountNamespace;
+    case kSealed: return Defence::kFiles;
+    default: return Defence::kNone;
   }
 }
 
@@ -159,7 +159,7 @@ Spawned spawn_host(const HostSpawn& spec) {
   std::vector<Attempt> attempts;
   if (::geteuid() == 0) {
     attempts.push_back({flags, bits, false});
-  } else if (spec.defences.on(Gate::kUserNamespace)) {
+  } else if (spec.defences.on(Defence::kUserNamespace)) {
     attempts.push_back({flags | CLONE_NEWUSER, bits | kUserNamespace, true});
   }
   attempts.push_back({0, 0, false});
@@ -179,7 +179,7 @@ Spawned spawn_host(const HostSpawn& spec) {
     plan.argv = argv.data();
     plan.environment = variables.data();
     plan.maps_user = attempt.maps_user;
-    plan.leaks_descriptor = !spec.defences.on(Gate::kDescriptors);
+    plan.leaks_descriptor = !spec.defences.on(Defence::kDescriptors);
     std::snprintf(plan.uid_map, sizeof plan.uid_map, "0 %u 1", ::geteuid());
     std::snprintf(plan.gid_map, sizeof plan.gid_map, "0 %u 1", ::getegid());
     spawned.pid = clone_child(plan, attempt.flags);

@@ -35,7 +35,7 @@ struct Spawned {
 };
 
 // The defence that a part of the sandbox is.
-record::Gate gate_of(std::uint32_t sandbox_bit);
+record::Defence gate_of(std::uint32_t sandbox_bit);
 
 // "complete", or "without <part>, <part>": a part of the sandbox is named after its defence.
 std::string describe_sandbox(std::uint32_t bits);

@@ -23,7 +23,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr double kStartTimeout = 20.0;
@@ -70,7 +70,7 @@ Attempt<HostProcess> HostProcess::start_empty(int artifact_fd, const HostOptions
   HostProcess host;
   host.defences_ = options.defences;
   constexpr double kPatience = 20;
-  host.call_timeout_ = options.call_timeout * (options.defences.on(Gate::kHang) ? 1 : kPatience);
+  host.call_timeout_ = options.call_timeout * (options.defences.on(Defence::kHang) ? 1 : kPatience);
   host.memory_limit_bytes_ = options.memory_limit_bytes;
   RIDGE_CHECK_OK(host.create_region(options.region_bytes));
   HostSpawn spawn{options.program, static_cast<int>(options.cpus.size()), host.region_fd_, artifact_fd};
@@ -81,7 +81,7 @@ Attempt<HostProcess> HostProcess::start_empty(int artifact_fd, const HostOptions
     spawn.memory_bytes = 0;
     spawn.sanitizer_runtime = options.sanitizer_runtime;
     host.report_fd_ = spawn.report_fd = ::memfd_create("ridge-report", MFD_CLOEXEC);
-    host.defences_ = host.defences_.without(Gate::kUnpaidWork).without(Gate::kClock);
+    host.defences_ = host.defences_.without(Defence::kUnpaidWork).without(Defence::kClock);
   }
   const Spawned spawned = spawn_host(spawn);
   host.pid_ = spawned.pid;
@@ -126,7 +126,7 @@ Verdict HostProcess::load(bool sanitized) {
     std::memcpy(message, control().message, sizeof(HostControl::message));
     if (status == kNotSealed) return harness_fault(message);
     return Failure{control().out_of_memory != 0 ? Outcome::kOom : Outcome::kCrash,
-                   fmt::format("the built object cannot be loaded: {}", message), Gate::kStatus};
+                   fmt::format("the built object cannot be loaded: {}", message), Defence::kStatus};
   }
   // The host says that the filter answers, and no instruction of the candidate has run yet; the kernel says it is
   // there.
@@ -140,8 +140,8 @@ Verdict HostProcess::load(bool sanitized) {
 Attempt<HostProcess> HostProcess::start_candidate(const std::filesystem::path& artifact, const HostOptions& options) {
   const bool sanitized = !options.sanitizer_runtime.empty();
   // What the sanitizers add has constructors of its own; nothing is timed there.
-  if (!sanitized && options.defences.on(Gate::kBuild)) {
-    if (const auto why = refuse_artifact(artifact)) return Failure{Outcome::kCompile, *why, Gate::kBuild};
+  if (!sanitized && options.defences.on(Defence::kBuild)) {
+    if (const auto why = refuse_artifact(artifact)) return Failure{Outcome::kCompile, *why, Defence::kBuild};
   }
   RIDGE_TRY(machine, sandbox_of_machine(options.program));
   const int artifact_fd = ::open(artifact.c_str(), O_RDONLY | O_CLOEXEC);

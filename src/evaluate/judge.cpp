@@ -11,7 +11,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 // |error| / allowed of one element; infinite for a NaN or an infinity that is not expected with that very sign.
 double error_ratio(double found, double expected, double allowed, DType dtype) {
@@ -90,14 +90,14 @@ Judgement judge(std::span<const double> found, const ops::ReferenceOutput& refer
   }
   finish(sums, reference.value, result);
   result.bias = bias.verdict();
-  if (wrong_kind && defences.on(Gate::kNonfinite)) {
-    result.gate = Gate::kNonfinite;
-  } else if (!wrong_kind && !(result.error_ratio <= 1.0) && defences.on(Gate::kElementBound)) {
-    result.gate = Gate::kElementBound;
-  } else if (result.rms_ratio > result.rms_limit && defences.on(Gate::kRms)) {
-    result.gate = Gate::kRms;
-  } else if (result.bias.leans() && defences.on(Gate::kBias)) {
-    result.gate = Gate::kBias;
+  if (wrong_kind && defences.on(Defence::kNonfinite)) {
+    result.gate = Defence::kNonfinite;
+  } else if (!wrong_kind && !(result.error_ratio <= 1.0) && defences.on(Defence::kElementBound)) {
+    result.gate = Defence::kElementBound;
+  } else if (result.rms_ratio > result.rms_limit && defences.on(Defence::kRms)) {
+    result.gate = Defence::kRms;
+  } else if (result.bias.leans() && defences.on(Defence::kBias)) {
+    result.gate = Defence::kBias;
   }
   return result;
 }

@@ -14,7 +14,7 @@ namespace ridge::evaluate {
 
 struct Judgement {
   // The first line that refuses the output, of kNonfinite, kElementBound, kRms, kBias; kNone when it is right.
-  record::Gate gate = record::Gate::kNone;
+  record::Defence gate = record::Defence::kNone;
   double error_ratio = 0;      // largest |error| / allowed; infinite where NaN or Inf differ in kind or sign
   double rms_ratio = 0;        // RMS of errors, each over that of the ideal kernel at its element
   double rms_limit = 0;        // for so many elements
@@ -23,7 +23,7 @@ struct Judgement {
   std::int64_t worst = -1;            // element of error_ratio
   std::int64_t wrong = 0, count = 0;  // elements beyond their bound, and all
 
-  [[nodiscard]] bool right() const { return gate == record::Gate::kNone; }
+  [[nodiscard]] bool right() const { return gate == record::Defence::kNone; }
 };
 
 // `dtype` is the output's. Infinite is right where a value within the bound rounds to that infinity.

@@ -8,7 +8,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 // Above this much work the fp64 reference takes seconds; then only Depth::kFull asks for it.
 constexpr double kCheapReferenceFlop = 1.5e8;
@@ -48,29 +48,29 @@ void SubjectRunner::draw_from(Secrets secrets) {
 
 Verdict SubjectRunner::verify(std::size_t index, Depth depth) {
   Operands& operands = *operands_[index];
-  if (operands.written_late() && defences_.on(Gate::kPromptCopy)) {
+  if (operands.written_late() && defences_.on(Defence::kPromptCopy)) {
     return Failure{record::Outcome::kWrong, "its outputs were still being written after the call had returned",
-                   Gate::kPromptCopy};
+                   Defence::kPromptCopy};
   }
   if (depth == Depth::kFull) return verify_fully(op_, operands, verifications_[index]);
-  if (!defences_.on(Gate::kEveryCall)) return passed();
+  if (!defences_.on(Defence::kEveryCall)) return passed();
   const bool drawn =
       secrets_.next() % defences_.full_draw_one_in == 0 && op_.cost(operands.problem()).flop <= kCheapReferenceFlop;
   Verification& into = verifications_[index];
   RIDGE_CHECK_OK(verify_quickly(op_, operands, secrets_.next(), into));
-  if (!drawn || !defences_.on(Gate::kFullDraw)) return passed();
+  if (!drawn || !defences_.on(Defence::kFullDraw)) return passed();
   --into.calls;  // the same call
   Verdict full = verify_fully(op_, operands, into);
-  if (!full && full.error().outcome != record::Outcome::kHarnessFault) full.error().gate = Gate::kFullDraw;
+  if (!full && full.error().outcome != record::Outcome::kHarnessFault) full.error().gate = Defence::kFullDraw;
   return full;
 }
 
 // An output that was not written when the call returned, and has been written since.
 void SubjectRunner::look_again(std::size_t index, Failure& failure) {
-  if (failure.gate != Gate::kPoison) return;
+  if (failure.gate != Defence::kPoison) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   if (!operands_[index]->changed_since(host_.arena())) return;
-  failure.gate = Gate::kPromptCopy;
+  failure.gate = Defence::kPromptCopy;
   failure.detail += ", and was written after the call had returned";
 }
 
@@ -90,8 +90,8 @@ Failure SubjectRunner::explain(std::size_t index, Failure failure) const {
 }
 
 CallResult SubjectRunner::launch(std::size_t index, Depth depth, numerics::Family family) {
-  last_seed_ = defences_.on(Gate::kFreshInputs) ? secrets_.next() : 1;
-  last_family_ = defences_.on(Gate::kFreshInputs) ? family : numerics::Family::kMixture;
+  last_seed_ = defences_.on(Defence::kFreshInputs) ? secrets_.next() : 1;
+  last_family_ = defences_.on(Defence::kFreshInputs) ? family : numerics::Family::kMixture;
   return run(index, depth);
 }
 
@@ -100,7 +100,7 @@ CallResult SubjectRunner::launch_again(std::size_t index, Place place) {
   const std::vector<unsigned char> first = operands.output_bytes();
   if (place == Place::kElsewhere) {
     const bool fenced = edge_ != Edge::kAnywhere;
-    const bool moves = defences_.on(Gate::kNewAddress);
+    const bool moves = defences_.on(Defence::kNewAddress);
     const Edge other = edge_ == Edge::kLast ? Edge::kFirst : Edge::kLast;
     if (!fenced) operands.move(make_layout(operands.problem(), padding_, coin_, defences_));
     if (fenced && moves) {
@@ -134,7 +134,7 @@ CallResult SubjectRunner::launch_altered(std::size_t index) {
 // The untimed call of warm mode, on content of its own: what a kernel remembers of it is of no use.
 Verdict SubjectRunner::warm_up(std::size_t index) {
   Operands& operands = *operands_[index];
-  operands.refresh_untimed(defences_.on(Gate::kFreshInputs) ? secrets_.next() : last_seed_);
+  operands.refresh_untimed(defences_.on(Defence::kFreshInputs) ? secrets_.next() : last_seed_);
   operands.publish(host_.arena());
   RIDGE_CHECK_OK(
       host_.call({operands.arena_views(host_.arena()), operands.scalars()}, operands.problem().values, threads_));
@@ -162,7 +162,7 @@ CallResult SubjectRunner::run(std::size_t index, Depth depth) {
       [&] {
         // Without this defence: time enough for a thread that writes after its kernel has returned, on a busy machine
         // too.
-        if (!defences_.on(Gate::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        if (!defences_.on(Defence::kPromptCopy)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
         operands.collect(host_.arena());
       },
       touched);

@@ -59,7 +59,7 @@ Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const 
     one.subject.object = result->object;
     one.subject.candidate = &candidate;
     one.evidence = std::move(result->evidence);
-    if (!result->ok()) one.failure = Failure{record::Outcome::kCompile, result->error, record::Gate::kBuild};
+    if (!result->ok()) one.failure = Failure{record::Outcome::kCompile, result->error, record::Defence::kBuild};
     built.push_back(std::move(one));
   }
   return built;
@@ -153,7 +153,7 @@ Result<std::vector<BuiltSubject>> build_candidates(const Job& job, std::span<con
   RIDGE_TRY(built, on_gpu ? build_for_gpu(job, candidates) : build_for_cpu(job, candidates));
   for (BuiltSubject& one : built) {
     if (const Status read = read_scope(one.subject); !read && !one.failure) {
-      one.failure = Failure{record::Outcome::kCompile, read.error().text(), record::Gate::kBuild};
+      one.failure = Failure{record::Outcome::kCompile, read.error().text(), record::Defence::kBuild};
     }
   }
   return built;

@@ -11,7 +11,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 // Rows that all pass although zeros would, too, say nothing about the subject.
@@ -25,7 +25,7 @@ void require_information(std::vector<record::CheckRow>& rows) {
   for (record::CheckRow& row : rows) {
     if (!passed(row)) continue;
     row.outcome = Outcome::kAmbiguous;
-    row.gate = Gate::kInformative;
+    row.gate = Defence::kInformative;
     row.detail = fmt::format("the case shows nothing: {}", row.lanes["informative"]);
   }
 }

@@ -42,7 +42,7 @@ class Evaluator {
   }
 
  private:
-  void stop(Outcome outcome, std::string detail, record::Gate gate = record::Gate::kNone) {
+  void stop(Outcome outcome, std::string detail, record::Defence gate = record::Defence::kNone) {
     evaluation_.outcome = outcome;
     evaluation_.detail = std::move(detail);
     evaluation_.gate = gate;
@@ -80,7 +80,7 @@ class Evaluator {
       if (row.outcome == Outcome::kPass) {
         stop(Outcome::kAmbiguous,
              fmt::format("{} shows nothing and is not used: {}", row.label, row.lanes.at("informative")),
-             record::Gate::kInformative);
+             record::Defence::kInformative);
       } else {
         stop(row.outcome, fmt::format("{}: {}", row.label, row.detail), row.gate);
       }

@@ -10,7 +10,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 std::string worst_element(const Operands& operands, std::size_t index, const TensorView& view, double found,
@@ -27,30 +27,30 @@ Failure describe(const Operands& operands, std::size_t index, const TensorView& 
                  const ops::ReferenceOutput& reference, const Judgement& verdict) {
   const std::string& name = operands.problem().operands[index].name;
   if (operands.untouched(index))
-    return {Outcome::kWrong, fmt::format("{} was not written at all", name), Gate::kPoison};
+    return {Outcome::kWrong, fmt::format("{} was not written at all", name), Defence::kPoison};
   if (operands.same_outputs_as_last()) {
     return {Outcome::kWrong, fmt::format("{} holds the previous call's result: stale output", name),
-            Gate::kFreshInputs};
+            Defence::kFreshInputs};
   }
-  if (verdict.gate == Gate::kRms) {
+  if (verdict.gate == Defence::kRms) {
     return {Outcome::kWrong,
             fmt::format("{}: the RMS error is {:.3g} times that of the ideal kernel, {:.3g} times is allowed; every "
                         "element is within its own bound ({:.2g} of it), so this is the work of a shorter type or of "
                         "a sum that leaves something out",
                         name, verdict.rms_ratio, verdict.rms_limit, verdict.error_ratio),
-            Gate::kRms};
+            Defence::kRms};
   }
-  if (verdict.gate == Gate::kBias) {
+  if (verdict.gate == Defence::kBias) {
     return {Outcome::kWrong,
             fmt::format("{}: errors lean to one side by {:.3g} of the ideal kernel's RMS error, {:.3g} is allowed: "
                         "truncation instead of rounding",
                         name, verdict.bias.mean, verdict.bias.limit),
-            Gate::kBias};
+            Defence::kBias};
   }
   const bool poison = operands.is_poison(index, verdict.worst);
   const double worst = found[static_cast<std::size_t>(verdict.worst)];
   return {Outcome::kWrong, worst_element(operands, index, view, worst, reference, verdict),
-          poison ? Gate::kPoison : verdict.gate};
+          poison ? Defence::kPoison : verdict.gate};
 }
 
 Status fits(const ops::Operator& op, const std::vector<ops::ReferenceOutput>& references, std::size_t output,
@@ -116,7 +116,7 @@ Verdict verify_quickly(const ops::Operator& op, const Operands& operands, std::u
   RIDGE_CHECK_OK(operands.damage());
   const std::vector<TensorView> after = operands.after();
   RIDGE_TRY(spot, op.spot_check(operands.problem(), {after, operands.scalars()}, seed));
-  const bool passes = spot.residual <= spot.allowed || !operands.defences().on(Gate::kProjection);
+  const bool passes = spot.residual <= spot.allowed || !operands.defences().on(Defence::kProjection);
   if (spot.finite && passes) {
     ++into.calls;
     return passed();
@@ -129,7 +129,7 @@ Verdict verify_quickly(const ops::Operator& op, const Operands& operands, std::u
       fmt::format("a secret projection of the output is off: {}; single elements are within their bounds, so the "
                   "error is systematic",
                   spot.detail),
-      Gate::kProjection};
+      Defence::kProjection};
 }
 
 }  // namespace ridge::evaluate

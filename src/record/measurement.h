@@ -53,7 +53,7 @@ inline bool settles(Outcome outcome) { return outcome != Outcome::kHarnessFault 
 
 // The defence that stopped a candidate, or kNone. Each can be switched off by a test (never by a request), and for each
 // tests/cheats holds a candidate that then slips through.
-enum class Gate {
+enum class Defence {
   kNone,
   // what the outputs show
   kElementBound,  // an element is further from the fp64 reference than the error model allows
@@ -103,50 +103,50 @@ enum class Gate {
   kFloor         // faster than the device can be
 };
 template <>
-struct EnumNames<Gate> {
-  static constexpr std::pair<Gate, std::string_view> kNames[] = {{Gate::kNone, "none"},
-                                                                 {Gate::kElementBound, "element_bound"},
-                                                                 {Gate::kNonfinite, "nonfinite"},
-                                                                 {Gate::kRms, "rms"},
-                                                                 {Gate::kBias, "bias"},
-                                                                 {Gate::kProjection, "projection"},
-                                                                 {Gate::kPoison, "poison"},
-                                                                 {Gate::kFreshInputs, "fresh_inputs"},
-                                                                 {Gate::kPromptCopy, "prompt_copy"},
-                                                                 {Gate::kRedZone, "red_zone"},
-                                                                 {Gate::kRowPadding, "row_padding"},
-                                                                 {Gate::kInputIntact, "input_intact"},
-                                                                 {Gate::kEveryCall, "every_call"},
-                                                                 {Gate::kFullDraw, "full_draw"},
-                                                                 {Gate::kNewAddress, "new_address"},
-                                                                 {Gate::kPaddedRows, "padded_rows"},
-                                                                 {Gate::kFamilies, "families"},
-                                                                 {Gate::kHeldOut, "held_out"},
-                                                                 {Gate::kInformative, "informative"},
-                                                                 {Gate::kRerun, "rerun"},
-                                                                 {Gate::kSanitizer, "sanitizer"},
-                                                                 {Gate::kClock, "clock"},
-                                                                 {Gate::kUnpaidWork, "unpaid_work"},
-                                                                 {Gate::kBuild, "build"},
-                                                                 {Gate::kStatus, "status"},
-                                                                 {Gate::kCrash, "crash"},
-                                                                 {Gate::kHang, "hang"},
-                                                                 {Gate::kMemory, "memory"},
-                                                                 {Gate::kSystemCalls, "system_calls"},
-                                                                 {Gate::kFiles, "files"},
-                                                                 {Gate::kEnvironment, "environment"},
-                                                                 {Gate::kDescriptors, "descriptors"},
-                                                                 {Gate::kPrivileges, "privileges"},
-                                                                 {Gate::kOtherUser, "other_user"},
-                                                                 {Gate::kUserNamespace, "user_namespace"},
-                                                                 {Gate::kMountNamespace, "mount_namespace"},
-                                                                 {Gate::kPidNamespace, "pid_namespace"},
-                                                                 {Gate::kNetNamespace, "net_namespace"},
-                                                                 {Gate::kIpcNamespace, "ipc_namespace"},
-                                                                 {Gate::kGuardPage, "guard_page"},
-                                                                 {Gate::kDeviceCalls, "device_calls"},
-                                                                 {Gate::kCold, "cold"},
-                                                                 {Gate::kFloor, "floor"}};
+struct EnumNames<Defence> {
+  static constexpr std::pair<Defence, std::string_view> kNames[] = {{Defence::kNone, "none"},
+                                                                    {Defence::kElementBound, "element_bound"},
+                                                                    {Defence::kNonfinite, "nonfinite"},
+                                                                    {Defence::kRms, "rms"},
+                                                                    {Defence::kBias, "bias"},
+                                                                    {Defence::kProjection, "projection"},
+                                                                    {Defence::kPoison, "poison"},
+                                                                    {Defence::kFreshInputs, "fresh_inputs"},
+                                                                    {Defence::kPromptCopy, "prompt_copy"},
+                                                                    {Defence::kRedZone, "red_zone"},
+                                                                    {Defence::kRowPadding, "row_padding"},
+                                                                    {Defence::kInputIntact, "input_intact"},
+                                                                    {Defence::kEveryCall, "every_call"},
+                                                                    {Defence::kFullDraw, "full_draw"},
+                                                                    {Defence::kNewAddress, "new_address"},
+                                                                    {Defence::kPaddedRows, "padded_rows"},
+                                                                    {Defence::kFamilies, "families"},
+                                                                    {Defence::kHeldOut, "held_out"},
+                                                                    {Defence::kInformative, "informative"},
+                                                                    {Defence::kRerun, "rerun"},
+                                                                    {Defence::kSanitizer, "sanitizer"},
+                                                                    {Defence::kClock, "clock"},
+                                                                    {Defence::kUnpaidWork, "unpaid_work"},
+                                                                    {Defence::kBuild, "build"},
+                                                                    {Defence::kStatus, "status"},
+                                                                    {Defence::kCrash, "crash"},
+                                                                    {Defence::kHang, "hang"},
+                                                                    {Defence::kMemory, "memory"},
+                                                                    {Defence::kSystemCalls, "system_calls"},
+                                                                    {Defence::kFiles, "files"},
+                                                                    {Defence::kEnvironment, "environment"},
+                                                                    {Defence::kDescriptors, "descriptors"},
+                                                                    {Defence::kPrivileges, "privileges"},
+                                                                    {Defence::kOtherUser, "other_user"},
+                                                                    {Defence::kUserNamespace, "user_namespace"},
+                                                                    {Defence::kMountNamespace, "mount_namespace"},
+                                                                    {Defence::kPidNamespace, "pid_namespace"},
+                                                                    {Defence::kNetNamespace, "net_namespace"},
+                                                                    {Defence::kIpcNamespace, "ipc_namespace"},
+                                                                    {Defence::kGuardPage, "guard_page"},
+                                                                    {Defence::kDeviceCalls, "device_calls"},
+                                                                    {Defence::kCold, "cold"},
+                                                                    {Defence::kFloor, "floor"}};
 };
 
 // The machine and the software, as name/value facts in a fixed order ("cpu.model", "compiler", "kernel", ...).
@@ -277,7 +277,7 @@ struct CheckRow {
   double snr_db = 0;
   std::int64_t verified_calls = 0;  // calls whose output was verified, each on its own fresh input
   std::int64_t elements = 0;
-  Gate gate = Gate::kNone;                   // what stopped it
+  Defence gate = Defence::kNone;             // what stopped it
   bool informative = true;                   // false: zeros, a constant, or a copy of an input would pass as well
   std::map<std::string, std::string> lanes;  // what else was looked at and what came out: "held-out", "sanitizer", ...
   std::int64_t families = 0;                 // of inputs
@@ -456,7 +456,7 @@ struct Evaluation {
   std::vector<Session> sessions;                    // screening first, then confirmation, voided ones included
   std::vector<RooflinePoint> roofline;              // of the candidate
   std::map<std::string, double> seconds;            // where the time went: "build", "check", "measure"
-  Gate gate = Gate::kNone;                          // what stopped it
+  Defence gate = Defence::kNone;                    // what stopped it
   std::string timing = "ridge-worker";              // the timing engine; numbers of two are never compared
   std::optional<TrainingTrace> training;            // of the candidate, where a project has a training command
   std::optional<TrainingTrace> incumbent_training;  // what a step costs without the change
@@ -492,7 +492,7 @@ struct ScreenRow {
   std::string detail;
   double score = 0;               // geomean over shapes of bound_time / median latency
   std::vector<double> latencies;  // median per shape, seconds
-  Gate gate = Gate::kNone;        // what stopped it
+  Defence gate = Defence::kNone;  // what stopped it
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("defines", self.defines);

@@ -27,28 +27,28 @@ GateInput honest(std::int64_t speed = 150) {
 }
 
 record::GateResult verdict(const GateInput& input, std::string_view gate) {
-  for (const Gate& one : gates()) {
+  for (const DecisionGate& one : gates()) {
     if (one.name == gate) return one.check(input);
   }
   ADD_FAILURE() << "no gate " << gate;
   return {};
 }
 bool accepted(const GateInput& input) {
-  for (const Gate& gate : gates()) {
+  for (const DecisionGate& gate : gates()) {
     if (gate.check(input).outcome != GateOutcome::kPass) return false;
   }
   return true;
 }
 
-TEST(Gate, LetsAnHonestGainThrough) {
-  for (const Gate& gate : gates()) {
+TEST(DecisionGate, LetsAnHonestGainThrough) {
+  for (const DecisionGate& gate : gates()) {
     const record::GateResult result = gate.check(honest());
     EXPECT_EQ(result.outcome, GateOutcome::kPass) << gate.name << ": " << result.detail;
   }
 }
 
 // 4294967297 decisions, narrowed to 32 bits, were 1: the evidence needed was 20 instead of 2400.
-TEST(Gate, RefusesAnErrorBudgetThatOverflows) {
+TEST(DecisionGate, RefusesAnErrorBudgetThatOverflows) {
   for (const std::int64_t planned :
        {std::int64_t{4294967297}, std::int64_t{121}, std::int64_t{0}, std::int64_t{-4294967295}}) {
     GateInput input = honest();
@@ -65,14 +65,14 @@ TEST(Gate, RefusesAnErrorBudgetThatOverflows) {
   EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kPass);
 }
 
-TEST(Gate, RefusesASessionLimitThatOverflows) {
+TEST(DecisionGate, RefusesASessionLimitThatOverflows) {
   GateInput input = honest();
   input.protocol.max_sessions = 4294967296 + 32;
   EXPECT_NE(verdict(input, "effect").outcome, GateOutcome::kPass);
 }
 
 // A cache that was written to: the object of either arm is not what its sources make.
-TEST(Gate, RefusesObjectsThatTheSourcesDoNotMakeAgain) {
+TEST(DecisionGate, RefusesObjectsThatTheSourcesDoNotMakeAgain) {
   GateInput input = honest();
   input.evaluation.rebuild->candidate = "another";
   EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kFail);
@@ -88,7 +88,7 @@ TEST(Gate, RefusesObjectsThatTheSourcesDoNotMakeAgain) {
   EXPECT_TRUE(judge(input, kOff).accepted);
 }
 
-TEST(Gate, IsNotSureWithoutARebuild) {
+TEST(DecisionGate, IsNotSureWithoutARebuild) {
   GateInput input = honest();
   input.evaluation.rebuild->error = "no compiler";
   EXPECT_EQ(verdict(input, kRebuildGate).outcome, GateOutcome::kInconclusive);
@@ -103,7 +103,7 @@ TEST(Gate, IsNotSureWithoutARebuild) {
   for (const record::GateResult& one : judge(input).gates) EXPECT_NE(one.gate, kRebuildGate);
 }
 
-TEST(Gate, RefusesFasterButWrong) {
+TEST(DecisionGate, RefusesFasterButWrong) {
   GateInput input = honest();
   input.evaluation.checks[1].outcome = record::Outcome::kWrong;
   EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail);
@@ -114,7 +114,7 @@ TEST(Gate, RefusesFasterButWrong) {
   EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesWhatTheWorkerSaysCrashedHungOrCheated) {
+TEST(DecisionGate, RefusesWhatTheWorkerSaysCrashedHungOrCheated) {
   for (const auto outcome : {record::Outcome::kCrash, record::Outcome::kHang, record::Outcome::kOom,
                              record::Outcome::kCheat, record::Outcome::kWrong}) {
     GateInput input = honest();
@@ -123,7 +123,7 @@ TEST(Gate, RefusesWhatTheWorkerSaysCrashedHungOrCheated) {
   }
 }
 
-TEST(Gate, RefusesADroppedRenamedRepeatedOrAddedShape) {
+TEST(DecisionGate, RefusesADroppedRenamedRepeatedOrAddedShape) {
   for (int kind = 0; kind < 4; ++kind) {
     GateInput input = honest();
     std::vector<record::ShapeSamples>& shapes = input.evaluation.sessions[3].shapes;
@@ -136,7 +136,7 @@ TEST(Gate, RefusesADroppedRenamedRepeatedOrAddedShape) {
   }
 }
 
-TEST(Gate, RefusesAShapeThatWasNotCheckedOrCheckedTwice) {
+TEST(DecisionGate, RefusesAShapeThatWasNotCheckedOrCheckedTwice) {
   GateInput input = honest();
   input.evaluation.checks.pop_back();
   EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);
@@ -145,7 +145,7 @@ TEST(Gate, RefusesAShapeThatWasNotCheckedOrCheckedTwice) {
   EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesALaunchThatIsNotATime) {
+TEST(DecisionGate, RefusesALaunchThatIsNotATime) {
   for (const double bad : {std::nan(""), 0.0, -1.0, std::numeric_limits<double>::infinity()}) {
     GateInput input = honest();
     input.evaluation.sessions[2].shapes[1].quads[0].blocks[3][1] = bad;
@@ -154,7 +154,7 @@ TEST(Gate, RefusesALaunchThatIsNotATime) {
   }
 }
 
-TEST(Gate, RefusesMissingOrRepeatedSessions) {
+TEST(DecisionGate, RefusesMissingOrRepeatedSessions) {
   GateInput input = honest();
   input.evaluation.sessions.erase(input.evaluation.sessions.begin() + 4);
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
@@ -163,7 +163,7 @@ TEST(Gate, RefusesMissingOrRepeatedSessions) {
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, VoidingSessionsIsBoundedAndNeedsAReason) {
+TEST(DecisionGate, VoidingSessionsIsBoundedAndNeedsAReason) {
   GateInput input = honest();
   input.evaluation.sessions[4].voided = true;
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);
@@ -176,7 +176,7 @@ TEST(Gate, VoidingSessionsIsBoundedAndNeedsAReason) {
 }
 
 // A choice of which sessions count could make any candidate win.
-TEST(Gate, RefusesASessionThatIsVoidWithoutItsGuards) {
+TEST(DecisionGate, RefusesASessionThatIsVoidWithoutItsGuards) {
   GateInput input = honest();
   input.evaluation.sessions[4].voided = true;
   input.evaluation.sessions[4].void_reason = "the machine was busy";
@@ -187,7 +187,7 @@ TEST(Gate, RefusesASessionThatIsVoidWithoutItsGuards) {
   EXPECT_FALSE(accepted(input));
 }
 
-TEST(Gate, RefusesASessionThatCountsAgainstItsGuards) {
+TEST(DecisionGate, RefusesASessionThatCountsAgainstItsGuards) {
   for (const char* guard : {"clock_gap", "steal_fraction", "foreign_load", "throttle"}) {
     GateInput input = honest();
     input.protocol.decision_rule = record::Protocol::kVoiding;
@@ -196,7 +196,7 @@ TEST(Gate, RefusesASessionThatCountsAgainstItsGuards) {
   }
 }
 
-TEST(Gate, LoadAndStealVoidNothingWhereGapsAreCharged) {
+TEST(DecisionGate, LoadAndStealVoidNothingWhereGapsAreCharged) {
   GateInput input = honest();
   for (record::Session& session : input.evaluation.sessions) {
     session.guards = {{"steal_fraction", 0.2}, {"foreign_load", 0.9}, {"clock_gap", 0.003}};
@@ -206,7 +206,7 @@ TEST(Gate, LoadAndStealVoidNothingWhereGapsAreCharged) {
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kFail);  // it counts
 }
 
-TEST(Gate, AGapBetweenTheClocksIsChargedToTheEffectAndToTheShapes) {
+TEST(DecisionGate, AGapBetweenTheClocksIsChargedToTheEffectAndToTheShapes) {
   GateInput input = honest();  // half as fast again
   const auto with_gap = [&](double gap) {
     for (record::Session& session : input.evaluation.sessions) session.guards["clock_gap"] = gap;
@@ -224,7 +224,7 @@ TEST(Gate, AGapBetweenTheClocksIsChargedToTheEffectAndToTheShapes) {
 }
 
 // Sessions that contradict each other refute nothing.
-TEST(Gate, AGainThatNoiseHidesIsInconclusiveAndNotSlower) {
+TEST(DecisionGate, AGainThatNoiseHidesIsInconclusiveAndNotSlower) {
   GateInput input = honest(150);
   for (std::size_t i = 1; i < input.evaluation.sessions.size(); ++i) {
     const std::int64_t speed = i % 3 == 0 ? 80 : 130;
@@ -242,7 +242,7 @@ TEST(Gate, AGainThatNoiseHidesIsInconclusiveAndNotSlower) {
   EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, AClockGapVoidsByTheFirstRuleAndIsAllowedOnlySoOften) {
+TEST(DecisionGate, AClockGapVoidsByTheFirstRuleAndIsAllowedOnlySoOften) {
   GateInput input = honest();
   input.protocol.decision_rule = record::Protocol::kVoiding;
   const auto void_first = [&](std::size_t count) {
@@ -259,21 +259,21 @@ TEST(Gate, AClockGapVoidsByTheFirstRuleAndIsAllowedOnlySoOften) {
   EXPECT_EQ(verdict(input, "sessions").outcome, GateOutcome::kInconclusive);
 }
 
-TEST(Gate, FewerSessionsThanTheEvidenceNeedsAreInconclusive) {
+TEST(DecisionGate, FewerSessionsThanTheEvidenceNeedsAreInconclusive) {
   GateInput input = honest();
   input.evaluation.sessions.pop_back();
   EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kInconclusive);
   EXPECT_FALSE(accepted(input));
 }
 
-TEST(Gate, AScreeningSessionIsNoEvidence) {
+TEST(DecisionGate, AScreeningSessionIsNoEvidence) {
   GateInput input = honest();
   for (record::Session& session : input.evaluation.sessions) session.role = "screen";
   EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kInconclusive);
 }
 
 // The noise of a glance may hide a gain; the closer look that follows it counts, whichever way it falls.
-TEST(Gate, TheLastScreeningSessionCounts) {
+TEST(DecisionGate, TheLastScreeningSessionCounts) {
   const record::Candidate incumbent = make_candidate(100);
   const auto with_screens = [&](std::int64_t first, std::int64_t second) {
     GateInput input = honest();
@@ -287,7 +287,7 @@ TEST(Gate, TheLastScreeningSessionCounts) {
   EXPECT_EQ(with_screens(150, 95), GateOutcome::kFail);
 }
 
-TEST(Gate, ATieIsNotAGainHoweverItIsSummarised) {
+TEST(DecisionGate, ATieIsNotAGainHoweverItIsSummarised) {
   GateInput input = honest(100);
   input.evaluation.outcome = record::Outcome::kPass;
   input.evaluation.detail = "accepted, 899 % faster";
@@ -295,7 +295,7 @@ TEST(Gate, ATieIsNotAGainHoweverItIsSummarised) {
   EXPECT_EQ(verdict(input, "effect").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesARegressionOfOneShapeInAFasterSuite) {
+TEST(DecisionGate, RefusesARegressionOfOneShapeInAFasterSuite) {
   GateInput input = honest(200);
   for (record::Session& session : input.evaluation.sessions) {
     for (record::Quad& quad : session.shapes[0].quads) {
@@ -311,7 +311,7 @@ TEST(Gate, RefusesARegressionOfOneShapeInAFasterSuite) {
   EXPECT_NE(result.detail.find(kShapes[0]), std::string::npos);
 }
 
-TEST(Gate, ANoisyShapeThatMayHaveRegressedIsInconclusive) {
+TEST(DecisionGate, ANoisyShapeThatMayHaveRegressedIsInconclusive) {
   GateInput input = honest(200);
   for (std::size_t s = 0; s < input.evaluation.sessions.size(); ++s) {
     for (record::Quad& quad : input.evaluation.sessions[s].shapes[0].quads) {
@@ -324,13 +324,13 @@ TEST(Gate, ANoisyShapeThatMayHaveRegressedIsInconclusive) {
   EXPECT_NE(verdict(input, "non-inferiority").outcome, GateOutcome::kPass);
 }
 
-TEST(Gate, RefusesATimeUnderTheRooflineFloor) {
+TEST(DecisionGate, RefusesATimeUnderTheRooflineFloor) {
   GateInput input = honest(1200);  // the floor is at 1000
   EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kFail);
   EXPECT_EQ(verdict(honest(900), "physics").outcome, GateOutcome::kPass);
 }
 
-TEST(Gate, ACeilingOfABusyMachineIsALowerBound) {
+TEST(DecisionGate, ACeilingOfABusyMachineIsALowerBound) {
   GateInput input = honest(1800);  // the floor is at 1000
   EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kFail);
   input.disturbed = "others used 44 % of the processors";
@@ -341,7 +341,7 @@ TEST(Gate, ACeilingOfABusyMachineIsALowerBound) {
   EXPECT_EQ(verdict(input, "physics").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesTimedCallsThatWereNotVerified) {
+TEST(DecisionGate, RefusesTimedCallsThatWereNotVerified) {
   GateInput input = honest();
   input.evaluation.checks[0].verified_calls = 0;
   EXPECT_EQ(verdict(input, "verified calls").outcome, GateOutcome::kFail);
@@ -349,7 +349,7 @@ TEST(Gate, RefusesTimedCallsThatWereNotVerified) {
   EXPECT_EQ(verdict(input, "verified calls").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesTheDecisionAfterTheLastOfTheErrorBudget) {
+TEST(DecisionGate, RefusesTheDecisionAfterTheLastOfTheErrorBudget) {
   GateInput input = honest();
   input.decisions_used = 119;
   EXPECT_EQ(verdict(input, "error budget").outcome, GateOutcome::kPass);
@@ -359,7 +359,7 @@ TEST(Gate, RefusesTheDecisionAfterTheLastOfTheErrorBudget) {
   EXPECT_NE(result.detail.find("decision 121 is refused"), std::string::npos);
 }
 
-TEST(Gate, RefusesAStaleBuildAndAChangeWithoutEffect) {
+TEST(DecisionGate, RefusesAStaleBuildAndAChangeWithoutEffect) {
   GateInput input = honest();
   input.evaluation.build.artifact = input.incumbent_artifact;
   EXPECT_EQ(verdict(input, "artifact").outcome, GateOutcome::kFail);
@@ -368,7 +368,7 @@ TEST(Gate, RefusesAStaleBuildAndAChangeWithoutEffect) {
   EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesTheEvaluationOfSomethingElse) {
+TEST(DecisionGate, RefusesTheEvaluationOfSomethingElse) {
   GateInput input = honest();
   input.evaluation.candidate = make_candidate(151).id();
   EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kFail);
@@ -377,7 +377,7 @@ TEST(Gate, RefusesTheEvaluationOfSomethingElse) {
   EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kFail);
 }
 
-TEST(Gate, RefusesGainsThatTrainingCannotHave) {
+TEST(DecisionGate, RefusesGainsThatTrainingCannotHave) {
   GateInput input = honest();
   for (const char* bucket : {"W2", "W3", "", "K5"}) {
     input.bucket = bucket;
@@ -387,7 +387,7 @@ TEST(Gate, RefusesGainsThatTrainingCannotHave) {
   EXPECT_EQ(verdict(input, "transfer").outcome, GateOutcome::kInconclusive);
 }
 
-TEST(Gate, AWeightCacheNeedsTrainingStepsInWhichOnlyTheWeightHits) {
+TEST(DecisionGate, AWeightCacheNeedsTrainingStepsInWhichOnlyTheWeightHits) {
   GateInput input = honest();
   input.bucket = "W1";
   const record::TrainingTrace before{.steps = 8, .failed = 0, .step = 2e-3, .kernel = 4e-4, .weight = 3e-5};
@@ -409,14 +409,14 @@ TEST(Gate, AWeightCacheNeedsTrainingStepsInWhichOnlyTheWeightHits) {
   }
 }
 
-TEST(Gate, AHarnessFaultIsInconclusiveAndNeverAPass) {
+TEST(DecisionGate, AHarnessFaultIsInconclusiveAndNeverAPass) {
   GateInput input = honest();
   input.evaluation.outcome = record::Outcome::kHarnessFault;
   EXPECT_EQ(verdict(input, "build").outcome, GateOutcome::kInconclusive);
   EXPECT_FALSE(accepted(input));
 }
 
-TEST(Gate, AnEmptyEvaluationPassesNothingThatMatters) {
+TEST(DecisionGate, AnEmptyEvaluationPassesNothingThatMatters) {
   GateInput input = honest();
   input.evaluation = {};
   for (const char* gate :

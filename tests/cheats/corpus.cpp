@@ -16,7 +16,7 @@ namespace ridge::cheats {
 namespace {
 
 namespace fs = std::filesystem;
-using record::Gate;
+using record::Defence;
 
 constexpr key_t kSemaphore = 0x52494447;  // of shares_a_semaphore.cpp
 
@@ -63,7 +63,7 @@ Item read(const fs::path& file) {
   item.honest = head.honest;
   item.candidate.sources = {{"kernel.cpp", head.text}, {"gemm.h", text_of(kFolder / "gemm.h")}};
   for (const auto& [key, value] : head.words) apply(file, key, value, item);
-  if (!item.honest && (item.gate == Gate::kNone || item.outcome == record::Outcome::kPass)) {
+  if (!item.honest && (item.gate == Defence::kNone || item.outcome == record::Outcome::kPass)) {
     refuse(file, "a cheat has a gate and an outcome");
   }
   if (item.shows.empty()) item.shows = {item.gate};
@@ -117,12 +117,12 @@ std::string missing(const Item& item) {
   return {};
 }
 
-std::vector<Gate> defences() {
-  std::vector<Gate> all;
-  for (const auto& [gate, name] : record::EnumNames<Gate>::kNames) {
-    const bool fact = gate == Gate::kNone || gate == Gate::kStatus || gate == Gate::kCrash;
+std::vector<Defence> defences() {
+  std::vector<Defence> all;
+  for (const auto& [gate, name] : record::EnumNames<Defence>::kNames) {
+    const bool fact = gate == Defence::kNone || gate == Defence::kStatus || gate == Defence::kCrash;
     // Only a device has these; tests/cheats/cuda tries them.
-    const bool device = gate == Gate::kDeviceCalls || gate == Gate::kFloor;
+    const bool device = gate == Defence::kDeviceCalls || gate == Defence::kFloor;
     if (!fact && !device) all.push_back(gate);
   }
   return all;

@@ -28,9 +28,9 @@ namespace ridge::cheats {
 struct Item {
   std::string name;
   bool honest = false, proves = false;
-  record::Gate gate = record::Gate::kNone;
+  record::Defence gate = record::Defence::kNone;
   record::Outcome outcome = record::Outcome::kPass;
-  std::vector<record::Gate> shows;
+  std::vector<record::Defence> shows;
   std::string says, needs;
   std::optional<evaluate::Part> part;
   evaluate::Defences defences;
@@ -49,6 +49,6 @@ inline record::CheckRow check(const Item& item) { return check(item, item.defenc
 std::string missing(const Item& item);
 
 // Gates that are defences on the CPU and can be switched off; the others (a crash, a status, a failed build) are facts.
-std::vector<record::Gate> defences();
+std::vector<record::Defence> defences();
 
 }  // namespace ridge::cheats

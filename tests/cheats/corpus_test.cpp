@@ -34,7 +34,7 @@ TEST_P(Cheat, IsCaughtByItsGate) {
   const record::CheckRow row = check(item);
   EXPECT_EQ(record::name_of(row.outcome), record::name_of(item.outcome)) << row.detail;
   std::vector<std::string_view> expected;
-  for (const record::Gate gate : item.shows) expected.push_back(record::name_of(gate));
+  for (const record::Defence gate : item.shows) expected.push_back(record::name_of(gate));
   EXPECT_THAT(expected, Contains(record::name_of(row.gate))) << row.detail;
   EXPECT_THAT(row.detail, HasSubstr(item.says));
 }

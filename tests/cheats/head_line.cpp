@@ -41,7 +41,7 @@ std::vector<std::string> words_of(const std::string& text, char at) {
   return parts;
 }
 
-record::Gate gate_of(const fs::path& file, const std::string& name) { return value_of<record::Gate>(file, name); }
+record::Defence gate_of(const fs::path& file, const std::string& name) { return value_of<record::Defence>(file, name); }
 record::Outcome outcome_of(const fs::path& file, const std::string& name) {
   return value_of<record::Outcome>(file, name);
 }

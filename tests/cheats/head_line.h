@@ -28,7 +28,7 @@ HeadLine read_head_line(const std::filesystem::path& file);
 std::string text_of(const std::filesystem::path& file);
 // The parts that are not empty.
 std::vector<std::string> words_of(const std::string& text, char at);
-record::Gate gate_of(const std::filesystem::path& file, const std::string& name);
+record::Defence gate_of(const std::filesystem::path& file, const std::string& name);
 record::Outcome outcome_of(const std::filesystem::path& file, const std::string& name);
 // "m=3,layout=nt" set in `problem`.
 void set_params(const std::string& list, record::Case& problem);

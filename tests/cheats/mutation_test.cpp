@@ -16,7 +16,7 @@ void PrintTo(const Item& item, std::ostream* out);
 
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 std::vector<Item> proofs() {
   std::vector<Item> chosen;
@@ -78,9 +78,9 @@ TEST(Mutation, EveryPartOfADefenceHasACheatThatProvesIt) {
 }
 
 TEST(Mutation, EveryDefenceHasACheatThatProvesIt) {
-  std::set<Gate> proven;
+  std::set<Defence> proven;
   for (const Item& item : proofs()) proven.insert(item.gate);
-  for (const Gate gate : defences()) EXPECT_TRUE(proven.contains(gate)) << record::name_of(gate);
+  for (const Defence gate : defences()) EXPECT_TRUE(proven.contains(gate)) << record::name_of(gate);
 }
 
 std::string names(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
@@ -88,7 +88,7 @@ std::string names(const std::vector<std::string>& all) { return fmt::format("{}"
 // The table of docs/checking.md, from the corpus.
 std::string table() {
   std::string text = "| defence | the cheat that passes without it | others it stops |\n|---|---|---|\n";
-  for (const Gate gate : defences()) {
+  for (const Defence gate : defences()) {
     std::vector<std::string> proving, others;
     for (const Item& item : corpus()) {
       if (!item.honest && item.gate == gate) (item.proves ? proving : others).push_back(item.name);

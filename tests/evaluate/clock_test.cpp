@@ -14,7 +14,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 // A loop of about 100 us, and what finds the control block: it lies before the operand.
 constexpr const char* kHead = R"(#include <linux/futex.h>
@@ -145,7 +145,7 @@ class Clock : public ::testing::Test {
     host.program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
     host.cpus = {all_.front()};
     host.region_bytes = 4096;
-    host.defences = defences.without(Gate::kBuild);  // system calls by number are no import of a kernel
+    host.defences = defences.without(Defence::kBuild);  // system calls by number are no import of a kernel
     return HostProcess::start_candidate(built->artifact, host);
   }
 
@@ -217,12 +217,12 @@ TEST_F(Clock, AForgedSpanIsACheatAndLowersNothing) {
     }
   }
   ASSERT_TRUE(failure.has_value());
-  EXPECT_EQ(failure->gate, Gate::kClock) << failure->detail;
+  EXPECT_EQ(failure->gate, Defence::kClock) << failure->detail;
 }
 
 TEST_F(Clock, WithoutTheDefenceAForgedSpanWins) {
   const std::string forged = serves_itself(4);
-  const Defences none = Defences().without(Gate::kClock);
+  const Defences none = Defences().without(Defence::kClock);
   EXPECT_LT(2 * median(forged, 51, none), median(kHonest, 51, none));
 }
 
@@ -240,7 +240,7 @@ TEST_F(Clock, AThreadThatRunsOnAfterItsAnswerPaysInTheSameCall) {
   };
   EXPECT_EQ(too_short({}), 0);
   std::ptrdiff_t most = 0;
-  const Defences unread = Defences().without(Part::kWholeAccount).without(Gate::kUnpaidWork);
+  const Defences unread = Defences().without(Part::kWholeAccount).without(Defence::kUnpaidWork);
   for (int attempt = 0; attempt < 5 && most < 5; ++attempt) most = std::max(most, too_short(unread));
   RecordProperty("too_short_without", std::to_string(most));
   EXPECT_GE(most, 5) << "of 50 calls: without the whole account nothing is gained, and the test shows nothing";

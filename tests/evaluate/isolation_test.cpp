@@ -17,7 +17,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 class Isolation : public ::testing::Test {
  protected:
@@ -67,8 +67,8 @@ TEST_F(Isolation, IsCompleteOrSaysWhatIsMissing) {
 }
 
 TEST_F(Isolation, NamesWhatIsSwitchedOff) {
-  for (const Gate gate : {Gate::kPidNamespace, Gate::kMountNamespace, Gate::kNetNamespace, Gate::kIpcNamespace,
-                          Gate::kUserNamespace, Gate::kSystemCalls, Gate::kFiles}) {
+  for (const Defence gate : {Defence::kPidNamespace, Defence::kMountNamespace, Defence::kNetNamespace,
+                             Defence::kIpcNamespace, Defence::kUserNamespace, Defence::kSystemCalls, Defence::kFiles}) {
     auto started = start("", Defences().without(gate));
     ASSERT_TRUE(started.ok()) << started.error().detail;
     const std::string text = describe_sandbox(started->sandbox());
@@ -81,7 +81,7 @@ TEST_F(Isolation, EndsEveryProcessThatACandidateStarted) {
   const std::string name = "ridge-" + std::to_string(::getpid());
   const std::string daemon = "if (fork() == 0) { setsid(); prctl(PR_SET_NAME, \"" + name +
                              "\"); for (int i = 0; i < 5; ++i) sleep(1); _exit(0); }\n  usleep(20000);";
-  auto started = start(daemon, Defences().without(Gate::kSystemCalls).without(Gate::kBuild));
+  auto started = start(daemon, Defences().without(Defence::kSystemCalls).without(Defence::kBuild));
   ASSERT_TRUE(started.ok()) << started.error().detail;
   {
     HostProcess host = std::move(*started);
@@ -96,7 +96,7 @@ TEST_F(Isolation, EndsEveryProcessThatACandidateStarted) {
 TEST_F(Isolation, StartsAFreshProcessWithoutOurDescriptorsAndEnvironment) {
   ::setenv("RIDGE_ISOLATION_TEST", "1", 1);
   auto started = start("extern char** environ; int n = 0; while (environ[n]) ++n; return n == 2 ? 0 : 1;",
-                       Defences().without(Gate::kBuild));  // it imports environ
+                       Defences().without(Defence::kBuild));  // it imports environ
   ASSERT_TRUE(started.ok()) << started.error().detail;
   const CallResult result = started->call({}, {}, 1);
   EXPECT_TRUE(result.ok()) << result.error().detail;
@@ -136,7 +136,7 @@ TEST_F(Isolation, ACandidateCannotHideItsThreadsByBeingFrozen) {
   Verdict verdict = passed();  // one contradiction may be the hypervisor's, the eighth is a habit
   for (int look = 0; look < 8 && verdict.ok(); ++look) verdict = host.check_quiet();
   ASSERT_FALSE(verdict.ok());
-  EXPECT_EQ(verdict.error().gate, Gate::kUnpaidWork);
+  EXPECT_EQ(verdict.error().gate, Defence::kUnpaidWork);
 }
 
 }  // namespace

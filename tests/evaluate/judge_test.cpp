@@ -15,7 +15,7 @@
 namespace ridge::evaluate {
 namespace {
 
-using record::Gate;
+using record::Defence;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -50,21 +50,21 @@ TEST(Judge, PassesErrorsOfTheIdealKernel) {
 TEST(Judge, RefusesThreeTimesTheIdealErrorThoughEveryElementIsWithinItsBound) {
   const auto reference = reference_of(1000);
   const Judgement verdict = judge(with_errors(reference, 3e-6, false), reference, DType::kF32);
-  EXPECT_EQ(verdict.gate, Gate::kRms);
+  EXPECT_EQ(verdict.gate, Defence::kRms);
   EXPECT_LT(verdict.error_ratio, 1.0);
   EXPECT_TRUE(
-      judge(with_errors(reference, 3e-6, false), reference, DType::kF32, Defences().without(Gate::kRms)).right());
+      judge(with_errors(reference, 3e-6, false), reference, DType::kF32, Defences().without(Defence::kRms)).right());
 }
 
 TEST(Judge, IsCarefulWithFewElements) {
   const auto one = reference_of(1);
   EXPECT_TRUE(judge(with_errors(one, 5e-6, false), one, DType::kF32).right()) << "a single error is a matter of luck";
-  EXPECT_EQ(judge(with_errors(one, 2e-5, false), one, DType::kF32).gate, Gate::kRms);
+  EXPECT_EQ(judge(with_errors(one, 2e-5, false), one, DType::kF32).gate, Defence::kRms);
 }
 
 TEST(Judge, RefusesErrorsThatLeanToOneSide) {
   const auto reference = reference_of(1000);
-  EXPECT_EQ(judge(with_errors(reference, 1e-6, true), reference, DType::kF32).gate, Gate::kBias);
+  EXPECT_EQ(judge(with_errors(reference, 1e-6, true), reference, DType::kF32).gate, Defence::kBias);
   EXPECT_TRUE(judge(with_errors(reference, 1e-7, true), reference, DType::kF32).right());
 }
 
@@ -73,7 +73,7 @@ TEST(Judge, RefusesOneElementBeyondItsBound) {
   std::vector<double> found = reference.value;
   found[77] += 1.01e-4;
   const Judgement verdict = judge(found, reference, DType::kF32);
-  EXPECT_EQ(verdict.gate, Gate::kElementBound);
+  EXPECT_EQ(verdict.gate, Defence::kElementBound);
   EXPECT_EQ(verdict.worst, 77);
   EXPECT_EQ(verdict.wrong, 1);
 }
@@ -84,12 +84,12 @@ TEST(Judge, HoldsNanAndInfinityToKindAndSign) {
   const auto gate = [&](double a, double b, double c) {
     return judge(std::vector<double>{a, b, c}, reference, DType::kF32).gate;
   };
-  EXPECT_EQ(gate(std::nan(""), kInf, 1.0), Gate::kNone);
-  EXPECT_EQ(gate(0.0, kInf, 1.0), Gate::kNonfinite);
-  EXPECT_EQ(gate(std::nan(""), -kInf, 1.0), Gate::kNonfinite);
-  EXPECT_EQ(gate(std::nan(""), 1e38, 1.0), Gate::kNonfinite);
-  EXPECT_EQ(gate(std::nan(""), kInf, std::nan("")), Gate::kNonfinite);
-  EXPECT_EQ(gate(std::nan(""), kInf, kInf), Gate::kNonfinite);
+  EXPECT_EQ(gate(std::nan(""), kInf, 1.0), Defence::kNone);
+  EXPECT_EQ(gate(0.0, kInf, 1.0), Defence::kNonfinite);
+  EXPECT_EQ(gate(std::nan(""), -kInf, 1.0), Defence::kNonfinite);
+  EXPECT_EQ(gate(std::nan(""), 1e38, 1.0), Defence::kNonfinite);
+  EXPECT_EQ(gate(std::nan(""), kInf, std::nan("")), Defence::kNonfinite);
+  EXPECT_EQ(gate(std::nan(""), kInf, kInf), Defence::kNonfinite);
 }
 
 TEST(Judge, TakesInfinityForAValueThatRoundsToIt) {
@@ -185,7 +185,7 @@ TEST_F(QuantisedScales, AreWrongWhereAKernelAlwaysWritesTheConstant) {
   const ops::ReferenceOutput constant = right(numerics::Family::kConstantBlocks);
   const std::vector<double> written(constant.value.size(), constant.value[0]);
   EXPECT_TRUE(judge(written, constant, DType::kE8m0).right());
-  EXPECT_EQ(judge(written, right(numerics::Family::kSpikes), DType::kE8m0).gate, Gate::kElementBound);
+  EXPECT_EQ(judge(written, right(numerics::Family::kSpikes), DType::kE8m0).gate, Defence::kElementBound);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_P(Warm, GivesATimedCallNewContent) {
   harness.host_program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
   harness.placement = *measure::place(1, measure::usable_cpus());
   harness.protocol.mode = "warm";
-  if (!fresh) harness.defences = Defences().without(record::Gate::kFreshInputs);
+  if (!fresh) harness.defences = Defences().without(record::Defence::kFreshInputs);
   Subject subject;
   subject.name = "sees it again";
   subject.artifact = built->artifact;

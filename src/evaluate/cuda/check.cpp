@@ -9,7 +9,7 @@
 namespace ridge::evaluate::cuda {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr int kNeighboursDrawn = 64;  // an implementation of the library may take only aligned rows
@@ -35,7 +35,7 @@ Asked with_neighbours(const GpuCheck& check) {
   Asked asked;
   asked.problems = check.problems;
   asked.held_out.resize(check.problems.size());
-  if (!check.op.vary || !check.measurement.harness().defences.on(Gate::kHeldOut)) return asked;
+  if (!check.op.vary || !check.measurement.harness().defences.on(Defence::kHeldOut)) return asked;
   for (std::size_t i = 0; i < check.problems.size(); ++i) {
     Secrets secrets = Secrets(check.seed, check.problems[i].problem_case.text()).branch("held-out");
     for (const auto variation : {ops::Variation::kNeighbour, ops::Variation::kAlignedNeighbour}) {
@@ -78,7 +78,7 @@ class Checker {
     row.compared += other.compared;
     if (other.outcome != Outcome::kPass) {
       row.outcome = other.outcome;
-      row.gate = other.gate == Gate::kNone ? Gate::kHeldOut : other.gate;
+      row.gate = other.gate == Defence::kNone ? Defence::kHeldOut : other.gate;
       row.detail = fmt::format("on a shape it was not told ({}): {}", label, other.detail);
     }
     return true;
@@ -108,9 +108,9 @@ class Checker {
     }
     if (verdict.ok() && !note.repeatable) {
       row.lanes["rerun"] = "other bits";
-      if (check_.deterministic && check_.measurement.harness().defences.on(Gate::kRerun)) {
-        verdict =
-            Failure{Outcome::kWrong, "declares itself deterministic, but the same call gave other bits", Gate::kRerun};
+      if (check_.deterministic && check_.measurement.harness().defences.on(Defence::kRerun)) {
+        verdict = Failure{Outcome::kWrong, "declares itself deterministic, but the same call gave other bits",
+                          Defence::kRerun};
       }
     }
     return verdict.ok() || failed(std::move(verdict.error()), row);

@@ -32,7 +32,7 @@ Result<std::unique_ptr<ColdCache>> ColdCache::create(const device::cuda::Device&
   cold->cycles_ = std::move(cycles);
   RIDGE_CHECK_OK(device::cuda::fill_bytes(cold->swept_.data(), 0x5a, cold->swept_.bytes(), stream));
   const Status proven = cold->calibrate();
-  if (!proven && defences.on(record::Gate::kCold)) return proven.error();
+  if (!proven && defences.on(record::Defence::kCold)) return proven.error();
   return cold;
 }
 

@@ -10,7 +10,7 @@
 namespace ridge::evaluate::cuda {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr int kSessionsPerProcess = 8;
@@ -138,7 +138,7 @@ Verdict CudaMeasurementBackend::recover() {
     doubtful_ = false;
   }
   if (unusable_.empty()) return passed();
-  return Failure{Outcome::kHarnessFault, unusable_, Gate::kNone};
+  return Failure{Outcome::kHarnessFault, unusable_, Defence::kNone};
 }
 
 OpenResult CudaMeasurementBackend::open(const Subject& subject, const ops::Operator& op,

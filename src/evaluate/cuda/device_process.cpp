@@ -9,7 +9,7 @@
 namespace ridge::evaluate::cuda {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr double kStartLimit = 60.0;  // driver, context, module, calibration of the clocks
@@ -56,7 +56,7 @@ struct DeviceProcess::Question {
 struct DeviceProcess::Answer {
   bool failed = false;
   Outcome outcome = Outcome::kPass;
-  Gate gate = Gate::kNone;
+  Defence gate = Defence::kNone;
   char detail[3072] = {};
   DeviceLaunch launch;
   Numbers numbers;
@@ -95,7 +95,7 @@ Attempt<DeviceProcess> DeviceProcess::start(SubjectRunnerSpec spec) {
   process.call_timeout_ = spec.protocol.call_timeout;
   process.verifications_.resize(spec.problems.size());
   Result<ForkedProcess> forked = ForkedProcess::start([&spec](int socket) { serve(socket, std::move(spec)); });
-  if (!forked) return Failure{Outcome::kHarnessFault, forked.error().text(), Gate::kNone};
+  if (!forked) return Failure{Outcome::kHarnessFault, forked.error().text(), Defence::kNone};
   process.process_ = std::move(*forked);
   return process;
 }
@@ -143,7 +143,7 @@ Failure DeviceProcess::ended(Failure failure) {
   if (process_.end(kEndLimit)) return failure;
   return {Outcome::kHarnessFault,
           fmt::format("{}; the process that owns the context does not end: the device is stuck", failure.detail),
-          Gate::kNone};
+          Defence::kNone};
 }
 
 Attempt<DeviceProcess::Answer> DeviceProcess::await(double limit) {
@@ -151,9 +151,9 @@ Attempt<DeviceProcess::Answer> DeviceProcess::await(double limit) {
   switch (process_.receive(&answer, sizeof answer, limit)) {
     case ForkedProcess::Received::kMessage: break;
     case ForkedProcess::Received::kEnded:
-      return Failure{Outcome::kHarnessFault, "the device process ended: " + process_.how_it_ended(), Gate::kNone};
+      return Failure{Outcome::kHarnessFault, "the device process ended: " + process_.how_it_ended(), Defence::kNone};
     case ForkedProcess::Received::kNothing:
-      return ended({Outcome::kHang, fmt::format("no answer within {:.0f} s", limit), Gate::kHang});
+      return ended({Outcome::kHang, fmt::format("no answer within {:.0f} s", limit), Defence::kHang});
   }
   if (!answer.failed) return answer;
   Failure failure{answer.outcome, answer.detail, answer.gate};
@@ -182,7 +182,7 @@ Verdict DeviceProcess::await_ready() {
 Attempt<DeviceProcess::Answer> DeviceProcess::ask(const Question& question, double limit) {
   RIDGE_CHECK_OK(await_ready());
   if (!process_.send(&question, sizeof question)) {
-    return Failure{Outcome::kHarnessFault, "the device process does not take requests", Gate::kNone};
+    return Failure{Outcome::kHarnessFault, "the device process does not take requests", Defence::kNone};
   }
   return await(limit);
 }

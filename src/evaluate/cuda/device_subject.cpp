@@ -9,7 +9,7 @@ namespace ridge::evaluate::cuda {
 namespace {
 
 using device::cuda::FaultKind;
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 record::PlanFacts facts_of(const Program& program, const ops::Problem& problem, const std::vector<TensorView>& views,
@@ -39,12 +39,12 @@ record::PlanFacts facts_of(const Program& program, const ops::Problem& problem, 
 Failure failure_of_fault(const std::string& detail) {
   switch (device::cuda::sticky_fault().kind != FaultKind::kNone ? device::cuda::sticky_fault().kind
                                                                 : device::cuda::last_fault().kind) {
-    case FaultKind::kOutOfMemory: return {Outcome::kOom, detail, Gate::kMemory};
-    case FaultKind::kLaunchTimeout: return {Outcome::kHang, detail, Gate::kHang};
+    case FaultKind::kOutOfMemory: return {Outcome::kOom, detail, Defence::kMemory};
+    case FaultKind::kLaunchTimeout: return {Outcome::kHang, detail, Defence::kHang};
     case FaultKind::kBadLaunch:
     case FaultKind::kIllegalAddress:
-    case FaultKind::kKernelFailed: return {Outcome::kCrash, detail, Gate::kCrash};
-    default: return {Outcome::kHarnessFault, detail, Gate::kNone};
+    case FaultKind::kKernelFailed: return {Outcome::kCrash, detail, Defence::kCrash};
+    default: return {Outcome::kHarnessFault, detail, Defence::kNone};
   }
 }
 
@@ -55,7 +55,7 @@ Attempt<std::unique_ptr<DeviceSubject>> DeviceSubject::load(const device::cuda::
   loaded->program_ = subject.program;
   if (subject.implementation != nullptr) return loaded;
   if (subject.program == nullptr) {
-    return Failure{Outcome::kHarnessFault, subject.name + " is no CUDA program", Gate::kNone};
+    return Failure{Outcome::kHarnessFault, subject.name + " is no CUDA program", Defence::kNone};
   }
   Result<device::cuda::Module> module = device::cuda::Module::load(device, subject.program->cubin);
   if (!module) return failure_of_fault("loading the kernels: " + module.error().text());
@@ -77,13 +77,13 @@ Attempt<DeviceSubject::Prepared> DeviceSubject::prepare(const ops::Problem& prob
       record::resolve(program_->plan, facts_of(*program_, problem, views, device_.info()));
   if (!resolved) {
     if (resolved.error().code == ErrorCode::kUnsupported) return Prepared{{}, {}, resolved.error().message};
-    return Failure{Outcome::kCompile, "launch plan: " + resolved.error().text(), Gate::kBuild};
+    return Failure{Outcome::kCompile, "launch plan: " + resolved.error().text(), Defence::kBuild};
   }
   record::ResolvedPlan plan = *resolved;
   // What precedes the first kernel is the harness's own stamp: it must not start before that has ended.
   if (!plan.kernels.empty()) plan.kernels.front().overlap_previous = false;
   Result<device::cuda::PreparedPlan> prepared = device::cuda::PreparedPlan::prepare(*module_, plan, device_.info());
-  if (!prepared) return Failure{Outcome::kCompile, "launch plan: " + prepared.error().text(), Gate::kBuild};
+  if (!prepared) return Failure{Outcome::kCompile, "launch plan: " + prepared.error().text(), Defence::kBuild};
   Prepared result;
   result.workspace_bytes = prepared->workspace_bytes();
   result.plan = std::move(*prepared);
@@ -101,7 +101,7 @@ Attempt<DeviceSubject::Launches> DeviceSubject::bind(const ops::Problem& problem
   std::vector<void*> addresses;
   for (const TensorView& view : operands) addresses.push_back(view.data);
   Result<device::cuda::BoundPlan> bound = prepared.plan->bind(addresses, workspaces);
-  if (!bound) return Failure{Outcome::kCompile, "launch plan: " + bound.error().text(), Gate::kBuild};
+  if (!bound) return Failure{Outcome::kCompile, "launch plan: " + bound.error().text(), Defence::kBuild};
   // Shared, because a std::function copies what it holds.
   const auto plan = std::make_shared<device::cuda::BoundPlan>(std::move(*bound));
   return Launches([plan](device::cuda::StreamHandle stream) { return plan->launch(stream); });

@@ -11,7 +11,7 @@
 namespace ridge::evaluate::cuda {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr double kShort = 10e-6, kChainSpan = 100e-6;  // kernels below are timed in chains of this length
@@ -25,7 +25,7 @@ constexpr double kFloorSlack = 0.98;        // clocks are read to about a per ce
 constexpr double kLate = 2.5e-6, kLateShare = 0.01;
 constexpr std::size_t kEnoughTimings = 8;
 
-Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Gate::kNone}; }
+Failure harness_fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Defence::kNone}; }
 
 }  // namespace
 
@@ -99,7 +99,7 @@ Verdict DeviceSubjectRunner::load_subject() {
   if (!pool) {
     Failure failure = harness_fault(pool.error());
     failure.outcome = Outcome::kOom;
-    failure.gate = Gate::kMemory;
+    failure.gate = Defence::kMemory;
     return failure;
   }
   pool_ = std::move(*pool);
@@ -132,23 +132,23 @@ std::int64_t DeviceSubjectRunner::chain_length(std::size_t index, const Ready& o
 
 Failure DeviceSubjectRunner::trouble(const LaunchTrouble& trouble) const {
   switch (trouble.kind) {
-    case LaunchTrouble::Kind::kHang: return {Outcome::kHang, trouble.detail, Gate::kHang};
+    case LaunchTrouble::Kind::kHang: return {Outcome::kHang, trouble.detail, Defence::kHang};
     case LaunchTrouble::Kind::kFault: return failure_of_fault(trouble.detail);
     case LaunchTrouble::Kind::kHarness: break;
   }
-  return {Outcome::kHarnessFault, trouble.detail, Gate::kNone};
+  return {Outcome::kHarnessFault, trouble.detail, Defence::kNone};
 }
 
 Attempt<std::vector<Call>> DeviceSubjectRunner::new_calls(std::size_t index, const Ready& one, std::int64_t count,
                                                           numerics::Family family) {
   std::vector<Call> calls(static_cast<std::size_t>(count));
-  const bool fresh = spec_.defences.on(Gate::kFreshInputs);
+  const bool fresh = spec_.defences.on(Defence::kFreshInputs);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     Call& call = calls[i];
     call.problem = &spec_.problems[index];
     call.family = family;
     // Without the defence every call finds its operands where the one before had them.
-    if (!spec_.defences.on(Gate::kNewAddress) && i == 0) pool_->rewind();
+    if (!spec_.defences.on(Defence::kNewAddress) && i == 0) pool_->rewind();
     call.place = pool_->place(one.views, one.prepared.workspace_bytes, coin_);
     if (i == 0) call.previous = previous_output(index, call.place);
     verifier_->draw(call, coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
@@ -160,7 +160,7 @@ Attempt<std::vector<Call>> DeviceSubjectRunner::new_calls(std::size_t index, con
 // The output of the call before, unless this call will write over it.
 std::optional<TensorView> DeviceSubjectRunner::previous_output(std::size_t index, const Place& place) const {
   const auto last = last_output_.find(index);
-  if (last == last_output_.end() || !spec_.defences.on(Gate::kFreshInputs)) return std::nullopt;
+  if (last == last_output_.end() || !spec_.defences.on(Defence::kFreshInputs)) return std::nullopt;
   const auto overlaps = [&](const TensorView& view) { return view.data == last->second.data; };
   if (std::any_of(place.operands.begin(), place.operands.end(), overlaps)) return std::nullopt;
   return last->second;
@@ -177,7 +177,7 @@ Verdict DeviceSubjectRunner::run_ungated(const Ready& one, const Call& call) {
 // The timed call gets content of its own, written where that of the untimed one was: an answer that the untimed call
 // left behind is of no use, and what was just written is in L2.
 Verdict DeviceSubjectRunner::warm_up(std::size_t index, const Ready& one, std::vector<Call>& calls) {
-  const bool fresh = spec_.defences.on(Gate::kFreshInputs);
+  const bool fresh = spec_.defences.on(Defence::kFreshInputs);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     RIDGE_CHECK_OK(run_ungated(one, calls[i]));
     verifier_->draw(calls[i], coin_, fresh ? std::nullopt : std::optional<std::uint64_t>(index + 1));
@@ -220,7 +220,7 @@ Attempt<Timing> DeviceSubjectRunner::time_calls(const Ready& one, std::vector<Ca
 }
 
 Verdict DeviceSubjectRunner::judge(std::size_t index, std::vector<Call>& calls, Depth depth) {
-  if (!spec_.defences.on(Gate::kEveryCall) && compared_.contains(index)) return passed();
+  if (!spec_.defences.on(Defence::kEveryCall) && compared_.contains(index)) return passed();
   Verdict verdict = verifier_->judge(calls, depth, coin_, verifications_[index]);
   if (!verdict) {
     // A fault of the device shows in the first call into the driver after it.
@@ -237,7 +237,7 @@ Verdict DeviceSubjectRunner::judge(std::size_t index, std::vector<Call>& calls, 
 }
 
 Verdict DeviceSubjectRunner::audit(std::size_t index, const Timing& timing, std::int64_t chain) {
-  if (!spec_.defences.on(Gate::kFloor)) return passed();
+  if (!spec_.defences.on(Defence::kFloor)) return passed();
   const ops::Problem& problem = spec_.problems[index];
   const double floor = floor_seconds(problem, spec_.op->cost(problem), device_->info(), timing.clock, cold_ != nullptr);
   const double latency = timing.span / static_cast<double>(chain);
@@ -246,14 +246,14 @@ Verdict DeviceSubjectRunner::audit(std::size_t index, const Timing& timing, std:
       Outcome::kHarnessFault,
       fmt::format("audit: {:.3f} us is below the {:.3f} us that {} needs at {:.0f} MHz; the measurement is wrong",
                   1e6 * latency, 1e6 * floor, device_->info().name, 1e-6 * timing.clock),
-      Gate::kFloor};
+      Defence::kFloor};
 }
 
 Attempt<DeviceLaunch> DeviceSubjectRunner::launch(std::size_t index, Depth depth, numerics::Family family) {
   RIDGE_TRY(made, ready(index, RowPadding::kNone));
   const Ready& one = *made;
   if (!one.prepared.refused.empty()) {
-    return Failure{Outcome::kWrong, "the launch plan excludes the case: " + one.prepared.refused, Gate::kStatus};
+    return Failure{Outcome::kWrong, "the launch plan excludes the case: " + one.prepared.refused, Defence::kStatus};
   }
   std::string disagreement;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -266,13 +266,13 @@ Attempt<DeviceLaunch> DeviceSubjectRunner::launch(std::size_t index, Depth depth
     RIDGE_TRY(timing, time_calls(one, calls));
     ++launches_;
     RIDGE_CHECK_OK(judge(index, calls, first ? Depth::kFull : depth));
-    if (spec_.defences.on(Gate::kInformative) && !verifications_[index].uninformative.empty()) {
+    if (spec_.defences.on(Defence::kInformative) && !verifications_[index].uninformative.empty()) {
       return Failure{Outcome::kHarnessFault,
                      "the case shows nothing and must not be timed: " + verifications_[index].uninformative,
-                     Gate::kInformative};
+                     Defence::kInformative};
     }
     first_span_.emplace(index, timing.span / static_cast<double>(chain));
-    if (spec_.defences.on(Gate::kClock)) {
+    if (spec_.defences.on(Defence::kClock)) {
       if (const auto found = cuda::contradiction(timing, timer_->instrument())) {
         disagreement = *found;
         ++suspect_;
@@ -288,19 +288,19 @@ Attempt<DeviceLaunch> DeviceSubjectRunner::launch(std::size_t index, Depth depth
   return Failure{
       Outcome::kHarnessFault,
       fmt::format("suspect: {} launches in a row whose clocks disagree; the last: {}", kAttempts, disagreement),
-      Gate::kClock};
+      Defence::kClock};
 }
 
 Verdict DeviceSubjectRunner::finish() {
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
-  if (cold_ != nullptr && spec_.defences.on(Gate::kCold) && cold_->probed() >= kEnoughProbes &&
+  if (cold_ != nullptr && spec_.defences.on(Defence::kCold) && cold_->probed() >= kEnoughProbes &&
       cold_->hit_fraction() > kMaxHitFraction) {
     return Failure{Outcome::kHarnessFault,
                    fmt::format("the caches were not cold: {:.0f} % of {} probed lines of the inputs were in L2",
                                100 * cold_->hit_fraction(), cold_->probed()),
-                   Gate::kCold};
+                   Defence::kCold};
   }
-  if (spec_.defences.on(Gate::kClock) && own_.size() >= kEnoughTimings) {
+  if (spec_.defences.on(Defence::kClock) && own_.size() >= kEnoughTimings) {
     const double own = stats::median(own_), late = median_lateness();
     if (late > std::max(kLate, kLateShare * own)) {
       return Failure{
@@ -308,7 +308,7 @@ Verdict DeviceSubjectRunner::finish() {
           fmt::format("suspect: the clocks of the device say {:.3f} us for a launch, and the host saw its end "
                       "{:.3f} us later than that (medians of {} launches)",
                       1e6 * own, 1e6 * late, own_.size()),
-          Gate::kClock};
+          Defence::kClock};
     }
   }
   return passed();

@@ -8,7 +8,7 @@ namespace ridge::evaluate::cuda {
 namespace {
 
 using numerics::Family;
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 // The fp64 reference of a larger problem takes a noticeable part of a second: then three families instead of all.
@@ -16,7 +16,7 @@ constexpr double kAllFamiliesFlop = 2e10;
 constexpr Family kTurn[] = {Family::kNormal, Family::kHeavyTails, Family::kTies, Family::kConstantBlocks,
                             Family::kUniform};
 
-Failure fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Gate::kNone}; }
+Failure fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Defence::kNone}; }
 
 // Says under which circumstances a failure was found.
 Verdict in_words(std::string_view words, Verdict verdict) {
@@ -26,7 +26,7 @@ Verdict in_words(std::string_view words, Verdict verdict) {
 
 // A wrong output where only the content is new: an answer to other inputs.
 Verdict as_stale(std::string_view words, Verdict verdict) {
-  if (!verdict && verdict.error().outcome == Outcome::kWrong) verdict.error().gate = Gate::kFreshInputs;
+  if (!verdict && verdict.error().outcome == Outcome::kWrong) verdict.error().gate = Defence::kFreshInputs;
   return in_words(words, std::move(verdict));
 }
 
@@ -68,7 +68,7 @@ Verdict DeviceSubjectRunner::check_guarded(std::size_t index, const Ready& one) 
     if (verdict.ok()) continue;
     Failure& failure = verdict.error();
     if (failure.outcome == Outcome::kCrash) {
-      failure.gate = Gate::kGuardPage;
+      failure.gate = Defence::kGuardPage;
       failure.detail = fmt::format("read or wrote {} an operand or workspace: {}",
                                    side == GuardSide::kEnd ? "past the end of" : "before the start of", failure.detail);
     }
@@ -97,7 +97,7 @@ Verdict DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, 
     if (!different) return fault(different.error());
     if (*different != 0) note.repeatable = false;
   }
-  if (spec_.defences.on(Gate::kFreshInputs)) {
+  if (spec_.defences.on(Defence::kFreshInputs)) {
     Call similar;
     similar.problem = &spec_.problems[index];
     similar.place = calls[1].place;
@@ -124,12 +124,12 @@ Verdict DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {
 }
 
 Verdict DeviceSubjectRunner::check_all(std::size_t index, const Ready& one, const Ready& wide, CheckNote& note) {
-  const bool widens = wide.prepared.refused.empty() && spec_.defences.on(Gate::kPaddedRows);
+  const bool widens = wide.prepared.refused.empty() && spec_.defences.on(Defence::kPaddedRows);
   const double flop = spec_.op->cost(spec_.problems[index]).flop;
   const auto place = [&](const Ready& ready) {
     return pool_->place(ready.views, ready.prepared.workspace_bytes, coin_);
   };
-  const bool families = spec_.defences.on(Gate::kFamilies);
+  const bool families = spec_.defences.on(Defence::kFamilies);
   for (const Family family : families ? families_of(flop, index) : std::vector{Family::kMixture}) {
     if (spec_.op->excuses && spec_.op->excuses(spec_.problems[index], family)) continue;
     const Ready& chosen = widens && coin_.flip() ? wide : one;
@@ -141,11 +141,11 @@ Verdict DeviceSubjectRunner::check_all(std::size_t index, const Ready& one, cons
     RIDGE_CHECK_OK(in_words("with padded rows", check_place(index, wide, place(wide), Family::kSpikes, false)));
   }
   RIDGE_CHECK_OK(check_repeats(index, one, note));
-  if (spec_.defences.on(Gate::kNonfinite)) {
+  if (spec_.defences.on(Defence::kNonfinite)) {
     RIDGE_CHECK_OK(in_words("with a NaN and an infinity among the inputs",
                             check_place(index, one, place(one), Family::kNormal, true)));
   }
-  return spec_.defences.on(Gate::kGuardPage) ? check_guarded(index, one) : passed();
+  return spec_.defences.on(Defence::kGuardPage) ? check_guarded(index, one) : passed();
 }
 
 Verdict DeviceSubjectRunner::plain_call(std::size_t index) {

@@ -54,7 +54,7 @@ std::string built_object(const std::string& cubin_digest, const record::LaunchPl
   return sha256(text);
 }
 
-Failure not_built(std::string why) { return {Outcome::kCompile, std::move(why), record::Gate::kBuild}; }
+Failure not_built(std::string why) { return {Outcome::kCompile, std::move(why), record::Defence::kBuild}; }
 
 BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBuild build, bool look_for_calls) {
   BuiltSubject built;
@@ -71,7 +71,7 @@ BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBui
   } else if (const auto call = look_for_calls ? cuda::device_call(build.cubin) : std::nullopt) {
     built.failure = Failure{Outcome::kCheat,
                             fmt::format("calls {} on the device; a kernel may not print, allocate or launch", *call),
-                            record::Gate::kDeviceCalls};
+                            record::Defence::kDeviceCalls};
   } else {
     built.evidence.artifact = built_object(built.evidence.artifact, *plan, *defines);
     built.subject.program = std::make_shared<cuda::Program>(cuda::Program{std::move(build.cubin), *plan, *defines});
@@ -94,7 +94,7 @@ Result<std::unique_ptr<MeasurementBackend>> make_gpu_measurement_backend(const J
 Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const record::Candidate> candidates) {
   RIDGE_TRY(options, build_options(job));
   const std::string arch = the_gpu() ? the_gpu()->arch : record::kUsualTarget;
-  const bool look_for_calls = job.harness.defences.on(record::Gate::kDeviceCalls);
+  const bool look_for_calls = job.harness.defences.on(record::Defence::kDeviceCalls);
   std::vector<cuda::DeviceJob> jobs;
   for (const record::Candidate& candidate : candidates) jobs.push_back({&candidate, {}});
   RIDGE_TRY(builds, cuda::build_apart(jobs, arch, options));
@@ -125,7 +125,7 @@ std::vector<record::CheckRow> check_gpu_subject(const Job& job, const Subject& s
       cuda::check_on_gpu({measurement, subject, op, problems, static_cast<std::uint64_t>(job.seed),
                           subject.deterministic(), [&job] { return job.remaining(); }, progress});
   const bool right = !rows.empty() && rows[0].outcome == Outcome::kPass && subject.candidate != nullptr;
-  if (right && job.harness.defences.on(record::Gate::kSanitizer))
+  if (right && job.harness.defences.on(record::Defence::kSanitizer))
     sanitizer_lane(job, subject, op, problems[0], rows[0]);
   return rows;
 }

@@ -14,7 +14,7 @@ namespace ridge::evaluate::cuda {
 namespace {
 
 using ops::CheckLaunch;
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 
 constexpr std::size_t kMaxZones = 3 * kMostOperands + 8;
@@ -145,7 +145,7 @@ Status OutputVerifier::poison(const Call& call) {
       continue;
     }
     // Without this defence outputs start as most harnesses leave them: cleared.
-    const std::uint64_t code = defences_.on(Gate::kPoison) ? call.poison[i] : 0;
+    const std::uint64_t code = defences_.on(Defence::kPoison) ? call.poison[i] : 0;
     RIDGE_CHECK_OK(run("ridge_fill_code", matrix.rows * matrix.columns, {matrix, code}));
   }
   return ok_status();
@@ -259,7 +259,7 @@ Status OutputVerifier::enqueue_checks(const Call& call, std::size_t slot, std::u
                          {matrix, call.hash_keys[0], call.hash_keys[1], CheckLaunch::pointer(&report->hashes[i])}));
     }
   }
-  if (call.specials || !defences_.on(Gate::kProjection)) return ok_status();
+  if (call.specials || !defences_.on(Defence::kProjection)) return ok_status();
   RIDGE_TRY(operands, after(call));
   RIDGE_CHECK_OK(device::cuda::fill_bytes(scratch_.data(), 0, check_.scratch_bytes(*call.problem), stream_));
   for (const CheckLaunch& launch :
@@ -276,7 +276,7 @@ Verdict OutputVerifier::judge(std::vector<Call>& calls, Depth depth, measure::Co
   RIDGE_CHECK_OK(device::cuda::copy_to_host(reports_.data(), device_reports_.data(), bytes, stream_));
   RIDGE_CHECK_OK(device::cuda::synchronize(stream_));
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const bool drawn = defences_.on(Gate::kFullDraw) && coin.below(defences_.full_draw_one_in) == 0;
+    const bool drawn = defences_.on(Defence::kFullDraw) && coin.below(defences_.full_draw_one_in) == 0;
     const Report report = reports_.as<Report>()[i];
     RIDGE_CHECK_OK(judge_one(calls[i], report, i, drawn ? Depth::kFull : depth, into));
   }
@@ -284,7 +284,7 @@ Verdict OutputVerifier::judge(std::vector<Call>& calls, Depth depth, measure::Co
 }
 
 Verdict OutputVerifier::canary_damage(const Call& call, const Report& report) const {
-  if (report.zones.count != 0 && defences_.on(Gate::kRedZone)) {
+  if (report.zones.count != 0 && defences_.on(Defence::kRedZone)) {
     const auto zone = static_cast<std::size_t>(report.zones.first >> 40);
     const std::int64_t byte = report.zones.first & ((std::int64_t{1} << 40) - 1);
     const std::size_t before = call.place.after[zone];
@@ -298,20 +298,20 @@ Verdict OutputVerifier::canary_damage(const Call& call, const Report& report) co
     return Failure{Outcome::kWrong,
                    fmt::format("wrote {} (byte 0x{:02x} became 0x{:02x}; {} bytes in all)", where,
                                report.zones.expected, report.zones.found, report.zones.count),
-                   Gate::kRedZone};
+                   Defence::kRedZone};
   }
-  if (report.padding.count != 0 && defences_.on(Gate::kRowPadding)) {
+  if (report.padding.count != 0 && defences_.on(Defence::kRowPadding)) {
     return Failure{
         Outcome::kWrong,
         fmt::format("wrote into the padding between rows, {} bytes from the start of an operand; {} bytes in all",
                     report.padding.first, report.padding.count),
-        Gate::kRowPadding};
+        Defence::kRowPadding};
   }
   return passed();
 }
 
 Verdict OutputVerifier::changed_input(const Call& call, const Report& report, std::size_t slot) {
-  if (!defences_.on(Gate::kInputIntact)) return passed();
+  if (!defences_.on(Defence::kInputIntact)) return passed();
   const std::uint64_t* const before = hashes_before_.as<std::uint64_t>() + slot * kMostOperands;
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
     const ops::OperandSpec& spec = call.problem->operands[i];
@@ -326,7 +326,7 @@ Verdict OutputVerifier::changed_input(const Call& call, const Report& report, st
       RIDGE_TRY(found, peek<Damage>(damage));
       if (found.count > 0) where = index_text(call.place.operands[i], found.first);
     }
-    return Failure{Outcome::kWrong, fmt::format("changed its input {}{}", spec.name, where), Gate::kInputIntact};
+    return Failure{Outcome::kWrong, fmt::format("changed its input {}{}", spec.name, where), Defence::kInputIntact};
   }
   return passed();
 }
@@ -339,15 +339,15 @@ Verdict OutputVerifier::judge_one(const Call& call, const Report& report, std::s
   for (std::size_t i = 0; i < call.problem->operands.size(); ++i) {
     const ops::OperandSpec& spec = call.problem->operands[i];
     if (!spec.output) continue;
-    const std::uint64_t left = defences_.on(Gate::kPoison) && poison_tells(call, spec) ? report.counts[i][0] : 0;
+    const std::uint64_t left = defences_.on(Defence::kPoison) && poison_tells(call, spec) ? report.counts[i][0] : 0;
     if (left != 0 && left == static_cast<std::uint64_t>(spec.element_count())) {
-      return Failure{Outcome::kWrong, spec.name + " was not written at all", Gate::kPoison};
+      return Failure{Outcome::kWrong, spec.name + " was not written at all", Defence::kPoison};
     }
     suspicious = suspicious || left != 0 || report.counts[i][1] != 0;
   }
   const ops::ProjectionResult& seen = report.projection;
   const double worst = float_of_key(seen.worst), mean_square = seen.count > 0 ? seen.square_sum / seen.count : 0;
-  const bool rough = mean_square > square_limit(seen.count) && defences_.on(Gate::kRms);
+  const bool rough = mean_square > square_limit(seen.count) && defences_.on(Defence::kRms);
   const bool off = worst > 1.0 || rough || seen.not_finite != 0;
   if (off || suspicious) RIDGE_CHECK_OK(compare_all(call, into));
   ++into.calls;
@@ -360,7 +360,7 @@ Verdict OutputVerifier::judge_one(const Call& call, const Report& report, std::s
         fmt::format("a secret projection of the output is off: the worst row by {:.3g} times what is allowed, all rows "
                     "by {:.3g} times the error of the ideal kernel",
                     worst, std::sqrt(mean_square)),
-        Gate::kProjection};
+        Defence::kProjection};
   }
   into.rms_error_ratio = std::max(into.rms_error_ratio, std::sqrt(mean_square));
   return passed();
@@ -455,28 +455,29 @@ Verdict OutputVerifier::compare_output(const Call& call, std::size_t index, cons
   const double snr = all.error_squares > 0 ? 10.0 * std::log10(all.value_squares / all.error_squares) : 300.0;
   into.snr_db = into.calls == 0 ? snr : std::min(into.snr_db, snr);
   const std::uint64_t bounded = all.wrong - all.mismatches;
-  if ((all.mismatches != 0 && defences_.on(Gate::kNonfinite)) || (bounded != 0 && defences_.on(Gate::kElementBound))) {
+  if ((all.mismatches != 0 && defences_.on(Defence::kNonfinite)) ||
+      (bounded != 0 && defences_.on(Defence::kElementBound))) {
     RIDGE_TRY(failure, describe_wrong(call, index, worst, all.wrong, all.mismatches, count));
     return failure;
   }
   const std::string& name = call.problem->operands[index].name;
-  if (mean_square > square_limit(finite) && defences_.on(Gate::kRms)) {
+  if (mean_square > square_limit(finite) && defences_.on(Defence::kRms)) {
     return Failure{
         Outcome::kWrong,
         fmt::format(
             "the errors of {} are {:.3g} times those of the ideal kernel of the declared accumulation type; {:.3g} "
             "times are allowed (RMS over {} elements): a shorter type, or terms left out",
             name, std::sqrt(mean_square), std::sqrt(square_limit(finite)), all.finite),
-        Gate::kRms};
+        Defence::kRms};
   }
   RIDGE_TRY(bias, leaning(finite));
-  if (bias.leans() && defences_.on(Gate::kBias)) {
+  if (bias.leans() && defences_.on(Defence::kBias)) {
     return Failure{
         Outcome::kWrong,
         fmt::format("{}: errors lean to one side by {:.3g} of the ideal kernel's RMS error, {:.3g} is allowed: "
                     "truncation instead of rounding",
                     name, bias.mean, bias.limit),
-        Gate::kBias};
+        Defence::kBias};
   }
   // What computes nothing must not pass: zeros, a constant, a copy.
   std::string trivial;
@@ -512,7 +513,7 @@ Result<Failure> OutputVerifier::describe_wrong(const Call& call, std::size_t ind
     RIDGE_TRY(different, differences(output, *call.previous));
     if (different == 0) {
       return Failure{Outcome::kWrong, fmt::format("{} holds the previous call's result: stale output", name),
-                     Gate::kFreshInputs};
+                     Defence::kFreshInputs};
     }
   }
   RIDGE_CHECK_OK(
@@ -523,14 +524,14 @@ Result<Failure> OutputVerifier::describe_wrong(const Call& call, std::size_t ind
     std::uint64_t bits;
   };
   RIDGE_TRY(got, peek<Element>(compared_.data()));
-  const bool poison = got.bits == call.poison[index] && defences_.on(Gate::kPoison);
+  const bool poison = got.bits == call.poison[index] && defences_.on(Defence::kPoison);
   return Failure{Outcome::kWrong,
                  fmt::format("{}{} = {:.9g}, expected {:.9g} +- {:.3g}{}; {} of {} elements are wrong", name,
                              index_text(output, worst.element), got.value, worst.value, worst.allowed,
                              poison ? " (never written)" : "", wrong, count),
-                 poison            ? Gate::kPoison
-                 : mismatches != 0 ? Gate::kNonfinite
-                                   : Gate::kElementBound};
+                 poison            ? Defence::kPoison
+                 : mismatches != 0 ? Defence::kNonfinite
+                                   : Defence::kElementBound};
 }
 
 Result<std::int64_t> OutputVerifier::differences(const TensorView& a, const TensorView& b) {

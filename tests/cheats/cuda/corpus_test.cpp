@@ -14,7 +14,7 @@
 namespace ridge::cheats {
 namespace {
 
-using record::Gate;
+using record::Defence;
 using ::testing::HasSubstr;
 
 const std::vector<CudaItem>& items() {
@@ -44,15 +44,16 @@ TEST(CudaCorpus, IsLargeEnough) {
 }
 
 TEST(CudaCorpus, ProvesTheDefencesOfTheDevice) {
-  std::set<Gate> proven;
+  std::set<Defence> proven;
   for (const CudaItem& one : items()) {
     if (one.proves) proven.insert(one.gate);
   }
-  for (const Gate gate :
-       {Gate::kNonfinite,   Gate::kRms,        Gate::kBias,       Gate::kProjection,  Gate::kPoison,
-        Gate::kFreshInputs, Gate::kRedZone,    Gate::kRowPadding, Gate::kInputIntact, Gate::kEveryCall,
-        Gate::kFullDraw,    Gate::kNewAddress, Gate::kPaddedRows, Gate::kFamilies,    Gate::kHeldOut,
-        Gate::kInformative, Gate::kRerun,      Gate::kSanitizer,  Gate::kGuardPage,   Gate::kDeviceCalls}) {
+  for (const Defence gate :
+       {Defence::kNonfinite,   Defence::kRms,         Defence::kBias,      Defence::kProjection,
+        Defence::kPoison,      Defence::kFreshInputs, Defence::kRedZone,   Defence::kRowPadding,
+        Defence::kInputIntact, Defence::kEveryCall,   Defence::kFullDraw,  Defence::kNewAddress,
+        Defence::kPaddedRows,  Defence::kFamilies,    Defence::kHeldOut,   Defence::kInformative,
+        Defence::kRerun,       Defence::kSanitizer,   Defence::kGuardPage, Defence::kDeviceCalls}) {
     EXPECT_TRUE(proven.contains(gate)) << record::name_of(gate);
   }
 }
@@ -72,7 +73,7 @@ TEST(CudaCorpus, CompilesExceptWhereItMustNot) {
     ASSERT_TRUE(built.ok()) << one.name << ": " << built.error().text();
     EXPECT_EQ(built->ok(), !refused.contains(one.name)) << one.name << ": " << built->error;
     const auto call = evaluate::cuda::device_call(built->cubin);
-    EXPECT_EQ(call.has_value(), one.gate == Gate::kDeviceCalls) << one.name;
+    EXPECT_EQ(call.has_value(), one.gate == Defence::kDeviceCalls) << one.name;
   }
 }
 

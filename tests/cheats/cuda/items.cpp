@@ -46,7 +46,7 @@ CudaItem read(const fs::path& file, const std::string& header) {
   for (const auto& [key, value] : head.words) apply(file, key, value, item);
   if (item.honest) item.outcomes = {record::Outcome::kPass};
   const bool only_not_claimed = item.outcomes == std::vector{record::Outcome::kNotClaimed};
-  if (!item.honest && (item.outcomes.empty() || (item.gate == record::Gate::kNone && !only_not_claimed))) {
+  if (!item.honest && (item.outcomes.empty() || (item.gate == record::Defence::kNone && !only_not_claimed))) {
     refuse(file, "a cheat has an outcome, and a gate unless the outcome is NOT_CLAIMED");
   }
   if (item.shows.empty()) item.shows = {item.gate};

@@ -22,9 +22,9 @@ namespace ridge::cheats {
 struct CudaItem {
   std::string name;
   bool honest = false, proves = false, deterministic = false;
-  record::Gate gate = record::Gate::kNone;
+  record::Defence gate = record::Defence::kNone;
   std::vector<record::Outcome> outcomes;
-  std::vector<record::Gate> shows, off_too;
+  std::vector<record::Defence> shows, off_too;
   std::int64_t launches = 12;
   std::string sanitizer;
   record::Case problem;

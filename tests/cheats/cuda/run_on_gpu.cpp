@@ -28,7 +28,7 @@ using namespace ridge;
 using cheats::CudaItem;
 using evaluate::Defences;
 using evaluate::Failure;
-using record::Gate;
+using record::Defence;
 using record::Outcome;
 namespace gpu = evaluate::cuda;
 
@@ -66,12 +66,12 @@ std::vector<Built> build_all(const std::vector<CudaItem>& items, const std::stri
 // What became of an item, in a form that travels.
 struct Found {
   Outcome outcome = Outcome::kPass;
-  Gate gate = Gate::kNone;
+  Defence gate = Defence::kNone;
   char detail[512] = {};
   std::int64_t calls = 0;
   double seconds = 0, latency = 0, hit_fraction = 0;
 
-  void fail(Outcome what, Gate which, const std::string& text) {
+  void fail(Outcome what, Defence which, const std::string& text) {
     outcome = what;
     gate = which;
     const std::size_t length = std::min(text.size(), sizeof detail - 1);
@@ -93,12 +93,12 @@ Found examine(const World& world, const CudaItem& item, const Built& built, cons
     return found;
   };
   if (built.program == nullptr) {
-    found.fail(Outcome::kCompile, Gate::kBuild, built.error);
+    found.fail(Outcome::kCompile, Defence::kBuild, built.error);
     return done();
   }
-  if (defences.on(Gate::kDeviceCalls)) {
+  if (defences.on(Defence::kDeviceCalls)) {
     if (const auto call = gpu::device_call(built.program->cubin)) {
-      found.fail(Outcome::kCheat, Gate::kDeviceCalls, "calls " + *call + " on the device");
+      found.fail(Outcome::kCheat, Defence::kDeviceCalls, "calls " + *call + " on the device");
       return done();
     }
   }
@@ -107,7 +107,7 @@ Found examine(const World& world, const CudaItem& item, const Built& built, cons
   gpu::CudaMeasurementBackend measurement({protocol, defences, world.info, world.images});
   const auto problem = world.op->bind(item.problem);
   if (!problem) {
-    found.fail(Outcome::kHarnessFault, Gate::kNone, problem.error().text());
+    found.fail(Outcome::kHarnessFault, Defence::kNone, problem.error().text());
     return done();
   }
   const std::vector<ops::Problem> problems = {*problem};
@@ -150,15 +150,15 @@ struct Job {
   const CudaItem* item;
   const Built* built;
   Defences defences;
-  std::string mutant;             // the gate that is off; empty: none
-  std::string spoiled = {};       // what is wrong with the instrument
-  Gate watched_by = Gate::kNone;  // the gate that must notice
+  std::string mutant;                   // the gate that is off; empty: none
+  std::string spoiled = {};             // what is wrong with the instrument
+  Defence watched_by = Defence::kNone;  // the gate that must notice
   Found found = {};
   bool passed = false;
 };
 
 bool as_expected(const Job& job) {
-  if (job.watched_by != Gate::kNone) {
+  if (job.watched_by != Defence::kNone) {
     return job.found.outcome == Outcome::kHarnessFault && job.found.gate == job.watched_by;
   }
   if (!job.mutant.empty()) return job.found.outcome == Outcome::kPass;
@@ -181,7 +181,7 @@ void run_side_by_side(const World& world, std::vector<Job>& jobs, std::size_t at
         evaluate::send_message(socket, &found, sizeof found);
       });
       if (!forked) {
-        job.found.fail(Outcome::kHarnessFault, Gate::kNone, forked.error().text());
+        job.found.fail(Outcome::kHarnessFault, Defence::kNone, forked.error().text());
         ++next;
         continue;
       }
@@ -192,7 +192,7 @@ void run_side_by_side(const World& world, std::vector<Job>& jobs, std::size_t at
     if (process.receive(&found, sizeof found, 180.0) == evaluate::ForkedProcess::Received::kMessage) {
       jobs[index].found = found;
     } else {
-      jobs[index].found.fail(Outcome::kHarnessFault, Gate::kNone, "the runner of this item did not answer");
+      jobs[index].found.fail(Outcome::kHarnessFault, Defence::kNone, "the runner of this item did not answer");
     }
     running.erase(running.begin());
   }
@@ -233,14 +233,14 @@ std::vector<Job> broken_instruments(const CudaItem& item, const Built& built) {
   forged.device_clock_scale = 0.1;
   struct Fault {
     const char* name;
-    Gate gate;
+    Defence gate;
     Defences defences;
   };
-  const Defences unclocked = fast.without(Gate::kClock);
+  const Defences unclocked = fast.without(Defence::kClock);
   std::vector<Job> jobs;
-  for (const auto& [name, gate, defences] : {Fault{"caches not displaced", Gate::kCold, warm},
-                                             {"events half as long again", Gate::kClock, slow},
-                                             {"events a thousandth", Gate::kFloor, unclocked}}) {
+  for (const auto& [name, gate, defences] : {Fault{"caches not displaced", Defence::kCold, warm},
+                                             {"events half as long again", Defence::kClock, slow},
+                                             {"events a thousandth", Defence::kFloor, unclocked}}) {
     jobs.push_back({&item, &built, defences, {}, name, gate});
     jobs.push_back({&item, &built, defences.without(gate), std::string(record::name_of(gate)), name});
   }
@@ -284,7 +284,7 @@ int run(const Options& options) {
   const World world{*info, op, *images};
   if (options.in_process) return in_process(world, items, built);
   // Side by side the clocks disagree, because the device is shared.
-  const Defences shared = Defences().without(Gate::kClock).without(Gate::kCold);
+  const Defences shared = Defences().without(Defence::kClock).without(Defence::kCold);
   std::vector<Job> cheats, honest;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool by_value = items[i].sanitizer.empty();  // of a race only the sanitizer is sure
@@ -293,7 +293,7 @@ int run(const Options& options) {
     }
     if (!options.mutants || !items[i].proves) continue;
     Defences fewer = shared.without(items[i].gate);
-    for (const Gate gate : items[i].off_too) fewer = fewer.without(gate);
+    for (const Defence gate : items[i].off_too) fewer = fewer.without(gate);
     cheats.push_back({&items[i], &built[i], fewer, std::string(record::name_of(items[i].gate))});
   }
   const auto steady = std::find_if(items.begin(), items.end(), [](const auto& item) { return item.name == "tiled"; });
