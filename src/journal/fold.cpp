@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/ranges.h>
-
 #include "base/error.h"
 #include "journal/samples.h"
 #include "record/json.h"
@@ -77,6 +75,7 @@ Status on_calibrated(State& state, const Event& event) {
   RIDGE_TRY(calibrated, payload<record::Calibrated>(event));
   if (calibrated.candidate != state.incumbent.candidate.id()) return impossible(event, "it is not of the incumbent");
   if (fair(calibrated.calibration)) take_calibration(state, calibrated.calibration);
+  state.occurrences.push_back({event.time, event.kind, std::move(calibrated)});
   return ok_status();
 }
 
@@ -112,9 +111,11 @@ Status on_proposed(State& state, const Event& event) {
   if (answer.round != expected) {
     return impossible(event, fmt::format("it speaks of round {}, due is round {}", answer.round, expected));
   }
+  state.proposing += answer.seconds;
   if (!answer.refused.empty()) return on_refused(state, std::move(answer));
   state.failures_in_a_row = 0;
   if (answer.proposal.exhausted) {
+    state.occurrences.push_back({event.time, event.kind, record::Note{answer.proposal.reason}});
     if (round != nullptr) {
       round->refused_retry = true;
       round->refused.push_back(std::move(answer));
@@ -135,7 +136,7 @@ Status on_proposed(State& state, const Event& event) {
     round->opened_active = event.active - answer.seconds;
   }
   if (round->decision) return impossible(event, "the round is already decided");
-  round->attempts.push_back({std::move(answer.proposal), {}, {}, {}});
+  round->attempts.push_back({std::move(answer.proposal), {}, {}, {}, answer.seconds});
   return ok_status();
 }
 
@@ -233,10 +234,7 @@ Status on_budget(State& state, const Event& event) {
   RIDGE_TRY(change, payload<record::BudgetChange>(event));
   state.wall_budget = change.wall_budget;
   state.max_iterations = change.max_iterations;
-  state.occurrences.push_back({event.time,
-                               fmt::format("wall budget {:g} s, max_iterations {}", change.wall_budget,
-                                           change.max_iterations ? std::to_string(*change.max_iterations) : "null"),
-                               event.kind});
+  state.occurrences.push_back({event.time, event.kind, change});
   // More budget reopens a campaign that had ended.
   if (state.termination && state.final_measurement) {
     state.endings.push_back({state.ended_at, *state.termination, *state.final_measurement, state.rounds.size()});
@@ -265,8 +263,7 @@ Status on_tips(State& state, const Event& event) {
 Status on_waived(State& state, const Event& event) {
   RIDGE_TRY(waived, payload<record::Waived>(event));
   if (waived.reason.empty()) return impossible(event, "a waiver needs a reason");
-  state.occurrences.push_back(
-      {event.time, fmt::format("rule {} waived by {}: {}", waived.rule, waived.by, waived.reason), event.kind});
+  state.occurrences.push_back({event.time, event.kind, waived});
   state.waivers[waived.rule] = std::move(waived);
   return ok_status();
 }
@@ -278,9 +275,7 @@ Status on_masked(State& state, const Event& event) {
     if (number < 2 || number > state.rounds_closed() + 1)
       return impossible(event, fmt::format("round {} is not closed", number));
   }
-  const std::string text =
-      masked.versions.empty() ? "every record is shown" : fmt::format("masked: {}", fmt::join(masked.versions, " "));
-  state.occurrences.push_back({event.time, text, event.kind});
+  state.occurrences.push_back({event.time, event.kind, masked});
   state.masked = std::move(masked);
   return ok_status();
 }
@@ -307,13 +302,13 @@ Status on_intent(State& state, const Event& event) {
 Status on_paused(State& state, const Event& event) {
   RIDGE_TRY(note, payload<record::Note>(event));
   state.paused = note.text;
-  state.occurrences.push_back({event.time, note.text, event.kind});
+  state.occurrences.push_back({event.time, event.kind, std::move(note)});
   return ok_status();
 }
 
 Status on_resumed(State& state, const Event& event) {
   RIDGE_TRY(note, payload<record::Note>(event));
-  state.occurrences.push_back({event.time, note.text, event.kind});
+  state.occurrences.push_back({event.time, event.kind, std::move(note)});
   state.paused.reset();
   state.failures_in_a_row = 0;
   state.faults_in_a_row = 0;
@@ -434,7 +429,7 @@ Status apply(State& state, const Event& event) {
   return ok_status();
 }
 
-Result<State> fold(const std::vector<Event>& events) {
+Result<State> fold(std::span<const Event> events) {
   State state;
   for (const Event& event : events) RIDGE_CHECK_OK(apply(state, event));
   return state;

@@ -1,5 +1,7 @@
 // State of a campaign: what its events add up to. fold() is pure; resuming a campaign is folding its journal.
 //
+// The only reading of a journal's events: the engine goes on from this state, and the report is drawn from it.
+//
 // Invariants that fold() enforces, so that a journal whose chain is intact but whose story is impossible is refused:
 // rounds are contiguous and closed one after the other; a round has exactly one decision; only an accepted round is
 // committed, and the chain of accepted rounds is linear.
@@ -9,7 +11,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "record/journal.h"
@@ -23,6 +27,7 @@ struct Attempt {
   std::optional<record::Screened> screened;
   std::optional<record::Evaluated> evaluated;  // the last level that was measured
   std::optional<record::Evaluated> quick;      // the quick look that came before a full evaluation
+  double seconds = 0;                          // that the proposer took
 
   // What is, or is to be, evaluated: the only candidate, or the one chosen from the sweep; null when none was usable.
   [[nodiscard]] const record::Candidate* candidate() const;
@@ -64,10 +69,12 @@ struct CostRow {
   double total = 0;
 };
 
-// A pause, a resumption or a change of budget.
+// What happened outside of the rounds and was no effect of its own: a pause, a resumption, a change of budget, a
+// waiver, a mask, the end of a proposer's ideas.
 struct Occurrence {
-  std::string time, text;
+  std::string time;
   record::EventKind kind;
+  std::variant<record::Note, record::BudgetChange, record::Waived, record::Masked, record::Calibrated> what;
 };
 
 // How a campaign ended, before more budget reopened it.
@@ -112,6 +119,7 @@ struct State {
   std::string ended_at;         // event time of the final measurement
   std::vector<Ending> endings;  // earlier ones; the current one is not among them
   std::vector<CostRow> costs;
+  double proposing = 0;  // seconds that proposers took, for answers that were refused too
   std::vector<Occurrence> occurrences;
 
   Incumbent incumbent;
@@ -137,7 +145,7 @@ struct State {
 
 // Adds one event. An error (kCorrupt) names the event and why it cannot follow.
 Status apply(State& state, const record::Event& event);
-Result<State> fold(const std::vector<record::Event>& events);
+Result<State> fold(std::span<const record::Event> events);
 
 // Digest of the built object that a round had to beat.
 std::string incumbent_artifact(const State& state, const Round& round);

@@ -56,50 +56,12 @@ double arm_latency(std::span<const record::Session> sessions, std::string_view l
   return stats::median(record::launches(sessions, label, arm));
 }
 
-std::vector<record::RooflinePoint> measured_points(std::vector<record::RooflinePoint> bounds,
-                                                   std::span<const record::Session> sessions) {
-  for (record::RooflinePoint& point : bounds) {
-    const double latency = arm_latency(sessions, point.label, record::Arm::kCandidate);
-    if (!std::isfinite(latency)) continue;
-    point.latency = latency;
-    point.fraction = point.bound_time / latency;
-  }
-  return bounds;
-}
-
 std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role) {
   std::vector<double> values;
   for (const auto& session : trial.sessions) {
     if (!session.voided && session.role == role && std::isfinite(session.suite)) values.push_back(session.suite);
   }
   return values;
-}
-
-std::vector<double> shape_log_ratios(const record::ReportTrial& trial, std::string_view role, std::string_view label) {
-  std::vector<double> values;
-  for (const auto& session : trial.sessions) {
-    const auto found = session.shapes.find(std::string(label));
-    if (session.voided || session.role != role || found == session.shapes.end()) continue;
-    if (std::isfinite(found->second)) values.push_back(found->second);
-  }
-  return values;
-}
-
-record::Effect effect_of(std::string_view label, std::span<const double> log_ratios, double confidence) {
-  record::Effect effect;
-  effect.label = label;
-  effect.sessions = static_cast<std::int64_t>(log_ratios.size());
-  if (log_ratios.empty()) {
-    effect.ratio = effect.low = effect.high = kNan;
-    effect.confidence = 0;
-    return effect;
-  }
-  const stats::Interval interval = stats::sign_interval(log_ratios, confidence);
-  effect.ratio = std::exp(stats::hodges_lehmann(log_ratios));
-  effect.low = std::exp(interval.low);
-  effect.high = std::exp(interval.high);
-  effect.confidence = interval.confidence;
-  return effect;
 }
 
 }  // namespace ridge::report

@@ -23,16 +23,7 @@ record::SessionRatios reduce(const record::Session& session);
 // Median latency of one arm of one shape, as the campaign's own files give it. NaN when nothing was timed.
 double arm_latency(std::span<const record::Session> sessions, std::string_view label, record::Arm arm);
 
-// `bounds` with the latency the candidate showed in the sessions; a point without samples keeps the one it has.
-std::vector<record::RooflinePoint> measured_points(std::vector<record::RooflinePoint> bounds,
-                                                   std::span<const record::Session> sessions);
-
 // Sessions that carry the claim: not voided, of the role given.
 std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role);
-std::vector<double> shape_log_ratios(const record::ReportTrial& trial, std::string_view role, std::string_view label);
-
-// Hodges-Lehmann estimate and sign-test interval of the log ratios, as a ratio. With too few sessions for the
-// confidence asked, the interval is the range of what was seen and `confidence` says how much that is worth.
-record::Effect effect_of(std::string_view label, std::span<const double> log_ratios, double confidence = 0.95);
 
 }  // namespace ridge::report

@@ -1,11 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <span>
 
 #include "base/files.h"
+#include "journal/fold.h"
 #include "record/json.h"
 #include "report/fixture/campaigns.h"
 #include "report/ratios.h"
@@ -163,12 +165,84 @@ TEST(Fold, MoreBudgetReopensACampaignThatHadEnded) {
   EXPECT_EQ(model.total_source, "product");
 }
 
+// Verdicts of the rules are those of the report that closed it; a campaign that goes on has none yet.
+TEST(Fold, AReopenedCampaignShowsItsNewBudgetAndNoVerdictsOfItsOldEnd) {
+  fixture::JournalBuilder journal = fixture::nine_rounds();
+  record::Reported reported;
+  reported.rules = {{1, "parameters", record::Phase::kDefineTarget, record::RuleVerdict::kPass, "filled", ""}};
+  journal.add(record::EventKind::kReported, reported, 0.1);
+  ASSERT_EQ(model_of(journal).rules.size(), 1U);
+  journal.extend_budget(900);
+  const Model model = model_of(journal);
+  EXPECT_TRUE(model.rules.empty());
+  EXPECT_EQ(model.spec.wall_budget, 900);
+  EXPECT_THAT(status_text(model), HasSubstr("of 15 min 0 s"));
+}
+
+// What a worker says of its own speed counts nowhere: not for a shape that it did not time, and not in a bound.
+TEST(Fold, ALatencyIsOfTimedLaunchesAndABoundIsTheBaselines) {
+  std::vector<record::Event> events = fixture::nine_rounds().events();
+  std::string untimed;
+  std::size_t changed = 0;
+  for (record::Event& event : events) {
+    if (event.kind != record::EventKind::kEvaluated) continue;
+    auto evaluated = *record::from_json<record::Evaluated>(event.payload, "evaluated");
+    if (evaluated.evaluation.sessions.empty()) continue;
+    untimed = evaluated.evaluation.roofline.at(0).label;
+    for (record::RooflinePoint& point : evaluated.evaluation.roofline) point.latency = point.bound_time = 1e-12;
+    for (record::Session& session : evaluated.evaluation.sessions) session.shapes.erase(session.shapes.begin());
+    event.payload = record::to_json(evaluated);
+    ++changed;
+  }
+  ASSERT_GT(changed, 0U);
+  const Result<Model> model = fold(events);
+  ASSERT_TRUE(model.ok()) << model.error().text();
+  for (const auto& round : model->rounds) {
+    for (const auto& trial : round.trials) {
+      for (const auto& point : trial.roofline) {
+        EXPECT_NE(point.label, untimed);
+        EXPECT_GT(point.latency, 1e-9);
+        EXPECT_EQ(point.bound_time, std::find_if(model->shapes.begin(), model->shapes.end(), [&](const auto& shape) {
+                                      return shape.label == point.label;
+                                    })->bound_time);
+      }
+    }
+  }
+}
+
+// The time of an effect begins with its intent, as in the campaign's own table of costs.
+TEST(Fold, TheTimeOfAnEffectIsTheOneOfTheTableOfCosts) {
+  fixture::JournalBuilder journal = fixture::only_created();
+  journal.confirm();
+  journal.prepare();
+  const Result<journal::State> state = journal::fold(journal.events());
+  ASSERT_TRUE(state.ok());
+  const auto row = std::find_if(state->costs.begin(), state->costs.end(),
+                                [](const auto& cost) { return cost.kind == record::EventKind::kPrepared; });
+  ASSERT_NE(row, state->costs.end());
+  const Model model = model_of(journal);
+  const auto time = std::find_if(model.time.begin(), model.time.end(),
+                                 [](const auto& part) { return part.activity == "measure the ceilings"; });
+  ASSERT_NE(time, model.time.end());
+  EXPECT_NEAR(row->seconds, 4.12, 1e-9);
+  EXPECT_EQ(time->seconds, row->seconds);
+}
+
+// The chain of the lines is intact, and the story is impossible.
+TEST(Fold, RefusesAStoryThatNoCampaignHas) {
+  fixture::JournalBuilder journal = fixture::nine_rounds();
+  journal.add(record::EventKind::kCommitted, record::Committed{7, std::string(64, 'f'), ""}, 0.1);
+  const Result<Model> model = fold(journal.events());
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.error().message, HasSubstr("no round is open"));
+}
+
 TEST(Fold, AnUnknownKeyNamesTheEvent) {
   std::vector<record::Event> events = fixture::only_created().events();
   events[0].payload["surprise"] = 1;
   const Result<Model> model = fold(events);
   ASSERT_FALSE(model.ok());
-  EXPECT_THAT(model.error().message, HasSubstr("event 0 (created)"));
+  EXPECT_THAT(model.error().message, HasSubstr("journal line 1: created"));
   EXPECT_THAT(model.error().message, HasSubstr("surprise"));
 }
 
@@ -216,16 +290,6 @@ TEST(Ratios, UnusableSamplesGiveNoNumberAndCostOnlyTheirShape) {
   EXPECT_TRUE(std::isnan(ratios.shapes.at("empty")));
   EXPECT_TRUE(std::isnan(ratios.shapes.at("zero")));
   EXPECT_TRUE(std::isnan(ratios.suite));
-}
-
-TEST(Ratios, AnIntervalOfTooFewSessionsSaysHowLittleItIsWorth) {
-  const record::Effect two = effect_of("suite", std::vector<double>{0.1, 0.2});
-  EXPECT_NEAR(two.confidence, 0.5, 1e-12);
-  const record::Effect thirteen = effect_of("suite", std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13});
-  EXPECT_GE(thirteen.confidence, 0.95);
-  EXPECT_NEAR(std::log(thirteen.ratio), 7, 1e-9);
-  EXPECT_NEAR(std::log(thirteen.low), 3, 1e-9);
-  EXPECT_NEAR(std::log(thirteen.high), 11, 1e-9);
 }
 
 TEST(Json, IsTheModelAndReadsBack) {
