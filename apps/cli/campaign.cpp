@@ -10,6 +10,7 @@
 #include "campaign_repair.h"
 #include "campaign_rules.h"
 #include "campaign_run.h"
+#include "campaign_slim.h"
 #include "campaign_verify.h"
 #include "campaign_watch.h"
 #include "record/json.h"
@@ -193,6 +194,7 @@ void define_campaign(Command root) {
       .json(kAudit);
   define_campaign_verify(group);
   define_campaign_repair(group);
+  define_campaign_slim(group);
   define_campaign_rules(group);
   define_campaign_watch(group);
   define_campaign_exchange(group);

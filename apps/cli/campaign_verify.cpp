@@ -83,8 +83,10 @@ int verify(const VerifyOptions& options) {
     audit.differences.push_back(
         fmt::format("{}: {}{}", finding.path, stale ? "(not up to date) " : "", finding.detail));
   }
-  audit.summary = fmt::format("verify: {} events, {} files, {} snapshots: {}. Last hash {}", found->events,
-                              found->files, found->snapshots,
+  const std::string rendered = found->rendered > 0 ? fmt::format(" ({} of them rendered now)", found->rendered) : "";
+  audit.rendered = found->rendered;
+  audit.summary = fmt::format("verify: {} events, {} files{}, {} snapshots: {}. Last hash {}", found->events,
+                              found->files, rendered, found->snapshots,
                               found->ok() ? "all as the journal says" : "NOT as the journal says", found->last_hash);
   if (found->unstamped > 0) {
     audit.summary += fmt::format(

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "campaign/render.h"
 #include "campaign/state.h"
 #include "knowledge/memory.h"
 #include "record/iteration.h"
@@ -44,6 +45,9 @@ struct Recalled {
   record::Masked masked;
 };
 Result<Recalled> recall(const State& state, const knowledge::Memory& memory);
+
+// Files of the campaign's own memory as remember() writes them into a new one; none for a memory in a workspace.
+FileMap render_memory(const State& state);
 
 // Files of the campaign's own memory that are missing or do not say what the journal says, masks aside:
 // "memory/v3.json" and why. `checked` counts the records looked at. A workspace's memory is not the campaign's to

@@ -42,6 +42,13 @@ Tree tree_of(const record::Candidate& candidate) {
 
 std::string tree_digest(const Tree& tree) { return sha256(tree_text(tree)); }
 
+std::map<std::string, std::string> objects_of(const Tree& tree) {
+  std::map<std::string, std::string> objects;
+  for (const auto& [path, content] : tree) objects[sha256(content)] = content;
+  objects[tree_digest(tree)] = tree_text(tree);
+  return objects;
+}
+
 bool is_safe_path(const std::string& path) {
   if (path.empty() || path.size() > 200 || path == kCandidateFile || fs::path(path).is_absolute()) return false;
   const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
@@ -72,10 +79,12 @@ Result<std::string> SnapshotStore::get_object(const std::string& digest) const {
 }
 
 Result<std::string> SnapshotStore::put(const Tree& tree) const {
-  for (const auto& [path, content] : tree) RIDGE_CHECK_OK(put_object(sha256(content), content));
-  const std::string text = tree_text(tree);
-  const std::string digest = sha256(text);
-  RIDGE_CHECK_OK(put_object(digest, text));
+  const std::string digest = tree_digest(tree);
+  const auto objects = objects_of(tree);
+  for (const auto& [name, content] : objects) {
+    if (name != digest) RIDGE_CHECK_OK(put_object(name, content));
+  }
+  RIDGE_CHECK_OK(put_object(digest, objects.at(digest)));  // last: a tree that is there is whole
   return digest;
 }
 

@@ -25,6 +25,8 @@ using Tree = std::map<std::string, std::string>;
 Tree tree_of(const record::Candidate& candidate);
 // The digest that a tree is stored under.
 std::string tree_digest(const Tree& tree);
+// Everything that a tree is stored as, by digest: the contents of its files and its list of them.
+std::map<std::string, std::string> objects_of(const Tree& tree);
 // Whether a path stays inside the worktree and is none of git's: relative, no "..", no ".git", plain characters.
 bool is_safe_path(const std::string& path);
 

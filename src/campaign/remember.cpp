@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 
 #include <yaml-cpp/yaml.h>
 
@@ -54,6 +55,19 @@ std::string content_of(record::Iteration iteration) {
   return record::to_line(iteration);
 }
 
+// Versions of the records in a folder, in ascending order.
+std::set<std::int64_t> versions_in(const fs::path& folder) {
+  std::set<std::int64_t> versions;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::int64_t version = 0;
+    const auto [rest, problem] = std::from_chars(name.data() + 1, name.data() + name.size(), version);
+    if (problem == std::errc() && name.front() == 'v' && std::string_view(rest) == ".json") versions.insert(version);
+  }
+  return versions;
+}
+
 }  // namespace
 
 fs::path memory_root(const State& state, const fs::path& directory) {
@@ -103,21 +117,34 @@ Result<Recalled> recall(const State& state, const knowledge::Memory& memory) {
   return recalled;
 }
 
+FileMap render_memory(const State& state) {
+  FileMap files;
+  if (!state.baseline_committed || state.spec().extra.contains(kWorkspaceKey)) return files;
+  const auto add = [&](record::Iteration iteration) {
+    iteration.version = fmt::format("v{}", files.size());
+    files[fmt::format("memory/{}.json", iteration.version)] = record::to_pretty(iteration);
+  };
+  add(iteration_of_baseline(state));
+  for (const Round& round : state.rounds) {
+    if (round.closed()) add(iteration_of(state, round));
+  }
+  return files;
+}
+
 std::vector<std::pair<std::string, std::string>> forged_memory(const State& state, const fs::path& directory,
                                                                std::int64_t& checked) {
   std::vector<std::pair<std::string, std::string>> wrong;
   if (!state.baseline_committed || state.spec().extra.contains(kWorkspaceKey)) return wrong;
-  const Result<knowledge::Memory> memory = knowledge::Memory::open(directory);
-  if (!memory) return {{"memory", memory.error().message}};
   std::map<std::int64_t, std::string> wanted = {{1, content_of(iteration_of_baseline(state))}};
   for (const Round& round : state.rounds) {
     if (round.closed()) wanted[round.number] = content_of(iteration_of(state, round));
   }
   // One by one: a damaged record is one finding.
-  std::int64_t version = 0;
   std::size_t damaged = 0;  // their rounds cannot be told
-  for (; fs::exists(directory / fmt::format("memory/v{}.json", version)); ++version) {
+  const Result<knowledge::Memory> memory = knowledge::Memory::open(directory);
+  for (const std::int64_t version : versions_in(directory / "memory")) {
     const std::string path = fmt::format("memory/v{}.json", version);
+    if (!memory) return {{path, memory.error().message}};
     const Result<record::Iteration> found = memory->read(fmt::format("v{}", version), true);
     ++checked;
     if (!found) {

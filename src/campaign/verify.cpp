@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -14,6 +15,7 @@
 #include "campaign/render.h"
 #include "campaign/state.h"
 #include "record/json.h"
+#include "report/report.h"
 
 namespace ridge::campaign {
 namespace {
@@ -49,14 +51,19 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
     ++report.files;
     const Result<std::string> found = read_file(directory / path);
     if (found && *found == content) continue;
-    if (earlier.empty()) earlier = renderings(events);
+    if (found && earlier.empty()) earlier = renderings(events);
     const bool finished = state.reported.has_value();
     if (!found) {
       // The first rendering of a new file may not have happened yet when the process was killed.
-      if (finished)
-        report.findings.push_back({path, FileFinding::Kind::kMissing, found.error().message});
-      else
+      if (!finished)
         report.findings.push_back({path, FileFinding::Kind::kStale, "not written yet"});
+      else if (const auto said = state.reported->files.find(path);
+               said != state.reported->files.end() && said->second != sha256(content))
+        report.findings.push_back({path, FileFinding::Kind::kMissing,
+                                   fmt::format("the journal says that it was {}, and it gives {} here",
+                                               said->second.substr(0, 12), sha256(content).substr(0, 12))});
+      else
+        ++report.rendered;
       continue;
     }
     const bool stale = !finished && earlier[path].contains(sha256(*found));
@@ -69,30 +76,60 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
 void check_memory(const fs::path& directory, const State& state, VerifyReport& report) {
   for (auto& [path, why] : forged_memory(state, directory, report.files)) {
     const bool missing = !path.ends_with(".json");
-    const auto absent = state.reported ? FileFinding::Kind::kMissing : FileFinding::Kind::kStale;
-    report.findings.push_back({path, missing ? absent : FileFinding::Kind::kForged, why});
+    if (missing && state.reported) {
+      ++report.files;
+      ++report.rendered;
+    } else {
+      report.findings.push_back({path, missing ? FileFinding::Kind::kStale : FileFinding::Kind::kForged, why});
+    }
   }
 }
 
-void check_snapshot(const SnapshotStore& store, const std::string& digest, const record::Candidate& candidate,
-                    VerifyReport& report) {
-  ++report.snapshots;
-  const Result<Tree> tree = store.get(digest);
-  if (!tree) {
-    report.findings.push_back({"objects/" + digest, FileFinding::Kind::kSnapshot, tree.error().message});
-  } else if (*tree != tree_of(candidate)) {
-    report.findings.push_back({"objects/" + digest, FileFinding::Kind::kSnapshot, "is not the accepted candidate"});
-  }
-}
-
+// Of an ended campaign the objects may have been taken away: the journal gives them again.
 void check_snapshots(const fs::path& directory, const State& state, VerifyReport& report) {
-  const SnapshotStore store(directory / "objects");
-  if (state.baseline_committed) {
-    check_snapshot(store, state.baseline_committed->snapshot, state.baseline->candidate, report);
-  }
+  std::map<std::string, std::string> objects;
+  const auto add = [&](const std::string& digest, const record::Candidate& candidate) {
+    ++report.snapshots;
+    auto stored = objects_of(tree_of(candidate));
+    if (!stored.contains(digest))
+      report.findings.push_back({"objects/" + digest, FileFinding::Kind::kSnapshot, "is not the accepted candidate"});
+    objects.merge(stored);
+  };
+  if (state.baseline_committed) add(state.baseline_committed->snapshot, state.baseline->candidate);
   for (const Round& round : state.rounds) {
-    if (round.committed) {
-      check_snapshot(store, round.committed->snapshot, round.last().evaluated->candidate, report);
+    if (round.committed) add(round.committed->snapshot, round.last().evaluated->candidate);
+  }
+  for (const auto& [name, content] : objects) {
+    const Result<std::string> found = read_file(directory / "objects" / name);
+    if (found && *found == content) continue;
+    if (!found && found.error().code == ErrorCode::kNotFound && state.reported) continue;
+    report.findings.push_back({"objects/" + name, FileFinding::Kind::kSnapshot,
+                               found ? first_difference(*found, content) : found.error().message});
+  }
+}
+
+// The pages that were drawn when the campaign ended, or since: an event may follow (a pause that was asked for late).
+void check_report(const fs::path& directory, const record::JournalText& journal, const State& state,
+                  VerifyReport& report) {
+  if (!state.reported) return;
+  std::map<std::string, std::set<std::string>> drawn;  // digests by path
+  const std::span<const record::Event> events(journal.events);
+  for (std::size_t count = events.size(); count > 0; --count) {
+    for (const std::size_t torn : std::set<std::size_t>{0, journal.torn_bytes}) {
+      const Result<report::Model> model = report::fold(events.first(count), torn);
+      if (!model) return;
+      for (const auto& [path, content] : report::files(*model)) drawn[path].insert(sha256(content));
+    }
+    if (events[count - 1].kind == record::EventKind::kReported) break;
+  }
+  for (const auto& [path, digests] : drawn) {
+    ++report.files;
+    const Result<std::string> found = read_file(directory / path);
+    if (!found) {
+      ++report.rendered;
+    } else if (!digests.contains(sha256(*found))) {
+      report.findings.push_back({path, FileFinding::Kind::kForged,
+                                 "is not the report of this journal (ridge campaign report writes it again)"});
     }
   }
 }
@@ -101,7 +138,7 @@ std::string kind_text(FileFinding::Kind kind) {
   switch (kind) {
     case FileFinding::Kind::kStale: return "behind the journal (resuming brings it up to date)";
     case FileFinding::Kind::kForged: return "was changed by hand";
-    case FileFinding::Kind::kMissing: return "is missing";
+    case FileFinding::Kind::kMissing: return "is missing and cannot be rendered";
     case FileFinding::Kind::kSamples: return "holds samples that no measurement gives";
     case FileFinding::Kind::kSnapshot: return "does not hold what the journal says";
   }
@@ -132,8 +169,8 @@ bool VerifyReport::ok() const {
 }
 
 std::string VerifyReport::text() const {
-  std::string lines =
-      fmt::format("{} events, {} files, {} snapshots; last hash {}\n", events, files, snapshots, last_hash);
+  std::string lines = fmt::format("{} events, {} files ({} rendered), {} snapshots; last hash {}\n", events, files,
+                                  rendered, snapshots, last_hash);
   if (torn_bytes > 0)
     lines += fmt::format("journal.jsonl: {} bytes of an unfinished last line, never counted\n", torn_bytes);
   for (const FileFinding& finding : findings) {
@@ -152,6 +189,7 @@ Result<VerifyReport> verify_campaign(const fs::path& directory) {
   check_files(directory, journal.events, state, report);
   check_memory(directory, state, report);
   check_snapshots(directory, state, report);
+  check_report(directory, journal, state, report);
   for (auto& [line, why] : implausible_lines(journal.events, report.sessions, report.unstamped)) {
     report.findings.push_back({fmt::format("{}: line {}", kJournalFile, line), FileFinding::Kind::kSamples, why});
   }

@@ -1,5 +1,6 @@
-// Proof that a campaign's record was not touched. verify: the chain of the journal, its story, every rendered file and
-// every snapshot. replay: every decision and the final figures computed again from the raw samples.
+// Proof that a campaign's record was not touched. verify: the chain of the journal, its story, every rendered file,
+// every snapshot and the report; of a campaign that has ended, what is not in the folder is rendered and is no offence.
+// replay: every decision and the final figures computed again from the raw samples.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace ridge::campaign {
 
 struct FileFinding {
   enum class Kind {
-    kStale,   // what it was at an earlier event: the campaign was killed before it was written again
-    kForged,  // was never rendered like this
-    kMissing,
+    kStale,     // what it was at an earlier event: the campaign was killed before it was written again
+    kForged,    // was never rendered like this
+    kMissing,   // and what the journal gives is not what it says that was written
     kSnapshot,  // a stored object does not match its name
     kSamples    // a line of the journal holds samples that no measurement gives
   };
@@ -28,7 +29,8 @@ struct FileFinding {
 
 struct VerifyReport {
   std::int64_t events = 0, files = 0, snapshots = 0;
-  std::string last_hash;  // once it is published, any change to the campaign shows
+  std::int64_t rendered = 0;  // of the files those that are not in the folder
+  std::string last_hash;      // once it is published, any change to the campaign shows
   std::size_t torn_bytes = 0;
   std::int64_t sessions = 0, unstamped = 0;  // measured, and of those without the stamps of this version
   std::vector<FileFinding> findings;

@@ -27,6 +27,7 @@ struct Audit {
   std::optional<std::int64_t> signed_events;   // lines that it signed
   std::optional<std::int64_t> first_unsigned;  // line of the journal, from 1
   std::optional<std::int64_t> timestamps;      // kept
+  std::optional<std::int64_t> rendered;        // files that are not in the folder and were rendered from the journal
   static void fields(auto& v, auto& self) {
     v("ok", self.ok);
     v("summary", self.summary);
@@ -36,6 +37,18 @@ struct Audit {
     v.optional("signed_events", self.signed_events);
     v.optional("first_unsigned", self.first_unsigned);
     v.optional("timestamps", self.timestamps);
+    v.optional("rendered", self.rendered);
+  }
+};
+
+// What `ridge campaign slim` and `restore` did.
+struct Slimmed {
+  std::int64_t files = 0, bytes = 0;  // taken away, or written
+  std::vector<std::string> kept;      // hold what the journal does not give
+  static void fields(auto& v, auto& self) {
+    v("files", self.files);
+    v("bytes", self.bytes);
+    v("kept", self.kept);
   }
 };
 

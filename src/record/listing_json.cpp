@@ -15,6 +15,7 @@ template struct Codec<LintReport>;
 template struct Codec<ListedItem>;
 template struct Codec<Listing>;
 template struct Codec<RuleTable>;
+template struct Codec<Slimmed>;
 template struct Codec<SpecFact>;
 template struct Codec<SpecProbe>;
 template struct Codec<SpecSheet>;

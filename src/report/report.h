@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,9 @@ inline constexpr std::string_view kHtmlPath = "report/REPORT.html";
 inline constexpr std::string_view kMarkdownPath = "report/REPORT.md";
 inline constexpr std::string_view kJsonPath = "report/report.json";
 
-// Writes the three files durably.
+// The three files, by path.
+std::map<std::string, std::string> files(const Model& model);
+// Writes them durably.
 Status write(const std::filesystem::path& campaign, const Model& model);
 
 }  // namespace ridge::report

@@ -43,10 +43,15 @@ std::string status_text(const Model& recorded, std::size_t last_rounds) {
   return text;
 }
 
+std::map<std::string, std::string> files(const Model& model) {
+  return {{std::string(kHtmlPath), html(model)},
+          {std::string(kMarkdownPath), markdown(model)},
+          {std::string(kJsonPath), json(model)}};
+}
+
 Status write(const std::filesystem::path& campaign, const Model& model) {
-  RIDGE_CHECK_OK(write_file_durably(campaign / kHtmlPath, html(model)));
-  RIDGE_CHECK_OK(write_file_durably(campaign / kMarkdownPath, markdown(model)));
-  return write_file_durably(campaign / kJsonPath, json(model));
+  for (const auto& [path, content] : files(model)) RIDGE_CHECK_OK(write_file_durably(campaign / path, content));
+  return ok_status();
 }
 
 }  // namespace ridge::report
