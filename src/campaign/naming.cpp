@@ -46,10 +46,14 @@ bool is_column(std::string_view header, std::string_view column) {
 
 // The rules as they are: what they are called, where they are asked and what they say.
 std::string digest_of_rules() {
+  std::map<int, std::string> lines;
+  const auto add = [&](const auto& rule) {
+    lines[rule.number] = fmt::format("{} {} {} {}\n", rule.number, rule.name, record::name_of(rule.phase), rule.says);
+  };
+  for (const Rule& rule : rules()) add(rule);
+  for (const ConstructedRule& rule : rules_by_construction()) add(rule);
   std::string text;
-  for (const Rule& rule : rules()) {
-    text += fmt::format("{} {} {} {}\n", rule.number, rule.name, record::name_of(rule.phase), rule.says);
-  }
+  for (const auto& [number, line] : lines) text += line;
   return sha256(text);
 }
 

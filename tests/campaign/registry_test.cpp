@@ -3,6 +3,8 @@
 
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
+#include "campaign/naming.h"
+#include "campaign/render.h"
 #include "campaign/verify.h"
 #include "report/report.h"
 #include "world.h"
@@ -131,10 +133,8 @@ constexpr Offence kOffences[] = {
     {45, 2, "accepted beyond the error model", [](State& s) { evaluation(s, 2).checks[0].max_error_ratio = 2; }},
     {46, 2, "a shape left out of the score", [](State& s) { round_of(s, 2).decision->effects.pop_back(); }},
     {47, 2, "a backward pass that was not timed", [](State& s) { spec(s).primary_metric = "combined_step_tflops"; }},
-    {48, 2, "no plain rule", [](State& s) { round_of(s, 2).decision->plain_rule.clear(); }},
     {49, 2, "accepted against a gate",
      [](State& s) { round_of(s, 2).decision->gates[3].outcome = record::GateOutcome::kFail; }},
-    {50, 2, "closed undecided", [](State& s) { round_of(s, 2).decision.reset(); }},
     {51, 2, "accepted unclear",
      [](State& s) { round_of(s, 2).decision->gates[3].outcome = record::GateOutcome::kInconclusive; }},
     {52, 2, "K1 with an identity cache",
@@ -164,16 +164,13 @@ constexpr Offence kOffences[] = {
     {61, 2, "a tip that praises a cache",
      [](State& s) { s.tips->tips = {"## Win\nKeep a weakref to the activation.\n"}; }},
     {62, 2, "another snapshot", [](State& s) { round_of(s, 2).committed->snapshot = "x"; }},
-    {63, 2, "no reason", [](State& s) { round_of(s, 2).decision->reason.clear(); }},
     {64, 2, "an accepted loss", [](State& s) { round_of(s, 2).decision->effects[0].ratio = 0.5; }},
     {66, 2, "a round against an old best", [](State& s) { round_of(s, 4).incumbent_round = 1; }},
     {67, 4, "nothing learned", [](State& s) { hypothesis(s, 4).informed_by.reset(); }},
     {68, 4, "no evidence after a rollback", [](State& s) { s.escalations.clear(); }},
     {69, 7, "no review", [](State& s) { s.escalations.back().directions.clear(); }},
-    {70, 2, "ended by stagnation", [](State& s) { s.termination->condition = "stagnation"; }},
     {71, 2, "no commit", [](State& s) { round_of(s, 2).committed->commit.clear(); }},
     {72, 2, "no integration gate", [](State& s) { spec(s).execution_mode = "repo"; }},
-    {73, 2, "an end without conditions", [](State& s) { s.termination->conditions.clear(); }},
     {74, 2, "no final measurement", [](State& s) { s.final_measurement->effects.clear(); }},
     {75, 2, "an acceptance that was never run", [](State& s) { spec(s).extra["acceptance_command"] = "make check"; }},
 };
@@ -184,14 +181,48 @@ RuleFinding ask(int rule, const State& state, std::int64_t round, const std::fil
   return found->check({state, &state.rounds.at(static_cast<std::size_t>(round - 2)), directory});
 }
 
-TEST(Registry, HoldsTheSeventyFiveRulesInOrder) {
-  ASSERT_EQ(rules().size(), 75u);
-  for (int i = 0; i < 75; ++i) {
-    EXPECT_EQ(rules()[static_cast<std::size_t>(i)].number, i + 1);
-    EXPECT_EQ(find_rule(fmt::format("R{}", i + 1)), &rules()[static_cast<std::size_t>(i)]);
-    EXPECT_EQ(find_rule(rules()[static_cast<std::size_t>(i)].name), &rules()[static_cast<std::size_t>(i)]);
+TEST(Registry, HoldsSeventyFiveRulesInOrderOfWhichFiveAreTrueByConstruction) {
+  std::vector<int> numbers;
+  for (const Rule& rule : rules()) {
+    numbers.push_back(rule.number);
+    EXPECT_EQ(find_rule(fmt::format("R{}", rule.number)), &rule);
+    EXPECT_EQ(find_rule(rule.name), &rule);
   }
+  EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
+  EXPECT_EQ(rules().size(), 70u);
+  for (const ConstructedRule& rule : rules_by_construction()) {
+    numbers.push_back(rule.number);
+    EXPECT_EQ(find_rule(std::to_string(rule.number)), nullptr) << "rule " << rule.number << " is checked after all";
+  }
+  std::sort(numbers.begin(), numbers.end());
+  ASSERT_EQ(numbers.size(), 75u);
+  for (int i = 0; i < 75; ++i) EXPECT_EQ(numbers[static_cast<std::size_t>(i)], i + 1);
   EXPECT_EQ(find_rule("76"), nullptr);
+}
+
+// What the five say, on the record of a whole campaign: if the engine ever came to break one, it would need its check
+// again.
+TEST(Registry, WhatIsTrueByConstructionHolds) {
+  const State& state = finished().state;
+  for (const Round& round : state.rounds) {
+    ASSERT_TRUE(round.decision && round.closed());
+    EXPECT_FALSE(round.decision->plain_rule.empty()) << round.number;
+    EXPECT_FALSE(round.decision->reason.empty()) << round.number;
+    const std::string summary = render_round_summary(state, round);
+    for (const char* section :
+         {"## Hypothesis", "## Single change", "## Results", "### Validation", "### Aggregate", "## Decision",
+          "## Attribution", "## Next direction", "## Real-training transfer check"})
+      EXPECT_NE(summary.find(section), std::string::npos) << round.number << " " << section;
+    EXPECT_EQ(summary.find("## Rollback Analysis") == std::string::npos, round.committed.has_value()) << round.number;
+  }
+  EXPECT_GE(state.termination->conditions.size(), 5u);
+  EXPECT_EQ(state.termination->condition, "exhausted");
+}
+
+// Campaigns under way keep the digest under which they were confirmed.
+TEST(Registry, TheDigestOfTheRulesIsOverAllSeventyFive) {
+  EXPECT_EQ(frozen_digests(finished().state).at("rules"),
+            "8a65dc8b17f31e79ce39df900dc34ec7122e121f7565ed0b7b70ab60b00b5893");
 }
 
 TEST(Registry, AnHonestCampaignBreaksNoRuleInAnyRound) {

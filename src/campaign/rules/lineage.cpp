@@ -13,10 +13,6 @@ namespace {
 using namespace findings;
 
 constexpr double kSlack = 0.99;  // of an accepted round's paired ratio
-constexpr std::string_view kSections[] = {"## Hypothesis",  "## Single change",  "## Results",
-                                          "### Validation", "### Aggregate",     "## Decision",
-                                          "## Attribution", "## Next direction", "## Real-training transfer check"};
-
 RuleFinding snapshot_kept(const RuleContext& c) {
   const Round& round = *c.round;
   if (!round.closed()) return not_applicable("the round is open");
@@ -28,18 +24,6 @@ RuleFinding snapshot_kept(const RuleContext& c) {
   const bool same = round.rolled_back->snapshot == tree_digest(tree_of(round.incumbent));
   return unless(same ? std::string() : "what was restored is not the last accepted tree",
                 "restored " + round.rolled_back->snapshot.substr(0, 12));
-}
-
-RuleFinding summary_complete(const RuleContext& c) {
-  if (!c.round->closed() || !c.round->decision) return not_applicable("the round is open");
-  if (c.round->decision->reason.empty()) return fail("the decision has no reason");
-  const std::string summary = render_round_summary(c.state, *c.round);
-  for (const std::string_view section : kSections) {
-    if (summary.find(section) == std::string::npos) return fail(fmt::format("section \"{}\" is missing", section));
-  }
-  const bool analysed = c.round->committed || summary.find("## Rollback Analysis") != std::string::npos;
-  return unless(analysed ? std::string() : "the rollback is not analysed",
-                "all fixed sections, rendered from the record");
 }
 
 RuleFinding trend_rises(const RuleContext& c) {
@@ -126,16 +110,6 @@ RuleFinding reviewed(const RuleContext& c) {
                 fmt::format("{} new directions of {} categories", evidence->directions.size(), categories.size()));
 }
 
-RuleFinding stagnation_ends_nothing(const RuleContext& c) {
-  if (!c.state.termination) return not_applicable("not checked yet");
-  const std::string& condition = c.state.termination->condition;
-  for (const std::string_view known : {"none", "T1", "T2", "T3", "T4", "T5", "exhausted"}) {
-    if (condition == known)
-      return pass("condition " + condition + "; no transition from a rollback to the report exists");
-  }
-  return fail("condition \"" + condition + "\" does not exist");
-}
-
 RuleFinding committed(const RuleContext& c) {
   if (!c.round->committed) return not_applicable("not accepted");
   if (!c.state.spec().git_commit) return not_applicable("git_commit is false; the snapshot is the lineage");
@@ -152,13 +126,6 @@ RuleFinding integrated(const RuleContext& c) {
       return unknown(fmt::format("round {} was not built and tested inside the project", round.number));
   }
   return pass("every accepted round was built, tested and timed inside a copy of the whole project");
-}
-
-RuleFinding termination_shown(const RuleContext& c) {
-  if (!c.state.terminated()) return not_applicable("the campaign goes on");
-  const std::size_t conditions = c.state.termination->conditions.size();
-  return unless(conditions < 5 ? "the conditions are not all there" : std::string(),
-                fmt::format("{} holds, of {} checked", c.state.termination->condition, conditions));
 }
 
 RuleFinding final_measured(const RuleContext& c) {
@@ -185,8 +152,6 @@ RuleFinding accepted_by_project(const RuleContext& c) {
 constexpr Rule kLineageRules[] = {
     {62, "snapshot", Phase::kDecide, RuleScope::kRound, false, "Every round's tree is a content-addressed snapshot.",
      "snapshot digests", snapshot_kept},
-    {63, "summary", Phase::kDecide, RuleScope::kRound, false, "Every round has a summary with the fixed sections.",
-     "rendered summary", summary_complete},
     {64, "trend", Phase::kReport, RuleScope::kCampaign, false,
      "Every round has a trend row; accepted ones do not fall.", "paired ratios", trend_rises},
     {65, "append only", Phase::kAnalyze, RuleScope::kCampaign, true, "Logs grow and are never edited.", "files on disk",
@@ -201,14 +166,10 @@ constexpr Rule kLineageRules[] = {
      escalated},
     {69, "stagnation review", Phase::kAnalyze, RuleScope::kRound, true,
      "A stagnation is answered by three directions of two categories not used of late.", "review", reviewed},
-    {70, "no early end", Phase::kTermination, RuleScope::kCampaign, false,
-     "Stagnation and rollbacks never end a campaign.", "termination condition", stagnation_ends_nothing},
     {71, "commit", Phase::kDecide, RuleScope::kRound, false,
      "An accepted round is one commit; without it, not accepted.", "commit id", committed},
     {72, "integration", Phase::kDecide, RuleScope::kCampaign, true,
      "What was tried elsewhere is accepted after the integration gate.", "execution mode", integrated},
-    {73, "termination block", Phase::kTermination, RuleScope::kCampaign, false,
-     "Every condition is shown with its values before the report.", "termination", termination_shown},
     {74, "final measurement", Phase::kReport, RuleScope::kCampaign, true,
      "Baseline and best are measured again in one paired session on all target shapes.", "final sessions",
      final_measured},

@@ -7,6 +7,20 @@ namespace {
 
 using namespace findings;
 
+constexpr ConstructedRule kByConstruction[] = {
+    {48, "noise", Phase::kDecide, "Small gains are decided by repeated paired sessions; the plain rule stands beside.",
+     "`judge` computes the sequential test and the plain rule from the same sessions, and there is no other way to a "
+     "decision; `replay` does so again."},
+    {50, "closed round", Phase::kDecide, "A round is closed with decision, summary, snapshot, log and trend row.",
+     "The journal refuses to close a round without its decision, and the files are rendered from that one record."},
+    {63, "summary", Phase::kDecide, "Every round has a summary with the fixed sections.",
+     "`render_round_summary` writes all of them for every round, and `verify` holds the file against it."},
+    {70, "no early end", Phase::kTermination, "Stagnation and rollbacks never end a campaign.",
+     "The report is reached only through `check_termination`, which knows T1 to T5 and a proposer without ideas."},
+    {73, "termination block", Phase::kTermination, "Every condition is shown with its values before the report.",
+     "`check_termination` answers all of its conditions whenever it answers one."},
+};
+
 std::vector<Rule> collect() {
   std::vector<Rule> all;
   for (const auto table : {target_rules(), baseline_rules(), analyze_rules(), optimize_rules(), validate_rules(),
@@ -59,6 +73,8 @@ std::span<const Rule> rules() {
   static const std::vector<Rule> all = collect();
   return all;
 }
+
+std::span<const ConstructedRule> rules_by_construction() { return kByConstruction; }
 
 const Rule* find_rule(std::string_view text) {
   if (!text.empty() && (text.front() == 'R' || text.front() == 'r')) {
@@ -171,6 +187,13 @@ std::string rules_markdown() {
     text +=
         fmt::format("| {} | {}{} | {} | {} | {} |\n", rule.number, rule.name, rule.waivable ? " (can be waived)" : "",
                     rule.says, rule.inputs, rule.scope == RuleScope::kRound ? "round" : "campaign");
+  }
+  text +=
+      "\n## True by construction\n\nThese have no check: it would search what the engine itself wrote. Their numbers "
+      "are kept.\n\n"
+      "| | Rule | What holds | Why it cannot fail |\n|---|---|---|---|\n";
+  for (const ConstructedRule& rule : kByConstruction) {
+    text += fmt::format("| {} | {} | {} | {} |\n", rule.number, rule.name, rule.says, rule.because);
   }
   return text;
 }

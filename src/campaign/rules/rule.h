@@ -31,7 +31,7 @@ struct RuleFinding {
 enum class RuleScope { kCampaign, kRound };
 
 struct Rule {
-  int number;  // 1..75, the order in which a campaign meets them
+  int number;  // 1..75, the order in which a campaign meets them; those that are no check are missing
   const char* name;
   record::Phase phase;
   RuleScope scope;
@@ -42,12 +42,22 @@ struct Rule {
 };
 
 std::span<const Rule> rules();
+
+// A rule that no run of the engine can break: a check of it would read again what the engine itself wrote.
+struct ConstructedRule {
+  int number;
+  const char* name;
+  record::Phase phase;
+  const char* says;
+  const char* because;
+};
+std::span<const ConstructedRule> rules_by_construction();
 // By number ("28", "R28") or name; null when there is none.
 const Rule* find_rule(std::string_view text);
 
 // Verdicts of the rules that `wanted` selects, with waivers entered.
 std::vector<record::RuleRow> ask_each(const RuleContext& context, const std::function<bool(const Rule&)>& wanted);
-// All 75: the campaign's, and those of one round (the last closed one when `round` is null and there is one).
+// All of them: the campaign's, and those of one round (the last closed one when `round` is null and there is one).
 std::vector<record::RuleRow> judge_all(const RuleContext& context);
 
 // What must hold before a hypothesis is asked for: the campaign's rules up to BASELINE, the lineage, and everything

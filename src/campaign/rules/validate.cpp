@@ -174,12 +174,6 @@ RuleFinding combined_step(const RuleContext& c) {
   return fail(c.state.spec().primary_metric + " needs a backward pass, and none was timed");
 }
 
-RuleFinding noise_rule_shown(const RuleContext& c) {
-  if (!c.round->decision) return not_applicable("not decided yet");
-  return unless(c.round->decision->plain_rule.empty() ? "the plain rule's verdict is missing" : std::string(),
-                "sequential test decides; the plain rule " + c.round->decision->plain_rule);
-}
-
 RuleFinding accepted_for_cause(const RuleContext& c) {
   if (!c.round->decision) return not_applicable("not decided yet");
   const record::Decision& d = *c.round->decision;
@@ -193,15 +187,6 @@ RuleFinding accepted_for_cause(const RuleContext& c) {
       return fail(fmt::format("accepted although {} is at {:.3f}x", effect.label, effect.ratio));
   }
   return pass(fmt::format("{} gates pass, suite {:.3f}x", d.gates.size(), d.effects.front().ratio));
-}
-
-RuleFinding closed_with_all(const RuleContext& c) {
-  if (!c.round->closed()) return not_applicable("the round is open");
-  if (!c.round->decision) return fail("closed without a decision");
-  const std::string summary = render_round_summary(c.state, *c.round);
-  const bool complete = c.round->last().candidate() != nullptr && !summary.empty() && !c.round->closed_at.empty();
-  return unless(complete || !c.round->last().evaluated ? std::string() : "closed without its files",
-                "decision, summary, snapshot, log and trend row come from one record");
 }
 
 RuleFinding volatile_rolls_back(const RuleContext& c) {
@@ -244,14 +229,9 @@ constexpr Rule kValidateRules[] = {
      "effects", score_kept},
     {47, "combined step", Phase::kDecide, RuleScope::kRound, false,
      "With a backward pass: 6MNK over both times; without: no metric regresses.", "primary metric", combined_step},
-    {48, "noise", Phase::kDecide, RuleScope::kRound, false,
-     "Small gains are decided by repeated paired sessions; the plain rule stands beside.", "decision",
-     noise_rule_shown},
     {49, "accept", Phase::kDecide, RuleScope::kRound, false,
      "Accepted if and only if every gate passes: faster, and no shape 5 % slower.", "gates, effects",
      accepted_for_cause},
-    {50, "closed round", Phase::kDecide, RuleScope::kRound, false,
-     "A round is closed with decision, summary, snapshot, log and trend row.", "record of the round", closed_with_all},
     {51, "volatile", Phase::kDecide, RuleScope::kRound, false, "What cannot be told apart from noise rolls back.",
      "gates", volatile_rolls_back},
 };
