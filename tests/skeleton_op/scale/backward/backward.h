@@ -12,6 +12,7 @@ enum Wanted : std::int64_t { kDx, kDgain, kBoth };
 Result<Call> make_call(const Args& args);
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
+Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
 record::Cost cost(const Problem& problem);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
 

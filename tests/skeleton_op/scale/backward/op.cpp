@@ -80,9 +80,7 @@ Operator describe() {
   op.params = params();
   op.bind = bind;
   op.reference = reference;
-  op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) {
-    return spot_check_by_reference(problem, arguments, reference);
-  };
+  op.spot_check = spot_check;
   op.cost = cost;
   op.cases = cases;
   op.vary = [](const Problem& problem, Variation variation, std::uint64_t seed) {
