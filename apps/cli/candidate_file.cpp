@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign_run.h"
+#include "record/backend.h"
 #include "record/kernel_description.h"
 
 namespace ridge::cli {
@@ -84,7 +85,7 @@ std::vector<fs::path> files_in(const fs::path& folder, std::string_view extensio
 }
 
 Error none_shipped(const std::string& name, const std::string& backend, const std::vector<std::string>& known) {
-  const fs::path folder = backend == "cuda" ? data_directory() / "candidates" : library_sources() / "ops";
+  const fs::path folder = record::runs_on_host(backend) ? library_sources() / "ops" : data_directory() / "candidates";
   return with_hint(
       make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend, folder.string()),
       known.empty()
@@ -117,7 +118,7 @@ Result<record::Candidate> candidate_of(const std::string& op, const std::string&
   RIDGE_TRY(text, read_file(path));
   record::Candidate candidate;
   candidate.op = op;
-  candidate.backend = fs::path(path).extension() == ".cu" ? "cuda" : "cpu";
+  candidate.backend = record::backend_of_suffix(fs::path(path).extension().string()).name;
   candidate.name = fs::path(path).stem().string();
   candidate.sources = {{fs::path(path).filename().string(), std::move(text)}};
   for (std::size_t i = 0; i < candidate.sources.size(); ++i)
@@ -127,7 +128,7 @@ Result<record::Candidate> candidate_of(const std::string& op, const std::string&
 }
 
 Result<ShippedKernel> shipped_kernel(const std::string& name, const std::string& backend) {
-  if (backend == "cuda") return shipped_candidate(name);
+  if (!record::runs_on_host(backend)) return shipped_candidate(name);
   for (const fs::path& file : files_in(library_sources() / "ops", ".cpp")) {
     if (!file.filename().string().starts_with("cpu_")) continue;
     RIDGE_TRY(text, read_file(file));

@@ -19,6 +19,7 @@
 #include "candidate_file.h"
 #include "project/project.h"
 #include "propose/proposer.h"
+#include "record/backend.h"
 #include "record/configuration.h"
 #include "record/json.h"
 #include "record/report.h"
@@ -58,14 +59,16 @@ Result<std::string> device_name(const std::string& backend) {
   request.task = record::WorkerTask::kDescribe;
   RIDGE_TRY(response, ask_worker(std::move(request)));
   const record::Environment environment = response.environment.value_or(record::Environment{});
-  const auto found = environment.facts.find(backend == "cuda" ? "gpu.name" : "cpu.model");
+  const record::BackendInfo& info = record::backend_of_name(backend);
+  const auto found = environment.facts.find(std::string(info.device));
   if (found != environment.facts.end()) return found->second;
-  if (backend != "cuda") return std::string("cpu");
+  if (info.host) return backend;
   for (const record::Capability& one : response.capabilities) {
-    if (one.name != "CUDA GPU") continue;
-    return with_hint(make_error(ErrorCode::kUnsupported, "a campaign on cuda needs a GPU: {}", one.detail), one.remedy);
+    if (one.name != info.capability) continue;
+    return with_hint(make_error(ErrorCode::kUnsupported, "a campaign on {} needs a GPU: {}", backend, one.detail),
+                     one.remedy);
   }
-  return make_error(ErrorCode::kUnsupported, "a campaign on cuda needs a GPU, and this build knows none");
+  return make_error(ErrorCode::kUnsupported, "a campaign on {} needs a GPU, and this build knows none", backend);
 }
 
 void show(const record::CampaignSpec& spec, const fs::path& directory) {
@@ -90,7 +93,7 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
 // the spec database cites for the same limit. The shapes get the operator's defaults on the way (dtype, layout), by
 // which the worker names them.
 Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) {
-  const std::string on = options.backend == "cpu" ? std::string() : options.backend;
+  const std::string on = record::backend_of_name(options.backend).host ? std::string() : options.backend;
   RIDGE_TRY(reports, rooflines(options.op, options.words, on, options.threads));
   std::string list;
   spec.target_cases.clear();
@@ -161,7 +164,7 @@ Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::p
   spec.target_cases = std::move(cases);
   RIDGE_TRY(device, device_name(options.backend));
   spec.gpu = campaign::short_machine_name(device);
-  if (options.backend == "cuda") spec.language = "cuda";
+  spec.language = record::backend_of_name(options.backend).language;
   spec.kernel_source = options.kernel.empty() ? "shipped with ridge: " + kernel.filename().string() : kernel.string();
   RIDGE_CHECK_OK(cite_targets(options, spec));
   spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
@@ -269,14 +272,6 @@ int optimize_workspace(OptimizeOptions options) {
   return start(options, *spec, subject->kernel);
 }
 
-Status check_backend(const std::string& backend) {
-  if (backend == "cpu" || backend == "cuda") return ok_status();
-  const bool known = backend == "hip";
-  return with_hint(make_error(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument, "campaigns on \"{}\" {}",
-                              backend, known ? "are not built yet" : "do not exist"),
-                   "use --on cpu or --on cuda");
-}
-
 // The kernel to start from; the operator and the cases that it is for, where it says so and the user does not.
 Result<fs::path> starting_kernel(OptimizeOptions& options) {
   std::optional<record::CampaignBlock> block;
@@ -309,9 +304,9 @@ int optimize(OptimizeOptions options) {
   if (options.op.empty())
     return fail(with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR"));
   if (!options.project.empty()) return optimize_project(options);
-  if (const Status known = check_backend(options.backend); !known) return fail(known.error());
+  if (const auto known = record::find_measured(options.backend, "campaigns on"); !known) return fail(known.error());
   const Result<fs::path> kernel = starting_kernel(options);
-  if (!kernel && options.backend == "cuda") return fail(kernel.error());
+  if (!kernel && !record::backend_of_name(options.backend).host) return fail(kernel.error());
   Result<record::CampaignSpec> spec = spec_of(options, kernel ? *kernel : fs::path());
   if (!spec) return fail(spec.error());
   if (!kernel) return fail(kernel.error());

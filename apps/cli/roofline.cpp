@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "campaign_run.h"
 #include "hardware/spec.h"
+#include "record/backend.h"
 #include "record/hardware.h"
 #include "record/json.h"
 #include "roofline/analyse.h"
@@ -102,11 +103,12 @@ class Limits {
     Limits limits;
     RIDGE_TRY(given, overrides_of(o));
     limits.given_ = given;
-    limits.threads_ = o.on == "cuda" ? 1 : o.threads;
-    if (o.on.empty() || o.on == "this" || o.on == "cuda") {
-      RIDGE_TRY(ceilings, known_ceilings({o.on == "cuda" ? "cuda" : "cpu", o.threads}));
+    const record::BackendInfo& info = record::backend_of_name(o.on);
+    limits.threads_ = info.host ? o.threads : 1;
+    if (o.on.empty() || o.on == "this" || (!info.host && info.measured)) {
+      RIDGE_TRY(ceilings, known_ceilings({std::string(info.name), o.threads}));
       limits.ceilings_ = std::move(ceilings);
-      if (o.on == "cuda") RIDGE_CHECK_OK(limits.find_documents());
+      if (!info.host) RIDGE_CHECK_OK(limits.find_documents());
       return limits;
     }
     RIDGE_TRY(database, hardware::Database::open(data_directory()));

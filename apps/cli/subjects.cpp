@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "candidate_file.h"
+#include "record/backend.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -45,7 +46,7 @@ Status fill_subjects(const SubjectOptions& options, record::WorkerRequest& reque
     }
     request.candidates.push_back(std::move(candidate));
   }
-  if (options.seed && backend_of(request) == "cuda") {
+  if (options.seed && !record::backend_of_name(backend_of(request)).host) {
     return with_hint(make_error(ErrorCode::kUnsupported, "--seed {} is for calls on a processor", *options.seed),
                      "leave it out: inputs on a GPU are secret");
   }

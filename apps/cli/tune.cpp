@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "record/backend.h"
 #include "record/json.h"
 #include "say.h"
 #include "shape_file.h"
@@ -33,9 +34,8 @@ Result<record::WorkerRequest> request_of(const TuneOptions& options, AskedCases 
   request.again = options.again;
   request.keep_disturbed = options.keep_disturbed;
   request.cases = std::move(asked.cases);
-  if (options.backend != "cpu" && options.backend != "cuda") {
-    return with_hint(invalid("nothing is tuned on \"{}\"", options.backend), "use --on cpu or --on cuda");
-  }
+  const auto known = record::find_measured(options.backend, "tables for");
+  if (!known) return known.error();
   return request;
 }
 

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "execute/local.h"
+#include "record/backend.h"
 #include "record/case_list.h"
 #include "record/json.h"
 
@@ -36,13 +37,13 @@ Result<fs::path> ceilings_path(const CeilingSubject& subject) {
   describe.task = record::WorkerTask::kDescribe;
   RIDGE_TRY(described, ask_worker(std::move(describe)));
   std::string device;
+  const record::BackendInfo& info = record::backend_of_name(subject.backend);
   for (const char* name : kDeviceFacts) {
-    const bool gpu = std::string_view(name).starts_with("gpu.");
-    if (!described.environment || gpu != (subject.backend == "cuda")) continue;
+    if (!described.environment || !std::string_view(name).starts_with(info.facts)) continue;
     const auto found = described.environment->facts.find(name);
     if (found != described.environment->facts.end()) device += found->second + "\n";
   }
-  const std::string of = subject.backend == "cpu" ? std::to_string(subject.threads) : subject.backend;
+  const std::string of = info.host ? std::to_string(subject.threads) : subject.backend;
   const std::string fingerprint = device.empty() ? "" : "-" + sha256(device).substr(0, 12);
   return fs::path(cache_directory()) / fmt::format("ceilings-{}{}.json", of, fingerprint);
 }
@@ -85,11 +86,15 @@ Result<record::WorkerResponse> ask_worker(record::WorkerRequest request) {
 std::string backend_of(const record::WorkerRequest& request) {
   std::vector<record::Candidate> candidates = request.candidates;
   if (request.incumbent) candidates.push_back(*request.incumbent);
-  const bool candidate =
-      std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.backend == "cuda"; });
-  const bool implementation = std::any_of(request.implementations.begin(), request.implementations.end(),
-                                          [](const std::string& name) { return name.starts_with("cuda_"); });
-  return candidate || implementation ? "cuda" : "cpu";
+  for (const record::BackendInfo& row : record::backends()) {
+    const std::string prefix = std::string(row.name) + "_";
+    const bool candidate =
+        std::any_of(candidates.begin(), candidates.end(), [&](const auto& c) { return c.backend == row.name; });
+    const bool implementation = std::any_of(request.implementations.begin(), request.implementations.end(),
+                                            [&](const std::string& name) { return name.starts_with(prefix); });
+    if (!row.host && (candidate || implementation)) return std::string(row.name);
+  }
+  return std::string(record::info_of(Backend::kCpu).name);
 }
 
 Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings) {

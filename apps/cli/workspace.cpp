@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "execute/git.h"
 #include "knowledge/memory.h"
+#include "record/backend.h"
 #include "record/json.h"
 #include "record/listing.h"
 #include "record/workspace.h"
@@ -89,7 +90,8 @@ Result<std::string> limits(const WorkspaceOptions& o) {
         "## Hardware Spec\n\nTBD\n\n## Roofline\n\nTBD: `ridge roofline --flop N --bytes N --on PRODUCT --write "
         "README.md`\n\n## Stop Conditions\n\nTBD\n\n");
   }
-  const std::string here = o.language == "cuda" ? "cuda" : "";
+  const record::BackendInfo& info = record::backend_of_language(o.language);
+  const std::string here(info.host || !info.measured ? "" : info.name);
   RIDGE_TRY(reports, rooflines(o.op, o.words, o.platform == "this" ? here : o.platform, o.threads));
   // The tightest case sets the target of the workspace; every case has its line.
   std::string text = roofline::to_markdown(reports.front());

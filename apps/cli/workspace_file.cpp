@@ -5,6 +5,7 @@
 #include "campaign_run.h"
 #include "candidate_file.h"
 #include "hardware/spec.h"
+#include "record/backend.h"
 #include "record/json.h"
 #include "worker_call.h"
 
@@ -62,7 +63,7 @@ Result<WorkspaceSubject> subject_of(const fs::path& folder) {
   RIDGE_CHECK_OK(runs_here(workspace, folder));
   RIDGE_TRY(kernel, candidate_of(workspace.op, (folder / workspace.kernel).string(), {}));
   RIDGE_TRY(cases, cases_of(workspace.op, workspace.cases));
-  kernel.backend = workspace.language == "cuda" ? "cuda" : "cpu";
+  kernel.backend = record::backend_of_language(workspace.language).name;
   subject.workspace = std::move(workspace);
   subject.kernel = std::move(kernel);
   subject.cases = std::move(cases);

@@ -16,6 +16,7 @@
 #include "campaign/naming.h"
 #include "campaign/render.h"
 #include "campaign/target.h"
+#include "record/backend.h"
 #include "stats/bounds.h"
 
 namespace ridge::campaign {
@@ -286,7 +287,7 @@ Status validate_spec(const CampaignSpec& spec) {
 
 Status check_machine(const CampaignSpec& spec) {
   const auto processors = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  if (spec.backend != "cpu" || processors == 0 || spec.protocol.threads <= processors) return ok_status();
+  if (!record::runs_on_host(spec.backend) || processors == 0 || spec.protocol.threads <= processors) return ok_status();
   return with_hint(make_error(ErrorCode::kUnsupported, "protocol.threads = {}: this machine has {} processors",
                               spec.protocol.threads, processors),
                    fmt::format("set threads to 1..{}, or confirm it on the machine that it is for", processors));

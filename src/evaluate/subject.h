@@ -53,8 +53,9 @@ struct Subject {
   std::shared_ptr<const record::Scope> scope = nullptr;             // that a candidate declares
   std::shared_ptr<const toolchain::SealedObject> object = nullptr;  // keeps `artifact` for as long as it may be loaded
 
-  [[nodiscard]] bool on_gpu() const {
-    return program != nullptr || (implementation != nullptr && implementation->backend == Backend::kCuda);
+  [[nodiscard]] Backend backend() const {
+    if (implementation != nullptr) return implementation->backend;
+    return program != nullptr ? Backend::kCuda : Backend::kCpu;
   }
   // Whether it says of itself that equal calls give equal bits: a candidate by a line "// ridge: deterministic".
   [[nodiscard]] bool deterministic() const;

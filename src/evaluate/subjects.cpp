@@ -5,16 +5,15 @@
 
 #include "base/error.h"
 #include "evaluate/cpu_measurement_backend.h"
-#include "evaluate/gpu.h"
+#include "evaluate/rig.h"
 #include "evaluate/tasks.h"
+#include "record/backend.h"
 
 namespace ridge::evaluate {
 
 namespace {
 
-Backend backend_of(const record::Candidate& candidate) {
-  return candidate.backend == "cuda" ? Backend::kCuda : Backend::kCpu;
-}
+Backend backend_of(const record::Candidate& candidate) { return record::backend_of_name(candidate.backend).backend; }
 
 Result<toolchain::BuildOptions> build_options(const Job& job) {
   if (job.request.cache_directory.empty()) return invalid("the request names no cache_directory for built artefacts");
@@ -44,27 +43,6 @@ Status require_named(const Job& job, const BoundCases& bound) {
   return ok_status();
 }
 
-Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const record::Candidate> candidates) {
-  RIDGE_TRY(options, build_options(job));
-  RIDGE_TRY(compiler, toolchain::find_host_compiler());
-  const int jobs = static_cast<int>(measure::usable_cpus().size());
-  const std::vector<record::Candidate> list(candidates.begin(), candidates.end());
-  std::vector<BuiltSubject> built;
-  for (Result<toolchain::Build>& result : toolchain::build_all(list, compiler, options, jobs)) {
-    if (!result) return result.error();
-    const record::Candidate& candidate = candidates[built.size()];
-    BuiltSubject one;
-    one.subject.name = candidate.name.empty() ? candidate.short_id() : candidate.name;
-    if (result->object != nullptr) one.subject.artifact = result->object->path();
-    one.subject.object = result->object;
-    one.subject.candidate = &candidate;
-    one.evidence = std::move(result->evidence);
-    if (!result->ok()) one.failure = Failure{record::Outcome::kCompile, result->error, record::Defence::kBuild};
-    built.push_back(std::move(one));
-  }
-  return built;
-}
-
 // The scope that a candidate declares, in the names and values of its operator.
 Status read_scope(Subject& subject) {
   RIDGE_TRY(scope, record::scope_of(*subject.candidate));
@@ -91,6 +69,29 @@ std::optional<std::string> outside_scope(const Subject& subject, const ops::Prob
 }
 
 }  // namespace
+
+Result<ops::DeviceInfo> cpu_device_info() { return ops::device_info(Stream::cpu()); }
+
+Result<std::vector<BuiltSubject>> build_for_cpu(const Job& job, std::span<const record::Candidate> candidates) {
+  RIDGE_TRY(options, build_options(job));
+  RIDGE_TRY(compiler, toolchain::find_host_compiler());
+  const int jobs = static_cast<int>(measure::usable_cpus().size());
+  const std::vector<record::Candidate> list(candidates.begin(), candidates.end());
+  std::vector<BuiltSubject> built;
+  for (Result<toolchain::Build>& result : toolchain::build_all(list, compiler, options, jobs)) {
+    if (!result) return result.error();
+    const record::Candidate& candidate = candidates[built.size()];
+    BuiltSubject one;
+    one.subject.name = candidate.name.empty() ? candidate.short_id() : candidate.name;
+    if (result->object != nullptr) one.subject.artifact = result->object->path();
+    one.subject.object = result->object;
+    one.subject.candidate = &candidate;
+    one.evidence = std::move(result->evidence);
+    if (!result->ok()) one.failure = Failure{record::Outcome::kCompile, result->error, record::Defence::kBuild};
+    built.push_back(std::move(one));
+  }
+  return built;
+}
 
 Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
   std::optional<Backend> backend;
@@ -119,7 +120,11 @@ Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
 
 Result<std::unique_ptr<MeasurementBackend>> make_measurement_backend(const Job& job, const ops::Operator& op) {
   RIDGE_TRY(backend, backend_of(job, op));
-  if (backend == Backend::kCuda) return make_gpu_measurement_backend(job, op);
+  RIDGE_TRY(rig, rig_of(backend));
+  return rig->measurement(job, op);
+}
+
+Result<std::unique_ptr<MeasurementBackend>> make_cpu_measurement_backend(const Job& job, const ops::Operator&) {
   return std::unique_ptr<MeasurementBackend>(std::make_unique<CpuMeasurementBackend>(job.harness, job.request.seed));
 }
 
@@ -149,8 +154,9 @@ Result<BoundCases> bind_cases(const Job& job, ops::CaseSet set) {
 }
 
 Result<std::vector<BuiltSubject>> build_candidates(const Job& job, std::span<const record::Candidate> candidates) {
-  const bool on_gpu = !candidates.empty() && backend_of(candidates[0]) == Backend::kCuda;
-  RIDGE_TRY(built, on_gpu ? build_for_gpu(job, candidates) : build_for_cpu(job, candidates));
+  if (candidates.empty()) return std::vector<BuiltSubject>();
+  RIDGE_TRY(rig, rig_of(backend_of(candidates[0])));
+  RIDGE_TRY(built, rig->build(job, candidates));
   for (BuiltSubject& one : built) {
     if (const Status read = read_scope(one.subject); !read && !one.failure) {
       one.failure = Failure{record::Outcome::kCompile, read.error().text(), record::Defence::kBuild};
@@ -176,7 +182,7 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
   if (names.empty() && (job.request.candidates.empty() || beside_candidates)) {
     for (const ops::Implementation& implementation : op.implementations) {
       // One call of what computes on the host beside a GPU can outlast any time limit, and it is no peer.
-      const bool on_the_host = backend == Backend::kCuda && implementation.is_reference;
+      const bool on_the_host = backend != Backend::kCpu && implementation.is_reference;
       if (on_the_host && job.request.task == record::WorkerTask::kBench) continue;
       if (beside_candidates && implementation.is_reference) continue;
       if (implementation.backend == backend) names.push_back(implementation.name);
@@ -194,7 +200,7 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
 }
 
 std::optional<std::string> refusal(const Subject& subject, const ops::Problem& problem) {
-  if (subject.on_gpu()) {
+  if (subject.backend() != Backend::kCpu) {
     const auto op = ops::find_operator(problem.problem_case.op);
     const bool asks = op && (*op)->device_check != nullptr && (*op)->device_check->refuses;
     if (asks) {
@@ -202,10 +208,9 @@ std::optional<std::string> refusal(const Subject& subject, const ops::Problem& p
     }
   }
   if (subject.implementation == nullptr) return outside_scope(subject, problem);
-  if (subject.implementation->backend == Backend::kCpu) {
-    return ops::why_not(*subject.implementation, problem, ops::device_info(Stream::cpu()));
-  }
-  const Result<ops::DeviceInfo> device = gpu_device_info();
+  const Result<const Rig*> rig = rig_of(subject.implementation->backend);
+  if (!rig) return rig.error().message;
+  const Result<ops::DeviceInfo> device = (*rig)->device();
   if (!device) return device.error().message;
   return ops::why_not(*subject.implementation, problem, *device);
 }

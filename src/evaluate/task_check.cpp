@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "evaluate/checker.h"
-#include "evaluate/gpu.h"
 #include "evaluate/memory_need.h"
+#include "evaluate/rig.h"
 #include "evaluate/tasks.h"
 #include "numerics/bias.h"
 
@@ -39,32 +39,15 @@ record::CheckRow not_claimed(const ops::Problem& problem, std::string why) {
   return row;
 }
 
-std::vector<record::CheckRow> rows_on_gpu(const Job& job, const Subject& subject, const ops::Operator& op,
-                                          const std::vector<ops::Problem>& problems,
-                                          const std::function<void(std::size_t)>& progress) {
-  std::vector<ops::Problem> supported;
-  std::vector<record::CheckRow> outside;
-  for (const ops::Problem& problem : problems) {
-    const auto why = refusal(subject, problem);
-    if (!why) supported.push_back(problem);
-    if (why && subject.candidate != nullptr) outside.push_back(not_claimed(problem, *why));
-  }
-  std::vector<record::CheckRow> rows = check_gpu_subject(job, subject, op, supported, progress);
-  rows.insert(rows.end(), outside.begin(), outside.end());
-  return rows;
-}
+}  // namespace
 
-std::vector<record::CheckRow> rows_on_cpu(const Job& job, const Subject& subject, const ops::Operator& op,
-                                          const std::vector<ops::Problem>& problems,
-                                          const std::function<void(std::size_t)>& progress) {
+std::vector<record::CheckRow> check_cpu_subject(const Job& job, const Subject& subject, const ops::Operator& op,
+                                                const std::vector<ops::Problem>& problems,
+                                                const std::function<void(std::size_t)>& progress) {
   std::vector<record::CheckRow> rows;
   Checker checker(job, subject, op, problems);
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (progress) progress(i);
-    if (auto why = refusal(subject, problems[i])) {
-      if (subject.candidate != nullptr) rows.push_back(not_claimed(problems[i], std::move(*why)));
-      continue;
-    }
     if (job.remaining() <= 0) {
       record::CheckRow row;
       row.label = problems[i].problem_case.label();
@@ -86,13 +69,20 @@ std::vector<record::CheckRow> rows_on_cpu(const Job& job, const Subject& subject
   return rows;
 }
 
-}  // namespace
-
 std::vector<record::CheckRow> check_subject(const Job& job, const Subject& subject, const ops::Operator& op,
                                             const std::vector<ops::Problem>& problems,
                                             const std::function<void(std::size_t)>& progress) {
-  std::vector<record::CheckRow> rows = subject.on_gpu() ? rows_on_gpu(job, subject, op, problems, progress)
-                                                        : rows_on_cpu(job, subject, op, problems, progress);
+  std::vector<ops::Problem> supported;
+  std::vector<record::CheckRow> outside;
+  for (const ops::Problem& problem : problems) {
+    const auto why = refusal(subject, problem);
+    if (!why) supported.push_back(problem);
+    if (why && subject.candidate != nullptr) outside.push_back(not_claimed(problem, *why));
+  }
+  const Result<const Rig*> rig = rig_of(subject.backend());
+  std::vector<record::CheckRow> rows;
+  if (rig) rows = (*rig)->check(job, subject, op, supported, progress);
+  rows.insert(rows.end(), outside.begin(), outside.end());
   require_information(rows);
   for (record::CheckRow& row : rows) row.seed = job.seed;
   return rows;

@@ -4,19 +4,21 @@
 
 #include "base/error.h"
 #include "dispatch/choose.h"
-#include "evaluate/gpu.h"
+#include "evaluate/rig.h"
 #include "evaluate/tasks.h"
 #include "measure/ceilings.h"
 #include "measure/machine.h"
 
 namespace ridge::evaluate {
 
-// Of a processor: one thread always, and the requested number: rooflines of both are wanted.
 Status ceilings(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(backend, parse_backend(job.request.backend));
-  if (backend == Backend::kCuda) return gpu_ceilings(job, response);
-  if (backend != Backend::kCpu)
-    return make_error(ErrorCode::kUnsupported, "ceilings are measured on cpu and cuda, not on {}", to_string(backend));
+  RIDGE_TRY(rig, rig_of(backend));
+  return rig->ceilings(job, response);
+}
+
+// One thread always, and the requested number: rooflines of both are wanted.
+Status cpu_ceilings(const Job& job, record::WorkerResponse& response) {
   const std::set<std::int64_t> counts = {1, job.request.protocol.threads};
   std::size_t done = 0;
   for (const std::int64_t threads : counts) {

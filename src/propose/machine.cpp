@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "record/backend.h"
 
 namespace ridge::propose {
 namespace {
@@ -82,7 +83,7 @@ void describe_gpu(const record::ProposalRequest& request, Machine& machine) {
 
 Machine describe_machine(const record::ProposalRequest& request) {
   Machine machine;
-  if (request.spec.backend == "cuda") {
+  if (!record::backend_of_name(request.spec.backend).host) {
     describe_gpu(request, machine);
   } else {
     find_vector_width(request.environment, machine);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "record/backend.h"
 #include "report/numbers.h"
 #include "report/ratios.h"
 
@@ -58,7 +59,7 @@ double geomean_fraction_after(const Model& model) {
 // details.
 std::string machine_name(const Model& model) {
   const auto& facts = model.environment.facts;
-  for (const char* name : {model.spec.backend == "cpu" ? "cpu.model" : "gpu", "cpu.model", "cpu"}) {
+  for (const char* name : {record::runs_on_host(model.spec.backend) ? "cpu.model" : "gpu", "cpu.model", "cpu"}) {
     if (const auto found = facts.find(name); found != facts.end())
       return found->second.substr(0, found->second.find(" ("));
   }
