@@ -56,7 +56,7 @@ Tiles tiles_of(const Space& space, const Config& config) {
     if (role == "tile") tiles.tile[of] = std::max(1.0, value);
     if (role == "cluster") tiles.cluster[of] = std::max(1.0, value);
     if (role == "split") tiles.split = std::max(1.0, value);
-    if (role == "overlap") tiles.overlap = config.at(tunable.name) != tunable.default_value;
+    if (role == "overlap") tiles.overlap = tiles.overlap || config.at(tunable.name) != tunable.default_value;
     if (role == "stages") {
       tiles.stages = value;
       tiles.depth = of;

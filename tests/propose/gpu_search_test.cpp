@@ -23,7 +23,9 @@ ProposalRequest gpu_request(const std::string& file = "gemm_bf16_wgmma.cu", doub
     request.spec.target_cases.push_back(*record::parse_case(shape));
   request.incumbent.op = "gemm";
   request.incumbent.backend = "cuda";
-  request.incumbent.sources = {{file, *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/" + file)}};
+  const std::string root = RIDGE_SOURCE_DIR;
+  request.incumbent.sources = {{file, *read_file(root + "/data/candidates/" + file)},
+                               {"ops/matmul/cuda_wgmma.cu", *read_file(root + "/src/ops/matmul/cuda_wgmma.cu")}};
   request.space = *record::tune_space(request.incumbent);
   request.environment.facts["gpu.multiprocessors"] = "132";
   request.build.counts = {{"registers", 168}, {"spill_bytes", 0}};
@@ -108,7 +110,7 @@ TEST(GpuSearch, GoesThroughTheDirectionsUntilNothingIsLeft) {
     proposal = ask(request);
   }
   EXPECT_TRUE(mechanisms.contains("RIDGE_CLUSTER_M+RIDGE_CLUSTER_N"));
-  EXPECT_TRUE(mechanisms.contains("GROUP+GROUP_ALONG"));
+  EXPECT_TRUE(mechanisms.contains("RIDGE_GROUP+RIDGE_GROUP_ALONG"));
   EXPECT_TRUE(mechanisms.contains("RIDGE_SPLIT_K"));
 }
 
