@@ -78,4 +78,26 @@ Result<std::optional<CampaignBlock>> parse_campaign_block(std::string_view sourc
   }
 }
 
+Result<std::string> text_with_start(std::string_view source, const std::map<std::string, std::int64_t>& values) {
+  RIDGE_TRY(block, parse_campaign_block(source));
+  RIDGE_TRY(found, find_block(source, kCampaignMarker));
+  if (!block || !found) return invalid("the source has no {} comment", kCampaignMarker);
+  for (const auto& [name, value] : values) block->start[name] = value;
+  std::string line = "start = {";
+  for (const auto& [name, value] : block->start)
+    line += fmt::format("{} {} = {}", line.ends_with('{') ? "" : ",", name, value);
+  line += " }\n";
+  std::string text(source);
+  const auto begin = static_cast<std::size_t>(found->text.data() - source.data());
+  const std::size_t old = found->text.find("\nstart = ");
+  if (old == std::string_view::npos) {
+    const std::size_t cases = text.find("\ncases = ", begin);
+    return text.insert(cases + 1, line);
+  }
+  const std::size_t at = begin + old + 1;
+  text.replace(at, text.find('\n', at) + 1 - at, line);
+  RIDGE_CHECK_OK(parse_campaign_block(text));
+  return text;
+}
+
 }  // namespace ridge::record

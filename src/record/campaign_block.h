@@ -31,4 +31,7 @@ struct CampaignBlock {
 // Nothing when the source declares none. An error names the line and the key.
 Result<std::optional<CampaignBlock>> parse_campaign_block(std::string_view source);
 
+// The source with these values in its `start`, beside those that are there.
+Result<std::string> text_with_start(std::string_view source, const std::map<std::string, std::int64_t>& values);
+
 }  // namespace ridge::record

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "record/campaign_block.h"
 #include "record/expression.h"
 #include "record/tunables.h"
 
@@ -55,6 +56,17 @@ std::optional<Definition> definition_at(std::string_view text, std::size_t name,
   return integer_at(text, skip_blanks(text, at + 1));
 }
 
+bool has_campaign_block(std::string_view source) {
+  const auto block = parse_campaign_block(source);
+  return block && block->has_value();
+}
+
+// Whether a place is inside a comment that describes the kernel: values there are those of named configurations.
+bool is_described(std::string_view text, std::size_t at) {
+  const std::size_t open = text.rfind("/* ridge-", at);
+  return open != std::string_view::npos && text.find("*/", open) > at;
+}
+
 std::vector<Definition> definitions_of(const std::vector<SourceFile>& sources, const std::string& name) {
   std::vector<Definition> found;
   for (std::size_t file = 0; file < sources.size(); ++file) {
@@ -62,7 +74,7 @@ std::vector<Definition> definitions_of(const std::vector<SourceFile>& sources, c
     for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
       const std::size_t after = at + name.size();
       const bool whole = (at == 0 || !is_word(text[at - 1])) && (after == text.size() || !is_word(text[after]));
-      if (!whole) continue;
+      if (!whole || is_described(text, at)) continue;
       if (std::optional<Definition> one = definition_at(text, at, after)) {
         one->file = file;
         found.push_back(*one);
@@ -94,11 +106,20 @@ Result<double> at_defaults(const std::string& expression, const Variables& defau
 
 Result<std::vector<SourceFile>> configured_sources(const Candidate& candidate) {
   std::vector<SourceFile> sources = candidate.sources;
+  std::map<std::string, std::int64_t> start;
   for (const auto& [name, value] : candidate.defines) {
+    // A kernel of the library defines none of its tunables: the source that includes it says where it starts.
+    if (definitions_of(sources, name).empty() && has_campaign_block(sources[0].text)) {
+      start[name] = value;
+      continue;
+    }
     RIDGE_TRY(place, only_definition(sources, name));
     if (place.value == value) continue;
     sources[place.file].text.replace(place.begin, place.end - place.begin, std::to_string(value));
   }
+  if (start.empty()) return sources;
+  RIDGE_TRY(text, text_with_start(sources[0].text, start));
+  sources[0].text = std::move(text);
   return sources;
 }
 

@@ -6,6 +6,7 @@
 #include "ops/described_kernel.h"
 #include "ops/matmul/cuda_wgmma_model.h"
 #include "record/campaign_block.h"
+#include "record/configuration.h"
 #include "record/launch_plan.h"
 #include "record/tunables.h"
 
@@ -136,6 +137,21 @@ TEST(ShippedCandidate, StartsAsItsCampaignSaysAndVariesTheRest) {
   EXPECT_NE(record::tune_space(wrong).error().text().find("NOTHING"), std::string::npos);
   wrong.sources[0].text = "/* ridge-campaign\nop = \"gemm\"\ncases = [\"m=1\"]\nstart = { RIDGE_STAGES = 7 }\n*/\n";
   EXPECT_NE(record::tune_space(wrong).error().text().find("RIDGE_STAGES = 7"), std::string::npos);
+}
+
+// What `ridge campaign export-kernel` writes: the winner, which starts where it was accepted.
+TEST(ShippedCandidate, LeavesACampaignWithItsConfigurationAsTheStart) {
+  for (const char* file : {"gemm_bf16_wgmma.cu", "gemm_fp8_blockwise_wgmma.cu"}) {
+    record::Candidate winner = candidate_of(file);
+    winner.defines = {{"RIDGE_BLOCK_N", 192}, {"RIDGE_STAGES", 3}, {"RIDGE_CLUSTER_N", 2}};
+    record::Candidate exported = winner;
+    exported.defines.clear();
+    const auto sources = record::configured_sources(winner);
+    ASSERT_TRUE(sources) << sources.error().text();
+    exported.sources = *sources;
+    EXPECT_EQ(*record::define_values(exported), *record::define_values(winner)) << file;
+    EXPECT_EQ(exported.sources[1].text, winner.sources[1].text) << "the library's kernel is not edited";
+  }
 }
 
 TEST(ShippedCandidate, SaysWhatItIsFor) {

@@ -22,7 +22,7 @@
 op = "quantize"
 # Two or four blocks of 256 threads share a multiprocessor, or one where random words take more.
 max_registers = 192
-sass = [{ opcode = "LDG" }, { opcode = "STG" }]
+sass = [{ opcode = "LDG" }]
 [configs]
 default = { }
 [variants]
