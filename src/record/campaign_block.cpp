@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "base/malformed.h"
 #include "record/case.h"
 #include "record/source_block.h"
@@ -83,19 +85,28 @@ Result<std::string> text_with_start(std::string_view source, const std::map<std:
   RIDGE_TRY(found, find_block(source, kCampaignMarker));
   if (!block || !found) return invalid("the source has no {} comment", kCampaignMarker);
   for (const auto& [name, value] : values) block->start[name] = value;
-  std::string line = "start = {";
-  for (const auto& [name, value] : block->start)
-    line += fmt::format("{} {} = {}", line.ends_with('{') ? "" : ",", name, value);
-  line += " }\n";
-  std::string text(source);
-  const auto begin = static_cast<std::size_t>(found->text.data() - source.data());
-  const std::size_t old = found->text.find("\nstart = ");
-  if (old == std::string_view::npos) {
-    const std::size_t cases = text.find("\ncases = ", begin);
-    return text.insert(cases + 1, line);
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : block->start) entries.push_back(fmt::format("{} = {}", name, value));
+  const std::string line = fmt::format("start = {{ {} }}\n", fmt::join(entries, ", "));
+  const toml::table root = toml::parse(found->text);  // it was read above
+  const toml::node* old = root.get("start");
+  if (old != nullptr && !old->as_table()->is_inline()) {
+    return with_hint(invalid("{}: [start] is a table of several lines", kCampaignMarker),
+                     "write start = { NAME = VALUE } on one line");
   }
-  const std::size_t at = begin + old + 1;
-  text.replace(at, text.find('\n', at) + 1 - at, line);
+  // A new line goes before that of the first key, which ends no table.
+  auto first = (old != nullptr ? *old : *root.get("op")).source().begin.line;
+  for (const auto& [key, node] : root) {
+    if (old == nullptr) first = std::min(first, key.source().begin.line);
+  }
+  const auto begin_of = [&](toml::source_index number) {
+    auto at = static_cast<std::size_t>(found->text.data() - source.data());
+    for (toml::source_index line_number = 1; line_number < number; ++line_number) at = source.find('\n', at) + 1;
+    return at;
+  };
+  std::string text(source);
+  const std::size_t from = begin_of(first);
+  text.replace(from, old != nullptr ? begin_of(old->source().end.line + 1) - from : 0, line);
   RIDGE_CHECK_OK(parse_campaign_block(text));
   return text;
 }

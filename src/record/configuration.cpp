@@ -84,8 +84,7 @@ std::vector<Definition> definitions_of(const std::vector<SourceFile>& sources, c
   return found;
 }
 
-Result<Definition> only_definition(const std::vector<SourceFile>& sources, const std::string& name) {
-  const std::vector<Definition> found = definitions_of(sources, name);
+Result<Definition> only(const std::vector<Definition>& found, const std::string& name) {
   if (found.size() == 1) return found.front();
   const std::string problem =
       found.empty() ? "defined nowhere in the sources" : fmt::format("defined {} times", found.size());
@@ -106,14 +105,16 @@ Result<double> at_defaults(const std::string& expression, const Variables& defau
 
 Result<std::vector<SourceFile>> configured_sources(const Candidate& candidate) {
   std::vector<SourceFile> sources = candidate.sources;
+  const bool starts = !sources.empty() && has_campaign_block(sources[0].text);
   std::map<std::string, std::int64_t> start;
   for (const auto& [name, value] : candidate.defines) {
+    const std::vector<Definition> found = definitions_of(sources, name);
     // A kernel of the library defines none of its tunables: the source that includes it says where it starts.
-    if (definitions_of(sources, name).empty() && has_campaign_block(sources[0].text)) {
+    if (found.empty() && starts) {
       start[name] = value;
       continue;
     }
-    RIDGE_TRY(place, only_definition(sources, name));
+    RIDGE_TRY(place, only(found, name));
     if (place.value == value) continue;
     sources[place.file].text.replace(place.begin, place.end - place.begin, std::to_string(value));
   }
@@ -128,7 +129,7 @@ Status check_tunables(const Candidate& candidate) {
   Variables defaults;
   for (const Tunable& tunable : space.tunables) defaults[tunable.name] = tunable.default_value;
   for (const Tunable& tunable : space.tunables) {
-    RIDGE_TRY(place, only_definition(candidate.sources, tunable.name));
+    RIDGE_TRY(place, only(definitions_of(candidate.sources, tunable.name), tunable.name));
     if (place.value != tunable.default_value) {
       return invalid("{}: default {} is declared, {} defines it as {}", tunable.name, tunable.default_value,
                      candidate.sources[place.file].path, place.value);
