@@ -155,7 +155,7 @@ std::string toolkit_headers(std::span<const record::SourceFile> files, std::span
 }
 
 // Everything that a compiler could take for an #include must be a plain one, alone in its line: comments, line splices
-// and digraphs (%:) can hide a directive from whoever reads line by line.
+// and digraphs (%:) can hide a directive from a reader that goes line by line.
 std::string include_outside(const record::SourceFile& file) {
   const fs::path folder = fs::path(file.path).parent_path();
   for (const std::string& text : readings(file.text)) {

@@ -1,4 +1,4 @@
-// Scratch memory of calls: who gives it, how much, and that nobody else has it meanwhile. On a processor; tests/cuda
+// Scratch memory of calls: who gives it, how much, and that no other call has it meanwhile. On a processor; tests/cuda
 // has streams and graphs.
 #include "ops/workspace.h"
 
