@@ -9,6 +9,7 @@
 #include "numerics/convert.h"
 #include "numerics/error_model.h"
 #include "numerics/fill.h"
+#include "ops/arguments.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -52,24 +53,10 @@ std::optional<ops::Problem> cut(const ops::Operator& op, const ops::Problem& pro
 
 }  // namespace
 
-TensorView dense_view(const ops::OperandSpec& spec, void* data) {
-  TensorView view;
-  view.data = data;
-  view.dtype = spec.dtype;
-  view.rank = static_cast<int>(spec.shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t d = spec.shape.size(); d-- > 0;) {
-    view.shape[d] = spec.shape[d];
-    view.stride[d] = stride;
-    stride *= spec.shape[d];
-  }
-  return view;
-}
-
 Scratch::Scratch(const ops::Problem& problem, std::uint64_t seed) {
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     const ops::OperandSpec& spec = problem.operands[i];
-    TensorView view = dense_view(spec, nullptr);
+    TensorView view = ops::dense_view(spec, nullptr);
     const std::size_t bytes = size_bytes(spec.dtype, spec.element_count());
     memory_.push_back(std::make_unique<unsigned char[]>(bytes + 2 * kAlignment));
     const auto start = reinterpret_cast<std::uintptr_t>(memory_.back().get());

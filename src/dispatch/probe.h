@@ -15,9 +15,6 @@
 
 namespace ridge::dispatch {
 
-// The operand in row-major order, no padding between rows.
-TensorView dense_view(const ops::OperandSpec& spec, void* data);
-
 // Operands in host memory of their own, filled at random; never a caller's.
 class Scratch {
  public:

@@ -92,4 +92,18 @@ Status check_apart(std::string_view op, const NamedView& output, std::initialize
   return ok_status();
 }
 
+TensorView dense_view(const OperandSpec& spec, void* data) {
+  TensorView view;
+  view.data = data;
+  view.dtype = spec.dtype;
+  view.rank = static_cast<int>(spec.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = spec.shape.size(); d-- > 0;) {
+    view.shape[d] = spec.shape[d];
+    view.stride[d] = stride;
+    stride *= spec.shape[d];
+  }
+  return view;
+}
+
 }  // namespace ridge::ops

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "ops/op.h"
 #include "record/case.h"
 #include "ridge/result.h"
 #include "ridge/tensor.h"
@@ -43,5 +44,8 @@ struct NamedView {
 };
 // An output must not share memory with anything else of the call.
 Status check_apart(std::string_view op, const NamedView& output, std::initializer_list<NamedView> others);
+
+// An operand in row-major order, no padding between rows.
+TensorView dense_view(const OperandSpec& spec, void* data);
 
 }  // namespace ridge::ops

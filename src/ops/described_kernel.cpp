@@ -15,23 +15,14 @@ namespace {
 using record::PlanFacts;
 using record::Variables;
 
-// Sets the plan's [[value]]s, in order.
-Status set_values(const record::LaunchPlan& plan, Variables& variables) {
-  for (const record::PlanValue& value : plan.values) {
-    Result<std::int64_t> number = record::evaluate(value.expression, variables);
-    if (!number) return in_context("value " + value.name, number.error());
-    variables[value.name] = *number;
-  }
-  return ok_status();
-}
-
 Result<bool> names_any(const std::string& expression, const std::set<std::string>& names) {
   RIDGE_TRY(used, record::expression_variables(expression));
   return std::ranges::any_of(used, [&](const std::string& name) { return names.contains(name); });
 }
 
-Result<std::string> text_of(const record::KernelDefine& define, const Variables& variables) {
-  RIDGE_TRY(number, record::evaluate(define.value, variables));
+Result<std::string> text_of(const record::KernelDefine& define, const Variables& variables,
+                            const record::Reals& reals) {
+  RIDGE_TRY(number, record::evaluate(define.value, variables, reals));
   if (define.names.empty()) return fmt::format("{}={}", define.name, number);
   if (number < 0 || number >= static_cast<std::int64_t>(define.names.size())) {
     return invalid("{} = \"{}\" is {}, which has no name: there are {}", define.name, define.value, number,
@@ -79,61 +70,57 @@ std::string DescribedKernel::version() const {
   return "configurations " + sha256(builds).substr(0, 8);
 }
 
-Result<Variables> DescribedKernel::of_case(const PlanFacts& facts) const {
-  return record::plan_variables(case_part_, facts);
-}
-
 Refusal DescribedKernel::refuses(const PlanFacts& facts) const {
-  Result<Variables> variables = of_case(facts);
+  Result<Variables> variables = record::plan_variables(case_part_, facts);
   if (!variables) return variables.error().message;
-  const Result<const record::Constraint*> needs = record::unmet(case_part_, *variables);
+  const Result<const record::Constraint*> needs = record::unmet(case_part_, *variables, facts.reals);
   if (!needs) return needs.error().message;
   if (*needs == nullptr) return std::nullopt;
-  std::string values;
-  if (const auto names = record::expression_variables((*needs)->expression)) {
-    for (const std::string& name : *names) values += fmt::format(" {}={}", name, variables->at(name));
-  }
-  return fmt::format("{}:{}", (*needs)->reason, values);
+  return fmt::format("{}:{}", (*needs)->reason, record::named_numbers((*needs)->expression, *variables, facts.reals));
 }
 
-bool DescribedKernel::fits_in(int configuration, Variables& variables) const {
+std::optional<Variables> DescribedKernel::taken(const PlanFacts& facts) const {
+  Result<Variables> variables = record::plan_variables(case_part_, facts);
+  if (!variables) return std::nullopt;
+  const auto needs = record::unmet(case_part_, *variables, facts.reals);
+  if (!needs || *needs != nullptr) return std::nullopt;
+  return std::move(*variables);
+}
+
+bool DescribedKernel::fits_in(int configuration, Variables& variables, const record::Reals& reals) const {
   const auto& config = description_.configs[static_cast<std::size_t>(configuration)];
   for (const record::Tunable& tunable : description_.space.tunables) {
     const auto given = config.values.find(tunable.name);
     variables[tunable.name] = given == config.values.end() ? tunable.default_value : given->second;
   }
-  if (!set_values(config_part_, variables)) return false;
-  const auto needs = record::unmet(config_part_, variables);
+  if (!record::set_values(config_part_, variables, reals)) return false;
+  const auto needs = record::unmet(config_part_, variables, reals);
   return needs && *needs == nullptr;
 }
 
 bool DescribedKernel::fits(int configuration, const PlanFacts& facts) const {
   if (configuration < 0 || configuration >= static_cast<int>(description_.configs.size())) return false;
-  Result<Variables> variables = of_case(facts);
-  if (!variables) return false;
-  const auto needs = record::unmet(case_part_, *variables);
-  return needs && *needs == nullptr && fits_in(configuration, *variables);
+  std::optional<Variables> variables = taken(facts);
+  return variables && fits_in(configuration, *variables, facts.reals);
 }
 
 std::vector<int> DescribedKernel::fitting(const PlanFacts& facts) const {
   std::vector<int> found;
-  Result<Variables> variables = of_case(facts);
-  if (!variables) return found;
-  const auto needs = record::unmet(case_part_, *variables);
-  if (!needs || *needs != nullptr) return found;
-  for (int i = 0; i < static_cast<int>(description_.configs.size()); ++i) {
-    if (fits_in(i, *variables)) found.push_back(i);
+  std::optional<Variables> variables = taken(facts);
+  for (int i = 0; variables && i < static_cast<int>(description_.configs.size()); ++i) {
+    if (fits_in(i, *variables, facts.reals)) found.push_back(i);
   }
   return found;
 }
 
+PlanFacts DescribedKernel::configured(int configuration, PlanFacts facts) const {
+  const auto& config = description_.configs[static_cast<std::size_t>(configuration)];
+  for (const auto& [name, value] : description_.complete(config.values)) facts.values[name] = value;
+  return facts;
+}
+
 Result<Variables> DescribedKernel::variables(int configuration, const PlanFacts& facts) const {
-  PlanFacts whole = facts;
-  for (const auto& [name, value] :
-       description_.complete(description_.configs[static_cast<std::size_t>(configuration)].values)) {
-    whole.values[name] = value;
-  }
-  return record::plan_variables(*description_.plan, whole);
+  return record::plan_variables(*description_.plan, configured(configuration, facts));
 }
 
 Result<KernelBuild> DescribedKernel::build(int configuration, const PlanFacts& facts) const {
@@ -143,19 +130,37 @@ Result<KernelBuild> DescribedKernel::build(int configuration, const PlanFacts& f
     build.defines.push_back(fmt::format("{}={}", tunable.name, known.at(tunable.name)));
   }
   for (const record::KernelDefine& define : description_.defines) {
-    RIDGE_TRY(text, text_of(define, known));
+    RIDGE_TRY(text, text_of(define, known, facts.reals));
     build.defines.push_back(std::move(text));
   }
   return build;
 }
 
 Result<record::ResolvedPlan> DescribedKernel::resolve(int configuration, const PlanFacts& facts) const {
-  PlanFacts whole = facts;
-  for (const auto& [name, value] :
-       description_.complete(description_.configs[static_cast<std::size_t>(configuration)].values)) {
-    whole.values[name] = value;
+  return record::resolve(*description_.plan, configured(configuration, facts));
+}
+
+PlanFacts plan_facts(const Problem& problem, std::span<const TensorView> operands) {
+  PlanFacts facts;
+  for (const auto& [name, value] : problem.wholes()) facts.values[name] = value;
+  facts.reals = problem.reals();
+  if (const auto op = find_operator(problem.problem_case.op); op && (*op)->plan_values) {
+    (*op)->plan_values(problem, operands, facts.values);
   }
-  return record::resolve(*description_.plan, whole);
+  facts.operands = plan_operands(problem, operands);
+  return facts;
+}
+
+std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands) {
+  std::vector<record::PlanOperand> made;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(operands[i].rank);
+    made.push_back({problem.operands[i].name,
+                    operands[i].dtype,
+                    {operands[i].shape.begin(), operands[i].shape.begin() + rank},
+                    {operands[i].stride.begin(), operands[i].stride.begin() + rank}});
+  }
+  return made;
 }
 
 const DescribedKernel& described_kernel(const std::string& source) {

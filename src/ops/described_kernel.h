@@ -39,14 +39,21 @@ class DescribedKernel {
   [[nodiscard]] Result<record::Variables> variables(int configuration, const record::PlanFacts& facts) const;
 
  private:
-  [[nodiscard]] Result<record::Variables> of_case(const record::PlanFacts& facts) const;
-  [[nodiscard]] bool fits_in(int configuration, record::Variables& variables) const;
+  // The numbers of a case that its needs allow.
+  [[nodiscard]] std::optional<record::Variables> taken(const record::PlanFacts& facts) const;
+  [[nodiscard]] bool fits_in(int configuration, record::Variables& variables, const record::Reals& reals) const;
+  [[nodiscard]] record::PlanFacts configured(int configuration, record::PlanFacts facts) const;
 
   std::string source_;
   record::KernelDescription description_;
   // Values and needs that name no tunable, also not through another value; and the others.
   record::LaunchPlan case_part_, config_part_;
 };
+
+// What launch plans may name of a call but the numbers of its device and the values of tunables: parameters, scalars,
+// what the operator adds (Operator::plan_values), and the operands' dtypes, shapes and strides.
+record::PlanFacts plan_facts(const Problem& problem, std::span<const TensorView> operands);
+std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands);
 
 // The kernel of a source inside the library; read by the first call. Throws std::logic_error where its description is
 // wrong, which a test of every source keeps out.

@@ -1,6 +1,7 @@
 #include "ops/shipped_builds.h"
 
 #include "base/error.h"
+#include "ops/arguments.h"
 #include "ops/described_kernel.h"
 #include "record/case.h"
 
@@ -10,34 +11,15 @@ namespace {
 // The numbers of a GPU that launch plans may name: those of an H100.
 constexpr std::int64_t kMultiprocessors = 132, kSharedBytes = 232448, kL2Bytes = 50 << 20;
 
-TensorView dense_view(const OperandSpec& spec) {
-  TensorView view;
-  view.dtype = spec.dtype;
-  view.rank = static_cast<int>(spec.shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t d = spec.shape.size(); d-- > 0; stride *= spec.shape[d]) {
-    view.shape[d] = spec.shape[d];
-    view.stride[d] = stride;
-  }
-  return view;
-}
-
 // What a launch plan may say of a case whose operands are dense.
 Result<record::PlanFacts> dense_facts(const std::string& text) {
   RIDGE_TRY(problem_case, record::parse_case(text));
   RIDGE_TRY(op, find_operator(problem_case.op));
   RIDGE_TRY(problem, op->bind(problem_case));
-  record::PlanFacts facts;
-  facts.values = {{"sm_count", kMultiprocessors}, {"max_shared", kSharedBytes}, {"l2_bytes", kL2Bytes}};
-  for (const auto& [name, value] : problem.wholes()) facts.values[name] = value;
-  facts.reals = problem.reals();
   std::vector<TensorView> views;
-  for (const OperandSpec& spec : problem.operands) {
-    views.push_back(dense_view(spec));
-    const auto& stride = views.back().stride;
-    facts.operands.push_back({spec.name, spec.dtype, spec.shape, {stride.begin(), stride.begin() + views.back().rank}});
-  }
-  if (op->plan_values) op->plan_values(problem, views, facts.values);
+  for (const OperandSpec& spec : problem.operands) views.push_back(dense_view(spec, nullptr));
+  record::PlanFacts facts = plan_facts(problem, views);
+  facts.values.insert({{"sm_count", kMultiprocessors}, {"max_shared", kSharedBytes}, {"l2_bytes", kL2Bytes}});
   return facts;
 }
 
@@ -77,14 +59,15 @@ Status add_variant(const DescribedKernel& kernel, const record::KernelVariant& v
     RIDGE_TRY(build, kernel.build(configuration, facts));
     RIDGE_TRY(numbers, kernel.variables(configuration, facts));
     set_defines(variant, build.defines);
-    record::ShippedBuild one{name_of(kernel),
-                             kernel.configurations()[static_cast<std::size_t>(configuration)] + "/" + variant.name,
-                             kernel.source(),
-                             std::move(build.defines),
-                             kernel.description().max_registers,
-                             {}};
+    record::ShippedBuild one{
+        name_of(kernel),
+        kernel.description().configs[static_cast<std::size_t>(configuration)].name + "/" + variant.name,
+        kernel.source(),
+        std::move(build.defines),
+        kernel.description().max_registers,
+        {}};
     for (const record::KernelOpcode& wanted : kernel.description().sass) {
-      RIDGE_TRY(holds, record::evaluate(wanted.when, numbers));
+      RIDGE_TRY(holds, record::evaluate(wanted.when, numbers, facts.reals));
       if (holds != 0) one.sass.push_back(wanted.opcode);
     }
     list.builds.push_back(std::move(one));

@@ -235,8 +235,14 @@ Result<ResolvedPlan> resolve(const LaunchPlan& plan, const PlanFacts& facts);
 
 // The variables of `facts` with the plan's [[value]]s: what `needs` and other expressions about the case may name.
 Result<std::map<std::string, std::int64_t>> plan_variables(const LaunchPlan& plan, const PlanFacts& facts);
+// Sets the plan's [[value]]s, in order, over what is there of the same names.
+Status set_values(const LaunchPlan& plan, std::map<std::string, std::int64_t>& variables,
+                  const std::map<std::string, double>& reals);
+// " m=3 n=5": the numbers that an expression names.
+std::string named_numbers(const std::string& expression, const std::map<std::string, std::int64_t>& variables,
+                          const std::map<std::string, double>& reals);
 // The first of the needs that does not hold, or null.
 Result<const Constraint*> unmet(const LaunchPlan& plan, const std::map<std::string, std::int64_t>& variables,
-                                const std::map<std::string, double>& reals = {});
+                                const std::map<std::string, double>& reals);
 
 }  // namespace ridge::record

@@ -59,15 +59,8 @@ class Resolver {
   Status check_needs() const {
     RIDGE_TRY(needs, unmet(plan_, variables_, facts_.reals));
     if (needs == nullptr) return ok_status();
-    std::string values;
-    RIDGE_TRY(names, expression_variables(needs->expression));
-    for (const std::string& name : names) {
-      const auto real = facts_.reals.find(name);
-      values += real == facts_.reals.end() ? fmt::format(" {}={}", name, variables_.at(name))
-                                           : fmt::format(" {}={}", name, real->second);
-    }
     return make_error(ErrorCode::kUnsupported, "the launch plan needs {}: {};{}", needs->expression, needs->reason,
-                      values);
+                      named_numbers(needs->expression, variables_, facts_.reals));
   }
 
   Result<std::int64_t> number(const std::string& place, std::string_view field, const PlanNumber& text,
@@ -278,13 +271,35 @@ class Resolver {
 Result<Variables> plan_variables(const LaunchPlan& plan, const PlanFacts& facts) {
   Variables variables = variables_of(facts);
   for (const PlanValue& value : plan.values) {
-    Result<std::int64_t> number = evaluate(value.expression, variables, facts.reals);
+    if (!variables.contains(value.name)) continue;
+    return with_hint(invalid("value {}: the case has a number of that name", value.name), "give it another name");
+  }
+  RIDGE_CHECK_OK(set_values(plan, variables, facts.reals));
+  return variables;
+}
+
+Status set_values(const LaunchPlan& plan, Variables& variables, const std::map<std::string, double>& reals) {
+  for (const PlanValue& value : plan.values) {
+    Result<std::int64_t> number = evaluate(value.expression, variables, reals);
     if (!number) return in_context("value " + value.name, number.error());
-    if (!variables.emplace(value.name, *number).second) {
-      return with_hint(invalid("value {}: the case has a number of that name", value.name), "give it another name");
+    variables[value.name] = *number;
+  }
+  return ok_status();
+}
+
+std::string named_numbers(const std::string& expression, const Variables& variables,
+                          const std::map<std::string, double>& reals) {
+  std::string numbers;
+  const auto names = expression_variables(expression);
+  if (!names) return numbers;
+  for (const std::string& name : *names) {
+    if (const auto real = reals.find(name); real != reals.end()) {
+      numbers += fmt::format(" {}={}", name, real->second);
+    } else if (const auto whole = variables.find(name); whole != variables.end()) {
+      numbers += fmt::format(" {}={}", name, whole->second);
     }
   }
-  return variables;
+  return numbers;
 }
 
 Result<const Constraint*> unmet(const LaunchPlan& plan, const Variables& variables,

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "cuda/gpu_operands.h"
 #include "device/cuda/plan.h"
+#include "ops/described_kernel.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::testing {
@@ -51,17 +52,12 @@ class LaunchPlanOnGpu : public ::testing::Test {
     return gpu::Module::load(*device_, built.cubin);
   }
 
-  record::PlanFacts facts(const record::Candidate& wanted, const ops::Operator& op, const ops::Problem& problem,
+  record::PlanFacts facts(const record::Candidate& wanted, const ops::Problem& problem,
                           const std::vector<TensorView>& views) {
-    record::PlanFacts made;
-    made.values = *record::define_values(wanted);
-    for (std::size_t i = 0; i < problem.values.size(); ++i) made.values[op.params[i].name] = problem.values[i];
+    record::PlanFacts made = ops::plan_facts(problem, views);
+    const auto defines = *record::define_values(wanted);
+    made.values.insert(defines.begin(), defines.end());
     made.values["sm_count"] = device_->info().multiprocessors;
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      const auto& spec = problem.operands[i];
-      made.operands.push_back(
-          {spec.name, spec.dtype, spec.shape, {views[i].stride.begin(), views[i].stride.begin() + 2}});
-    }
     return made;
   }
 
@@ -88,7 +84,7 @@ TEST_F(LaunchPlanOnGpu, TheShippedCandidateIsRightInEveryLayout) {
       Operands after = make_operands(problem, layout, 9);
       const auto operands = GpuOperands::upload(*device_, after, stream_->handle());
       ASSERT_TRUE(operands);
-      const auto resolved = record::resolve(*plan, facts(tiled, op, problem, operands->views()));
+      const auto resolved = record::resolve(*plan, facts(tiled, problem, operands->views()));
       ASSERT_TRUE(resolved) << resolved.error().text();
       const auto prepared = gpu::PreparedPlan::prepare(*module, *resolved, device_->info());
       ASSERT_TRUE(prepared) << prepared.error().text();
@@ -150,7 +146,7 @@ TEST_F(LaunchPlanOnGpu, ArgumentsArriveAsTheKernelsReadThem) {
   host.all[0].assign(std::vector<double>(12, 2.0));
   const auto operands = GpuOperands::upload(*device_, host, stream_->handle());
   ASSERT_TRUE(operands);
-  const auto resolved = record::resolve(*plan, facts(parts, op, problem, operands->views()));
+  const auto resolved = record::resolve(*plan, facts(parts, problem, operands->views()));
   ASSERT_TRUE(resolved) << resolved.error().text();
   const auto prepared = gpu::PreparedPlan::prepare(*module, *resolved, device_->info());
   ASSERT_TRUE(prepared) << prepared.error().text();
@@ -178,7 +174,7 @@ TEST_F(LaunchPlanOnGpu, APlanThatDoesNotFitItsKernelIsRefusedBeforeALaunch) {
     const ops::Operator& op = **ops::find_operator("gemm");
     const ops::Problem problem = *op.bind(*record::parse_case("gemm m=3 n=1 k=4"));
     const Operands host = make_operands(problem, kPacked, 1);
-    const auto resolved = record::resolve(*record::launch_plan(made), facts(made, op, problem, host.views()));
+    const auto resolved = record::resolve(*record::launch_plan(made), facts(made, problem, host.views()));
     EXPECT_TRUE(resolved);
     const auto prepared = gpu::PreparedPlan::prepare(*module, *resolved, device_->info());
     return prepared ? std::string("no refusal") : prepared.error().text();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "ops/arguments.h"
 #include "ops/described_kernel.h"
 #include "ops/matmul/cuda_wgmma_model.h"
 #include "record/campaign_block.h"
@@ -28,23 +29,9 @@ record::PlanFacts facts_of(const std::string& text) {
   const record::Case wanted = *record::parse_case(text);
   const Operator& op = **find_operator(wanted.op);
   const Problem problem = *op.bind(wanted);
-  record::PlanFacts facts;
-  for (std::size_t i = 0; i < problem.values.size(); ++i) facts.values[op.params[i].name] = problem.values[i];
   std::vector<TensorView> views;
-  for (const OperandSpec& spec : problem.operands) {
-    TensorView view;
-    view.dtype = spec.dtype;
-    view.rank = static_cast<int>(spec.shape.size());
-    std::int64_t stride = 1;
-    for (std::size_t d = spec.shape.size(); d-- > 0; stride *= spec.shape[d]) {
-      view.shape[d] = spec.shape[d];
-      view.stride[d] = stride;
-    }
-    views.push_back(view);
-    facts.operands.push_back(
-        {spec.name, spec.dtype, spec.shape, {view.stride.begin(), view.stride.begin() + view.rank}});
-  }
-  op.plan_values(problem, views, facts.values);
+  for (const OperandSpec& spec : problem.operands) views.push_back(dense_view(spec, nullptr));
+  record::PlanFacts facts = plan_facts(problem, views);
   facts.values["sm_count"] = 132;
   return facts;
 }
@@ -152,6 +139,22 @@ TEST(ShippedCandidate, LeavesACampaignWithItsConfigurationAsTheStart) {
     EXPECT_EQ(*record::define_values(exported), *record::define_values(winner)) << file;
     EXPECT_EQ(exported.sources[1].text, winner.sources[1].text) << "the library's kernel is not edited";
   }
+}
+
+TEST(ShippedCandidate, AStartIsWrittenWhateverTheSpacing) {
+  for (const std::string body :
+       {"cases=[\"m=1\"]\nop=\"gemm\"\n", "op = \"gemm\"\nstart={A=1,B=3}\ncases = [\n\"m=1\"]\n",
+        "op = \"gemm\"\ncases = [\"m=1\"]\nstart   = { A = 1 }\n"}) {
+    const auto text = record::text_with_start("int x;\n/* ridge-campaign\n" + body + "*/\nint y;\n", {{"A", 2}});
+    ASSERT_TRUE(text) << body << text.error().text();
+    EXPECT_TRUE(text->starts_with("int x;\n/* ridge-campaign\n") && text->ends_with("*/\nint y;\n")) << *text;
+    const auto block = *record::parse_campaign_block(*text);
+    EXPECT_EQ(block->start.at("A"), 2) << *text;
+    EXPECT_EQ(block->start.contains("B"), body.find("B=3") != std::string::npos) << *text;
+    EXPECT_EQ(block->cases.size(), 1u);
+  }
+  EXPECT_FALSE(
+      record::text_with_start("/* ridge-campaign\nop = \"gemm\"\ncases = [\"m=1\"]\n[start]\nA = 1\n*/", {{"A", 2}}));
 }
 
 TEST(ShippedCandidate, SaysWhatItIsFor) {

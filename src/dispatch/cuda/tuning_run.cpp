@@ -13,6 +13,7 @@
 #include "device/cuda/stream.h"
 #include "numerics/convert.h"
 #include "numerics/fill.h"
+#include "ops/arguments.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -36,7 +37,7 @@ std::size_t bytes_of(const ops::OperandSpec& spec) {
 std::vector<TensorView> views_at(const ops::Problem& problem, char* start) {
   std::vector<TensorView> views;
   for (const ops::OperandSpec& spec : problem.operands) {
-    views.push_back(dense_view(spec, start));
+    views.push_back(ops::dense_view(spec, start));
     start += bytes_of(spec);
   }
   return views;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "device/cuda/backend.h"
 #include "ops/cuda/device.h"
+#include "ops/described_kernel.h"
 #include "ridge/stream.h"
 
 namespace ridge::evaluate::cuda {
@@ -14,23 +15,11 @@ using record::Outcome;
 
 record::PlanFacts facts_of(const Program& program, const ops::Problem& problem, const std::vector<TensorView>& views,
                            const device::cuda::GpuInfo& gpu) {
-  record::PlanFacts facts;
-  facts.values = program.defines;
-  facts.reals = problem.reals();
-  for (const auto& [name, value] : problem.wholes()) facts.values[name] = value;
+  record::PlanFacts facts = ops::plan_facts(problem, views);
+  facts.values.insert(program.defines.begin(), program.defines.end());
   facts.values["sm_count"] = gpu.multiprocessors;
   facts.values["max_shared"] = gpu.max_shared_bytes;
   facts.values["l2_bytes"] = gpu.l2_bytes;
-  if (const auto op = ops::find_operator(problem.problem_case.op); op && (*op)->plan_values) {
-    (*op)->plan_values(problem, views, facts.values);
-  }
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const auto rank = static_cast<std::size_t>(views[i].rank);
-    facts.operands.push_back({problem.operands[i].name,
-                              views[i].dtype,
-                              {views[i].shape.begin(), views[i].shape.begin() + rank},
-                              {views[i].stride.begin(), views[i].stride.begin() + rank}});
-  }
   return facts;
 }
 

@@ -37,16 +37,4 @@ Status PlannedCall::launch(std::span<const TensorView> operands, gpu::StreamHand
   return plan_.launch(stream);
 }
 
-std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands) {
-  std::vector<record::PlanOperand> made;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto rank = static_cast<std::size_t>(operands[i].rank);
-    made.push_back({problem.operands[i].name,
-                    operands[i].dtype,
-                    {operands[i].shape.begin(), operands[i].shape.begin() + rank},
-                    {operands[i].stride.begin(), operands[i].stride.begin() + rank}});
-  }
-  return made;
-}
-
 }  // namespace ridge::ops

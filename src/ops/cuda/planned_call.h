@@ -24,7 +24,4 @@ class PlannedCall {
   std::vector<void*> addresses_;
 };
 
-// What the launch plan of a call may name of its operands: dtypes, shapes, strides.
-std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands);
-
 }  // namespace ridge::ops
