@@ -90,7 +90,8 @@ def convert(model: nn.Module, mode: str) -> nn.Module:
         return model
     if mode in FP8:
         rt.swap_linears(model, FP8[mode], keep=lambda name, layer: name == "head")
-    return rt.swap_linears(model)
+    rt.swap_linears(model, keep=lambda name, layer: isinstance(layer, rt.Fp8Linear))
+    return model
 
 
 def corpus() -> torch.Tensor:

@@ -71,12 +71,16 @@ constexpr WorkspaceAllocator kPyTorchMemory = {[](void*, std::size_t bytes, cons
 
 }  // namespace
 
-DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name) {
+DType check_known(at::ScalarType type, std::string_view op, std::string_view name) {
   for (const auto& [theirs, ours] : kTypes) {
-    if (tensor.scalar_type() == theirs) return ours;
+    if (type == theirs) return ours;
   }
-  TORCH_CHECK_TYPE(false, op, ": ", name, " is ", tensor.scalar_type(),
+  TORCH_CHECK_TYPE(false, op, ": ", name, " is ", type,
                    ", which no operator takes; convert it with .to(torch.float32), .bfloat16() or .half()");
+}
+
+DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name) {
+  return check_known(tensor.scalar_type(), op, name);
 }
 
 at::ScalarType scalar_type_of(DType dtype) {

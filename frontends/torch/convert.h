@@ -16,6 +16,7 @@ using at::Tensor;
 
 // The element type of a tensor of ours; TypeError with the way out for what no operator takes.
 DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name);
+DType check_known(at::ScalarType type, std::string_view op, std::string_view name);
 at::ScalarType scalar_type_of(DType dtype);
 
 // A stored matrix, or a batch of them, as the operators want it: rows whose elements are adjacent. A column-major one

@@ -1,11 +1,12 @@
 // ridgeline::gemm and ridgeline::gemm_add_.
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "convert.h"
+#include "derivative.h"
 #include "operators.h"
 #include "ridge/ops/gemm.h"
+#include "shapes.h"
 
 namespace ridge::torch_frontend {
 namespace {
@@ -39,20 +40,53 @@ void check_types(const Tensor& a, const Tensor& b) {
                    "; give both the same one of torch.float32, torch.bfloat16 and torch.float16", hint);
 }
 
-// Symbolic sizes, so that one graph serves every size; the operator's own checks say the rest when it runs.
-Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                 const OptionalTensor&, OptionalText activation, const OptionalTensor&, const OptionalTensor&) {
-  activation_of(activation);
-  check_types(a, b);
+bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+// Symbolic sizes, so that one graph serves every size.
+std::vector<c10::SymInt> product_sizes(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
   TORCH_CHECK_VALUE(a.dim() == b.dim() && (a.dim() == 2 || a.dim() == 3), kOp, ": a has ", a.dim(),
                     " dimensions and b has ", b.dim(), "; give two matrices, or two batches of matrices");
   const auto m = a.sym_size(trans_a ? -1 : -2), k = a.sym_size(trans_a ? -2 : -1);
   const auto n = b.sym_size(trans_b ? -2 : -1), k_of_b = b.sym_size(trans_b ? -1 : -2);
-  TORCH_CHECK_VALUE(k == k_of_b, kOp, ": op(a) has ", k, " columns but op(b) has ", k_of_b,
+  TORCH_CHECK_VALUE(same(k, k_of_b), kOp, ": op(a) has ", k, " columns but op(b) has ", k_of_b,
                     " rows; check trans_a and trans_b");
-  const auto options = a.options().dtype(out_dtype.value_or(a.scalar_type()));
-  if (a.dim() == 2) return at::empty_symint({m, n}, options);
-  return at::empty_symint({a.sym_size(0), m, n}, options);
+  check_strides(a, kOp, "a", true);
+  check_strides(b, kOp, "b", true);
+  if (a.dim() == 2) return {m, n};
+  TORCH_CHECK_VALUE(same(a.sym_size(0), b.sym_size(0)), kOp, ": a has ", a.sym_size(0), " matrices and b has ",
+                    b.sym_size(0), "; give as many of both");
+  return {a.sym_size(0), m, n};
+}
+
+void check_residual(const Tensor& residual, c10::SymIntArrayRef sizes, at::ScalarType type) {
+  check_like(residual, kOp, "residual", sizes, type);
+  check_strides(residual, kOp, "residual", false);
+}
+
+at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
+  const auto type = out_dtype.value_or(a.scalar_type());
+  if (a.scalar_type() == at::kDouble) {
+    TORCH_CHECK_TYPE(type == at::kDouble, kOp, ": a is Double and out_dtype is ", type, "; leave out_dtype out");
+    return type;
+  }
+  check_result_type(type, kOp, {a.scalar_type(), at::kFloat});
+  return type;
+}
+
+Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                 const OptionalTensor& bias, OptionalText activation, const OptionalTensor&,
+                 const OptionalTensor& residual) {
+  activation_of(activation);
+  check_types(a, b);
+  const auto sizes = product_sizes(a, b, trans_a, trans_b);
+  const auto type = result_type(a, out_dtype);
+  if (given(bias)) {
+    check_like(*bias, kOp, "bias", {sizes.back()}, type);
+    TORCH_CHECK_VALUE(bias->is_contiguous(), kOp, ": bias has stride ", bias->sym_stride(0),
+                      "; call .contiguous() on it first");
+  }
+  if (given(residual)) check_residual(*residual, sizes, type);
+  return at::empty_symint(sizes, a.options().dtype(type));
 }
 
 Tensor output_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype) {
@@ -73,20 +107,10 @@ Tensor activate(const Tensor& z, Activation activation) {
   return activation == Activation::kSilu ? at::silu(z) : at::gelu(z, approximation(activation));
 }
 
-Tensor activate_backward(const Tensor& grad, const Tensor& z, Activation activation) {
-  if (activation == Activation::kNone) return grad;
-  return activation == Activation::kSilu ? at::silu_backward(grad, z)
-                                         : at::gelu_backward(grad, z, approximation(activation));
-}
-
-bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
 // float64 is for gradient checks, whose finite differences need it, and not for speed: no implementation of ours takes
 // it, so torch's own product serves, on the CPU.
-Tensor by_torch(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                const OptionalTensor& bias, Activation activation, const OptionalTensor& residual) {
-  TORCH_CHECK_TYPE(out_dtype.value_or(at::kDouble) == at::kDouble, kOp, ": a is Double and out_dtype is ", *out_dtype,
-                   "; leave out_dtype out");
+Tensor by_torch(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, const OptionalTensor& bias,
+                Activation activation, const OptionalTensor& residual) {
   Tensor c = at::matmul(trans_a ? a.transpose(-1, -2) : a, trans_b ? b.transpose(-1, -2) : b);
   if (given(bias)) c = c + *bias;
   c = activate(c, activation);
@@ -103,7 +127,8 @@ Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, Option
   GemmArgs args;
   args.activation = activation_of(activation);
   if (a.scalar_type() == at::kDouble) {
-    return by_torch(a, b, trans_a, trans_b, out_dtype, bias, args.activation, residual);
+    gemm_meta(a, b, trans_a, trans_b, out_dtype, bias, activation, {}, residual);  // what our kernels would refuse
+    return by_torch(a, b, trans_a, trans_b, bias, args.activation, residual);
   }
   Tensor c = output_of(a, b, trans_a, trans_b, out_dtype);
   args.a = matrix_view(a, trans_a, kOp, "a");
@@ -116,11 +141,18 @@ Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, Option
   return c;
 }
 
+void gemm_add_meta(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  check_types(a, b);
+  check_like(c, "gemm_add_", "c", product_sizes(a, b, trans_a, trans_b), result_type(a, c.scalar_type()));
+  check_strides(c, "gemm_add_", "c", false);
+}
+
 void gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
   check_same_device("gemm_add_", {{"a", &a}, {"b", &b}, {"c", &c}});
   check_types(a, b);
   if (a.scalar_type() == at::kDouble) {
-    c.add_(by_torch(a, b, trans_a, trans_b, {}, {}, Activation::kNone, {}));
+    gemm_add_meta(c, a, b, trans_a, trans_b);
+    c.add_(by_torch(a, b, trans_a, trans_b, {}, Activation::kNone, {}));
     return;
   }
   const OnDeviceOf on_device(a);
@@ -132,109 +164,115 @@ void gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool tr
   check(ridge::gemm(args, stream_of(a)));
 }
 
-void gemm_add_meta(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
-  gemm_meta(a, b, trans_a, trans_b, c.scalar_type(), {}, {}, {}, {});
-}
+// The gradients of a product with bias and residual. Saved are a only for b's, b only for a's.
+struct GemmGradients final : Gradients {
+  enum Input { kA, kB, kBias, kResidual };
+  bool trans_a = false, trans_b = false;
+  at::ScalarType inputs = at::kFloat, bias = at::kFloat;
 
-// What backward needs to know beside tensors, as one list of numbers: a call pays for every entry it stores.
-struct Recorded {
-  bool trans_a = false, trans_b = false, residual = false;
-  at::ScalarType inputs = at::kFloat, bias = at::ScalarType::Undefined;
-  Activation activation = Activation::kNone;
-
-  [[nodiscard]] std::vector<std::int64_t> numbers() const {
-    return {trans_a,
-            trans_b,
-            residual,
-            static_cast<std::int64_t>(inputs),
-            static_cast<std::int64_t>(bias),
-            static_cast<std::int64_t>(activation)};
-  }
-  static Recorded from(const std::vector<std::int64_t>& n) {
-    return {n[0] != 0,
-            n[1] != 0,
-            n[2] != 0,
-            static_cast<at::ScalarType>(n[3]),
-            static_cast<at::ScalarType>(n[4]),
-            static_cast<Activation>(n[5])};
-  }
-};
-
-// Saves a only for b's gradient, b only for a's, and with an activation what went into it.
-struct GemmFunction : torch::autograd::Function<GemmFunction> {
-  using Context = torch::autograd::AutogradContext;
-
-  static Tensor forward(Context* ctx, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
-                        OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
-                        const OptionalTensor& main_grad, const OptionalTensor& residual) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    Recorded call{trans_a, trans_b, given(residual), a.scalar_type()};
-    call.activation = activation_of(activation);
-    if (bias) call.bias = bias->scalar_type();
-    Tensor z = call_gemm(a, b, trans_a, trans_b, out_dtype, bias, {}, {}, activation ? OptionalTensor() : residual);
-    const bool need_a = a.requires_grad(), need_b = b.requires_grad();
-    ctx->save_for_backward({need_b ? a : Tensor(), need_a ? b : Tensor(), activation ? z : Tensor()});
-    ctx->set_materialize_grads(false);
-    ctx->saved_data["call"] = call.numbers();
-    // Not a saved variable: what other micro-batches add to it in between is what it is for.
-    if (given(main_grad)) ctx->saved_data["main_grad"] = *main_grad;
-    if (!activation) return z;
-    const Tensor activated = activate(z, call.activation);
-    return given(residual) ? at::add(activated, *residual) : activated;
+  [[nodiscard]] std::string text() const override {
+    return c10::str("ridgeline_gemm_", trans_a, trans_b, "_", inputs, "_", bias);
   }
 
-  static torch::autograd::variable_list backward(Context* ctx, torch::autograd::variable_list grads) {
-    torch::autograd::variable_list result(9);  // one for each argument of forward
-    if (!grads[0].defined()) return result;
-    const Recorded call = Recorded::from(ctx->saved_data["call"].toIntVector());
-    const auto saved = ctx->get_saved_variables();
-    const Tensor &a = saved[0], &b = saved[1];
-    if (call.residual) result[8] = grads[0];
-    Tensor grad = activate_backward(grads[0], saved[2], call.activation);
-    if (call.bias != at::ScalarType::Undefined && ctx->needs_input_grad(2)) {
-      constexpr std::int64_t kRows[] = {0, 1};
-      const at::IntArrayRef rows(kRows, static_cast<std::size_t>(grad.dim() - 1));
-      result[5] = at::sum(grad, rows, false, call.bias);
+  [[nodiscard]] variable_list operator()(const Tensor& given, const variable_list& saved, const Tensor& main_grad,
+                                         const std::vector<bool>& wanted) const override {
+    variable_list result(4);
+    if (wanted[kResidual]) result[kResidual] = given;
+    if (wanted[kBias]) result[kBias] = grad_of_bias(given);
+    const Tensor grad = usable(given.to(inputs));
+    if (wanted[kA]) {
+      const Tensor& b = saved[kB];
+      result[kA] = trans_a ? call_gemm(b, grad, trans_b, true, {}) : call_gemm(grad, b, false, !trans_b, {});
     }
-    grad = usable(grad.to(call.inputs));
-    if (ctx->needs_input_grad(0)) {
-      result[0] =
-          call.trans_a ? call_gemm(b, grad, call.trans_b, true, {}) : call_gemm(grad, b, false, !call.trans_b, {});
-    }
-    if (ctx->needs_input_grad(1)) grad_of_b(ctx, a, grad, call, result[1]);
+    if (wanted[kB]) result[kB] = grad_of_b(saved[kA], grad, main_grad);
     return result;
   }
 
-  static void grad_of_b(Context* ctx, const Tensor& a, const Tensor& grad, const Recorded& call, Tensor& result) {
-    const Tensor &left = call.trans_b ? grad : a, &right = call.trans_b ? a : grad;
-    const bool trans_left = call.trans_b || !call.trans_a, trans_right = call.trans_b && call.trans_a;
-    if (const auto found = ctx->saved_data.find("main_grad"); found != ctx->saved_data.end()) {
-      Tensor target = found->second.toTensor();
-      call_gemm_add(target, left, right, trans_left, trans_right);
-    } else {
-      result = call_gemm(left, right, trans_left, trans_right, {});
-    }
+ private:
+  [[nodiscard]] Tensor grad_of_bias(const Tensor& grad) const {
+    constexpr std::int64_t kRows[] = {0, 1};
+    return at::sum(grad, at::IntArrayRef(kRows, static_cast<std::size_t>(grad.dim() - 1)), false, bias);
+  }
+
+  [[nodiscard]] Tensor grad_of_b(const Tensor& a, const Tensor& grad, Tensor main_grad) const {
+    const Tensor &left = trans_b ? grad : a, &right = trans_b ? a : grad;
+    const bool trans_left = trans_b || !trans_a, trans_right = trans_b && trans_a;
+    if (!main_grad.defined()) return call_gemm(left, right, trans_left, trans_right, {});
+    check_once(kOp);
+    call_gemm_add(main_grad, left, right, trans_left, trans_right);
+    return {};
   }
 };
 
-bool wants_gradient(const Tensor& a, const Tensor& b, const OptionalTensor& bias, const OptionalTensor& residual) {
-  const auto wants = [](const OptionalTensor& t) { return given(t) && t->requires_grad(); };
-  return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad() || wants(bias) || wants(residual));
+std::shared_ptr<BackwardNode> backward_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
+                                          const OptionalTensor& bias, const OptionalTensor& main_grad,
+                                          const OptionalTensor& residual) {
+  auto formula = std::make_shared<GemmGradients>();
+  formula->trans_a = trans_a, formula->trans_b = trans_b;
+  formula->inputs = a.scalar_type();
+  if (given(bias)) formula->bias = bias->scalar_type();
+  auto node = make_node(a, b, bias, residual);
+  node->saved.resize(2);
+  if (node->should_compute_output(GemmGradients::kB)) node->saved[GemmGradients::kA] = {a, false};
+  if (node->should_compute_output(GemmGradients::kA)) node->saved[GemmGradients::kB] = {b, false};
+  node->gradients = std::move(formula);
+  if (given(main_grad)) node->main_grad = *main_grad;
+  return node;
+}
+
+// c' = op(a') op(b) + op(a) op(b') + bias' + residual'; what has no tangent adds nothing.
+Tensor tangent_of_gemm(const Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
+                       const OptionalTensor& bias, const OptionalTensor& residual) {
+  Tensor sum;
+  const auto product = [&](const Tensor& left, const Tensor& right) {
+    sum = call_gemm(left, right, trans_a, trans_b, c.scalar_type(), {}, {}, {}, sum);
+  };
+  if (has_tangent(a)) product(usable(tangent_of(a)), primal_of(b));
+  if (has_tangent(b)) product(primal_of(a), usable(tangent_of(b)));
+  for (const OptionalTensor& term : {bias, residual}) {
+    if (has_tangent(term))
+      sum = sum.defined() ? sum + tangent_of(*term) : tangent_of(*term).expand_symint(c.sym_sizes());
+  }
+  return sum.contiguous();
+}
+
+// The product with its gradients and tangents; an activation is PyTorch's own, after it.
+Tensor differentiable_product(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
+                              OptionalType out_dtype, const OptionalTensor& bias, const OptionalTensor& main_grad,
+                              const OptionalTensor& residual) {
+  const auto node = torch::autograd::compute_requires_grad(a, b, bias, residual)
+                        ? backward_of(a, b, trans_a, trans_b, bias, main_grad, residual)
+                        : nullptr;
+  Tensor c;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    c = gemm_handle().redispatch(keys & c10::after_ADInplaceOrView_keyset, a, b, trans_a, trans_b, out_dtype, bias, {},
+                                 {}, residual);
+  }
+  if (node) torch::autograd::set_history(c, node);
+  if (any_tangent(a, b, bias, residual)) {
+    c._set_fw_grad(tangent_of_gemm(c, a, b, trans_a, trans_b, bias, residual), 0, false);
+  }
+  return c;
 }
 
 Tensor gemm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
                      OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
                      const OptionalTensor& main_grad, const OptionalTensor& residual) {
-  if (wants_gradient(a, b, bias, residual)) {
-    return GemmFunction::apply(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual);
+  if (!torch::autograd::compute_requires_grad(a, b, bias, residual) && !any_tangent(a, b, bias, residual)) {
+    return gemm_handle().redispatch(keys & c10::after_ADInplaceOrView_keyset, a, b, trans_a, trans_b, out_dtype, bias,
+                                    activation, main_grad, residual);
   }
-  return gemm_handle().redispatch(keys & c10::after_ADInplaceOrView_keyset, a, b, trans_a, trans_b, out_dtype, bias,
-                                  activation, main_grad, residual);
+  if (!activation) return differentiable_product(keys, a, b, trans_a, trans_b, out_dtype, bias, main_grad, residual);
+  const Tensor z = differentiable_product(keys, a, b, trans_a, trans_b, out_dtype, bias, main_grad, {});
+  const Tensor activated = activate(z, activation_of(activation));
+  if (!given(residual)) return activated;
+  check_residual(*residual, z.sym_sizes(), z.scalar_type());
+  return at::add(activated, *residual);
 }
 
 void gemm_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
-  TORCH_CHECK(!at::GradMode::is_enabled() || !(c.requires_grad() || a.requires_grad() || b.requires_grad()),
-              "gemm_add_ adds into c without recording a gradient; call it under torch.no_grad()");
+  check_no_derivative_in_place("gemm_add_", {c, a, b});
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     call_gemm_add(c, a, b, trans_a, trans_b);

@@ -7,11 +7,14 @@
 // and every copy is rounded once, from high precision.
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
+
+#include <array>
 
 #include "convert.h"
+#include "derivative.h"
 #include "operators.h"
 #include "ridge/ops/gemm_fp8.h"
+#include "shapes.h"
 
 namespace ridge::torch_frontend {
 namespace {
@@ -51,14 +54,47 @@ GemmFp8Args scaled_args(const Tensor& c, const Tensor& a, const Tensor& b, const
   return args;
 }
 
-Tensor scaled_meta(const Tensor& a, const Tensor& b, const Tensor&, const Tensor&, bool trans_a, bool trans_b,
-                   at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
-  scaling_of(scaling), sums_of(sums);
+std::pair<Granularity, Granularity> granularities_of(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kTensor: return {Granularity::kTensor, Granularity::kTensor};
+    case Fp8Scaling::kRow: return {Granularity::kRow, Granularity::kRow};
+    case Fp8Scaling::kBlock: return {Granularity::kVector, Granularity::kBlock};
+    case Fp8Scaling::kVector: return {Granularity::kVector, Granularity::kVector};
+    case Fp8Scaling::kMx: return {Granularity::kMx, Granularity::kMx};
+  }
+  TORCH_CHECK(false, kOp, ": unknown scaling");
+}
+
+bool are_codes(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat8_e4m3fn || tensor.scalar_type() == at::kFloat8_e5m2;
+}
+
+// [m, n] of the product, with everything checked that the kernels ask of its operands.
+std::array<c10::SymInt, 2> check_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                        bool trans_a, bool trans_b, std::string_view scaling, std::string_view sums) {
+  const auto [granularity_a, granularity_b] = granularities_of(scaling_of(scaling));
+  sums_of(sums);
   TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2, kOp, ": a has ", a.dim(), " dimensions and b has ", b.dim(),
                     "; give two matrices");
-  TORCH_CHECK_VALUE(a.sym_size(trans_a ? 0 : 1) == b.sym_size(trans_b ? 1 : 0), kOp, ": a has shape ", a.sym_sizes(),
-                    " and b has shape ", b.sym_sizes(), "; check trans_a and trans_b");
-  return at::empty_symint({a.sym_size(trans_a ? 1 : 0), b.sym_size(trans_b ? 0 : 1)}, a.options().dtype(out_dtype));
+  TORCH_CHECK_VALUE(same(a.sym_size(trans_a ? 0 : 1), b.sym_size(trans_b ? 1 : 0)), kOp, ": a has shape ",
+                    a.sym_sizes(), " and b has shape ", b.sym_sizes(), "; check trans_a and trans_b");
+  TORCH_CHECK_VALUE(are_codes(a) && are_codes(b), kOp, ": a is ", a.scalar_type(), " and b is ", b.scalar_type(),
+                    "; give torch.float8_e4m3fn or torch.float8_e5m2");
+  check_strides(a, kOp, "a", true);
+  check_strides(b, kOp, "b", true);
+  const c10::SymInt m = a.sym_size(trans_a ? 1 : 0), k = a.sym_size(trans_a ? 0 : 1), n = b.sym_size(trans_b ? 0 : 1);
+  check_scales(scale_a, kOp, "scale_a", granularity_a, m, k);
+  check_scales(scale_b, kOp, "scale_b", granularity_b, n, k);
+  return {m, n};
+}
+
+void check_out(at::ScalarType type) { check_result_type(type, kOp, {at::kBFloat16, at::kHalf, at::kFloat}); }
+
+Tensor scaled_meta(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
+                   bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
+  check_out(out_dtype);
+  const auto sizes = check_scaled(a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
+  return at::empty_symint(sizes, a.options().dtype(out_dtype));
 }
 
 Tensor scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
@@ -77,8 +113,12 @@ void scaled_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale
   check(ridge::gemm_fp8(args, stream_of(a)));
 }
 
-void scaled_add_meta(Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool, std::string_view,
-                     std::string_view) {}
+void scaled_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                     bool trans_a, bool trans_b, std::string_view scaling, std::string_view sums) {
+  check_out(c.scalar_type());
+  check_like(c, kOp, "c", check_scaled(a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums), c.scalar_type());
+  check_strides(c, kOp, "c", false);
+}
 
 Tensor dispatch_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
                        bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
@@ -97,14 +137,14 @@ void dispatch_scaled_add(Tensor& c, const Tensor& a, const Tensor& b, const Tens
 
 Tensor scaled_autograd(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
                        bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return dispatch_scaled(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums);
+  return without_derivative("gemm_fp8_scaled", {a, b, scale_a, scale_b}, [&] {
+    return dispatch_scaled(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums);
+  });
 }
 
 void scaled_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                          bool trans_a, bool trans_b, std::string_view scaling, std::string_view sums) {
-  TORCH_CHECK(!at::GradMode::is_enabled() || !c.requires_grad(),
-              "gemm_fp8_scaled_add_ adds into c without recording a gradient; call it under torch.no_grad()");
+  check_no_derivative_in_place("gemm_fp8_scaled_add_", {c, a, b, scale_a, scale_b});
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     dispatch_scaled_add(c, a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
@@ -137,7 +177,10 @@ Recipe recipe_of(std::string_view format, std::string_view granularity, std::str
   recipe.grad_format = format == "e4m3" ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
   recipe.activations = recipe.weights = recipe.forward = recipe.weight_grad = "tensor";
   recipe.forward_sums = granularity == "tensorwise" || granularity == "rowwise" ? "fast" : "promoted";
-  recipe.rule = rule;
+  for (const std::string_view known : {"exact", "floor", "even", "ceil"}) {  // a recipe outlives the call's words
+    if (rule == known) recipe.rule = known;
+  }
+  TORCH_CHECK_VALUE(!recipe.rule.empty(), kOp, ": rule \"", rule, "\" is unknown; use exact, floor, even or ceil");
   recipe.stochastic = rounding == "stochastic";
   if (granularity == "tensorwise") return recipe;
   if (granularity == "rowwise") {
@@ -201,65 +244,72 @@ Tensor gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, Op
   return multiply(x.along, w.along, out_dtype.value_or(a.scalar_type()), r.forward, r.forward_sums);
 }
 
-// Saves 8-bit copies: of a's transpose for b's gradient, of b's for a's.
-struct GemmFp8Function : torch::autograd::Function<GemmFp8Function> {
-  using Context = torch::autograd::AutogradContext;
+// The gradients of a product of two matrices that were quantised for it. Saved are 8-bit copies: of a's transpose for
+// b's gradient, of b's for a's.
+struct GemmFp8Gradients final : Gradients {
+  enum Input { kA, kB };
+  enum Saved { kAt, kAtScale, kBt, kBtScale };
+  bool trans_a = false, trans_b = false;
+  at::ScalarType type = at::kFloat;
+  Recipe recipe;
 
-  static Tensor forward(Context* ctx, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
-                        OptionalType out_dtype, std::string_view format, std::string_view granularity,
-                        std::string_view rule, std::string_view rounding, const OptionalTensor& main_grad) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const Recipe r = recipe_of(format, granularity, rule, rounding);
-    check_matrices(a, b);
-    auto& data = ctx->saved_data;
-    data["a"] = a.scalar_type(), data["trans_a"] = trans_a, data["trans_b"] = trans_b;
-    data["format"] = std::string(format), data["granularity"] = std::string(granularity);
-    data["rule"] = std::string(rule), data["rounding"] = std::string(rounding);
-    if (main_grad && main_grad->defined()) data["main_grad"] = *main_grad;
-    const Tensor left = stored(a, trans_a), right = stored(b, trans_b);
-    const Copies x = copies_of(left, trans_a, r.forward_format, r.activations, r.rule, true, b.requires_grad());
-    const Copies w = copies_of(right, !trans_b, r.forward_format, r.weights, r.rule, true, a.requires_grad());
-    ctx->save_for_backward({x.across.q, x.across.scale, w.across.q, w.across.scale});
-    ctx->set_materialize_grads(false);
-    return multiply(x.along, w.along, out_dtype.value_or(a.scalar_type()), r.forward, r.forward_sums);
+  [[nodiscard]] std::string text() const override {
+    return c10::str("ridgeline_gemm_fp8_", trans_a, trans_b, "_", type, "_", recipe.grad_format, "_", recipe.weights,
+                    "_", recipe.rule, recipe.stochastic ? "_stochastic" : "");
+  }
+  [[nodiscard]] std::string refuses_second() const override {
+    return "gemm_fp8: no second derivative: its gradients are rounded to 8 bits; use gemm where they are "
+           "differentiated "
+           "again (create_graph=True, gradient penalties)";
   }
 
-  static torch::autograd::variable_list backward(Context* ctx, torch::autograd::variable_list grads) {
-    torch::autograd::variable_list result(10);  // one for each argument of forward
-    if (!grads[0].defined()) return result;
-    auto& data = ctx->saved_data;
-    const Recipe r = recipe_of(data["format"].toStringView(), data["granularity"].toStringView(),
-                               data["rule"].toStringView(), data["rounding"].toStringView());
-    const auto saved = ctx->get_saved_variables();
-    const auto type = data["a"].toScalarType();
-    const bool need_a = ctx->needs_input_grad(0), need_b = ctx->needs_input_grad(1);
+  [[nodiscard]] variable_list operator()(const Tensor& given, const variable_list& saved, const Tensor& main_grad,
+                                         const std::vector<bool>& wanted) const override {
+    // BackwardNode says what a second derivative is; the parts would each say that they have none.
+    std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+    if (at::GradMode::is_enabled()) below.emplace();
     bool transposed = false;
-    const Tensor grad = stored(usable(grads[0].to(type)), transposed);
+    const Tensor grad = stored(usable(given.to(type)), transposed);
     OptionalTensor random;
-    if (r.stochastic) random = at::randint(std::int64_t{1} << 62, {2}, grad.options().dtype(at::kLong));
-    const Copies dy = copies_of(grad, transposed, r.grad_format, r.activations, r.rule, need_a, need_b, random);
-    if (need_a) {
-      const Codes w_t{saved[2], saved[3]};
-      result[0] = data["trans_a"].toBool() && r.forward != "block" ? multiply(w_t, dy.along, type, r.forward)
-                                                                   : multiply(dy.along, w_t, type, r.forward);
-      if (data["trans_a"].toBool() && r.forward == "block") result[0] = result[0].t();
-    }
-    if (need_b) grad_of_b(data, dy.across, {saved[0], saved[1]}, r, result[1]);
+    if (recipe.stochastic) random = at::randint(std::int64_t{1} << 62, {2}, grad.options().dtype(at::kLong));
+    const Copies dy = copies_of(grad, transposed, recipe.grad_format, recipe.activations, recipe.rule, wanted[kA],
+                                wanted[kB], random);
+    variable_list result(2);
+    if (wanted[kA]) result[kA] = grad_of_a(dy.along, {saved[kBt], saved[kBtScale]});
+    if (wanted[kB]) result[kB] = grad_of_b(dy.across, {saved[kAt], saved[kAtScale]}, main_grad);
     return result;
   }
 
-  template <class Data>
-  static void grad_of_b(Data& data, const Codes& dy_t, const Codes& x_t, const Recipe& r, Tensor& result) {
-    const bool trans_b = data["trans_b"].toBool();
+ private:
+  [[nodiscard]] Tensor grad_of_a(const Codes& dy, const Codes& w_t) const {
+    if (!trans_a) return multiply(dy, w_t, type, recipe.forward);
+    return recipe.forward == "block" ? multiply(dy, w_t, type, recipe.forward).t()
+                                     : multiply(w_t, dy, type, recipe.forward);
+  }
+
+  [[nodiscard]] Tensor grad_of_b(const Codes& dy_t, const Codes& x_t, Tensor main_grad) const {
     const Codes &left = trans_b ? dy_t : x_t, &right = trans_b ? x_t : dy_t;
-    if (const auto found = data.find("main_grad"); found != data.end()) {
-      Tensor target = found->second.toTensor();
-      dispatch_scaled_add(target, left.q, right.q, left.scale, right.scale, false, true, r.weight_grad, "promoted");
-    } else {
-      result = multiply(left, right, data["a"].toScalarType(), r.weight_grad);
-    }
+    if (!main_grad.defined()) return multiply(left, right, type, recipe.weight_grad);
+    check_once(kOp);
+    dispatch_scaled_add(main_grad, left.q, right.q, left.scale, right.scale, false, true, recipe.weight_grad,
+                        "promoted");
+    return {};
   }
 };
+
+// The product, and into `node` what its gradients read.
+Tensor recorded(BackwardNode& node, const Recipe& r, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
+                at::ScalarType out) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const bool need_a = node.should_compute_output(GemmFp8Gradients::kA);
+  const bool need_b = node.should_compute_output(GemmFp8Gradients::kB);
+  const Tensor left = stored(a, trans_a), right = stored(b, trans_b);
+  const Copies x = copies_of(left, trans_a, r.forward_format, r.activations, r.rule, true, need_b);
+  const Copies w = copies_of(right, !trans_b, r.forward_format, r.weights, r.rule, true, need_a);
+  for (const Tensor& codes : {x.across.q, x.across.scale, w.across.q, w.across.scale})
+    node.saved.emplace_back(codes, false);
+  return multiply(x.along, w.along, out, r.forward, r.forward_sums);
+}
 
 Tensor call_gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                      std::string_view format, std::string_view granularity, std::string_view rule,
@@ -272,11 +322,35 @@ Tensor call_gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_
 Tensor gemm_fp8_autograd(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                          std::string_view format, std::string_view granularity, std::string_view rule,
                          std::string_view rounding, const OptionalTensor& main_grad) {
-  if (at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad())) {
-    return GemmFp8Function::apply(a, b, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+  const auto product = [&](const Tensor& x, const Tensor& w) {
+    return call_gemm_fp8(x, w, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, {});
+  };
+  Tensor c;
+  if (torch::autograd::compute_requires_grad(a, b)) {
+    check_matrices(a, b);
+    auto formula = std::make_shared<GemmFp8Gradients>();
+    formula->trans_a = trans_a, formula->trans_b = trans_b;
+    formula->type = a.scalar_type();
+    formula->recipe = recipe_of(format, granularity, rule, rounding);
+    auto node = make_node(a, b);
+    node->gradients = formula;
+    if (main_grad && main_grad->defined()) node->main_grad = *main_grad;
+    c = recorded(*node, formula->recipe, a, b, trans_a, trans_b, out_dtype.value_or(a.scalar_type()));
+    torch::autograd::set_history(c, node);
+  } else {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    c = product(a, b);
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return call_gemm_fp8(a, b, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+  if (!any_tangent(a, b)) return c;
+  // Each tangent is quantised as the operand that it belongs to.
+  Tensor tangent;
+  if (has_tangent(a)) tangent = product(usable(tangent_of(a)), primal_of(b));
+  if (has_tangent(b)) {
+    const Tensor second = product(primal_of(a), usable(tangent_of(b)));
+    tangent = tangent.defined() ? tangent + second : second;
+  }
+  c._set_fw_grad(tangent, 0, false);
+  return c;
 }
 
 Tensor gemm_fp8_autocast(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,

@@ -3,9 +3,11 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "convert.h"
+#include "derivative.h"
 #include "operators.h"
 #include "ridge/ops/dequantize.h"
 #include "ridge/ops/quantize.h"
+#include "shapes.h"
 
 namespace ridge::torch_frontend {
 namespace {
@@ -37,18 +39,8 @@ ScaleRule rule_of(std::string_view name) {
   return named(kNames, name, "rule");
 }
 
-// ridge/scaling.h, of a matrix with the scales along its columns.
 Tensor empty_scales(const Tensor& x, Granularity granularity, const c10::SymInt& rows, const c10::SymInt& cols) {
-  const auto parts = [](const c10::SymInt& size, std::int64_t by) { return (size + (by - 1)) / by; };
-  const auto f32 = x.options().dtype(at::kFloat);
-  switch (granularity) {
-    case Granularity::kTensor: return at::empty_symint({c10::SymInt(1)}, f32);
-    case Granularity::kRow: return at::empty_symint({rows}, f32);
-    case Granularity::kVector: return at::empty_symint({parts(cols, 128), rows}, f32);
-    case Granularity::kBlock: return at::empty_symint({parts(rows, 128), parts(cols, 128)}, f32);
-    case Granularity::kMx: return at::empty_symint({parts(cols, 32), rows}, x.options().dtype(at::kFloat8_e8m0fnu));
-  }
-  TORCH_CHECK(false, "quantize: unknown granularity");
+  return at::empty_symint(scale_sizes(granularity, rows, cols), x.options().dtype(scale_type(granularity)));
 }
 
 // The outputs, empty where a copy is not wanted. Serves both the operator and its shape function.
@@ -64,22 +56,27 @@ Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granula
           column ? at::empty_symint({cols, rows}, codes) : nothing(codes), column ? scales(cols, rows) : nothing(f32)};
 }
 
+void check_words(const OptionalTensor& random) {
+  if (!random || !random->defined()) return;
+  TORCH_CHECK_TYPE(random->scalar_type() == at::kLong && same(random->sym_numel(), 2) && random->is_contiguous(),
+                   "quantize: random is ", random->scalar_type(), " of shape ", random->sym_sizes(),
+                   "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64)");
+}
+
 Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
-                        bool row, bool column, const OptionalTensor&) {
-  rule_of(rule);
+                        bool row, bool column, const OptionalTensor& random) {
   TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf,
                    "quantize: x is ", x.scalar_type(), "; give torch.float32, torch.bfloat16 or torch.float16");
   TORCH_CHECK_TYPE(format == at::kFloat8_e4m3fn || format == at::kFloat8_e5m2, "quantize: format is ", format,
                    "; use torch.float8_e4m3fn or torch.float8_e5m2");
-  return outputs_of(x, format, granularity_of(granularity), row, column);
-}
-
-const std::uint64_t* words_of(const OptionalTensor& random) {
-  if (!random || !random->defined()) return nullptr;
-  TORCH_CHECK_TYPE(random->scalar_type() == at::kLong && random->numel() == 2 && random->is_contiguous(),
-                   "quantize: random is ", random->scalar_type(), " of shape ", random->sizes(),
-                   "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64)");
-  return static_cast<const std::uint64_t*>(random->const_data_ptr());
+  TORCH_CHECK_VALUE(row || column, "quantize: neither row nor column is asked for; set one of them, or both");
+  const Granularity shared = granularity_of(granularity);
+  TORCH_CHECK_VALUE(rule_of(rule) != ScaleRule::kExact || shared != Granularity::kMx,
+                    "quantize: mx scales are powers of two; use rule floor, even or ceil");
+  check_words(random);
+  Quantized out = outputs_of(x, format, shared, row, column);
+  check_strides(x, "quantize", "x", false);
+  return out;
 }
 
 Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
@@ -91,7 +88,7 @@ Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view gran
   args.x = row_major_view(x, "quantize", "x");
   args.granularity = granularity_of(granularity);
   args.rule = rule_of(rule);
-  args.random = words_of(random);
+  if (random && random->defined()) args.random = static_cast<const std::uint64_t*>(random->const_data_ptr());
   if (row) {
     args.q = row_major_view(std::get<0>(out), "quantize", "q");
     args.scale = dense_view(std::get<1>(out), "quantize", "scale");
@@ -104,9 +101,13 @@ Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view gran
   return out;
 }
 
-Tensor dequantize_meta(const Tensor& q, const Tensor&, std::string_view granularity, at::ScalarType out_dtype) {
-  granularity_of(granularity);
+Tensor dequantize_meta(const Tensor& q, const Tensor& scale, std::string_view granularity, at::ScalarType out_dtype) {
   TORCH_CHECK_VALUE(q.dim() == 2, "dequantize: q has ", q.dim(), " dimensions; give a matrix");
+  TORCH_CHECK_VALUE(q.scalar_type() == at::kFloat8_e4m3fn || q.scalar_type() == at::kFloat8_e5m2, "dequantize: q is ",
+                    q.scalar_type(), "; give torch.float8_e4m3fn or torch.float8_e5m2");
+  check_strides(q, "dequantize", "q", false);
+  check_scales(scale, "dequantize", "scale", granularity_of(granularity), q.sym_size(0), q.sym_size(1));
+  check_result_type(out_dtype, "dequantize", {at::kFloat, at::kBFloat16, at::kHalf});
   return at::empty_symint(q.sym_sizes(), q.options().dtype(out_dtype));
 }
 
@@ -129,17 +130,18 @@ Tensor call_dequantize(const Tensor& q, const Tensor& scale, std::string_view gr
   return op.call(q, scale, granularity, out_dtype);
 }
 
-// Codes and what they stand for have no gradient of their own; gemm_fp8 passes gradients past them.
+// Codes and what they stand for have no gradient of their own; gemm_fp8 and ridgeline.torch.quantize pass gradients
+// past them.
 Quantized quantize_autograd(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                             bool row, bool column, const OptionalTensor& random) {
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return call_quantize(x, format, granularity, rule, row, column, random);
+  return without_derivative("quantize", {x},
+                            [&] { return call_quantize(x, format, granularity, rule, row, column, random); });
 }
 
 Tensor dequantize_autograd(const Tensor& q, const Tensor& scale, std::string_view granularity,
                            at::ScalarType out_dtype) {
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return call_dequantize(q, scale, granularity, out_dtype);
+  return without_derivative("dequantize", {q, scale},
+                            [&] { return call_dequantize(q, scale, granularity, out_dtype); });
 }
 
 }  // namespace

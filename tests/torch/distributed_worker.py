@@ -3,6 +3,7 @@
 distributed_worker.py RANK RANKS STORE_FILE
 """
 
+import contextlib
 import copy
 import os
 import sys
@@ -18,9 +19,38 @@ import ridgeline.torch as rt
 from ridgeline.torch import QuantConfig
 
 
+def swapped(layers, config):
+    layers = copy.deepcopy(layers)
+    rt.swap_linears(layers, config)
+    return layers
+
+
 def gradients(model, x):
     model(x).square().mean().backward()
     return [p.grad.full_tensor() if hasattr(p.grad, "full_tensor") else p.grad for p in model.parameters()]
+
+
+def sharded_training(ranks):
+    """FSDP2 gathers new weights into memory whose version it does not move: kept codes must not outlive a step."""
+
+    def losses(keep):
+        torch.manual_seed(1)
+        model = swapped(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.SiLU(), torch.nn.Linear(48, 16)), QuantConfig())
+        fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+        optimizer, x, y = torch.optim.AdamW(model.parameters(), lr=1e-2), torch.randn(32, 32), torch.randn(32, 16)
+        history = []
+        with rt.quantized_weights(model) if keep else contextlib.nullcontext():
+            for _ in range(6):
+                for _ in range(2):
+                    loss = torch.nn.functional.mse_loss(model(x), y)
+                    loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                history.append(loss.item())
+        return history
+
+    expected = losses(False)
+    assert losses(True) == expected and expected[-1] < 0.97 * expected[0], expected
 
 
 def main():
@@ -29,16 +59,17 @@ def main():
     for config, floor in ((None, 100), (QuantConfig(granularity="rowwise"), 18)):
         torch.manual_seed(1)
         layers = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.SiLU(), torch.nn.Linear(48, 16))
-        whole = rt.swap_linears(copy.deepcopy(layers), config)
+        whole = swapped(layers, config)
         x = torch.randn(64, 32)
         expected = gradients(whole, x)
         part = x.chunk(ranks)[rank]
-        ddp = DistributedDataParallel(rt.swap_linears(copy.deepcopy(layers), config))
-        sharded = rt.swap_linears(copy.deepcopy(layers), config)
+        ddp = DistributedDataParallel(swapped(layers, config))
+        sharded = swapped(layers, config)
         fully_shard(sharded, mesh=init_device_mesh("cpu", (ranks,)))
         for found in (gradients(ddp, part), gradients(sharded, part)):
             for want, have in zip(expected, found, strict=True):
                 testing.assert_snr(want, have, floor)
+    sharded_training(ranks)
     dist.barrier()
     print("gradients agree", flush=True)
     # Not through the interpreter's end: a thread of torch's process groups that is still running there calls terminate() now and then.

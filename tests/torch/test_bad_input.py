@@ -39,7 +39,7 @@ def matrix(*shape, dtype=torch.float32, **options):
         (lambda a: rt.quantize(a.expand(4, 4)[:, :1].expand(4, 4)), ValueError, r"call \.contiguous\(\)"),
         (lambda a: torch.ops.ridgeline.quantize(a, torch.float16, "tensor"), TypeError, "float8_e4m3fn"),
         (lambda a: torch.ops.ridgeline.quantize(a, torch.float8_e5m2, "blob"), ValueError, "use one of tensor"),
-        (lambda a: torch.ops.ridgeline.quantize(a, torch.float8_e5m2, "mx", "exact"), ValueError, "kFloor"),
+        (lambda a: torch.ops.ridgeline.quantize(a, torch.float8_e5m2, "mx", "exact"), ValueError, "use rule floor"),
         (lambda a: torch.ops.ridgeline.dequantize(a.to(torch.float8_e5m2), a[:1], "tensor", torch.float32), ValueError, "scale"),
         (lambda a: a.int().requires_grad_(), RuntimeError, "floating point"),
     ],

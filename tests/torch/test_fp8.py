@@ -38,6 +38,22 @@ def test_the_three_products_of_a_step(device, config, trans_a, trans_b):
     assert a.grad.shape == a.shape and b.grad.shape == b.shape
 
 
+@pytest.mark.parametrize("trans_a,trans_b", LAYOUTS)
+def test_column_major_operands_give_the_gradients_of_row_major_ones(device, trans_a, trans_b):
+    config = QuantConfig("hybrid", "blockwise")
+    a = torch.randn((272, 96) if trans_a else (96, 272), device=device)
+    b = torch.randn((80, 272) if trans_b else (272, 80), device=device)
+
+    def step(x, w):
+        x, w = x.requires_grad_(), w.requires_grad_()
+        out = rt.gemm_fp8(x, w, trans_a, trans_b, config=config)
+        return out, *torch.autograd.grad(out.square().sum(), (x, w))
+
+    column_major = [t.t().contiguous().t() for t in (a, b)]
+    for want, have in zip(step(a.clone(), b.clone()), step(*column_major), strict=True):
+        assert torch.equal(want, have)
+
+
 @pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
 @pytest.mark.parametrize("shape", [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
 def test_empty_products(device, granularity, shape):

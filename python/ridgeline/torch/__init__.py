@@ -8,15 +8,22 @@ _library.load()
 
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, set_backend  # noqa: E402
-from .modules import Fp8Linear, Linear, quantized_weights, swap_linears  # noqa: E402
+from .kept import KeptWeights  # noqa: E402
+from .modules import Fp8Linear, Linear, quantized_weights  # noqa: E402
 from .ops import gemm, gemm_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, quantize  # noqa: E402
+from .swap import SwapReport, swap_linears, unswap  # noqa: E402
+from .transforms import register as _register_transforms  # noqa: E402
+
+_register_transforms()
 
 __all__ = [
     "Fp8Linear",
+    "KeptWeights",
     "Linear",
     "QuantConfig",
     "QuantizedTensor",
+    "SwapReport",
     "autotune",
     "backends",
     "dequantize",
@@ -28,4 +35,5 @@ __all__ = [
     "quantized_weights",
     "set_backend",
     "swap_linears",
+    "unswap",
 ]

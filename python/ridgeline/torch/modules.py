@@ -1,18 +1,43 @@
-"""Linear layers, and exchanging those of a model."""
+"""Linear layers."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
-from typing import Any, Callable, TypeVar
+from typing import Any, TypeVar
 
 import torch
+from torch.nn.utils import parametrize
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .config import QuantConfig
-from .ops import autocast, gemm, gemm_fp8
-from .quantized import QuantizedTensor, quantize
+from .kept import KeptWeights, factor
+from .ops import gemm, gemm_fp8
 
-Module = TypeVar("Module", bound=torch.nn.Module)
+Layer = TypeVar("Layer", bound=torch.nn.Linear)
+
+
+def become(layer: torch.nn.Linear, kind: type[Layer]) -> Layer:
+    """Makes ``layer`` one of ``kind`` by changing its class: parameters, buffers, hooks and attributes are what they were."""
+    old = type(layer)
+    if parametrize.is_parametrized(layer):  # its class is one that PyTorch made for it, with a property for each tensor
+        members = {name: value for name, value in vars(old).items() if name not in ("__dict__", "__weakref__")}
+        kind = type(f"Parametrized{kind.__name__}", (kind,), members)
+    if issubclass(old, Fp8Linear):
+        del layer.config
+    layer.__class__ = kind
+    return layer  # type: ignore[return-value]
+
+
+def twin(layer: torch.nn.Linear) -> torch.nn.Linear:
+    """Another module with the same parameters, buffers, hooks and attributes."""
+    other = type(layer).__new__(type(layer))
+    # Dictionaries and sets are copied, so that what one of the two gets later is not the other's.
+    vars(other).update({name: copy.copy(value) if isinstance(value, (dict, set)) else value for name, value in vars(layer).items()})
+    if parametrize.is_parametrized(layer):  # the lists are shared, and what holds them is not
+        other._modules["parametrizations"] = torch.nn.ModuleDict(dict(layer.parametrizations.items()))
+    return other
 
 
 def _main_grad(weight: torch.Tensor) -> torch.Tensor | None:
@@ -28,22 +53,20 @@ class Linear(torch.nn.Linear):
     """torch.nn.Linear with Ridgeline's product. A weight with ``main_grad`` gets its gradient added there."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows = input.reshape(-1, self.in_features)
-        out = gemm(rows, self.weight, trans_b=True, bias=self.bias, main_grad=_main_grad(self.weight))
+        rows, weight = input.reshape(-1, self.in_features), self.weight  # read once: a parametrisation computes it
+        out = gemm(rows, weight, trans_b=True, bias=self.bias, main_grad=_main_grad(weight))
         return out.view(*input.shape[:-1], self.out_features)
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear) -> Linear:
-        """The same layer, sharing its parameters."""
-        return _adopt(cls.__new__(cls), module)
+        """Another layer with the parameters, buffers, hooks and attributes of ``module``."""
+        return become(twin(module), cls)
 
 
 class Fp8Linear(torch.nn.Linear):
     """torch.nn.Linear whose three products are made of 8-bit floats; parameters keep their dtype."""
 
     config: QuantConfig
-    _keeps_codes = False  # between calls: quantized_weights
-    _codes: tuple[int, QuantizedTensor] | None = None  # with the weight's version
 
     def __init__(
         self,
@@ -58,24 +81,16 @@ class Fp8Linear(torch.nn.Linear):
         self.config = config
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows = input.reshape(-1, self.in_features)
-        weight = self._quantized_weight() if self._keeps_codes else self.weight
-        out = gemm_fp8(rows, weight, trans_b=True, config=self.config, main_grad=_main_grad(self.weight))
+        rows, weight = input.reshape(-1, self.in_features), self.weight  # read once: a parametrisation computes it
+        out = gemm_fp8(rows, factor(self, weight, self.config), trans_b=True, config=self.config, main_grad=_main_grad(weight))
         if self.bias is not None:
             out = out + self.bias.to(out.dtype)
         return out.view(*input.shape[:-1], self.out_features)
 
-    def _quantized_weight(self) -> QuantizedTensor:
-        wanted = torch.is_grad_enabled() and self.weight.requires_grad
-        if self._codes is None or self._codes[0] != self.weight._version or (wanted and not self._codes[1].requires_grad):
-            codes = quantize(autocast(self.weight), self.config, weight=True, transpose=torch.is_grad_enabled())
-            self._codes = self.weight._version, codes
-        return self._codes[1]
-
     @classmethod
     def from_float(cls, module: torch.nn.Linear, config: QuantConfig = QuantConfig()) -> Fp8Linear:
-        """The same layer, sharing its parameters."""
-        layer = _adopt(cls.__new__(cls), module)
+        """Another layer with the parameters, buffers, hooks and attributes of ``module``."""
+        layer = become(twin(module), cls)
         layer.config = config
         return layer
 
@@ -83,54 +98,20 @@ class Fp8Linear(torch.nn.Linear):
         return f"{super().extra_repr()}, {self.config.format}, {self.config.granularity}"
 
 
-Layer = TypeVar("Layer", bound=torch.nn.Linear)
-
-
-def _adopt(layer: Layer, module: torch.nn.Linear) -> Layer:
-    torch.nn.Module.__init__(layer)
-    layer.in_features, layer.out_features = module.in_features, module.out_features
-    layer.weight, layer.bias = module.weight, module.bias
-    layer.training = module.training
-    return layer
-
-
 @contextlib.contextmanager
-def quantized_weights(module: torch.nn.Module) -> Iterator[None]:
-    """Inside, the Fp8Linear layers of ``module`` quantise their weights once instead of in every call.
+def quantized_weights(module: torch.nn.Module, *, check: bool = False) -> Iterator[KeptWeights]:
+    """Inside, the Fp8Linear layers of ``module`` quantise their weights once a step instead of in every call.
 
-    For the micro-batches of a step: the same results and gradients, less work. An in-place change of a weight is noticed and
-    quantises it again; a change that PyTorch does not count (through ``.data``, or sharding that replaces its memory) is not.
+    For the micro-batches of a step: the same results and gradients, less work. A weight is quantised again after a step of any
+    torch.optim.Optimizer, after an in-place change that PyTorch counts, and when its memory, recipe or autocast is another.
+    After a change that moves none of these (through ``.data``, an optimiser that is compiled or not a torch.optim.Optimizer)
+    call ``new_step()`` of what the block gives. ``check`` compares a sum of each weight's bits in every call, which waits for
+    the device: RuntimeError with the layer's name for such a change.
     """
-    layers = [layer for layer in module.modules() if isinstance(layer, Fp8Linear)]
+    kept = KeptWeights(((name, layer) for name, layer in module.named_modules() if isinstance(layer, Fp8Linear)), check)
+    hook = register_optimizer_step_post_hook(lambda *_: kept.new_step())
     try:
-        for layer in layers:
-            layer._keeps_codes = True
-        yield
+        yield kept
     finally:
-        for layer in layers:
-            layer._keeps_codes, layer._codes = False, None
-
-
-def swap_linears(
-    module: Module,
-    config: QuantConfig | None = None,
-    keep: Callable[[str, torch.nn.Linear], bool] = lambda name, layer: False,
-) -> Module:
-    """Every torch.nn.Linear inside ``module`` becomes a Linear, or with ``config`` an Fp8Linear, sharing its parameters.
-
-    ``keep(name, layer)`` leaves those alone for which it is true: output heads, say. Works in place; returns the module,
-    or its replacement when it is such a layer itself.
-    """
-
-    def replacement(name: str, layer: torch.nn.Linear) -> torch.nn.Linear:
-        if keep(name, layer):
-            return layer
-        return Linear.from_float(layer) if config is None else Fp8Linear.from_float(layer, config)
-
-    if isinstance(module, torch.nn.Linear) and type(module) is torch.nn.Linear:
-        return replacement("", module)  # type: ignore[return-value]
-    for name, layer in list(module.named_modules()):
-        for child_name, child in list(layer.named_children()):
-            if isinstance(child, torch.nn.Linear) and type(child) is torch.nn.Linear:  # not those that are ours already
-                setattr(layer, child_name, replacement(f"{name}.{child_name}" if name else child_name, child))
-    return module
+        hook.remove()
+        kept._end()

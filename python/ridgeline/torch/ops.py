@@ -125,8 +125,12 @@ class _ProductOfCodes(torch.autograd.Function):
         return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "gemm_fp8: no second derivative: gradients through a QuantizedTensor are rounded to 8 bits; leave create_graph "
+                "out, or use gemm of plain tensors"
+            )
         need_a, need_b = ctx.needs_input_grad[:2]
         trans_a, trans_b, dtype, config, main_grad = ctx.call
         x_t, scale_x, w_t, scale_w = ctx.saved_tensors

@@ -1,0 +1,77 @@
+#include "shapes.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "convert.h"
+
+namespace ridge::torch_frontend {
+namespace {
+
+// Rows [rows, cols] with adjacent elements, and the matrices of a batch apart. Dimensions of one element have any
+// stride.
+c10::SymBool dense_rows(const Tensor& tensor, std::int64_t row, std::int64_t col) {
+  const auto sizes = tensor.sym_sizes(), strides = tensor.sym_strides();
+  const auto at = [&](c10::SymIntArrayRef list, std::int64_t dim) { return list[static_cast<std::size_t>(dim)]; };
+  const c10::SymInt rows = at(sizes, row), cols = at(sizes, col);
+  c10::SymBool right = (cols.sym_le(1) | at(strides, col).sym_eq(1)) & (rows.sym_le(1) | at(strides, row).sym_ge(cols));
+  if (tensor.dim() == 3) {
+    const c10::SymInt matrix = (rows - 1) * at(strides, row) + cols;
+    right = right & (sizes[0].sym_le(1) | strides[0].sym_ge(matrix));
+  }
+  return right;
+}
+
+}  // namespace
+
+bool same(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).expect_true(__FILE__, __LINE__); }
+
+void check_strides(const Tensor& tensor, std::string_view op, std::string_view name, bool or_columns) {
+  const std::int64_t last = tensor.dim() - 1;
+  c10::SymBool right = tensor.sym_numel().sym_eq(0) | dense_rows(tensor, last - 1, last);
+  if (or_columns) right = right | dense_rows(tensor, last, last - 1);
+  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", tensor.sym_sizes(),
+                    " has strides ", tensor.sym_strides(), ", not ", or_columns ? "row- or column-major" : "row-major",
+                    "; call .contiguous() on it first (expanded tensors have stride 0)");
+}
+
+void check_like(const Tensor& tensor, std::string_view op, std::string_view name, c10::SymIntArrayRef sizes,
+                at::ScalarType dtype) {
+  const auto found = tensor.sym_sizes();
+  const bool equal = found.size() == sizes.size() && std::equal(found.begin(), found.end(), sizes.begin(), same);
+  TORCH_CHECK_VALUE(equal && tensor.scalar_type() == dtype, op, ": ", name, " is ", tensor.scalar_type(), " of shape ",
+                    found, "; give ", dtype, " of shape ", sizes);
+}
+
+void check_result_type(at::ScalarType type, std::string_view op, std::initializer_list<at::ScalarType> allowed) {
+  check_known(type, op, "the result");
+  const bool found = std::find(allowed.begin(), allowed.end(), type) != allowed.end();
+  TORCH_CHECK_VALUE(found, op, ": the result cannot be ", type, "; give one of ",
+                    c10::ArrayRef<at::ScalarType>(allowed));
+}
+
+std::vector<c10::SymInt> scale_sizes(Granularity granularity, const c10::SymInt& rows, const c10::SymInt& cols) {
+  const auto parts = [](const c10::SymInt& size, std::int64_t by) { return (size + (by - 1)) / by; };
+  switch (granularity) {
+    case Granularity::kTensor: return {1};
+    case Granularity::kRow: return {rows};
+    case Granularity::kVector: return {parts(cols, 128), rows};
+    case Granularity::kBlock: return {parts(rows, 128), parts(cols, 128)};
+    case Granularity::kMx: return {parts(cols, 32), rows};
+  }
+  TORCH_CHECK(false, "ridgeline: unknown granularity");
+}
+
+at::ScalarType scale_type(Granularity granularity) {
+  return granularity == Granularity::kMx ? at::kFloat8_e8m0fnu : at::kFloat;
+}
+
+void check_scales(const Tensor& scale, std::string_view op, std::string_view name, Granularity granularity,
+                  const c10::SymInt& rows, const c10::SymInt& cols) {
+  check_like(scale, op, name, scale_sizes(granularity, rows, cols), scale_type(granularity));
+  TORCH_CHECK_VALUE(scale.is_contiguous(), op, ": ", name, " of shape ", scale.sym_sizes(), " has strides ",
+                    scale.sym_strides(), ", not contiguous; call .contiguous() on it first");
+}
+
+}  // namespace ridge::torch_frontend

@@ -1,0 +1,174 @@
+"""What a kernel refuses a trace refuses as well, where the call is made: the same exception under FakeTensor."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import ridgeline.torch as rt
+
+ops = torch.ops.ridgeline
+E4M3 = torch.float8_e4m3fn
+
+
+def gemm(change, trans_b=False, batch=(), dtype=torch.float32, activation=None, **options):
+    """A case of gemm with one operand replaced by what `change` makes of it, as (function, operands)."""
+    operands = {
+        "a": torch.ones(*batch, 6, 8, dtype=dtype),
+        "b": torch.ones(*batch, *((4, 8) if trans_b else (8, 4)), dtype=dtype),
+        "bias": torch.ones(4, dtype=dtype),
+        "residual": torch.ones(*batch, 6, 4, dtype=dtype),
+    }
+    operands.update(change)
+    return lambda a, b, bias, residual: rt.gemm(
+        a, b, trans_b=trans_b, bias=bias, activation=activation, residual=residual, **options
+    ), list(operands.values())
+
+
+def gemm_add(change, dtype=torch.float32):
+    operands = {"c": torch.ones(6, 4, dtype=dtype), "a": torch.ones(6, 8, dtype=dtype), "b": torch.ones(8, 4, dtype=dtype)} | change
+    return lambda c, a, b: ops.gemm_add_(c, a, b), list(operands.values())
+
+
+def scaled(change, scaling="row", add=False, out=torch.float32):
+    rows = {"row": (6, 4), "tensor": (1, 1)}.get(scaling)
+    operands = {
+        "a": torch.ones(6, 256).to(E4M3),
+        "b": torch.ones(4, 256).to(E4M3),
+        "scale_a": torch.ones(rows[0]) if rows else torch.ones(2, 6),
+        "scale_b": torch.ones(rows[1]) if rows else (torch.ones(1, 2) if scaling == "block" else torch.ones(2, 4)),
+        "c": torch.ones(6, 4, dtype=out),
+    } | change
+    if add:
+        return lambda a, b, x, y, c: ops.gemm_fp8_scaled_add_(c, a, b, x, y, False, True, scaling), list(operands.values())
+    return lambda a, b, x, y, c: ops.gemm_fp8_scaled(a, b, x, y, False, True, out, scaling), list(operands.values())
+
+
+def quantize(x=None, format=E4M3, granularity="tensor", rule="exact", row=True, column=False, random=None):
+    x = torch.ones(6, 8) if x is None else x
+    if random is None:
+        return lambda t: ops.quantize(t, format, granularity, rule, row, column), [x]
+    return lambda t, words: ops.quantize(t, format, granularity, rule, row, column, words), [x, random]
+
+
+def dequantize(q=None, scale=None, granularity="row", out=torch.float32):
+    q, scale = torch.ones(6, 8).to(E4M3) if q is None else q, torch.ones(6) if scale is None else scale
+    return lambda q, scale: ops.dequantize(q, scale, granularity, out), [q, scale]
+
+
+ones = torch.ones
+REFUSED = {
+    "bias of another length": gemm({"bias": ones(5)}),
+    "bias of one element": gemm({"bias": ones(1)}),
+    "bias of another dtype": gemm({"bias": ones(4).bfloat16()}),
+    "bias as a matrix": gemm({"bias": ones(1, 4)}),
+    "bias with gaps": gemm({"bias": ones(8)[::2]}),
+    "bias of another length in float64": gemm({"bias": ones(1).double()}, dtype=torch.float64),
+    "residual of another shape": gemm({"residual": ones(5, 4)}),
+    "residual of one row": gemm({"residual": ones(1, 4)}),
+    "residual of one row after an activation": gemm({"residual": ones(1, 4)}, activation="silu"),
+    "residual of another dtype": gemm({"residual": ones(6, 4).half()}),
+    "residual column-major": gemm({"residual": ones(4, 6).t()}),
+    "residual expanded": gemm({"residual": ones(4).expand(6, 4)}),
+    "residual of one row in float64": gemm({"residual": ones(1, 4).double()}, dtype=torch.float64),
+    "residual without the batch": gemm({"residual": ones(6, 4)}, batch=(3,)),
+    "another batch": gemm({"b": ones(2, 8, 4)}, batch=(3,)),
+    "batch of one against three": gemm({"b": ones(1, 8, 4)}, batch=(3,)),
+    "another batch in float64": gemm({"b": ones(1, 8, 4).double()}, batch=(3,), dtype=torch.float64),
+    "expanded batch": gemm({"b": ones(8, 4).expand(3, 8, 4)}, batch=(3,)),
+    "expanded a": gemm({"a": ones(8).expand(6, 8)}),
+    "a with gaps": gemm({"a": ones(6, 16)[:, ::2]}),
+    "another k": gemm({"b": ones(7, 4)}),
+    "another dtype": gemm({"b": ones(8, 4).bfloat16()}),
+    "narrower result": gemm({}, out_dtype=torch.bfloat16),
+    "result of another format": gemm({}, out_dtype=torch.int32),
+    "c of another shape": gemm_add({"c": ones(1, 4)}),
+    "c of another shape in float64": gemm_add({"c": ones(6, 1).double().expand(6, 4)[:, :1]}, torch.float64),
+    "c too narrow": gemm_add({"c": ones(6, 4).bfloat16()}),
+    "c column-major": gemm_add({"c": ones(4, 6).t()}),
+    "c with another k": gemm_add({"b": ones(7, 4)}),
+    "codes in float32": scaled({"a": ones(6, 256)}),
+    "a scale short": scaled({"scale_a": ones(5)}),
+    "a scale in bfloat16": scaled({"scale_b": ones(4).bfloat16()}),
+    "one scale for rows": scaled({"scale_a": ones(1)}),
+    "scales as a column": scaled({"scale_a": ones(6, 1)}),
+    "scales with gaps": scaled({"scale_a": ones(12)[::2]}),
+    "scales of a block": scaled({"scale_b": ones(2, 4)}, "block"),
+    "scales of a vector": scaled({"scale_a": ones(6, 2)}, "vector"),
+    "scales of mx in float32": scaled({"scale_a": ones(8, 6), "scale_b": ones(8, 4)}, "mx"),
+    "result in float64": scaled({}, out=torch.float64),
+    "result in 8 bits": scaled({}, out=E4M3),
+    "codes with gaps": scaled({"b": ones(4, 512).to(E4M3)[:, ::2]}),
+    "sum of another shape": scaled({"c": ones(6, 5)}, add=True),
+    "sum in int32": scaled({"c": ones(6, 4).int()}, add=True),
+    "sum of another k": scaled({"b": ones(4, 128).to(E4M3)}, add=True),
+    "quantize a vector": quantize(ones(8)),
+    "quantize column-major": quantize(ones(8, 6).t()),
+    "quantize expanded": quantize(ones(8).expand(6, 8)),
+    "quantize integers": quantize(ones(6, 8).long()),
+    "quantize to float16": quantize(format=torch.float16),
+    "quantize to mx exactly": quantize(granularity="mx"),
+    "quantize to nothing": quantize(row=False),
+    "quantize with one word": quantize(random=torch.ones(1, dtype=torch.int64)),
+    "quantize with words of 32 bits": quantize(random=torch.ones(2, dtype=torch.int32)),
+    "dequantize float32": dequantize(q=ones(6, 8)),
+    "dequantize with a scale short": dequantize(scale=ones(5)),
+    "dequantize with scales in float16": dequantize(scale=ones(6).half()),
+    "dequantize to float64": dequantize(out=torch.float64),
+    "dequantize to int8": dequantize(out=torch.int8),
+    "dequantize column-major": dequantize(q=ones(8, 6).to(E4M3).t()),
+}
+
+
+def raised(call):
+    with pytest.raises((ValueError, TypeError, NotImplementedError)) as info:
+        call()
+    return type(info.value)
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_a_trace_refuses_what_a_call_refuses(case):
+    call, operands = REFUSED[case]
+    expected = raised(lambda: call(*operands))
+    with FakeTensorMode() as mode:
+        fake = [mode.from_tensor(t) for t in operands]
+        assert raised(lambda: call(*fake)) is expected
+    assert raised(lambda: make_fx(call, tracing_mode="symbolic")(*operands)) is expected
+
+
+@pytest.mark.parametrize("case", [name for name in REFUSED if not name.startswith(("c ", "sum "))])
+def test_recording_a_gradient_refuses_what_a_call_refuses(case):
+    call, operands = REFUSED[case]
+    expected = raised(lambda: call(*operands))
+    floating = [t.requires_grad_() if t.dtype in (torch.float32, torch.float64) else t for t in (t.detach() for t in operands)]
+    assert raised(lambda: call(*floating)) is expected
+
+
+ALLOWED = {
+    "epilogue": gemm({}, activation="gelu"),
+    "layout": gemm({}, trans_b=True),
+    "batch": gemm({}, batch=(3,)),
+    "float64": gemm({}, dtype=torch.float64, batch=(3,)),
+    "column-major": gemm({"a": ones(8, 6).t(), "b": ones(4, 8).t()}),
+    "padded": gemm({"a": ones(6, 12)[:, :8], "residual": ones(6, 7)[:, :4]}),
+    "sum": gemm_add({}),
+    "wider sum": gemm_add({"a": ones(6, 8).bfloat16(), "b": ones(8, 4).bfloat16()}),
+    "empty": gemm({"a": ones(0, 8), "residual": ones(0, 4)}),
+    **{f"scales {name}": scaled({}, name) for name in ("row", "tensor", "block", "vector")},
+    "sum of codes": scaled({}, add=True),
+    "quantize": quantize(granularity="128x128", row=True, column=True, random=torch.ones(2, dtype=torch.int64)),
+    "dequantize": dequantize(),
+}
+
+
+@pytest.mark.parametrize("case", list(ALLOWED))
+def test_a_trace_allows_what_a_call_allows_and_says_its_shape(case):
+    call, operands = ALLOWED[case]
+    out = call(*[t.clone() if t.is_contiguous() else t for t in operands])
+    traced = make_fx(call, tracing_mode="symbolic")(*operands)
+    with FakeTensorMode() as mode:
+        fake = call(*[mode.from_tensor(t) for t in operands])
+    flat = lambda value: [value] if isinstance(value, torch.Tensor) else list(value or [])  # noqa: E731
+    for real, told in zip(flat(out), flat(fake), strict=True):
+        assert (real.shape, real.dtype, real.stride()) == (told.shape, told.dtype, told.stride())
+    assert traced is not None
