@@ -2,12 +2,15 @@
 #include "base/environment.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <thread>
+#include <vector>
 
 #include "device/cpu/cpu_info.h"
 #include "device/cpu/shared_library.h"
@@ -71,6 +74,45 @@ TEST(ThreadPool, WorksOnBothSidesOfAFork) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+using Sets = std::vector<std::vector<int>>;
+
+TEST(Placement, LeavesTheChoiceToTheSchedulerOnASharedMachine) {
+  const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(placement(all, 8, 2, 3), Sets(3, {0, 1, 3, 4, 5, 6, 7}))
+      << "two processes must not meet on the first processors";
+  EXPECT_EQ(placement(all, 8, 2, 9), Sets(9, {0, 1, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(placement({4, 5, 6, 7}, 8, 5, 1), Sets(1, {4, 6, 7})) << "more processors than threads";
+}
+
+TEST(Placement, GivesEachThreadItsProcessorWhereTheProcessWasGivenThem) {
+  EXPECT_EQ(placement({4, 5, 6, 7}, 8, 5, 3), (Sets{{4}, {6}, {7}}));
+  EXPECT_EQ(placement({4, 5, 6}, 8, 5, 3), (Sets{{4}, {6}, {4}}));
+}
+
+TEST(Placement, OfOneProcessorIsThatProcessor) { EXPECT_EQ(placement({3}, 8, 3, 2), Sets(2, {3})); }
+
+TEST(ThreadPool, WorkersFollowTheProcessorsOfTheirCaller) {
+  const std::vector<int> allowed = allowed_cpus();
+  if (allowed.size() < 2) GTEST_SKIP() << "needs two processors";
+  const auto of_worker = [] {
+    std::vector<int> cpus;
+    thread_pool().run(2, [&](int index) {
+      if (index == 1) cpus = allowed_cpus();
+    });
+    return cpus;
+  };
+  std::thread([&] {
+    for (const int only : {allowed[0], allowed[1]}) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(static_cast<std::size_t>(only), &set);
+      ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
+      for (int job = 0; job < 256; ++job) of_worker();  // the caller's processors are read now and then
+      EXPECT_EQ(of_worker(), std::vector{only}) << "the pool has no processors that its caller has not";
+    }
+  }).join();
 }
 
 TEST(CpuInfo, KnowsThisProcessor) {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <system_error>
 
@@ -13,6 +14,8 @@ namespace {
 // How long a side spins before it sleeps: long enough to bridge back-to-back calls, short enough to leave the processor
 // to others (about 20 microseconds).
 constexpr int kSpins = 1000;
+// Jobs after which the workers are placed again: the processors that the caller may use can have changed.
+constexpr int kJobsPerPlacement = 256;
 
 void relax() {
 #if defined(__x86_64__)
@@ -20,14 +23,28 @@ void relax() {
 #endif
 }
 
-void pin(std::thread& thread, int cpu) {
+void restrict_to(std::thread& thread, const std::vector<int>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(cpu), &set);
+  for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
   pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);  // a refusal only costs speed
 }
 
 }  // namespace
+
+std::vector<std::vector<int>> placement(const std::vector<int>& allowed, int online, int caller, int workers) {
+  std::vector<int> others;
+  for (const int cpu : allowed) {
+    if (cpu != caller) others.push_back(cpu);
+  }
+  const auto count = static_cast<std::size_t>(workers);
+  if (others.empty()) return std::vector(count, allowed);
+  const bool given = static_cast<int>(allowed.size()) < online && others.size() <= count;
+  if (!given) return std::vector(count, others);
+  std::vector<std::vector<int>> result;
+  for (std::size_t i = 0; i < count; ++i) result.push_back({others[i % others.size()]});
+  return result;
+}
 
 struct ThreadPool::Worker {
   int index = 0;
@@ -85,17 +102,13 @@ bool ThreadPool::grow(int workers) {
   return true;
 }
 
-void ThreadPool::place(int caller_cpu) {
-  if (caller_cpu == placed_around_) return;
-  placed_around_ = caller_cpu;
-  static const std::vector<int> cpus = allowed_cpus();
-  if (cpus.size() < 2) return;
-  std::size_t next = 0;
-  for (auto& worker : workers_) {
-    if (cpus[next] == caller_cpu) next = (next + 1) % cpus.size();
-    pin(worker->thread, cpus[next]);
-    next = (next + 1) % cpus.size();
-  }
+void ThreadPool::place(int caller) {
+  if (caller == placed_around_ && ++jobs_since_placed_ < kJobsPerPlacement) return;
+  placed_around_ = caller;
+  jobs_since_placed_ = 0;
+  static const int online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const auto sets = placement(allowed_cpus(), online, caller, static_cast<int>(workers_.size()));
+  for (std::size_t i = 0; i < workers_.size(); ++i) restrict_to(workers_[i]->thread, sets[i]);
 }
 
 void ThreadPool::run_erased(int count, Function function, void* body) {

@@ -1,4 +1,4 @@
-// The threads CPU kernels run on: started once, kept, and placed on processors the caller is not on.
+// The threads CPU kernels run on: started once, kept, and off the processor that the caller is on.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,12 @@
 #include <vector>
 
 namespace ridge::device::cpu {
+
+// The processors on which each of `workers` pool threads may run, beside a caller on `caller`, in a process that may
+// use the processors `allowed` of a machine that has `online`. All but the caller's: the scheduler takes what other
+// processes leave free. A process that was given part of a machine, and no more of it than it has threads, has each on
+// one of its own.
+std::vector<std::vector<int>> placement(const std::vector<int>& allowed, int online, int caller, int workers);
 
 class ThreadPool {
  public:
@@ -34,12 +40,13 @@ class ThreadPool {
 
   void run_erased(int count, Function function, void* body);
   bool grow(int workers);
-  void place(int caller_cpu);
+  void place(int caller);
   void serve(Worker& self);
 
   std::mutex busy_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int placed_around_ = -1;  // the processor the caller was on when workers were last placed
+  int jobs_since_placed_ = 0;
   Function function_ = nullptr;
   void* body_ = nullptr;
   std::atomic<int> remaining_{0};
