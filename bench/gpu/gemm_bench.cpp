@@ -43,10 +43,10 @@ std::size_t best_algorithm(const GemmCase& g, const PeerGemm& peer, const Operan
   std::vector<Launcher> launchers;
   std::vector<std::size_t> usable;
   for (std::size_t i = 0; i < peer.algorithms(); ++i) {
-    if (!peer.launch(i, sets.a[0].get(), sets.b[0].get(), sets.c[0].get(), device().stream)) continue;
+    if (!peer.launch(i, sets.a[0].get(), sets.b[0].get(), sets.c[0].get(), gpu().stream)) continue;
     usable.push_back(i);
     launchers.push_back([&, i](std::size_t set) {
-      peer.launch(i, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+      peer.launch(i, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), gpu().stream);
     });
   }
   const double round =
@@ -61,11 +61,11 @@ std::size_t best_algorithm(const GemmCase& g, const PeerGemm& peer, const Operan
 }
 
 void compare(Kernels& kernels, const std::vector<Named>& shapes) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
+  std::vector<Wanted> wanted;
   for (const auto& s : shapes) {
-    wanted.push_back(build_of(wgmma(), choose_wgmma(s.g), s.g));
+    wanted.push_back({choose_wgmma(s.g), s.g});
   }
-  kernels.prepare(wanted);
+  compile_all(wanted);
   Buffer cache(512u << 20), sink(1 << 16);
   cache.fill(1);
   std::cout << "protocol,layout,types,M,N,K,config,ours_tflops,lt_first_tflops,lt_best_tflops,ratio_first,ratio_best,"
@@ -77,27 +77,22 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
     const int config = choose_wgmma(g);
     std::vector<ReadyGemm> runs;
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      runs.push_back(
-          ready(kernels, wgmma(), config, g, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
+      runs.push_back(ready(wgmma(), config, g, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
     }
     const PeerGemm peer(g, extra.scale_a.get(), extra.scale_b.get(), !g.promotes());
     const int per_sample = samples_per(g);
     const std::size_t best = best_algorithm(g, peer, sets, per_sample);
     const std::vector<Launcher> contenders = {
-        [&](std::size_t set) { runs[set].launch(device().stream); },
+        [&](std::size_t set) { runs[set].launch(gpu().stream); },
+        [&](std::size_t set) { peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), gpu().stream); },
         [&](std::size_t set) {
-          peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
-        },
-        [&](std::size_t set) {
-          peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+          peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), gpu().stream);
         },
     };
-    const auto sweep = kernels.get(kHarness, {}, "sweep_cache");
-    const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
+    const Kernel& sweep = kernels.get(kHarness, "sweep_cache");
+    const Address cache_p = cache.get(), sink_p = sink.get();
     const long long words = static_cast<long long>(cache.bytes() / 16);
-    const std::function<void()> cool = [&] {
-      launch(sweep, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
-    };
+    const std::function<void()> cool = [&] { launch(sweep, 1056, 256, 0, {&cache_p, &words, &sink_p}); };
     for (const bool burst : {false, true}) {
       const int rounds = burst ? 20 : 40;
       const auto t = time_interleaved(contenders, sets.size(), rounds, burst ? 1 : per_sample,
@@ -106,7 +101,7 @@ void compare(Kernels& kernels, const std::vector<Named>& shapes) {
       std::cout << (burst ? "flushed" : "sustained") << "," << s.layout << "," << s.types << "," << g.m << "," << g.n
                 << "," << g.k << "," << config_at(config).name << "," << tflops(g, ours) << "," << tflops(g, first)
                 << "," << tflops(g, top) << "," << first / ours << "," << top / ours << "," << ours * 1e6 << ","
-                << top * 1e6 << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_mw / 1000 << "," << rounds
+                << top * 1e6 << "," << t.telemetry.clock_mhz << "," << t.telemetry.power_w << "," << rounds
                 << std::endl;
     }
   }
@@ -126,20 +121,20 @@ int rounds_within(double seconds, double round_seconds, int most) {
 
 void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector<Protocol>& protocols) {
   const int all = static_cast<int>(rc::wgmma_configs().size());
-  std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
+  std::vector<Wanted> wanted;
   for (const auto& s : shapes) {
     for (int c = 0; c < all; ++c) {
-      if (config_fits(c, s.g)) wanted.push_back(build_of(wgmma(), c, s.g));
+      if (config_fits(c, s.g)) wanted.push_back({c, s.g});
     }
   }
   const auto begin = std::chrono::steady_clock::now();
-  kernels.prepare(wanted, true);
+  compile_all(wanted);
   std::cerr << "compiled " << wanted.size() << " builds in "
             << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << " s\n";
   Buffer cache(512u << 20), sink(1 << 16);
   cache.fill(1);
-  const auto clear = kernels.get(kHarness, {}, "sweep_cache");
-  const CUdeviceptr cache_p = cache.get(), sink_p = sink.get();
+  const Kernel& clear = kernels.get(kHarness, "sweep_cache");
+  const Address cache_p = cache.get(), sink_p = sink.get();
   const long long words = static_cast<long long>(cache.bytes() / 16);
   std::cout << "protocol,layout,types,M,N,K,config,us,lt_best_us,rounds\n";
   for (const auto& s : shapes) {
@@ -154,27 +149,21 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
     std::vector<Launcher> contenders;
     for (int c = 0; c < all; ++c) {
       if (!config_fits(c, g)) continue;
-      const Build build = build_of(wgmma(), c, g);
-      if (!kernels.built(build.first, build.second)) continue;
-      int local_bytes = 0;
-      RIDGE_CU(cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
-                                  kernels.get(build.first, build.second, "ridge_gemm")));
-      if (local_bytes > 0) continue;  // spills
+      const auto plan = prepare(wgmma(), c, g);
+      if (!plan || plan->kernels().at(0).attributes().local_bytes > 0) continue;  // does not compile, or spills
       configs.push_back(c);
       runs.emplace_back();
       for (std::size_t i = 0; i < sets.size(); ++i) {
-        runs.back().push_back(
-            ready(kernels, wgmma(), c, g, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()));
+        runs.back().push_back({*plan, sets.a[i].get(), sets.b[i].get(), sets.c[i].get(), extra.view()});
       }
     }
-    for (auto& list : runs) contenders.push_back([&list](std::size_t set) { list[set].launch(device().stream); });
+    for (auto& list : runs) contenders.push_back([&list](std::size_t set) { list[set].launch(gpu().stream); });
     contenders.push_back([&](std::size_t set) {
-      peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+      peer.launch(best, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), gpu().stream);
     });
     for (const Protocol& protocol : protocols) {
       const std::function<void()> rest = [&] {
-        for (int i = 0; i < protocol.flushes; ++i)
-          launch(clear, 1056, 256, 1, 0, device().stream, {&cache_p, &words, &sink_p});
+        for (int i = 0; i < protocol.flushes; ++i) launch(clear, 1056, 256, 0, {&cache_p, &words, &sink_p});
       };
       const int launches = protocol.flushes ? 1 : per_sample;
       const double each = expected_seconds(g) * launches + 2e-4 * protocol.flushes;
@@ -194,16 +183,16 @@ void sweep(Kernels& kernels, const std::vector<Named>& shapes, const std::vector
 double read_bandwidth(Kernels& kernels, std::size_t bytes, int times) {
   Buffer data(bytes), sink(1 << 16);
   data.fill(1);
-  const auto kernel = kernels.get(kHarness, {}, "sweep_cache");
-  const CUdeviceptr data_p = data.get(), sink_p = sink.get();
+  const Kernel& kernel = kernels.get(kHarness, "sweep_cache");
+  const Address data_p = data.get(), sink_p = sink.get();
   const long long words = static_cast<long long>(bytes / 16);
-  const auto run = [&] { launch(kernel, 1056, 512, 1, 0, device().stream, {&data_p, &words, &sink_p}); };
+  const auto run = [&] { launch(kernel, 1056, 512, 0, {&data_p, &words, &sink_p}); };
   for (int i = 0; i < times; ++i) run();
   Event begin, end;
-  begin.record(device().stream);
+  begin.record(gpu().stream);
   for (int i = 0; i < times; ++i) run();
-  end.record(device().stream);
-  RIDGE_CU(cuStreamSynchronize(device().stream));
+  end.record(gpu().stream);
+  gpu().synchronize();
   return static_cast<double>(bytes) * times / end.seconds_since(begin);
 }
 
@@ -214,16 +203,16 @@ Telemetry under_load(Kernels& kernels, double& tflops_sustained) {
   const PeerGemm peer(g, 0, 0, true);
   const auto run = [&](std::size_t i) {
     const std::size_t set = i % sets.size();
-    peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), device().stream);
+    peer.launch(0, sets.a[set].get(), sets.b[set].get(), sets.c[set].get(), gpu().stream);
   };
   Event begin, end;
   for (std::size_t i = 0; i < 200; ++i) run(i);
-  begin.record(device().stream);
+  begin.record(gpu().stream);
   for (std::size_t i = 0; i < 200; ++i) run(i);
-  end.record(device().stream);
+  end.record(gpu().stream);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const Telemetry seen = read_telemetry();
-  RIDGE_CU(cuStreamSynchronize(device().stream));
+  gpu().synchronize();
   tflops_sustained = tflops(g, end.seconds_since(begin) / 200);
   return seen;
 }
@@ -236,11 +225,11 @@ void facts(Kernels& kernels) {
       "\"power_limit_w\":%u,\"hbm_read_bytes_per_s\":%.4g,\"l2_read_bytes_per_s\":%.4g,"
       "\"l2_half_read_bytes_per_s\":%.4g,\"clock_under_load_mhz\":%u,\"power_under_load_w\":%u,"
       "\"cublaslt_8192_tflops\":%.1f}\n",
-      device().name.c_str(), device().multiprocessors, device().l2_bytes, device().clock, device().memory_bandwidth,
-      read_power_limit_mw() / 1000, read_bandwidth(kernels, std::size_t{4} << 30, 20),
+      gpu().info().name.c_str(), gpu().info().multiprocessors, static_cast<double>(gpu().info().l2_bytes),
+      gpu().clock(), gpu().memory_bandwidth(), load.power_limit_w, read_bandwidth(kernels, std::size_t{4} << 30, 20),
       read_bandwidth(kernels, 16u << 20, 400),
-      read_bandwidth(kernels, static_cast<std::size_t>(device().l2_bytes / 2) / 4096 * 4096, 400), load.clock_mhz,
-      load.power_mw / 1000, sustained);
+      read_bandwidth(kernels, static_cast<std::size_t>(gpu().info().l2_bytes / 2) / 4096 * 4096, 400), load.clock_mhz,
+      load.power_w, sustained);
 }
 
 }  // namespace
@@ -251,10 +240,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string mode = argv[1];
-  device();
-  compiler();
-  if (device().major != 9) missing("these kernels need compute capability 9.0 (Hopper); this is " + device().name);
-  if (!blaslt().library) missing("no cuBLASLt (libcublasLt.so) to compare with");
+  hopper();
+  if (const auto why = why_no_peer()) missing("no cuBLASLt to compare with: " + *why);
   Kernels kernels(argv[2]);
   std::vector<Named> shapes;
   for (int i = 3; i < argc; ++i) shapes.push_back(parse(argv[i]));

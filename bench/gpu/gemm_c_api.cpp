@@ -4,19 +4,9 @@
 
 using namespace ridge::gpu;
 
-namespace {
-Kernels& kernels(const char* root = nullptr) {
-  static Kernels instance{root ? root : "."};
-  return instance;
-}
-}  // namespace
-
 extern "C" {
 
-void ridge_bench_open(const char* root) {
-  kernels(root);
-  device();
-}
+void ridge_bench_open() { gpu(); }
 
 // Compiles the chosen configuration for the shape and binds it to the tensors (`extras`: scales of A and B, bias,
 // residual); the name of the configuration goes to `name`. What the wgmma kernel refuses runs on the plain one.
@@ -30,32 +20,29 @@ void* ridge_bench_gemm(const char* shape, const char* config, std::uint64_t a, s
   }
   const bool plain = chosen < 0;
   std::snprintf(name, static_cast<std::size_t>(name_size), "%s", plain ? "simt" : config_at(chosen).name.c_str());
-  auto* launcher = new std::function<void(CUstream)>;
-  *launcher = [run = ready(kernels(), plain ? simt() : wgmma(), plain ? 0 : chosen, named.g, a, b, c, extra)](
-                  CUstream stream) { run.launch(stream); };
-  return launcher;
+  return new ReadyGemm(ready(plain ? simt() : wgmma(), plain ? 0 : chosen, named.g, a, b, c, extra));
 }
 void ridge_bench_gemm_launch(void* gemm, void* stream) {
-  (*static_cast<std::function<void(CUstream)>*>(gemm))(static_cast<CUstream>(stream));
+  static_cast<ReadyGemm*>(gemm)->launch(static_cast<StreamHandle>(stream));
 }
-void ridge_bench_gemm_free(void* gemm) { delete static_cast<std::function<void(CUstream)>*>(gemm); }
+void ridge_bench_gemm_free(void* gemm) { delete static_cast<ReadyGemm*>(gemm); }
 
 void* ridge_bench_peer(const char* shape, std::uint64_t scale_a, std::uint64_t scale_b, int fast_accumulate) {
-  if (!blaslt().library) return nullptr;
+  if (why_no_peer()) return nullptr;
   return new PeerGemm(parse(shape).g, scale_a, scale_b, fast_accumulate != 0);
 }
 int ridge_bench_peer_algorithms(void* peer) { return static_cast<int>(static_cast<PeerGemm*>(peer)->algorithms()); }
 int ridge_bench_peer_launch(void* peer, int algorithm, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                             void* stream) {
   return static_cast<PeerGemm*>(peer)->launch(static_cast<std::size_t>(algorithm), a, b, c,
-                                              static_cast<CUstream>(stream));
+                                              static_cast<StreamHandle>(stream));
 }
 void ridge_bench_peer_free(void* peer) { delete static_cast<PeerGemm*>(peer); }
 
-void ridge_bench_telemetry(unsigned* clock_mhz, unsigned* power_mw, unsigned* temperature_c) {
+void ridge_bench_telemetry(unsigned* clock_mhz, unsigned* power_w, unsigned* temperature_c) {
   const Telemetry t = read_telemetry();
   *clock_mhz = t.clock_mhz;
-  *power_mw = t.power_mw;
+  *power_w = t.power_w;
   *temperature_c = t.temperature_c;
 }
 

@@ -10,13 +10,12 @@ inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((count + 255) / 256, 1, 132 * 16));
 }
 
-inline void fill_normal(Kernels& kernels, CUdeviceptr data, GemmType type, std::int64_t count, std::uint64_t seed,
+inline void fill_normal(Kernels& kernels, Address data, GemmType type, std::int64_t count, std::uint64_t seed,
                         float scale = 1.0f) {
   const int t = static_cast<int>(type);
   const long long n = count;
   const unsigned long long s = seed;
-  launch(kernels.get(kHarness, {}, "fill_normal"), blocks_for(count), 256, 1, 0, device().stream,
-         {&data, &t, &n, &s, &scale});
+  launch(kernels.get(kHarness, "fill_normal"), blocks_for(count), 256, 0, {&data, &t, &n, &s, &scale});
 }
 
 // Sizes of the arrays beside the operands, in bytes; 0 where the case has none.
@@ -48,12 +47,11 @@ struct ExtraBuffers {
     auto scales = [&](std::int64_t size, std::uint64_t which) {
       Buffer buffer(static_cast<std::size_t>(size));
       const int mx = g.scaling == GemmScaling::kMx;
-      const CUdeviceptr data = buffer.get();
+      const Address data = buffer.get();
       const long long count = mx ? size : size / 4;
       const unsigned long long s = which;
       if (count != 0) {
-        launch(kernels.get(kHarness, {}, "fill_scales"), blocks_for(count), 256, 1, 0, device().stream,
-               {&data, &mx, &count, &s});
+        launch(kernels.get(kHarness, "fill_scales"), blocks_for(count), 256, 0, {&data, &mx, &count, &s});
       }
       return buffer;
     };
@@ -85,9 +83,9 @@ struct CheckResult {
 // what fp32 accumulation may lose: the tensor core truncates when it aligns the sixteen products of a step with the
 // running sum, so each step may cost one unit in the last place of the largest partial sum, which the sum of magnitudes
 // bounds. `exact_sums`: the product was not made by the matrix unit but by fp32 multiply-adds.
-inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, CUdeviceptr a, CUdeviceptr b,
-                                          CUdeviceptr c, CUdeviceptr c_before, std::int64_t rows_wanted,
-                                          const Extras& extras = {}, bool exact_sums = false) {
+inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, Address a, Address b, Address c,
+                                          Address c_before, std::int64_t rows_wanted, const Extras& extras = {},
+                                          bool exact_sums = false) {
   CheckResult result;
   if (g.m == 0 || g.n == 0) return result;
   const long long rows = std::min<std::int64_t>(g.m, rows_wanted);
@@ -110,7 +108,7 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
     accumulate = (static_cast<double>(g.k) / 16 + 4) / 8388608;
   }
   struct Problem {  // as harness.cu has it
-    CUdeviceptr a, b, c_before, scale_a, scale_b, bias, residual;
+    Address a, b, c_before, scale_a, scale_b, bias, residual;
     double peak_weight;
     long long m, n, k, lda, ldb, ldc, ld_residual, row_step, rows;
     int type_a, type_b, type_c, a_mn_major, b_mn_major, scaling, activation;
@@ -139,8 +137,8 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
                         g.b_mn_major,
                         static_cast<int>(g.scaling),
                         static_cast<int>(g.activation)};
-  CUdeviceptr ref_p = ref.get(), mag_p = magnitude.get(), cmp_p = comparison.get();
-  launch(kernels.get(kHarness, {}, "reference"), static_cast<unsigned>((total + 127) / 128), 128, 1, 0, device().stream,
+  Address ref_p = ref.get(), mag_p = magnitude.get(), cmp_p = comparison.get();
+  launch(kernels.get(kHarness, "reference"), static_cast<unsigned>((total + 127) / 128), 128, 0,
          {&problem, &ref_p, &mag_p});
   const double half_ulp = g.type_c == GemmType::kBf16  ? 1.0 / 256
                           : g.type_c == GemmType::kF16 ? 1.0 / 2048
@@ -151,13 +149,13 @@ inline CheckResult compare_with_reference(Kernels& kernels, const GemmCase& g, C
   const double tiny = g.type_c == GemmType::kF16 ? 6e-8 : 1e-37;
   const int tc = static_cast<int>(g.type_c);
   const long long n = g.n, ldc = g.row_c();
-  launch(kernels.get(kHarness, {}, "compare"), blocks_for(total), 256, 1, 0, device().stream,
+  launch(kernels.get(kHarness, "compare"), blocks_for(total), 256, 0,
          {&c, &tc, &n, &ldc, &step, &rows, &ref_p, &mag_p, &half_ulp, &accumulate, &tiny, &cmp_p});
   struct Raw {
     unsigned long long wrong, first;
     double error, ref, worst;
   };
-  const Raw raw = to_host<Raw>(comparison, 1)[0];
+  const Raw raw = comparison.values<Raw>(1)[0];
   result.wrong = raw.wrong;
   result.first_wrong = raw.first;
   result.relative_error = raw.ref > 0 ? std::sqrt(raw.error / raw.ref) : std::sqrt(raw.error);

@@ -1,63 +1,34 @@
 // cuBLASLt as the peer of our matrix products, and the race between contenders.
 #pragma once
-#include <cublasLt.h>
-
 #include <functional>
 
 #include "gemm_check.h"
+#include "ops/matmul/cuda_cublaslt.h"
 
 namespace ridge::gpu {
 
-struct BlasLt {
-  Library library{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-  cublasLtHandle_t handle{};
-#define RIDGE_LT(name) \
-  decltype(&::name) name = library ? library.find<std::remove_pointer_t<decltype(&::name)>>(#name) : nullptr
-  RIDGE_LT(cublasLtCreate);
-  RIDGE_LT(cublasLtGetVersion);
-  RIDGE_LT(cublasLtMatmulDescCreate);
-  RIDGE_LT(cublasLtMatmulDescSetAttribute);
-  RIDGE_LT(cublasLtMatrixLayoutCreate);
-  RIDGE_LT(cublasLtMatmulPreferenceCreate);
-  RIDGE_LT(cublasLtMatmulPreferenceSetAttribute);
-  RIDGE_LT(cublasLtMatmulAlgoGetHeuristic);
-  RIDGE_LT(cublasLtMatmul);
-#undef RIDGE_LT
-  Buffer workspace;
+namespace lt = ops::matmul::peer;
 
-  BlasLt() {
-    if (!library) return;
-    device();
-    if (cublasLtCreate(&handle) != CUBLAS_STATUS_SUCCESS) fail("cublasLtCreate failed");
-    workspace = Buffer(64u << 20);
-  }
-};
-inline BlasLt& blaslt() {
-  static BlasLt instance;
-  return instance;
+inline std::optional<std::string> why_no_peer() { return lt::why_not_installed(); }
+
+// Of all products, one after the other: larger than what a call of the library gives.
+inline const Buffer& peer_workspace() {
+  static const Buffer workspace(64u << 20);
+  return workspace;
 }
 
 // One cuBLASLt product with its ranked algorithms. Row-major C = A B^T is column-major C^T = B A^T, so the operands
 // swap.
 class PeerGemm {
  public:
-  explicit PeerGemm(const GemmCase& g, CUdeviceptr scale_a = 0, CUdeviceptr scale_b = 0, bool fast_accumulate = true)
+  explicit PeerGemm(const GemmCase& g, Address scale_a = 0, Address scale_b = 0, bool fast_accumulate = true)
       : case_(g) {
-    auto& lt = blaslt();
-    auto type_of = [](GemmType type) {
-      switch (type) {
-        case GemmType::kBf16: return CUDA_R_16BF;
-        case GemmType::kF16: return CUDA_R_16F;
-        case GemmType::kF32:
-        case GemmType::kTf32: return CUDA_R_32F;
-        case GemmType::kE4m3: return CUDA_R_8F_E4M3;
-        default: return CUDA_R_8F_E5M2;
-      }
-    };
-    lt.cublasLtMatmulDescCreate(
-        &operation_, g.type_a == GemmType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    const lt::CublasLt& api = lt::lt();
+    const auto type_of = [](GemmType type) { return lt::library_type(dtype_of(type)); };
+    api.desc_create(&operation_, g.type_a == GemmType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                    CUDA_R_32F);
     auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
-      lt.cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value);
+      api.desc_set(operation_, attribute, &value, sizeof value);
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, g.b_mn_major ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_TRANSB, g.a_mn_major ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -65,49 +36,45 @@ class PeerGemm {
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulate));
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, reinterpret_cast<void*>(scale_b));
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, reinterpret_cast<void*>(scale_a));
-      auto modes = [&](cublasLtMatmulMatrixScale_t of_b, cublasLtMatmulMatrixScale_t of_a) {
-        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, of_b);
-        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, of_a);
+      using Scales = lt::Scales;
+      const auto modes = [&](Scales of_a, Scales of_b) {
+        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, lt::scale_mode(of_b));
+        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, lt::scale_mode(of_a));
       };
-      if (g.scaling == GemmScaling::kRow)
-        modes(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-      if (g.scaling == GemmScaling::kBlock)
-        modes(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
-      if (g.scaling == GemmScaling::kVector)
-        modes(CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+      if (g.scaling == GemmScaling::kRow) modes(Scales::kRow, Scales::kRow);
+      if (g.scaling == GemmScaling::kBlock) modes(Scales::kVector, Scales::kBlock);
+      if (g.scaling == GemmScaling::kVector) modes(Scales::kVector, Scales::kVector);
     }
     auto layout = [&](cublasLtMatrixLayout_t* out, GemmType type, bool mn_major, std::int64_t mn, std::int64_t ld) {
-      lt.cublasLtMatrixLayoutCreate(out, type_of(type), mn_major ? mn : g.k, mn_major ? g.k : mn, ld);
+      api.layout_create(out, type_of(type), mn_major ? mn : g.k, mn_major ? g.k : mn, ld);
     };
     layout(&first_, g.type_b, g.b_mn_major, g.n, g.row_b());
     layout(&second_, g.type_a, g.a_mn_major, g.m, g.row_a());
-    lt.cublasLtMatrixLayoutCreate(&output_, type_of(g.type_c), g.n, g.m, g.row_c());
+    api.layout_create(&output_, type_of(g.type_c), g.n, g.m, g.row_c());
     cublasLtMatmulPreference_t preference;
-    lt.cublasLtMatmulPreferenceCreate(&preference);
-    const std::size_t workspace = lt.workspace.bytes();
-    lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                            sizeof workspace);
+    api.preference_create(&preference);
+    const std::size_t workspace = peer_workspace().bytes();
+    api.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     int found = 0;
     algorithms_.resize(24);
-    lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, operation_, first_, second_, output_, output_, preference,
-                                      static_cast<int>(algorithms_.size()), algorithms_.data(), &found);
+    api.heuristic(handle_, operation_, first_, second_, output_, output_, preference,
+                  static_cast<int>(algorithms_.size()), algorithms_.data(), &found);
     algorithms_.resize(static_cast<std::size_t>(found));
   }
   // cuBLASLt is asked for the product alone: a case with an epilogue of ours has no peer here.
   std::size_t algorithms() const { return algorithms_.size(); }
-  bool launch(std::size_t algorithm, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const {
+  bool launch(std::size_t algorithm, Address a, Address b, Address c, StreamHandle stream) const {
     if (algorithm >= algorithms_.size()) return false;  // cuBLASLt refused the case
-    auto& lt = blaslt();
     const float alpha = 1.0f, beta = case_.accumulate ? 1.0f : 0.0f;
-    return lt.cublasLtMatmul(lt.handle, operation_, &alpha, reinterpret_cast<void*>(b), first_,
-                             reinterpret_cast<void*>(a), second_, &beta, reinterpret_cast<void*>(c), output_,
-                             reinterpret_cast<void*>(c), output_, &algorithms_[algorithm].algo,
-                             reinterpret_cast<void*>(lt.workspace.get()), lt.workspace.bytes(),
-                             reinterpret_cast<cudaStream_t>(stream)) == CUBLAS_STATUS_SUCCESS;
+    const auto at = [](Address address) { return reinterpret_cast<void*>(address); };
+    return lt::lt().matmul(handle_, operation_, &alpha, at(b), first_, at(a), second_, &beta, at(c), output_, at(c),
+                           output_, &algorithms_[algorithm].algo, at(peer_workspace().get()), peer_workspace().bytes(),
+                           reinterpret_cast<cudaStream_t>(stream)) == CUBLAS_STATUS_SUCCESS;
   }
 
  private:
   GemmCase case_;
+  cublasLtHandle_t handle_ = must(lt::Context::handle(*gpu().device));
   cublasLtMatmulDesc_t operation_{};
   cublasLtMatrixLayout_t first_{}, second_{}, output_{};
   std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;
@@ -149,7 +116,7 @@ struct Timing {
 };
 inline Timing time_interleaved(const std::vector<Launcher>& contenders, std::size_t sets, int rounds, int per_sample,
                                const std::function<void()>& cool = {}) {
-  auto& stream = device().stream;
+  const StreamHandle stream = gpu().stream;
   Timing timing;
   timing.samples.resize(contenders.size());
   std::vector<std::vector<std::pair<Event, Event>>> events(contenders.size());
@@ -167,7 +134,7 @@ inline Timing time_interleaved(const std::vector<Launcher>& contenders, std::siz
     }
     if (round == rounds * 2 / 3) timing.telemetry = read_telemetry();
   }
-  RIDGE_CU(cuStreamSynchronize(stream));
+  gpu().synchronize();
   for (std::size_t who = 0; who < contenders.size(); ++who) {
     for (auto& [begin, end] : events[who]) timing.samples[who].push_back(end.seconds_since(begin) / per_sample);
   }

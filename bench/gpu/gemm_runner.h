@@ -1,9 +1,10 @@
-// Launches our matrix products as their descriptions say, on addresses of this process.
+// Our matrix products as their descriptions say, each configuration by itself, on addresses of this process.
 #pragma once
-#include <cstring>
 #include <memory>
 
+#include "device/cuda/plan.h"
 #include "gemm_shape.h"
+#include "ops/cuda/kernels.h"
 
 namespace ridge::gpu {
 
@@ -14,61 +15,18 @@ inline const ops::DescribedKernel& simt() { return ops::described_kernel("ops/ma
 
 // What a product reads besides A and B.
 struct Extras {
-  CUdeviceptr scale_a = 0, scale_b = 0, bias = 0, residual = 0;
+  Address scale_a = 0, scale_b = 0, bias = 0, residual = 0;
 };
 
-inline CUtensorMap encode(const record::ResolvedTensorMap& spec, GemmType type, CUdeviceptr base) {
-  CUtensorMap map;
-  CUtensorMapDataType element = CU_TENSOR_MAP_DATA_TYPE_UINT8;
-  if (type == GemmType::kBf16) element = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  if (type == GemmType::kF16) element = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-  if (type == GemmType::kF32 || type == GemmType::kTf32) element = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-  const cuuint64_t sizes[2] = {spec.sizes[0], spec.sizes[1]}, strides[1] = {spec.strides_bytes[0]};
-  const cuuint32_t box[2] = {spec.box[0], spec.box[1]}, element_strides[2] = {1, 1};
-  RIDGE_CU(cuTensorMapEncodeTiled(
-      &map, element, 2, reinterpret_cast<void*>(base), sizes, strides, box, element_strides,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      spec.l2_promotion_bytes == 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-  return map;
+inline DType dtype_of(GemmType type) {
+  constexpr DType kTypes[] = {DType::kBf16, DType::kF16, DType::kF32, DType::kE4m3fn, DType::kE5m2, DType::kF32};
+  return kTypes[static_cast<int>(type)];
 }
-
-// A launch with its kernel, its arguments and its encoded maps, so that timing measures the launch alone.
-struct ReadyGemm {
-  record::ResolvedKernel shape;
-  CUfunction function{};
-  std::shared_ptr<std::byte[]> storage;
-  std::vector<void*> arguments;  // into `storage`
-
-  void launch(CUstream stream, bool overlap_previous = false) const {
-    CUlaunchAttribute attributes[2];
-    unsigned count = 0;
-    if (shape.cluster[0] > 1) {
-      attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-      attributes[count++].value.clusterDim = {shape.cluster[0], 1, 1};
-    }
-    if (overlap_previous) {
-      attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-      attributes[count++].value.programmaticStreamSerializationAllowed = 1;
-    }
-    CUlaunchConfig config{};
-    config.gridDimX = shape.grid[0];
-    config.gridDimY = shape.grid[1];
-    config.gridDimZ = shape.grid[2];
-    config.blockDimX = shape.block[0];
-    config.blockDimY = shape.block[1];
-    config.blockDimZ = shape.block[2];
-    config.sharedMemBytes = shape.shared_bytes;
-    config.hStream = stream;
-    config.attrs = attributes;
-    config.numAttrs = count;
-    RIDGE_CU(cuLaunchKernelEx(&config, function, const_cast<void**>(arguments.data()), nullptr));
-  }
-};
 
 // What the cost model asks of this device.
 inline cuda::DeviceFacts device_facts() {
-  return {device().multiprocessors, device().l2_bytes, device().memory_bandwidth, device().clock};
+  return {gpu().info().multiprocessors, static_cast<double>(gpu().info().l2_bytes), gpu().memory_bandwidth(),
+          gpu().clock()};
 }
 
 // What the descriptions may say of a case: its scales are dense.
@@ -79,10 +37,14 @@ inline record::PlanFacts facts_of(GemmCase g) {
   }
   record::PlanFacts facts;
   ops::matmul::add_values(g, facts.values);
-  facts.values["sm_count"] = device().multiprocessors;
-  for (const char* name : {"a", "b", "scale_a", "scale_b", "bias", "residual", "c"}) {
-    facts.operands.push_back({name, DType::kBf16, {1, 1}, {1, 1}});
-  }
+  facts.values["sm_count"] = gpu().info().multiprocessors;
+  const auto operand = [&](const char* name, GemmType type) {
+    facts.operands.push_back({name, dtype_of(type), {1, 1}, {1, 1}});
+  };
+  operand("a", g.type_a);
+  operand("b", g.type_b);
+  for (const char* name : {"scale_a", "scale_b"}) operand(name, GemmType::kF32);
+  for (const char* name : {"bias", "residual", "c"}) operand(name, g.type_c);
   return facts;
 }
 
@@ -101,43 +63,48 @@ inline int choose_wgmma(const GemmCase& g) {
 }
 inline const WgmmaConfig& config_at(int index) { return cuda::wgmma_configs()[static_cast<std::size_t>(index)]; }
 
-// A build for Kernels: the source in the tree and its macros.
-using Build = std::pair<std::string, std::vector<std::string>>;
-inline Build build_of(const ops::DescribedKernel& kernel, int config, const GemmCase& g) {
-  ops::KernelBuild build = kernel.build(config, facts_of(g)).value();
-  return {"src/" + build.source, std::move(build.defines)};
+// A configuration for a case, its kernel compiled and loaded; an error where it does not compile.
+inline Result<device::cuda::PreparedPlan> prepare(const ops::DescribedKernel& kernel, int config, const GemmCase& g,
+                                                  bool overlap_previous = false) {
+  const record::PlanFacts facts = facts_of(g);
+  RIDGE_TRY(build, kernel.build(config, facts));
+  RIDGE_TRY(plan, kernel.resolve(config, facts));
+  for (record::ResolvedKernel& step : plan.kernels) step.overlap_previous = overlap_previous;
+  const auto find = [&](const record::ResolvedKernel& step) {
+    const bool large = step.cluster[0] * step.cluster[1] * step.cluster[2] > 8;
+    return ops::device_kernel(*gpu().device, {build.source, build.defines, step.symbol, step.shared_bytes, large});
+  };
+  return device::cuda::PreparedPlan::prepare(find, plan, gpu().info());
 }
 
-inline ReadyGemm ready(Kernels& kernels, const ops::DescribedKernel& kernel, int config, const GemmCase& g,
-                       CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, const Extras& extras = {}) {
-  using Kind = record::ResolvedArgument::Kind;
-  const CUdeviceptr addresses[] = {a, b, extras.scale_a, extras.scale_b, extras.bias, extras.residual, c};
-  const record::ResolvedPlan plan = kernel.resolve(config, facts_of(g)).value();
-  ReadyGemm r;
-  r.shape = plan.kernels.at(0);
-  const Build build = build_of(kernel, config, g);
-  r.function = kernels.get(build.first, build.second, r.shape.symbol);
-  RIDGE_CU(cuFuncSetAttribute(r.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                              static_cast<int>(r.shape.shared_bytes)));
-  constexpr std::size_t kAlignment = 128;  // of a tensor map
-  r.storage.reset(new std::byte[(r.shape.parameters.size() + 1) * kAlignment]());
-  auto* next = r.storage.get();
-  next += (kAlignment - reinterpret_cast<std::uintptr_t>(next) % kAlignment) % kAlignment;
-  for (const record::ResolvedParameter& parameter : r.shape.parameters) {
-    for (const record::ResolvedArgument& part : parameter.parts) {
-      if (part.kind == Kind::kOperand) std::memcpy(next + part.offset, &addresses[part.index], sizeof(CUdeviceptr));
-      if (part.kind == Kind::kValue) std::memcpy(next + part.offset, &part.bits, part.bytes);
-      if (part.kind == Kind::kTensorMap) {
-        const record::ResolvedTensorMap& spec = plan.tensor_maps[part.index];
-        const GemmType type = spec.index == 0 ? g.type_a : spec.index == 1 ? g.type_b : g.type_c;
-        const CUtensorMap map = encode(spec, type, addresses[spec.index]);
-        std::memcpy(next + part.offset, &map, sizeof map);
-      }
-    }
-    r.arguments.push_back(next);
-    next += kAlignment;
+// Compiles a list at once, so that a benchmark does not pay for one build after the other. What does not compile says
+// so when it is prepared again.
+struct Wanted {
+  int config;
+  GemmCase g;
+};
+inline void compile_all(const std::vector<Wanted>& wanted) {
+  in_parallel(wanted.size(), [&](std::size_t i) { (void)prepare(wgmma(), wanted[i].config, wanted[i].g); });
+}
+
+// A launch with its arguments and its encoded maps, so that timing measures the launch alone.
+class ReadyGemm {
+ public:
+  ReadyGemm(const device::cuda::PreparedPlan& plan, Address a, Address b, Address c, const Extras& extras = {}) {
+    std::vector<void*> addresses;
+    for (const Address address : {a, b, extras.scale_a, extras.scale_b, extras.bias, extras.residual, c})
+      addresses.push_back(reinterpret_cast<void*>(address));
+    bound_ = std::make_shared<device::cuda::BoundPlan>(must(plan.bind(addresses, {})));
   }
-  return r;
+  void launch(StreamHandle stream) const { must(bound_->launch(stream)); }
+
+ private:
+  std::shared_ptr<device::cuda::BoundPlan> bound_;
+};
+
+inline ReadyGemm ready(const ops::DescribedKernel& kernel, int config, const GemmCase& g, Address a, Address b,
+                       Address c, const Extras& extras = {}, bool overlap_previous = false) {
+  return {must(prepare(kernel, config, g, overlap_previous)), a, b, c, extras};
 }
 
 }  // namespace ridge::gpu

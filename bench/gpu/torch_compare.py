@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Races our matrix products against PyTorch and cuBLASLt's best algorithm in one process.
 
-    torch_compare.py --library libridge_gpu_bench.so --root REPO --json OUT.json [--seconds S] [SHAPE ...]
+    torch_compare.py --library libridge_gpu_bench.so --json OUT.json [--seconds S] [SHAPE ...]
 
 A shape is LAYOUT:WORDS:M,N,K (gemm_shape.h says which words there are); --short takes every fifth of the bf16 layers and every
 other shape of the rest. Random normal operands, several operand sets larger
@@ -62,10 +62,9 @@ def short():
 
 
 class Library:
-    def __init__(self, path, root):
+    def __init__(self, path):
         self.lib = ctypes.CDLL(path)
         u64, pointer = ctypes.c_uint64, ctypes.c_void_p
-        self.lib.ridge_bench_open.argtypes = [ctypes.c_char_p]
         self.lib.ridge_bench_gemm.restype = pointer
         self.lib.ridge_bench_gemm.argtypes = [ctypes.c_char_p, ctypes.c_char_p, u64, u64, u64, ctypes.POINTER(u64),
                                               ctypes.c_char_p, ctypes.c_int]
@@ -76,7 +75,7 @@ class Library:
         self.lib.ridge_bench_peer_algorithms.argtypes = [pointer]
         self.lib.ridge_bench_peer_launch.argtypes = [pointer, ctypes.c_int, u64, u64, u64, pointer]
         self.lib.ridge_bench_peer_free.argtypes = [pointer]
-        self.lib.ridge_bench_open(root.encode())
+        self.lib.ridge_bench_open()
 
     def telemetry(self):
         values = [ctypes.c_uint() for _ in range(3)]
@@ -258,7 +257,7 @@ def run_shape(spec, config, budget):
         medians = [statistics.median(s) for s in samples]
         row = {"protocol": protocol, "layout": case.layout, "types": case.types, "M": m, "N": n, "K": k,
                "config": name.value.decode(), "relative_error": error, "snr_db": round(-20 * math.log10(max(error, 1e-9)), 2),
-               "clock_mhz": telemetry[0], "power_w": telemetry[1] // 1000, "temperature_c": telemetry[2], "samples": rounds}
+               "clock_mhz": telemetry[0], "power_w": telemetry[1], "temperature_c": telemetry[2], "samples": rounds}
         for who, seconds, times in zip(("ours", "torch", "lt_best"), medians, samples):
             row[f"{who}_tflops"] = round(work / seconds, 1)
             row[f"{who}_us"] = round(seconds * 1e6, 2)
@@ -277,7 +276,6 @@ def run_shape(spec, config, budget):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--library")
-parser.add_argument("--root", default=".")
 parser.add_argument("--json")
 parser.add_argument("--config", help="one configuration for all shapes instead of the chosen one")
 parser.add_argument("--commit", default="unknown")
@@ -298,7 +296,7 @@ except ImportError:
 if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
     print("skipped: PyTorch sees no Hopper GPU", file=sys.stderr)
     sys.exit(77)
-LIB = Library(arguments.library, arguments.root)
+LIB = Library(arguments.library)
 FLUSH = torch.ones(128 << 20, device="cuda", dtype=torch.int32)
 ROWS = []
 refused = failed = 0
