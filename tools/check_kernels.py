@@ -5,7 +5,7 @@
 
 What `ridge inspect` reads from each cubin must equal what ptxas reports, and the required instructions are looked for through
 it. The builds are those of build/kernel_builds.json, which the build of the library writes from the kernels' own descriptions
-(src/record/kernel_description.h), and those of src/**/*.checks.toml (kernels that check outputs on a GPU). Fails on register
+(src/record/kernel_description.h), and those of *.checks.toml in src and tests (kernels that check outputs on a GPU). Fails on register
 spills or a stack frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 to C7514 (wgmma
 pipeline serialised) and C7602. Without nvcc it says so and exits 77. A NAME keeps the builds whose name contains it.
 """
@@ -31,12 +31,15 @@ def shipped_builds(root, names):
     for build in json.loads((root / "build/kernel_builds.json").read_text())["builds"]:
         name = f"{build['kernel']}:{build['name']}"
         if not names or any(n in name for n in names):
-            yield name, root / "src" / build["source"], build["defines"], build["sass"], build["max_registers"], None
-    for path in sorted((root / "src").rglob("*.checks.toml")):
+            yield name, root / "src" / build["source"], build["defines"], build["sass"], build["max_registers"], []
+    for path in sorted([*(root / "src").rglob("*.checks.toml"), *(root / "tests").rglob("*.checks.toml")]):
         check = tomllib.loads(path.read_text())
-        name = str(path.parent.relative_to(root / "src/ops") / check["symbol"])
-        if not names or any(n in name for n in names):
-            yield name, path.parent / check["source"], [], [], check["max_registers"], path.parent / check["prelude"]
+        for model in check.get("models", [""]):
+            name = str(path.parent.relative_to(root) / check["symbol"]).removeprefix("src/ops/") + (f":{model}" if model else "")
+            if not names or any(n in name for n in names):
+                defines = [f"RIDGE_ROW_MODEL={model}"] if model else []
+                prelude = [path.parent / one for one in check["prelude"]]
+                yield name, path.parent / check["source"], defines, [], check["max_registers"], prelude
 
 
 def reported_by_ptxas(text):
@@ -79,8 +82,8 @@ def build(nvcc, ridge, folder, name, source, defines, sass, max_registers, prelu
     cubin = pathlib.Path(folder) / (name.replace("/", "-").replace(":", "-") + ".cubin")
     command = [nvcc, *ARCHITECTURE, "-cubin", "-Xptxas", "-v", "-std=c++20", "-o", str(cubin), str(source)]
     command += [f"-D{define}" for define in defines]
-    if prelude:  # what the library puts in front of the source
-        command += ["-include", str(prelude)]
+    for one in prelude:  # what the library puts in front of the source
+        command += ["-include", str(one)]
     result = subprocess.run(command, capture_output=True, text=True)
     text = result.stdout + result.stderr
     problems = []

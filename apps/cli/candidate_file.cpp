@@ -34,14 +34,6 @@ std::vector<std::string> quoted_includes(std::string_view text) {
   return found;
 }
 
-// A kernel of the library reaches the kernel layer by where both lie in the tree; a candidate reaches it by its name.
-std::string by_layer_name(std::string text) {
-  constexpr std::string_view kInTree = "#include \"../../device/cuda/kernel/", kByName = "#include \"ridge/kernel/";
-  for (std::size_t at = text.find(kInTree); at != std::string::npos; at = text.find(kInTree, at + 1))
-    text.replace(at, kInTree.size(), kByName);
-  return text;
-}
-
 Status add_included(record::Candidate& candidate, std::size_t index, const fs::path& folder) {
   const std::string text = candidate.sources[index].text;  // the list grows below
   const fs::path from = fs::path(candidate.sources[index].path).parent_path();
@@ -55,7 +47,7 @@ Status add_included(record::Candidate& candidate, std::size_t index, const fs::p
       candidate.sources.push_back({path, std::move(own)});
     } else if (name.ends_with(".cu") && fs::is_regular_file(library_sources() / name, ignored)) {
       RIDGE_TRY(kernel, read_file(library_sources() / name));
-      candidate.sources.push_back({name, by_layer_name(std::move(kernel))});
+      candidate.sources.push_back({name, record::as_candidate_text(std::move(kernel))});
     }
   }
   return ok_status();

@@ -2,18 +2,16 @@
 // it; --revert takes it back.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
-#include "campaign/promote.h"
+#include "campaign/promote_proof.h"
 #include "campaign_run.h"
+#include "execute/tree_build.h"
+#include "record/backend.h"
 #include "record/json.h"
-#include "record/kernel_description.h"
 #include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -25,7 +23,7 @@ namespace fs = std::filesystem;
 
 struct PromoteOptions {
   std::string campaign, into, key, name, revert, limit;
-  bool commit = false, dry_run = false;
+  bool commit = false, dry_run = false, no_build = false;
 };
 
 // The tree that is edited: the named one, that of this program, or where the user is.
@@ -34,26 +32,6 @@ fs::path tree_of(const PromoteOptions& options) {
   std::error_code ignored;
   const fs::path own = data_directory().parent_path();
   return fs::exists(own / "src/ops", ignored) ? own : fs::current_path();
-}
-
-// What this machine is, by the words of its worker.
-struct Machine {
-  std::map<std::string, std::string> facts;
-  [[nodiscard]] std::string model() const {
-    const auto found = facts.find("cpu.model");
-    return found == facts.end() ? "cpu" : found->second;
-  }
-  [[nodiscard]] std::vector<std::string> features() const {
-    const auto found = facts.find("cpu.features");
-    return found == facts.end() ? std::vector<std::string>() : split(found->second, ' ');
-  }
-};
-
-Result<Machine> this_machine() {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kDescribe;
-  RIDGE_TRY(response, ask_worker(std::move(request)));
-  return Machine{response.environment.value_or(record::Environment{}).facts};
 }
 
 // As the library compiles a configuration (cmake/ridge_ops.cmake): without what only this machine has.
@@ -69,148 +47,12 @@ std::vector<std::string> library_flags(const std::string& instructions) {
   return flags;
 }
 
-record::WorkerRequest request_for(record::WorkerTask task, const campaign::State& state) {
-  record::WorkerRequest request;
-  request.task = task;
-  request.cases = state.spec().target_cases;
-  request.protocol.threads = state.spec().protocol.threads;
-  return request;
-}
-
-// The operator's edge cases, as `ridge check` runs them.
-Status check_configuration(const campaign::State& state, const record::Candidate& candidate) {
-  record::WorkerRequest request = request_for(record::WorkerTask::kCheck, state);
-  request.cases = {record::Case{candidate.op, {}}};
-  request.candidates = {candidate};
-  RIDGE_TRY(response, ask_worker(std::move(request)));
-  std::int64_t passed = 0;
-  for (const record::CheckReport& report : response.checks) {
-    for (const record::CheckRow& row : report.rows) {
-      if (row.outcome == record::Outcome::kNotClaimed || row.outcome == record::Outcome::kDeclined) continue;
-      if (row.outcome != record::Outcome::kPass) {
-        return with_hint(make_error(ErrorCode::kConflict, "{} is {} on {}: {}", candidate.name,
-                                    record::name_of(row.outcome), row.label, row.detail),
-                         "nothing was changed; `ridge check` with the kernel's source repeats it");
-      }
-      ++passed;
-    }
-  }
-  if (passed == 0) return make_error(ErrorCode::kConflict, "{}: no check case is in its scope", candidate.name);
-  if (!globals().quiet) say(stderr, "{}: {} check cases passed\n", candidate.name, passed);
-  return ok_status();
-}
-
-// What dispatch runs today for a shape of the campaign.
-struct Before {
-  record::Explanation explanation;
-  std::string subject;  // in a benchmark: an implementation, or a configuration of the same kernel as a candidate
-};
-
-Result<std::vector<Before>> choices_before(const campaign::State& state) {
-  RIDGE_TRY(response, ask_worker(request_for(record::WorkerTask::kExplain, state)));
-  std::vector<Before> all;
-  for (record::Explanation& one : response.explanations) {
-    if (!one.forced_by.empty()) {
-      return with_hint(make_error(ErrorCode::kConflict, "{}: the choice is forced by {}", one.label, one.forced_by),
-                       "unset it: a promotion is held against what the library chooses by itself");
-    }
-    all.push_back({one, one.choice});
-  }
-  return all;
-}
-
-// The kernel in the configuration of that name, built as the library builds it.
-Result<record::Candidate> configured(const campaign::PromotionPlan& plan, const std::string& name) {
-  record::Candidate candidate = plan.candidate;
-  RIDGE_TRY(kernel, record::parse_kernel(candidate.sources.front().text));
-  const record::KernelConfig* config = kernel->find(name);
-  if (config == nullptr) return invalid("{} has no configuration {}", plan.promotion.implementation, name);
-  candidate.name = plan.promotion.implementation + "/" + name;
-  candidate.defines = config->values;
-  candidate.flags = library_flags(config->instructions);
-  return candidate;
-}
-
-// The configuration against what the library runs today on every shape of the campaign, in paired sessions.
-Result<std::vector<record::PromotedShape>> measure(const PromoteOptions& options, const campaign::State& state,
-                                                   const campaign::PromotionPlan& plan,
-                                                   const std::vector<Before>& before) {
-  RIDGE_TRY(own, configured(plan, plan.promotion.configuration));
-  const std::string prefix = plan.promotion.implementation + "/";
-  std::set<std::string> opponents;
-  for (const Before& one : before) opponents.insert(one.subject);
-  std::vector<record::PromotedShape> shapes(before.size());
-  for (const std::string& opponent : opponents) {
-    record::WorkerRequest request = request_for(record::WorkerTask::kBench, state);
-    request.cases.clear();
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      shapes[i].shape = state.spec().target_cases[i];
-      if (before[i].subject == opponent) request.cases.push_back(shapes[i].shape);
-    }
-    if (opponent == own.name) continue;  // it is what runs already
-    request.candidates = {own};
-    request.versus = opponent;
-    if (opponent.starts_with(prefix)) {
-      RIDGE_TRY(other, configured(plan, opponent.substr(prefix.size())));
-      request.candidates.push_back(std::move(other));
-    } else {
-      request.versus = opponent.substr(0, opponent.find('/'));
-      request.implementations = {*request.versus};
-    }
-    if (!options.limit.empty()) {
-      RIDGE_TRY(seconds, parse_duration(options.limit));
-      request.time_limit = seconds * static_cast<double>(request.cases.size()) / static_cast<double>(before.size());
-    }
-    RIDGE_TRY(response, ask_worker(std::move(request)));
-    for (const record::BenchRow& row : response.bench) {
-      for (std::size_t i = 0; i < before.size() && row.subject == own.name; ++i) {
-        if (before[i].subject != opponent || before[i].explanation.label != row.label) continue;
-        if (!row.ratio) {
-          return make_error(ErrorCode::kConflict, "{} against {} on {}: {}", own.name, opponent, row.label,
-                            row.detail.empty() ? "not measured" : row.detail);
-        }
-        shapes[i].ratio = *row.ratio;
-        shapes[i].low = row.ratio_low.value_or(*row.ratio);
-        shapes[i].high = row.ratio_high.value_or(*row.ratio);
-        shapes[i].latency = row.median;
-        shapes[i].sessions = row.sessions;
-        shapes[i].tuned = shapes[i].low > 1;
-      }
-    }
-  }
-  for (std::size_t i = 0; i < before.size(); ++i) shapes[i].over = before[i].subject;
-  return shapes;
-}
-
-std::vector<record::TunedChoice> tuned_lines(const campaign::State& state, const campaign::PromotionPlan& plan,
-                                             const std::vector<Before>& before) {
-  std::vector<record::TunedChoice> lines;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const record::PromotedShape& shape = plan.promotion.shapes[i];
-    if (!shape.tuned) continue;
-    record::TunedChoice line;
-    line.device = before[i].explanation.device;
-    line.driver = before[i].explanation.driver;
-    line.libraries = plan.version;
-    line.bucket = before[i].explanation.bucket;
-    line.implementation = plan.promotion.implementation;
-    line.configuration = plan.promotion.configuration;
-    line.over = shape.over;
-    line.ratio = shape.ratio;
-    line.latency = shape.latency;
-    line.rounds = shape.sessions;
-    line.threads = state.spec().protocol.threads;
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
 void print(const record::Promotion& promotion) {
   std::vector<std::vector<std::string>> rows;
   for (const record::PromotedShape& one : promotion.shapes) {
     rows.push_back({one.shape.label(), one.over, fmt::format("{:.3f}x", one.ratio),
                     fmt::format("[{:.3f}, {:.3f}]", one.low, one.high), std::to_string(one.sessions),
-                    one.tuned ? "yes" : "no: not faster than what runs there now"});
+                    campaign::tuned_text(promotion, one)});
   }
   if (!rows.empty()) say("{}\n", table({"shape", "before", "speed", "95 % interval", "sessions", "tuned table"}, rows));
   say("{}", campaign::promotion_diff(promotion));
@@ -221,25 +63,88 @@ std::string commit_text(const record::Promotion& promotion) {
                      promotion.campaign, campaign::promotion_page(promotion));
 }
 
-Result<record::Promotion> promote_campaign(const PromoteOptions& options, const fs::path& tree, execute::Git& git) {
-  RIDGE_TRY(state, campaign::promotable(options.campaign, options.key));
-  RIDGE_TRY(machine, this_machine());
-  RIDGE_CHECK_OK(campaign::check_device(state, machine.model()));
-  SystemClock clock;
-  RIDGE_TRY(plan, campaign::plan_promotion(
-                      state, tree,
-                      {options.name, record::most_instructions(machine.features()), format_minute(clock.unix_time())}));
-  RIDGE_CHECK_OK(campaign::check_clean(plan.promotion, git));
-  RIDGE_TRY(candidate, configured(plan, plan.promotion.configuration));
-  RIDGE_CHECK_OK(check_configuration(state, candidate));
-  RIDGE_TRY(before, choices_before(state));
-  RIDGE_TRY(shapes, measure(options, state, plan, before));
-  plan.promotion.shapes = std::move(shapes);
-  RIDGE_CHECK_OK(campaign::add_tuned_lines(plan, tree, tuned_lines(state, plan, before)));
-  RIDGE_CHECK_OK(campaign::add_changelog_line(plan, tree));
-  RIDGE_CHECK_OK(campaign::check_clean(plan.promotion, git));
-  if (!options.dry_run) RIDGE_CHECK_OK(campaign::apply_promotion(plan, tree));
-  return plan.promotion;
+void note(const std::string& line) {
+  if (!globals().quiet) say(stderr, "{}\n", line);
+}
+
+// One line of a long command in place of the other.
+execute::TreeCommand shown_as(ProgressLine& line, const std::string& stage) {
+  return {[&line, stage](std::string_view text) {
+            record::Progress progress;
+            progress.stage = stage;
+            progress.detail = text;
+            line.show(progress);
+          },
+          [] { return interruptions() > 0; }};
+}
+
+// Registers and spills of every variant of the new configuration, or, of a changed source, of all of the kernel.
+Status check_builds_of(const fs::path& tree, const record::Promotion& promotion, ProgressLine& line) {
+  if (record::runs_on_host(promotion.backend)) return ok_status();
+  const fs::path kernel = fs::path(promotion.kernel).lexically_relative("src/ops").replace_extension();
+  const std::string names =
+      fmt::format("{}:{}", kernel.generic_string(), promotion.new_source ? "" : promotion.configuration + "/");
+  const Status checked = execute::check_kernel_builds(tree, names, shown_as(line, "registers and spills"));
+  line.clear();
+  if (checked || checked.error().code != ErrorCode::kUnsupported) {
+    if (checked) note(fmt::format("tools/check_kernels.py {}: no spills, no more registers than allowed", names));
+    return checked ? checked : with_hint(checked.error(), "every edit is put back");
+  }
+  note(fmt::format("Not checked: registers and spills of its other variants ({})", checked.error().message));
+  return ok_status();
+}
+
+// The tree as it became, built and asked by its own worker.
+Status build_and_check(const fs::path& tree, const fs::path& build, const campaign::PromotionPlan& plan) {
+  ProgressLine line;
+  const auto targets = {"ridge", "ridge-worker", "ridge_kernel_builds"};
+  const Status built = execute::build_targets(build, {targets.begin(), targets.end()}, shown_as(line, "building"));
+  line.clear();
+  if (!built) return with_hint(built.error(), "every edit is put back");
+  RIDGE_CHECK_OK(campaign::check_built(plan, {ask_worker_in(build / "bin"), {}, note}));
+  return check_builds_of(tree, plan.promotion, line);
+}
+
+// What is to be done after the edits, in the tree's build folder; nothing where there is none or none is wanted.
+Result<std::function<Status()>> after_edits(const PromoteOptions& options, const fs::path& tree,
+                                            const campaign::PromotionPlan& plan) {
+  const Result<fs::path> build =
+      options.no_build ? make_error(ErrorCode::kNotFound, "--no-build") : execute::configured_build(tree);
+  if (build)
+    return std::function<Status()>([&plan, tree, build = *build] { return build_and_check(tree, build, plan); });
+  if (plan.promotion.new_source && !record::runs_on_host(plan.promotion.backend)) {
+    return with_hint(make_error(ErrorCode::kConflict,
+                                "the campaign changed {}, of which {} operators are made: only a "
+                                "build of the tree can check them, and {}",
+                                plan.promotion.kernel, plan.ops.size(), build.error().message),
+                     "configure the tree with scripts/build, and promote without --no-build");
+  }
+  note(fmt::format(
+      "Not built: {}. What was checked and measured is the kernel as a candidate, compiled like the library's.",
+      build.error().message));
+  return std::function<Status()>();
+}
+
+struct Promoted {
+  record::Promotion promotion;
+  bool built = false;  // the tree's build has it, and was asked
+};
+
+Result<Promoted> promote_campaign(const PromoteOptions& options, const fs::path& tree, execute::Git& git) {
+  campaign::ProofOptions proof;
+  proof.names.configuration = options.name;
+  proof.names.date = format_minute(SystemClock().unix_time());
+  proof.elsewhere = options.dry_run;
+  if (!options.limit.empty()) {
+    RIDGE_TRY(seconds, parse_duration(options.limit));
+    proof.seconds = seconds;
+  }
+  const campaign::ProofTools tools{ask_worker, library_flags, note};
+  RIDGE_TRY(plan, campaign::prove_promotion(options.campaign, options.key, tree, git, proof, tools));
+  if (options.dry_run) return Promoted{std::move(plan.promotion)};
+  RIDGE_TRY(after, after_edits(options, tree, plan));
+  RIDGE_CHECK_OK(campaign::apply_promotion(plan, tree, {}, after));
+  return Promoted{std::move(plan.promotion), static_cast<bool>(after)};
 }
 
 // The id of the campaign in a folder, or the words as they are.
@@ -265,33 +170,43 @@ int promote(const PromoteOptions& options) {
   if (options.commit && !git->is_repository()) {
     return fail(with_hint(invalid("{} is no git repository", tree.string()), "leave out --commit"));
   }
+  const auto lock = campaign::TreeLock::acquire(tree);
+  if (!lock) return fail(lock.error());
+  if (options.dry_run && campaign::has_unfinished_edits(tree)) {
+    return fail(
+        with_hint(make_error(ErrorCode::kConflict, "{} has edits of a promotion that was killed", tree.string()),
+                  "the next ridge promote without --dry-run takes them back"));
+  }
   const Result<bool> recovered = campaign::recover_edits(tree, *git);
   if (!recovered) return fail(recovered.error());
   if (*recovered && !globals().quiet) say(stderr, "A promotion that was killed is taken back in {}.\n", tree.string());
 
   const bool back = !options.revert.empty();
-  const auto promotion =
-      back ? campaign::find_promotion(tree, promoted_name(options.revert)) : promote_campaign(options, tree, *git);
-  if (!promotion) return fail(promotion.error());
-  if (back && !options.dry_run) {
-    if (const Status done = campaign::revert_promotion(*promotion, tree); !done) return fail(done.error());
-  }
-  std::string said =
-      fmt::format("{}/{} of {}", promotion->implementation, promotion->configuration, promotion->campaign);
-  said += back ? " is taken back" : " is promoted";
+  const auto taken_back = [&]() -> Result<Promoted> {
+    RIDGE_TRY(found, campaign::find_promotion(tree, promoted_name(options.revert)));
+    if (!options.dry_run) RIDGE_CHECK_OK(campaign::revert_promotion(found, tree));
+    return Promoted{std::move(found)};
+  };
+  const Result<Promoted> done = back ? taken_back() : promote_campaign(options, tree, *git);
+  if (!done) return fail(done.error());
+  const record::Promotion& promotion = done->promotion;
+  const std::string name = promotion.implementation + "/" + promotion.configuration;
+  std::string said = fmt::format("{} of {} is {}", name, promotion.campaign, back ? "taken back" : "promoted");
   if (options.dry_run) said += " (not really: --dry-run)";
   if (options.commit && !options.dry_run) {
-    const auto commit = committed(*git, *promotion, back ? said + "\n" : commit_text(*promotion));
+    const auto commit = committed(*git, promotion, back ? said + "\n" : commit_text(promotion));
     if (!commit) return fail(commit.error());
     said += ", commit " + commit->substr(0, 12);
   }
   if (globals().json) {
-    say("{}\n", record::to_pretty(*promotion));
+    say("{}\n", record::to_pretty(promotion));
     return kSuccess;
   }
-  if (!back) print(*promotion);
-  return answer(said, fmt::format("cmake --build build, then: ridge check {} --impl {}", promotion->op,
-                                  promotion->implementation));
+  if (!back) print(promotion);
+  if (options.dry_run) return answer(said);
+  const std::string build = done->built ? "" : "cmake --build build, then: ";
+  return answer(said,
+                build + fmt::format("ridge check {} --impl {}", promotion.op, back ? promotion.implementation : name));
 }
 
 }  // namespace
@@ -308,9 +223,11 @@ void define_promote(Command root) {
       .option("--revert CAMPAIGN", options->revert,
               "Take back what this campaign, or the configuration of that name, put in")
       .flag("--commit", options->commit, "Commit the edits")
-      .flag("--dry-run", options->dry_run, "Check, measure and show the edits, and write nothing")
+      .flag("--no-build", options->no_build, "Leave the tree's build folder alone, and what is checked in it")
+      .flag("--dry-run", options->dry_run,
+            "Check, measure and show the edits, and write nothing; without the campaign's device only show them")
       .example("ridge promote campaigns/gemm_cpu_xeon_20260101",
-               "checks, measures, edits the sources, shows what changed")
+               "checks, measures, edits the sources, builds, checks again, shows what changed")
       .example("ridge promote campaigns/gemm_cpu_xeon_20260101 --name avx512_8x3 --commit", "the same as a commit")
       .example("ridge promote --revert gemm_cpu_xeon_20260101", "the tree is as it was, byte for byte")
       .exits({kUnavailable,

@@ -12,7 +12,8 @@ namespace ridge::cli {
 Command& add_subject_options(Command& command, SubjectOptions& options, const std::string& about_cases) {
   return command.positional("operator", options.op, "Operator, for instance gemm")
       .positional("case", options.words, about_cases, false)
-      .option("--impl NAME", options.implementations, "Only this implementation (repeatable)")
+      .option("--impl NAME", options.implementations,
+              "Only this implementation, or this configuration of one (cuda_wgmma/pp_128x192); repeatable")
       .option("--candidate FILE", options.candidates, "This candidate source (repeatable); alone or beside --impl")
       .option("-D,--define NAME=VALUE", options.defines, "NAME=VALUE of a tunable of the candidates (repeatable)")
       .option("--threads", options.threads, "CPU threads of one call");

@@ -23,6 +23,7 @@ struct TuneOptions {
   std::string op, backend = "cpu", shapes, limit, ship;
   std::vector<std::string> words;
   std::int64_t threads = 1;
+  std::optional<std::int64_t> seed;
   bool again = false, keep_disturbed = false, forget = false;
 };
 
@@ -32,6 +33,7 @@ Result<record::WorkerRequest> request_of(const TuneOptions& options, AskedCases 
   request.backend = options.backend;
   request.protocol.threads = options.threads;
   request.again = options.again;
+  request.seed = options.seed;
   request.keep_disturbed = options.keep_disturbed;
   request.cases = std::move(asked.cases);
   const auto known = record::find_measured(options.backend, "tables for");
@@ -152,6 +154,7 @@ void define_tune(Command root) {
               "A file with cases, a line each, that may begin with their operator: data/shapes/training.txt")
       .option("--time-limit TIME", options->limit, "For all cases together; what is left out is tuned by the next call")
       .option("--threads", options->threads, "CPU threads of one call")
+      .option("--seed", options->seed, "Of the order in which contenders take turns (default: another each time)")
       .option("--ship FILE", options->ship, "Also write the lines to this file, for data/tuned or RIDGE_TUNED_DIR")
       .flag("--again", options->again, "Measure what the table knows already, too")
       .flag("--keep-disturbed", options->keep_disturbed,

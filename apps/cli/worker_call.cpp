@@ -70,10 +70,12 @@ std::unique_ptr<execute::Executor> local_executor() {
   return execute::make_local_executor(self.parent_path() / "ridge-worker");
 }
 
-Result<record::WorkerResponse> ask_worker(record::WorkerRequest request) {
+namespace {
+
+Result<record::WorkerResponse> ask(execute::Executor& worker, record::WorkerRequest request) {
   request.cache_directory = cache_directory();
   ProgressLine line;
-  Result<record::WorkerResponse> response = local_executor()->run(
+  Result<record::WorkerResponse> response = worker.run(
       request, [&](const record::Progress& progress) { line.show(progress); }, [] { return interruptions() > 0; });
   line.clear();
   if (response && !response->error.empty()) {
@@ -81,6 +83,18 @@ Result<record::WorkerResponse> ask_worker(record::WorkerRequest request) {
     return with_hint(make_error(code, "{}", response->error), response->error_hint);
   }
   return response;
+}
+
+}  // namespace
+
+Result<record::WorkerResponse> ask_worker(record::WorkerRequest request) {
+  return ask(*local_executor(), std::move(request));
+}
+
+std::function<Result<record::WorkerResponse>(record::WorkerRequest)> ask_worker_in(fs::path programs) {
+  return [programs = std::move(programs)](record::WorkerRequest request) {
+    return ask(*execute::make_local_executor(programs / "ridge-worker"), std::move(request));
+  };
 }
 
 std::string backend_of(const record::WorkerRequest& request) {

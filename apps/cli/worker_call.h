@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +27,9 @@ std::string cache_directory();
 std::unique_ptr<execute::Executor> local_executor();
 
 Result<record::WorkerResponse> ask_worker(record::WorkerRequest request);
+
+// The same of the worker in another folder, that of a build.
+std::function<Result<record::WorkerResponse>(record::WorkerRequest)> ask_worker_in(std::filesystem::path programs);
 
 // What the subjects of a request run on: "cuda" for CUDA candidates and implementations called cuda_..., else "cpu".
 std::string backend_of(const record::WorkerRequest& request);

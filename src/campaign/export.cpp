@@ -72,18 +72,42 @@ std::string their_check(std::string_view ours) { return ours == "PASS" ? "True" 
 
 // benchmark.csv under the names that the viewer looks for; it knows no other, and shows dashes instead.
 std::string their_benchmark(const std::string& ours) {
-  std::string csv = std::string(kTheirHeader) + "\r\n";
+  constexpr const char* kOurColumns[] = {"label",
+                                         "B",
+                                         "M",
+                                         "N",
+                                         "K",
+                                         "Check",
+                                         "out_snr",
+                                         "da_snr",
+                                         "db_snr",
+                                         "Forward Time (ms)",
+                                         "",
+                                         "Backward Time (ms)",
+                                         "",
+                                         "Forward TFLOPS",
+                                         "Forward TFLOPS_stddev",
+                                         "Backward TFLOPS",
+                                         "Backward TFLOPS_stddev"};
   std::size_t at = ours.find("\r\n") + 2;
+  const std::vector<std::string> names = csv_cells(std::string_view(ours).substr(0, at - 2));
+  std::string csv = std::string(kTheirHeader) + "\r\n";
   for (std::size_t end; (end = ours.find("\r\n", at)) != std::string::npos; at = end + 2) {
-    const std::vector<std::string> c = csv_cells(std::string_view(ours).substr(at, end - at));
-    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},nan,{},nan,{},{},{},{}\r\n", csv_cell(c[0]), c[1], c[2], c[3],
-                       c[4], their_check(c[5]), c[12], c[13], c[14], c[10], c[11], c[6], c[7], c[8], c[9]);
+    const std::vector<std::string> cells = csv_cells(std::string_view(ours).substr(at, end - at));
+    std::string row;
+    for (const char* name : kOurColumns) {
+      const auto column = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+      const std::string value = column < cells.size() ? cells[column] : "nan";
+      row += (row.empty() ? "" : ",") + csv_cell(name == std::string_view("Check") ? their_check(value) : value);
+    }
+    csv += row + "\r\n";
   }
   return csv;
 }
 
 // performance_trend.md under the viewer's name of the eighth column, and with rounds as the integers that it reads.
-// Without a backward pass the two columns hold the same number; the viewer reads no row under the other name.
+// Without a backward pass the two columns hold the same number; the viewer reads no row under another name, so the
+// unit is TFLOPS whatever bounds the shapes.
 std::string their_trend(std::string trend) {
   constexpr std::string_view kColumn = "Combined Step TFLOPS", kRound = "\n| round-";
   trend.replace(trend.find(kColumn), kColumn.size(), "Step Geomean TFLOPS");
@@ -97,8 +121,7 @@ FileMap turbo_view(const State& state) {
   for (auto& [path, content] : files) {
     if (path.ends_with("benchmark.csv")) content = their_benchmark(content);
   }
-  std::string& trend = files["logs/performance_trend.md"];
-  trend = their_trend(std::move(trend));
+  files["logs/performance_trend.md"] = their_trend(render_trend(state, Rate{}));
   const ForeignRun run = run_of(state);
   files[fmt::format("state/{}/run.json", run.campaign)] = record::to_pretty(run) + "\n";
   return files;

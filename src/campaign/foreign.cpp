@@ -212,7 +212,9 @@ class Lint {
   }
 
   void check_trend_header(const std::string& path, const std::vector<std::string>& names) {
-    const bool combined = std::find(names.begin(), names.end(), "Combined Step TFLOPS") != names.end();
+    const bool combined = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+      return name == "Combined Step TFLOPS" || name == "Combined Step GB/s";  // the latter where memory bounds all
+    });
     const bool geomean = std::find(names.begin(), names.end(), "Step Geomean TFLOPS") != names.end();
     if (!combined && !geomean) note(LintKind::kMalformed, path, "has no column of the whole step");
     if (geomean) {
@@ -236,8 +238,10 @@ class Lint {
     for (std::size_t i = 0; i < std::min(names.size(), cells.size()); ++i) {
       if (names[i] == "Description") row.description = cells[i];
       if (names[i] == "Key Finding") row.finding = cells[i];
-      if (names[i] == "Fwd Avg TFLOPS") row.forward = number(cells[i]);
-      if (names[i] == "Combined Step TFLOPS" || names[i] == "Step Geomean TFLOPS") row.step = number(cells[i]);
+      if (names[i] == "Fwd Avg TFLOPS" || names[i] == "Fwd Avg GB/s") row.forward = number(cells[i]);
+      for (const char* name : {"Combined Step TFLOPS", "Combined Step GB/s", "Step Geomean TFLOPS"}) {
+        if (names[i] == name) row.step = number(cells[i]);
+      }
     }
     if (!trend_.emplace(static_cast<long>(*round), row).second) {
       note(LintKind::kContradiction, path, fmt::format("{} is there twice", cells[0]));

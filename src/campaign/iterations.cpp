@@ -71,12 +71,10 @@ record::IterationPerformance performance_of(const std::vector<record::RooflinePo
   if (points.empty()) return p;
   p.latency_us = 1e6 * geomean_over(points, [](const auto& point) { return point.latency; });
   for (const record::RooflinePoint& point : points) p.latency_us_by_shape[point.label] = 1e6 * point.latency;
-  const bool counted = std::all_of(points.begin(), points.end(),
-                                   [](const auto& point) { return point.cost.flop > 0 && point.cost.bytes > 0; });
-  if (counted) {
+  if (std::ranges::all_of(points, [](const auto& point) { return point.cost.flop > 0; }))
     p.tflops = geomean_over(points, [](const auto& point) { return point.cost.flop / point.latency / 1e12; });
+  if (std::ranges::all_of(points, [](const auto& point) { return point.cost.bytes > 0; }))
     p.bandwidth_gbps = geomean_over(points, [](const auto& point) { return point.cost.bytes / point.latency / 1e9; });
-  }
   p.compute_utilisation = utilisation(points, false);
   p.memory_utilisation = utilisation(points, true);
   return p;

@@ -233,7 +233,7 @@ Status validate_spec(const CampaignSpec& spec) {
                    spec.execution_mode);
   }
   for (const std::string& problem : {id_problem(spec), language_problem(spec.backend, spec.language),
-                                     metric_problem(spec.primary_metric, kBenchmarkHeader)}) {
+                                     metric_problem(spec.primary_metric, benchmark_header(spec.target_cases))}) {
     if (!problem.empty()) return invalid("{}", problem);
   }
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);

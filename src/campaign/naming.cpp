@@ -131,7 +131,7 @@ std::map<std::string, std::string> frozen_digests(const State& state) {
   for (const record::Case& one : state.spec().target_cases) shapes += one.text() + "\n";
   return {{"target_shapes", sha256(shapes)},
           {"protocol", sha256(record::to_line(state.spec().protocol))},
-          {"benchmark_header", sha256(kBenchmarkHeader)},
+          {"benchmark_header", sha256(benchmark_header(state.spec().target_cases))},
           {"baseline", state.created->baseline.id()},
           {"rules", digest_of_rules()},
           {kRebuildGate, sha256("both arms are built again past the cache")}};

@@ -1,8 +1,13 @@
 #include "campaign/promote.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -15,6 +20,7 @@
 #include "campaign/kernel_export.h"
 #include "campaign/naming.h"
 #include "campaign/verify.h"
+#include "record/backend.h"
 #include "record/json.h"
 #include "record/kernel_description.h"
 
@@ -48,6 +54,21 @@ struct TreeKernel {
   record::KernelDescription description;
 };
 
+// Of a candidate's sources the one that describes itself as a kernel of the library: for a processor the first; for a
+// GPU one that the first, a start, includes.
+Result<std::size_t> kernel_source_of(const record::Candidate& candidate) {
+  for (std::size_t i = 0; i < candidate.sources.size(); ++i) {
+    const record::SourceFile& source = candidate.sources[i];
+    auto kernel = record::parse_kernel(source.text);
+    if (!kernel) return in_context(source.path, kernel.error());
+    if (*kernel && std::ranges::find((*kernel)->ops, candidate.op) != (*kernel)->ops.end()) return i;
+  }
+  return not_promoted(fmt::format("the campaign began from {}, which is no kernel of the library for {}",
+                                  candidate.sources.front().path, candidate.op),
+                      "only kernels with a ridge-kernel comment are promoted (docs/candidates.md); `ridge campaign "
+                      "export-kernel` writes the accepted one");
+}
+
 Result<TreeKernel> kernel_in(const fs::path& tree, const std::string& op, const std::string& file_name) {
   const fs::path operators = tree / "src/ops";
   std::error_code ignored;
@@ -66,34 +87,62 @@ Result<TreeKernel> kernel_in(const fs::path& tree, const std::string& op, const 
   return not_promoted(fmt::format("the campaign began from {}, and {} has no kernel of {} of that name that describes "
                                   "itself",
                                   file_name, operators.string(), op),
-                      "only kernels with a ridge-kernel comment are promoted (docs/candidates.md); `ridge campaign "
-                      "export-kernel` writes the accepted one");
+                      "`ridge campaign export-kernel` writes the accepted one");
 }
 
 std::string shown_digest(const std::string& text) { return sha256(text).substr(0, kShownDigits); }
 
-Status check_baseline(const TreeKernel& kernel, const fs::path& tree, const record::Candidate& baseline) {
-  const auto refusal = [&](const std::string& path, const std::string& now, const std::string& then) {
+// Where a source of the campaign lies in the tree: beside the kernel, or, of a start that includes the kernel, among
+// the starts.
+std::string place_of(const record::Candidate& baseline, std::size_t index, std::size_t kernel,
+                     const std::string& kernel_path) {
+  if (index == kernel) return kernel_path;
+  const std::string& path = baseline.sources[index].path;
+  fs::path folder = kernel == 0 ? fs::path(kernel_path).parent_path() : fs::path("src");
+  if (kernel > 0 && index == 0) folder = "data/candidates";
+  return (folder / path).lexically_normal().generic_string();
+}
+
+// Every source that the campaign began with is the tree's, but for the kernel's configurations.
+Status check_baseline(const TreeKernel& kernel, const fs::path& tree, const record::Candidate& baseline,
+                      std::size_t kernel_at) {
+  for (std::size_t i = 0; i < baseline.sources.size(); ++i) {
+    const std::string path = place_of(baseline, i, kernel_at, kernel.path);
+    const Result<std::string> text = i == kernel_at ? kernel.text : read_file(tree / path);
+    if (!text) return text.error();
+    std::string now = record::as_candidate_text(*text), then = baseline.sources[i].text;
+    if (i == kernel_at) {
+      RIDGE_TRY(bare, record::text_without_configs(now));
+      now = std::move(bare);
+      if (auto old = record::text_without_configs(then)) then = std::move(*old);
+    }
+    if (now == then) continue;
     return not_promoted(
-        fmt::format(
-            "{} is not what the campaign began from: it is {} without its configurations, the campaign's was {}", path,
-            now, then),
+        fmt::format("{} is not what the campaign began from: it is {}{}, the campaign's was {}", path,
+                    shown_digest(now), i == kernel_at ? " without its configurations" : "", shown_digest(then)),
         fmt::format("check out the commit that the campaign began from and promote there, or measure this source: "
                     "ridge optimize {} --kernel {}",
-                    baseline.op, kernel.path));
-  };
-  RIDGE_TRY(now, record::text_without_configs(kernel.text));
-  auto then = record::text_without_configs(baseline.sources.front().text);
-  if (!then || *then != now) {
-    return refusal(kernel.path, shown_digest(now), shown_digest(then ? *then : baseline.sources.front().text));
-  }
-  for (std::size_t i = 1; i < baseline.sources.size(); ++i) {
-    const fs::path path = fs::path(kernel.path).parent_path() / baseline.sources[i].path;
-    RIDGE_TRY(text, read_file(tree / path));
-    if (text != baseline.sources[i].text)
-      return refusal(path.generic_string(), shown_digest(text), shown_digest(baseline.sources[i].text));
+                    baseline.op, place_of(baseline, 0, kernel_at, kernel.path)));
   }
   return ok_status();
+}
+
+// Which of the winner's sources are new to the campaign. Of a campaign that began from a start that includes the
+// kernel, only the kernel is the library's: the rest of what was measured would have no place there.
+Result<std::vector<record::SourceFile>> changed_sources(const record::Candidate& baseline,
+                                                        const record::Candidate& winner, std::size_t kernel_at) {
+  std::vector<record::SourceFile> changed;
+  for (const record::SourceFile& source : winner.sources) {
+    if (std::ranges::find(baseline.sources, source) != baseline.sources.end()) continue;
+    if (kernel_at > 0 && source.path != baseline.sources[kernel_at].path) {
+      return not_promoted(fmt::format("the campaign changed {}, which is no source of the library: only {} is",
+                                      source.path, baseline.sources[kernel_at].path),
+                          "make the change in the library's kernel and measure that: ridge optimize " + winner.op +
+                              "; `ridge campaign export-kernel` writes the accepted one");
+    }
+    changed.push_back(source);
+  }
+  return changed;
 }
 
 // ---- Edits
@@ -124,9 +173,17 @@ void plan_edit(PromotionPlan& plan, record::TextEdit edit, std::string after) {
   plan.promotion.edits.push_back(std::move(edit));
 }
 
-std::string name_of_values(const std::map<std::string, std::int64_t>& values, const std::string& id) {
+// "block_m256_stages5": without what the names of all tunables begin with.
+std::string name_of_values(const std::map<std::string, std::int64_t>& values, const record::TuneSpace& space,
+                           const std::string& id) {
+  std::string common = space.tunables.empty() ? "" : space.tunables.front().name;
+  for (const record::Tunable& tunable : space.tunables) {
+    while (!tunable.name.starts_with(common)) common.pop_back();
+  }
+  common.resize(space.tunables.size() < 2 ? 0 : common.rfind('_') + 1);  // npos + 1 is 0
   std::string name;
-  for (const auto& [tunable, value] : values) name += fmt::format("{}{}{}", name.empty() ? "" : "_", tunable, value);
+  for (const auto& [tunable, value] : values)
+    name += fmt::format("{}{}{}", name.empty() ? "" : "_", tunable.substr(common.size()), value);
   std::ranges::transform(name, name.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   constexpr std::size_t kReadable = 40;
@@ -153,9 +210,23 @@ std::string checked_out(execute::Git& repository) {
 
 Error killed() { return make_error(ErrorCode::kConflict, "stopped between two edits"); }
 
-// Replaces files, or removes those without a text. Kept until all are done: what they were.
+Status put_back(const record::PendingEdits& pending, const fs::path& tree) {
+  std::error_code ignored;
+  for (const record::PendingFile& file : pending.files) {
+    if (file.existed) {
+      RIDGE_CHECK_OK(write_file_durably(tree / file.path, file.text));
+    } else {
+      fs::remove(tree / file.path, ignored);
+      fs::remove((tree / file.path).parent_path(), ignored);  // only where nothing is left in it
+    }
+  }
+  fs::remove(tree / kPendingFile, ignored);
+  return sync_directory(tree);
+}
+
+// Replaces files, or removes those without a text. Kept until all are done and `last` holds: what they were.
 Status write_all(const fs::path& tree, const std::map<std::string, std::optional<std::string>>& files,
-                 const EditStep& step) {
+                 const EditStep& step, const std::function<Status()>& last = {}) {
   const auto go_on = [&] { return !step || step(); };
   record::PendingEdits pending;
   pending.head = checked_out(*execute::make_git(tree));
@@ -181,8 +252,48 @@ Status write_all(const fs::path& tree, const std::map<std::string, std::optional
     fs::remove((tree / path).parent_path(), ignored);  // only where nothing is left in it
   }
   if (!go_on()) return killed();
+  if (const Status held = last ? last() : ok_status(); !held) {
+    RIDGE_CHECK_OK(put_back(pending, tree));
+    return held;
+  }
   fs::remove(tree / kPendingFile, ignored);
   return sync_directory(tree);
+}
+
+bool runs_already(const record::Promotion& promotion, const record::PromotedShape& shape) {
+  return shape.over == promotion.implementation + "/" + promotion.configuration;
+}
+
+// What dispatch calls the kernel for the campaign's operator.
+Result<std::string> implementation_of(const std::string& kernel, const record::Promotion& promotion,
+                                      const PromotionNames& names) {
+  const auto found = names.implementations.find(fs::path(kernel).lexically_relative("src").generic_string());
+  if (found != names.implementations.end()) return found->second;
+  if (record::runs_on_host(promotion.backend)) return fs::path(kernel).stem().string();
+  return not_promoted(fmt::format("this ridge has no implementation of {} that is made of {}", promotion.op, kernel),
+                      "build it with the CUDA backend (-DRIDGE_CUDA_BACKEND=ON)");
+}
+
+// The kernel's text with the winner among its configurations: a line more, or, on the line of one that means the same,
+// where it is from. Names the configuration.
+Result<std::string> with_winner(std::string text, const record::Candidate& winner, const PromotionNames& names,
+                                record::Promotion& promotion) {
+  record::KernelConfig config{.promoted = fmt::format("{}, {:.2f}x", promotion.campaign, promotion.speedup),
+                              .instructions = names.instructions};
+  RIDGE_TRY(kernel, record::parse_kernel(text));
+  if (const record::KernelConfig* known = kernel->same(winner.defines)) {
+    promotion.configuration = known->name;
+    return known->promoted.empty() ? record::text_with_promoted(text, known->name, config.promoted) : text;
+  }
+  for (const auto& [name, value] : winner.defines) {
+    const auto tunable = std::ranges::find(kernel->space.tunables, name, &record::Tunable::name);
+    if (tunable == kernel->space.tunables.end() || tunable->default_value != value) config.values[name] = value;
+  }
+  config.name =
+      names.configuration.empty() ? name_of_values(config.values, kernel->space, winner.id()) : names.configuration;
+  promotion.configuration = config.name;
+  promotion.new_configuration = true;
+  return record::text_with_config(text, config);
 }
 
 }  // namespace
@@ -220,16 +331,12 @@ Result<State> promotable(const fs::path& directory, const fs::path& key) {
 
 Status check_device(const State& state, std::string_view model) {
   const record::CampaignSpec& spec = state.spec();
-  if (spec.backend != "cpu") {
-    return with_hint(
-        make_error(ErrorCode::kUnsupported, "{} is about {}: so far kernels for a processor are promoted", spec.id,
-                   spec.backend),
-        "add the configuration to the kernel's ridge-kernel comment by hand, and tune: ridge tune --ship FILE");
-  }
-  const std::string here = short_machine_name(model);
+  const std::string here = model.empty() ? "" : short_machine_name(model);
   if (here == spec.gpu) return ok_status();
-  return not_promoted(fmt::format("{} was measured on {}; this is {}", spec.id, spec.gpu, here),
-                      "promote on that machine: what is faster there was not measured here");
+  return not_promoted(
+      fmt::format("{} was measured on {}; this {}", spec.id, spec.gpu,
+                  here.empty() ? "machine has none" : "is " + here),
+      "promote on that machine: what is faster there was not measured here (--dry-run shows what would be edited)");
 }
 
 Result<PromotionPlan> plan_promotion(const State& state, const fs::path& tree, const PromotionNames& names) {
@@ -240,10 +347,18 @@ Result<PromotionPlan> plan_promotion(const State& state, const fs::path& tree, c
         fmt::format("{} was built with flags of its own: {}", state.spec().id, fmt::join(winner.flags, " ")),
         "the library builds kernels with its own flags; run the campaign without them");
   }
-  RIDGE_TRY(kernel, kernel_in(tree, winner.op, fs::path(baseline.sources.front().path).filename().string()));
-  RIDGE_CHECK_OK(check_baseline(kernel, tree, baseline));
+  RIDGE_TRY(at, kernel_source_of(baseline));
+  const std::string& own_path = baseline.sources[at].path;
+  RIDGE_TRY(kernel, kernel_in(tree, winner.op, fs::path(own_path).filename().string()));
+  RIDGE_CHECK_OK(check_baseline(kernel, tree, baseline, at));
+  RIDGE_TRY(changed, changed_sources(baseline, winner, at));
+  const auto own = std::ranges::find(winner.sources, own_path, &record::SourceFile::path);
+  if (own == winner.sources.end()) return invalid("the accepted candidate has no source {}", own_path);
 
   PromotionPlan plan;
+  plan.kernel_at = static_cast<std::size_t>(own - winner.sources.begin());
+  plan.ops = kernel.description.ops;
+  plan.max_registers = kernel.description.max_registers;
   record::Promotion& promotion = plan.promotion;
   promotion.campaign = state.spec().id;
   promotion.date = names.date;
@@ -253,7 +368,8 @@ Result<PromotionPlan> plan_promotion(const State& state, const fs::path& tree, c
   promotion.backend = state.spec().backend;
   promotion.device = state.spec().gpu;
   promotion.kernel = kernel.path;
-  promotion.implementation = fs::path(kernel.path).stem().string();
+  RIDGE_TRY(implementation, implementation_of(kernel.path, promotion, names));
+  promotion.implementation = std::move(implementation);
   promotion.values = winner.defines;
   promotion.speedup = promotion.low = promotion.high = speedup_of(state);
   if (!state.final_measurement->effects.empty()) {
@@ -261,37 +377,20 @@ Result<PromotionPlan> plan_promotion(const State& state, const fs::path& tree, c
     promotion.high = state.final_measurement->effects.front().high;
   }
   RIDGE_TRY(before, record::text_without_configs(kernel.text));
-  RIDGE_TRY(text, record::text_with_configs_of(winner.sources.front().text, kernel.text));
+  RIDGE_TRY(text, record::text_with_configs_of(record::as_library_text(own->text), kernel.text));
   RIDGE_TRY(after, record::text_without_configs(text));
   promotion.source_before = sha256(before);
   promotion.source_after = sha256(after);
   promotion.new_source = before != after;
-
-  record::KernelConfig config{.promoted = fmt::format("{}, {:.2f}x", promotion.campaign, promotion.speedup),
-                              .instructions = names.instructions};
-  RIDGE_TRY(space, record::parse_kernel(text));
-  for (const auto& [name, value] : winner.defines) {
-    const auto tunable = std::ranges::find(space->space.tunables, name, &record::Tunable::name);
-    if (tunable == space->space.tunables.end() || tunable->default_value != value) config.values[name] = value;
-  }
-  if (const record::KernelConfig* known = space->same(winner.defines)) {
-    config.name = known->name;
-  } else {
-    config.name = names.configuration.empty() ? name_of_values(config.values, winner.id()) : names.configuration;
-    RIDGE_TRY(with, record::text_with_config(text, config));
-    text = std::move(with);
-    promotion.new_configuration = true;
-  }
-  promotion.configuration = config.name;
+  RIDGE_TRY(with, with_winner(std::move(text), winner, names, promotion));
+  text = std::move(with);
   if (text != kernel.text) plan_edit(plan, edit_between(kernel.path, kernel.text, text), text);
 
   plan.candidate = winner;
   plan.candidate.name = promotion.implementation + "/" + promotion.configuration;
-  plan.candidate.sources.front().text = text;
-  for (std::size_t i = 1; i < winner.sources.size(); ++i) {
-    const record::SourceFile& source = winner.sources[i];
-    const bool known = std::ranges::find(baseline.sources, source) != baseline.sources.end();
-    if (known) continue;
+  plan.candidate.sources[plan.kernel_at].text = at == 0 ? text : record::as_candidate_text(text);
+  for (const record::SourceFile& source : changed) {
+    if (source.path == own_path) continue;
     const std::string path = (fs::path(kernel.path).parent_path() / source.path).lexically_normal().generic_string();
     RIDGE_CHECK_OK(check_inside(path));
     const Result<std::string> old = read_file(tree / path);
@@ -344,12 +443,15 @@ Status add_changelog_line(PromotionPlan& plan, const fs::path& tree) {
   const std::size_t at = text ? text->find(kUnreleased) : std::string::npos;
   if (at == std::string::npos) return ok_status();
   const record::Promotion& promotion = plan.promotion;
-  const auto faster = std::ranges::count_if(promotion.shapes, &record::PromotedShape::tuned);
+  const auto taken = std::ranges::count_if(
+      promotion.shapes, [&](const auto& shape) { return shape.tuned || runs_already(promotion, shape); });
   std::string line = fmt::format(
       "- `{}/{}` of `{}`, promoted by the campaign {}: {:.2f}x the kernel that it began with", promotion.implementation,
       promotion.configuration, promotion.op, promotion.campaign, promotion.speedup);
-  line += fmt::format(" on {}; dispatch takes it on {} of its {} shapes.\n", promotion.device, faster,
-                      promotion.shapes.size());
+  line += " on " + promotion.device;
+  if (!promotion.shapes.empty())
+    line += fmt::format("; dispatch takes it on {} of its {} shapes", taken, promotion.shapes.size());
+  line += ".\n";
   std::string after = *text;
   after.insert(at + kUnreleased.size(), line);
   plan_edit(plan, {kChangelog, {}, line, false}, std::move(after));
@@ -360,7 +462,7 @@ std::vector<std::string> touched_files(const record::Promotion& promotion) {
   std::vector<std::string> paths = {promotion_stem(promotion) + ".json", promotion_stem(promotion) + ".md"};
   for (const record::TextEdit& edit : promotion.edits) paths.push_back(edit.path);
   std::ranges::sort(paths);
-  paths.erase(std::ranges::unique(paths).begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;
 }
 
@@ -374,7 +476,8 @@ Status check_clean(const record::Promotion& promotion, execute::Git& repository)
   return ok_status();
 }
 
-Status apply_promotion(const PromotionPlan& plan, const fs::path& tree, const EditStep& step) {
+Status apply_promotion(const PromotionPlan& plan, const fs::path& tree, const EditStep& step,
+                       const std::function<Status()>& last) {
   std::map<std::string, std::optional<std::string>> files;
   for (const auto& [path, text] : plan.files) files[path] = text;
   const std::string stem = promotion_stem(plan.promotion);
@@ -385,7 +488,7 @@ Status apply_promotion(const PromotionPlan& plan, const fs::path& tree, const Ed
   }
   files[stem + ".json"] = record::to_pretty(plan.promotion) + "\n";
   files[stem + ".md"] = promotion_page(plan.promotion);
-  return write_all(tree, files, step);
+  return write_all(tree, files, step, last);
 }
 
 Result<record::Promotion> find_promotion(const fs::path& tree, const std::string& name) {
@@ -438,9 +541,27 @@ Status revert_promotion(const record::Promotion& promotion, const fs::path& tree
   return write_all(tree, files, step);
 }
 
-Result<bool> recover_edits(const fs::path& tree, execute::Git& repository) {
+bool has_unfinished_edits(const fs::path& tree) {
   std::error_code ignored;
-  if (!fs::exists(tree / kPendingFile, ignored)) return false;
+  return fs::exists(tree / kPendingFile, ignored);
+}
+
+Result<TreeLock> TreeLock::acquire(const fs::path& tree) {
+  const int fd = ::open(tree.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return make_error(ErrorCode::kIo, "cannot open {}: {}", tree.string(), std::strerror(errno));
+  TreeLock lock(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK)
+    return make_error(ErrorCode::kIo, "cannot lock {}: {}", tree.string(), std::strerror(errno));
+  return not_promoted(fmt::format("another ridge promote works on {}", tree.string()), "wait until it has ended");
+}
+
+TreeLock::~TreeLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<bool> recover_edits(const fs::path& tree, execute::Git& repository) {
+  if (!has_unfinished_edits(tree)) return false;
   RIDGE_TRY(text, read_file(tree / kPendingFile));
   auto pending = record::parse_record<record::PendingEdits>(text, "pending edits");
   if (!pending) return in_context((tree / kPendingFile).string(), pending.error());
@@ -454,16 +575,15 @@ Result<bool> recover_edits(const fs::path& tree, execute::Git& repository) {
   for (const record::PendingFile& file : pending->files) {
     RIDGE_CHECK_OK(check_inside(file.path));
     RIDGE_CHECK_OK(remove_unfinished_files((tree / file.path).parent_path()));
-    if (committed) continue;
-    if (file.existed) {
-      RIDGE_CHECK_OK(write_file_durably(tree / file.path, file.text));
-    } else {
-      fs::remove(tree / file.path, ignored);
-      fs::remove((tree / file.path).parent_path(), ignored);
-    }
   }
-  fs::remove(tree / kPendingFile, ignored);
+  if (committed) pending->files.clear();
+  RIDGE_CHECK_OK(put_back(*pending, tree));
   return true;
+}
+
+std::string tuned_text(const record::Promotion& promotion, const record::PromotedShape& shape) {
+  if (shape.tuned) return "yes";
+  return runs_already(promotion, shape) ? "no: it runs there already" : "no: not faster";
 }
 
 std::string promotion_page(const record::Promotion& promotion) {
@@ -488,7 +608,7 @@ std::string promotion_page(const record::Promotion& promotion) {
       "|\n|---|---|---|---|\n";
   for (const record::PromotedShape& one : promotion.shapes) {
     page += fmt::format("| {} | {} | {:.3f}x [{:.3f}, {:.3f}] over {} sessions | {} |\n", one.shape.label(), one.over,
-                        one.ratio, one.low, one.high, one.sessions, one.tuned ? "yes" : "no: not faster");
+                        one.ratio, one.low, one.high, one.sessions, tuned_text(promotion, one));
   }
   return page;
 }

@@ -54,12 +54,12 @@ void add_baseline(FileMap& files, const State& state) {
   if (!evaluation.build.command.empty()) files["rounds/round-1/artifacts/build.log"] = build_log(evaluation.build);
 }
 
-// Population standard deviation of the candidate's TFLOP/s over sessions.
-double throughput_deviation(const record::Evaluation& evaluation, const std::string& label, double flop) {
+// Population standard deviation of the candidate's rate over sessions.
+double throughput_deviation(const record::Evaluation& evaluation, const record::RooflinePoint& point, Rate rate) {
   std::vector<double> values;
   for (const record::Session& session : evaluation.sessions) {
-    const std::vector<double> times = launches(std::span(&session, 1), label, Arm::kCandidate);
-    if (!times.empty()) values.push_back(flop / stats::median(times) / 1e12);
+    const std::vector<double> times = launches(std::span(&session, 1), point.label, Arm::kCandidate);
+    if (!times.empty()) values.push_back(rate.of(point.cost, stats::median(times)));
   }
   const double n = static_cast<double>(values.size());
   return values.size() < 2 ? 0.0 : stats::standard_deviation(values) * std::sqrt((n - 1) / n);
@@ -94,7 +94,7 @@ FileMap render_campaign(const State& state, std::size_t first_round) {
   if (state.confirmed) files[kConfirmedFile] = state.confirmed->spec_digest + "\n";
   if (!state.baseline_committed) return files;
   files["logs/optimize.md"] = render_optimize_log(state);
-  files["logs/performance_trend.md"] = render_trend(state);
+  files["logs/performance_trend.md"] = render_trend(state, rate_of(state));
   files["logs/cost.md"] = render_cost(state);
   files["verified_ineffective.jsonl"] = render_ineffective(state);
   if (first_round == 0) add_baseline(files, state);
@@ -137,18 +137,24 @@ Status write_campaign_files(const std::filesystem::path& directory, const FileMa
 std::string render_benchmark(const std::vector<record::Case>& cases, const record::Evaluation& evaluation,
                              const std::vector<record::RooflinePoint>& bounds) {
   const std::vector<record::RooflinePoint> points = measured_roofline(bounds, evaluation.sessions);
-  std::string csv = std::string(kBenchmarkHeader) + "\r\n";
+  const bool product = are_products(cases);
+  const char* const backward = product ? ",nan,nan" : "";  // a session times one call
+  std::string csv = benchmark_header(cases) + "\r\n";
   const double nan = std::nan("");
   for (const record::Case& one : cases) {
     const std::string label = one.label();
     const record::CheckRow* check = with_label(evaluation.checks, label);
     const record::RooflinePoint* point = with_label(points, label);
-    const double flop = point != nullptr ? point->cost.flop : nan;
     const double latency = point != nullptr ? point->latency : nan;
-    const double deviation = point != nullptr ? throughput_deviation(evaluation, label, flop) : nan;
-    csv += fmt::format("{},1,{},{},{},{},{},{},nan,nan,{},nan,{},nan,nan\r\n", csv_cell(label), one.get("m"),
-                       one.get("n"), one.get("k"), check_word(check, evaluation), flop / latency / 1e12, deviation,
-                       latency * 1e3, check != nullptr ? check->snr_db : nan);
+    const auto rates = [&](Rate rate) {
+      return fmt::format(",{},{}", point != nullptr ? rate.of(point->cost, latency) : nan,
+                         point != nullptr ? throughput_deviation(evaluation, *point, rate) : nan);
+    };
+    csv += csv_cell(label) + (product ? ",1" : "");
+    for (const ShapeColumn& column : shape_columns(cases)) csv += "," + csv_cell(one.get(column.param));
+    csv += fmt::format(",{}{}{}", check_word(check, evaluation), rates({}), product ? backward : rates({true}));
+    csv += fmt::format(",{}{},{}{}\r\n", latency * 1e3, product ? ",nan" : "", check != nullptr ? check->snr_db : nan,
+                       backward);
   }
   return csv;
 }
@@ -180,14 +186,13 @@ std::string cell(std::string_view text) {
   return result;
 }
 
-Throughput throughput(const std::vector<record::RooflinePoint>& points) {
+Throughput throughput(const std::vector<record::RooflinePoint>& points, Rate rate) {
   Throughput result;
   if (points.empty()) return result;
   result.known = true;
-  result.average = geomean_flops(points) / 1e12;
-  for (const record::RooflinePoint& point : points) {
-    result.peak = std::max(result.peak, point.cost.flop / point.latency / 1e12);
-  }
+  result.average = geomean_rate(points, rate);
+  for (const record::RooflinePoint& point : points)
+    result.peak = std::max(result.peak, rate.of(point.cost, point.latency));
   return result;
 }
 

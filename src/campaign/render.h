@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "campaign/columns.h"
 #include "campaign/state.h"
 
 namespace ridge::campaign {
@@ -24,14 +25,9 @@ bool is_append_only(const std::string& path);
 // Writes what differs. An append-only file that was edited is first kept as "<path>.edited".
 Status write_campaign_files(const std::filesystem::path& directory, const FileMap& files);
 
-// Frozen at BASELINE: benchmark.csv has these columns in every round, lines end in CR LF.
-inline constexpr const char* kBenchmarkHeader =
-    "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,"
-    "Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr";
-
 // The parts, one per file format.
 std::string render_optimize_log(const State& state);      // logs/optimize.md
-std::string render_trend(const State& state);             // logs/performance_trend.md
+std::string render_trend(const State& state, Rate rate);  // logs/performance_trend.md
 std::string render_cost(const State& state);              // logs/cost.md
 std::string render_baseline_summary(const State& state);  // rounds/round-1/summary.md
 std::string render_round_summary(const State& state, const Round& round);
@@ -41,12 +37,12 @@ std::string render_ineffective(const State& state);  // verified_ineffective.jso
 
 // A text that fits a Markdown table cell: one line, no "|".
 std::string cell(std::string_view text);
-// Geometric mean and largest TFLOP/s over the shapes of measured points.
+// Geometric mean and largest rate over the shapes of measured points.
 struct Throughput {
   double average = 0, peak = 0;
   bool known = false;
 };
-Throughput throughput(const std::vector<record::RooflinePoint>& points);
+Throughput throughput(const std::vector<record::RooflinePoint>& points, Rate rate = {});
 // "2026-11-22 14:05" of a time stamp.
 std::string minute(const std::string& time);
 // The points of the baseline as measured.

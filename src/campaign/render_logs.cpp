@@ -35,19 +35,20 @@ std::string basic_information(const State& state) {
 std::string baseline_block(const State& state) {
   const record::Baseline& baseline = *state.baseline;
   const std::vector<record::RooflinePoint> points = baseline_points(state);
+  const Rate rate = rate_of(state);
   std::string text = fmt::format(
       "## Baseline\n\n- Time: {}\n- Backend: {}\n- GPU: {}\n- Commit: {}\n- Validation level: full\n"
-      "- Aggregate score: {:.4f} TFLOPS (geomean), {:.1f} % of the measured ceiling\n- All Check: PASS\n"
+      "- Aggregate score: {:.4f} {} (geomean), {:.1f} % of the measured ceiling\n- All Check: PASS\n"
       "- Noise: {:.2f} % per session, smallest decidable gain about {:.1f} %\n"
       "- Detailed data: rounds/round-1/artifacts/benchmark.csv\n- Quick baseline log: rounds/round-1/summary.md\n\n",
       minute(state.baseline_at), state.spec().backend, state.spec().gpu,
       state.baseline_committed->commit.empty() ? "none" : state.baseline_committed->commit.substr(0, 12),
-      geomean_flops(points) / 1e12, 100 * geomean_efficiency(points), 100 * baseline.calibration.noise,
+      geomean_rate(points, rate), rate.unit(), 100 * geomean_efficiency(points), 100 * baseline.calibration.noise,
       100 * baseline.calibration.detectable);
-  text += "| Shape | Time (ms) | TFLOPS | Of ceiling |\n|---|---|---|---|\n";
+  text += fmt::format("| Shape | Time (ms) | {} | Of ceiling |\n|---|---|---|---|\n", rate.unit());
   for (const record::RooflinePoint& point : points) {
     text += fmt::format("| {} | {:.4f} | {:.4f} | {:.1f} % |\n", cell(point.label), point.latency * 1e3,
-                        point.cost.flop / point.latency / 1e12, 100 * point.fraction);
+                        rate.of(point.cost, point.latency), 100 * point.fraction);
   }
   return text + "\n## Optimization History\n\n";
 }
@@ -164,16 +165,17 @@ std::string render_optimize_log(const State& state) {
   return text;
 }
 
-std::string render_trend(const State& state) {
-  std::string text =
-      "| Round | Status | Description | Fwd Avg TFLOPS | Fwd Peak TFLOPS | Bwd Avg TFLOPS | Bwd Peak TFLOPS | "
-      "Combined Step TFLOPS | vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|\n";
-  const Throughput baseline = throughput(baseline_points(state));
+std::string render_trend(const State& state, Rate rate) {
+  std::string text = fmt::format(
+      "| Round | Status | Description | Fwd Avg {0} | Fwd Peak {0} | Bwd Avg {0} | Bwd Peak {0} | "
+      "Combined Step {0} | vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|\n",
+      rate.unit());
+  const Throughput baseline = throughput(baseline_points(state), rate);
   text += trend_row(1, "BASELINE", "the kernel to beat", baseline, "—",
                     fmt::format("noise {:.2f} % per session", 100 * state.baseline->calibration.noise));
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
-    const Throughput t = throughput(points_of(state, round));
+    const Throughput t = throughput(points_of(state, round), rate);
     const double change = t.known && baseline.average > 0 ? 100 * (t.average / baseline.average - 1) : 0;
     const std::string versus = t.known ? fmt::format("step {0:+.3f}%, fwd {0:+.3f}%, bwd —", change) : std::string("-");
     text += trend_row(round.number, round.committed ? "ACCEPTED" : "ROLLBACK", round.last().proposal.hypothesis.title,

@@ -25,19 +25,26 @@ std::string shape_table(const State& state, const record::Evaluation& evaluation
                         const std::vector<record::Effect>& effects) {
   const std::vector<record::RooflinePoint> points =
       measured_roofline(state.baseline->evaluation.roofline, evaluation.sessions);
-  std::string text =
-      "| Shape / label | M | N | K | Result | Forward TFLOPS | Backward TFLOPS | Delta vs current best |\n"
-      "|---|---|---|---|---|---|---|---|\n";
+  const Rate rate = rate_of(state);
+  const std::vector<ShapeColumn> columns = shape_columns(state.spec().target_cases);
+  std::string text = "| Shape / label |", line = "|---|";
+  for (const ShapeColumn& column : columns) {
+    text += fmt::format(" {} |", column.title);
+    line += "---|";
+  }
+  text += fmt::format(" Result | Forward {0} | Backward {0} | Delta vs current best |\n{1}---|---|---|---|\n",
+                      rate.unit(), line);
   for (const record::Case& one : state.spec().target_cases) {
     const std::string label = one.label();
     const auto same = [&](const auto& item) { return item.label == label; };
     const auto check = std::find_if(evaluation.checks.begin(), evaluation.checks.end(), same);
     const auto point = std::find_if(points.begin(), points.end(), same);
     const auto effect = std::find_if(effects.begin(), effects.end(), same);
+    text += fmt::format("| {} |", cell(label));
+    for (const ShapeColumn& column : columns) text += fmt::format(" {} |", cell(one.get(column.param, "-")));
     text += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | - | {} |\n", cell(label), one.get("m", "-"), one.get("n", "-"),
-        one.get("k", "-"), check == evaluation.checks.end() ? "-" : record::name_of(check->outcome),
-        point == points.end() ? std::string("-") : fmt::format("{:.4f}", point->cost.flop / point->latency / 1e12),
+        " {} | {} | - | {} |\n", check == evaluation.checks.end() ? "-" : record::name_of(check->outcome),
+        point == points.end() ? std::string("-") : fmt::format("{:.4f}", rate.of(point->cost, point->latency)),
         effect == effects.end() ? std::string("-") : fmt::format("{:+.2f} %", 100 * (effect->ratio - 1)));
   }
   return text + "\n";
@@ -56,11 +63,13 @@ std::string aggregate(const State& state, const std::vector<record::RooflinePoin
   if (points.empty()) return "### Aggregate\n\n- forward: not measured\n- backward: -\n\n";
   const std::vector<record::RooflinePoint> before =
       measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
-  const double forward = geomean_flops(points) / 1e12, base = geomean_flops(before) / 1e12;
+  const Rate rate = rate_of(state);
+  const double forward = geomean_rate(points, rate), base = geomean_rate(before, rate);
   return fmt::format(
-      "### Aggregate\n\n- forward: {:.4f} TFLOPS (geomean), {:.1f} % of the measured ceiling\n- backward: -\n"
+      "### Aggregate\n\n- forward: {:.4f} {} (geomean), {:.1f} % of the measured ceiling\n- backward: -\n"
       "- vs baseline: {:+.2f} %\n- vs current best: {:+.2f} %\n\n",
-      forward, 100 * geomean_efficiency(points), base > 0 ? 100 * (forward / base - 1) : 0.0, 100 * (versus_best - 1));
+      forward, rate.unit(), 100 * geomean_efficiency(points), base > 0 ? 100 * (forward / base - 1) : 0.0,
+      100 * (versus_best - 1));
 }
 
 std::string gate_table(const record::Decision& decision) {

@@ -175,5 +175,8 @@ TargetStatus check_target(const Target& target, const std::vector<RooflinePoint>
 
 double geomean_efficiency(const std::vector<RooflinePoint>& points) { return geomean_over(points, efficiency); }
 double geomean_flops(const std::vector<RooflinePoint>& points) { return geomean_over(points, flops); }
+double geomean_bytes(const std::vector<RooflinePoint>& points) {
+  return geomean_over(points, [](const RooflinePoint& point) { return point.cost.bytes / point.latency; });
+}
 
 }  // namespace ridge::campaign

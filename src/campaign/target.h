@@ -31,7 +31,8 @@ TargetStatus check_target(const record::Target& target, const std::vector<record
 
 // Geometric mean of the roofline fraction over the shapes; 0 when there is none.
 double geomean_efficiency(const std::vector<record::RooflinePoint>& points);
-// Geometric mean of FLOP/s over the shapes.
-double geomean_flops(const std::vector<record::RooflinePoint>& points);
+// Geometric means over the shapes.
+double geomean_flops(const std::vector<record::RooflinePoint>& points);  // FLOP/s
+double geomean_bytes(const std::vector<record::RooflinePoint>& points);  // B/s
 
 }  // namespace ridge::campaign

@@ -120,6 +120,7 @@ struct Selection {
   Preferred tuned;
   std::vector<Refusal> refusals;  // by position in op.implementations
   Choice chosen;
+  int configuration = -1;  // that runs, by its own choice or not
   std::string reason;
   std::optional<Error> failure;
 };
@@ -147,6 +148,7 @@ void take(Selection& selection, const Choice& choice, std::string reason, const 
     const std::vector<int> promising = one.promising(problem, device);
     if (!promising.empty()) configuration = promising[0];
   }
+  selection.configuration = configuration;
   if (configuration < 0) return;
   selection.reason += fmt::format("; {} configuration {}", choice.configuration < 0 ? "by its own choice" : "in",
                                   one.configurations[static_cast<std::size_t>(configuration)]);
@@ -298,14 +300,18 @@ Result<record::Explanation> explain(const record::Case& wanted, const Stream& st
   record::Explanation explanation;
   explanation.label = problem.problem_case.label();
   explanation.cost = op->cost(problem);
-  if (selection.chosen.implementation != nullptr) explanation.choice = selection.chosen.name();
+  if (selection.chosen.implementation != nullptr) {
+    explanation.choice = selection.chosen.name();
+    explanation.runs = Choice{selection.chosen.implementation, selection.configuration}.name();
+  }
   explanation.device = ops::device_info(stream).name;
   explanation.driver = ops::device_info(stream).driver;
   explanation.bucket = bucket_of(*op, problem);
   explanation.forced_by = selection.forced.autotune ? "" : selection.forced.by;
   for (std::size_t i = 0; i < op->implementations.size(); ++i) {
     const Implementation& one = op->implementations[i];
-    record::ExplainRow row{one.name, one.summary, !selection.refusals[i], &one == selection.chosen.implementation, {}};
+    record::ExplainRow row{
+        one.name, one.summary, one.source, !selection.refusals[i], &one == selection.chosen.implementation, {}};
     row.reason = row.chosen ? selection.reason : "could run it, but is not first";
     if (selection.refusals[i]) row.reason = *selection.refusals[i];
     if (selection.failure &&

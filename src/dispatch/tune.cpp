@@ -84,7 +84,7 @@ Ranking rank(std::size_t contenders, const std::function<std::optional<double>(s
   }
   if (std::count(racing.begin(), racing.end(), true) < 2) return ranking;
   const auto launch = [&](std::size_t i) { return racing[i] ? seconds(i, calls[i]) : std::nullopt; };
-  measure::Coin coin;
+  measure::Coin coin = options.seed ? measure::Coin(*options.seed) : measure::Coin();
   std::vector<measure::Round> rounds;
   for (std::int64_t r = 0; r < options.rounds && (r < 1 || now() - start < options.seconds); ++r) {
     for (measure::Round& round : measure::run_rounds(launch, contenders, 1, coin)) rounds.push_back(std::move(round));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct TuneOptions {
   double hopeless = 3;       // so many times slower in its first calls: it is not called again, nor for larger cases
   double beaten = 1e9;       // so many times slower after the first round: it does not take part in the others
   std::size_t configurations = 6;  // of one implementation, by expected time
+  std::optional<std::uint64_t> seed =
+      std::nullopt;  // of the order in which contenders are called; none: another each time
 };
 // What suits the backend: a GPU's clock is fine and its calls short, but its clock rate follows the load within
 // milliseconds.

@@ -15,17 +15,9 @@ using numerics::Family;
 using record::Defence;
 using record::Outcome;
 
-constexpr Family kFamilies[] = {Family::kSpikes, Family::kNormal,         Family::kHeavyTails, Family::kScaled,
-                                Family::kTies,   Family::kConstantBlocks, Family::kUniform,    Family::kDenormals};
-// Above this much work one fp64 reference takes a second: such a case meets two families, not all.
-constexpr double kCheapFlop = 1.5e8;
 constexpr double kSanitizedFlop = 2e6;  // what a kernel a hundred times slower does in a moment
 constexpr int kMostRepeats = 64, kFewestRepeats = 6;
 constexpr double kRepeatBudget = 0.1;  // seconds of the kernel's own time
-constexpr int kHeldOutShapes = 2;
-constexpr double kLargerFlop = 6e7;  // of a held-out shape that is larger in one size
-constexpr std::int64_t kMostElements = 1 << 23;
-constexpr int kAlterations = 3, kCostlyAlterations = 1;
 
 // A failure of an output in a lane belongs to the lane: without it the failure would not show.
 template <class T>
@@ -153,8 +145,7 @@ Verdict Checker::again(SubjectRunner& runner, record::CheckRow& row) {
 Verdict Checker::altered(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
   const Defences& defences = job_.harness.defences;
   if (!defences.on(Defence::kFreshInputs) || !defences.on(Part::kSingleElements)) return passed();
-  const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
-  const int calls = cheap ? kAlterations : kCostlyAlterations;
+  const int calls = alterations(op_, problems_[index], limits_);
   for (int i = 0; i < calls; ++i) {
     RIDGE_CHECK_OK(in_lane(Defence::kFreshInputs, "content that differs from the last call's in one element",
                            runner.launch_altered(0)));
@@ -165,11 +156,7 @@ Verdict Checker::altered(std::size_t index, SubjectRunner& runner, record::Check
 
 Verdict Checker::families(std::size_t index, SubjectRunner& runner, record::CheckRow& row) {
   if (!job_.harness.defences.on(Defence::kFamilies)) return passed();
-  const bool cheap = op_.cost(problems_[index]).flop <= kCheapFlop;
-  std::vector<Family> wanted = {std::begin(kFamilies), std::end(kFamilies)};
-  if (!cheap) wanted = {Family::kSpikes, kFamilies[1 + index % (std::size(kFamilies) - 1)]};
-  for (const Family family : wanted) {
-    if (op_.excuses && op_.excuses(problems_[index], family)) continue;
+  for (const Family family : families_to_check(op_, problems_[index], limits_, index)) {
     const std::string name(numerics::to_string(family));
     RIDGE_CHECK_OK(in_lane(Defence::kFamilies, "inputs of the family " + name, runner.launch(0, Depth::kFull, family)));
     row.lanes["families"] += (row.lanes["families"].empty() ? "" : ", ") + name;
@@ -189,30 +176,6 @@ Verdict Checker::padded(std::size_t index, record::CheckRow& row) {
                    });
 }
 
-std::vector<ops::Problem> Checker::larger(const ops::Problem& problem, Secrets secrets) const {
-  std::vector<ops::Problem> problems;
-  if (!op_.vary) return problems;
-  const record::Case near = op_.vary(problem, ops::Variation::kNeighbour, secrets.next());
-  for (std::size_t i = 0; i < near.params.size() && i < problem.values.size(); ++i) {
-    const record::Param& size = near.params[i];
-    if (problem.values[i] < 2 || problem.problem_case.get(size.name) == size.value) continue;  // not what vary() varies
-    record::Case other = op_.vary(problem, ops::Variation::kReduced, secrets.next());
-    const std::int64_t near_size = std::atoll(size.value.c_str());
-    // Above four times the size itself, however far below it the neighbour is.
-    for (std::int64_t factor = 5 + static_cast<std::int64_t>(secrets.next() % 4); factor >= 2; factor /= 2) {
-      other.set(size.name, std::to_string(problem.values[i] * (factor - 1) + near_size));
-      Result<ops::Problem> bound = op_.bind(other);
-      if (!bound || refusal(subject_, *bound)) continue;
-      std::int64_t elements = 0;
-      for (const ops::OperandSpec& spec : bound->operands) elements += spec.element_count();
-      if (op_.cost(*bound).flop > kLargerFlop || elements > kMostElements) continue;
-      problems.push_back(std::move(*bound));
-      break;
-    }
-  }
-  return problems;
-}
-
 std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Variation variation, int count,
                                          Secrets secrets) const {
   std::vector<ops::Problem> problems;
@@ -227,32 +190,38 @@ std::vector<ops::Problem> Checker::drawn(const ops::Problem& problem, ops::Varia
 Verdict Checker::held_out(std::size_t index, record::CheckRow& row) {
   if (!job_.harness.defences.on(Defence::kHeldOut)) return passed();
   const Secrets own = secrets(index, "held-out");
-  const std::vector<ops::Problem> near =
-      drawn(problems_[index], ops::Variation::kNeighbour, kHeldOutShapes, own.branch("shapes"));
-  if (near.empty()) {
+  const HeldOutShapes shapes = held_out_shapes(subject_, op_, problems_[index], limits_, own);
+  if (shapes.near.empty()) {
     row.lanes["held-out"] = "none: the operator does not say how to vary this case, or it is refused";
     return passed();
   }
-  RIDGE_CHECK_OK(on_shapes(near, own, row));
+  RIDGE_CHECK_OK(on_shapes(shapes.near, own, row));
   if (!job_.harness.defences.on(Part::kLargerShapes)) return passed();
-  const std::vector<ops::Problem> large = larger(problems_[index], own.branch("larger"));
-  return large.empty() ? passed() : on_shapes(large, own.branch("large"), row);
+  if (!shapes.bounded.empty()) row.lanes["larger"] = shapes.bounded;
+  return shapes.larger.empty() ? passed() : on_shapes(shapes.larger, own.branch("large"), row);
 }
 
-Verdict Checker::on_shapes(const std::vector<ops::Problem>& problems, const Secrets& own, record::CheckRow& row) {
-  return on_runner(subject_, op_, problems, job_.harness, RowPadding::kNone, own, row,
-                   [&](SubjectRunner& runner) -> Verdict {
-                     for (std::size_t i = 0; i < problems.size(); ++i) {
-                       const std::string label = problems[i].problem_case.label();
-                       const Verdict verdict =
-                           in_lane(Defence::kHeldOut, "on the held-out shape " + label, runner.launch(i, Depth::kFull));
-                       const bool declined = declines(verdict);
-                       if (!declined) RIDGE_CHECK_OK(verdict);
-                       std::string& lane = row.lanes["held-out"];
-                       lane += (lane.empty() ? "" : "; ") + label + (declined ? " (declined)" : "");
-                     }
-                     return passed();
-                   });
+Verdict Checker::on_shapes(const std::vector<HeldOut>& shapes, const Secrets& own, record::CheckRow& row) {
+  std::vector<ops::Problem> problems;
+  for (const HeldOut& shape : shapes) problems.insert(problems.end(), shape.begin(), shape.end());
+  return on_runner(
+      subject_, op_, problems, job_.harness, RowPadding::kNone, own, row, [&](SubjectRunner& runner) -> Verdict {
+        std::size_t next = 0;
+        for (const HeldOut& shape : shapes) {
+          bool declined = true;
+          for (std::size_t i = 0; i < shape.size(); ++i, ++next) {
+            if (!declined) continue;
+            const std::string label = shape[i].problem_case.label();
+            const Verdict verdict =
+                in_lane(Defence::kHeldOut, "on the held-out shape " + label, runner.launch(next, Depth::kFull));
+            declined = declines(verdict);
+            if (!declined) RIDGE_CHECK_OK(verdict);
+            std::string& lane = row.lanes["held-out"];
+            lane += (lane.empty() ? "" : "; ") + label + (declined ? " (declined)" : "");
+          }
+        }
+        return passed();
+      });
 }
 
 const std::optional<Subject>& Checker::sanitized() {

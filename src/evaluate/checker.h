@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/check_policy.h"
 #include "evaluate/subject_runner.h"
 #include "evaluate/tasks.h"
 #include "record/measurement.h"
@@ -38,10 +39,8 @@ class Checker {
   Verdict padded(std::size_t index, record::CheckRow& row);
   Verdict held_out(std::size_t index, record::CheckRow& row);
   // One call of each, in a process of their own.
-  Verdict on_shapes(const std::vector<ops::Problem>& problems, const Secrets& own, record::CheckRow& row);
+  Verdict on_shapes(const std::vector<HeldOut>& shapes, const Secrets& own, record::CheckRow& row);
   Verdict sanitizer(std::size_t index, record::CheckRow& row);
-  // Shapes several times as large in one size each, and small in the others.
-  [[nodiscard]] std::vector<ops::Problem> larger(const ops::Problem& problem, Secrets secrets) const;
   // Cases that the operator draws; fewer when it has none to offer or the subject refuses them.
   [[nodiscard]] std::vector<ops::Problem> drawn(const ops::Problem& problem, ops::Variation variation, int count,
                                                 Secrets secrets) const;
@@ -55,6 +54,7 @@ class Checker {
   const Subject& subject_;
   const ops::Operator& op_;
   const std::vector<ops::Problem>& problems_;
+  const CheckLimits limits_ = limits_of_processor();
   std::optional<Subject> sanitized_;
   std::string no_sanitizer_;
   bool sanitizer_tried_ = false;

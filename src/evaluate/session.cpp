@@ -15,8 +15,8 @@ namespace {
 
 using measure::Arm;
 
-// Samples are recorded in steps of this many seconds, finer than any clock here: a time between two steps was not
-// measured.
+// Samples are rounded to steps of this many seconds, finer than any clock here (events of a GPU come as fp32
+// milliseconds): a recorded time between two steps was not measured.
 constexpr double kClockStep = 1e-10;
 
 struct Arms {
@@ -39,7 +39,9 @@ class SessionRun {
   SessionResult run(const Subject& incumbent, const Subject& candidate, const SessionProgress& progress) {
     result_.session.index = options_.index;
     result_.session.role = options_.role;
-    against_itself_ = incumbent.artifact == candidate.artifact && incumbent.implementation == candidate.implementation;
+    against_itself_ = incumbent.artifact == candidate.artifact &&
+                      incumbent.implementation == candidate.implementation &&
+                      incumbent.configuration == candidate.configuration;
     const std::uint64_t start_ns = measure::now_ns();
     const std::unique_ptr<Watch> watch = measurement_.watch();
     // Swapped slots: who starts first is a coin as well.
@@ -86,7 +88,8 @@ class SessionRun {
     }
     if (launched->clock) clocks_.of(arm).push_back(*launched->clock);
     if (launched->own_clock) own_clocks_.of(arm).push_back(*launched->own_clock);
-    return launched->latency + (arm == Arm::kCandidate && !against_itself_ ? arms_.candidate->hidden() : 0);
+    const double hidden = arm == Arm::kCandidate && !against_itself_ ? arms_.candidate->hidden() : 0;
+    return std::round((launched->latency + hidden) / kClockStep) * kClockStep;
   }
 
   // Stops at a failing launch, which result_ then names.

@@ -59,7 +59,9 @@ Attempt<HostProcess> start(const Subject& subject, const std::vector<ops::Proble
   for (const ops::Problem& problem : problems)
     options.region_bytes = std::max(options.region_bytes, layout_bytes(problem));
   if (subject.implementation != nullptr) {
-    return HostProcess::start_library(as_kernel(subject.implementation, problems), options);
+    std::vector<ops::Problem> configured = problems;
+    for (ops::Problem& problem : configured) problem.configuration = subject.configuration;
+    return HostProcess::start_library(as_kernel(subject.implementation, std::move(configured)), options);
   }
   options.sanitizer_runtime = subject.sanitizer_runtime;
   return HostProcess::start_candidate(subject.artifact, options);

@@ -52,6 +52,7 @@ struct Subject {
   std::shared_ptr<const cuda::Program> program = nullptr;           // of a CUDA candidate, in place of `artifact`
   std::shared_ptr<const record::Scope> scope = nullptr;             // that a candidate declares
   std::shared_ptr<const toolchain::SealedObject> object = nullptr;  // keeps `artifact` for as long as it may be loaded
+  int configuration = -1;                                           // of an implementation; -1: its own choice
 
   [[nodiscard]] Backend backend() const {
     if (implementation != nullptr) return implementation->backend;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "dispatch/choice.h"
 #include "evaluate/cpu_measurement_backend.h"
 #include "evaluate/rig.h"
 #include "evaluate/tasks.h"
@@ -30,11 +31,11 @@ Status require_named(const Job& job, const BoundCases& bound) {
   std::vector<std::string> names = job.request.implementations;
   if (job.request.versus) names.push_back(*job.request.versus);
   for (const std::string& name : names) {
-    const auto implementation = ops::find_implementation(*bound.op, name);
-    if (!implementation) continue;  // a candidate's name, or an error where subjects are looked up
+    const auto subject = library_subject(*bound.op, name);
+    if (!subject) continue;  // a candidate's name, or an error where subjects are looked up
     std::optional<std::string> first;
     const bool none = std::all_of(bound.problems.begin(), bound.problems.end(), [&](const ops::Problem& problem) {
-      std::optional<std::string> why = refusal(Subject{name, {}, *implementation}, problem);
+      std::optional<std::string> why = refusal(*subject, problem);
       if (!first) first = why;
       return why.has_value();
     });
@@ -108,8 +109,8 @@ Result<Backend> backend_of(const Job& job, const ops::Operator& op) {
   std::vector<std::string> names = job.request.implementations;
   if (job.request.versus) names.push_back(*job.request.versus);
   for (const std::string& name : names) {
-    const auto implementation = ops::find_implementation(op, name);
-    if (implementation) RIDGE_CHECK_OK(see((*implementation)->backend, name));
+    const auto subject = library_subject(op, name);
+    if (subject) RIDGE_CHECK_OK(see(subject->backend(), name));
   }
   for (const record::Candidate& candidate : job.request.candidates) {
     RIDGE_CHECK_OK(see(backend_of(candidate), "candidate " + candidate.name));
@@ -174,6 +175,15 @@ Result<SanitizedBuild> build_sanitized(const Job& job, const record::Candidate& 
   return SanitizedBuild{std::move(build), std::move(runtime)};
 }
 
+Result<Subject> library_subject(const ops::Operator& op, const std::string& name) {
+  RIDGE_TRY(choice, dispatch::parse_choice(op, name));
+  Subject subject;
+  subject.name = name;
+  subject.implementation = choice.implementation;
+  subject.configuration = choice.configuration;
+  return subject;
+}
+
 Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operator& op) {
   std::vector<BuiltSubject> subjects;
   RIDGE_TRY(backend, backend_of(job, op));
@@ -189,8 +199,8 @@ Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operato
     }
   }
   for (const std::string& name : names) {
-    RIDGE_TRY(implementation, ops::find_implementation(op, name));
-    subjects.push_back({Subject{name, {}, implementation}, {}, {}});
+    RIDGE_TRY(subject, library_subject(op, name));
+    subjects.push_back({std::move(subject), {}, {}});
   }
   if (job.request.candidates.empty()) return subjects;
   job.progress("building", fmt::format("{} candidate(s)", job.request.candidates.size()), 0.0);
@@ -212,7 +222,7 @@ std::optional<std::string> refusal(const Subject& subject, const ops::Problem& p
   if (!rig) return rig.error().message;
   const Result<ops::DeviceInfo> device = (*rig)->device();
   if (!device) return device.error().message;
-  return ops::why_not(*subject.implementation, problem, *device);
+  return dispatch::why_not({subject.implementation, subject.configuration}, problem, *device);
 }
 
 std::optional<roofline::Limits> limits_of(const Job& job, const ops::Problem& problem) {

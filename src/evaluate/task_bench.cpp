@@ -68,8 +68,8 @@ class Bench {
     const auto is_it = [&](const BuiltSubject& one) { return one.subject.name == name; };
     auto found = std::find_if(subjects_.begin(), subjects_.end(), is_it);
     if (found == subjects_.end()) {
-      RIDGE_TRY(implementation, ops::find_implementation(*bound_.op, name));
-      subjects_.insert(subjects_.begin(), {Subject{implementation->name, {}, implementation}, {}, {}});
+      RIDGE_TRY(subject, library_subject(*bound_.op, name));
+      subjects_.insert(subjects_.begin(), {std::move(subject), {}, {}});
     } else {
       std::rotate(subjects_.begin(), found, found + 1);
     }

@@ -14,8 +14,7 @@ constexpr std::int64_t kDefaultSessions = 8;
 Result<Subject> calibrated_subject(const Job& job, const ops::Operator& op) {
   if (!job.request.incumbent) {
     if (job.request.implementations.size() != 1) return invalid("calibrate needs an incumbent or one implementation");
-    RIDGE_TRY(implementation, ops::find_implementation(op, job.request.implementations[0]));
-    return Subject{implementation->name, {}, implementation};
+    return library_subject(op, job.request.implementations[0]);
   }
   RIDGE_TRY(built, build_candidates(job, {&*job.request.incumbent, 1}));
   if (built[0].failure) return invalid("the incumbent does not build: {}", built[0].failure->detail);

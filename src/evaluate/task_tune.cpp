@@ -85,6 +85,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
                  static_cast<double>(i) / static_cast<double>(problems.size()));
     const double fair = job.remaining() / static_cast<double>(problems.size() - i);
     dispatch::TuneOptions options = dispatch::options_for(stream.backend);
+    if (job.request.seed) options.seed = static_cast<std::uint64_t>(*job.request.seed);
     options.seconds = std::min({kSecondsPerCase, std::max(kShareOfFair * fair, kLeastSeconds), job.remaining()});
     const bool on_cpu = stream.backend == Backend::kCpu;
     const Status fits = on_cpu ? check_memory({problem}, kCopiesToCall) : ok_status();

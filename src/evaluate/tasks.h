@@ -64,6 +64,8 @@ struct BuiltSubject {
 };
 // Candidates and implementations of a request, in its order.
 Result<std::vector<BuiltSubject>> subjects_of(const Job& job, const ops::Operator& op);
+// An implementation by its own choice, "cuda_wgmma", or in a configuration, "cuda_wgmma/pp_128x192".
+Result<Subject> library_subject(const ops::Operator& op, const std::string& name);
 // Candidates of one backend. The subjects point at them.
 Result<std::vector<BuiltSubject>> build_candidates(const Job& job, std::span<const record::Candidate> candidates);
 

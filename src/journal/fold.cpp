@@ -281,6 +281,7 @@ Status on_masked(State& state, const Event& event) {
 }
 
 Status on_escalated(State& state, const Event& event) {
+  if (!state.baseline_committed) return impossible(event, "the baseline is not committed");
   if (open_round(state) != nullptr) return impossible(event, "a round is open");
   RIDGE_TRY(escalated, payload<record::Escalated>(event));
   state.escalations.push_back(std::move(escalated));

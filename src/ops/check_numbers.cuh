@@ -8,8 +8,8 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 using i64 = long long;
 
-enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9 };           // ridge/dtype.h
-enum Granularity : int { kNoScale = -1, kTensor, kRow, kVector, kBlock, kMx };  // ridge/scaling.h
+enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9, kI32, kI64, kU8, kU64 };  // ridge/dtype.h
+enum Granularity : int { kNoScale = -1, kTensor, kRow, kVector, kBlock, kMx };                // ridge/scaling.h
 
 struct Matrix {
   const u8* data;
@@ -56,6 +56,10 @@ __device__ inline double load(const Matrix& x, i64 row, i64 column) {
     case kBf16: return __uint_as_float(static_cast<u32>(reinterpret_cast<const u16*>(x.data)[at]) << 16);
     case kE4m3: return from_e4m3(x.data[at]);
     case kE5m2: return half_to_float(static_cast<u16>(x.data[at] << 8));
+    case kI32: return reinterpret_cast<const int*>(x.data)[at];
+    case kI64: return static_cast<double>(reinterpret_cast<const i64*>(x.data)[at]);
+    case kU8: return x.data[at];
+    case kU64: return static_cast<double>(reinterpret_cast<const u64*>(x.data)[at]);
     default: return x.data[at] == 255 ? __longlong_as_double(0x7ff8000000000000ll) : scalbn(1.0, x.data[at] - 127);
   }
 }

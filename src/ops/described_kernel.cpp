@@ -7,9 +7,12 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "ops/arguments.h"
 
 namespace ridge::ops {
+
+std::span<const EmbeddedFile> library_sources();  // embedded by CMakeLists.txt
+
 namespace {
 
 using record::PlanFacts;
@@ -41,7 +44,7 @@ Result<DescribedKernel> DescribedKernel::read(std::string source, std::string_vi
   kernel.description_ = std::move(*description);
   std::set<std::string> of_configuration;
   for (const record::Tunable& tunable : kernel.description_.space.tunables) of_configuration.insert(tunable.name);
-  if (!kernel.description_.plan) return kernel;  // launched by host code of its own
+  if (!kernel.description_.plan) return kernel;  // of no operator yet: launched by its benchmark
   for (const record::PlanValue& value : kernel.description_.plan->values) {
     RIDGE_TRY(depends, names_any(value.expression, of_configuration));
     if (depends) of_configuration.insert(value.name);
@@ -54,20 +57,13 @@ Result<DescribedKernel> DescribedKernel::read(std::string source, std::string_vi
   return kernel;
 }
 
-std::vector<std::string> DescribedKernel::configurations() const {
-  std::vector<std::string> names;
-  for (const record::KernelConfig& config : description_.configs) names.push_back(config.name);
-  return names;
-}
-
-std::string DescribedKernel::version() const {
-  std::string builds;
+void DescribedKernel::describe(Implementation& implementation) const {
+  implementation.source = source_;
+  implementation.version = [version = record::configurations_version(description_)] { return version; };
   for (const record::KernelConfig& config : description_.configs) {
-    builds += config.name;
-    for (const auto& [name, value] : description_.complete(config.values)) builds += fmt::format(" {}={}", name, value);
-    builds += '\n';
+    implementation.configurations.push_back(config.name);
+    implementation.promoted.push_back(config.promoted);
   }
-  return "configurations " + sha256(builds).substr(0, 8);
 }
 
 Refusal DescribedKernel::refuses(const PlanFacts& facts) const {
@@ -144,10 +140,22 @@ PlanFacts plan_facts(const Problem& problem, std::span<const TensorView> operand
   PlanFacts facts;
   for (const auto& [name, value] : problem.wholes()) facts.values[name] = value;
   facts.reals = problem.reals();
+  for (const record::ScalarInfo& scalar : problem.scalars) {
+    facts.reals.erase(scalar.name);
+    facts.scalars.push_back({scalar.name, scalar.usual.number()});
+  }
   if (const auto op = find_operator(problem.problem_case.op); op && (*op)->plan_values) {
     (*op)->plan_values(problem, operands, facts.values);
   }
   facts.operands = plan_operands(problem, operands);
+  return facts;
+}
+
+PlanFacts plan_facts(const Problem& problem) {
+  std::vector<TensorView> views;
+  for (const OperandSpec& spec : problem.operands) views.push_back(dense_view(spec, nullptr));
+  PlanFacts facts = plan_facts(problem, views);
+  for (std::size_t i = 0; i < views.size(); ++i) facts.operands[i].alignment = operand_alignment(problem, i);
   return facts;
 }
 
@@ -158,9 +166,29 @@ std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span
     made.push_back({problem.operands[i].name,
                     operands[i].dtype,
                     {operands[i].shape.begin(), operands[i].shape.begin() + rank},
-                    {operands[i].stride.begin(), operands[i].stride.begin() + rank}});
+                    {operands[i].stride.begin(), operands[i].stride.begin() + rank},
+                    view_alignment(operands[i])});
   }
   return made;
+}
+
+namespace {
+
+std::vector<EmbeddedFile>& all_sources() {
+  static std::vector<EmbeddedFile> files = [] {
+    const auto library = library_sources();
+    return std::vector(library.begin(), library.end());
+  }();
+  return files;
+}
+
+}  // namespace
+
+std::span<const EmbeddedFile> device_sources() { return all_sources(); }
+
+void add_device_sources(std::span<const EmbeddedFile> files) {
+  std::vector<EmbeddedFile>& all = all_sources();
+  all.insert(all.end(), files.begin(), files.end());
 }
 
 const DescribedKernel& described_kernel(const std::string& source) {

@@ -13,8 +13,10 @@
 
 namespace ridge::ops {
 
-// Device sources of the operators, named from src/: "ops/matmul/cuda_wgmma.cu".
+// Device sources of the operators, named from src/: "ops/matmul/cuda_wgmma.cu". And those of a program that brings
+// operators of its own (ops/op.h), whose generated list adds them before it describes the first.
 std::span<const EmbeddedFile> device_sources();
+void add_device_sources(std::span<const EmbeddedFile> files);
 
 class DescribedKernel {
  public:
@@ -22,9 +24,8 @@ class DescribedKernel {
 
   [[nodiscard]] const record::KernelDescription& description() const { return description_; }
   [[nodiscard]] const std::string& source() const { return source_; }
-  [[nodiscard]] std::vector<std::string> configurations() const;
-  // The version of the list: a tuned table that names a build of another list does not count.
-  [[nodiscard]] std::string version() const;
+  // Writes what an implementation says of its configurations: source, version, names, and where each is from.
+  void describe(Implementation& implementation) const;
 
   // `facts` describe the case: its numbers, and its operands where they are known. Null where some configuration may
   // fit; else the reason of the first need that does not hold and the values it names.
@@ -51,8 +52,10 @@ class DescribedKernel {
 };
 
 // What launch plans may name of a call but the numbers of its device and the values of tunables: parameters, scalars,
-// what the operator adds (Operator::plan_values), and the operands' dtypes, shapes and strides.
+// what the operator adds (Operator::plan_values), and the operands' dtypes, shapes, strides and alignments.
 record::PlanFacts plan_facts(const Problem& problem, std::span<const TensorView> operands);
+// The same before a call: of dense operands, with the alignments that the problem knows.
+record::PlanFacts plan_facts(const Problem& problem);
 std::vector<record::PlanOperand> plan_operands(const Problem& problem, std::span<const TensorView> operands);
 
 // The kernel of a source inside the library; read by the first call. Throws std::logic_error where its description is

@@ -1,17 +1,16 @@
 #include "ops/device_check.h"
 
-#include "base/embedded.h"
+#include <stdexcept>
+
+#include "base/error.h"
+#include "ops/described_kernel.h"
 
 namespace ridge::ops {
-
-std::span<const EmbeddedFile> device_sources();  // every device source of the operators
 
 DeviceMatrix device_matrix(const TensorView& view) {
   DeviceMatrix matrix;
   matrix.data = reinterpret_cast<std::uint64_t>(view.data);
-  // Device code knows no whole numbers: 64 bits of them (seeds) are filled, hashed and compared as an f64's.
-  const bool seeds = is_integer(view.dtype) && size_bits(view.dtype) == 64;
-  matrix.type = static_cast<std::int64_t>(seeds ? DType::kF64 : view.dtype);
+  matrix.type = static_cast<std::int64_t>(view.dtype);
   matrix.rows = matrix.columns = 1;
   if (view.rank > 0) matrix.columns = view.shape[static_cast<std::size_t>(view.rank - 1)];
   for (int axis = 0; axis + 1 < view.rank; ++axis) matrix.rows *= view.shape[static_cast<std::size_t>(axis)];
@@ -19,13 +18,16 @@ DeviceMatrix device_matrix(const TensorView& view) {
   return matrix;
 }
 
-std::string check_source(std::string_view file) {
-  std::string source;
-  for (const std::string_view wanted : {std::string_view("check_numbers.cuh"), file}) {
-    for (const EmbeddedFile& one : device_sources()) {
-      if (one.path.starts_with("ops/") && one.path.substr(4) == wanted) source += one.text;
-    }
+std::string_view source_of(std::string_view file) {
+  for (const EmbeddedFile& one : device_sources()) {
+    if (one.path == file) return one.text;
   }
+  throw std::logic_error(fmt::format("no device source is named {}", file));
+}
+
+std::string check_source(std::initializer_list<std::string_view> files) {
+  std::string source(source_of("ops/check_numbers.cuh"));
+  for (const std::string_view file : files) source += source_of(file);
   return source;
 }
 

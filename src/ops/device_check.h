@@ -1,12 +1,14 @@
 // How an operator's output is checked on a GPU: its own kernels, launched by the harness after the measured call.
 //
 // The kernels are given as source (extern "C", no includes; check_source) and share no code with any implementation.
-// Every parameter is 8 bytes or a DeviceMatrix. Nothing they compute exists while a candidate runs.
+// Every parameter is 8 bytes, a DeviceMatrix or a struct of 8 bytes each. Nothing they compute exists while a candidate
+// runs.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "record/param.h"
 #include "ridge/tensor.h"
 
 namespace ridge::ops {
@@ -30,11 +33,14 @@ struct DeviceMatrix {
 // leave a gap.
 DeviceMatrix device_matrix(const TensorView& view);
 
-// Source of check kernels: check_numbers.cuh, then that file of src/ops ("quantize/device_check.cu").
-std::string check_source(std::string_view file);
+// The text of one of device_sources() (ops/described_kernel.h). Throws std::logic_error where there is none.
+std::string_view source_of(std::string_view file);
+// Source of check kernels: check_numbers.cuh, then those files ("ops/quantize/device_check.cu").
+std::string check_source(std::initializer_list<std::string_view> files);
 
 struct CheckLaunch {
-  using Argument = std::variant<std::uint64_t, DeviceMatrix>;
+  // A number, a matrix, or a struct whose members have 8 bytes each.
+  using Argument = std::variant<std::uint64_t, DeviceMatrix, std::vector<std::uint64_t>>;
   std::string kernel;
   std::uint32_t grid_x = 1, grid_y = 1, block = 256;
   std::vector<Argument> arguments;
@@ -63,8 +69,9 @@ struct DeviceCheck {
     const Problem& problem;
     std::span<const TensorView> operands;
     std::uint64_t seed;
-    void* scratch;  // scratch_bytes, zeros
-    void* result;   // ProjectionResult
+    void* scratch;                                 // scratch_bytes, zeros
+    void* result;                                  // ProjectionResult
+    std::span<const record::Scalar> scalars = {};  // none: the usual ones
   };
   std::function<std::size_t(const Problem&)> scratch_bytes;
   std::function<std::vector<CheckLaunch>(const ProjectionRequest&)> projection;
@@ -78,6 +85,7 @@ struct DeviceCheck {
     std::size_t output;  // index among all operands
     std::int64_t first, count;
     double *value, *allowed, *variance, *shift;
+    std::span<const record::Scalar> scalars = {};
   };
   std::function<std::vector<CheckLaunch>(const ReferenceRequest&)> reference;
 };

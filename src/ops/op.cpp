@@ -104,10 +104,7 @@ std::map<std::string, double> Problem::reals() const {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i] == record::ParamKind::kReal) named[problem_case.params[i].name] = real(i);
   }
-  for (const record::ScalarInfo& scalar : scalars) {
-    const bool real = scalar.usual.type == record::ScalarType::kF32 || scalar.usual.type == record::ScalarType::kF64;
-    named[scalar.name] = real ? scalar.usual.real() : static_cast<double>(scalar.usual.whole());
-  }
+  for (const record::ScalarInfo& scalar : scalars) named[scalar.name] = scalar.usual.number();
   return named;
 }
 

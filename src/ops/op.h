@@ -179,6 +179,7 @@ struct Implementation {
   std::function<std::size_t(const Problem&, const Stream&)> workspace_bytes;
   // Which library and which of its kernels run here; goes into every result. May be empty.
   std::function<std::string()> version;
+  std::string source;  // of a kernel that describes itself: "ops/matmul/cuda_wgmma.cu"; empty: of another
   // Names of the builds it chooses among by itself, which a tuned table may choose instead; may be empty. One that does
   // not fit a call counts as -1.
   std::vector<std::string> configurations;

@@ -12,16 +12,13 @@
 namespace ridge::ops::rows {
 namespace {
 
-// Below this share of a step, what an element rounds to is mostly certain, and only then is it asked exactly.
-constexpr double kSharp = 1.0 / 16;
-
 std::int64_t row_count(const TensorView& view) {
   std::int64_t rows = 1;
   for (int d = 0; d + 1 < view.rank; ++d) rows *= view.shape[static_cast<std::size_t>(d)];
   return rows;
 }
-std::size_t column_count(const TensorView& view) {
-  return view.rank == 0 ? 1 : static_cast<std::size_t>(view.shape[static_cast<std::size_t>(view.rank - 1)]);
+std::int64_t column_count(const TensorView& view) {
+  return view.rank == 0 ? 1 : view.shape[static_cast<std::size_t>(view.rank - 1)];
 }
 
 // Where a row begins, in elements, and how far its elements are apart.
@@ -60,7 +57,7 @@ class RowHash {
       : first_(numerics::derive_seed(seed, 1) | 1), second_(numerics::derive_seed(seed, 2) | 1) {}
 
   [[nodiscard]] std::uint64_t operator()(const TensorView& view, std::int64_t row) const {
-    const std::size_t bytes = size_bytes(view.dtype, static_cast<std::int64_t>(column_count(view)));
+    const std::size_t bytes = size_bytes(view.dtype, column_count(view));
     const auto* const start =
         static_cast<const unsigned char*>(view.data) + size_bytes(view.dtype, row_offset(view, row));
     std::uint64_t hash = second_ ^ bytes;
@@ -77,7 +74,7 @@ class RowHash {
 };
 
 bool is_zero(const TensorView& view, std::int64_t row) {
-  const std::size_t bytes = size_bytes(view.dtype, static_cast<std::int64_t>(column_count(view)));
+  const std::size_t bytes = size_bytes(view.dtype, column_count(view));
   const auto* const start =
       static_cast<const unsigned char*>(view.data) + size_bytes(view.dtype, row_offset(view, row));
   return std::all_of(start, start + bytes, [](unsigned char byte) { return byte == 0; });
@@ -112,26 +109,25 @@ Sample secret_sample(std::int64_t rows, std::int64_t columns, std::int64_t most_
           drawn(columns, most_columns, numerics::derive_seed(seed, 12))};
 }
 
-numerics::RoundedOnce stored(DType dtype, const Number& number) {
-  const double value = number.value;
-  if (!std::isfinite(value)) return numerics::rounded_once(dtype, value, 0);
-  const double step = numerics::ulp(dtype, std::fabs(value) + number.error);
-  const double low = numerics::round_to(dtype, value - number.error),
-               high = numerics::round_to(dtype, value + number.error);
-  const bool sharp = number.error < kSharp * step;
-  if (sharp && low == high) return numerics::rounded_once(dtype, low, 0);
-  // The part that elements of one row share, through its statistics, may lean to one side.
-  const double deviation = std::sqrt(number.variance);
-  if (dtype == DType::kF32 && number.error > 0) {
-    return {value, std::max(number.error, step / 2), std::max(number.variance, step * step / 48), 2 * deviation};
-  }
-  return {value, number.error + step / 2, number.variance + step * step / 12, sharp ? step : 2 * deviation};
+Format format_of(DType dtype) {
+  const numerics::FloatFormat layout = numerics::format_of(dtype);
+  Format format;
+  format.spacing = std::ldexp(1.0, -layout.mantissa_bits);
+  format.least_normal = std::ldexp(1.0, layout.min_exponent());
+  format.most = numerics::max_value(dtype);
+  format.beyond = numerics::round_to(dtype, HUGE_VAL);
+  format.is_f32 = dtype == DType::kF32 ? 1 : 0;
+  return format;
 }
 
-Status Reader::takes(const Problem& problem) {
-  if (problem.operands.size() <= kWarmOperands) return ok_status();
-  return make_error(ErrorCode::kUnsupported, "{}: {} operands; a row check reads at most {}",
-                    problem.problem_case.text(), problem.operands.size(), kWarmOperands);
+Status Reader::takes(const Problem& problem, std::span<const Reads> reads) {
+  if (problem.operands.size() > kWarmOperands) {
+    return make_error(ErrorCode::kUnsupported, "{}: {} operands; a row check reads at most {}",
+                      problem.problem_case.text(), problem.operands.size(), kWarmOperands);
+  }
+  if (reads.size() == problem.operands.size()) return ok_status();
+  return make_error(ErrorCode::kInternal, "{}: its row model says of {} operands how they are read; there are {}",
+                    problem.problem_case.text(), reads.size(), problem.operands.size());
 }
 
 Reader::Reader(const Problem& problem, std::span<const TensorView> operands, std::span<const Reads> reads, bool after)
@@ -148,112 +144,72 @@ Reader::Reader(const Problem& problem, std::span<const TensorView> operands, std
     if (spec.output) outputs_[i] = operands[i];
     if (!spec.output) inputs_[i] = operands[i];
     if (spec.read_write) inputs_[i] = after ? operands[old++] : operands[i];
-    if (reads_[i] != Reads::kRow) continue;
+    if (reads_[i] != kRow) continue;
     rows_ = std::max(rows_, row_count(operands[i]));
     columns_ = std::max(columns_, column_count(operands[i]));
   }
   if (columns_ == 0) rows_ = 0;
 }
 
-const double* Reader::load(std::size_t operand, const TensorView& view, std::int64_t row, std::size_t first,
-                           std::size_t count) {
-  std::vector<double>& into =
-      &view >= outputs_.data() && &view < outputs_.data() + outputs_.size() ? found_[operand] : buffers_[operand];
+void Reader::load(std::size_t operand, const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t count,
+                  std::vector<double>& into) const {
   const std::int64_t apart = view.rank == 0 ? 1 : view.stride[static_cast<std::size_t>(view.rank - 1)];
   switch (reads_[operand]) {
-    case Reads::kShared:
+    case kApart: break;
+    case kShared:
       into.resize(static_cast<std::size_t>(view.element_count()));
       for (std::size_t j = 0; j < into.size(); ++j) {
         into[j] = numerics::load_element(view, static_cast<std::int64_t>(j));
       }
       break;
-    case Reads::kScalar: into.assign(1, numerics::load_element(view, row)); break;
-    case Reads::kRow:
-      count = std::min(count, column_count(view) - std::min(first, column_count(view)));
-      into.resize(count);
-      load_run(view, row_offset(view, row) + static_cast<std::int64_t>(first) * apart, apart, into);
+    case kScalar: into.assign(1, numerics::load_element(view, row)); break;
+    case kSum: row = 0; [[fallthrough]];
+    case kRow:
+      into.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(column_count(view) - first, 0, count)));
+      load_run(view, row_offset(view, row) + first * apart, apart, into);
       break;
   }
-  return into.data();
 }
 
-const Row& Reader::inputs(std::int64_t row, std::size_t first, std::size_t count) {
+const Row& Reader::inputs(std::int64_t row, std::int64_t first, std::int64_t count) {
   row_.index = row;
-  row_.first = first;
-  row_.columns = count;
+  row_.columns = columns_;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (problem_.operands[i].output && !problem_.operands[i].read_write) continue;
-    const bool shared = reads_[i] == Reads::kShared;
-    if (!shared || !kept_[i]) (void)load(i, inputs_[i], row, first, count);
+    const bool shared = reads_[i] == kShared;
+    if (!shared || !kept_[i]) load(i, inputs_[i], row, first, count, buffers_[i]);
     kept_[i] = shared;
-    // A weight has an element for every column, and the piece begins at one of them.
-    row_.operands[i] = buffers_[i].data() + (shared && buffers_[i].size() == columns_ ? first : 0);
+    row_.operands[i] = buffers_[i].data();
+    row_.first[i] = reads_[i] == kRow ? first : 0;
   }
   return row_;
 }
 
-const double* Reader::found(std::size_t operand, std::int64_t row, std::size_t first, std::size_t count) {
-  return load(operand, outputs_[operand], row, first, count);
+const double* Reader::found(std::size_t operand, std::int64_t row, std::int64_t first, std::int64_t count) {
+  load(operand, outputs_[operand], row, first, count, found_[operand]);
+  return found_[operand].data();
 }
 
 Judge::Judge(const Problem& problem, std::size_t operand)
-    : problem_(problem), operand_(operand), dtype_(problem.operands[operand].dtype) {
-  const numerics::FloatFormat format = numerics::format_of(dtype_);
-  spacing_ = std::ldexp(1.0, -format.mantissa_bits);
-  smallest_exponent_ = static_cast<std::int64_t>(format.min_exponent() + 1023) << 52;
-  most_ = numerics::max_value(dtype_);
-}
+    : problem_(problem), operand_(operand), format_(format_of(problem.operands[operand].dtype)) {}
 
-// The exponent of a double is that of its format's steps; below the normal numbers the steps stay the same.
-double Judge::step_at(double reach) const {
-  const std::int64_t exponent = std::bit_cast<std::int64_t>(reach) & 0x7ff0000000000000;
-  return std::bit_cast<double>(std::max(exponent, smallest_exponent_)) * spacing_;
-}
-
-// A bound that stored() is nowhere below.
-double Judge::surely_allowed(double step, double error) const {
-  if (dtype_ == DType::kF32) return std::max(step / 2, error);
-  return step / 2 + (error < kSharp * step ? 0.0 : error);
-}
-
-void Judge::see(std::int64_t row, std::size_t column, double found, const Number& expected) {
+void Judge::see(std::int64_t row, std::int64_t column, double found, const Number& expected) {
   look(row, column, found, expected);
   if (!std::isfinite(found) || !std::isfinite(expected.value)) return;
-  const double step = step_at(std::fabs(expected.value) + expected.error), distance = found - expected.value;
-  const bool again = dtype_ != DType::kF32 || expected.error == 0;  // rounded once more by the store
-  squares_ += distance * distance /
-              (again ? expected.variance + step * step / 12 : std::max(expected.variance, step * step / 48));
+  squares_ += normal_square(format_, found, expected);
   ++elements_;
   rows_ += row != last_row_ ? 1 : 0;
   last_row_ = row;
 }
 
-std::size_t Judge::sift(const double* found, const double* exact, std::size_t count, double slack,
-                        std::uint16_t* open) const {
-  std::array<unsigned char, kPiece> further;
-  int any = 0;
-  for (std::size_t j = 0; j < count; ++j) {
-    const double size = std::fabs(exact[j]), allowed = surely_allowed(step_at(size), slack * size);
-    const bool fits = std::fabs(found[j] - exact[j]) <= allowed && size < most_;
-    further[j] = fits ? 0 : 1;
-    any |= further[j];
-  }
-  std::size_t left = 0;
-  for (std::size_t j = 0; any != 0 && j < count; ++j) {
-    if (further[j] != 0) open[left++] = static_cast<std::uint16_t>(j);
-  }
-  return left;
-}
-
-void Judge::look(std::int64_t row, std::size_t column, double found, const Number& expected) {
+void Judge::look(std::int64_t row, std::int64_t column, double found, const Number& expected) {
   if (!std::isfinite(found)) all_finite_ = false;
   // Most are the nearest number, or well within a bound that is wider than a step.
-  const double step = step_at(std::fabs(expected.value)), distance = std::fabs(found - expected.value);
-  const double least = surely_allowed(step, expected.error);
+  const double distance = std::fabs(found - expected.value);
+  const double least = surely_allowed(format_.is_f32 != 0, format_.step(std::fabs(expected.value)), expected.error);
   if (distance <= least && distance <= worst_ * least) return;
-  const numerics::RoundedOnce right = stored(dtype_, expected);
-  const bool same = found == right.value || (std::isnan(found) && std::isnan(right.value));
-  double ratio = same ? 0.0 : std::fabs(found - right.value) / right.allowed;
+  Stored right;
+  double ratio = error_ratio(format_, found, expected, right);
   if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
   if (ratio <= worst_) return;
   worst_ = ratio;
@@ -281,27 +237,19 @@ void Judge::conclude(SpotCheck& into, bool shared) const {
   }
 }
 
-SpotCheck check_sums(const Problem& problem, std::size_t operand, const TensorView& found,
-                     std::span<const Number> sums) {
-  SpotCheck result;
-  result.allowed = result.blind_factor = 1;
-  const std::vector<double> values = numerics::to_doubles(found);
-  Judge judge(problem, operand);
-  for (std::size_t j = 0; j < sums.size(); ++j) judge.see(0, j, values[j], sums[j]);
-  judge.conclude(result, false);
-  return result;
-}
+ColumnSums::ColumnSums(std::int64_t columns, std::int64_t rows)
+    : length_(static_cast<double>(rows)),
+      per_magnitude_(sum_error(length_)),
+      per_square_(sum_variance(length_)),
+      value_(static_cast<std::size_t>(columns)),
+      error_(value_.size()),
+      variance_(value_.size()) {}
 
-ReferenceOutput reference_of_sums(DType dtype, std::span<const Number> sums) {
-  ReferenceOutput reference;
-  for (const Number& sum : sums) {
-    const numerics::RoundedOnce one = stored(dtype, sum);
-    reference.value.push_back(one.value);
-    reference.allowed.push_back(one.allowed);
-    reference.ideal_square.push_back(one.ideal_square);
-    reference.shift.push_back(one.shift);
-  }
-  return reference;
+void append(ReferenceOutput& reference, const Stored& one) {
+  reference.value.push_back(one.value);
+  reference.allowed.push_back(one.allowed);
+  reference.ideal_square.push_back(one.ideal_square);
+  reference.shift.push_back(one.shift);
 }
 
 SpotCheck check_integers(const std::string& name, std::span<const std::int64_t> found,

@@ -7,161 +7,158 @@
 //
 //   op.reference = rows::reference<row_model>;     every element, for the full compare
 //   op.spot_check = rows::spot_check<row_model>;   every element after each launch: one read of all operands
+//   op.device_check = rows::device_check<row_model>(...);   both on a GPU, from the same text (ops/row_device_check.h)
 //
-// with   auto row_model(const Problem&, const Arguments&) { return rows::model(reads, statistics, element); }
+// with   auto row_model(const Problem&, const Arguments&) { return rows::model(reads, RowModel{...}); }
+//
+// and, in a file of its own that includes nothing (row_model.cuh), for the host and for a GPU
+//
+//   struct RowModel {
+//     double alpha;                          // members of 8 bytes each: what differs from case to case
+//     static constexpr int kStatistics = 1;  // what is the same for a whole row: a mean, a log-sum-exp
+//     template <class Row>
+//     RIDGE_ROWS void statistics(const Row& row, rows::Number* found) const;
+//     template <class Row, class T>
+//     RIDGE_ROWS T element(const Row& row, const T* statistics, int output, rows::i64 column) const;
+//   };
 //
 //   reads       how the operands are read, in their order (Reads)
-//   statistics  [](const rows::RowOf<rows::Number>& row) -> std::array<rows::Number, K>: what is the same for a whole
-//               row (a mean, a log-sum-exp)
-//   element     [](const auto& row, const auto& statistics, std::size_t output, std::size_t column): row(operand,
-//               column) and statistics[k] are numbers of one kind, and so is what is returned
+//   row         row(operand, column) and statistics[k] are numbers of one kind, and so is what element() returns;
+//               rows::sum(row, term) and rows::largest(row, term) go over all columns
+//   output      counts the outputs from 0. Of an output that is Reads::kSum, element() is one term of the sum
 //
-// Contract: both are pure, take everything from their arguments, use the functions of rows:: (exp, sqrt, ...) and share
-// no code with a kernel. `output` counts the outputs from 0. Without statistics (rows::elementwise) long rows are read
-// in pieces, and `column` counts from the beginning of the piece. A constant that is easily mistaken (an eps) shows
-// only where rows are as small as it: the operator's fill must have such rows.
+// Contract: both functions are pure, take everything from their arguments, use the functions of rows:: (exp, sqrt, ...)
+// and share no code with a kernel. Without statistics long rows are worked on in pieces. A constant that is easily
+// mistaken (an eps) shows only where rows are as small as it: the operator's fill must have such rows.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "numerics/cpu_isa.h"
 #include "numerics/error_model.h"
 #include "ops/op.h"
+// clang-format off
+#include "ops/row_numbers.cuh"
+// clang-format on
 
 namespace ridge::ops::rows {
 
-// A number as a right fp32 kernel may have it: at most `error` off, by about the root of `variance`.
-struct Number {
-  double value = 0, error = 0, variance = 0;
-
-  Number() = default;
-  Number(double exact) : value(exact) {}
-  Number(double v, double e, double s) : value(v), error(e), variance(s) {}
-};
-
-inline constexpr double kUnit = 0x1p-24;  // the largest relative error of one rounding in fp32
-
-// One operation more: a rounding to fp32, or `steps` of them.
-inline Number rounded(Number x, double steps = 1) {
-  const double size = std::fabs(x.value);
-  return {x.value, x.error + steps * (kUnit * size + 0x1p-150),
-          x.variance + steps * steps * kUnit * kUnit * size * size / 6};
-}
-inline Number operator+(const Number& a, const Number& b) {
-  return rounded({a.value + b.value, a.error + b.error, a.variance + b.variance});
-}
-inline Number operator-(const Number& a, const Number& b) {
-  return rounded({a.value - b.value, a.error + b.error, a.variance + b.variance});
-}
-inline Number operator*(const Number& a, const Number& b) {
-  // Below the normal numbers the product of three depends on their order: a few of the smallest numbers more.
-  const double size_a = std::fabs(a.value), size_b = std::fabs(b.value), least = 0x1p-148 * (1 + size_a + size_b);
-  return rounded({a.value * b.value, size_a * b.error + size_b * a.error + a.error * b.error + least,
-                  a.value * a.value * b.variance + b.value * b.value * a.variance});
-}
-// A function of fp32 that is off by so many steps of its own: `value` and `slope` are those of f at x.
-inline Number function(const Number& x, double value, double slope, double steps = 4) {
-  return rounded({value, std::fabs(slope) * x.error, slope * slope * x.variance}, steps);
-}
-inline Number operator/(const Number& a, const Number& b) {
-  return a * function(b, 1 / b.value, 1 / (b.value * b.value), 1);
-}
-inline Number sqrt(const Number& x) {
-  const double root = std::sqrt(x.value);
-  return function(x, root, 0.5 / root, 2);
-}
-inline Number rsqrt(const Number& x) {
-  const double inverse = 1 / std::sqrt(x.value);
-  return function(x, inverse, 0.5 * inverse / x.value, 2);
-}
-inline Number exp(const Number& x) {
-  const double power = std::exp(x.value);
-  return function(x, power, power);
-}
-inline Number log(const Number& x) { return function(x, std::log(x.value), 1 / x.value); }
-inline double sqrt(double x) { return std::sqrt(x); }
-inline double rsqrt(double x) { return 1 / std::sqrt(x); }
-inline double exp(double x) { return std::exp(x); }
-inline double log(double x) { return std::log(x); }
-
-// The expected square of the rounding errors of an fp32 sum. Terms of random sign round as error_model.h has it; what
-// they have in common, the sum itself, may round the same way again and again (squares of numbers of few bits measure
-// nine times the root of that model), so it counts for eighteen times as much.
-inline double sum_variance(double length, double squares, double value) {
-  return kUnit * kUnit * length * (squares / 12 + value * value);
-}
-
-// The fp32 sum of n terms in any order.
-template <class Term>
-Number sum(std::size_t n, const Term& term) {
-  double value = 0, magnitude = 0, squares = 0, error = 0, variance = 0;
-  for (std::size_t j = 0; j < n; ++j) {
-    const Number t = term(j);
-    value += t.value;
-    magnitude += std::fabs(t.value);
-    squares += t.value * t.value;
-    error += t.error;
-    variance += t.variance;
-  }
-  const numerics::Reduction reduction{DType::kF32, DType::kF32, static_cast<std::int64_t>(n)};
-  return {value, error + numerics::accumulation_bound(reduction, magnitude),
-          variance + sum_variance(static_cast<double>(n), squares, value)};
-}
-
-// How an operand meets the rows.
-enum class Reads : std::uint8_t {
-  kRow,     // [..., columns]: row i goes with row i
-  kScalar,  // one element per row: a label, a saved statistic, a loss
-  kShared   // the whole of it goes with every row: a weight
-};
-
-// The operands of one row, by their index; of an output its old content, where that is read.
+// The operands of one row, by their index; of an output its old content, where that is read. Operands that are read by
+// rows begin at column `first`.
 struct Row {
   std::int64_t index = 0;
   std::array<const double*, kWarmOperands> operands{};
-  std::size_t first = 0, columns = 0;  // of those that are read by rows, or of the piece that is at hand
+  std::array<std::int64_t, kWarmOperands> first{};
+  std::int64_t columns = 0;  // of the whole row
 };
 // The same as numbers of one kind.
 template <class T>
 class RowOf {
  public:
   explicit RowOf(const Row& row) : row_(row) {}
-  T operator()(std::size_t operand, std::size_t column = 0) const { return T(row_.operands[operand][column]); }
-  [[nodiscard]] std::size_t columns() const { return row_.columns; }
-  [[nodiscard]] std::int64_t index() const { return row_.index; }
+  auto operator()(i64 operand, i64 column = 0) const {
+    const auto at = static_cast<std::size_t>(operand);
+    const double value = row_.operands[at][column - row_.first[at]];
+    if constexpr (std::is_same_v<T, Number>) {
+      return Exact(value);
+    } else {
+      return T(value);
+    }
+  }
+  [[nodiscard]] i64 columns() const { return row_.columns; }
+  [[nodiscard]] i64 index() const { return row_.index; }
+
+  // Many sums side by side, so that a compiler makes vectors of them: a single one waits for itself at every addition.
+  template <class Term>
+  Sum add_up(const Term& term) const {
+    constexpr i64 kLanes = 64;
+    double value[kLanes] = {}, magnitude[kLanes] = {}, squares[kLanes] = {}, error[kLanes] = {}, variance[kLanes] = {};
+    i64 j = 0;
+    for (; j + kLanes <= row_.columns; j += kLanes) {
+      for (i64 lane = 0; lane < kLanes; ++lane) {
+        const Number t = term(j + lane);
+        value[lane] += t.value;
+        magnitude[lane] += std::fabs(t.value);
+        squares[lane] += t.value * t.value;
+        error[lane] += t.error;
+        variance[lane] += t.variance;
+      }
+    }
+    Sum sum;
+    for (; j < row_.columns; ++j) sum.add(term(j));
+    for (i64 lane = 0; lane < kLanes; ++lane) {
+      sum.value += value[lane];
+      sum.magnitude += magnitude[lane];
+      sum.squares += squares[lane];
+      sum.error += error[lane];
+      sum.variance += variance[lane];
+    }
+    return sum;
+  }
+  template <class Term>
+  Number largest(const Term& term) const {
+    Number most(-HUGE_VAL);
+    for (i64 j = 0; j < row_.columns; ++j) most = larger(term(j), most);
+    return most;
+  }
 
  private:
   Row row_;
 };
 
-using NoStatistics = std::array<Number, 0>;
+// Runs `work` with everything that it calls in vectors of this processor: all of it is compiled once more for each. No
+// fused operations: they would round other numbers.
+#if defined(__x86_64__)
+template <class Work>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512"), gnu::flatten]] void in_avx512(
+    const Work& work) {
+  work();
+}
+template <class Work>
+[[gnu::target("avx2"), gnu::flatten]] void in_avx2(const Work& work) {
+  work();
+}
+#endif
+template <class Work>
+void in_vectors(const Work& work) {
+#if defined(__x86_64__)
+  if (numerics::best_isa() == numerics::Isa::kAvx512) return in_avx512(work);
+  if (numerics::best_isa() == numerics::Isa::kAvx2) return in_avx2(work);
+#endif
+  work();
+}
 
-template <class Statistics, class Element>
+template <class Definition>
 struct Model {
   std::vector<Reads> reads;
-  Statistics statistics;
-  Element element;
+  Definition definition;
 };
-template <class Statistics, class Element>
-Model<Statistics, Element> model(std::vector<Reads> reads, Statistics statistics, Element element) {
-  return {std::move(reads), std::move(statistics), std::move(element)};
+template <class Definition>
+Model<Definition> model(std::vector<Reads> reads, Definition definition) {
+  return {std::move(reads), std::move(definition)};
 }
-// element(row, output, column)
-template <class Element>
-auto elementwise(std::vector<Reads> reads, Element element) {
-  return model(
-      std::move(reads), [](const RowOf<Number>&) { return NoStatistics(); },
-      [element = std::move(element)](const auto& row, const auto&, std::size_t output, std::size_t column) {
-        return element(row, output, column);
-      });
-}
+
+template <class Definition>
+inline constexpr bool kElementwise = Definition::kStatistics == 0;
+// The statistics of a row, as Numbers and as exact values.
+template <class Definition>
+struct Statistics {
+  std::array<Number, std::max(Definition::kStatistics, 1)> numbers;
+  std::array<double, std::max(Definition::kStatistics, 1)> exact{};
+
+  Statistics(const Definition& definition, const Row& row) {
+    if constexpr (!kElementwise<Definition>) definition.statistics(RowOf<Number>(row), numbers.data());
+    for (std::size_t k = 0; k < exact.size(); ++k) exact[k] = numbers[k].value;
+  }
+};
 
 // Which rows and columns are looked at: all, or secret ones where an element costs more than reading it.
 struct Sample {
@@ -171,34 +168,32 @@ struct Sample {
 Sample secret_sample(std::int64_t rows, std::int64_t columns, std::int64_t most_rows, std::int64_t most_columns,
                      std::uint64_t seed);
 
-// What an element may be once it is stored: RoundedOnce for a Number. What was computed in fp32 is stored there without
-// another rounding.
-numerics::RoundedOnce stored(DType dtype, const Number& number);
+// The steps of a type, for the functions of row_numbers.cuh.
+Format format_of(DType dtype);
 
 // Reads the operands of a problem row by row. `after`: those after a launch, followed by the old content of each
 // read_write one.
 class Reader {
  public:
   Reader(const Problem& problem, std::span<const TensorView> operands, std::span<const Reads> reads, bool after);
-  // What it can read: a row has room for so many operands.
-  [[nodiscard]] static Status takes(const Problem& problem);
+  // What it can read: a row has room for so many operands, and the model says of each how it is read.
+  [[nodiscard]] static Status takes(const Problem& problem, std::span<const Reads> reads);
   [[nodiscard]] std::int64_t rows() const { return rows_; }
-  [[nodiscard]] std::size_t columns() const { return columns_; }  // of the longest operand that is read by rows
-  // The inputs of columns first .. first + count of a row; the spans are good until the next call.
-  const Row& inputs(std::int64_t row, std::size_t first, std::size_t count);
+  [[nodiscard]] std::int64_t columns() const { return columns_; }  // of the longest operand that is read by rows
+  // The inputs of columns first .. first + count of a row; good until the next call.
+  const Row& inputs(std::int64_t row, std::int64_t first, std::int64_t count);
   // What is stored there of an output, in fp64.
-  const double* found(std::size_t operand, std::int64_t row, std::size_t first, std::size_t count);
+  const double* found(std::size_t operand, std::int64_t row, std::int64_t first, std::int64_t count);
 
  private:
-  const double* load(std::size_t operand, const TensorView& view, std::int64_t row, std::size_t first,
-                     std::size_t count);
+  void load(std::size_t operand, const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t count,
+            std::vector<double>& into) const;
   const Problem& problem_;
   std::vector<TensorView> inputs_, outputs_;  // by operand; without data: not read
   std::vector<Reads> reads_;
   std::vector<std::vector<double>> buffers_, found_;
   std::vector<bool> kept_;  // shared operands that were read already
-  std::int64_t rows_ = 0;
-  std::size_t columns_ = 0;
+  std::int64_t rows_ = 0, columns_ = 0;
   Row row_;
 };
 
@@ -207,141 +202,217 @@ class Reader {
 class Judge {
  public:
   Judge(const Problem& problem, std::size_t operand);
+  [[nodiscard]] const Format& format() const { return format_; }
   // One element, exactly.
-  void see(std::int64_t row, std::size_t column, double found, const Number& expected);
+  void see(std::int64_t row, std::int64_t column, double found, const Number& expected);
   // Which of `count` elements are further from their exact values than a rounding and a relative error of `slack`:
   // their places go to `open`. Returns how many.
-  std::size_t sift(const double* found, const double* exact, std::size_t count, double slack,
-                   std::uint16_t* open) const;
+  std::int64_t sift(const double* found, const double* exact, std::int64_t count, double slack,
+                    std::uint16_t* open) const {
+    const Format format = format_;
+    std::int64_t further[kPiece], any = 0;  // as wide as the numbers
+    const auto look_through = [&](auto is_f32) {
+      for (std::int64_t j = 0; j < count; ++j) {
+        further[j] = surely_right(format, is_f32(), found[j], exact[j], slack) ? 0 : 1;
+        any |= further[j];
+      }
+    };
+    format.is_f32 != 0 ? look_through(std::true_type()) : look_through(std::false_type());
+    std::int64_t left = 0;
+    for (std::int64_t j = 0; any != 0 && j < count; ++j) {
+      if (further[j] != 0) open[left++] = static_cast<std::uint16_t>(j);
+    }
+    return left;
+  }
   // An element that sift() left over.
-  void look(std::int64_t row, std::size_t column, double found, const Number& expected);
+  void look(std::int64_t row, std::int64_t column, double found, const Number& expected);
   // Adds what was found about this output. `shared`: elements of one row share an error, that of its statistics, so
   // that rows and not elements are independent.
   void conclude(SpotCheck& into, bool shared) const;
 
  private:
-  [[nodiscard]] double step_at(double reach) const;
-  [[nodiscard]] double surely_allowed(double step, double error) const;
   const Problem& problem_;
   std::size_t operand_;
-  DType dtype_;
-  std::int64_t smallest_exponent_, last_row_ = -1;
-  double spacing_, most_;
+  Format format_;
+  std::int64_t last_row_ = -1;
   double worst_ = 0, squares_ = 0;
-  std::int64_t elements_ = 0, rows_ = 0, worst_row_ = 0;
-  std::size_t worst_column_ = 0;
+  std::int64_t elements_ = 0, rows_ = 0, worst_row_ = 0, worst_column_ = 0;
   double worst_found_ = 0;
-  numerics::RoundedOnce worst_expected_;
+  Stored worst_expected_;
   bool all_finite_ = true;
 };
 
-inline constexpr std::size_t kPiece = 512;  // columns that are worked on at a time: they stay in the first cache
-inline constexpr std::size_t kShare = 16;   // of so many columns one is held against its Number whatever it looks like
+// The sums over all rows of an output that is Reads::kSum. Memory for three numbers per column.
+class ColumnSums {
+ public:
+  ColumnSums(std::int64_t columns, std::int64_t rows);
+  // Adds element(column) for columns first .. first + count.
+  template <class Element>
+  void add(std::int64_t first, std::int64_t count, const Element& element) {
+    double *const value = value_.data(), *const error = error_.data(), *const variance = variance_.data();
+    for (std::int64_t j = first; j < first + count; ++j) {
+      const Number term = element(j);
+      value[j] += term.value;
+      error[j] += term.error + per_magnitude_ * std::fabs(term.value);
+      variance[j] += term.variance + per_square_ * term.value * term.value;
+    }
+  }
+  [[nodiscard]] std::int64_t columns() const { return std::ssize(value_); }
+  [[nodiscard]] Number at(std::int64_t column) const {
+    const auto j = static_cast<std::size_t>(column);
+    return finished_sum(length_, value_[j], error_[j], variance_[j]);
+  }
+
+ private:
+  double length_, per_magnitude_, per_square_;
+  std::vector<double> value_, error_, variance_;
+};
+
+inline constexpr std::int64_t kShare = 16;  // of so many columns one is held against its Number whatever it looks like
 
 // Checks a piece of a row of one output: every element against its exact value, a secret share of them against their
-// Numbers, which also tell how far the others may be off, and then those that are further.
-template <class Statistics, class Element>
-void check_piece(const Model<Statistics, Element>& m, const Row& row, const auto& statistics, std::size_t output,
-                 std::size_t first, std::size_t count, const double* found, std::uint64_t secret, Judge& judge) {
+// Numbers, which also tell how far the others may be off, and then those that are further. `found` begins with column
+// `first`.
+template <class Definition>
+void check_piece(const Definition& definition, const Row& row, const Statistics<Definition>& statistics, int output,
+                 std::int64_t first, std::int64_t count, const double* found, std::uint64_t secret, Judge& judge) {
   const RowOf<Number> numbers(row);
   const RowOf<double> doubles(row);
-  std::array<double, std::tuple_size_v<std::remove_cvref_t<decltype(statistics)>>> exact_statistics{};
-  for (std::size_t k = 0; k < exact_statistics.size(); ++k) exact_statistics[k] = statistics[k].value;
+  const auto number = [&](std::int64_t at) -> Number {
+    return definition.element(numbers, statistics.numbers.data(), output, first + at);
+  };
   double slack = HUGE_VAL, exact[kPiece];
-  const std::size_t share = count < 4 * kShare ? 1 : kShare;
-  for (std::size_t j = secret % share; j < count; j += share) {
-    const Number expected = m.element(numbers, statistics, output, first + j);
-    judge.see(row.index, row.first + first + j, found[first + j], expected);
+  const std::int64_t share = count < 4 * kShare ? 1 : kShare;
+  for (auto j = static_cast<std::int64_t>(secret % static_cast<std::uint64_t>(share)); j < count; j += share) {
+    const Number expected = number(j);
+    judge.see(row.index, first + j, found[j], expected);
     if (expected.value != 0) slack = std::min(slack, 0.5 * expected.error / std::fabs(expected.value));
   }
   if (share == 1) return;
-  for (std::size_t j = 0; j < count; ++j) exact[j] = m.element(doubles, exact_statistics, output, first + j);
-  std::uint16_t open[kPiece];
-  const std::size_t left = judge.sift(found + first, exact, count, std::isfinite(slack) ? slack : 0, open);
-  for (std::size_t i = 0; i < left; ++i) {
-    const std::size_t j = first + open[i];
-    judge.look(row.index, row.first + j, found[j], m.element(numbers, statistics, output, j));
+  for (std::int64_t j = 0; j < count; ++j) {
+    exact[j] = definition.element(doubles, statistics.exact.data(), output, first + j);
   }
+  std::uint16_t open[kPiece];
+  const std::int64_t left = judge.sift(found, exact, count, std::isfinite(slack) ? slack : 0, open);
+  for (std::int64_t i = 0; i < left; ++i) judge.look(row.index, first + open[i], found[open[i]], number(open[i]));
 }
 
-// Every element of these rows and columns. `residual` is the worst error in units of what is allowed, or the RMS error
-// in units of its limit, whichever is larger; it passes up to 1.
-template <class Statistics, class Element>
-Result<SpotCheck> check(const Problem& problem, std::span<const TensorView> operands,
-                        const Model<Statistics, Element>& m, std::uint64_t seed, const Sample& sample = {}) {
-  constexpr bool kPieces = std::is_same_v<std::invoke_result_t<Statistics, const RowOf<Number>&>, NoStatistics>;
-  RIDGE_CHECK_OK(Reader::takes(problem));
+// Every element of these rows and columns; sums are over all rows whatever the sample. `residual` is the worst error in
+// units of what is allowed, or the RMS error in units of its limit, whichever is larger; it passes up to 1.
+template <class Definition>
+Result<SpotCheck> check(const Problem& problem, std::span<const TensorView> operands, const Model<Definition>& m,
+                        std::uint64_t seed, const Sample& sample = {}) {
+  RIDGE_CHECK_OK(Reader::takes(problem, m.reads));
   Reader reader(problem, operands, m.reads, true);
-  std::vector<Judge> judges;
-  std::vector<std::size_t> outputs;
+  struct Output {
+    std::size_t operand;
+    int index;
+    Judge judge;
+    std::optional<ColumnSums> sums;
+  };
+  std::vector<Output> outputs;
+  int next = 0;
+  bool sums = false;
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     if (!problem.operands[i].output) continue;
-    outputs.push_back(i);
-    judges.emplace_back(problem, i);
+    const int index = next++;
+    if (m.reads[i] == kApart) continue;
+    outputs.push_back({i, index, Judge(problem, i), std::nullopt});
+    if (m.reads[i] != kSum) continue;
+    sums = true;
+    outputs.back().sums.emplace(reader.columns(), reader.rows());
   }
-  const auto look_at = [&](std::int64_t index, std::size_t first, std::size_t count) {
+  const auto look_at = [&](std::int64_t index, std::int64_t first, std::int64_t count, bool sums_alone) {
     const Row& row = reader.inputs(index, first, count);
     const RowOf<Number> numbers(row);
-    const auto statistics = m.statistics(numbers);
-    for (std::size_t o = 0; o < outputs.size(); ++o) {
-      const bool scalar = m.reads[outputs[o]] != Reads::kRow;
-      if (scalar && first != 0) continue;
-      const double* const found = reader.found(outputs[o], index, first, count);
+    const Statistics<Definition> statistics(m.definition, row);
+    for (Output& output : outputs) {
+      const auto number = [&](std::int64_t column) -> Number {
+        return m.definition.element(numbers, statistics.numbers.data(), output.index, column);
+      };
+      if (output.sums) {
+        output.sums->add(first, count, number);
+        continue;
+      }
+      const bool scalar = m.reads[output.operand] == kScalar;
+      if (sums_alone || (scalar && first != 0)) continue;
+      const double* const found = reader.found(output.operand, index, first, count);
       if (scalar) {
-        judges[o].see(index, 0, *found, m.element(numbers, statistics, o, 0));
+        output.judge.see(index, 0, *found, number(0));
         continue;
       }
       for (const std::int64_t column : sample.columns) {
-        const std::size_t at = static_cast<std::size_t>(column) - first;
-        if (at < count) judges[o].see(index, first + at, found[at], m.element(numbers, statistics, o, at));
+        if (column < first || column >= first + count) continue;
+        output.judge.see(index, column, found[column - first], number(column));
       }
-      for (std::size_t at = 0; sample.columns.empty() && at < count; at += kPiece) {
+      for (std::int64_t at = 0; sample.columns.empty() && at < count; at += kPiece) {
         const std::uint64_t secret = (seed ^ static_cast<std::uint64_t>(index)) * 0x9e3779b97f4a7c15 >> 32;
-        check_piece(m, row, statistics, o, at, std::min(kPiece, count - at), found, secret + at, judges[o]);
+        check_piece(m.definition, row, statistics, output.index, first + at, std::min<std::int64_t>(kPiece, count - at),
+                    found + at, secret + static_cast<std::uint64_t>(first + at) / kPiece, output.judge);
       }
     }
   };
-  const std::int64_t rows = sample.rows.empty() ? reader.rows() : static_cast<std::int64_t>(sample.rows.size());
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t index = sample.rows.empty() ? i : sample.rows[static_cast<std::size_t>(i)];
-    const std::size_t step = kPieces ? kPiece : std::max<std::size_t>(reader.columns(), 1);
-    for (std::size_t first = 0; first == 0 || first < reader.columns(); first += step) {
-      look_at(index, first, std::min(step, reader.columns() - first));
+  auto drawn = sample.rows.begin();
+  for (std::int64_t index = 0; index < reader.rows(); ++index) {
+    const bool wanted = sample.rows.empty() || (drawn != sample.rows.end() && *drawn == index);
+    if (wanted && !sample.rows.empty()) ++drawn;
+    if (!wanted && !sums) continue;
+    const std::int64_t step = kElementwise<Definition> ? kPiece : reader.columns();
+    for (std::int64_t first = 0; first < reader.columns(); first += step) {
+      in_vectors([&] { look_at(index, first, std::min(step, reader.columns() - first), !wanted); });
     }
   }
   SpotCheck result;
   result.allowed = result.blind_factor = 1;
-  for (const Judge& judge : judges) judge.conclude(result, !kPieces);
+  for (Output& output : outputs) {
+    for (std::int64_t j = 0; output.sums && j < output.sums->columns(); ++j) {
+      output.judge.see(0, j, *reader.found(output.operand, 0, j, 1), output.sums->at(j));
+    }
+    output.judge.conclude(result, !kElementwise<Definition> && !output.sums);
+  }
   return result;
 }
 
-// All outputs as the full compare wants them.
-template <class Statistics, class Element>
+// Appends what an output may hold there to what the full compare wants.
+void append(ReferenceOutput& reference, const Stored& one);
+
+// All outputs as the full compare wants them; nothing of one that is Reads::kApart.
+template <class Definition>
 Result<std::vector<ReferenceOutput>> reference_of(const Problem& problem, std::span<const TensorView> operands,
-                                                  const Model<Statistics, Element>& m) {
-  RIDGE_CHECK_OK(Reader::takes(problem));
+                                                  const Model<Definition>& m) {
+  RIDGE_CHECK_OK(Reader::takes(problem, m.reads));
   Reader reader(problem, operands, m.reads, false);
   std::vector<ReferenceOutput> references;
-  for (const OperandSpec& spec : problem.operands) {
-    if (spec.output) references.emplace_back();
+  std::vector<std::size_t> outputs;
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    if (problem.operands[i].output) outputs.push_back(i);
+  }
+  references.resize(outputs.size());
+  std::vector<std::optional<ColumnSums>> sums(outputs.size());
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (m.reads[outputs[o]] == kSum) sums[o].emplace(reader.columns(), reader.rows());
   }
   for (std::int64_t index = 0; index < reader.rows(); ++index) {
-    const RowOf<Number> row(reader.inputs(index, 0, reader.columns()));
-    const auto statistics = m.statistics(row);
-    std::size_t output = 0;
-    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-      if (!problem.operands[i].output) continue;
-      ReferenceOutput& reference = references[output];
-      const std::size_t width = m.reads[i] == Reads::kRow ? reader.columns() : 1;
-      for (std::size_t j = 0; j < width; ++j) {
-        const numerics::RoundedOnce one = stored(problem.operands[i].dtype, m.element(row, statistics, output, j));
-        reference.value.push_back(one.value);
-        reference.allowed.push_back(one.allowed);
-        reference.ideal_square.push_back(one.ideal_square);
-        reference.shift.push_back(one.shift);
+    const Row& row = reader.inputs(index, 0, reader.columns());
+    const RowOf<Number> numbers(row);
+    const Statistics<Definition> statistics(m.definition, row);
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      const auto number = [&](std::int64_t column) -> Number {
+        return m.definition.element(numbers, statistics.numbers.data(), static_cast<int>(o), column);
+      };
+      const Reads reads = m.reads[outputs[o]];
+      const Format format = format_of(problem.operands[outputs[o]].dtype);
+      if (reads == kSum) sums[o]->add(0, reader.columns(), number);
+      if (reads == kScalar) append(references[o], stored(format, number(0)));
+      for (std::int64_t j = 0; reads == kRow && j < reader.columns(); ++j) {
+        append(references[o], stored(format, number(j)));
       }
-      ++output;
     }
+  }
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (!sums[o]) continue;
+    const Format format = format_of(problem.operands[outputs[o]].dtype);
+    for (std::int64_t j = 0; j < sums[o]->columns(); ++j) append(references[o], stored(format, sums[o]->at(j)));
   }
   return references;
 }
@@ -355,41 +426,6 @@ template <auto row_model>
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
   return check(problem, arguments.operands, row_model(problem, arguments), seed);
 }
-
-// An output of [columns] that adds up one term per row, the gradient of a weight: term(row, statistics, column) is a
-// Number. One pass over the rows; memory for one number per column.
-template <class Statistics, class Term>
-Result<std::vector<Number>> column_sums(const Problem& problem, std::span<const TensorView> operands, bool after,
-                                        const Model<Statistics, Term>& m) {
-  RIDGE_CHECK_OK(Reader::takes(problem));
-  Reader reader(problem, operands, m.reads, after);
-  const std::size_t columns = reader.columns();
-  std::vector<double> value(columns), magnitude(columns), squares(columns), error(columns), variance(columns);
-  for (std::int64_t index = 0; index < reader.rows(); ++index) {
-    const RowOf<Number> row(reader.inputs(index, 0, columns));
-    const auto statistics = m.statistics(row);
-    for (std::size_t j = 0; j < columns; ++j) {
-      const Number term = m.element(row, statistics, j);
-      value[j] += term.value;
-      magnitude[j] += std::fabs(term.value);
-      squares[j] += term.value * term.value;
-      error[j] += term.error;
-      variance[j] += term.variance;
-    }
-  }
-  const auto length = static_cast<double>(reader.rows());
-  const numerics::Reduction reduction{DType::kF32, DType::kF32, reader.rows()};
-  std::vector<Number> sums;
-  for (std::size_t j = 0; j < columns; ++j) {
-    sums.push_back({value[j], error[j] + numerics::accumulation_bound(reduction, magnitude[j]),
-                    variance[j] + sum_variance(length, squares[j], value[j])});
-  }
-  return sums;
-}
-// Such an output against its sums, and the sums for the full compare.
-SpotCheck check_sums(const Problem& problem, std::size_t operand, const TensorView& found,
-                     std::span<const Number> sums);
-ReferenceOutput reference_of_sums(DType dtype, std::span<const Number> sums);
 
 // Counts, offsets, indices: equal or wrong.
 SpotCheck check_integers(const std::string& name, std::span<const std::int64_t> found,

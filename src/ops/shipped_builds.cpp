@@ -1,7 +1,6 @@
 #include "ops/shipped_builds.h"
 
 #include "base/error.h"
-#include "ops/arguments.h"
 #include "ops/described_kernel.h"
 #include "record/case.h"
 
@@ -16,9 +15,7 @@ Result<record::PlanFacts> dense_facts(const std::string& text) {
   RIDGE_TRY(problem_case, record::parse_case(text));
   RIDGE_TRY(op, find_operator(problem_case.op));
   RIDGE_TRY(problem, op->bind(problem_case));
-  std::vector<TensorView> views;
-  for (const OperandSpec& spec : problem.operands) views.push_back(dense_view(spec, nullptr));
-  record::PlanFacts facts = plan_facts(problem, views);
+  record::PlanFacts facts = plan_facts(problem);
   facts.values.insert({{"sm_count", kMultiprocessors}, {"max_shared", kSharedBytes}, {"l2_bytes", kL2Bytes}});
   return facts;
 }
@@ -35,7 +32,7 @@ std::string name_of(const DescribedKernel& kernel) {  // without "ops/" and ".cu
   return kernel.source().substr(4, kernel.source().rfind('.') - 4);
 }
 
-// A build of a kernel whose launch its operator's code computes: the variant's macros alone.
+// A build of a kernel that only a benchmark launches: the variant's macros alone.
 record::ShippedBuild build_of_macros(const DescribedKernel& kernel, const record::KernelVariant& variant) {
   record::ShippedBuild build{
       name_of(kernel), variant.name, kernel.source(), {}, kernel.description().max_registers, {}};

@@ -12,4 +12,22 @@ std::string Candidate::id() const {
   return sha256(to_line(content));
 }
 
+namespace {
+
+constexpr std::string_view kInTree = "#include \"../../device/cuda/kernel/", kByName = "#include \"ridge/kernel/";
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+}  // namespace
+
+std::string as_candidate_text(std::string library_text) { return replaced(std::move(library_text), kInTree, kByName); }
+
+std::string as_library_text(std::string candidate_text) {
+  return replaced(std::move(candidate_text), kByName, kInTree);
+}
+
 }  // namespace ridge::record

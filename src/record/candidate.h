@@ -48,6 +48,11 @@ struct Candidate {
   }
 };
 
+// A kernel of the library reaches the kernel layer by where both lie in the tree ("../../device/cuda/kernel/"), a
+// candidate by its name ("ridge/kernel/"): the text of the library's kernel as a source of a candidate, and back.
+std::string as_candidate_text(std::string library_text);
+std::string as_library_text(std::string candidate_text);
+
 // The tunables a candidate source declares in a comment block:
 //   /* ridge-tunables
 //   [[tunable]]

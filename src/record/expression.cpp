@@ -2,8 +2,11 @@
 
 #include <muParser.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -30,35 +33,74 @@ double walk_along(double high, double wide, double rows, double cols, double clu
   return static_cast<double>(walk(high, wide, rows, cols, clusters).along);
 }
 
+// With the functions of launch plans and no expression: copied, which costs less than defining them each time.
+const mu::Parser& parser_of_plans() {
+  static const mu::Parser parser = [] {
+    mu::Parser made;
+    made.DefineOprt(
+        "%", [](double a, double b) { return std::fmod(a, b); }, mu::prMUL_DIV);
+    made.DefineFun("ceil_div", ceil_div);
+    made.DefineFun("floor_div", floor_div);
+    made.DefineFun("round_up", round_up);
+    made.DefineFun("walk_group", walk_group);
+    made.DefineFun("walk_along", walk_along);
+    return made;
+  }();
+  return parser;
+}
+
+bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool continues_name(char c) { return starts_name(c) || (c >= '0' && c <= '9'); }
+
+// The variables of an expression: its words but those of functions and constants. The parser can tell, too, but needs
+// a pass of its own for it.
+std::set<std::string> variables_of(const std::string& text) {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t begin = i;
+    while (i < text.size() && (continues_name(text[i]) || text[i] == '.')) ++i;
+    if (i == begin) {
+      ++i;
+    } else if (starts_name(text[begin])) {  // else a number, whose exponent is no name
+      std::string name = text.substr(begin, i - begin);
+      const std::size_t next = text.find_first_not_of(" \t\r\n", i);
+      const bool called = next != std::string::npos && text[next] == '(';
+      if (!called && !parser_of_plans().GetConst().contains(name)) names.insert(std::move(name));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 // An expression that was parsed, with a place for the value of each of its variables.
-struct Parsed {
-  mu::Parser parser;
+struct ParsedExpression {
+  std::optional<mu::Parser> parser;  // none where the whole text is a name, as most arguments of launches are
   std::vector<std::string> names;
   std::vector<double> slots;
 
-  explicit Parsed(const std::string& text) {
-    parser.DefineOprt(
-        "%", [](double a, double b) { return std::fmod(a, b); }, mu::prMUL_DIV);
-    parser.DefineFun("ceil_div", ceil_div);
-    parser.DefineFun("floor_div", floor_div);
-    parser.DefineFun("round_up", round_up);
-    parser.DefineFun("walk_group", walk_group);
-    parser.DefineFun("walk_along", walk_along);
-    parser.SetExpr(text);
-    for (const auto& [name, unused] : parser.GetUsedVar()) names.push_back(name);
+  explicit ParsedExpression(const std::string& text) {
+    for (const std::string& name : variables_of(text)) names.push_back(name);
     slots.assign(names.size(), 1.0);
-    for (std::size_t i = 0; i < names.size(); ++i) parser.DefineVar(names[i], &slots[i]);
+    if (names.size() == 1 && names[0] == text) return;
+    parser = parser_of_plans();
+    for (std::size_t i = 0; i < names.size(); ++i) parser->DefineVar(names[i], &slots[i]);
+    parser->SetExpr(text);
   }
+
+  double value() const { return parser ? parser->Eval() : slots[0]; }
 };
 
+namespace {
+
 // Each thread keeps what it parsed: a launch plan is evaluated for every new shape. Throws what muparser throws.
-Parsed& parsed(const std::string& text) {
+ParsedExpression& parsed(const std::string& text) {
   constexpr std::size_t kMost = 4096;  // texts come from candidates, too
-  thread_local std::unordered_map<std::string, std::unique_ptr<Parsed>> known;
+  thread_local std::unordered_map<std::string, std::unique_ptr<ParsedExpression>> known;
   if (const auto found = known.find(text); found != known.end()) return *found->second;
   if (known.size() >= kMost) known.clear();
-  auto made = std::make_unique<Parsed>(text);
-  made->parser.Eval();  // what is no expression throws here and is not kept
+  auto made = std::make_unique<ParsedExpression>(text);
+  made->value();  // what is no expression throws here and is not kept
   return *(known[text] = std::move(made));
 }
 
@@ -83,7 +125,7 @@ Result<std::vector<std::string>> expression_variables(const std::string& text) {
 
 Result<double> evaluate_real(const std::string& text, const Variables& variables, const Reals& reals) {
   try {
-    Parsed& expression = parsed(text);
+    ParsedExpression& expression = parsed(text);
     for (std::size_t i = 0; i < expression.names.size(); ++i) {
       const std::string& name = expression.names[i];
       const auto whole = variables.find(name);
@@ -93,7 +135,7 @@ Result<double> evaluate_real(const std::string& text, const Variables& variables
       }
       expression.slots[i] = real != reals.end() ? real->second : static_cast<double>(whole->second);
     }
-    return expression.parser.Eval();
+    return expression.value();
   } catch (const mu::Parser::exception_type& failure) {
     return wrong(text, expression_problem(failure));
   }
@@ -108,6 +150,39 @@ Result<std::int64_t> evaluate(const std::string& text, const Variables& variable
                      "write ceil_div(a, b) or floor_div(a, b)");
   }
   return static_cast<std::int64_t>(value);
+}
+
+struct OpenExpression::Bound {
+  ParsedExpression parsed;
+  // Where the value of each open name goes; null: the expression does not name it.
+  std::vector<double*> open;
+  explicit Bound(const std::string& text) : parsed(text) {}
+};
+
+OpenExpression::OpenExpression(const std::string& text, const Reals& known, std::span<const std::string> open)
+    : bound_(std::make_unique<Bound>(text)) {
+  ParsedExpression& parsed = bound_->parsed;
+  const auto slot = [&](const std::string& name) -> double* {
+    const auto found = std::ranges::find(parsed.names, name);
+    return found == parsed.names.end() ? nullptr
+                                       : &parsed.slots[static_cast<std::size_t>(found - parsed.names.begin())];
+  };
+  for (const std::string& name : open) bound_->open.push_back(slot(name));
+  for (const auto& [name, value] : known) {
+    if (double* const place = slot(name)) *place = value;
+  }
+  parsed.value();  // parses it now, not in a call
+}
+
+OpenExpression::OpenExpression(OpenExpression&&) noexcept = default;
+OpenExpression& OpenExpression::operator=(OpenExpression&&) noexcept = default;
+OpenExpression::~OpenExpression() = default;
+
+double OpenExpression::at(std::span<const double> values) {
+  for (std::size_t i = 0; i < bound_->open.size(); ++i) {
+    if (bound_->open[i] != nullptr) *bound_->open[i] = values[i];
+  }
+  return bound_->parsed.value();
 }
 
 }  // namespace ridge::record

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,5 +30,22 @@ Result<std::vector<std::string>> expression_variables(const std::string& text);
 Result<std::int64_t> evaluate(const std::string& text, const Variables& variables, const Reals& reals = {});
 // The same without the demand for an integer, for floating-point arguments.
 Result<double> evaluate_real(const std::string& text, const Variables& variables, const Reals& reals = {});
+
+// An expression whose open names get new values again and again, everything else fixed: no look-up, no allocation. One
+// thread at a time.
+class OpenExpression {
+ public:
+  // The text is one that evaluate_real() has taken with these names.
+  OpenExpression(const std::string& text, const Reals& known, std::span<const std::string> open);
+  OpenExpression(OpenExpression&&) noexcept;
+  OpenExpression& operator=(OpenExpression&&) noexcept;
+  ~OpenExpression();
+  // The value for these of the open names, in their order.
+  [[nodiscard]] double at(std::span<const double> values);
+
+ private:
+  struct Bound;
+  std::unique_ptr<Bound> bound_;
+};
 
 }  // namespace ridge::record

@@ -49,13 +49,15 @@ Status read_ops(BlockKeys& keys, std::vector<std::string>& ops) {
   return ok_status();
 }
 
-// A table of lines NAME = { ... }, in the order of the file.
+// A table of lines NAME = { ... }, in the order of the file. `of` says what their names are made of.
 struct NamedLine {
   std::string name;
   const toml::table* values;
 };
 
-Result<std::vector<NamedLine>> named_lines(BlockKeys& keys, std::string_view key) {
+Result<std::vector<NamedLine>> named_lines(BlockKeys& keys, std::string_view key,
+                                           bool (*is_name)(std::string_view) = is_config_name,
+                                           std::string_view of = "a-z, 0-9, _; at most 64") {
   const toml::node* node = keys.find(key);
   if (node == nullptr) return std::vector<NamedLine>();
   if (!node->is_table()) return keys.error_at(*node, fmt::format("\"{0}\" must be a table [{0}]", key));
@@ -67,8 +69,8 @@ Result<std::vector<NamedLine>> named_lines(BlockKeys& keys, std::string_view key
       return keys.error_at(item,
                            fmt::format("{} must be one line: {} = {{ NAME = VALUE, ... }}", name.str(), name.str()));
     }
-    if (!is_config_name(name.str())) {
-      return keys.error_at(item, fmt::format("\"{}\" is no name (a-z, 0-9, _; at most 64)", name.str()));
+    if (!is_name(name.str())) {
+      return keys.error_at(item, fmt::format("\"{}\" is no name ({})", name.str(), of));
     }
     if (!lines.empty() && lines.back().values->source().begin.line == at.begin.line) {
       return keys.error_at(item, fmt::format("{} and {} stand on one line", lines.back().name, name.str()));
@@ -175,9 +177,9 @@ Result<KernelVariant> read_variant(const NamedLine& line, const SourceBlock& blo
   return variant;
 }
 
-Result<KernelDefine> read_define(BlockKeys& keys) {
-  KernelDefine define;
-  RIDGE_CHECK_OK(keys.text("name", define.name, true));
+Result<KernelDefine> read_define(const NamedLine& line, const SourceBlock& block) {
+  BlockKeys keys(*line.values, block);
+  KernelDefine define{.name = line.name};
   RIDGE_CHECK_OK(keys.text("value", define.value, true));
   if (const toml::node* names = keys.find("names")) {
     if (!names->is_array() || !names->as_array()->is_homogeneous(toml::node_type::string)) {
@@ -186,9 +188,6 @@ Result<KernelDefine> read_define(BlockKeys& keys) {
     for (const toml::node& name : *names->as_array()) define.names.push_back(**name.as_string());
   }
   RIDGE_CHECK_OK(keys.finish());
-  if (!is_macro_name(define.name)) {
-    return keys.error(keys.line(), fmt::format("\"{}\" is not a macro name (A-Z, 0-9, _)", define.name));
-  }
   if (const auto parsed = expression_variables(define.value); !parsed)
     return keys.error(keys.line(), fmt::format("{}: {}", define.name, parsed.error().message));
   return define;
@@ -204,16 +203,14 @@ Result<KernelOpcode> read_opcode(BlockKeys& keys) {
   return opcode;
 }
 
-// The items of a list of tables, each read by `read`.
-template <class Item>
-Status read_tables(BlockKeys& keys, std::string_view key, Result<Item> (*read)(BlockKeys&), std::vector<Item>& out) {
-  const toml::node* node = keys.find(key);
+Status read_opcodes(BlockKeys& keys, std::vector<KernelOpcode>& out) {
+  const toml::node* node = keys.find("sass");
   if (node == nullptr) return ok_status();
-  if (!node->is_array()) return keys.error_at(*node, fmt::format("\"{}\" must be a list of tables", key));
+  if (!node->is_array()) return keys.error_at(*node, "\"sass\" must be a list of tables");
   for (const toml::node& item : *node->as_array()) {
-    if (!item.is_table()) return keys.error_at(item, fmt::format("\"{}\" must be a list of tables", key));
+    if (!item.is_table()) return keys.error_at(item, "\"sass\" must be a list of tables");
     BlockKeys inner(*item.as_table(), keys.block());
-    RIDGE_TRY(made, read(inner));
+    RIDGE_TRY(made, read_opcode(inner));
     out.push_back(std::move(made));
   }
   return ok_status();
@@ -226,14 +223,18 @@ Result<std::optional<KernelDescription>> read_description(const toml::table& roo
   RIDGE_CHECK_OK(read_ops(keys, kernel.ops));
   RIDGE_CHECK_OK(keys.integer("max_registers", kernel.max_registers, false));
   RIDGE_CHECK_OK(keys.integer("rank", kernel.rank, false));
-  RIDGE_CHECK_OK(read_tables(keys, "sass", read_opcode, kernel.sass));
-  RIDGE_CHECK_OK(read_tables(keys, "define", read_define, kernel.defines));
+  RIDGE_CHECK_OK(read_opcodes(keys, kernel.sass));
+  RIDGE_TRY(defines, named_lines(keys, "define", is_macro_name, "A-Z, 0-9, _"));
   RIDGE_TRY(configs, named_lines(keys, "configs"));
   RIDGE_TRY(variants, named_lines(keys, "variants"));
   RIDGE_CHECK_OK(keys.finish());
   if (configs.empty())
     return keys.error(keys.line(), "[configs] holds no configuration; the smallest is default = { }");
   for (const NamedLine& line : configs) RIDGE_CHECK_OK(read_config(line, block, kernel));
+  for (const NamedLine& line : defines) {
+    RIDGE_TRY(define, read_define(line, block));
+    kernel.defines.push_back(std::move(define));
+  }
   for (const NamedLine& line : variants) {
     RIDGE_TRY(variant, read_variant(line, block));
     kernel.variants.push_back(std::move(variant));
@@ -322,7 +323,21 @@ std::string most_instructions(const std::vector<std::string>& features) {
   return {};
 }
 
+std::string configurations_version(const KernelDescription& kernel) {
+  const bool any = std::ranges::any_of(kernel.configs, [](const auto& config) { return config.model.has_value(); });
+  std::string builds;
+  for (const KernelConfig& config : kernel.configs) {
+    if (any && !config.model) continue;
+    builds += config.name;
+    for (const auto& [name, value] : kernel.complete(config.values)) builds += fmt::format(" {}={}", name, value);
+    builds += '\n';
+  }
+  return "configurations " + sha256(builds).substr(0, 8);
+}
+
 Result<std::string> kernel_version(std::string_view source) {
+  RIDGE_TRY(kernel, parse_kernel(source));
+  if (kernel && kernel->plan) return configurations_version(*kernel);
   RIDGE_TRY(text, text_without_configs(source));
   return "source " + sha256(text).substr(0, 12);
 }
@@ -338,6 +353,24 @@ Result<std::string> text_with_config(std::string_view source, const KernelConfig
   RIDGE_TRY(changed, parse_kernel(text));
   if (changed->configs.back().name != config.name || changed->configs.back().values != config.values) {
     return invalid("{} cannot be written into the source", config.name);
+  }
+  return text;
+}
+
+Result<std::string> text_with_promoted(std::string_view source, std::string_view config, std::string_view promoted) {
+  RIDGE_TRY(kernel, parse_kernel(source));
+  const KernelConfig* one = kernel ? kernel->find(config) : nullptr;
+  if (one == nullptr) return invalid("there is no configuration {}", config);
+  if (!one->promoted.empty()) return invalid("{} is promoted already: {}", config, one->promoted);
+  std::string text(source);
+  const auto [begin, end] = line_span(text, one->line);
+  std::size_t last = text.find('}', begin);  // no value has one
+  while (text[last - 1] == ' ') --last;
+  text.insert(last, fmt::format("{} {} = \"{}\"", text[last - 1] == '{' ? "" : ",", kPromotedKey, promoted));
+  RIDGE_TRY(changed, parse_kernel(text));
+  const KernelConfig* after = changed->find(config);
+  if (after == nullptr || after->promoted != promoted || after->values != one->values) {
+    return invalid("\"{}\" cannot be written into the source", promoted);
   }
   return text;
 }

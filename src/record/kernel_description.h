@@ -16,10 +16,8 @@
 //
 //   max_registers = 168                  # of a thread; the compile check refuses more
 //   sass = [{ opcode = "HGMMA", when = "size_a > 1" }]   # instructions that a build must have
-//   [[define]]                           # a macro that follows from the case, in the words of the launch plan
-//   name = "TYPE_A"
-//   value = "type_a"
-//   names = ["kBf16", "kF16"]            # by the value; without them the number itself
+//   [define]                             # macros that follow from the case, each in a line, in words of the plan:
+//   TYPE_A = { value = "type_a", names = ["kBf16", "kF16"] }   # the name by the value, or else the number
 //
 // A configuration gives values to tunables of the same source; what it does not name has its default.
 #pragma once
@@ -97,11 +95,19 @@ bool has_instructions(std::string_view instructions, const std::vector<std::stri
 // The most that it has: what a kernel that was measured there is to be built with.
 std::string most_instructions(const std::vector<std::string>& features);
 
-// "source 1f0c2a...": of a digest of that text, so that a configuration more voids no measurement of the others.
+// "configurations 1f0c2a3b": of a digest of those that a cost model chooses among, of all where none has a model. One
+// that a campaign won has none at first, so it voids no measurement of the others.
+std::string configurations_version(const KernelDescription& kernel);
+
+// The version that tuned tables hold a kernel by: of one with a launch plan its configurations', and of another
+// "source 1f0c2a...", of a digest of its text without configurations.
 Result<std::string> kernel_version(std::string_view source);
 
 // The source with one configuration more, as the last line of [configs]. An error when it is refused there.
 Result<std::string> text_with_config(std::string_view source, const KernelConfig& config);
+
+// The source with `promoted` on the line of a configuration that says of none where it is from.
+Result<std::string> text_with_promoted(std::string_view source, std::string_view config, std::string_view promoted);
 
 // The source with the configurations of another text of the same kernel in place of its own.
 Result<std::string> text_with_configs_of(std::string_view source, std::string_view other);

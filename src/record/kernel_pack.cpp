@@ -83,12 +83,13 @@ Result<std::string> read_packed(const std::filesystem::path& path, std::size_t h
   RIDGE_CHECK_OK(check_regular_file(path, kCodeFileBytes));
   std::error_code missing;
   const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, missing));
-  if (missing || kernel.bytes > size || kernel.offset < 0) {
+  const std::int64_t rest = size - static_cast<std::int64_t>(head_bytes);  // differences: sums could overflow
+  if (missing || kernel.bytes < 0 || kernel.offset < 0 || kernel.bytes > rest || kernel.offset > rest - kernel.bytes) {
     return invalid("{} ends before the code of {}: {} bytes from {} on of {}", path.string(), kernel.source,
-                   kernel.bytes, kernel.offset, size);
+                   kernel.bytes, kernel.offset, rest);
   }
   std::ifstream file(path, std::ios::binary);
-  std::string code(static_cast<std::size_t>(std::max<std::int64_t>(kernel.bytes, 0)), '\0');
+  std::string code(static_cast<std::size_t>(kernel.bytes), '\0');
   file.seekg(static_cast<std::streamoff>(head_bytes) + kernel.offset);
   file.read(code.data(), static_cast<std::streamsize>(code.size()));
   const auto help = [&](Error error) {

@@ -16,10 +16,12 @@ namespace {
 
 constexpr std::string_view kLaunchMarker = "ridge-launch";
 constexpr std::array<std::string_view, 6> kNumberTypes = {"i32", "u32", "i64", "u64", "f32", "f64"};
+constexpr std::array<std::string_view, 7> kTables = {"struct",     "kernel", "workspace", "clear",
+                                                     "tensor_map", "value",  "needs"};
 constexpr std::string_view kArgumentForms =
     "{ operand = \"a\" } (with when = \"...\" and else = \"b\" if that is needed), { workspace = \"w\" }, { tensor_map "
-    "= \"t\" }, { i32 = \"m\" } (or u32, i64, u64, f32, f64), "
-    "or { struct = [...] }";
+    "= \"t\" }, { i32 = \"m\" } (or u32, i64, u64, f32, f64; with when = \"...\" if that is needed), "
+    "{ struct = [...] }, or { struct = \"s\" }";
 
 // A number of the plan: an integer, or a string that is an expression.
 Result<PlanNumber> read_number(const BlockKeys& keys, const toml::node& node, std::string_view field) {
@@ -70,26 +72,41 @@ Status choice(BlockKeys& keys, std::string_view key, std::int64_t& out, std::ini
   return keys.error(keys.line(), fmt::format("\"{}\" is {}; it must be one of {}", key, out, fmt::join(allowed, ", ")));
 }
 
-Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& node, bool in_struct);
+// The members of each [[struct]].
+using Structs = std::map<std::string, std::vector<PlanArgument>>;
+
+// `structs` is null inside a struct.
+Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& node, const Structs* structs);
 
 Result<std::vector<PlanArgument>> read_arguments(BlockKeys& keys, const toml::node* node, std::string_view key,
-                                                 bool in_struct) {
+                                                 const Structs* structs) {
   std::vector<PlanArgument> arguments;
   if (node == nullptr) return arguments;
   const toml::array* array = node->as_array();
   if (array == nullptr) return keys.error_at(*node, fmt::format("\"{}\" must be a list", key));
   for (const toml::node& item : *array) {
-    RIDGE_TRY(argument, read_argument(keys.block(), item, in_struct));
+    RIDGE_TRY(argument, read_argument(keys.block(), item, structs));
     arguments.push_back(std::move(argument));
   }
   return arguments;
 }
 
-Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& node, bool in_struct) {
+Result<std::vector<PlanArgument>> read_members(BlockKeys& keys, const Structs& structs) {
+  const toml::node* node = keys.find("struct");
+  if (node == nullptr || !node->is_string()) return read_arguments(keys, node, "struct", nullptr);
+  const auto found = structs.find(**node->as_string());
+  if (found != structs.end()) return found->second;
+  return keys.error_at(*node, fmt::format("no [[struct]] is called \"{}\"", **node->as_string()));
+}
+
+Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& node, const Structs* structs) {
   const toml::table* table = node.as_table();
   const std::size_t line = block.line + node.source().begin.line - 1;
-  const bool conditional = table != nullptr && table->contains("operand") && table->contains("when");
-  const std::size_t keys_allowed = !conditional ? 1 : table->contains("else") ? 3 : 2;
+  const bool is_operand = table != nullptr && table->contains("operand");
+  const bool is_number =
+      table != nullptr && std::ranges::any_of(kNumberTypes, [&](auto type) { return table->contains(type); });
+  const bool conditional = (is_operand || is_number) && table->contains("when");
+  const std::size_t keys_allowed = !conditional ? 1 : is_operand && table->contains("else") ? 3 : 2;
   if (table == nullptr || table->size() != keys_allowed) {
     return block_error(kLaunchMarker, line, fmt::format("an argument is one of {}", kArgumentForms));
   }
@@ -98,12 +115,12 @@ Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& n
   RIDGE_CHECK_OK(keys.text("operand", argument.operand, false));
   if (conditional) {
     RIDGE_CHECK_OK(number(keys, "when", argument.when, true));
-    RIDGE_CHECK_OK(keys.text("else", argument.otherwise, false));
+    if (is_operand) RIDGE_CHECK_OK(keys.text("else", argument.otherwise, false));
   }
   RIDGE_CHECK_OK(keys.text("workspace", argument.workspace, false));
-  if (!in_struct) {
+  if (structs != nullptr) {
     RIDGE_CHECK_OK(keys.text("tensor_map", argument.tensor_map, false));
-    RIDGE_TRY(members, read_arguments(keys, keys.find("struct"), "struct", true));
+    RIDGE_TRY(members, read_members(keys, *structs));
     argument.members = std::move(members);
   }
   for (const std::string_view type : kNumberTypes) {
@@ -112,9 +129,10 @@ Result<PlanArgument> read_argument(const SourceBlock& block, const toml::node& n
     RIDGE_CHECK_OK(number(keys, type, argument.value, true));
   }
   if (!keys.finish()) {
-    return block_error(kLaunchMarker, line,
-                       fmt::format("\"{}\" is no kind of argument{}; an argument is one of {}",
-                                   table->begin()->first.str(), in_struct ? " inside a struct" : "", kArgumentForms));
+    return block_error(
+        kLaunchMarker, line,
+        fmt::format("\"{}\" is no kind of argument{}; an argument is one of {}", table->begin()->first.str(),
+                    structs == nullptr ? " inside a struct" : "", kArgumentForms));
   }
   return argument;
 }
@@ -126,6 +144,15 @@ Result<PlanWorkspace> read_workspace(BlockKeys& keys) {
   RIDGE_CHECK_OK(keys.boolean("zero", workspace.zero));
   RIDGE_CHECK_OK(keys.finish());
   return workspace;
+}
+
+Result<PlanClear> read_clear(BlockKeys& keys) {
+  PlanClear clear;
+  RIDGE_CHECK_OK(keys.text("operand", clear.operand, true));
+  RIDGE_CHECK_OK(number(keys, "bytes", clear.bytes, true));
+  RIDGE_CHECK_OK(number(keys, "when", clear.when, false));
+  RIDGE_CHECK_OK(keys.finish());
+  return clear;
 }
 
 Result<PlanTensorMap> read_tensor_map(BlockKeys& keys) {
@@ -157,7 +184,7 @@ Result<PlanTensorMap> read_tensor_map(BlockKeys& keys) {
   return map;
 }
 
-Result<PlanKernel> read_kernel(BlockKeys& keys) {
+Result<PlanKernel> read_kernel(BlockKeys& keys, const Structs& structs) {
   PlanKernel kernel;
   RIDGE_CHECK_OK(keys.text("symbol", kernel.symbol, true));
   RIDGE_CHECK_OK(numbers(keys, "grid", kernel.grid, true, 3));
@@ -166,7 +193,7 @@ Result<PlanKernel> read_kernel(BlockKeys& keys) {
   RIDGE_CHECK_OK(number(keys, "shared", kernel.shared, false));
   RIDGE_CHECK_OK(number(keys, "when", kernel.when, false));
   RIDGE_CHECK_OK(keys.boolean("overlap_previous", kernel.overlap_previous));
-  RIDGE_TRY(arguments, read_arguments(keys, keys.find("args"), "args", false));
+  RIDGE_TRY(arguments, read_arguments(keys, keys.find("args"), "args", &structs));
   kernel.args = std::move(arguments);
   RIDGE_CHECK_OK(keys.finish());
   if (kernel.symbol.empty()) return keys.error(keys.line(), "\"symbol\" is empty");
@@ -189,13 +216,25 @@ Result<Constraint> read_needs(BlockKeys& keys) {
   return needs;
 }
 
-Status read_table(LaunchPlan& plan, std::string_view kind, BlockKeys& keys) {
-  if (kind == "kernel") {
-    RIDGE_TRY(kernel, read_kernel(keys));
+Status read_table(LaunchPlan& plan, Structs& structs, std::string_view kind, BlockKeys& keys) {
+  if (kind == "struct") {
+    std::string name;
+    RIDGE_CHECK_OK(keys.text("name", name, true));
+    RIDGE_TRY(members, read_arguments(keys, keys.find("members"), "members", nullptr));
+    RIDGE_CHECK_OK(keys.finish());
+    if (members.empty()) return keys.missing("members");
+    if (!structs.emplace(name, std::move(members)).second) {
+      return keys.error(keys.line(), fmt::format("struct \"{}\" is declared twice", name));
+    }
+  } else if (kind == "kernel") {
+    RIDGE_TRY(kernel, read_kernel(keys, structs));
     plan.kernels.push_back(std::move(kernel));
   } else if (kind == "workspace") {
     RIDGE_TRY(workspace, read_workspace(keys));
     plan.workspaces.push_back(std::move(workspace));
+  } else if (kind == "clear") {
+    RIDGE_TRY(clear, read_clear(keys));
+    plan.clears.push_back(std::move(clear));
   } else if (kind == "tensor_map") {
     RIDGE_TRY(map, read_tensor_map(keys));
     plan.tensor_maps.push_back(std::move(map));
@@ -262,22 +301,21 @@ Status check_names(const LaunchPlan& plan, std::size_t line) {
 
 Result<LaunchPlan> read_plan(const toml::table& root, const SourceBlock& block) {
   LaunchPlan plan;
+  Structs structs;
   for (const auto& [key, node] : root) {
-    const std::size_t line = block.line + node.source().begin.line - 1;
-    const std::string_view kind = key.str();
-    constexpr std::string_view kTables[] = {"kernel", "workspace", "tensor_map", "value", "needs"};
-    const bool known = std::ranges::find(kTables, kind) != std::end(kTables);
-    const toml::array* tables = node.as_array();
-    if (!known || tables == nullptr) {
-      return block_error(
-          kLaunchMarker, line,
-          fmt::format("\"{}\" is none of [[kernel]], [[workspace]], [[tensor_map]], [[value]], [[needs]]", kind));
-    }
-    for (const toml::node& item : *tables) {
+    if (std::ranges::find(kTables, key.str()) != kTables.end() && node.is_array()) continue;
+    return block_error(kLaunchMarker, block.line + node.source().begin.line - 1,
+                       fmt::format("\"{}\" is none of [[{}]]", key.str(), fmt::join(kTables, "]], [[")));
+  }
+  for (const std::string_view kind : kTables) {
+    const toml::array* tables = root[kind].as_array();
+    for (std::size_t i = 0; tables != nullptr && i < tables->size(); ++i) {
+      const toml::node& item = (*tables)[i];
       if (!item.is_table())
-        return block_error(kLaunchMarker, line, fmt::format("\"{}\" must be written as [[{}]]", kind, kind));
+        return block_error(kLaunchMarker, block.line + item.source().begin.line - 1,
+                           fmt::format("\"{}\" must be written as [[{}]]", kind, kind));
       BlockKeys keys(*item.as_table(), block);
-      RIDGE_CHECK_OK(read_table(plan, kind, keys));
+      RIDGE_CHECK_OK(read_table(plan, structs, kind, keys));
     }
   }
   RIDGE_CHECK_OK(check_names(plan, block.line));
@@ -312,6 +350,7 @@ Result<LaunchPlan> launch_plan(const Candidate& candidate) {
     add(whole.values, plan.values);
     add(whole.needs, plan.needs);
     add(whole.workspaces, plan.workspaces);
+    add(whole.clears, plan.clears);
     add(whole.tensor_maps, plan.tensor_maps);
     add(whole.kernels, plan.kernels);
   }

@@ -15,10 +15,17 @@
 //   name = "map_a"
 //   operand = "a"                      # element type and address
 //   sizes = ["k", "m"]                 # elements, the contiguous dimension first
-//   strides = ["a_stride0 * a_bytes"]  # bytes, of the dimensions after the first
+//   strides = ["a_stride0 * a_bytes"]  # bytes, of the dimensions after the first; not read where its size is 1
 //   box = ["64", "TILE_M"]
 //   swizzle = 128
 //   when = "n % 8 == 0"                # else the map is not made and the kernel gets zeros (default: always)
+//   [[clear]]                          # zeros before the first kernel of every call
+//   operand = "c"
+//   bytes = "4 * m * n"                # from its start
+//   when = "accumulate == 0"           # default: always
+//   [[struct]]                         # members that several kernels take: { struct = "sizes" }
+//   name = "sizes"
+//   members = [{ i32 = "m" }, { i32 = "n" }]
 //   [[kernel]]
 //   symbol = "gemm"
 //   grid = ["ceil_div(n, TILE_N)", "ceil_div(m, TILE_M)"]
@@ -27,12 +34,15 @@
 //   args = [{ tensor_map = "map_a" }, { operand = "c" }, { i64 = "c_stride0" }, { i32 = "k" }, { workspace = "partial"
 //   },
 //           { operand = "bias", when = "bias" }]          # null where the condition does not hold, or
-//                                                         # { operand = "c", when = "in_place", else = "residual" }
+//                                                         # { operand = "c", when = "in_place", else = "residual" };
+//                                                         # { i64 = "bias_stride0", when = "bias" } is 0 then
 //   */
 //
 // Every number may be an integer or an expression (record/expression.h) over
 //   the problem's parameters (m, n, k, dtype as its index, ...), the defines (tunables), and for each operand X
-//   X_shape0.., X_stride0.. (elements), X_bytes (of one element); and of the GPU: sm_count, max_shared, l2_bytes.
+//   X_shape0.., X_stride0.. (elements), X_bytes (of one element), X_align (what its address and every stride are
+//   multiples of, bytes up to 16); and of the GPU: sm_count, max_shared, l2_bytes.
+// Arguments f32 and f64 may also name scalars of the call: they follow them from call to call.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +64,8 @@ using PlanNumber = std::string;
 // One parameter of a kernel. Exactly one of the first five is set.
 struct PlanArgument {
   std::string operand;                // the address of its data,
-  PlanNumber when;                    // if this is not zero (empty: always);
-  std::string otherwise;              // else of that operand's, or null where it is empty or the case has none
+  PlanNumber when;                    // if this is not zero (empty: always); else a number is zero, and an address
+  std::string otherwise;              // that operand's, or null where it is empty or the case has none
   std::string workspace;              // the address of that workspace
   std::string tensor_map;             // the map, 128 bytes by value
   std::string type;                   // i32 u32 i64 u64 f32 f64: the number `value`
@@ -104,6 +114,18 @@ struct PlanWorkspace {
   }
 };
 
+// Memory of an operand that holds zeros before the first kernel of every call.
+struct PlanClear {
+  std::string operand;
+  PlanNumber bytes;       // from its start
+  PlanNumber when = "1";  // not zero
+  static void fields(auto& v, auto& self) {
+    v("operand", self.operand);
+    v("bytes", self.bytes);
+    v("when", self.when);
+  }
+};
+
 struct PlanTensorMap {
   std::string name;
   std::string operand, workspace;  // one of them: where the tensor is
@@ -143,12 +165,14 @@ struct LaunchPlan {
   std::vector<PlanValue> values;  // in order: each may name those before it
   std::vector<Constraint> needs;  // cases outside are refused with the reason
   std::vector<PlanWorkspace> workspaces;
+  std::vector<PlanClear> clears;
   std::vector<PlanTensorMap> tensor_maps;
   std::vector<PlanKernel> kernels;  // in the order they are launched
   static void fields(auto& v, auto& self) {
     v("values", self.values);
     v("needs", self.needs);
     v("workspaces", self.workspaces);
+    v.optional("clears", self.clears);
     v("tensor_maps", self.tensor_maps);
     v("kernels", self.kernels);
   }
@@ -172,22 +196,36 @@ struct PlanOperand {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape, stride;  // elements
+  int alignment = 16;                       // bytes, of its address and strides
+};
+
+// A number that every call may bring anew, and the one of a call that brings none.
+struct PlanScalar {
+  std::string name;
+  double usual = 0;
 };
 
 // What the expressions of a plan may name.
 struct PlanFacts {
   std::map<std::string, std::int64_t> values;  // parameters, defines, facts of the GPU
   std::vector<PlanOperand> operands;
-  std::map<std::string, double> reals;  // parameters that are real numbers, and scalars
+  std::map<std::string, double> reals;  // parameters that are real numbers
+  std::vector<PlanScalar> scalars;      // in the order of the call
 };
 
 struct ResolvedArgument {
-  enum class Kind { kOperand, kWorkspace, kTensorMap, kValue, kZeros };
+  enum class Kind { kOperand, kWorkspace, kTensorMap, kValue, kFormula, kZeros };
   Kind kind = Kind::kValue;
-  std::size_t index = 0;   // of the operand, workspace or tensor map
+  std::size_t index = 0;   // of the operand, workspace, tensor map or formula
   std::size_t offset = 0;  // bytes from the start of its parameter
   std::size_t bytes = 0;   // 8 for an address, 128 for a map, 4 or 8 for a number
-  std::uint64_t bits = 0;  // of a number, as the kernel reads it
+  std::uint64_t bits = 0;  // of a number, as the kernel reads it; of a formula for the usual scalars
+};
+
+// A real number that follows the scalars of a call.
+struct ResolvedFormula {
+  std::string expression;
+  std::map<std::string, double> known;  // its other names
 };
 
 // A kernel's parameter: one argument, or the members of a struct.
@@ -210,6 +248,11 @@ struct ResolvedWorkspace {
   bool zero = false;
 };
 
+struct ResolvedClear {
+  std::size_t operand = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct ResolvedTensorMap {
   std::string name;
   bool in_workspace = false;
@@ -224,7 +267,10 @@ struct ResolvedTensorMap {
 struct ResolvedPlan {
   std::size_t operand_count = 0;
   std::vector<ResolvedWorkspace> workspaces;
+  std::vector<ResolvedClear> clears;
   std::vector<ResolvedTensorMap> tensor_maps;
+  std::vector<PlanScalar> scalars;  // that formulas may name
+  std::vector<ResolvedFormula> formulas;
   // Only those to launch: `when` holds and the grid is not empty.
   std::vector<ResolvedKernel> kernels;
 };

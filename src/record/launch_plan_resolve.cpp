@@ -16,10 +16,25 @@ constexpr std::size_t kAddressBytes = 8, kTensorMapBytes = 128, kTensorMapAlignm
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
                        kMost = std::numeric_limits<std::int64_t>::max();
 
+std::int64_t element_bytes(const PlanOperand& operand) {
+  return static_cast<std::int64_t>(size_bytes(operand.dtype, 1));
+}
+
+// From the first element to the end of the last.
+std::int64_t bytes_spanned(const PlanOperand& operand) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < operand.shape.size(); ++i) {
+    if (operand.shape[i] == 0) return 0;
+    last += (operand.shape[i] - 1) * operand.stride[i];
+  }
+  return (last + 1) * element_bytes(operand);
+}
+
 Variables variables_of(const PlanFacts& facts) {
   Variables variables = facts.values;
   for (const PlanOperand& operand : facts.operands) {
-    variables[operand.name + "_bytes"] = static_cast<std::int64_t>(size_bytes(operand.dtype, 1));
+    variables[operand.name + "_bytes"] = element_bytes(operand);
+    variables[operand.name + "_align"] = operand.alignment;
     for (std::size_t i = 0; i < operand.shape.size(); ++i) {
       variables[fmt::format("{}_shape{}", operand.name, i)] = operand.shape[i];
       variables[fmt::format("{}_stride{}", operand.name, i)] = operand.stride[i];
@@ -31,7 +46,9 @@ Variables variables_of(const PlanFacts& facts) {
 class Resolver {
  public:
   Resolver(const LaunchPlan& plan, const PlanFacts& facts, Variables variables)
-      : plan_(plan), facts_(facts), variables_(std::move(variables)) {}
+      : plan_(plan), facts_(facts), variables_(std::move(variables)), reals_(facts.reals) {
+    for (const PlanScalar& scalar : facts.scalars) reals_[scalar.name] = scalar.usual;
+  }
 
   Result<ResolvedPlan> run() {
     RIDGE_CHECK_OK(check_needs());
@@ -41,7 +58,10 @@ class Resolver {
       RIDGE_TRY(bytes, number("workspace " + workspace.name, "bytes", workspace.bytes, 0, kMaxWorkspace));
       resolved.workspaces.push_back({workspace.name, static_cast<std::uint64_t>(bytes), workspace.zero});
     }
+    for (const PlanClear& clear : plan_.clears) RIDGE_CHECK_OK(add_clear(clear, resolved));
     for (const PlanKernel& kernel : plan_.kernels) RIDGE_CHECK_OK(add_kernel(kernel, resolved));
+    resolved.scalars = facts_.scalars;
+    resolved.formulas = std::move(formulas_);
     // Maps of a kernel that is not launched may have sizes no engine takes (k = 0), so only the used ones are computed.
     for (const PlanTensorMap& map : plan_.tensor_maps) {
       if (!used(map, resolved)) {
@@ -83,7 +103,17 @@ class Resolver {
     return ok_status();
   }
 
-  Status add_kernel(const PlanKernel& kernel, ResolvedPlan& resolved) const {
+  Status add_clear(const PlanClear& clear, ResolvedPlan& resolved) const {
+    const std::string place = "clear of " + clear.operand;
+    RIDGE_TRY(when, number(place, "when", clear.when, kLeast, kMost));
+    if (when == 0) return ok_status();
+    RIDGE_TRY(index, operand_index(place, clear.operand));
+    RIDGE_TRY(bytes, number(place, "bytes", clear.bytes, 0, bytes_spanned(facts_.operands[index])));
+    resolved.clears.push_back({index, static_cast<std::uint64_t>(bytes)});
+    return ok_status();
+  }
+
+  Status add_kernel(const PlanKernel& kernel, ResolvedPlan& resolved) {
     const std::string place = "kernel " + kernel.symbol;
     RIDGE_TRY(when, number(place, "when", kernel.when, kLeast, kMost));
     if (when == 0) return ok_status();
@@ -104,7 +134,7 @@ class Resolver {
     return ok_status();
   }
 
-  Result<ResolvedParameter> parameter(const std::string& place, const PlanArgument& argument) const {
+  Result<ResolvedParameter> parameter(const std::string& place, const PlanArgument& argument) {
     ResolvedParameter made;
     const std::vector<PlanArgument> alone = {argument};
     for (const PlanArgument& member : argument.members.empty() ? alone : argument.members) {
@@ -119,7 +149,7 @@ class Resolver {
     return made;
   }
 
-  Result<ResolvedArgument> single(const std::string& place, const PlanArgument& argument) const {
+  Result<ResolvedArgument> single(const std::string& place, const PlanArgument& argument) {
     using Kind = ResolvedArgument::Kind;
     if (!argument.operand.empty()) return operand(place, argument);
     if (!argument.workspace.empty()) {
@@ -148,15 +178,14 @@ class Resolver {
     return ResolvedArgument{Kind::kOperand, index, 0, kAddressBytes, 0};
   }
 
-  Result<ResolvedArgument> value(const std::string& place, const PlanArgument& argument) const {
+  Result<ResolvedArgument> value(const std::string& place, const PlanArgument& argument) {
     using Kind = ResolvedArgument::Kind;
-    if (argument.type == "f32" || argument.type == "f64") {
-      Result<double> real = evaluate_real(argument.value, variables_, facts_.reals);
-      if (!real) return in_context(place, real.error());
-      if (argument.type == "f64") return ResolvedArgument{Kind::kValue, 0, 0, 8, std::bit_cast<std::uint64_t>(*real)};
-      return ResolvedArgument{Kind::kValue, 0, 0, 4, std::bit_cast<std::uint32_t>(static_cast<float>(*real))};
+    const bool wide = argument.type == "i64" || argument.type == "u64" || argument.type == "f64";
+    if (!argument.when.empty()) {
+      RIDGE_TRY(holds, number(place, "when", argument.when, kLeast, kMost));
+      if (holds == 0) return ResolvedArgument{Kind::kZeros, 0, 0, wide ? std::size_t{8} : 4, 0};
     }
-    const bool wide = argument.type == "i64" || argument.type == "u64";
+    if (argument.type == "f32" || argument.type == "f64") return real(place, argument);
     const bool is_signed = argument.type == "i32" || argument.type == "i64";
     const std::int64_t most = wide        ? std::numeric_limits<std::int64_t>::max()
                               : is_signed ? std::numeric_limits<std::int32_t>::max()
@@ -166,6 +195,29 @@ class Resolver {
                                           : std::numeric_limits<std::int32_t>::min();
     RIDGE_TRY(integer, number(place, argument.type, argument.value, least, most));
     return ResolvedArgument{Kind::kValue, 0, 0, wide ? std::size_t{8} : 4, static_cast<std::uint64_t>(integer)};
+  }
+
+  Result<ResolvedArgument> real(const std::string& place, const PlanArgument& argument) {
+    using Kind = ResolvedArgument::Kind;
+    Result<double> value = evaluate_real(argument.value, variables_, reals_);
+    if (!value) return in_context(place, value.error());
+    ResolvedArgument made{Kind::kValue, 0, 0, 8, std::bit_cast<std::uint64_t>(*value)};
+    if (argument.type == "f32")
+      made = {Kind::kValue, 0, 0, 4, std::bit_cast<std::uint32_t>(static_cast<float>(*value))};
+    ResolvedFormula formula{argument.value, {}};
+    RIDGE_TRY(names, expression_variables(argument.value));
+    for (const std::string& name : names) {
+      if (std::ranges::find(facts_.scalars, name, &PlanScalar::name) != facts_.scalars.end()) {
+        made.kind = Kind::kFormula;
+      } else {
+        const auto known = reals_.find(name);
+        formula.known[name] = known != reals_.end() ? known->second : static_cast<double>(variables_.at(name));
+      }
+    }
+    if (made.kind == Kind::kValue) return made;
+    made.index = formulas_.size();
+    formulas_.push_back(std::move(formula));
+    return made;
   }
 
   Result<std::size_t> operand_index(const std::string& place, const std::string& name) const {
@@ -203,7 +255,12 @@ class Resolver {
       RIDGE_TRY(step, number(place, fmt::format("element_strides[{}]", i), text, 1, 8));
       one.element_strides.push_back(static_cast<std::uint32_t>(step));
     }
+    std::uint64_t end = size_bytes(one.dtype, 1) * one.sizes[0];  // of the dimension before
     for (std::size_t i = 0; i < map.strides.size(); ++i) {
+      if (one.sizes[i + 1] == 1) {  // its stride is never used, but the engine checks it
+        one.strides_bytes.push_back(end = (end + 15) / 16 * 16);
+        continue;
+      }
       RIDGE_TRY(stride, number(place, fmt::format("strides[{}]", i), map.strides[i], 16, (std::int64_t{1} << 40) - 16));
       if (stride % 16 != 0) {
         return with_hint(invalid("{}, strides[{}] = \"{}\" is {} bytes; the copy engine wants multiples of 16", place,
@@ -211,6 +268,7 @@ class Resolver {
                          "exclude such cases with [[needs]]");
       }
       one.strides_bytes.push_back(static_cast<std::uint64_t>(stride));
+      end = one.sizes[i + 1] * one.strides_bytes[i];
     }
     one.swizzle_bytes = static_cast<int>(map.swizzle);
     RIDGE_TRY(promotion, number(place, "l2_promotion", map.l2_promotion, 0, 256));
@@ -264,6 +322,8 @@ class Resolver {
   const LaunchPlan& plan_;
   const PlanFacts& facts_;
   Variables variables_;
+  Reals reals_;  // with the usual scalars
+  std::vector<ResolvedFormula> formulas_;
 };
 
 }  // namespace

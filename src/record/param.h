@@ -79,6 +79,10 @@ struct Scalar {
     return std::bit_cast<double>(bits);
   }
   [[nodiscard]] std::int64_t whole() const { return static_cast<std::int64_t>(bits); }  // of an i64 or u64
+  // Of any, as expressions know it.
+  [[nodiscard]] double number() const {
+    return type == ScalarType::kF32 || type == ScalarType::kF64 ? real() : static_cast<double>(whole());
+  }
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Scalar&, const Scalar&) = default;
 };

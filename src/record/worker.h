@@ -147,11 +147,13 @@ struct OperatorInfo {
 // Dispatch, explained: one line per implementation in the order they are asked.
 struct ExplainRow {
   std::string implementation, summary;
+  std::string source;  // of a kernel that describes itself, below src/ or by its name alone; empty: another
   bool supported = false, chosen = false;
   std::string reason;  // why it was refused (with values), or why it was chosen
   static void fields(auto& v, auto& self) {
     v("implementation", self.implementation);
     v("summary", self.summary);
+    v.optional("source", self.source);
     v("supported", self.supported);
     v("chosen", self.chosen);
     v("reason", self.reason);
@@ -163,6 +165,7 @@ struct Explanation {
   Cost cost;
   std::string forced_by;       // empty, "code" or the environment variable
   std::string choice;          // "cuda_wgmma/pp_128x192", as it is named to force it; empty: nothing can run it
+  std::string runs;            // the same with the implementation's own choice of a configuration, where it has any
   std::string device, driver;  // as a tuned table names them
   Case bucket;                 // of a tuned table
   std::vector<ExplainRow> rows;
@@ -171,6 +174,7 @@ struct Explanation {
     v("cost", self.cost);
     v("forced_by", self.forced_by);
     v.optional("choice", self.choice);
+    v.optional("runs", self.runs);
     v.optional("device", self.device);
     v.optional("driver", self.driver);
     v.optional("bucket", self.bucket);

@@ -53,7 +53,7 @@ std::string ceilings_words(const Model& model) {
     const record::Ceiling* ceiling = measured_ceiling(model, bound);
     if (!used || ceiling == nullptr) continue;
     const std::string value =
-        ceiling->unit == "FLOP/s" ? speed_unit(model).text(ceiling->value) : rate_text(ceiling->value, ceiling->unit);
+        ceiling->unit == "FLOP/s" ? flops_unit(model).text(ceiling->value) : rate_text(ceiling->value, ceiling->unit);
     parts.push_back(fmt::format("{} ({})", value, ceiling->name));
   }
   return fmt::format("{}", fmt::join(parts, " and "));

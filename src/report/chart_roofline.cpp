@@ -24,7 +24,7 @@ struct Roof {
 
 std::string ceiling_value(const Model& model, const record::Ceiling& ceiling) {
   const bool speed = ceiling.unit == "FLOP/s";
-  return speed ? speed_unit(model).text(ceiling.value) : rate_text(ceiling.value, ceiling.unit);
+  return speed ? flops_unit(model).text(ceiling.value) : rate_text(ceiling.value, ceiling.unit);
 }
 
 // With its name, or its value alone where there is no room for more.
@@ -71,7 +71,7 @@ void name_roofs(Svg& svg, Labels& labels, const Frame& frame, const Model& model
                 const std::optional<CitedPeak>& peak) {
   if (peak) {
     labels.place_along(svg, frame.at(frame.x.low, peak->value), frame.at(frame.x.high, peak->value),
-                       fmt::format("{} cited", speed_unit(model).text(peak->value)), "t cited-t");
+                       fmt::format("{} cited", flops_unit(model).text(peak->value)), "t cited-t");
   }
   const double left = frame.x.low, right = frame.x.high;
   const double knee = roof.compute && roof.memory ? roof.compute->value / roof.memory->value : left;
@@ -87,7 +87,7 @@ void name_roofs(Svg& svg, Labels& labels, const Frame& frame, const Model& model
 }
 
 void draw_shapes(Svg& svg, Labels& labels, const Frame& frame, const Model& model) {
-  const SpeedUnit unit = speed_unit(model);
+  const SpeedUnit unit = flops_unit(model);
   const auto mark = [&](const record::ReportShape& shape, double speed, bool best) {
     const Point at = frame.at(shape.intensity, speed);
     const std::string words =
@@ -98,16 +98,16 @@ void draw_shapes(Svg& svg, Labels& labels, const Frame& frame, const Model& mode
   };
   for (const auto& shape : model.shapes) {
     if (model.accepted > 0) {
-      const Point low = frame.at(shape.intensity, speed_before(shape));
-      const Point high = frame.at(shape.intensity, speed_after(shape));
+      const Point low = frame.at(shape.intensity, flops_before(shape));
+      const Point high = frame.at(shape.intensity, flops_after(shape));
       svg.line(low, high, "rise");
       labels.keep_clear(low, high, 2);
-      mark(shape, speed_after(shape), true);
+      mark(shape, flops_after(shape), true);
     }
-    mark(shape, speed_before(shape), false);
+    mark(shape, flops_before(shape), false);
   }
   for (const auto& shape : model.shapes) {
-    labels.place(svg, frame.at(shape.intensity, speed_after(shape)), shape.key, "t", 7, 56);
+    labels.place(svg, frame.at(shape.intensity, flops_after(shape)), shape.key, "t", 7, 56);
   }
 }
 
@@ -118,13 +118,13 @@ std::string roofline_chart(const Model& model) {
   for (const auto& shape : model.shapes) {
     if (!(shape.intensity > 0)) continue;
     intensity.add(shape.intensity);
-    speed.add(speed_before(shape));
-    speed.add(speed_after(shape));
+    speed.add(flops_before(shape));
+    speed.add(flops_after(shape));
   }
   if (intensity.empty || speed.empty) return {};
   const Roof roof{measured_ceiling(model, "compute"), measured_ceiling(model, "memory")};
   const std::optional<CitedPeak> cited = cited_speed(model);
-  const SpeedUnit unit = speed_unit(model);
+  const SpeedUnit unit = flops_unit(model);
   intensity.add(intensity.low / 4);
   intensity.add(intensity.high * 3);
   if (roof.compute && roof.memory) intensity.add(roof.compute->value / roof.memory->value / 2);
@@ -139,8 +139,8 @@ std::string roofline_chart(const Model& model) {
       "roofline", 452, 318, "Roofline",
       fmt::format("Speed against intensity on logarithmic axes. Geometric mean {} before, {} after; {} of the measured "
                   "ceilings. The table of shapes has every value.",
-                  unit.text(geomean_speed_before(model)), unit.text(geomean_speed_after(model)),
-                  percent_text(geomean_fraction_after(model))));
+                  speed_unit(model).text(geomean_speed_before(model)),
+                  speed_unit(model).text(geomean_speed_after(model)), percent_text(geomean_fraction_after(model))));
   frame.draw_x(svg, ticks(frame.x, 8), plain, "intensity, FLOP per byte");
   frame.draw_y(
       svg, ticks(frame.y, 8), [&](double v) { return plain(v / unit.scale); }, unit.name);

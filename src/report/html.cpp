@@ -103,8 +103,9 @@ std::string shape_table(const Model& model) {
     table.row(
         {fmt::format("<b>{}</b>", shape.key),
          escape_html(shape.label + (shape.representative ? " (representative)" : "")),
-         fmt::format("{}<br><small>{}</small>", unit.text(speed_before(shape)), latency_text(shape.baseline_latency)),
-         fmt::format("{}<br><small>{}</small>", unit.text(speed_after(shape)), latency_text(shape.best_latency)),
+         fmt::format("{}<br><small>{}</small>", unit.text(speed_before(model, shape)),
+                     latency_text(shape.baseline_latency)),
+         fmt::format("{}<br><small>{}</small>", unit.text(speed_after(model, shape)), latency_text(shape.best_latency)),
          shape.total ? ratio_text(shape.total->ratio) : std::string("–"),
          shape.total ? interval_text(*shape.total) : std::string("–"),
          percent_text(shape.bound_time / shape.best_latency), escape_html(shape.bound)});

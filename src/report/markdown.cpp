@@ -67,8 +67,8 @@ std::string shapes(const Model& model, const std::string& shared) {
   text += head({"", "Shape", "Baseline", "Best", "Speed-up", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
   for (const auto& shape : model.shapes) {
     text += row({shape.key, md(shape.label),
-                 fmt::format("{} ({})", unit.text(speed_before(shape)), latency_text(shape.baseline_latency)),
-                 fmt::format("{} ({})", unit.text(speed_after(shape)), latency_text(shape.best_latency)),
+                 fmt::format("{} ({})", unit.text(speed_before(model, shape)), latency_text(shape.baseline_latency)),
+                 fmt::format("{} ({})", unit.text(speed_after(model, shape)), latency_text(shape.best_latency)),
                  shape.total ? ratio_text(shape.total->ratio) : "–", shape.total ? interval_text(*shape.total) : "–",
                  percent_text(shape.bound_time / shape.best_latency), md(shape.bound)});
   }

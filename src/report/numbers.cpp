@@ -16,9 +16,10 @@ struct Prefix {
   const char* name;
 };
 
+constexpr std::array<Prefix, 5> kPrefixes = {{{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
+
 std::string scaled(double value, const char* unit) {
   if (!std::isfinite(value)) return "unknown";
-  constexpr std::array<Prefix, 5> kPrefixes = {{{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
   for (const Prefix& prefix : kPrefixes) {
     if (std::abs(value) >= prefix.scale)
       return fmt::format("{} {}{}", digits3(value / prefix.scale), prefix.name, unit);
@@ -28,18 +29,16 @@ std::string scaled(double value, const char* unit) {
 
 }  // namespace
 
-SpeedUnit speed_unit(double flop_per_second) {
-  constexpr std::array<SpeedUnit, 5> kUnits = {
-      {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}, {1e3, "kFLOP/s"}}};
-  for (const SpeedUnit& unit : kUnits) {
-    if (std::isfinite(flop_per_second) && flop_per_second >= unit.scale) return unit;
+SpeedUnit speed_unit(double speed, const std::string& unit) {
+  for (const Prefix& prefix : kPrefixes) {
+    if (std::isfinite(speed) && speed >= prefix.scale) return {prefix.scale, prefix.name + unit};
   }
-  return {};
+  return {1, unit};
 }
 
-std::string SpeedUnit::text(double flop_per_second) const {
-  if (!std::isfinite(flop_per_second)) return "unknown";
-  return fmt::format("{} {}", digits3(flop_per_second / scale), name);
+std::string SpeedUnit::text(double speed) const {
+  if (!std::isfinite(speed)) return "unknown";
+  return fmt::format("{} {}", digits3(speed / scale), name);
 }
 
 std::string digits3(double value) {

@@ -10,10 +10,10 @@ namespace ridge::report {
 // One unit for all the speeds of a page, so that an axis and the text beside it can be compared.
 struct SpeedUnit {
   double scale = 1;
-  const char* name = "FLOP/s";
-  [[nodiscard]] std::string text(double flop_per_second) const;  // "0.41 TFLOP/s"
+  std::string name;
+  [[nodiscard]] std::string text(double speed) const;  // "0.41 TFLOP/s"
 };
-SpeedUnit speed_unit(double flop_per_second);  // the unit in which this speed reads best
+SpeedUnit speed_unit(double speed, const std::string& unit);  // the multiple of a unit in which this speed reads best
 
 std::string plain(double value);                     // three digits at most, no trailing zeros: "5", "0.05", "1.5"
 std::string digits3(double value);                   // "8.91", "0.0123", "141"

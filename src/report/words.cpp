@@ -19,10 +19,22 @@ std::string plural(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-double geomean_of(const Model& model, double (*value)(const record::ReportShape&)) {
+template <class Value>
+double geomean_of(const Model& model, const Value& value) {
   std::vector<double> values;
   for (const auto& shape : model.shapes) values.push_back(value(shape));
   return geomean_of_usable(values);
+}
+
+double over(double work, double latency) { return latency > 0 ? work / latency : std::nan(""); }
+
+bool memory_bounds(const Model& model) {
+  return !model.shapes.empty() &&
+         std::ranges::all_of(model.shapes, [](const record::ReportShape& shape) { return shape.bound == "memory"; });
+}
+
+double work_of(const Model& model, const record::ReportShape& shape) {
+  return memory_bounds(model) ? shape.cost.bytes : shape.cost.flop;
 }
 
 double fraction(const record::ReportShape& shape, double latency) {
@@ -37,17 +49,27 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 std::string short_id(std::string_view id) { return std::string(id.substr(0, 12)); }
 
-double speed_before(const record::ReportShape& shape) {
-  return shape.baseline_latency > 0 ? shape.cost.flop / shape.baseline_latency : std::nan("");
+double flops_before(const record::ReportShape& shape) { return over(shape.cost.flop, shape.baseline_latency); }
+double flops_after(const record::ReportShape& shape) { return over(shape.cost.flop, shape.best_latency); }
+
+double speed_before(const Model& model, const record::ReportShape& shape) {
+  return over(work_of(model, shape), shape.baseline_latency);
 }
 
-double speed_after(const record::ReportShape& shape) {
-  return shape.best_latency > 0 ? shape.cost.flop / shape.best_latency : std::nan("");
+double speed_after(const Model& model, const record::ReportShape& shape) {
+  return over(work_of(model, shape), shape.best_latency);
 }
 
-SpeedUnit speed_unit(const Model& model) { return speed_unit(geomean_speed_after(model)); }
-double geomean_speed_before(const Model& model) { return geomean_of(model, speed_before); }
-double geomean_speed_after(const Model& model) { return geomean_of(model, speed_after); }
+SpeedUnit speed_unit(const Model& model) {
+  return speed_unit(geomean_speed_after(model), memory_bounds(model) ? "B/s" : "FLOP/s");
+}
+SpeedUnit flops_unit(const Model& model) { return speed_unit(geomean_of(model, flops_after), "FLOP/s"); }
+double geomean_speed_before(const Model& model) {
+  return geomean_of(model, [&](const record::ReportShape& shape) { return speed_before(model, shape); });
+}
+double geomean_speed_after(const Model& model) {
+  return geomean_of(model, [&](const record::ReportShape& shape) { return speed_after(model, shape); });
+}
 double geomean_fraction_before(const Model& model) {
   return geomean_of(model, [](const record::ReportShape& shape) { return fraction(shape, shape.baseline_latency); });
 }
@@ -440,7 +462,7 @@ Facts protocol_words(const Model& model) {
           "often one looks. With at most {} decisions the chance of any false accept in the whole campaign is at "
           "most {}; decision {} would be refused.",
           plain(static_cast<double>(p.max_decisions) / p.alpha), plain(p.alpha), p.max_decisions, p.max_decisions,
-          plain_percent(p.alpha), p.max_decisions + 1));
+          plain_percent(p.alpha), static_cast<std::uint64_t>(p.max_decisions) + 1));
   facts.emplace_back(
       "A busy machine",
       voids ? fmt::format("A session in which other programs used more than {} of the processors is void.",

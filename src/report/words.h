@@ -74,9 +74,13 @@ std::string trust_words(const Model& model);
 const Facts& glossary();
 
 std::string short_id(std::string_view id);              // the first 12 digits
-double speed_before(const record::ReportShape& shape);  // FLOP/s of the baseline; NaN when unknown
-double speed_after(const record::ReportShape& shape);
-SpeedUnit speed_unit(const Model& model);  // of all the speeds of a page
+double flops_before(const record::ReportShape& shape);  // FLOP/s of the baseline; NaN when unknown
+double flops_after(const record::ReportShape& shape);
+// The speeds of a page: FLOP/s, or, where memory bounds every shape, B/s.
+double speed_before(const Model& model, const record::ReportShape& shape);
+double speed_after(const Model& model, const record::ReportShape& shape);
+SpeedUnit speed_unit(const Model& model);
+SpeedUnit flops_unit(const Model& model);  // of a chart of arithmetic against intensity
 double geomean_speed_before(const Model& model);
 double geomean_speed_after(const Model& model);
 double geomean_fraction_before(const Model& model);  // of the roofline bound

@@ -37,7 +37,7 @@ std::string description(const DeviceCode& code) {
 
 std::string cache_key(const DeviceCode& code, const CompilerName& compiler) {
   const std::string text =
-      fmt::format("device format 1\n{}\n{}\n{}", compiler.version, compiler.identity, description(code));
+      fmt::format("device format 2\n{}\n{}\n{}", compiler.version, compiler.identity, description(code));
   return sha256(text + toolkit_headers(code.files, device::cuda::toolkit_include_folders()));
 }
 
@@ -131,40 +131,54 @@ std::optional<DeviceBuild> take_cached(const ArtifactCache& cache, const std::st
   return outcome;
 }
 
-// Compiles in `directory`, which then holds the cubin and nothing else, or nothing when the compiler refused.
-Status compile_in(const fs::path& directory, const DeviceCode& code, const DeviceCompiler& compiler,
-                  const BuildOptions& options, DeviceBuild& outcome) {
+// The line table of a kernel holds the folder that its sources lay in; overwritten, the same code makes the same object
+// again in another folder whose name is as long.
+void forget_folder(const std::string& folder, std::string& cubin) {
+  for (std::size_t at = cubin.find(folder); at != std::string::npos; at = cubin.find(folder, at)) {
+    std::fill_n(cubin.begin() + static_cast<std::ptrdiff_t>(at) + 1, folder.size() - 1, '_');
+  }
+}
+
+// The line table holds the times at which the sources were written, too.
+Status forget_time(const fs::path& file) {
+  std::error_code failure;
+  fs::last_write_time(file, fs::file_time_type::clock::from_sys(std::chrono::sys_seconds{}), failure);
+  if (failure) return make_error(ErrorCode::kIo, "cannot set the time of {}: {}", file.string(), failure.message());
+  return ok_status();
+}
+
+// Compiles in a folder of its own; there is no cubin when the compiler refused.
+Result<DeviceBuild> build_apart(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
+                                DeviceBuild outcome) {
   const auto start = std::chrono::steady_clock::now();
-  const Scratch sources{directory / "source"};
-  for (const record::SourceFile& file : code.files) RIDGE_CHECK_OK(write_file(sources.path / file.path, file.text));
-  RIDGE_TRY(output, compiler.compile(code, sources.path, options));
+  RIDGE_TRY(directory, TempDir::create("ridge-build"));
+  for (const record::SourceFile& file : code.files) {
+    RIDGE_CHECK_OK(write_file(directory.path() / file.path, file.text));
+    RIDGE_CHECK_OK(forget_time(directory.path() / file.path));
+  }
+  RIDGE_TRY(output, compiler.compile(code, directory.path(), options));
   outcome.evidence.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.evidence.command = output.command;
-  const std::string log = shortened(output.log, sources.path.string());
+  const std::string log = shortened(output.log, directory.path().string());
   outcome.evidence.log = log;
   if (!output.ok) {
     outcome.error = first_error(log, code);
-    return ok_status();
+    return outcome;
   }
+  forget_folder(directory.path().string(), output.cubin);
   outcome.evidence.counts = count_resources(output.log);
   outcome.evidence.artifact = sha256(output.cubin);
   outcome.cubin = std::move(output.cubin);
-  return write_file_durably(directory / kCubinName, outcome.cubin);
-}
-
-Result<DeviceBuild> build_apart(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
-                                DeviceBuild outcome) {
-  RIDGE_TRY(directory, TempDir::create("ridge-build"));
-  RIDGE_CHECK_OK(compile_in(directory.path(), code, compiler, options, outcome));
   return outcome;
 }
 
 Result<DeviceBuild> build_fresh(const DeviceCode& code, const DeviceCompiler& compiler, const BuildOptions& options,
-                                const ArtifactCache& cache, const std::string& key, DeviceBuild outcome) {
+                                const ArtifactCache& cache, const std::string& key, DeviceBuild begun) {
   RIDGE_TRY(directory, cache.scratch());
   const Scratch whole{directory};
-  RIDGE_CHECK_OK(compile_in(directory, code, compiler, options, outcome));
+  RIDGE_TRY(outcome, build_apart(code, compiler, options, std::move(begun)));
   if (!outcome.ok()) return outcome;
+  RIDGE_CHECK_OK(write_file_durably(directory / kCubinName, outcome.cubin));
   RIDGE_TRY(entry, cache.commit(key, directory, outcome.evidence));
   outcome.artifact = entry.artifact;
   // Another process may have been faster with its own build of the same key; its bytes are the ones that stay.

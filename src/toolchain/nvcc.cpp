@@ -1,6 +1,5 @@
 // nvcc: the compiler of the toolkit as a process, with a time limit and, where the machine has name spaces, without its
 // files. Needs a host compiler beside it.
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,18 +13,6 @@
 namespace ridge::toolchain {
 namespace {
 
-// The line table of a kernel holds the time at which its source was written; with the folder it is what would differ
-// when the same code is built again.
-Status forget_times(const DeviceCode& code, const std::filesystem::path& directory) {
-  const auto always = std::filesystem::file_time_type::clock::from_sys(std::chrono::sys_seconds{});
-  for (const record::SourceFile& file : code.files) {
-    std::error_code failure;
-    std::filesystem::last_write_time(directory / file.path, always, failure);
-    if (failure) return make_error(ErrorCode::kIo, "cannot set the time of {}: {}", file.path, failure.message());
-  }
-  return ok_status();
-}
-
 class NvccCompiler final : public DeviceCompiler {
  public:
   NvccCompiler(std::string program, std::string version) : program_(std::move(program)), version_(std::move(version)) {}
@@ -35,7 +22,6 @@ class NvccCompiler final : public DeviceCompiler {
 
   Result<Output> compile(const DeviceCode& code, const std::filesystem::path& directory,
                          const BuildOptions& options) const override {
-    RIDGE_CHECK_OK(forget_times(code, directory));
     const ConfinedFolder folder(program_, directory, options.confined);
     ProcessSpec spec = folder.process();
     spec.argv = {program_, "-cubin",   "-arch=" + code.arch, "-std=c++20", "-lineinfo", "--ptxas-options=-v",

@@ -129,6 +129,9 @@ class NvrtcCompiler final : public DeviceCompiler {
   static std::vector<std::string> options_of(const DeviceCode& code, const std::filesystem::path& directory) {
     std::vector<std::string> options = {"--std=c++20", "--gpu-architecture=" + code.arch, "--generate-line-info",
                                         "--ptxas-options=-v"};
+    // Since 12.9 it takes code from the driver's cache where there is a driver: a file of the user's that others may
+    // write, and without ptxas's account of registers and spills.
+    if (nvrtc().major > 12 || nvrtc().minor >= 9) options.push_back("--no-cache");
     options.insert(options.end(), code.flags.begin(), code.flags.end());
     for (const std::string& define : code.defines) options.push_back("-D" + define);
     options.push_back("-I" + (directory / code.files[0].path).parent_path().string());

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "campaign/files.h"
 #include "record/kernel_description.h"
@@ -209,15 +210,38 @@ TEST_F(PromoteTest, AChangedSourceIsTakenWithTheConfigurationsOfTheTree) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(PromoteTest, AConfigurationThatIsThereGetsItsLinesInTheTableOnly) {
+TEST_F(PromoteTest, AConfigurationThatIsThereIsSaidToBeTheCampaigns) {
   run();
-  write(kPath, kernel_text("mine = { SPEED = 200 }\n"));
+  write(kPath, kernel_text("mine = { SPEED = 200 } # by hand\n"));
   commit_all();
   const auto planned = plan();
   ASSERT_TRUE(planned) << planned.error().text();
   EXPECT_EQ(planned->promotion.configuration, "mine");
   EXPECT_FALSE(planned->promotion.new_configuration);
-  EXPECT_FALSE(planned->files.contains(kPath));
+  EXPECT_EQ(planned->files.at(kPath),
+            kernel_text("mine = { SPEED = 200, promoted = \"gemm_cpu_test_20260101, 2.00x\" } # by hand\n"));
+  write(kPath, kernel_text("mine = { SPEED = 200, promoted = \"another, 1.50x\" }\n"));
+  commit_all();
+  const auto known = plan();
+  ASSERT_TRUE(known) << known.error().text();
+  EXPECT_FALSE(known->files.contains(kPath)) << "who came first stays";
+}
+
+TEST_F(PromoteTest, WhatTheTreesBuildRefusesIsPutBack) {
+  run();
+  const auto planned = plan();
+  ASSERT_TRUE(planned);
+  const Files before = files();
+  Files seen;
+  const Status refused = apply_promotion(*planned, tree(), {}, [&]() -> Status {
+    seen = files();
+    return make_error(ErrorCode::kConflict, "it does not build");
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("it does not build"));
+  EXPECT_THAT(seen.at(kPath), HasSubstr("speed200"));
+  EXPECT_TRUE(seen.contains(kPendingFile)) << "killed while it is built, it is put back by the next call";
+  EXPECT_EQ(files(), before);
 }
 
 TEST_F(PromoteTest, RefusesARecordThatProvesNothing) {
@@ -265,6 +289,7 @@ TEST_F(PromoteTest, RefusesAnotherSourceADirtyTreeAndAnotherDevice) {
   EXPECT_TRUE(check_device(world.state(), "testcpu"));
   EXPECT_THAT(check_device(world.state(), "AMD EPYC 9654").error().text(),
               HasSubstr("gemm_cpu_test_20260101 was measured on testcpu; this is amd-epyc"));
+  EXPECT_THAT(check_device(world.state(), "").error().text(), HasSubstr("this machine has none"));
 
   fs::remove(tree() / kPath);
   EXPECT_THAT(refusal(), HasSubstr("no kernel of gemm of that name that describes itself"));

@@ -101,7 +101,9 @@ class Promotion(unittest.TestCase):
         self.ends(7, "promote", "campaign", *into, says="CHANGELOG.md has changes that are not committed")
         (self.tree / "CHANGELOG.md").write_text(text)
 
-        promotion = json.loads(self.ends(0, "promote", "campaign", *into, "--name", "won", "--time-limit", "6s", "--json").stdout)
+        promoted = self.ends(0, "promote", "campaign", *into, "--name", "won", "--time-limit", "6s", "--json",
+                             says=["check cases passed", f"Not built: {self.tree}/build is no folder that CMake configured"])
+        promotion = json.loads(promoted.stdout)
         line = next(line for line in (self.tree / KERNEL).read_text().splitlines() if line.startswith("won = "))
         self.assertIn(f'promoted = "{promotion["campaign"]}, {promotion["speedup"]:.2f}x"', line)
         self.assertIn(promotion["campaign"], (self.tree / "CHANGELOG.md").read_text())
@@ -119,12 +121,44 @@ class Promotion(unittest.TestCase):
         said = f"in configuration won, promoted by campaign {promotion['campaign']}: {promotion['speedup']:.2f}x on its shapes"
         self.ends(0, "ops", "explain", *words, program=program, says=said, RIDGE_GEMM_BACKEND="cpu_plain/won", **tables)
         self.ends(0, "ops", "explain", *words, program=program, **tables, says=[said, "preferred by the tuned table"] if shape["tuned"] else ())
-        self.ends(0, "check", *words, "--impl", "cpu_plain", program=program, says="1 passed, 0 failed", **tables)
+        self.ends(0, "check", *words, "--impl", "cpu_plain/won", program=program, says="1 passed, 0 failed", **tables)
+        self.ends(2, "check", *words, "--impl", "cpu_plain/lost", program=program, says="it has default, won")
+        rows = json.loads(self.ends(0, "bench", *words, "--impl", "cpu_plain/won", "--vs", "cpu_plain/default", "--time-limit", "6s", "--json",
+                                    program=program).stdout)["bench"]
+        self.assertEqual([row["subject"] for row in rows], ["cpu_plain/default", "cpu_plain/won"])
 
         self.ends(7, "promote", "campaign", *into, says="commit")
         self.ends(0, "promote", "--revert", "campaign", *into, says="is taken back")
         self.assertEqual(self.files(), self.before)
         self.ends(2, "promote", "--revert", "won", *into, says="it holds none")
+
+    def test_what_the_trees_build_refuses_is_taken_back(self):
+        """A folder that CMake configured for the tree, with a `cmake` that fails, and one that builds a worker without the edits."""
+        build = self.tree / "build"
+        (build / "bin").mkdir(parents=True)
+        (build / "CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={self.tree}\n")
+        before = self.files()
+        tools = self.tmp / "tools"
+        tools.mkdir()
+        path = f"{tools}:{os.environ['PATH']}"
+        promote = ("promote", "campaign", "--into", self.tree, "--name", "won", "--time-limit", "2s")
+
+        def cmake(line):
+            (tools / "cmake").write_text(f"#!/bin/sh\necho building \"$@\"\n{line}\n")
+            (tools / "cmake").chmod(0o755)
+
+        cmake(f"grep -c '^won = ' {self.tree / KERNEL}; echo kernel.cpp:7: error; exit 1")
+        self.ends(6, *promote, says=[f"building --build {build} --target ridge ridge-worker", "\n1\nkernel.cpp:7: error", "every edit is put back"],
+                  PATH=path)
+        self.assertEqual(self.files(), before)
+        cmake(f"cp {BUILD}/bin/ridge-worker {BUILD}/bin/ridge-host {build}/bin")
+        self.ends(2, *promote, says='has no configuration "won"', PATH=path)
+        shutil.rmtree(build / "bin")
+        self.ends(0, *promote, "--no-build", says="Not built: --no-build", PATH=path)
+        self.ends(0, "promote", "--revert", "won", "--into", self.tree)
+        (build / "bin").mkdir()
+        self.assertEqual(self.files(), before)
+        shutil.rmtree(build)
 
     def test_what_cannot_be_promoted(self):
         self.ends(2, "promote", says="name the folder of one campaign")

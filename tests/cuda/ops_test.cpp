@@ -12,9 +12,11 @@
 
 #include "cuda/gpu_operands.h"
 #include "device/cuda/graph.h"
+#include "device/cuda/plan.h"
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
 #include "ops/cuda/kernels.h"
+#include "ops/described_kernel.h"
 #include "ridge/ops/gemm.h"
 
 namespace ridge::testing {
@@ -410,6 +412,69 @@ TEST_F(CudaGemm, AWarmCallCostsTheHostAFewMicrosecondsOverTheBareLaunch) {
     if (std::string_view(name) != "cuda_cublaslt") {
       EXPECT_LT(whole - bare, 3e-6) << name;
     }
+  }
+}
+
+// A described kernel's plan is prepared once; a warm call writes addresses, scalars and tensor maps into it, which take
+// about a microsecond each.
+TEST(CudaOps, AWarmCallOfADescribedKernelCostsLittleOverItsLaunches) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  struct Described {
+    const char *text, *source;
+    double limit;
+  };
+  for (const Described& one : {Described{"quantize scaling=1x128 copies=both", "ops/quantize/cuda_quantize.cu", 2e-6},
+                               Described{"quantize scaling=row copies=both", "ops/quantize/cuda_quantize.cu", 2e-6},
+                               Described{"dequantize scaling=1x128", "ops/dequantize/cuda_dequantize.cu", 2e-6},
+                               Described{"attention dim=64", "ops/attention/cuda_attention.cu", 6e-6}}) {
+    const record::Case requested = *record::parse_case(one.text);
+    const ops::Operator& op = **ops::find_operator(requested.op);
+    const ops::Problem problem = *op.bind(requested);
+    const ops::Implementation& own = **ops::find_implementation(op, "cuda_" + requested.op);
+    if (ops::why_not(own, problem, ops::device_info(stream->view()))) continue;
+    const Operands host = make_operands(problem, kPacked, 3);
+    const auto operands = GpuOperands::upload(the_device(), host, stream->handle());
+    ASSERT_TRUE(operands);
+    const ops::DescribedKernel& kernel = ops::described_kernel(one.source);
+    record::PlanFacts facts = ops::plan_facts(problem, operands->views());
+    facts.values["sm_count"] = the_device().info().multiprocessors;
+    const ops::KernelBuild build = *kernel.build(0, facts);
+    const auto prepared = gpu::PreparedPlan::prepare(
+        [&](const record::ResolvedKernel& planned) {
+          return ops::device_kernel(the_device(), {build.source, build.defines, planned.symbol, planned.shared_bytes});
+        },
+        *kernel.resolve(0, facts), the_device().info());
+    ASSERT_TRUE(prepared) << prepared.error().text();
+    std::vector<void*> addresses;
+    for (const TensorView& view : operands->views()) addresses.push_back(view.data);
+    const auto bound = prepared->bind(addresses, {});
+    ASSERT_TRUE(bound) << bound.error().text();
+    ASSERT_TRUE(own.run(problem, operands->views(), stream->view()));
+    const double bare = host_seconds(*stream, [&] { return bound->launch(stream->handle()); });
+    const double whole = host_seconds(*stream, [&] { return own.run(problem, operands->views(), stream->view()); });
+    std::printf("host time of one warm call: %s %.2f us, its launches %.2f us, difference %.2f us\n", one.text,
+                whole * 1e6, bare * 1e6, (whole - bare) * 1e6);
+    EXPECT_LT(whole - bare, one.limit) << one.text;
+  }
+}
+
+// One prepared launch serves every scale.
+TEST(CudaOps, AScalarIsOfItsCallAlone) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_attention");
+  const ops::Problem problem = *op.bind(*record::parse_case("attention q_len=200 k_len=300 dim=64"));
+  if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
+  for (const double scale : {0.125, 0.25, 0.05, 0.125}) {
+    Operands before = make_operands(problem, kPacked, 7), after = make_operands(problem, kPacked, 7);
+    before.scalars = after.scalars = {record::Scalar::f64(scale)};
+    const auto operands = GpuOperands::upload(the_device(), after, stream->handle());
+    ASSERT_TRUE(operands);
+    ASSERT_TRUE(own.run(problem, {operands->views(), after.scalars}, stream->view()));
+    ASSERT_TRUE(operands->download(after, stream->handle()));
+    EXPECT_EQ(judge(op, problem, before, after, 7), "") << scale;
   }
 }
 

@@ -163,6 +163,50 @@ TEST_F(LaunchPlanOnGpu, ArgumentsArriveAsTheKernelsReadThem) {
   EXPECT_FALSE(prepared->bind(addresses, {})) << "a workspace is missing";
 }
 
+// Memory of an operand is cleared before every call, and a number follows the scalars of the call.
+TEST_F(LaunchPlanOnGpu, ClearsAndScalarsAreOfEveryCall) {
+  const record::Candidate added = candidate(R"cu(
+extern "C" __global__ void add(float* out, float number) { out[0] += number; }
+/* ridge-launch
+[[clear]]
+operand = "c"
+bytes = 4
+[[kernel]]
+symbol = "add"
+grid = [1]
+block = [1]
+args = [{ operand = "c" }, { f32 = "m * scale" }]
+*/
+)cu");
+  const auto module = build(added);
+  ASSERT_TRUE(module) << module.error().text();
+  const ops::Problem problem = *(*ops::find_operator("gemm"))->bind(*record::parse_case("gemm m=3 n=1 k=4"));
+  Operands host = make_operands(problem, kPacked, 1);
+  const auto operands = GpuOperands::upload(*device_, host, stream_->handle());
+  ASSERT_TRUE(operands);
+  record::PlanFacts all = facts(added, problem, operands->views());
+  all.scalars = {{"scale", 0.5}};
+  const auto resolved = record::resolve(*record::launch_plan(added), all);
+  ASSERT_TRUE(resolved) << resolved.error().text();
+  const auto prepared = gpu::PreparedPlan::prepare(*module, *resolved, device_->info());
+  ASSERT_TRUE(prepared) << prepared.error().text();
+  std::vector<void*> addresses;
+  for (const TensorView& view : operands->views()) addresses.push_back(view.data);
+  auto bound = prepared->bind(addresses, {});
+  ASSERT_TRUE(bound) << bound.error().text();
+  const auto result = [&] {
+    EXPECT_TRUE(bound->launch(stream_->handle()));
+    EXPECT_TRUE(operands->download(host, stream_->handle()));
+    return host.all[2].values()[0];
+  };
+  EXPECT_EQ(result(), 1.5);
+  EXPECT_EQ(result(), 1.5) << "cleared again";
+  for (const double scale : {0.25, 0.25, 2.0, 0.5}) {
+    bound->set_scalars(std::array{scale});
+    EXPECT_EQ(result(), 3 * scale);
+  }
+}
+
 TEST_F(LaunchPlanOnGpu, APlanThatDoesNotFitItsKernelIsRefusedBeforeALaunch) {
   const auto refusal = [&](const std::string& kernel) {
     const record::Candidate made = candidate(

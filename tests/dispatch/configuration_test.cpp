@@ -255,12 +255,14 @@ TEST_F(Configurations, TheEnvironmentAsksForTuningAndWhatIsForcedStays) {
 struct Script {
   std::vector<double> times;
   std::vector<std::int64_t> asked;
+  std::vector<std::size_t> order = {};
   Ranking run(const TuneOptions& options) {
     asked.assign(times.size(), 0);
     return rank(
         times.size(),
         [this](std::size_t i, std::int64_t calls) {
           asked[i] += calls;
+          order.push_back(i);
           return times[i] > 0 ? std::optional(times[i]) : std::nullopt;
         },
         options);
@@ -289,6 +291,18 @@ TEST(Rank, CallsTheHopelessNoMoreAndTheBeatenOneRound) {
   EXPECT_EQ(script.asked[1], 2) << "once, and once more in case the first set something up";
   EXPECT_EQ(script.asked[2], 1 + 2 * 2) << "one round of two blocks of 3 ms";
   EXPECT_EQ(script.asked[3], 1 + options.rounds * 2 * 3);
+}
+
+TEST(Rank, ASeedFixesWhoTakesTurnsWhen) {
+  const auto order = [](std::uint64_t seed) {
+    TuneOptions options;
+    options.seed = seed;
+    Script script{{1.0, 1.0, 1.0, 1.0}, {}};
+    script.run(options);
+    return script.order;
+  };
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
 }
 
 TEST(Rank, GoesOnWithoutOneThatFailsAndSaysWhenTheFirstDoes) {

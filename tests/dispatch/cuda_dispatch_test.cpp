@@ -9,6 +9,7 @@
 #include "device/cuda/backend.h"
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
+#include "dispatch/tuned.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/kernel_packs.h"
 #include "ops/cuda/kernels.h"
@@ -103,6 +104,27 @@ TEST_F(Hopper, WgmmaNamesTheConfigurationsThatFitItsOwnChoiceFirst) {
   EXPECT_THAT(plain, ::testing::Contains("pp_256x96_m2"));
   EXPECT_THAT(names("m=4096 n=4096 k=4096 dtype=bf16 layout=nn"), ::testing::Not(::testing::Contains("pp_256x96_m2")));
   EXPECT_THAT(own.version(), HasSubstr("configurations "));
+}
+
+// A version that is written in another way voids a table as surely as other configurations do.
+TEST_F(Hopper, TheShippedLinesAboutOurKernelsCount) {
+  std::size_t found = 0;
+  for (const EmbeddedFile& file : shipped_tables()) {
+    if (!file.path.ends_with(".jsonl")) continue;
+    const auto lines = record::parse_tuned(file.text, file.path);
+    ASSERT_TRUE(lines) << lines.error().text();
+    for (const record::TunedChoice& line : *lines) {
+      if (!line.implementation.starts_with("cuda_wgmma")) continue;
+      const ops::Operator& op = **ops::find_operator(line.bucket.op);
+      TunedTable table;
+      table.add(line);
+      ops::DeviceInfo device = gpu_;
+      device.name = line.device;
+      EXPECT_NE(table.find(op, *op.bind(line.bucket), device), nullptr) << record::tuned_line(line);
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 300u);
 }
 
 TEST_F(Hopper, EveryImplementationOfOursNamesTheBuildsItLoads) {

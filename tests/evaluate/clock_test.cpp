@@ -287,7 +287,8 @@ TEST_F(Clock, WaitingIsNoWork) {
 TEST_F(Clock, WhatCanBeDoneAheadIsCharged) {
   const std::string honest = kDoesNotWorkAhead, ahead = kWorksAhead;
   double gained = 0, kept = 1e9;
-  for (int attempt = 0; attempt < 5 && (gained < 2e-7 || kept > 0); ++attempt) {
+  // Medians of two kernels differ by some 10 ns from one attempt to the next; without the charge it is 200 in each.
+  for (int attempt = 0; attempt < 15 && (gained < 2e-7 || kept > 0); ++attempt) {
     const double ours = median(honest, 201), its = median(ahead, 201);
     const double charge = hidden_;
     kept = std::min(kept, ours - its - charge - 0.01 * ours);

@@ -20,6 +20,10 @@ namespace ridge::evaluate::cuda {
 std::span<const EmbeddedFile> ceiling_files();
 }  // namespace ridge::evaluate::cuda
 
+namespace ridge::ops {
+std::span<const Operator> skeleton_operators();  // generated, see tests/skeleton_op
+}
+
 namespace ridge::evaluate {
 namespace {
 
@@ -95,7 +99,7 @@ TEST_F(Nvrtc, CompilesEverySourceOfAnOperator) {
     if (!path.ends_with(".cu") || seen.contains(path)) continue;
     const std::string name = path.substr(std::string("ops/").size());
     if (name.ends_with("_check.cu")) {
-      compile(name, text(ops::check_source(name)));
+      compile(name, text(ops::check_source({"ops/row_numbers.cuh", path})));
       continue;
     }
     // No operator launches it with these cases.
@@ -104,6 +108,22 @@ TEST_F(Nvrtc, CompilesEverySourceOfAnOperator) {
     ASSERT_NE(built, described->builds.end()) << path << " is launched by no operator and described by no kernel";
     compile(name, ops::device_code({path, built->defines}, kArch));
   }
+}
+
+// The operator to copy: its kernel by its description, and the check that is made of its row model.
+TEST_F(Nvrtc, CompilesTheSkeleton) {
+  ops::add_operators(ops::skeleton_operators());
+  const ops::Operator* const op = *ops::find_operator("scale_backward");
+  const auto one = std::find_if(op->implementations.begin(), op->implementations.end(),
+                                [](const ops::Implementation& each) { return each.backend == Backend::kCuda; });
+  ASSERT_NE(one, op->implementations.end());
+  for (const char* words : {"alpha=3 gain=0 wanted=dx", "alpha=0.3 gain=1 wanted=dgain", "gain=1 wanted=both"}) {
+    const ops::Problem problem = *op->bind(*record::parse_case(std::string("scale_backward ") + words));
+    EXPECT_EQ(one->supports(problem, {}), std::nullopt);
+    for (const ops::KernelBuild& build : one->kernels(problem, {})) compile(words, ops::device_code(build, kArch));
+    EXPECT_EQ(one->kernels(problem, {}).size(), 1u);
+  }
+  compile("check", text(op->device_check->source));
 }
 
 TEST_F(Nvrtc, CompilesTheHarness) {

@@ -230,6 +230,9 @@ std::vector<Reader> make_readers() {
   one.kernels.resize(1);
   one.kernels[0].key = "aa11";
   const std::string pack = record::pack_text(one, {"code"});
+  std::string far = pack;  // its place and its size add up to more than 64 bits hold
+  constexpr std::string_view kPlace = "\"offset\":0";
+  far.replace(far.find(kPlace), kPlace.size(), "\"offset\":9223372036854775807");
   return {
       {"json",
        "any JSON text",
@@ -285,7 +288,7 @@ std::vector<Reader> make_readers() {
        {std::string(kTableHeader) + "\r\n\"a\",PASS,1.5,0.5,90\r\n"}},
       {"request", "the worker's request", read_record<record::WorkerRequest>, {}, {request}, true},
       {"answer", "a proposer's answer", read_record<record::AgentAnswer>, {}, {answer}, true},
-      {"pack", "a kernel pack", read_pack, {}, {pack}, true},
+      {"pack", "a kernel pack", read_pack, {}, {pack, far}, true},
       {"promotion",
        "what a promotion says of itself, and files of a killed one",
        [](std::string_view text) {

@@ -49,8 +49,7 @@ void check_case(Kernels& kernels, const GemmCase& g, int config, std::uint64_t s
     // Only the columns inside the matrix hold numbers; the padding stays poisoned.
     const std::int64_t size = rc::bytes_of(g.type_c);
     for (std::int64_t row = 0; row < g.m; ++row) {
-      fill_normal(kernels, before.get() + static_cast<CUdeviceptr>(row * g.row_c() * size), g.type_c, g.n,
-                  seed + 2 + row);
+      fill_normal(kernels, before.get() + static_cast<Address>(row * g.row_c() * size), g.type_c, g.n, seed + 2 + row);
       if (g.row_c() == g.n && row == 0) {
         fill_normal(kernels, before.get(), g.type_c, elements_c(g), seed + 2);
         break;
@@ -58,29 +57,28 @@ void check_case(Kernels& kernels, const GemmCase& g, int config, std::uint64_t s
     }
   }
   auto run = [&](const Buffer& out) {
-    RIDGE_CU(cuMemcpyDtoDAsync(out.get(), before.get(), out.bytes(), device().stream));
-    ready(kernels, plain ? simt() : wgmma(), plain ? 0 : config, g, a.get(), b.get(), out.get(), extra.view())
-        .launch(device().stream);
+    out.copy_from(before);
+    ready(plain ? simt() : wgmma(), plain ? 0 : config, g, a.get(), b.get(), out.get(), extra.view())
+        .launch(gpu().stream);
   };
   run(c);
   run(again);
   auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), g.accumulate ? before.get() : 0, rows,
                                        extra.view(), plain);
   counter.fill(0);
-  const CUdeviceptr c_p = c.get(), again_p = again.get(), counter_p = counter.get();
+  const Address c_p = c.get(), again_p = again.get(), counter_p = counter.get();
   const long long bytes = static_cast<long long>(c.bytes()), row_bytes = g.row_c() * rc::bytes_of(g.type_c),
                   used = g.n * rc::bytes_of(g.type_c), row_count = g.m, words = bytes / 4;
-  launch(kernels.get(kHarness, {}, "check_untouched"), blocks_for(bytes), 256, 1, 0, device().stream,
+  launch(kernels.get(kHarness, "check_untouched"), blocks_for(bytes), 256, 0,
          {&c_p, &bytes, &row_bytes, &used, &row_count, &kPoison, &counter_p});
-  result.touched_outside = to_host<unsigned long long>(counter, 1)[0];
+  result.touched_outside = counter.values<unsigned long long>(1)[0];
   report(result.passed(), name,
          "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong) + " outside " +
              std::to_string(result.touched_outside) + " relative error " + std::to_string(result.relative_error) +
              " worst/bound " + std::to_string(result.worst));
   counter.fill(0);
-  launch(kernels.get(kHarness, {}, "count_differences"), blocks_for(words), 256, 1, 0, device().stream,
-         {&c_p, &again_p, &words, &counter_p});
-  report(to_host<unsigned long long>(counter, 1)[0] == 0, name, "two runs differ");
+  launch(kernels.get(kHarness, "count_differences"), blocks_for(words), 256, 0, {&c_p, &again_p, &words, &counter_p});
+  report(counter.values<unsigned long long>(1)[0] == 0, name, "two runs differ");
 }
 
 // One NaN in A and one Inf in B must reach exactly the row and the column they belong to.
@@ -93,10 +91,10 @@ void check_not_finite(Kernels& kernels, GemmCase g, int config) {
   g.accumulate = false;
   fill_normal(kernels, a.get(), g.type_a, elements_a(g), 5);
   fill_normal(kernels, b.get(), g.type_b, elements_b(g), 6);
-  auto set = [&](CUdeviceptr data, GemmType type, std::int64_t index, float value) {
+  auto set = [&](Address data, GemmType type, std::int64_t index, float value) {
     const int t = static_cast<int>(type);
     const long long i = index;
-    launch(kernels.get(kHarness, {}, "set_value"), 1, 1, 1, 0, device().stream, {&data, &t, &i, &value});
+    launch(kernels.get(kHarness, "set_value"), 1, 1, 0, {&data, &t, &i, &value});
   };
   const std::int64_t bad_row = g.m / 2, bad_col = g.n / 3, p = g.k / 2;
   set(a.get(), g.type_a, g.a_mn_major ? p * g.row_a() + bad_row : bad_row * g.row_a() + p, std::nanf(""));
@@ -104,7 +102,7 @@ void check_not_finite(Kernels& kernels, GemmCase g, int config) {
     set(b.get(), g.type_b, g.b_mn_major ? p * g.row_b() + bad_col : bad_col * g.row_b() + p, INFINITY);
   }
   c.fill(0x11);
-  ready(kernels, wgmma(), config, g, a.get(), b.get(), c.get(), extra.view()).launch(device().stream);
+  ready(wgmma(), config, g, a.get(), b.get(), c.get(), extra.view()).launch(gpu().stream);
   const auto result = compare_with_reference(kernels, g, a.get(), b.get(), c.get(), 0, g.m, extra.view());
   report(result.passed(), name,
          "wrong " + std::to_string(result.wrong) + " first " + std::to_string(result.first_wrong));
@@ -123,7 +121,7 @@ void check_dependent_launch(Kernels& kernels, const char* words) {
   fill_normal(kernels, a.get(), g.type_a, elements_a(g), 42);
   fill_normal(kernels, b.get(), g.type_b, elements_b(g), 43);
   Buffer expected(bytes(elements_c(g), g.type_c)), seen(bytes(elements_c(g), g.type_c)), counter(8);
-  ready(kernels, wgmma(), config, g, a.get(), b.get(), expected.get(), given.view()).launch(device().stream);
+  ready(wgmma(), config, g, a.get(), b.get(), expected.get(), given.view()).launch(gpu().stream);
   const std::vector<const Buffer*> sources = {&a, &b, &given.scale_a, &given.scale_b, &given.bias, &given.residual};
   std::vector<Buffer> late;
   for (const Buffer* source : sources) late.emplace_back(source->bytes());
@@ -131,27 +129,27 @@ void check_dependent_launch(Kernels& kernels, const char* words) {
   seen.fill(kPoison);
   const auto given_or_none = [&](std::size_t i) { return sources[i]->bytes() ? late[i].get() : 0; };
   const Extras extras{given_or_none(2), given_or_none(3), given_or_none(4), given_or_none(5)};
-  const ReadyGemm product = ready(kernels, wgmma(), config, g, late[0].get(), late[1].get(), seen.get(), extras);
-  const auto publish = kernels.get(kHarness, {}, "publish_late");
+  const ReadyGemm product = ready(wgmma(), config, g, late[0].get(), late[1].get(), seen.get(), extras, true);
+  const Kernel& publish = kernels.get(kHarness, "publish_late");
   std::vector<std::size_t> copied;
   for (std::size_t i = 0; i < late.size(); ++i) {
     if (sources[i]->bytes()) copied.push_back(i);
   }
-  RIDGE_CU(cuStreamSynchronize(device().stream));
+  gpu().synchronize();
   for (const std::size_t i : copied) {
-    const CUdeviceptr from = sources[i]->get(), to = late[i].get();
+    const Address from = sources[i]->get(), to = late[i].get();
     const long long count = static_cast<long long>(sources[i]->bytes() / 4);
     // The last one, what the consumers read where there is any, is still on its way when the product may start.
     const unsigned sleep = i == copied.back() ? 300 : 0;
-    launch(publish, 16, 256, 1, 0, device().stream, {&from, &to, &count, &sleep});
+    launch(publish, 16, 256, 0, {&from, &to, &count, &sleep});
   }
-  product.launch(device().stream, true);
+  product.launch(gpu().stream);
   counter.fill(0);
-  const CUdeviceptr expected_p = expected.get(), seen_p = seen.get(), counter_p = counter.get();
+  const Address expected_p = expected.get(), seen_p = seen.get(), counter_p = counter.get();
   const long long count = static_cast<long long>(seen.bytes() / 4);
-  launch(kernels.get(kHarness, {}, "count_differences"), blocks_for(count), 256, 1, 0, device().stream,
+  launch(kernels.get(kHarness, "count_differences"), blocks_for(count), 256, 0,
          {&expected_p, &seen_p, &count, &counter_p});
-  const auto different = to_host<unsigned long long>(counter, 1)[0];
+  const auto different = counter.values<unsigned long long>(1)[0];
   report(different == 0, std::string("dependent launch ") + words, std::to_string(different) + " words differ");
 }
 
@@ -163,9 +161,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool quick = argc > 2;
-  device();
-  compiler();
-  if (device().major != 9) missing("these kernels need compute capability 9.0 (Hopper); this is " + device().name);
+  hopper();
   Kernels kernels(argv[1]);
 
   // Every configuration runs the variants it fits, in these words of the benchmark's shapes.
@@ -188,7 +184,7 @@ int main(int argc, char** argv) {
   };
   const std::size_t configs = rc::wgmma_configs().size();
   std::vector<std::pair<int, const GemmCase*>> pairs;
-  std::vector<std::pair<std::string, std::vector<std::string>>> wanted = {{kHarness, {}}};
+  std::vector<Wanted> wanted;
   for (std::size_t ci = 0; ci < configs; ++ci) {
     for (std::size_t vi = 0; vi < variants.size(); ++vi) {
       if (!config_fits(static_cast<int>(ci), variants[vi])) continue;
@@ -197,11 +193,11 @@ int main(int argc, char** argv) {
       pairs.push_back({static_cast<int>(ci), &variants[vi]});
       for (const std::int64_t n : {64, 63}) {
         const GemmCase g = sized(variants[vi], 64, n, 1024);
-        if (config_fits(static_cast<int>(ci), g)) wanted.push_back(build_of(wgmma(), static_cast<int>(ci), g));
+        if (config_fits(static_cast<int>(ci), g)) wanted.push_back({static_cast<int>(ci), g});
       }
     }
   }
-  kernels.prepare(wanted);
+  compile_all(wanted);
 
   std::uint64_t seed = 20260000;
   for (const auto& [index, variant] : pairs) {

@@ -4,9 +4,10 @@
 #include <cstring>
 #include <iostream>
 
-#include "../../bench/gpu/gemm_runner.h"
+#include "gpu.h"
 
 using namespace ridge::gpu;
+using ridge::DType;
 
 namespace {
 
@@ -21,6 +22,26 @@ void expect(bool passed, const std::string& claim) {
   }
 }
 
+// Of a row-major matrix, read and written in boxes of `box_cols` x `box_rows`.
+TensorMap map_of(DType dtype, std::uint64_t cols, std::uint64_t rows, std::uint64_t row_bytes, std::uint32_t box_cols,
+                 std::uint32_t box_rows, Address base) {
+  ridge::device::cuda::TensorMapRequest request;
+  request.dtype = dtype;
+  request.sizes = {cols, rows};
+  request.strides_bytes = {0, row_bytes};
+  request.box = {box_cols, box_rows};
+  TensorMap map;
+  must(ridge::device::cuda::encode(request, reinterpret_cast<void*>(base), map));
+  return map;
+}
+
+// As epilogue.cuh declares it.
+struct OutputView {
+  Address data;
+  std::int64_t row_stride;
+  std::uint32_t rows, cols;
+};
+
 void tile_order_visits_every_tile_once(Kernels& kernels) {
   struct Grid {
     unsigned rows, cols, group, along;
@@ -34,10 +55,10 @@ void tile_order_visits_every_tile_once(Kernels& kernels) {
                            {300, 1, 11, 1}}) {
     Buffer visits(grid.rows * grid.cols * 4);
     visits.fill(0);
-    const CUdeviceptr p = visits.get();
-    launch(kernels.get(kSource, {}, "count_tiles"), 4, 128, 1, 0, device().stream, {&grid, &p});
+    const Address p = visits.get();
+    launch(kernels.get(kSource, "count_tiles"), 4, 128, 0, {&grid, &p});
     bool once = true;
-    for (const unsigned count : to_host<unsigned>(visits, grid.rows * grid.cols)) once = once && count == 1;
+    for (const unsigned count : visits.values<unsigned>(grid.rows * grid.cols)) once = once && count == 1;
     expect(once,
            "tile order of " + std::to_string(grid.rows) + "x" + std::to_string(grid.cols) + " visits each tile once");
   }
@@ -46,9 +67,9 @@ void tile_order_visits_every_tile_once(Kernels& kernels) {
 void ring_position_skips_like_it_steps(Kernels& kernels) {
   Buffer wrong(4);
   wrong.fill(0);
-  const CUdeviceptr p = wrong.get();
-  launch(kernels.get(kSource, {}, "compare_positions"), 1, 64, 1, 0, device().stream, {&p});
-  expect(to_host<unsigned>(wrong, 1)[0] == 0, "a ring position advanced by n equals n single steps");
+  const Address p = wrong.get();
+  launch(kernels.get(kSource, "compare_positions"), 1, 64, 0, {&p});
+  expect(wrong.values<unsigned>(1)[0] == 0, "a ring position advanced by n equals n single steps");
 }
 
 // A 50 x 70 matrix inside rows of 72: boxes inside, over each edge, and wholly outside.
@@ -57,15 +78,14 @@ void box_loads_swizzle_and_fill_zero(Kernels& kernels) {
   std::vector<std::uint16_t> values(kRows * kRow);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint16_t>(i + 1);
   Buffer matrix(values.size() * 2), out(64 * 32 * 2);
-  RIDGE_CU(cuMemcpyHtoD(matrix.get(), values.data(), matrix.bytes()));
-  const CUtensorMap map = encode({GemmType::kBf16, kCols, kRows, kRow * 2, 64, 32}, matrix.get());
+  matrix.put(values.data());
+  const TensorMap map = map_of(DType::kBf16, kCols, kRows, kRow * 2, 64, 32, matrix.get());
   for (const auto& [x, y] : {std::pair{0, 0}, {64, 0}, {8, 32}, {56, 45}, {128, 128}, {-8, -4}}) {
     out.fill(0xFF);
-    const CUdeviceptr out_p = out.get();
+    const Address out_p = out.get();
     const int box_x = x, box_y = y;
-    launch(kernels.get(kSource, {}, "load_and_unswizzle"), 1, 128, 1, 4096 + 64, device().stream,
-           {&map, &box_x, &box_y, &out_p});
-    const auto got = to_host<std::uint16_t>(out, 64 * 32);
+    launch(kernels.get(kSource, "load_and_unswizzle"), 1, 128, 4096 + 64, {&map, &box_x, &box_y, &out_p});
+    const auto got = out.values<std::uint16_t>(64 * 32);
     int wrong = 0;
     for (int row = 0; row < 32; ++row) {
       for (int col = 0; col < 64; ++col) {
@@ -88,11 +108,11 @@ void tile_stores_agree(Kernels& kernels) {
       Buffer engine(kRows * kCols * 4), direct(kRows * kCols * 4), counter(8);
       engine.fill(0);
       direct.fill(0);
-      const CUtensorMap map = encode({GemmType::kF32, kCols, kRows, kCols * 4, 32, 16}, engine.get());
+      const TensorMap map = map_of(DType::kF32, kCols, kRows, kCols * 4, 32, 16, engine.get());
       const OutputView output{direct.get(), kCols, kRows, kCols};
       const int tile_x = x, tile_y = y;
-      launch(kernels.get(kSource, {}, name), 1, 32, 1, 3 * 2048, device().stream, {&map, &output, &tile_x, &tile_y});
-      const auto a = to_host<float>(engine, kRows * kCols), b = to_host<float>(direct, kRows * kCols);
+      launch(kernels.get(kSource, name), 1, 32, 3 * 2048, {&map, &output, &tile_x, &tile_y});
+      const auto a = engine.values<float>(kRows * kCols), b = direct.values<float>(kRows * kCols);
       bool same = a == b, right = true;
       const int width = std::atoi(std::strchr(name, 'n') + 1);
       for (int row = 0; row < kRows; ++row) {
@@ -139,17 +159,16 @@ void products_take_a_from_registers(Kernels& kernels) {
   };
   Buffer a_device(a_bits.size() * 2), b_device(b_bits.size() * 2);
   Buffer shared(a.size() * 4), registers(a.size() * 4), chained(a.size() * 4);
-  RIDGE_CU(cuMemcpyHtoD(a_device.get(), a_bits.data(), a_device.bytes()));
-  RIDGE_CU(cuMemcpyHtoD(b_device.get(), b_bits.data(), b_device.bytes()));
-  const CUtensorMap map_a = encode({GemmType::kBf16, kSide, kSide, kSide * 2, 64, 64}, a_device.get());
-  const CUtensorMap map_b = encode({GemmType::kBf16, kSide, kSide, kSide * 2, 64, 64}, b_device.get());
-  const CUdeviceptr d0 = shared.get(), d1 = registers.get(), d2 = chained.get();
-  launch(kernels.get(kSource, {}, "multiply_from_registers"), 1, 128, 1, 16384 + 64, device().stream,
-         {&map_a, &map_b, &d0, &d1, &d2});
+  a_device.put(a_bits.data());
+  b_device.put(b_bits.data());
+  const TensorMap map_a = map_of(DType::kBf16, kSide, kSide, kSide * 2, 64, 64, a_device.get());
+  const TensorMap map_b = map_of(DType::kBf16, kSide, kSide, kSide * 2, 64, 64, b_device.get());
+  const Address d0 = shared.get(), d1 = registers.get(), d2 = chained.get();
+  launch(kernels.get(kSource, "multiply_from_registers"), 1, 128, 16384 + 64, {&map_a, &map_b, &d0, &d1, &d2});
   const std::vector<float> expected = product(a);
-  expect(to_host<float>(shared, a.size()) == expected, "a product with both operands in shared memory");
-  expect(to_host<float>(registers, a.size()) == expected, "a product with A in registers, as ldmatrix lays it");
-  expect(to_host<float>(chained, a.size()) == product(expected), "accumulators packed in pairs are the next A");
+  expect(shared.values<float>(a.size()) == expected, "a product with both operands in shared memory");
+  expect(registers.values<float>(a.size()) == expected, "a product with A in registers, as ldmatrix lays it");
+  expect(chained.values<float>(a.size()) == product(expected), "accumulators packed in pairs are the next A");
 }
 
 void boxes_of_four_dimensions_move_and_are_clipped(Kernels& kernels) {
@@ -158,24 +177,23 @@ void boxes_of_four_dimensions_move_and_are_clipped(Kernels& kernels) {
   std::vector<std::uint16_t> values(kCount);
   for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<std::uint16_t>(i + 1);
   Buffer from(kCount * 2), to(kCount * 2);
-  RIDGE_CU(cuMemcpyHtoD(from.get(), values.data(), from.bytes()));
-  const auto map_of = [](CUdeviceptr base) {
-    CUtensorMap map;
-    const cuuint64_t sizes[4] = {kColumns, kRows, kHeads, kBatch};
-    const cuuint64_t strides[3] = {kHeads * kColumns * 2, kColumns * 2, kRows * kHeads * kColumns * 2};
-    const cuuint32_t box[4] = {64, 16, 1, 1}, steps[4] = {1, 1, 1, 1};
-    RIDGE_CU(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, reinterpret_cast<void*>(base), sizes,
-                                    strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  from.put(values.data());
+  const auto map_of = [](Address base) {
+    ridge::device::cuda::TensorMapRequest request;
+    request.rank = 4;
+    request.sizes = {kColumns, kRows, kHeads, kBatch};
+    request.strides_bytes = {0, kHeads * kColumns * 2, kColumns * 2, kRows * kHeads * kColumns * 2};
+    request.box = {64, 16, 1, 1};
+    TensorMap map;
+    must(ridge::device::cuda::encode(request, reinterpret_cast<void*>(base), map));
     return map;
   };
-  const CUtensorMap source = map_of(from.get()), target = map_of(to.get());
+  const TensorMap source = map_of(from.get()), target = map_of(to.get());
   for (const int row : {0, 3, 16}) {
     to.fill(0);
     const int head = 1, batch = 1;
-    launch(kernels.get(kSource, {}, "copy_box_4d"), 1, 32, 1, 2048 + 64, device().stream,
-           {&source, &target, &row, &head, &batch});
-    const auto got = to_host<std::uint16_t>(to, kCount);
+    launch(kernels.get(kSource, "copy_box_4d"), 1, 32, 2048 + 64, {&source, &target, &row, &head, &batch});
+    const auto got = to.values<std::uint16_t>(kCount);
     bool right = true;
     for (std::size_t i = 0; i < kCount; ++i) {
       const std::size_t r = i / (kHeads * kColumns) % kRows, h = i / kColumns % kHeads,
@@ -192,12 +210,12 @@ void powers_and_logarithms_are_close(Kernels& kernels) {
   std::vector<float> x;
   for (int i = -2400; i <= 200; ++i) x.push_back(static_cast<float>(i) / 20.0f);
   Buffer in(x.size() * 4), power(x.size() * 4), logarithm(x.size() * 4);
-  RIDGE_CU(cuMemcpyHtoD(in.get(), x.data(), in.bytes()));
-  const CUdeviceptr in_p = in.get(), power_p = power.get(), logarithm_p = logarithm.get();
+  in.put(x.data());
+  const Address in_p = in.get(), power_p = power.get(), logarithm_p = logarithm.get();
   const auto count = static_cast<unsigned>(x.size());
-  launch(kernels.get(kSource, {}, "powers_and_logarithms"), (count + 127) / 128, 128, 1, 0, device().stream,
+  launch(kernels.get(kSource, "powers_and_logarithms"), (count + 127) / 128, 128, 0,
          {&in_p, &power_p, &logarithm_p, &count});
-  const auto powers = to_host<float>(power, x.size()), logarithms = to_host<float>(logarithm, x.size());
+  const auto powers = power.values<float>(x.size()), logarithms = logarithm.values<float>(x.size());
   bool close = true;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double exact = std::exp2(static_cast<double>(x[i]));
@@ -213,9 +231,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: kernel_layer_test ROOT\n";
     return 2;
   }
-  device();
-  compiler();
-  if (device().major != 9) missing("these helpers need compute capability 9.0 (Hopper); this is " + device().name);
+  hopper();
   Kernels kernels(argv[1]);
   tile_order_visits_every_tile_once(kernels);
   ring_position_skips_like_it_steps(kernels);

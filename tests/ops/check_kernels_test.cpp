@@ -21,7 +21,7 @@ inline unsigned to_code(float, long long) { return 256; }
 
 // clang-format off
 #include "ops/check_numbers.cuh"
-#include "ops/product_check.cu"
+#include "ops/matmul/product_check.cu"
 #include "ops/quantize/device_check.cu"
 #include "ops/dequantize/device_check.cu"
 // clang-format on

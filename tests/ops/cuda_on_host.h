@@ -136,23 +136,24 @@ class HostBlock {
   std::size_t current_ = 0;
 };
 
-// Calls a kernel with the arguments of a launch, 8 bytes or a matrix each.
+// Calls a kernel with the arguments of a launch.
 template <class... Parameters>
 std::function<void(const ops::CheckLaunch&)> on_host(void (*kernel)(Parameters...)) {
   return [kernel](const ops::CheckLaunch& launch) {
     check(launch.arguments.size() == sizeof...(Parameters), "a launch has other arguments than its kernel");
     const auto call = [&]<std::size_t... kAt>(std::index_sequence<kAt...>) {
       const auto argument = [&]<class T>(std::type_identity<T>, std::size_t at) {
-        return std::visit(
-            [](const auto& held) {
-              T value;
-              check(sizeof(value) == sizeof(held), "an argument is of another size than its parameter");
-              std::memcpy(&value, &held, std::min(sizeof(value), sizeof(held)));
-              return value;
-            },
-            launch.arguments[at]);
+        const auto* const words = std::get_if<std::vector<std::uint64_t>>(&launch.arguments[at]);
+        const auto taken = [](const void* held, std::size_t bytes) {
+          T value;
+          check(sizeof(value) == bytes, "an argument is of another size than its parameter");
+          std::memcpy(&value, held, sizeof(value));
+          return value;
+        };
+        if (words != nullptr) return taken(words->data(), words->size() * sizeof(std::uint64_t));
+        return std::visit([&](const auto& held) { return taken(&held, sizeof(held)); }, launch.arguments[at]);
       };
-      kernel(argument(std::type_identity<std::remove_cv_t<Parameters>>{}, kAt)...);
+      kernel(argument(std::type_identity<std::remove_cvref_t<Parameters>>{}, kAt)...);
     };
     static std::map<unsigned, HostBlock> blocks;  // their stacks serve again
     HostBlock& block = blocks.try_emplace(launch.block, launch.block).first->second;

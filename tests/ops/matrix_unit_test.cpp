@@ -12,7 +12,7 @@
 #include "numerics/error_model.h"
 #include "numerics/fill.h"
 #include "ops/gemm_fp8/gemm_fp8.h"
-#include "ops/matrix_unit.h"
+#include "ops/matmul/matrix_unit.h"
 
 namespace ridge::testing {
 namespace {

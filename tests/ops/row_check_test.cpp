@@ -10,6 +10,10 @@
 
 #include "numerics/convert.h"
 #include "numerics/fill.h"
+#include "numerics/format.h"
+#include "numerics/philox.h"
+#include "ops/operand_memory.h"
+#include "ops/row_models.cuh"
 
 namespace ridge::ops {
 namespace {
@@ -30,40 +34,17 @@ Problem norm_problem(std::int64_t rows, std::int64_t columns, DType dtype) {
   return problem;
 }
 
-auto norm_model(const Problem& problem) {
-  const auto columns = static_cast<double>(problem.operands[0].shape[1]);
-  return rows::model(
-      {rows::Reads::kRow, rows::Reads::kShared, rows::Reads::kRow, rows::Reads::kScalar},
-      [columns](const rows::RowOf<rows::Number>& row) {
-        const auto square = [&](std::size_t j) { return row(0, j) * row(0, j); };
-        return std::array{rows::rsqrt(rows::sum(row.columns(), square) / columns + static_cast<double>(kEps))};
-      },
-      [](const auto& row, const auto& rstd, std::size_t output, std::size_t column) {
-        return output == 1 ? rstd[0] : row(0, column) * rstd[0] * row(1, column);
-      });
+auto norm_model() {
+  return rows::model({rows::kRow, rows::kShared, rows::kRow, rows::kScalar}, row_models::Norm{kEps});
 }
 
-// Memory of a problem's operands, filled.
-struct Data {
-  explicit Data(const Problem& problem, std::uint64_t seed, numerics::Family family) {
-    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-      const OperandSpec& spec = problem.operands[i];
-      memory.emplace_back(size_bytes(spec.dtype, spec.element_count()) + 64);
-      TensorView view;
-      view.data = memory.back().data();
-      view.dtype = spec.dtype;
-      view.rank = static_cast<int>(spec.shape.size());
-      std::int64_t stride = 1;
-      for (std::size_t d = spec.shape.size(); d-- > 0; stride *= spec.shape[d]) {
-        view.shape[d] = spec.shape[d];
-        view.stride[d] = stride;
-      }
-      views.push_back(view);
-      if (!spec.output) numerics::fill(view, family, seed + i);
+// With the inputs filled.
+struct Data : testing::OperandMemory {
+  explicit Data(const Problem& problem, std::uint64_t seed, numerics::Family family) : OperandMemory(problem) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (!problem.operands[i].output) numerics::fill(views[i], family, seed + i);
     }
   }
-  std::vector<std::vector<unsigned char>> memory;
-  std::vector<TensorView> views;
 };
 
 float at(const TensorView& view, std::int64_t index) { return static_cast<float>(numerics::load_element(view, index)); }
@@ -108,11 +89,11 @@ struct Found {
 
 Found look(const Problem& problem, const std::vector<TensorView>& views) {
   Found found;
-  const auto quick = rows::check(problem, views, norm_model(problem), 1);
+  const auto quick = rows::check(problem, views, norm_model(), 1);
   EXPECT_TRUE(quick);
   found.quick = quick->residual;
   found.detail = quick->detail;
-  const auto references = rows::reference_of(problem, views, norm_model(problem));
+  const auto references = rows::reference_of(problem, views, norm_model());
   EXPECT_TRUE(references);
   for (std::size_t o = 0; o < references->size(); ++o) {
     const ReferenceOutput& reference = (*references)[o];
@@ -142,7 +123,7 @@ TEST_P(RowCheck, HonestKernelsPassOnEveryFamily) {
         Kernel kernel;
         kernel.blocked = blocked;
         run_norm(problem, data.views, kernel);
-        const auto quick = rows::check(problem, data.views, norm_model(problem), 1);
+        const auto quick = rows::check(problem, data.views, norm_model(), 1);
         if (!quick->finite) continue;  // an overflow: the full compare is asked
         const Found found = look(problem, data.views);
         EXPECT_LE(found.quick, 1) << rows << "x" << columns << " " << numerics::to_string(family) << ": "
@@ -200,7 +181,7 @@ TEST_P(RowCheck, SecretSamplesFindAWrongRowInTheEnd) {
     const rows::Sample sample = rows::secret_sample(40, 100, 10, 20, seed);
     ASSERT_EQ(sample.rows.size(), 10U);
     ASSERT_EQ(sample.columns.size(), 20U);
-    seen += rows::check(problem, data.views, norm_model(problem), seed, sample)->residual > 1 ? 1 : 0;
+    seen += rows::check(problem, data.views, norm_model(), seed, sample)->residual > 1 ? 1 : 0;
   }
   EXPECT_GT(seen, 25);  // a quarter of the draws hold the row
   EXPECT_LT(seen, 80);
@@ -209,38 +190,82 @@ TEST_P(RowCheck, SecretSamplesFindAWrongRowInTheEnd) {
 INSTANTIATE_TEST_SUITE_P(DTypes, RowCheck, ::testing::Values(DType::kF32, DType::kBf16, DType::kF16),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 
-// The gradient of the weight: dweight[j] = sum over rows of dy x rstd.
-TEST(ColumnSums, ADroppedRowAndAShorterTypeAreSeen) {
-  constexpr std::int64_t kRows = 300, kColumns = 64;
-  Problem problem;
-  problem.problem_case.op = "norm_backward";
-  problem.operands = {{"dy", DType::kF32, {kRows, kColumns}, false, false},
-                      {"x", DType::kF32, {kRows, kColumns}, false, false},
-                      {"rstd", DType::kF32, {kRows}, false, false},
-                      {"dweight", DType::kF32, {kColumns}, true, false}};
-  const auto terms = rows::model(
-      {rows::Reads::kRow, rows::Reads::kRow, rows::Reads::kScalar, rows::Reads::kShared},
-      [](const rows::RowOf<rows::Number>&) { return rows::NoStatistics(); },
-      [](const auto& row, const auto&, std::size_t column) { return row(0, column) * row(1, column) * row(2); });
-  const auto found = [&](std::int64_t dropped, DType accumulate) {
-    Data data(problem, 9, numerics::Family::kNormal);
-    for (std::int64_t j = 0; j < kColumns; ++j) {
-      float sum = 0;
-      for (std::int64_t i = 0; i < kRows; ++i) {
+// Both gradients of the norm: rows of dx, and dweight[j] = sum over rows of dy x rstd.
+class NormBackward : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kRows = 300, kColumns = 64;
+  static Problem problem_of() {
+    Problem problem;
+    problem.problem_case.op = "norm_backward";
+    problem.operands = {
+        {"dy", DType::kF32, {kRows, kColumns}, false, false}, {"x", DType::kF32, {kRows, kColumns}, false, false},
+        {"weight", DType::kF32, {kColumns}, false, false},    {"rstd", DType::kF32, {kRows}, false, false},
+        {"dx", DType::kF32, {kRows, kColumns}, true, false},  {"dweight", DType::kF32, {kColumns}, true, false}};
+    return problem;
+  }
+  NormBackward() { run(-1, DType::kF32); }
+
+  void run(std::int64_t dropped, DType accumulate) {
+    std::vector<float> sums(kColumns);
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      const float rstd = at(data_.views[3], i);
+      float mean = 0;
+      for (std::int64_t j = 0; j < kColumns; ++j) mean += dy(i, j) * at(data_.views[2], j) * x(i, j);
+      mean = mean / static_cast<float>(kColumns) * rstd * rstd;
+      for (std::int64_t j = 0; j < kColumns; ++j) {
+        const float dx = (dy(i, j) * at(data_.views[2], j) - mean * x(i, j)) * rstd;
+        numerics::store_element(data_.views[4], i * kColumns + j, static_cast<double>(dx));
         if (i == dropped) continue;
-        sum += at(data.views[0], i * kColumns + j) * at(data.views[1], i * kColumns + j) * at(data.views[2], i);
+        float& sum = sums[static_cast<std::size_t>(j)];
+        sum += dy(i, j) * x(i, j) * rstd;
         sum = static_cast<float>(numerics::round_to(accumulate, static_cast<double>(sum)));
       }
-      numerics::store_element(data.views[3], j, static_cast<double>(sum));
     }
-    const std::vector<rows::Number> sums = *rows::column_sums(problem, data.views, true, terms);
-    const ReferenceOutput reference = rows::reference_of_sums(DType::kF32, sums);
-    EXPECT_EQ(reference.value.size(), static_cast<std::size_t>(kColumns));
-    return rows::check_sums(problem, 3, data.views[3], sums).residual;
-  };
-  EXPECT_LE(found(-1, DType::kF32), 1);
-  EXPECT_GT(found(kRows - 1, DType::kF32), 1);
-  EXPECT_GT(found(-1, DType::kBf16), 1);
+    for (std::int64_t j = 0; j < kColumns; ++j) {
+      numerics::store_element(data_.views[5], j, static_cast<double>(sums[static_cast<std::size_t>(j)]));
+    }
+  }
+  [[nodiscard]] SpotCheck look() const { return *rows::check(problem_, data_.views, model(), 1); }
+  static rows::Model<row_models::NormBackward> model() {
+    return rows::model({rows::kRow, rows::kRow, rows::kShared, rows::kScalar, rows::kRow, rows::kSum},
+                       row_models::NormBackward{1});
+  }
+
+  const Problem problem_ = problem_of();
+  const Data data_{problem_, 9, numerics::Family::kNormal};
+
+ private:
+  [[nodiscard]] float dy(std::int64_t i, std::int64_t j) const { return at(data_.views[0], i * kColumns + j); }
+  [[nodiscard]] float x(std::int64_t i, std::int64_t j) const { return at(data_.views[1], i * kColumns + j); }
+};
+
+TEST_F(NormBackward, HonestGradientsPassBothChecks) {
+  EXPECT_LE(look().residual, 1) << look().detail;
+  const auto references = rows::reference_of(problem_, data_.views, model());
+  ASSERT_EQ(references->size(), 2U);
+  for (std::size_t o = 0; o < 2; ++o) {
+    const std::vector<double> values = numerics::to_doubles(data_.views[4 + o]);
+    const ReferenceOutput& reference = (*references)[o];
+    ASSERT_EQ(reference.value.size(), values.size());
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      EXPECT_LE(std::fabs(values[e] - reference.value[e]), reference.allowed[e]);
+    }
+  }
+}
+
+TEST_F(NormBackward, ADroppedRowAndAShorterTypeOfASumAreSeen) {
+  run(kRows - 1, DType::kF32);
+  EXPECT_GT(look().residual, 1);
+  EXPECT_THAT(look().detail, HasSubstr("dweight"));
+  run(-1, DType::kBf16);
+  EXPECT_GT(look().residual, 1);
+}
+
+TEST_F(NormBackward, ASumIsOverAllRowsWhateverTheSampleOfTheOthers) {
+  rows::Sample sample = rows::secret_sample(kRows, kColumns, 4, kColumns, 3);
+  EXPECT_LE(rows::check(problem_, data_.views, model(), 1, sample)->residual, 1);
+  run(kRows - 1, DType::kF32);
+  EXPECT_GT(rows::check(problem_, data_.views, model(), 1, sample)->residual, 1);
 }
 
 // y += alpha x: an output whose old content counts, in pieces of rows that are longer than a piece.
@@ -248,9 +273,7 @@ TEST(Elementwise, OldContentIsReadAndOneColumnThatWasLeftAloneIsSeen) {
   Problem problem;
   problem.problem_case.op = "axpy";
   problem.operands = {{"x", DType::kF32, {3001}, false, false}, {"y", DType::kF32, {3001}, true, true}};
-  const auto model = rows::elementwise(
-      {rows::Reads::kRow, rows::Reads::kRow},
-      [](const auto& row, std::size_t, std::size_t column) { return row(0, column) * 3.0 + row(1, column); });
+  const auto model = rows::model({rows::kRow, rows::kRow}, row_models::Axpy{3});
   Data data(problem, 2, numerics::Family::kNormal), old(problem, 4, numerics::Family::kNormal);
   numerics::fill(old.views[1], numerics::Family::kNormal, 77);
   for (std::int64_t e = 0; e < 3001; ++e) {
@@ -263,6 +286,30 @@ TEST(Elementwise, OldContentIsReadAndOneColumnThatWasLeftAloneIsSeen) {
   const auto found = rows::check(problem, views, model, 5);
   EXPECT_GT(found->residual, 1);
   EXPECT_THAT(found->detail, HasSubstr("column 2999 of y"));
+}
+
+// row_numbers.cuh is also for a GPU and so cannot ask src/numerics.
+TEST(RowNumbers, RoundAndBoundSumsAsTheRestOfTheLibraryDoes) {
+  std::uint64_t draw = 0;
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBf16, DType::kE4m3fn, DType::kE5m2}) {
+    SCOPED_TRACE(to_string(dtype));
+    const rows::Format format = rows::format_of(dtype);
+    for (int i = 0; i < 20000; ++i) {
+      const double unit = static_cast<double>(numerics::derive_seed(1, draw++) >> 11) * 0x1p-52 - 1;
+      const double x = std::ldexp(unit, static_cast<int>(numerics::derive_seed(2, draw) % 60) - 40);
+      const double nearest = dtype == DType::kF64 ? x : numerics::round_to(dtype, x), found = format.round(x);
+      EXPECT_TRUE(found == nearest || (std::isnan(found) && std::isnan(nearest))) << x;
+      if (std::fabs(x) > format.most) continue;
+      EXPECT_EQ(format.step(std::fabs(x)), numerics::ulp(dtype, x)) << x;
+      const numerics::RoundedOnce right = numerics::rounded_once(dtype, format.round(x), 0);
+      const rows::Stored one = rows::known(format, format.round(x));
+      EXPECT_TRUE(one.value == right.value && one.allowed == right.allowed && one.ideal_square == right.ideal_square);
+    }
+  }
+  for (const std::int64_t length : {1, 7, 4096, 1 << 20}) {
+    const rows::Number sum = rows::total(static_cast<double>(length), {3, 5, 11, 0, 0});
+    EXPECT_DOUBLE_EQ(sum.error, numerics::accumulation_bound({DType::kF32, DType::kF32, length}, 5));
+  }
 }
 
 TEST(Integers, OneThatIsOffIsNamed) {

@@ -226,5 +226,39 @@ TEST(WgmmaPlan, ArgumentsAreLaidOutAsTheKernelDeclaresThem) {
   EXPECT_EQ(facts_of(added).operands.at(residual.index).name, "c") << "a 16-bit C that is added to is read";
 }
 
+// What a campaign won has no weight in the cost model yet: tuned tables and callers may name it, the model's own choice
+// goes on among the others, and what was measured of that choice still counts.
+TEST(WgmmaConfigurations, OneThatACampaignWonIsThereButNotTheModelsOwnChoice) {
+  const std::span<const EmbeddedFile> files = ops::device_sources();
+  const auto source = std::ranges::find(files, kWgmmaSource, &EmbeddedFile::path);
+  const std::size_t begin = source->text.find("[configs]\n") + 10, end = source->text.find("[variants]\n");
+  ASSERT_LT(begin, end);
+  std::string before(source->text);  // with one of its configurations, whatever was promoted since
+  before.replace(begin, end - begin, "coop_128x128 = { RIDGE_STAGES = 6, model = 1.0672 }\n");
+  record::KernelConfig won{.name = "won", .values = {{"RIDGE_BLOCK_N", 256}}, .promoted = "a campaign, 1.24x"};
+  const auto version = [](const std::string& text) { return record::kernel_version(text).value(); };
+  const auto with = ops::DescribedKernel::read(kWgmmaSource, *record::text_with_config(before, won));
+  ASSERT_TRUE(with) << with.error().text();
+  EXPECT_EQ(version(*record::text_with_config(before, won)), version(before));
+  won.model = 1.0;
+  EXPECT_NE(version(*record::text_with_config(before, won)), version(before));
+  ops::Implementation implementation;
+  with->describe(implementation);
+  EXPECT_EQ(implementation.configurations.back(), "won");
+  EXPECT_EQ(implementation.promoted.back(), "a campaign, 1.24x");
+
+  const GemmCase g = bf16(4096, 4096, 4096);
+  std::vector<WgmmaConfig> configs = wgmma_configs();
+  configs.push_back(*choose(g));
+  configs.back().weight /= 2;  // the model expects more of it than of its own choice
+  std::vector<int> fitting = kernel().fitting(facts_of(g));
+  fitting.push_back(static_cast<int>(configs.size()) - 1);
+  EXPECT_EQ(rank_wgmma(g, fitting, configs, DeviceFacts{})[0], fitting.back());
+  configs.back().fitted = false;
+  const std::vector<int> ranked = rank_wgmma(g, fitting, configs, DeviceFacts{});
+  EXPECT_EQ(&wgmma_configs()[static_cast<std::size_t>(ranked[0])], choose(g));
+  EXPECT_EQ(ranked[1], fitting.back()) << "the tuner tries it next";
+}
+
 }  // namespace
 }  // namespace ridge::cuda

@@ -62,6 +62,25 @@ TEST(KernelDescription, TakesSeveralOperatorsAndSourcesWithoutABlock) {
   EXPECT_FALSE(none->has_value());
 }
 
+TEST(KernelDescription, MacrosOfTheCaseAreOneLineEach) {
+  const auto kernel = parse_kernel(source("a = { }\n",
+                                          "[define]\nTYPE_B = { value = \"type_b\", names = [\"kBf16\", \"kF16\"] }\n"
+                                          "BIAS = { value = \"bias && m > 1\" }\n"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error().text();
+  const std::vector<KernelDefine>& defines = (*kernel)->defines;
+  ASSERT_EQ(defines.size(), 2u);
+  EXPECT_EQ(defines[0].name, "TYPE_B") << "in the order of the file";
+  EXPECT_EQ(defines[0].names, (std::vector<std::string>{"kBf16", "kF16"}));
+  EXPECT_EQ(defines[1].value, "bias && m > 1");
+  const auto error = [](const std::string& line) { return error_of(source("a = { }\n", "[define]\n" + line + "\n")); };
+  EXPECT_THAT(error("BIAS = { value = \"bias &&\" }"), HasSubstr("line 7: BIAS: "));
+  EXPECT_THAT(error("bias = { value = \"bias\" }"), HasSubstr("\"bias\" is no name (A-Z, 0-9, _)"));
+  EXPECT_THAT(error("BIAS = { names = [\"a\"] }"), HasSubstr("key \"value\" is missing"));
+  EXPECT_THAT(error("BIAS = { value = \"bias\", names = [1] }"), HasSubstr("must be a list of strings"));
+  EXPECT_THAT(error("BIAS = { value = \"bias\", colour = 1 }"), HasSubstr("unknown key \"colour\""));
+  EXPECT_THAT(error("BIAS = 1"), HasSubstr("must be one line: BIAS = { NAME = VALUE, ... }"));
+}
+
 TEST(KernelDescription, ErrorsNameTheLineAndWhatIsAllowed) {
   EXPECT_THAT(error_of(source("a = { KC = 8 }\n")), HasSubstr("line 5: a: KC is not a tunable; declared are MR, NV"));
   EXPECT_THAT(error_of("/* ridge-kernel\nop = \"gemm\"\n[configs]\na = { KC = 8 }\n*/"), HasSubstr("none: the source"));
@@ -98,6 +117,29 @@ TEST(KernelDescription, AConfigurationIsOneLineThatComesAndGoes) {
   EXPECT_EQ(*text_without_configs(*after), *text_without_configs(before));
   EXPECT_NE(*text_without_configs(*after), *text_without_configs(source("default = { }\n")));
   EXPECT_EQ(*text_without_configs("int x;\n"), "int x;\n");
+}
+
+TEST(KernelDescription, WhereAConfigurationIsFromIsWrittenOnItsLine) {
+  const std::string before = source("default = { }\na = { MR = 2, model = 0.5 } # by {hand}\nb = {MR = 8}\n");
+  const auto written = [&](const std::string& text, const char* config) {
+    const auto after = text_with_promoted(text, config, "gemm_1, 1.24x");
+    return after ? *after : after.error().message;
+  };
+  EXPECT_THAT(written(before, "a"),
+              HasSubstr("\na = { MR = 2, model = 0.5, promoted = \"gemm_1, 1.24x\" } # by {hand}\nb = {MR = 8}\n"));
+  EXPECT_THAT(written(before, "default"), HasSubstr("\ndefault = { promoted = \"gemm_1, 1.24x\" }\n"));
+  const auto promoted = parse_kernel(written(before, "b"));
+  ASSERT_TRUE(promoted && *promoted);
+  EXPECT_EQ((*promoted)->find("b")->promoted, "gemm_1, 1.24x");
+  EXPECT_THAT(written(written(before, "a"), "a"), HasSubstr("a is promoted already: gemm_1"));
+  EXPECT_THAT(written(before, "c"), HasSubstr("there is no configuration c"));
+  EXPECT_FALSE(text_with_promoted(before, "a", "\" }\nevil = { MR = 8, NV = 3 }"));
+}
+
+TEST(KernelDescription, ATextGoesToACandidateAndBack) {
+  const std::string text = "#include <cuda.h>\n#include \"../../device/cuda/kernel/tma.cuh\"\nint x;\n";
+  EXPECT_EQ(as_candidate_text(text), "#include <cuda.h>\n#include \"ridge/kernel/tma.cuh\"\nint x;\n");
+  EXPECT_EQ(as_library_text(as_candidate_text(text)), text);
 }
 
 TEST(KernelDescription, RefusesToWriteWhatItWouldNotRead) {

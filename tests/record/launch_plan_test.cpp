@@ -119,7 +119,7 @@ TEST(LaunchPlan, ErrorsOfReadingNameLineFieldAndWhatIsAllowed) {
   Candidate without_kernel;
   without_kernel.sources = {{"a.cu", "/* ridge-launch\n[[workspace]]\nname = \"w\"\nbytes = 4\n*/"}};
   EXPECT_THAT(launch_plan(without_kernel).error().text(), HasSubstr("the smallest: [[kernel]]"));
-  EXPECT_THAT(parse_error("[[kernels]]\n"), HasSubstr("none of [[kernel]], [[workspace]]"));
+  EXPECT_THAT(parse_error("[[kernels]]\n"), HasSubstr("none of [[struct]], [[kernel]], [[workspace]]"));
   EXPECT_THAT(parse_error(kKernel + "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = [8, 8]\nbox = [8, 8]"),
               HasSubstr("2 sizes need 1 strides"));
   EXPECT_THAT(parse_error(kKernel + "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = 8\nbox = 8\nswizzle = 48"),
@@ -203,7 +203,8 @@ TEST(LaunchPlan, ErrorsOfACaseNameFieldExpressionAndValue) {
               HasSubstr("kernel k, args[0]: the operator has no operand \"d\" (its operands: a, b, c)"));
   EXPECT_THAT(resolve_error(kKernel + "args = [{ i32 = \"m * 1000000000\" }]"), HasSubstr("it must be -2147483648 to"));
   EXPECT_THAT(resolve_error(kKernel + "args = [{ u64 = \"-m\" }]"), HasSubstr("it must be 0 to"));
-  EXPECT_THAT(resolve_error(kKernel + "shared = \"SPLIT\""), HasSubstr("SPLIT is not known (known: TILE, a_bytes"));
+  EXPECT_THAT(resolve_error(kKernel + "shared = \"SPLIT\""),
+              HasSubstr("SPLIT is not known (known: TILE, a_align, a_bytes"));
 }
 
 TEST(LaunchPlan, NeedsRefuseACaseWithTheReasonAndTheValues) {
@@ -231,6 +232,102 @@ TEST(LaunchPlan, ARealParameterOrScalarIsAnArgumentByItsName) {
   EXPECT_THAT(resolve_error(kKernel + "args = [{ f32 = \"eps\" }]\n", facts), HasSubstr("eps is not known (known:"));
   EXPECT_THAT(resolve_error("[[kernel]]\nsymbol = \"k\"\ngrid = [\"scale\"]\nblock = [32]\n", facts),
               HasSubstr("0.10000000000000001 is no integer"));
+}
+
+TEST(Expression, AnOpenOneFollowsItsNames) {
+  const std::vector<std::string> open = {"unused", "scale", "seed"};
+  OpenExpression expression("2 * scale + n * seed", {{"n", 3}, {"m", 9}}, open);
+  EXPECT_EQ(expression.at(std::vector<double>{7, 0.1, 0}), 0.2);
+  EXPECT_EQ(expression.at(std::vector<double>{7, 0.25, 2}), 6.5);
+}
+
+// Everything else of a prepared launch is kept from call to call, so nothing else may name a scalar.
+TEST(LaunchPlan, RealArgumentsFollowTheScalarsOfACallAndNothingElseMay) {
+  PlanFacts facts = gemm_facts(8, 1, 16);
+  facts.reals = {{"eps", 0.5}};
+  facts.scalars = {{"rate", 0.25}, {"scale", 0.1}};
+  const auto plan = parse_launch_plan(block(
+      kKernel + "args = [{ f32 = \"m * scale + eps\" }, { f64 = \"rate\" }, { f64 = \"eps\" }, { i32 = \"m\" }]\n"));
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto resolved = resolve(**plan, facts);
+  ASSERT_TRUE(resolved) << resolved.error().text();
+  using Kind = ResolvedArgument::Kind;
+  const auto part = [&](std::size_t i) { return resolved->kernels[0].parameters[i].parts[0]; };
+  EXPECT_EQ(part(0).kind, Kind::kFormula);
+  EXPECT_EQ(part(0).bytes, 4u);
+  EXPECT_EQ(part(0).bits, std::bit_cast<std::uint32_t>(static_cast<float>(8 * 0.1 + 0.5)));
+  EXPECT_EQ(resolved->formulas[part(0).index].known, (std::map<std::string, double>{{"m", 8}, {"eps", 0.5}}));
+  EXPECT_EQ(part(1).kind, Kind::kFormula);
+  EXPECT_EQ(part(1).bits, std::bit_cast<std::uint64_t>(0.25));
+  EXPECT_EQ(part(2).kind, Kind::kValue);
+  EXPECT_EQ(part(3).kind, Kind::kValue);
+  ASSERT_EQ(resolved->scalars.size(), 2u);
+  EXPECT_THAT(resolve_error(kKernel + "args = [{ i32 = \"rate\" }]\n", facts), HasSubstr("rate is not known"));
+  EXPECT_THAT(resolve_error("[[value]]\nname = \"twice\"\nexpression = \"2 * rate\"\n" + kKernel, facts),
+              HasSubstr("rate is not known"));
+}
+
+TEST(LaunchPlan, ANumberIsZeroWhereItsConditionDoesNotHold) {
+  const auto plan = parse_launch_plan(
+      block(kKernel + "args = [{ struct = [{ i64 = \"a_stride0\", when = \"m > 5\" }, "
+                      "{ f32 = \"d_stride0\", when = \"m > 100\" }, { u32 = \"a_align >= 16\" }] }]\n"));
+  ASSERT_TRUE(plan) << plan.error().text();
+  PlanFacts facts = gemm_facts(8, 1, 16);
+  facts.operands[0].alignment = 8;
+  const auto resolved = resolve(**plan, facts);
+  ASSERT_TRUE(resolved) << "what is not asked for may name an operand that the case lacks; " << resolved.error().text();
+  const auto& parts = resolved->kernels[0].parameters[0].parts;
+  EXPECT_EQ(parts[0].bits, 20u);
+  EXPECT_EQ(parts[1].kind, ResolvedArgument::Kind::kZeros);
+  EXPECT_EQ(parts[1].bytes, 4u);
+  EXPECT_EQ(parts[2].offset, 12u);
+  EXPECT_EQ(parts[2].bits, 0u);
+  EXPECT_EQ(resolve(**plan, gemm_facts(2, 1, 16))->kernels[0].parameters[0].parts[0].kind,
+            ResolvedArgument::Kind::kZeros);
+  EXPECT_THAT(parse_error(kKernel + "args = [{ i64 = \"m\", else = \"n\" }]"), HasSubstr("an argument is one of"));
+}
+
+TEST(LaunchPlan, ClearsMemoryOfOperandsThatIsTheirs) {
+  const std::string clear = "[[clear]]\noperand = \"c\"\nbytes = \"m * n * c_bytes\"\nwhen = \"k > 4\"\n" + kKernel;
+  const auto plan = parse_launch_plan(block(clear));
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto resolved = resolve(**plan, gemm_facts(3, 5, 7));
+  ASSERT_TRUE(resolved) << resolved.error().text();
+  ASSERT_EQ(resolved->clears.size(), 1u);
+  EXPECT_EQ(resolved->clears[0].operand, 2u);
+  EXPECT_EQ(resolved->clears[0].bytes, 60u);
+  EXPECT_TRUE(resolve(**plan, gemm_facts(3, 5, 4))->clears.empty());
+  const auto again = parse_record<LaunchPlan>(to_line(**plan));
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(to_line(*again), to_line(**plan));
+  EXPECT_THAT(resolve_error("[[clear]]\noperand = \"c\"\nbytes = \"m * n * 4 + 1\"\n" + kKernel),
+              HasSubstr("clear of c, bytes = \"m * n * 4 + 1\" is 80001; it must be 0 to 80000"));
+  EXPECT_THAT(resolve_error("[[clear]]\noperand = \"d\"\nbytes = 4\n" + kKernel), HasSubstr("no operand \"d\""));
+}
+
+TEST(LaunchPlan, AStructIsDeclaredOnceForSeveralKernels) {
+  const std::string sizes = "[[struct]]\nname = \"sizes\"\nmembers = [{ i32 = \"m\" }, { i64 = \"n\" }]\n";
+  const auto plan = parse_launch_plan(block(kKernel + "args = [{ struct = \"sizes\" }]\n" + kKernel +
+                                            "args = [{ operand = \"a\" }, { struct = \"sizes\" }]\n" + sizes));
+  ASSERT_TRUE(plan) << plan.error().text();
+  ASSERT_EQ((*plan)->kernels[1].args[1].members.size(), 2u);
+  EXPECT_EQ(resolve(**plan, gemm_facts(3, 5, 7))->kernels[0].parameters[0].bytes, 16u);
+  EXPECT_THAT(parse_error(kKernel + "args = [{ struct = \"sizes\" }]\n"),
+              HasSubstr("line 7: no [[struct]] is called \"sizes\""));
+  EXPECT_THAT(parse_error(sizes + sizes), HasSubstr("struct \"sizes\" is declared twice"));
+  EXPECT_THAT(parse_error("[[struct]]\nname = \"s\"\n" + kKernel), HasSubstr("\"members\" is missing"));
+}
+
+TEST(LaunchPlan, TheStrideOfADimensionOfOneElementIsNotRead) {
+  const std::string map =
+      "[[tensor_map]]\nname = \"t\"\noperand = \"a\"\nsizes = [\"k\", \"m\", \"n\"]\n"
+      "strides = [\"a_stride0 * a_bytes\", 7]\nbox = [8, 1, 1]\n" +
+      kKernel + "args = [{ tensor_map = \"t\" }]\n";
+  const auto plan = parse_launch_plan(block(map));
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_THAT(resolve(**plan, gemm_facts(3, 1, 4))->tensor_maps[0].strides_bytes, ElementsAre(16, 48));
+  EXPECT_THAT(resolve(**plan, gemm_facts(1, 1, 11))->tensor_maps[0].strides_bytes, ElementsAre(32, 32));
+  EXPECT_THAT(resolve_error(map, gemm_facts(3, 2, 4)), HasSubstr("strides[1] = \"7\" is 7"));
 }
 
 TEST(LaunchPlan, OfTheShippedCandidateResolvesForEveryLayout) {

@@ -237,6 +237,14 @@ TEST(Fold, RefusesAStoryThatNoCampaignHas) {
   EXPECT_THAT(model.error().message, HasSubstr("no round is open"));
 }
 
+TEST(Fold, RefusesEvidenceOfRollbacksBeforeThereIsABaseline) {
+  fixture::JournalBuilder journal = fixture::only_created();
+  journal.add(record::EventKind::kEscalated, record::Escalated{}, 0.1);
+  const Result<Model> model = fold(journal.events());
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.error().message, HasSubstr("the baseline is not committed"));
+}
+
 TEST(Fold, AnUnknownKeyNamesTheEvent) {
   std::vector<record::Event> events = fixture::only_created().events();
   events[0].payload["surprise"] = 1;

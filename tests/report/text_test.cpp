@@ -45,8 +45,8 @@ TEST(Numbers, HaveThreeDigitsAndUnits) {
   EXPECT_EQ(latency_text(359.4e-6), "359 µs");
   EXPECT_EQ(ratio_text(8.9123), "8.91×");
   EXPECT_EQ(ratio_text(1.0121), "1.012×");
-  EXPECT_EQ(speed_unit(693e12).text(45e12), "45.0 TFLOP/s");
-  EXPECT_EQ(speed_unit(99e9).text(1.93e9), "1.93 GFLOP/s");
+  EXPECT_EQ(speed_unit(693e12, "FLOP/s").text(45e12), "45.0 TFLOP/s");
+  EXPECT_EQ(speed_unit(99e9, "B/s").text(1.93e9), "1.93 GB/s");
   EXPECT_EQ(gain_text(-0.0405), "−4.05 %");
   EXPECT_EQ(gain_text(3.5), "+350 %");
   EXPECT_EQ(plain_percent(0.05), "5 %");

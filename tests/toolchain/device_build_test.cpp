@@ -81,6 +81,18 @@ TEST_P(DeviceBuilding, MakesACubinAndTakesItFromTheCacheNextTime) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_->path() / "building"));
 }
 
+// Where a driver is, NVRTC 12.9 and newer would answer the second of two equal builds from the driver's cache.
+TEST_P(DeviceBuilding, TheSameCodeBuiltTwicePastTheCacheIsCompiledTwice) {
+  options_.past_cache = true;
+  for (int i = 0; i < 2; ++i) {
+    const DeviceBuild built = build(scale_code());
+    ASSERT_TRUE(built.ok()) << built.error;
+    EXPECT_GT(built.evidence.counts.at("registers"), 0);  // of ptxas's account
+    const bool caches = built.evidence.compiler >= "NVRTC 12.9" && std::string_view(GetParam()) == "nvrtc";
+    EXPECT_EQ(built.evidence.command.find("--no-cache") != std::string::npos, caches) << built.evidence.command;
+  }
+}
+
 TEST_P(DeviceBuilding, KeyCoversHeadersDefinesFlagsAndArchitecture) {
   build(scale_code());
   DeviceCode header = scale_code();
@@ -155,7 +167,10 @@ TEST_P(DeviceBuilding, ABuildPastTheCacheComesOutTheSame) {
       {"gemm_bf16_tiled.cu", *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu") +
                                  // Static symbols carry the name of their module.
                                  "static __device__ int counter;\nnamespace {\n__constant__ float table[4];\n}\n"
-                                 "extern \"C\" __global__ void more(float* x) { *x = table[counter++ & 3]; }\n"}};
+                                 // The line table names the folders of what is included.
+                                 "#include \"parts/own.cuh\"\n"
+                                 "extern \"C\" __global__ void more(float* x) { *x = twice(table[counter++ & 3]); }\n"},
+      {"parts/own.cuh", "#pragma once\n__device__ __noinline__ float twice(float x) { return x + x; }\n"}};
   const auto kept = build_device_candidate(candidate, "sm_90a", *compiler_, options_);
   options_.past_cache = true;
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // times of files in a line table are seconds

@@ -44,8 +44,9 @@ RuleFinding trend_rises(const RuleContext& c) {
 RuleFinding logs_append_only(const RuleContext& c) {
   if (c.directory == nullptr) return not_applicable("asked without the folder");
   if (!c.state.baseline_committed) return not_applicable("there is no log yet");
-  for (const auto& [path, content] : {std::pair("logs/optimize.md", render_optimize_log(c.state)),
-                                      std::pair("logs/performance_trend.md", render_trend(c.state))}) {
+  for (const auto& [path, content] :
+       {std::pair("logs/optimize.md", render_optimize_log(c.state)),
+        std::pair("logs/performance_trend.md", render_trend(c.state, rate_of(c.state)))}) {
     const Result<std::string> found = read_file(*c.directory / path);
     if (found && !std::string_view(content).starts_with(*found) && !std::string_view(*found).starts_with(content)) {
       return fail(fmt::format("{} was edited", path));

@@ -57,7 +57,8 @@ RuleFinding readable_target(const RuleContext& c) {
 }
 
 RuleFinding computable_metric(const RuleContext& c) {
-  const std::string problem = metric_problem(c.state.spec().primary_metric, kBenchmarkHeader);
+  const std::string problem =
+      metric_problem(c.state.spec().primary_metric, benchmark_header(c.state.spec().target_cases));
   return unless(problem, fmt::format("{} is computed from the frozen columns", c.state.spec().primary_metric));
 }
 

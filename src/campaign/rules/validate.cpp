@@ -91,7 +91,8 @@ RuleFinding upgraded(const RuleContext& c) {
 RuleFinding same_header(const RuleContext& c) {
   if (!c.state.prepared) return unknown("nothing is frozen yet");
   const auto frozen = c.state.prepared->frozen.find("benchmark_header");
-  const bool same = frozen != c.state.prepared->frozen.end() && frozen->second == sha256(kBenchmarkHeader);
+  const bool same = frozen != c.state.prepared->frozen.end() &&
+                    frozen->second == sha256(benchmark_header(c.state.spec().target_cases));
   return unless(same ? std::string() : "the header is not the frozen one", "byte-identical header in every round");
 }
 

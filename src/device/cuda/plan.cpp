@@ -1,5 +1,6 @@
 #include "device/cuda/plan.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -87,7 +88,7 @@ Status BoundPlan::rebind(std::span<void* const> operands, std::span<void* const>
                       "the plan has {} operands and {} workspaces; {} and {} addresses were given", operand_count_,
                       workspace_count_, operands.size(), workspaces.size());
   }
-  for (Clear& clear : clears_) clear.data = workspaces[clear.workspace];
+  for (Clear& clear : clears_) clear.data = (clear.in_workspace ? workspaces : operands)[clear.index];
   for (Map& map : maps_) {
     const void* base = map.in_workspace ? workspaces[map.index] : operands[map.index];
     if (Status encoded = encode(map.request, base, map.encoded); !encoded) {
@@ -103,6 +104,17 @@ Status BoundPlan::rebind(std::span<void* const> operands, std::span<void* const>
     }
   }
   return ok_status();
+}
+
+void BoundPlan::set_scalars(std::span<const double> scalars) {
+  if (formulas_.empty() || std::ranges::equal(scalars, scalars_)) return;
+  std::ranges::copy(scalars, scalars_.begin());
+  for (Formula& formula : formulas_) {
+    const double value = formula.expression.at(scalars);
+    const auto narrow = static_cast<float>(value);
+    std::memcpy(formula.target, formula.bytes == sizeof narrow ? static_cast<const void*>(&narrow) : &value,
+                formula.bytes);
+  }
 }
 
 Status BoundPlan::launch(StreamHandle stream) const {
@@ -146,7 +158,15 @@ BoundPlan PreparedPlan::lay_out() const {
     bound.maps_.push_back({map.name, request_of(map), map.in_workspace, map.index, {}});
   }
   for (std::size_t i = 0; i < plan_.workspaces.size(); ++i) {
-    if (plan_.workspaces[i].zero) bound.clears_.push_back({i, plan_.workspaces[i].bytes, nullptr});
+    if (plan_.workspaces[i].zero) bound.clears_.push_back({true, i, plan_.workspaces[i].bytes, nullptr});
+  }
+  for (const record::ResolvedClear& clear : plan_.clears) {
+    bound.clears_.push_back({false, clear.operand, clear.bytes, nullptr});
+  }
+  std::vector<std::string> scalars;
+  for (const record::PlanScalar& scalar : plan_.scalars) {
+    scalars.push_back(scalar.name);
+    bound.scalars_.push_back(scalar.usual);
   }
   for (std::size_t i = 0; i < plan_.kernels.size(); ++i) {
     const record::ResolvedKernel& planned = plan_.kernels[i];
@@ -159,9 +179,16 @@ BoundPlan PreparedPlan::lay_out() const {
     for (const auto& parameter : planned.parameters) {
       for (const ResolvedArgument& part : parameter.parts) {
         std::byte* const target = next + part.offset;
-        if (part.kind == Kind::kValue) std::memcpy(target, &part.bits, part.bytes);
-        if (part.kind == Kind::kValue || part.kind == Kind::kZeros) continue;  // the storage is zeros
-        bound.patches_.push_back({target, part.kind, part.index});
+        if (part.kind == Kind::kZeros) continue;  // as the storage is
+        if (part.kind == Kind::kFormula) {
+          const record::ResolvedFormula& formula = plan_.formulas[part.index];
+          bound.formulas_.push_back({target, part.bytes, {formula.expression, formula.known, scalars}});
+        }
+        if (part.kind == Kind::kValue || part.kind == Kind::kFormula) {
+          std::memcpy(target, &part.bits, part.bytes);
+        } else {
+          bound.patches_.push_back({target, part.kind, part.index});
+        }
       }
       step.arguments.push_back(next);
       next += aligned(parameter.bytes);

@@ -14,6 +14,7 @@
 
 #include "device/cuda/module.h"
 #include "device/cuda/tensor_map.h"
+#include "record/expression.h"
 #include "record/launch_plan.h"
 
 namespace ridge::device::cuda {
@@ -23,6 +24,9 @@ class BoundPlan {
   // Other addresses, in the plan's order: encodes the tensor maps again and writes the arguments in place. No
   // allocation.
   [[nodiscard]] Status rebind(std::span<void* const> operands, std::span<void* const> workspaces);
+  // Other scalars of the call, in the plan's order: writes the arguments that follow them, where any differs from the
+  // last. No allocation.
+  void set_scalars(std::span<const double> scalars);
   // Enqueues every step in order. No allocation, no synchronisation; safe while a graph is captured.
   [[nodiscard]] Status launch(StreamHandle stream) const;
 
@@ -34,8 +38,15 @@ class BoundPlan {
     std::vector<void*> arguments;  // into `storage`
   };
   struct Clear {
-    std::size_t workspace = 0, bytes = 0;
+    bool in_workspace = false;
+    std::size_t index = 0, bytes = 0;
     void* data = nullptr;
+  };
+  // A number inside the arguments that follows the scalars.
+  struct Formula {
+    std::byte* target = nullptr;
+    std::size_t bytes = 0;
+    record::OpenExpression expression;
   };
   struct Map {
     std::string name;
@@ -55,6 +66,8 @@ class BoundPlan {
   std::vector<Map> maps_;
   std::vector<Step> steps_;
   std::vector<Patch> patches_;
+  std::vector<double> scalars_;  // that the formulas hold
+  std::vector<Formula> formulas_;
   std::vector<std::unique_ptr<std::byte[]>> storage_;
 };
 

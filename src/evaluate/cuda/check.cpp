@@ -1,6 +1,5 @@
 #include "evaluate/cuda/check.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -12,83 +11,98 @@ namespace {
 using record::Defence;
 using record::Outcome;
 
-constexpr int kNeighboursDrawn = 64;  // an implementation of the library may take only aligned rows
-
-// A secret neighbour of the problem that the subject does not refuse, as far as that shows before it is loaded.
-std::optional<ops::Problem> neighbour_of(const GpuCheck& check, const ops::Problem& problem, ops::Variation variation,
-                                         Secrets& secrets) {
-  for (int draw = 0; draw < kNeighboursDrawn; ++draw) {
-    auto bound = check.op.bind(check.op.vary(problem, variation, secrets.next()));
-    if (bound && !refusal(check.subject, *bound)) return std::move(*bound);
-  }
-  return std::nullopt;
-}
-
-// The problems asked for, each with its secret neighbours where the operator names some: any sizes first, then sizes as
-// aligned as the problem's, for a launch plan that excludes the others.
+// The problems asked for, each with the shapes that it is held to beside (check_policy.h): a process is opened for all
+// of them.
 struct Asked {
+  using Places = std::vector<std::vector<std::size_t>>;  // of the cases of every shape, in `problems`
+  struct HeldOutPlaces {
+    Places near, larger;
+    std::string bounded;
+  };
   std::vector<ops::Problem> problems;
-  std::vector<std::vector<std::size_t>> held_out;  // by problem: where its neighbours are
+  std::vector<HeldOutPlaces> held_out;  // by problem asked for
 };
 
-Asked with_neighbours(const GpuCheck& check) {
+Asked with_held_out(const GpuCheck& check) {
   Asked asked;
   asked.problems = check.problems;
   asked.held_out.resize(check.problems.size());
-  if (!check.op.vary || !check.measurement.harness().defences.on(Defence::kHeldOut)) return asked;
-  for (std::size_t i = 0; i < check.problems.size(); ++i) {
-    Secrets secrets = Secrets(check.seed, check.problems[i].problem_case.text()).branch("held-out");
-    for (const auto variation : {ops::Variation::kNeighbour, ops::Variation::kAlignedNeighbour}) {
-      const std::optional<ops::Problem> neighbour = neighbour_of(check, check.problems[i], variation, secrets);
-      if (!neighbour) continue;
-      asked.held_out[i].push_back(asked.problems.size());
-      asked.problems.push_back(*neighbour);
+  const CudaHarness& harness = check.measurement.harness();
+  if (!harness.defences.on(Defence::kHeldOut)) return asked;
+  const auto place = [&](std::vector<HeldOut>& shapes) {
+    Asked::Places places;
+    for (HeldOut& shape : shapes) {
+      std::vector<std::size_t>& cases = places.emplace_back();
+      for (ops::Problem& one : shape) {
+        cases.push_back(asked.problems.size());
+        asked.problems.push_back(std::move(one));
+      }
     }
+    return places;
+  };
+  for (std::size_t i = 0; i < check.problems.size(); ++i) {
+    const Secrets secrets = Secrets(check.seed, check.problems[i].problem_case.text()).branch("held-out");
+    HeldOutShapes shapes = held_out_shapes(check.subject, check.op, check.problems[i], check.limits(), secrets);
+    asked.held_out[i].near = place(shapes.near);
+    if (!harness.defences.on(Part::kLargerShapes)) continue;
+    asked.held_out[i].larger = place(shapes.larger);
+    asked.held_out[i].bounded = std::move(shapes.bounded);
   }
   return asked;
 }
 
 class Checker {
  public:
-  explicit Checker(const GpuCheck& check) : check_(check), asked_(with_neighbours(check)) {}
+  explicit Checker(const GpuCheck& check) : check_(check), asked_(with_held_out(check)) {}
 
   record::CheckRow row(std::size_t index) {
     record::CheckRow row;
     row.label = check_.problems[index].problem_case.label();
-    if (!look(index, row)) return row;
-    for (const std::size_t neighbour : asked_.held_out[index]) {
-      if (looked_at_neighbour(neighbour, row)) break;
+    if (!look(index, row, CheckExtent::kAll)) return row;
+    const Asked::HeldOutPlaces& held_out = asked_.held_out[index];
+    if (!held_out.bounded.empty()) row.lanes["larger"] = held_out.bounded;
+    CheckExtent extent = CheckExtent::kAll;  // of the first; one call of the others
+    for (const Asked::Places* places : {&held_out.near, &held_out.larger}) {
+      for (const std::vector<std::size_t>& shape : *places) {
+        const bool looked = look_at_shape(shape, extent, row);
+        if (row.outcome != Outcome::kPass) return row;
+        if (looked) extent = CheckExtent::kOneCall;
+      }
     }
     return row;
   }
 
  private:
-  // False when the subject's plan excludes it, which says nothing.
-  bool looked_at_neighbour(std::size_t neighbour, record::CheckRow& row) {
-    record::CheckRow other;
-    look(neighbour, other);
-    const std::string label = asked_.problems[neighbour].problem_case.label();
-    if (other.lanes.contains("refused")) {
-      row.lanes["held-out"] = fmt::format("{} refused: {}", label, other.lanes["refused"]);
-      return false;
+  // The first of its cases that the subject's plan does not exclude; false where it excludes all of them.
+  bool look_at_shape(const std::vector<std::size_t>& shape, CheckExtent extent, record::CheckRow& row) {
+    for (const std::size_t place : shape) {
+      record::CheckRow other;
+      look(place, other, extent);
+      const std::string label = asked_.problems[place].problem_case.label();
+      std::string& lane = row.lanes["held-out"];
+      lane += (lane.empty() ? "" : "; ") + label;
+      if (other.lanes.contains("refused")) {
+        lane += " refused: " + other.lanes["refused"];
+        continue;
+      }
+      row.verified_calls += other.verified_calls;
+      row.elements += other.elements;
+      row.compared += other.compared;
+      if (other.outcome != Outcome::kPass) {
+        row.outcome = other.outcome;
+        row.gate = other.gate == Defence::kNone ? Defence::kHeldOut : other.gate;
+        row.detail = fmt::format("on a shape it was not told ({}): {}", label, other.detail);
+      }
+      return true;
     }
-    row.lanes["held-out"] = label;
-    row.verified_calls += other.verified_calls;
-    row.elements += other.elements;
-    row.compared += other.compared;
-    if (other.outcome != Outcome::kPass) {
-      row.outcome = other.outcome;
-      row.gate = other.gate == Defence::kNone ? Defence::kHeldOut : other.gate;
-      row.detail = fmt::format("on a shape it was not told ({}): {}", label, other.detail);
-    }
-    return true;
+    return false;
   }
 
   // One problem in the process at hand, or a fresh one. True when it passed.
-  bool look(std::size_t index, record::CheckRow& row) {
+  bool look(std::size_t index, record::CheckRow& row, CheckExtent extent) {
     CheckNote note;
     Verdict verdict = start();
-    if (verdict.ok()) verdict = process_->check(index, note);
+    if (verdict.ok()) verdict = process_->check(index, extent, note);
     row.max_error_ratio = note.seen.max_error_ratio;
     row.rms_error_ratio = note.seen.rms_error_ratio;
     row.snr_db = note.seen.snr_db;

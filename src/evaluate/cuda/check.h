@@ -1,9 +1,10 @@
-// check on a GPU: every case in full, and an undisclosed neighbour of it.
+// check on a GPU: every case in full, and undisclosed shapes near it and larger ones.
 #pragma once
 
 #include <functional>
 #include <vector>
 
+#include "evaluate/check_policy.h"
 #include "evaluate/cuda/cuda_measurement_backend.h"
 #include "record/measurement.h"
 
@@ -18,6 +19,10 @@ struct GpuCheck {
   bool deterministic = false;                 // the subject says that equal calls give equal bits
   std::function<double()> remaining;          // seconds; may be empty
   std::function<void(std::size_t)> progress;  // may be empty
+
+  [[nodiscard]] CheckLimits limits() const {
+    return limits_of_gpu(static_cast<double>(measurement.harness().gpu.memory_bytes));
+  }
 };
 
 // One row per problem. A problem outside the declared domain of a plan has a row that says so in its lanes.

@@ -31,8 +31,9 @@ Status CheckModule::run(const ops::CheckLaunch& launch, device::cuda::StreamHand
   }
   std::vector<void*> arguments;
   for (const ops::CheckLaunch::Argument& argument : launch.arguments) {
-    arguments.push_back(
-        std::visit([](const auto& value) { return const_cast<void*>(static_cast<const void*>(&value)); }, argument));
+    const auto* const words = std::get_if<std::vector<std::uint64_t>>(&argument);
+    const auto address = [](const auto& value) { return static_cast<const void*>(&value); };
+    arguments.push_back(const_cast<void*>(words != nullptr ? words->data() : std::visit(address, argument)));
   }
   device::cuda::LaunchShape shape;
   shape.grid = {launch.grid_x, launch.grid_y, 1};

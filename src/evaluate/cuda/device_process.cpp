@@ -15,7 +15,7 @@ using record::Outcome;
 constexpr double kStartLimit = 60.0;  // driver, context, module, calibration of the clocks
 // Around a call: inputs, verification and, when it is drawn, the fp64 reference of a large problem.
 constexpr double kAroundCall = 60.0;
-constexpr double kCallsOfACheck = 24;
+constexpr double kCallsOfACheck = 28;
 constexpr double kEndLimit = 30.0;  // until the driver has torn a context down
 constexpr std::size_t kMaxFacts = 16;
 
@@ -51,6 +51,7 @@ struct DeviceProcess::Question {
   enum class Kind { kLaunch, kCheck, kFinish, kRenew } kind = Kind::kLaunch;
   std::size_t index = 0;
   Depth depth = Depth::kQuick;
+  CheckExtent extent = CheckExtent::kAll;
 };
 
 struct DeviceProcess::Answer {
@@ -121,7 +122,7 @@ void DeviceProcess::serve(int socket, SubjectRunnerSpec spec) {
       }
       case Question::Kind::kCheck: {
         CheckNote note;
-        answer.take(runner.check(question.index, note));
+        answer.take(runner.check(question.index, question.extent, note));
         answer.take(note.seen);
         answer.repeatable = note.repeatable;
         answer.numbers.families = note.families;
@@ -193,8 +194,9 @@ Attempt<DeviceLaunch> DeviceProcess::launch(std::size_t index, Depth depth) {
   return answer.launch;
 }
 
-Verdict DeviceProcess::check(std::size_t index, CheckNote& note) {
-  RIDGE_TRY(answer, ask({Question::Kind::kCheck, index, Depth::kFull}, kCallsOfACheck * call_timeout_ + kAroundCall));
+Verdict DeviceProcess::check(std::size_t index, CheckExtent extent, CheckNote& note) {
+  RIDGE_TRY(answer,
+            ask({Question::Kind::kCheck, index, Depth::kFull, extent}, kCallsOfACheck * call_timeout_ + kAroundCall));
   note.seen = verification_of(answer.numbers, answer.uninformative);
   note.families = answer.numbers.families;
   note.repeatable = answer.repeatable;

@@ -25,7 +25,7 @@ class DeviceProcess {
   Verdict await_ready();
 
   Attempt<DeviceLaunch> launch(std::size_t index, Depth depth);
-  Verdict check(std::size_t index, CheckNote& note);
+  Verdict check(std::size_t index, CheckExtent extent, CheckNote& note);
   Verdict finish();
   // For the next session: the module loaded anew, other memory, nothing remembered.
   Verdict renew();

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "device/cuda/backend.h"
+#include "dispatch/choice.h"
 #include "ops/cuda/device.h"
 #include "ops/described_kernel.h"
 #include "ridge/stream.h"
@@ -41,6 +42,7 @@ Attempt<std::unique_ptr<DeviceSubject>> DeviceSubject::load(const device::cuda::
                                                             const Subject& subject) {
   std::unique_ptr<DeviceSubject> loaded(new DeviceSubject(device));
   loaded->implementation_ = subject.implementation;
+  loaded->configuration_ = subject.configuration;
   loaded->program_ = subject.program;
   if (subject.implementation != nullptr) return loaded;
   if (subject.program == nullptr) {
@@ -57,7 +59,8 @@ Attempt<DeviceSubject::Prepared> DeviceSubject::prepare(const ops::Problem& prob
   if (is_library()) {
     ops::Problem placed = problem;
     placed.alignment = ops::alignments(views);
-    if (auto why = ops::why_not(*implementation_, placed, ops::cuda_device_info(device_.info().index))) {
+    const dispatch::Choice choice{implementation_, configuration_};
+    if (auto why = dispatch::why_not(choice, placed, ops::cuda_device_info(device_.info().index))) {
       return Prepared{{}, {}, *why};
     }
     return Prepared{};
@@ -80,17 +83,22 @@ Attempt<DeviceSubject::Prepared> DeviceSubject::prepare(const ops::Problem& prob
 }
 
 Attempt<DeviceSubject::Launches> DeviceSubject::bind(const ops::Problem& problem, const Prepared& prepared,
-                                                     const std::vector<TensorView>& operands,
+                                                     const ops::Arguments& arguments,
                                                      const std::vector<void*>& workspaces) const {
   if (is_library()) {
-    return Launches([this, &problem, &operands](device::cuda::StreamHandle stream) {
-      return implementation_->run(problem, operands, ridge::Stream{Backend::kCuda, device_.info().index, 1, stream});
+    const auto placed = std::make_shared<ops::Problem>(problem);
+    placed->configuration = configuration_;
+    return Launches([this, placed, arguments](device::cuda::StreamHandle stream) {
+      return implementation_->run(*placed, arguments, ridge::Stream{Backend::kCuda, device_.info().index, 1, stream});
     });
   }
   std::vector<void*> addresses;
-  for (const TensorView& view : operands) addresses.push_back(view.data);
+  for (const TensorView& view : arguments.operands) addresses.push_back(view.data);
   Result<device::cuda::BoundPlan> bound = prepared.plan->bind(addresses, workspaces);
   if (!bound) return Failure{Outcome::kCompile, "launch plan: " + bound.error().text(), Defence::kBuild};
+  std::vector<double> scalars;
+  for (const record::Scalar& scalar : arguments.scalars) scalars.push_back(scalar.number());
+  if (!scalars.empty()) bound->set_scalars(scalars);
   // Shared, because a std::function copies what it holds.
   const auto plan = std::make_shared<device::cuda::BoundPlan>(std::move(*bound));
   return Launches([plan](device::cuda::StreamHandle stream) { return plan->launch(stream); });

@@ -32,7 +32,7 @@ class DeviceSubject {
 
   Attempt<Prepared> prepare(const ops::Problem& problem, const std::vector<TensorView>& views) const;
   // Everything but the launches themselves is done here. The result must not outlive its arguments.
-  Attempt<Launches> bind(const ops::Problem& problem, const Prepared& prepared, const std::vector<TensorView>& operands,
+  Attempt<Launches> bind(const ops::Problem& problem, const Prepared& prepared, const ops::Arguments& arguments,
                          const std::vector<void*>& workspaces) const;
 
   // An implementation may set itself up in its first call, which then must not be held by a gate.
@@ -42,6 +42,7 @@ class DeviceSubject {
   DeviceSubject(const device::cuda::Device& device) : device_(device) {}
   const device::cuda::Device& device_;
   const ops::Implementation* implementation_ = nullptr;
+  int configuration_ = -1;
   std::shared_ptr<const Program> program_;
   std::optional<device::cuda::Module> module_;
 };

@@ -167,7 +167,8 @@ std::optional<TensorView> DeviceSubjectRunner::previous_output(std::size_t index
 }
 
 Verdict DeviceSubjectRunner::run_ungated(const Ready& one, const Call& call) {
-  RIDGE_TRY(bound, subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces));
+  RIDGE_TRY(bound,
+            subject_->bind(*call.problem, one.prepared, {call.place.operands, call.scalars}, call.place.workspaces));
   const Status launched = bound(stream_->handle());
   if (!launched) return failure_of_fault(launched.error().text());
   if (const auto problem = wait_until_idle(*stream_, spec_.protocol.call_timeout)) return trouble(*problem);
@@ -189,7 +190,8 @@ Verdict DeviceSubjectRunner::warm_up(std::size_t index, const Ready& one, std::v
 Attempt<Timing> DeviceSubjectRunner::time_calls(const Ready& one, std::vector<Call>& calls) {
   std::vector<DeviceSubject::Launches> launches;
   for (const Call& call : calls) {
-    RIDGE_TRY(bound, subject_->bind(*call.problem, one.prepared, call.place.operands, call.place.workspaces));
+    RIDGE_TRY(bound,
+              subject_->bind(*call.problem, one.prepared, {call.place.operands, call.scalars}, call.place.workspaces));
     launches.push_back(std::move(bound));
   }
   if (cold_ != nullptr) {

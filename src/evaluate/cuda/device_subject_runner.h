@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda/stream.h"
+#include "evaluate/check_policy.h"
 #include "evaluate/cuda/check_module.h"
 #include "evaluate/cuda/cold_cache.h"
 #include "evaluate/cuda/device_subject.h"
@@ -38,7 +39,12 @@ struct DeviceLaunch {
   std::int64_t chain = 1;
 };
 
-// A full check of one problem: what check_subject reports.
+// How much a check of one problem looks at.
+enum class CheckExtent {
+  kAll,     // families, padded rows, guard pages, new addresses, the same call twice, NaN and infinity
+  kOneCall  // one call, compared in full
+};
+// A check of one problem: what check_subject reports.
 struct CheckNote {
   Verification seen;
   bool repeatable = true;
@@ -51,9 +57,8 @@ class DeviceSubjectRunner {
   static Attempt<std::unique_ptr<DeviceSubjectRunner>> open(SubjectRunnerSpec spec);
 
   Attempt<DeviceLaunch> launch(std::size_t index, Depth depth, numerics::Family family = numerics::Family::kMixture);
-  // Families, padded rows, guard pages, new addresses, the same call twice, NaN and infinity; every call compared in
-  // full.
-  Verdict check(std::size_t index, CheckNote& note);
+  // Every call is compared in full.
+  Verdict check(std::size_t index, CheckExtent extent, CheckNote& note);
   // One call that is compared in full, without timing: what a sanitizer watches.
   Verdict plain_call(std::size_t index);
   // The subject loaded anew, other memory, nothing remembered: what a fresh process would have.
@@ -95,6 +100,7 @@ class DeviceSubjectRunner {
   Verdict check_guarded(std::size_t index, const Ready& ready);
   Verdict check_repeats(std::size_t index, const Ready& ready, CheckNote& note);
   [[nodiscard]] Failure trouble(const LaunchTrouble& trouble) const;
+  [[nodiscard]] CheckLimits limits() const { return limits_of_gpu(static_cast<double>(device_->info().memory_bytes)); }
 
   SubjectRunnerSpec spec_;
   const device::cuda::Device* device_ = nullptr;

@@ -1,6 +1,4 @@
 // The check of one problem: everything that is looked at besides timed calls. Each call is compared in full.
-#include <iterator>
-
 #include "base/error.h"
 #include "evaluate/cuda/device_subject_runner.h"
 
@@ -10,11 +8,6 @@ namespace {
 using numerics::Family;
 using record::Defence;
 using record::Outcome;
-
-// The fp64 reference of a larger problem takes a noticeable part of a second: then three families instead of all.
-constexpr double kAllFamiliesFlop = 2e10;
-constexpr Family kTurn[] = {Family::kNormal, Family::kHeavyTails, Family::kTies, Family::kConstantBlocks,
-                            Family::kUniform};
 
 Failure fault(const Error& error) { return {Outcome::kHarnessFault, error.text(), Defence::kNone}; }
 
@@ -28,11 +21,6 @@ Verdict in_words(std::string_view words, Verdict verdict) {
 Verdict as_stale(std::string_view words, Verdict verdict) {
   if (!verdict && verdict.error().outcome == Outcome::kWrong) verdict.error().gate = Defence::kFreshInputs;
   return in_words(words, std::move(verdict));
-}
-
-std::vector<Family> families_of(double flop, std::size_t turn) {
-  if (flop <= kAllFamiliesFlop) return {std::begin(numerics::kAllFamilies), std::end(numerics::kAllFamilies)};
-  return {kTurn[turn % std::size(kTurn)], Family::kSpikes, Family::kMixture};
 }
 
 }  // namespace
@@ -97,7 +85,8 @@ Verdict DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, 
     if (!different) return fault(different.error());
     if (*different != 0) note.repeatable = false;
   }
-  if (spec_.defences.on(Defence::kFreshInputs)) {
+  const bool alters = spec_.defences.on(Defence::kFreshInputs) && spec_.defences.on(Part::kSingleElements);
+  for (int i = 0; alters && i < alterations(*spec_.op, spec_.problems[index], limits()); ++i) {
     Call similar;
     similar.problem = &spec_.problems[index];
     similar.place = calls[1].place;
@@ -110,7 +99,7 @@ Verdict DeviceSubjectRunner::check_repeats(std::size_t index, const Ready& one, 
                   check_place(index, one, calls[1].place, Family::kMixture, false));
 }
 
-Verdict DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {
+Verdict DeviceSubjectRunner::check(std::size_t index, CheckExtent extent, CheckNote& note) {
   RIDGE_TRY(plain, ready(index, RowPadding::kNone));
   RIDGE_TRY(padded, ready(index, RowPadding::kPadded));
   if (spec_.seed) draw_from(Secrets(*spec_.seed, spec_.problems[index].problem_case.text()).branch("check"));
@@ -118,20 +107,22 @@ Verdict DeviceSubjectRunner::check(std::size_t index, CheckNote& note) {
     note.refused = plain->prepared.refused;
     return passed();
   }
-  Verdict verdict = check_all(index, *plain, *padded, note);
+  Verdict verdict = extent == CheckExtent::kAll ? check_all(index, *plain, *padded, note) : plain_call(index);
   note.seen = verifications_[index];
   return verdict;
 }
 
 Verdict DeviceSubjectRunner::check_all(std::size_t index, const Ready& one, const Ready& wide, CheckNote& note) {
   const bool widens = wide.prepared.refused.empty() && spec_.defences.on(Defence::kPaddedRows);
-  const double flop = spec_.op->cost(spec_.problems[index]).flop;
   const auto place = [&](const Ready& ready) {
     return pool_->place(ready.views, ready.prepared.workspace_bytes, coin_);
   };
-  const bool families = spec_.defences.on(Defence::kFamilies);
-  for (const Family family : families ? families_of(flop, index) : std::vector{Family::kMixture}) {
-    if (spec_.op->excuses && spec_.op->excuses(spec_.problems[index], family)) continue;
+  std::vector<Family> families = {Family::kMixture};
+  if (spec_.defences.on(Defence::kFamilies)) {
+    const auto more = families_to_check(*spec_.op, spec_.problems[index], limits(), index);
+    families.insert(families.end(), more.begin(), more.end());
+  }
+  for (const Family family : families) {
     const Ready& chosen = widens && coin_.flip() ? wide : one;
     RIDGE_CHECK_OK(in_words(fmt::format("{} inputs", numerics::to_string(family)),
                             check_place(index, chosen, place(chosen), family, false)));

@@ -156,6 +156,31 @@ __device__ inline void draw(i64 family, i64 type, u64 seed, u64 q, float (&out)[
   }
 }
 
+// The same as they are stored; whole numbers have any bits.
+__device__ inline void draw_bits(i64 family, i64 type, u64 seed, u64 q, u64 (&out)[4]) {
+  if (type >= kI32) {
+    constexpr u32 kLow = 3, kHigh = 4;  // streams beside those of draw()
+    const Words low = philox(seed, q, kLow), high = philox(seed, q, kHigh);
+    for (int i = 0; i < 4; ++i) out[i] = static_cast<u64>(high.w[i]) << 32 | low.w[i];
+    return;
+  }
+  float values[4];
+  draw(family, type, seed, q, values);
+  for (int i = 0; i < 4; ++i) out[i] = encode(type, values[i]);
+}
+
+// Element q of a fill from `least` to `most` (ops/fill.h), in [0, 1): a family says how they are spread.
+__device__ inline double spread(i64 family, u64 seed, u64 q) {
+  const Words words = philox(seed, family == kConstantBlocks ? 0 : q, 0);
+  const double u = static_cast<double>((static_cast<u64>(words.w[0]) << 32 | words.w[1]) >> 11) * 0x1p-53;
+  switch (family) {
+    case kHeavyTails:
+    case kSpikes: return u * u * u * u;
+    case kTies: return floor(4 * u) / 4;
+    default: return u;
+  }
+}
+
 __device__ inline u32 pattern_word(u64 key, u64 word, u64 nan) {
   if (nan != 0) return 0xffffffffu;  // NaN in every type
   u64 z = (word + key) * 0x9e3779b97f4a7c15ull;
@@ -179,18 +204,28 @@ extern "C" __global__ void ridge_fill(Operand x, i64 family, u64 seed) {
   const i64 count = x.count();
   const bool whole = x.columns % 4 == 0 && x.pitch % 4 == 0 && reinterpret_cast<u64>(x.data) % 16 == 0;
   for (i64 q = thread_index(); 4 * q < count; q += thread_count()) {
-    float values[4];
-    draw(family, x.type, seed, static_cast<u64>(q), values);
+    u64 bits[4];
+    draw_bits(family, x.type, seed, static_cast<u64>(q), bits);
     const int width = width_of(x.type);
     if (whole && width == 2) {
-      u64 bits = 0;
-      for (int i = 3; i >= 0; --i) bits = bits << 16 | encode(x.type, values[i]);
-      *reinterpret_cast<u64*>(x.data + 2 * offset_of(x, 4 * q)) = bits;
-    } else if (whole && x.type == kF32) {
-      *reinterpret_cast<float4*>(x.data + 4 * offset_of(x, 4 * q)) = {values[0], values[1], values[2], values[3]};
+      *reinterpret_cast<u64*>(x.data + 2 * offset_of(x, 4 * q)) =
+          bits[3] << 48 | bits[2] << 32 | bits[1] << 16 | bits[0];
+    } else if (whole && width == 4) {
+      *reinterpret_cast<uint4*>(x.data + 4 * offset_of(x, 4 * q)) = {
+          static_cast<u32>(bits[0]), static_cast<u32>(bits[1]), static_cast<u32>(bits[2]), static_cast<u32>(bits[3])};
     } else {
-      for (int i = 0; i < 4 && 4 * q + i < count; ++i) put_bits(x, 4 * q + i, encode(x.type, values[i]));
+      for (int i = 0; i < 4 && 4 * q + i < count; ++i) put_bits(x, 4 * q + i, bits[i]);
     }
+  }
+}
+
+// From `least` to `most`; `whole`: whole numbers, both included.
+extern "C" __global__ void ridge_fill_range(Operand x, i64 family, u64 seed, double least, double most, u64 whole) {
+  for (i64 e = thread_index(); e < x.count(); e += thread_count()) {
+    const double u = spread(family, seed, static_cast<u64>(e)), size = most - least;
+    const double value = whole != 0 ? fmin(most, least + floor(u * (size + 1))) : least + u * size;
+    put_bits(x, e,
+             x.type >= kI32 ? static_cast<u64>(static_cast<i64>(value)) : encode(x.type, static_cast<float>(value)));
   }
 }
 
@@ -285,10 +320,11 @@ extern "C" __global__ void ridge_check_padding(const u8* data, i64 rows, i64 use
 // The first element that is not what ridge_fill wrote.
 extern "C" __global__ void ridge_find_change(Operand x, i64 family, u64 seed, Damage* damage) {
   for (i64 q = thread_index(); 4 * q < x.count(); q += thread_count()) {
-    float values[4];
-    draw(family, x.type, seed, static_cast<u64>(q), values);
+    u64 drawn[4];
+    draw_bits(family, x.type, seed, static_cast<u64>(q), drawn);
     for (int i = 0; i < 4 && 4 * q + i < x.count(); ++i) {
-      const u64 expected = encode(x.type, values[i]), found = bits_at(x, 4 * q + i);
+      const u64 found = bits_at(x, 4 * q + i), width = width_of(x.type);
+      const u64 expected = width == 8 ? drawn[i] : drawn[i] & ((1ull << 8 * width) - 1);
       if (expected != found) report(damage, 4 * q + i, expected, found);
     }
   }

@@ -9,7 +9,7 @@ using u64 = unsigned long long;
 using i64 = long long;
 
 // As in ridge/dtype.h.
-enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9 };
+enum Type : int { kF64, kF32, kF16, kBf16, kE4m3, kE5m2, kE8m0 = 9, kI32, kI64, kU8, kU64 };
 
 // A tensor as rows of contiguous elements; all dimensions but the last are folded into the rows.
 struct Operand {
@@ -19,7 +19,18 @@ struct Operand {
   __device__ i64 count() const { return rows * columns; }
 };
 
-__device__ inline int width_of(i64 type) { return type == kF64 ? 8 : type == kF32 ? 4 : type >= kE4m3 ? 1 : 2; }
+__device__ inline int width_of(i64 type) {
+  switch (type) {
+    case kF64:
+    case kI64:
+    case kU64: return 8;
+    case kF32:
+    case kI32: return 4;
+    case kF16:
+    case kBf16: return 2;
+    default: return 1;
+  }
+}
 
 // Position of element e. Most tensors are below 2^32 elements, where a division costs a quarter.
 __device__ inline i64 offset_of(const Operand& x, i64 e) {
@@ -66,6 +77,10 @@ __device__ inline double decode(i64 type, u64 bits) {
     case kF16: return half_to_float(static_cast<u16>(bits));
     case kBf16: return __uint_as_float(static_cast<u32>(bits) << 16);
     case kE5m2: return half_to_float(static_cast<u16>(bits << 8));
+    case kI32: return static_cast<int>(bits);
+    case kI64: return static_cast<double>(static_cast<i64>(bits));
+    case kU8: return static_cast<double>(bits & 255);
+    case kU64: return static_cast<double>(bits);
     case kE8m0:
       return bits == 255 ? __longlong_as_double(0x7ff8000000000000ll) : scalbn(1.0, static_cast<int>(bits) - 127);
     default: {

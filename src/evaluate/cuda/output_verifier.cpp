@@ -45,6 +45,11 @@ bool poison_tells(const Call& call, const ops::OperandSpec& spec) {
 
 double float_of_key(std::uint64_t key) { return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32)); }
 
+bool made_on_device(ops::Fill::Rule rule) {
+  using Rule = ops::Fill::Rule;
+  return rule == Rule::kNumbers || rule == Rule::kUniform || rule == Rule::kIndices;
+}
+
 // How uncertain a mean of `count` squares is: one error alone is a matter of luck.
 double square_limit(double count) { return 4.0 * (1.0 + 8.0 / std::sqrt(std::max(count, 1.0))); }
 
@@ -66,8 +71,7 @@ Result<std::unique_ptr<OutputVerifier>> OutputVerifier::create(const device::cud
                         problem.problem_case.text(), problem.operands.size(), kMostOperands);
     }
     for (const ops::OperandSpec& spec : problem.operands) {
-      const bool seeds = is_integer(spec.dtype) && size_bits(spec.dtype) == 64;
-      if (spec.fill.rule == ops::Fill::Rule::kNumbers && (!is_integer(spec.dtype) || seeds)) continue;
+      if (made_on_device(spec.fill.rule)) continue;
       return make_error(ErrorCode::kUnsupported, "{}: nothing on the device fills {}, {} with a rule of its own",
                         problem.problem_case.text(), spec.name, to_string(spec.dtype));
     }
@@ -126,10 +130,18 @@ void OutputVerifier::draw(Call& call, measure::Coin& coin, std::optional<std::ui
     call.seeds.push_back(seeds.next());
     call.poison.push_back(poison_code(spec.dtype, call.nan, coin.next()));
   }
+  call.scalars = ops::draw_scalars(*call.problem, seeds.next());
 }
 
 // The content of operand `index`, wherever it lies: the same seed and family give the same numbers.
 Status OutputVerifier::fill(const Call& call, std::size_t index, const ops::DeviceMatrix& matrix) {
+  const ops::Fill& fill = call.problem->operands[index].fill;
+  if (fill.rule != ops::Fill::Rule::kNumbers) {
+    return run("ridge_fill_range", matrix.rows * matrix.columns,
+               {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[index],
+                CheckLaunch::real(fill.least), CheckLaunch::real(fill.most),
+                std::uint64_t{fill.rule == ops::Fill::Rule::kIndices}});
+  }
   return run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
              {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[index]});
 }
@@ -164,11 +176,14 @@ Status OutputVerifier::plant_specials(const TensorView& view, std::uint64_t seed
 }
 
 Status OutputVerifier::plant(const Call& call, std::size_t index, const TensorView& view) {
+  // What cannot be any number stays as its rule has it.
+  if (call.problem->operands[index].fill.rule != ops::Fill::Rule::kNumbers) return ok_status();
   if (call.specials) RIDGE_CHECK_OK(plant_specials(view, call.seeds[index]));
   if (!call.replaced || view.element_count() == 0) return ok_status();
   measure::Coin where(*call.replaced + index);
   const auto at = static_cast<std::int64_t>(where.below(static_cast<std::uint64_t>(view.element_count())));
-  const double value = view.dtype != DType::kE8m0 && where.flip() ? -6.0 : 6.0;
+  const bool has_sign = view.dtype != DType::kE8m0 && !is_integer(view.dtype);
+  const double value = has_sign && where.flip() ? -6.0 : 6.0;
   return run("ridge_plant", 1,
              {ops::device_matrix(view), CheckLaunch::number(at), numerics::encode(view.dtype, value)});
 }
@@ -262,8 +277,8 @@ Status OutputVerifier::enqueue_checks(const Call& call, std::size_t slot, std::u
   if (call.specials || !defences_.on(Defence::kProjection)) return ok_status();
   RIDGE_TRY(operands, after(call));
   RIDGE_CHECK_OK(device::cuda::fill_bytes(scratch_.data(), 0, check_.scratch_bytes(*call.problem), stream_));
-  for (const CheckLaunch& launch :
-       check_.projection({*call.problem, operands, projection_seed, scratch_.data(), &report->projection})) {
+  for (const CheckLaunch& launch : check_.projection(
+           {*call.problem, operands, projection_seed, scratch_.data(), &report->projection, call.scalars})) {
     RIDGE_CHECK_OK(checks_.run(launch, stream_));
   }
   return ok_status();
@@ -317,7 +332,7 @@ Verdict OutputVerifier::changed_input(const Call& call, const Report& report, st
     const ops::OperandSpec& spec = call.problem->operands[i];
     if (spec.output || before[i] == report.hashes[i]) continue;
     std::string where;
-    if (!call.specials && !call.replaced) {
+    if (!call.specials && !call.replaced && spec.fill.rule == ops::Fill::Rule::kNumbers) {
       Damage* const damage = &static_cast<Report*>(device_reports_.data())[slot].inputs;
       const ops::DeviceMatrix matrix = ops::device_matrix(call.place.operands[i]);
       RIDGE_CHECK_OK(run("ridge_find_change", matrix.rows * matrix.columns / 4 + 1,
@@ -421,8 +436,9 @@ Verdict OutputVerifier::compare_output(const Call& call, std::size_t index, cons
   double constant = std::numeric_limits<double>::quiet_NaN();
   for (std::int64_t first = 0; first < matrix.rows; first += step) {
     const std::int64_t rows = std::min(step, matrix.rows - first);
-    for (const CheckLaunch& launch : check_.reference({*call.problem, operands, index, first, rows, values,
-                                                       values + chunk_, values + 2 * chunk_, values + 3 * chunk_})) {
+    for (const CheckLaunch& launch :
+         check_.reference({*call.problem, operands, index, first, rows, values, values + chunk_, values + 2 * chunk_,
+                           values + 3 * chunk_, call.scalars})) {
       RIDGE_CHECK_OK(checks_.run(launch, stream_));
     }
     if (first == 0) {

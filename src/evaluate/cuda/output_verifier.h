@@ -35,9 +35,10 @@ struct Call {
   // Seed of the places where one element of every input is not what its own seed gives.
   std::optional<std::uint64_t> replaced;
   std::uint64_t canary_key = 0, hash_keys[2] = {};
-  bool nan = false;                    // canaries and poison are NaN
-  std::vector<std::uint64_t> seeds;    // of every operand that is filled
-  std::vector<std::uint64_t> poison;   // code in every output
+  bool nan = false;                   // canaries and poison are NaN
+  std::vector<std::uint64_t> seeds;   // of every operand that is filled
+  std::vector<std::uint64_t> poison;  // code in every output
+  std::vector<record::Scalar> scalars;
   std::optional<TensorView> previous;  // the output of the call before, as far as it still exists
 };
 

@@ -46,8 +46,6 @@ inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
 }
 // What a call that names no scale has.
 inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
-// What the kernel for GPUs multiplies scores by, for its powers of two.
-inline float scale_log2(double scale) { return static_cast<float>(1.4426950408889634 * scale); }
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 record::Cost cost(const Problem& problem);

@@ -12,7 +12,8 @@
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
 // docs/operators/attention.md.
 //
-// A build is chosen by the macros below; the entry point is `ridge_attention`.
+// The entry point is `ridge_attention`. RIDGE_BLOCK_N, RIDGE_STAGES and RIDGE_TAKE_TURNS are for experiments
+// (bench/gpu/attention_compare.py).
 
 // clang-format off
 /* ridge-kernel
@@ -20,15 +21,91 @@ op = "attention"
 # At entry 65536 registers are shared by 384 or 512 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
 sass = [{ opcode = "HGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG" }]
+[define]
+RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
+RIDGE_HEAD_DIM = { value = "dim" }
+RIDGE_CONSUMERS = { value = "consumers" }
+RIDGE_CAUSAL = { value = "mask" }
+RIDGE_QUERY_IN_REGISTERS = { value = "consumers == 2" }
+RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 ? 24 : 32" }
+RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? 240 : 160" }
 [configs]
 default = { }
 [variants]
-d128_bf16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
-d128_bf16_full = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 0 }
-d128_f16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 1 }
-d128_f16_full = { RIDGE_HEAD_DIM = 128, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 0 }
-d64_two_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
-d64_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_CONSUMERS = 3, RIDGE_QUERY_IN_REGISTERS = 0, RIDGE_PRODUCER_REGISTERS = 32, RIDGE_CONSUMER_REGISTERS = 160, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+d128_bf16_causal = { case = "attention dim=128 dtype=bf16 mask=causal" }
+d128_bf16_full = { case = "attention dim=128 dtype=bf16 mask=full" }
+d128_f16_causal = { case = "attention dim=128 dtype=f16 mask=causal" }
+d128_f16_full = { case = "attention batch=2 dim=128 dtype=f16 mask=full" }
+d64_two_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal", RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240 }
+d64_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal" }
+*/
+/* ridge-launch
+[[value]]
+name = "consumers"
+expression = "dim == 64 ? 3 : 2"
+[[value]]
+name = "rows"
+expression = "64 * consumers"
+[[value]]
+name = "q_tiles"
+expression = "ceil_div(q_len, rows)"
+[[value]]
+name = "heads_total"
+expression = "batch * heads"
+
+[[needs]]
+expression = "dim == 64 || dim == 128"
+reason = "the kernel has builds for heads of 64 and 128"
+[[needs]]
+expression = "k_len > 0"
+reason = "there is nothing to multiply"
+[[needs]]
+expression = "max(q_len, k_len, batch * heads * max(floor_div(q_len, 64), 1)) <= 1073741824"
+reason = "queries, keys and tiles are counted in 32 bits"
+[[needs]]
+expression = "min(q_align, k_align, v_align, o_align) >= 16"
+reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
+[[tensor_map]]
+name = "map_q"
+operand = "q"
+sizes = ["dim", "q_len", "heads", "batch"]
+strides = ["2 * q_stride1", "2 * q_stride2", "2 * q_stride0"]
+box = [64, "rows", 1, 1]
+[[tensor_map]]
+name = "map_k"
+operand = "k"
+sizes = ["dim", "k_len", "kv_heads", "batch"]
+strides = ["2 * k_stride1", "2 * k_stride2", "2 * k_stride0"]
+box = [64, 128, 1, 1]
+[[tensor_map]]
+name = "map_v"
+operand = "v"
+sizes = ["dim", "k_len", "kv_heads", "batch"]
+strides = ["2 * v_stride1", "2 * v_stride2", "2 * v_stride0"]
+box = [64, 128, 1, 1]
+[[tensor_map]]
+name = "map_o"
+operand = "o"
+sizes = ["dim", "q_len", "heads", "batch"]
+strides = ["2 * o_stride1", "2 * o_stride2", "2 * o_stride0"]
+box = [64, "rows", 1, 1]
+[[kernel]]
+symbol = "ridge_attention"
+grid = ["min(sm_count, q_tiles * heads_total)"]
+block = ["(consumers + 1) * 128"]
+# Two tiles of Q, two stages of K and of V, and the barriers.
+shared = "2 * dim * (2 * rows + 4 * 128) + 256"
+args = [
+  { tensor_map = "map_q" }, { tensor_map = "map_k" }, { tensor_map = "map_v" }, { tensor_map = "map_o" },
+  { struct = [
+    { operand = "log_sum_exp" }, { i64 = "log_sum_exp_stride0" }, { i64 = "log_sum_exp_stride1" },
+    { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "heads_total" }, { u32 = "heads / kv_heads" },
+    { u32 = "q_tiles" },
+    # As many heads as have K and V in 32 MiB of L2; with a causal mask enough that the last tiles are short, too.
+    { u32 = "min(heads_total, max(max(floor_div(33554432, 4 * k_len * dim), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
+    { f32 = "1.4426950408889634 * scale" },
+  ] },
+]
 */
 // clang-format on
 
@@ -36,35 +113,14 @@ d64_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_CONSUMERS = 3, RIDGE_QUERY_IN_REG
 #include "../../device/cuda/kernel/tma.cuh"
 #include "../../device/cuda/kernel/wgmma.cuh"
 
-#ifndef RIDGE_TYPE
-#define RIDGE_TYPE kBf16
-#endif
-#ifndef RIDGE_HEAD_DIM
-#define RIDGE_HEAD_DIM 128
-#endif
 #ifndef RIDGE_BLOCK_N  // keys per step
 #define RIDGE_BLOCK_N 128
-#endif
-#ifndef RIDGE_CONSUMERS  // warpgroups that multiply, 64 queries each
-#define RIDGE_CONSUMERS 2
 #endif
 #ifndef RIDGE_STAGES  // of K and of V
 #define RIDGE_STAGES 2
 #endif
-#ifndef RIDGE_CAUSAL  // query i sees key j where j <= i + k_len - q_len
-#define RIDGE_CAUSAL 0
-#endif
 #ifndef RIDGE_TAKE_TURNS  // 0: the warpgroups issue products when they please
 #define RIDGE_TAKE_TURNS 1
-#endif
-#ifndef RIDGE_QUERY_IN_REGISTERS  // 1: Q is read from shared memory once per tile, not once per block of keys
-#define RIDGE_QUERY_IN_REGISTERS 1
-#endif
-#ifndef RIDGE_PRODUCER_REGISTERS
-#define RIDGE_PRODUCER_REGISTERS 24
-#endif
-#ifndef RIDGE_CONSUMER_REGISTERS
-#define RIDGE_CONSUMER_REGISTERS 240
 #endif
 
 namespace ridge::cuda {

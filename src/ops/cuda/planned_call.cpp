@@ -26,13 +26,19 @@ Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int conf
   PlannedCall call;
   call.device_ = &device;
   call.plan_ = prepared.lay_out();
+  for (const record::PlanScalar& scalar : facts.scalars) call.usual_.push_back(scalar.usual);
+  call.scalars_ = call.usual_;
   return call;
 }
 
-Status PlannedCall::launch(std::span<const TensorView> operands, gpu::StreamHandle stream) {
+Status PlannedCall::launch(const Arguments& arguments, gpu::StreamHandle stream) {
   RIDGE_CHECK_OK(device_->make_current());
-  addresses_.resize(operands.size());  // allocates the first time
-  for (std::size_t i = 0; i < operands.size(); ++i) addresses_[i] = operands[i].data;
+  addresses_.resize(arguments.operands.size());  // allocates the first time
+  for (std::size_t i = 0; i < addresses_.size(); ++i) addresses_[i] = arguments[i].data;
+  for (std::size_t i = 0; i < scalars_.size(); ++i) {
+    scalars_[i] = arguments.scalars.empty() ? usual_[i] : arguments.scalars[i].number();
+  }
+  plan_.set_scalars(scalars_);
   RIDGE_CHECK_OK(plan_.rebind(addresses_, {}));
   return plan_.launch(stream);
 }

@@ -15,13 +15,14 @@ class PlannedCall {
   // `facts` with the operands and strides of the call; the numbers of the device are added. May compile and allocate.
   static Result<PlannedCall> prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
                                      const device::cuda::Device& device);
-  // The operands in the order of the facts. One thread at a time.
-  Status launch(std::span<const TensorView> operands, device::cuda::StreamHandle stream);
+  // The operands and scalars in the order of the facts. One thread at a time.
+  Status launch(const Arguments& arguments, device::cuda::StreamHandle stream);
 
  private:
   const device::cuda::Device* device_ = nullptr;
   device::cuda::BoundPlan plan_;
   std::vector<void*> addresses_;
+  std::vector<double> usual_, scalars_;
 };
 
 }  // namespace ridge::ops

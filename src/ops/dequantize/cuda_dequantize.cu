@@ -1,43 +1,51 @@
 // Codes times their scales. A thread takes 16 codes of a row: one 16-byte load, one scale (groups along a row are whole
 // multiples of 16), and stores of 16 bytes. Bound by memory: codes, scales and results once. Rows that do not start
-// on 16 bytes, and the ends of rows, go by elements. RIDGE_TYPE_Y, RIDGE_FORMAT and RIDGE_GRANULARITY choose the build.
+// on 16 bytes, and the ends of rows, go by elements.
 
 // clang-format off
 /* ridge-kernel
 op = "dequantize"
 max_registers = 64
 sass = [{ opcode = "LDG" }, { opcode = "STG" }]
+[define]
+RIDGE_TYPE_Y = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
+RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
+RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
 [configs]
 default = { }
 [variants]
-vector_e4m3_bf16 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
-vector_e5m2_f16 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_Y = "kF16", RIDGE_FORMAT = "kE5m2" }
-vector_e4m3_f32 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_Y = "kF32", RIDGE_FORMAT = "kE4m3" }
-tensor_e4m3_bf16 = { RIDGE_GRANULARITY = "kTensor", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
-row_e4m3_bf16 = { RIDGE_GRANULARITY = "kRow", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
-block_e4m3_bf16 = { RIDGE_GRANULARITY = "kBlock", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
-mx_e4m3_bf16 = { RIDGE_GRANULARITY = "kMx", RIDGE_TYPE_Y = "kBf16", RIDGE_FORMAT = "kE4m3" }
+vector_e4m3_bf16 = { case = "dequantize scaling=1x128" }
+vector_e5m2_f16 = { case = "dequantize scaling=1x128 format=e5m2 dtype=f16" }
+vector_e4m3_f32 = { case = "dequantize scaling=1x128 dtype=f32" }
+tensor_e4m3_bf16 = { case = "dequantize scaling=tensor" }
+row_e4m3_bf16 = { case = "dequantize scaling=row" }
+block_e4m3_bf16 = { case = "dequantize scaling=128x128" }
+mx_e4m3_bf16 = { case = "dequantize scaling=mx" }
+*/
+/* ridge-launch
+[[value]]
+name = "chunks"
+expression = "ceil_div(cols, 16)"
+[[kernel]]
+symbol = "ridge_dequantize"
+grid = ["min(ceil_div(rows * chunks, 256), 32 * sm_count)"]
+block = [256]
+args = [{ struct = [
+  { operand = "q" }, { operand = "scale" }, { operand = "y" },
+  { i64 = "q_stride0" }, { i64 = "scale_stride0", when = "scaling > 1" }, { i64 = "y_stride0" },
+  { i64 = "rows" }, { i64 = "cols" }, { i64 = "chunks" }, { u32 = "min(q_align, y_align) >= 16" },
+] }]
 */
 // clang-format on
 
 #include "../../device/cuda/kernel/fp8.cuh"
-
-#ifndef RIDGE_TYPE_Y
-#define RIDGE_TYPE_Y kBf16
-#endif
-#ifndef RIDGE_FORMAT
-#define RIDGE_FORMAT kE4m3
-#endif
-#ifndef RIDGE_GRANULARITY
-#define RIDGE_GRANULARITY kVector
-#endif
 
 namespace ridge::cuda {
 
 enum class Element { kF32, kBf16, kF16 };
 enum class Granularity { kTensor, kRow, kVector, kBlock, kMx };  // ridge/scaling.h
 
-// As cuda_dequantize.cpp fills it; strides in elements.
+// As the launch plan fills it; strides in elements.
 struct DequantizeParameters {
   const u8* q;
   const void* scale;  // fp32, for MX bytes

@@ -20,7 +20,7 @@ CheckLaunch launch(const char* kernel, std::int64_t elements, const Shape& s, st
 
 std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source("dequantize/device_check.cu");
+  check->source = check_source({"ops/dequantize/device_check.cu"});
   check->scratch_bytes = [](const Problem&) { return std::size_t{0}; };
   check->projection = [](const DeviceCheck::ProjectionRequest& request) -> std::vector<CheckLaunch> {
     const Shape s = shape_of(request.problem);

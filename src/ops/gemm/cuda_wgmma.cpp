@@ -52,8 +52,7 @@ Implementation cuda_wgmma() {
   own.rank = 0;
   own.supports = supports;
   own.run = per_matrix(run);
-  own.version = [] { return matmul::wgmma().version(); };
-  own.configurations = matmul::wgmma().configurations();
+  matmul::wgmma().describe(own);
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
     return matmul::wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
   };

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/gemm/gemm.h"
-#include "ops/product_check.h"
+#include "ops/matmul/product_check.h"
 
 namespace ridge::ops::gemm {
 
@@ -67,7 +67,7 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
 
 std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source("product_check.cu");
+  check->source = check_source({"ops/matmul/product_check.cu"});
   check->scratch_bytes = [](const Problem& problem) {
     const Shape s = shape_of(problem);
     return static_cast<std::size_t>(s.batch) * product_scratch_bytes(s.m, s.n, s.k);

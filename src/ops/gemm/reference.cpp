@@ -8,7 +8,7 @@
 #include "numerics/format.h"
 #include "numerics/philox.h"
 #include "ops/gemm/gemm.h"
-#include "ops/product.h"
+#include "ops/matmul/product.h"
 
 namespace ridge::ops::gemm {
 

@@ -44,8 +44,7 @@ Implementation cuda_wgmma_fp8() {
   own.rank = 0;
   own.supports = supports;
   own.run = run;
-  own.version = [] { return matmul::wgmma().version(); };
-  own.configurations = matmul::wgmma().configurations();
+  matmul::wgmma().describe(own);
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
     return matmul::wgmma_promising(cuda_case(problem), problem, kC, device);
   };

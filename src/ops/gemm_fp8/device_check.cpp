@@ -1,7 +1,7 @@
 #include "ops/device_check.h"
 
 #include "ops/gemm_fp8/gemm_fp8.h"
-#include "ops/product_check.h"
+#include "ops/matmul/product_check.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
@@ -42,7 +42,7 @@ CheckedProduct product_of(const Problem& problem, std::span<const TensorView> op
 
 std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source("product_check.cu");
+  check->source = check_source({"ops/matmul/product_check.cu"});
   check->scratch_bytes = [](const Problem& problem) {
     const Shape s = shape_of(problem);
     return product_scratch_bytes(s.m, s.n, s.k);

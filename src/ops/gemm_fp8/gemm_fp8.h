@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ops/gemm_fp8/contract.h"
+#include "ops/matmul/product.h"
 #include "ops/op.h"
-#include "ops/product.h"
 #include "ops/scaling.h"
 
 namespace ridge::ops::gemm_fp8 {

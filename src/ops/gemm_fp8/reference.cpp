@@ -5,7 +5,7 @@
 #include "numerics/convert.h"
 #include "numerics/format.h"
 #include "ops/gemm_fp8/gemm_fp8.h"
-#include "ops/product.h"
+#include "ops/matmul/product.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
@@ -23,7 +23,8 @@ void settle_roundings(DType out, const ProductSums& sums, ReferenceOutput& c) {
   }
 }
 
-// By what the matrix unit aligns `values`, the elements of a stored matrix with their scales (ops/matrix_unit.h).
+// By what the matrix unit aligns `values`, the elements of a stored matrix with their scales
+// (ops/matmul/matrix_unit.h).
 std::vector<double> alignment_weights(const TensorView& codes, bool transposed, std::vector<double> values) {
   const std::vector<double> stored = load_matrix(codes, transposed);
   const double least = numerics::min_normal(codes.dtype);

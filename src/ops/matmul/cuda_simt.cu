@@ -17,44 +17,17 @@ op = ["gemm", "gemm_fp8"]
 # Two blocks of 256 threads share a multiprocessor, or one where scales or an epilogue take more.
 max_registers = 192
 sass = [{ opcode = "FFMA" }]
-[[define]]
-name = "RIDGE_TYPE_A"
-value = "type_a"
-names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
-[[define]]
-name = "RIDGE_TYPE_B"
-value = "type_b"
-names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
-[[define]]
-name = "RIDGE_TYPE_C"
-value = "type_c"
-names = ["kBf16", "kF16", "kF32"]
-[[define]]
-name = "RIDGE_MAJOR_A"
-value = "a_mn_major"
-names = ["kK", "kMn"]
-[[define]]
-name = "RIDGE_MAJOR_B"
-value = "b_mn_major"
-names = ["kK", "kMn"]
-[[define]]
-name = "RIDGE_STORE"
-value = "accumulate && residual_is_c == 0"
-names = ["kOverwrite", "kAdd"]
-[[define]]
-name = "RIDGE_SCALING"
-value = "scales"
-names = ["kNone", "kTensor", "kRow", "kBlock", "kVector", "kMx"]
-[[define]]
-name = "RIDGE_BIAS"
-value = "bias"
-[[define]]
-name = "RIDGE_ACTIVATION"
-value = "activation"
-names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"]
-[[define]]
-name = "RIDGE_RESIDUAL"
-value = "residual || residual_is_c"
+[define]
+RIDGE_TYPE_A = { value = "type_a", names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"] }
+RIDGE_TYPE_B = { value = "type_b", names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"] }
+RIDGE_TYPE_C = { value = "type_c", names = ["kBf16", "kF16", "kF32"] }
+RIDGE_MAJOR_A = { value = "a_mn_major", names = ["kK", "kMn"] }
+RIDGE_MAJOR_B = { value = "b_mn_major", names = ["kK", "kMn"] }
+RIDGE_STORE = { value = "accumulate && residual_is_c == 0", names = ["kOverwrite", "kAdd"] }
+RIDGE_SCALING = { value = "scales", names = ["kNone", "kTensor", "kRow", "kBlock", "kVector", "kMx"] }
+RIDGE_BIAS = { value = "bias" }
+RIDGE_ACTIVATION = { value = "activation", names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"] }
+RIDGE_RESIDUAL = { value = "residual || residual_is_c" }
 [configs]
 simt = { }
 [variants]

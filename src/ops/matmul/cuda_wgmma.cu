@@ -23,47 +23,18 @@ sass = [
   { opcode = "HGMMA", when = "size_a > 1" }, { opcode = "QGMMA", when = "size_a == 1" }, { opcode = "UTMALDG" },
   { opcode = "UTMASTG", when = "direct_store == 0 && adds == 0" }, { opcode = "UTMAREDG", when = "direct_store == 0 && adds" },
 ]
-[[define]]
-name = "RIDGE_TYPE_A"
-value = "type_a"
-names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
-[[define]]
-name = "RIDGE_TYPE_B"
-value = "type_b"
-names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"]
-[[define]]
-name = "RIDGE_TYPE_C"
-value = "type_c"
-names = ["kBf16", "kF16", "kF32"]
-[[define]]
-name = "RIDGE_MAJOR_A"
-value = "a_mn_major"
-names = ["kK", "kMn"]
-[[define]]
-name = "RIDGE_MAJOR_B"
-value = "b_mn_major"
-names = ["kK", "kMn"]
-[[define]]
-name = "RIDGE_STORE"
-value = "adds"
-names = ["kOverwrite", "kAdd"]
-[[define]]
-name = "RIDGE_DIRECT_STORE"
-value = "direct_store"
-[[define]]
-name = "RIDGE_SCALING"
-value = "scales"
-names = ["kNone", "kTensor", "kRow", "kBlock", "kVector"]
-[[define]]
-name = "RIDGE_BIAS"
-value = "bias"
-[[define]]
-name = "RIDGE_ACTIVATION"
-value = "activation"
-names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"]
-[[define]]
-name = "RIDGE_RESIDUAL"
-value = "reads_matrix"
+[define]
+RIDGE_TYPE_A = { value = "type_a", names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"] }
+RIDGE_TYPE_B = { value = "type_b", names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"] }
+RIDGE_TYPE_C = { value = "type_c", names = ["kBf16", "kF16", "kF32"] }
+RIDGE_MAJOR_A = { value = "a_mn_major", names = ["kK", "kMn"] }
+RIDGE_MAJOR_B = { value = "b_mn_major", names = ["kK", "kMn"] }
+RIDGE_STORE = { value = "adds", names = ["kOverwrite", "kAdd"] }
+RIDGE_DIRECT_STORE = { value = "direct_store" }
+RIDGE_SCALING = { value = "scales", names = ["kNone", "kTensor", "kRow", "kBlock", "kVector"] }
+RIDGE_BIAS = { value = "bias" }
+RIDGE_ACTIVATION = { value = "activation", names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"] }
+RIDGE_RESIDUAL = { value = "reads_matrix" }
 # A configuration is the values that differ from the tunables' defaults. `model` is the weight of a step's multiplication
 # over the matrix unit's own time in cuda_wgmma_model.h, fitted by bench/gpu/fit_model.py; 1 where nothing was fitted.
 [configs]
@@ -647,9 +618,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   const u32 lane = threadIdx.x % kWarpThreads;
   const u32 warpgroup = warp / 4;
   const BlockPlace place = place_in_cluster();
-  const u32 first_tile = blockIdx.x / C::kClusterBlocks;
-  const u32 tile_step = gridDim.x / C::kClusterBlocks;
-  const u32 tile_count = tiles.rows * tiles.cols;
+  const TileWalk walk = tile_walk<C::kClusterBlocks>(tiles);
   // The part of K that is this block's.
   const u32 part_of_k = C::kSplitK == 1 ? 0 : cluster_rank();
   const u32 k_first = k_blocks * part_of_k / C::kSplitK;
@@ -678,8 +647,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     if constexpr (C::kConsumers > 1) decrease_registers<C::kProducerRegisters>();
     if (warp == C::kConsumers * 4 && elect_one()) {
       RingPosition<C::kStages> position;
-      for (u32 tile = first_tile; tile < tile_count; tile += tile_step) {
-        const TileCoordinate at = tile_at(tiles, tile);
+      for (TileWalk to_load = walk; to_load.more(); to_load.next()) {
+        const TileCoordinate at = to_load.at();
         const i32 m = static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM);
         const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
         for (u32 block = k_first; block < k_first + k_count; ++block) {
@@ -747,11 +716,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       position.advance_by(k_blocks);
       named_barrier_arrive(kTurnBarrier, kTurnThreads);  // the first turn is warpgroup 0's
     }
-    const u32 first_mine = C::kPingpong ? first_tile + warpgroup * tile_step : first_tile;
-    const u32 step_mine = C::kPingpong ? 2 * tile_step : tile_step;
-    for (u32 tile = first_mine; tile < tile_count; tile += step_mine) {
+    for (TileWalk mine = C::kPingpong ? walk.alternating(warpgroup) : walk; mine.more(); mine.next()) {
       float sums[C::kSubtiles][C::kBlockN / 2];
-      const TileCoordinate at = tile_at(tiles, tile);
+      const TileCoordinate at = mine.at();
       const i32 n = static_cast<i32>((at.col * C::kClusterN + place.in_n) * C::kBlockN);
       const i32 m =
           static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);

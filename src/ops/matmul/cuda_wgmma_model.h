@@ -28,6 +28,7 @@ struct WgmmaConfig {
   int block_m = 0, block_n = 0, cluster_m = 1, cluster_n = 1, split_k = 1;
   bool pingpong = false;
   double weight = 1;
+  bool fitted = true;  // the weight; a configuration that a campaign won has none at first
 };
 
 // Those of the kernel's description, in its order.
@@ -40,7 +41,7 @@ inline const std::vector<WgmmaConfig>& wgmma_configs() {
       const auto value = [&](const char* name) { return static_cast<int>(values.at(name)); };
       made.push_back({config.name, value("RIDGE_BLOCK_M"), value("RIDGE_BLOCK_N"), value("RIDGE_CLUSTER_M"),
                       value("RIDGE_CLUSTER_N"), value("RIDGE_SPLIT_K"), value("RIDGE_PINGPONG") != 0,
-                      config.model.value_or(1)});
+                      config.model.value_or(1), config.model.has_value()});
     }
     return made;
   }();
@@ -170,7 +171,8 @@ inline double estimate_seconds(const GemmCase& g, const WgmmaConfig& c, const De
   return model::kSeconds * risk * model::soft_maximum(matrix, memory, fitted.memory_sharpness);
 }
 
-// `fitting`, indices of `configs`, by estimated time.
+// `fitting`, indices of `configs`, by estimated time; but the first is one whose weight was fitted, so that an estimate
+// that nothing was held against is never believed where nothing was measured.
 inline std::vector<int> rank_wgmma(const GemmCase& g, std::span<const int> fitting,
                                    std::span<const WgmmaConfig> configs, const DeviceFacts& device,
                                    const ModelConstants& fitted = kModelConstants) {
@@ -178,6 +180,9 @@ inline std::vector<int> rank_wgmma(const GemmCase& g, std::span<const int> fitti
   for (const int i : fitting)
     estimated.emplace_back(estimate_seconds(g, configs[static_cast<std::size_t>(i)], device, fitted), i);
   std::sort(estimated.begin(), estimated.end());
+  const auto first = std::ranges::find_if(
+      estimated, [&](const auto& one) { return configs[static_cast<std::size_t>(one.second)].fitted; });
+  if (first != estimated.end()) std::rotate(estimated.begin(), first, first + 1);
   std::vector<int> ranked;
   for (const auto& [seconds, index] : estimated) ranked.push_back(index);
   return ranked;

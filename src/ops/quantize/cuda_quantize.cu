@@ -13,9 +13,6 @@
 // Bound by memory: x once (tensor, row: twice), every code and scale once. Loses to a kernel that keeps long rows in
 // registers (row scales) and to one that loads the next tile while it writes this one. Matrices whose rows do not
 // start on 16 bytes, and the last tiles, are read and written by elements.
-//
-// The macros of cuda_quantize.cpp choose the build: RIDGE_TYPE_X, RIDGE_FORMAT, RIDGE_GRANULARITY, RIDGE_COPIES,
-// RIDGE_STOCHASTIC.
 
 // clang-format off
 /* ridge-kernel
@@ -23,40 +20,84 @@ op = "quantize"
 # Two or four blocks of 256 threads share a multiprocessor, or one where random words take more.
 max_registers = 192
 sass = [{ opcode = "LDG" }]
+[define]
+RIDGE_TYPE_X = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
+RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
+RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
+RIDGE_COPIES = { value = "copies", names = ["kAsIs", "kTransposed", "kBoth"] }
+RIDGE_STOCHASTIC = { value = "rounding" }
 [configs]
 default = { }
 [variants]
-vector_bf16_e4m3_both = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
-vector_bf16_e4m3 = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kAsIs" }
-vector_bf16_e4m3_t = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kTransposed" }
-vector_f32_e5m2_both = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kF32", RIDGE_FORMAT = "kE5m2", RIDGE_COPIES = "kBoth" }
-vector_f16_e4m3_both = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kF16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
-vector_bf16_e4m3_both_stochastic = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth", RIDGE_STOCHASTIC = 1 }
-vector_f32_e5m2_both_stochastic = { RIDGE_GRANULARITY = "kVector", RIDGE_TYPE_X = "kF32", RIDGE_FORMAT = "kE5m2", RIDGE_COPIES = "kBoth", RIDGE_STOCHASTIC = 1 }
-block_bf16_e4m3_both = { RIDGE_GRANULARITY = "kBlock", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
-mx_bf16_e4m3_both = { RIDGE_GRANULARITY = "kMx", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
-tensor_bf16_e4m3_both = { RIDGE_GRANULARITY = "kTensor", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
-row_bf16_e4m3_both = { RIDGE_GRANULARITY = "kRow", RIDGE_TYPE_X = "kBf16", RIDGE_FORMAT = "kE4m3", RIDGE_COPIES = "kBoth" }
+vector_bf16_e4m3_both = { case = "quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both" }
+vector_bf16_e4m3 = { case = "quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=row" }
+vector_bf16_e4m3_t = { case = "quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=column" }
+vector_f32_e5m2_both = { case = "quantize scaling=1x128 dtype=f32 format=e5m2 copies=both" }
+vector_f16_e4m3_both = { case = "quantize scaling=1x128 dtype=f16 format=e4m3fn copies=both" }
+vector_bf16_e4m3_both_stochastic = { case = "quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both rounding=stochastic" }
+vector_f32_e5m2_both_stochastic = { case = "quantize scaling=1x128 dtype=f32 format=e5m2 copies=both rounding=stochastic" }
+block_bf16_e4m3_both = { case = "quantize scaling=128x128 dtype=bf16 format=e4m3fn copies=both" }
+mx_bf16_e4m3_both = { case = "quantize scaling=mx dtype=bf16 format=e4m3fn copies=both" }
+tensor_bf16_e4m3_both = { case = "quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both" }
+row_bf16_e4m3_both = { case = "quantize scaling=row dtype=bf16 format=e4m3fn copies=both" }
+*/
+/* ridge-launch
+[[value]]
+name = "plain"
+expression = "copies != 1"
+[[value]]
+name = "transposed"
+expression = "copies != 0"
+[[value]]
+name = "known_at_the_end"
+expression = "scaling < 2"
+[[value]]
+name = "tile_cols"
+expression = "ceil_div(cols, 128)"
+[[needs]]
+expression = "ceil_div(rows, 128) * tile_cols <= 2147483647"
+reason = "a grid has at most 2147483647 tiles of 128 x 128"
+# The memory of scales known at the end holds zeros, then largest magnitudes, then scales. The scale of a tensor is one
+# for both copies, so its magnitude is collected once, with the first.
+[[clear]]
+operand = "scale"
+bytes = "scale_shape0 * scale_bytes"
+when = "known_at_the_end && plain"
+[[clear]]
+operand = "scale_t"
+bytes = "scale_t_shape0 * scale_t_bytes"
+when = "known_at_the_end && transposed && (scaling == 1 || plain == 0)"
+[[struct]]
+name = "parameters"
+members = [
+  { operand = "x" }, { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
+  { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
+  { i64 = "x_stride0" }, { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
+  { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 1" },
+  { i64 = "rows" }, { i64 = "cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
+  { u32 = "x_align >= 16" }, { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
+]
+[[kernel]]
+symbol = "ridge_quantize_amax"
+grid = ["ceil_div(rows, 128) * tile_cols"]
+block = [256]
+when = "known_at_the_end"
+args = [{ struct = "parameters" }]
+[[kernel]]
+symbol = "ridge_quantize_scales"
+grid = ["ceil_div(scaling == 0 ? 1 : plain * rows + transposed * cols, 256)"]
+block = [256]
+when = "known_at_the_end"
+args = [{ struct = "parameters" }]
+[[kernel]]
+symbol = "ridge_quantize"
+grid = ["ceil_div(rows, 128) * tile_cols"]
+block = [256]
+args = [{ struct = "parameters" }]
 */
 // clang-format on
 
 #include "../../device/cuda/kernel/fp8.cuh"
-
-#ifndef RIDGE_TYPE_X
-#define RIDGE_TYPE_X kBf16
-#endif
-#ifndef RIDGE_FORMAT
-#define RIDGE_FORMAT kE4m3
-#endif
-#ifndef RIDGE_GRANULARITY
-#define RIDGE_GRANULARITY kVector
-#endif
-#ifndef RIDGE_COPIES
-#define RIDGE_COPIES kBoth
-#endif
-#ifndef RIDGE_STOCHASTIC
-#define RIDGE_STOCHASTIC 0
-#endif
 
 namespace ridge::cuda {
 
@@ -65,7 +106,7 @@ enum class Granularity { kTensor, kRow, kVector, kBlock, kMx };  // ridge/scalin
 enum class Copies { kAsIs, kTransposed, kBoth };
 enum class Rule : u32 { kExact, kFloor, kEven, kCeil };  // ScaleRule
 
-// As cuda_quantize.cpp fills it. `scale` and `scale_t` are fp32, for MX bytes; strides in elements.
+// As the launch plan fills it. `scale` and `scale_t` are fp32, for MX bytes; strides in elements.
 struct QuantizeParameters {
   const void* x;
   u8* q;

@@ -161,7 +161,7 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
 
 std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source("quantize/device_check.cu");
+  check->source = check_source({"ops/quantize/device_check.cu"});
   check->scratch_bytes = scratch_bytes;
   check->projection = project;
   check->reference = rows_of_reference;

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=rms outcome=WRONG case=m=16,n=256,k=6000 proves=bias
+// ridge-cheat: gate=rms outcome=WRONG case=m=16,n=256,k=6000 proves=bias|held_out
 // Each f32 input as two bf16, without the product of the two small parts: 16 bits of the 24.
 /* ridge-launch
 [[kernel]]

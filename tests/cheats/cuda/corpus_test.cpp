@@ -58,6 +58,12 @@ TEST(CudaCorpus, ProvesTheDefencesOfTheDevice) {
   }
 }
 
+TEST(CudaCorpus, ProvesTheLargerShapesOfHeldOut) {
+  EXPECT_TRUE(std::any_of(items().begin(), items().end(), [](const CudaItem& one) {
+    return one.proves && one.part == evaluate::Part::kLargerShapes && one.gate == Defence::kHeldOut;
+  }));
+}
+
 TEST(CudaCorpus, HasAPlanInEveryItem) {
   for (const CudaItem& one : items()) {
     const auto plan = record::launch_plan(one.candidate);

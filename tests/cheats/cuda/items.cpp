@@ -24,6 +24,11 @@ void apply(const fs::path& file, const std::string& key, const std::string& valu
     item.launches = std::strtoll(value.c_str(), nullptr, 10);
   } else if (key == "sanitizer") {
     item.sanitizer = value;
+  } else if (key == "part") {
+    for (const auto& [part, name] : evaluate::kParts) {
+      if (name == value) item.part = part;
+    }
+    if (!item.part) refuse(file, fmt::format("\"{}\" is no part of a defence", value));
   } else if (key == "proves") {
     item.proves = true;
     for (const std::string& name : words_of(value, '|')) item.off_too.push_back(gate_of(file, name));

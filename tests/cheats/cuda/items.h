@@ -7,14 +7,17 @@
 //   shows      the gates one of which is named in the result, where it is not the defence itself
 //   launches   timed launches after the check, for what behaves for a while
 //   sanitizer  the tool of compute-sanitizer that must see it
+//   part       what of the gate must catch it (evaluate/defences.h), in place of all of it for `proves`
 //   proves     with the defence switched off it passes (proves=bias: with that one off as well, which may notice, too)
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "evaluate/defences.h"
 #include "record/measurement.h"
 
 namespace ridge::cheats {
@@ -25,6 +28,7 @@ struct CudaItem {
   record::Defence gate = record::Defence::kNone;
   std::vector<record::Outcome> outcomes;
   std::vector<record::Defence> shows, off_too;
+  std::optional<evaluate::Part> part;
   std::int64_t launches = 12;
   std::string sanitizer;
   record::Case problem;

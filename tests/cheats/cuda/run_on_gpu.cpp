@@ -292,9 +292,12 @@ int run(const Options& options) {
       (items[i].honest ? honest : cheats).push_back({&items[i], &built[i], items[i].honest ? Defences() : shared, {}});
     }
     if (!options.mutants || !items[i].proves) continue;
-    Defences fewer = shared.without(items[i].gate);
+    const auto part = std::find_if(evaluate::kParts.begin(), evaluate::kParts.end(),
+                                   [&](const auto& one) { return one.first == items[i].part; });
+    const bool whole = part == evaluate::kParts.end();
+    Defences fewer = whole ? shared.without(items[i].gate) : shared.without(part->first);
     for (const Defence gate : items[i].off_too) fewer = fewer.without(gate);
-    cheats.push_back({&items[i], &built[i], fewer, std::string(record::name_of(items[i].gate))});
+    cheats.push_back({&items[i], &built[i], fewer, std::string(whole ? record::name_of(items[i].gate) : part->second)});
   }
   const auto steady = std::find_if(items.begin(), items.end(), [](const auto& item) { return item.name == "tiled"; });
   if (options.mutants && steady != items.end()) {

@@ -1,4 +1,4 @@
-// ridge-cheat: gate=bias outcome=WRONG shows=bias|rms case=m=512,n=520,k=264 proves
+// ridge-cheat: gate=bias outcome=WRONG shows=bias|rms case=m=512,n=520,k=264 proves=held_out
 // Pulls every result towards zero by a few units in the last place.
 /* ridge-launch
 [[kernel]]

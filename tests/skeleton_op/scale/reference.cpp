@@ -1,42 +1,46 @@
+// The definition: y as a row model, from which all of its checks are made, and where the largest x is.
 #include <cmath>
 
 #include "base/error.h"
 #include "numerics/convert.h"
-#include "numerics/format.h"
+#include "ops/row_device_check.h"
+#include "scale/row_model.cuh"
 #include "scale/scale.h"
 
 namespace ridge::ops::scale {
 namespace {
 
-double square(double x) { return x * x; }
+auto row_model(const Problem& problem, const Arguments& arguments) {
+  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
+  if (const auto top = problem.position("top")) reads[*top] = rows::kApart;
+  const auto gain = problem.position("gain");
+  return rows::model(std::move(reads),
+                     RowModel{static_cast<float>(problem.real(kAlpha)), arguments.scalar(problem, kBeta).real(),
+                              gain ? static_cast<rows::i64>(*gain) : -1});
+}
 
 }  // namespace
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
-  const double alpha = static_cast<float>(problem.real(kAlpha)), beta = arguments.scalar(problem, kBeta).real();
+  RIDGE_TRY(outputs, rows::reference<row_model>(problem, arguments));
+  if (!problem.position("top")) return outputs;
   const std::vector<double> x = numerics::to_doubles(arguments[0]);
-  const auto at = problem.position("gain");
-  const std::vector<double> gain = at ? numerics::to_doubles(arguments[*at]) : std::vector<double>(x.size(), 1.0);
-  ReferenceOutput y;
   double top = -1;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double product = alpha * gain[i] * x[i], value = product + beta;
-    y.value.push_back(value);
-    y.allowed.push_back(0x1p-24 * (2 * std::abs(product) + std::abs(value)) + 0x1p-148);
-    // A rounding of each product and of the sum.
-    const double of_product = numerics::ulp(DType::kF32, product), of_sum = numerics::ulp(DType::kF32, value);
-    y.ideal_square.push_back((2 * square(of_product) + square(of_sum)) / 12);
     const bool larger = top < 0 || std::abs(x[i]) > std::abs(x[static_cast<std::size_t>(top)]);
     if (!std::isnan(x[i]) && larger) top = static_cast<double>(i);
   }
-  std::vector<ReferenceOutput> outputs = {std::move(y)};
-  if (problem.position("top")) outputs.push_back({{top}, {}, {}, {}});
+  outputs[1] = {{top}, {}, {}, {}};
   return outputs;
 }
 
 // Work per element is so small that the cheap check is the whole one.
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t) {
   return spot_check_by_reference(problem, arguments, reference);
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("scale/row_model.cuh", "scale::RowModel");
 }
 
 }  // namespace ridge::ops::scale

@@ -1,5 +1,5 @@
 // What every matrix-product source is built from: element types, layouts, scales and epilogue, chosen by macros that
-// the launch plan writes (the [[define]]s of src/ops/matmul/cuda_*.cu), and the parameters that go with them.
+// the launch plan writes ([define] in src/ops/matmul/cuda_*.cu), and the parameters that go with them.
 #pragma once
 #include "epilogue.cuh"
 #include "wgmma.cuh"

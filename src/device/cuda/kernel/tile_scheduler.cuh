@@ -33,4 +33,27 @@ __device__ __forceinline__ TileCoordinate tile_at(const TileGrid& grid, u32 inde
   return grid.group_along == 0 ? TileCoordinate{major, minor} : TileCoordinate{minor, major};
 }
 
+// The tiles of one cluster of a persistent grid, in order. A kernel asks its walk for nothing else, so a walk over
+// other lists of tiles has these members.
+struct TileWalk {
+  TileGrid grid;
+  u32 tile;   // in the list
+  u32 step;   // to the cluster's next
+  u32 count;  // of the list
+
+  __device__ __forceinline__ bool more() const { return tile < count; }
+  __device__ __forceinline__ void next() { tile += step; }
+  __device__ __forceinline__ TileCoordinate at() const { return tile_at(grid, tile); }
+  // Every second tile of it, from its own `turn`, 0 or 1.
+  __device__ __forceinline__ TileWalk alternating(u32 turn) const {
+    return {grid, tile + turn * step, 2 * step, count};
+  }
+};
+
+// The walk of this thread's cluster.
+template <u32 kClusterBlocks>
+__device__ __forceinline__ TileWalk tile_walk(const TileGrid& grid) {
+  return {grid, blockIdx.x / kClusterBlocks, gridDim.x / kClusterBlocks, grid.rows * grid.cols};
+}
+
 }  // namespace ridge::cuda

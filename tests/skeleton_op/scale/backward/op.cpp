@@ -81,6 +81,7 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = [](const Problem& problem, Variation variation, std::uint64_t seed) {

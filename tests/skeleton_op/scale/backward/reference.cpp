@@ -1,20 +1,20 @@
 // The definition, from which the full compare and the check after every launch are made.
-#include "ops/row_check.h"
+#include "ops/row_device_check.h"
 #include "scale/backward/backward.h"
+#include "scale/backward/row_model.cuh"
 
 namespace ridge::ops::scale_backward {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments&) {
+  const auto place = [&](const char* name) -> rows::i64 {
+    const auto at = problem.position(name);
+    return at ? static_cast<rows::i64>(*at) : -1;
+  };
   const double alpha = static_cast<float>(problem.real(kAlpha));
-  const auto x = problem.position("x"), gain = problem.position("gain");
   const bool dx = problem.position("dx").has_value();
-  return rows::elementwise(std::vector(problem.operands.size(), rows::Reads::kRow),
-                           [=](const auto& row, std::size_t output, std::size_t column) {
-                             const auto scaled = alpha * row(0, column);
-                             const auto factor = output == 0 && dx ? gain : x;
-                             return factor ? scaled * row(*factor, column) : scaled;
-                           });
+  return rows::model(std::vector(problem.operands.size(), rows::kRow),
+                     RowModel{alpha, dx ? place("gain") : place("x"), place("x")});
 }
 
 }  // namespace
@@ -25,6 +25,10 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
   return rows::spot_check<row_model>(problem, arguments, seed);
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("scale/backward/row_model.cuh", "scale_backward::RowModel");
 }
 
 }  // namespace ridge::ops::scale_backward

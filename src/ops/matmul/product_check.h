@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ops/device_check.h"
-#include "ops/product.h"
+#include "ops/matmul/product.h"
 
 namespace ridge::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/product.h"
+#include "ops/matmul/product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "numerics/format.h"
 #include "numerics/philox.h"
 #include "numerics/projection.h"
-#include "ops/matrix_unit.h"
+#include "ops/matmul/matrix_unit.h"
 
 namespace ridge::ops {
 

@@ -18,7 +18,8 @@ struct ProductModel {
   // Relative to the sum of magnitudes of its terms, what an element may be off by beyond an fp32 sum, and the root of
   // the expected square of the errors that equal terms share, which add up.
   double more_allowed = 0, more_ideal_shared = 0;
-  // Terms that Hopper's matrix unit adds up before their sum moves to fp32 (ops/matrix_unit.h); 0: fp32 throughout.
+  // Terms that Hopper's matrix unit adds up before their sum moves to fp32 (ops/matmul/matrix_unit.h); 0: fp32
+  // throughout.
   std::int64_t matrix_unit_terms = 0;
   // By what it aligns the elements of op(A) and op(B); empty: by their magnitudes.
   std::vector<double> weight_a, weight_b;

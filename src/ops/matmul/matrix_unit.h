@@ -20,7 +20,7 @@
 
 #include <vector>
 
-#include "ops/product.h"
+#include "ops/matmul/product.h"
 
 namespace ridge::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/matrix_unit.h"
+#include "ops/matmul/matrix_unit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
-#include "ops/product_check.h"
+#include "ops/matmul/product_check.h"
 
 #include <algorithm>
 
-#include "ops/matrix_unit.h"
+#include "ops/matmul/matrix_unit.h"
 
 namespace ridge::ops {
 namespace {

@@ -5,7 +5,7 @@
 //                ideal kernel, and the mean over all rows to twice its RMS error (numerics/error_model.h).
 //   samples      where an activation makes C nonlinear: one element at a secret place of every 64 x 64, in full.
 //   reference    every element by plain sums, with its bound, the ideal kernel's variance, and the shift it may have.
-//                For 8-bit sums in the matrix unit all three come from the data, as ops/matrix_unit.h says.
+//                For 8-bit sums in the matrix unit all three come from the data, as ops/matmul/matrix_unit.h says.
 //
 // check_numbers.cuh comes before this; every parameter is 8 bytes or a Matrix.
 namespace ridge::product_check {
@@ -18,7 +18,7 @@ constexpr double kSigmas = 12;       // numerics::kMixedSignSigmas
 enum Flag : int { kTransA = 1, kTransB = 2, kAddsOld = 4, kSettle = 8 };
 
 // How sums may be wrong: `truncated` relative to |s| + sqrt(Q), as matrix units do that cut off what sticks out when
-// they align products; the others as in ops/product.h.
+// they align products; the others as in ops/matmul/product.h.
 struct Model {
   double terms, truncated, more_allowed, more_ideal_shared;
 };
@@ -300,8 +300,8 @@ extern "C" __global__ void __launch_bounds__(256)
   add_to(result, squares, count);
 }
 
-// Of rows first_row .. first_row + rows, what the matrix unit may have cut off (ops/matrix_unit.h), in the arrays that
-// product_reference takes it from. 64 x 64 elements per block, 4 x 4 per thread, in fp32: these are bounds.
+// Of rows first_row .. first_row + rows, what the matrix unit may have cut off (ops/matmul/matrix_unit.h), in the
+// arrays that product_reference takes it from. 64 x 64 elements per block, 4 x 4 per thread, in fp32: these are bounds.
 extern "C" __global__ void __launch_bounds__(256)
     product_truncation(Matrix a, Matrix b, Matrix scale_a, Matrix scale_b, i64 granularity_a, i64 granularity_b,
                        i64 flags, i64 first_row, i64 rows, i64 n, i64 k, i64 unit_terms, double* allowed,

@@ -1,0 +1,70 @@
+#include "ops/cuda/cuda_kernel.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ops/cuda/planned_call.h"
+#include "ops/cuda/prepared_calls.h"
+#include "record/architecture.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace gpu = device::cuda;
+
+// Where none fits, 0: its needs say why.
+int chosen(const DescribedKernel& kernel, const Problem& problem, const record::PlanFacts& facts) {
+  if (kernel.fits(problem.configuration, facts)) return problem.configuration;
+  const std::vector<int> fitting = kernel.fitting(facts);
+  return fitting.empty() ? 0 : fitting[0];
+}
+
+bool nothing_to_write(const Problem& problem, const Arguments& arguments) {
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    if (problem.operands[i].output && arguments[i].element_count() != 0) return false;
+  }
+  return true;
+}
+
+Status run(const DescribedKernel& kernel, const Problem& problem, const Arguments& arguments, const Stream& stream) {
+  static thread_local std::unordered_map<const DescribedKernel*, PreparedCalls<PlannedCall>> calls;
+  if (nothing_to_write(problem, arguments)) return ok_status();
+  RIDGE_TRY(ready, calls[&kernel].get(problem, arguments, stream, [&](const gpu::Device& device) {
+    record::PlanFacts facts = plan_facts(problem, arguments);
+    const int configuration = chosen(kernel, problem, facts);
+    return PlannedCall::prepare(kernel, configuration, std::move(facts), device);
+  }));
+  return ready->launch(arguments, gpu::handle_of(stream));
+}
+
+std::vector<KernelBuild> builds(const DescribedKernel& kernel, const Problem& problem) {
+  const record::PlanFacts facts = plan_facts(problem);
+  Result<KernelBuild> build = kernel.build(chosen(kernel, problem, facts), facts);
+  return build ? std::vector{std::move(*build)} : std::vector<KernelBuild>();
+}
+
+}  // namespace
+
+Implementation cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
+                           Refusal (*refuses)(const DeviceInfo&)) {
+  Implementation own;
+  own.name = std::move(name);
+  own.summary = std::move(summary);
+  own.backend = Backend::kCuda;
+  own.supports = [=](const Problem& problem, const DeviceInfo& device) -> Refusal {
+    if (Refusal why = refuses(device)) return why;
+    return kernel().refuses(plan_facts(problem));
+  };
+  own.run = [=](const Problem& problem, const Arguments& arguments, const Stream& stream) {
+    return run(kernel(), problem, arguments, stream);
+  };
+  own.kernels = [=](const Problem& problem, const DeviceInfo&) { return builds(kernel(), problem); };
+  return own;
+}
+
+Refusal no_eight_bit_floats(const DeviceInfo& device) {
+  if (record::at_least(device.arch, "sm_89")) return std::nullopt;
+  return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,20 @@
+// Implementations that are a described kernel for GPUs and nothing else.
+#pragma once
+
+#include <string>
+
+#include "ops/described_kernel.h"
+#include "ops/op.h"
+
+namespace ridge::ops {
+
+// Takes what the needs of the kernel's launch plan allow on GPUs that `refuses` lets through, and runs the
+// configuration that a problem names where it fits, else the first that does. A call whose outputs have no element does
+// nothing. `kernel` answers the same object whenever it is asked.
+Implementation cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
+                           Refusal (*refuses)(const DeviceInfo&));
+
+// Why a GPU cannot convert 8-bit floats: that came with Ada.
+Refusal no_eight_bit_floats(const DeviceInfo& device);
+
+}  // namespace ridge::ops
