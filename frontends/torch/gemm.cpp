@@ -2,6 +2,8 @@
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
 
+#include <algorithm>
+
 #include "convert.h"
 #include "derivative.h"
 #include "operators.h"
@@ -45,7 +47,8 @@ bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 // Symbolic sizes, so that one graph serves every size.
 std::vector<c10::SymInt> product_sizes(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
   TORCH_CHECK_VALUE(a.dim() == b.dim() && (a.dim() == 2 || a.dim() == 3), kOp, ": a has ", a.dim(),
-                    " dimensions and b has ", b.dim(), "; give two matrices, or two batches of matrices");
+                    " dimensions and b has ", b.dim(),
+                    "; give two matrices, or batches of matrices (x.unsqueeze(0) makes a matrix of a vector)");
   const auto m = a.sym_size(trans_a ? -1 : -2), k = a.sym_size(trans_a ? -2 : -1);
   const auto n = b.sym_size(trans_b ? -2 : -1), k_of_b = b.sym_size(trans_b ? -1 : -2);
   TORCH_CHECK_VALUE(same(k, k_of_b), kOp, ": op(a) has ", k, " columns but op(b) has ", k_of_b,
@@ -73,11 +76,101 @@ at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
   return type;
 }
 
+// What a call of gemm brings beside its factors.
+struct Epilogue {
+  OptionalTensor bias;
+  OptionalText activation;
+  OptionalTensor main_grad, residual;
+};
+
+// Whether the matrices of a batch lie one after the other; what a trace does not know is taken to be so.
+bool matrices_apart(const Tensor& t) {
+  const auto sizes = t.sym_sizes(), strides = t.sym_strides();
+  const c10::SymInt extent = (sizes[1] - 1) * strides[1] + (sizes[2] - 1) * strides[2] + 1;
+  return !TORCH_GUARD_OR_FALSE(sizes[0].sym_gt(1) & t.sym_numel().sym_gt(0) & strides[0].sym_lt(extent));
+}
+
+// Whether the kernels take the factors as they are: two matrices, or as many of both.
+bool is_plain(const Tensor& a, const Tensor& b) {
+  if (a.dim() == 2 && b.dim() == 2) return true;
+  if (a.dim() < 2 || b.dim() < 2) return true;  // refused there
+  return a.dim() == 3 && b.dim() == 3 && !TORCH_GUARD_OR_FALSE(a.sym_size(0).sym_ne(b.sym_size(0))) &&
+         matrices_apart(a) && matrices_apart(b);
+}
+
+// The leading sizes of both factors, broadcast.
+std::vector<c10::SymInt> leading_sizes(const Tensor& a, const Tensor& b) {
+  const Tensor &longer = a.dim() < b.dim() ? b : a, &shorter = a.dim() < b.dim() ? a : b;
+  const auto sizes = longer.sym_sizes(), others = shorter.sym_sizes();
+  std::vector<c10::SymInt> result(sizes.begin(), sizes.end() - 2);
+  const std::size_t more = sizes.size() - others.size();
+  for (std::size_t i = more; i < result.size(); ++i) {
+    const c10::SymInt& other = others[i - more];
+    if (TORCH_GUARD_OR_FALSE(other.sym_eq(1))) continue;
+    if (TORCH_GUARD_OR_FALSE(result[i].sym_eq(1))) {
+      result[i] = other;
+      continue;
+    }
+    TORCH_CHECK_VALUE(same(result[i], other), kOp, ": the leading sizes of a, of shape ", a.sym_sizes(),
+                      ", and of b, of shape ", b.sym_sizes(),
+                      ", do not go together; make each pair of them equal, or one of the two 1");
+  }
+  return result;
+}
+
+// One batch of matrices with these leading sizes; copied where it is repeated or its matrices do not lie apart.
+Tensor as_batch(const Tensor& t, std::vector<c10::SymInt> sizes) {
+  sizes.push_back(t.sym_size(-2));
+  sizes.push_back(t.sym_size(-1));
+  const Tensor batch = t.expand_symint(sizes).flatten(0, -3);
+  return matrices_apart(batch) ? batch : batch.contiguous();
+}
+
+bool is_one_matrix(const Tensor& t) {
+  const auto sizes = t.sym_sizes();
+  return std::all_of(sizes.begin(), sizes.end() - 2,
+                     [](const c10::SymInt& n) { return TORCH_GUARD_OR_FALSE(n.sym_eq(1)); });
+}
+
+OptionalTensor view_like(const OptionalTensor& target, c10::SymIntArrayRef sizes) {
+  return given(target) ? OptionalTensor(target->view_symint(sizes)) : target;
+}
+
+// Leading dimensions as in torch.matmul. A single matrix b multiplies the rows of all matrices of a in one product.
+// Everything beside the product is PyTorch's, which knows its derivatives.
+Tensor broadcast_product(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                         const Epilogue& e) {
+  std::vector<c10::SymInt> sizes = leading_sizes(a, b), leading = sizes;
+  sizes.push_back(a.sym_size(trans_a ? -1 : -2));
+  sizes.push_back(b.sym_size(trans_b ? -2 : -1));
+  OptionalTensor residual = e.residual;
+  if (given(residual)) check_like(*residual, kOp, "residual", sizes, result_type(a, out_dtype));
+  if (given(e.main_grad)) check_main_grad(*e.main_grad, b, kOp);
+  if (is_one_matrix(b)) {
+    const Tensor left = trans_a ? a.transpose(-1, -2) : a, right = b.dim() == 2 ? b : b.flatten(0, -2);
+    if (given(residual)) residual = residual->flatten(0, -2);
+    const Tensor rows = call_gemm(left.flatten(0, -2), right, false, trans_b, out_dtype, e.bias, e.activation,
+                                  view_like(e.main_grad, right.sym_sizes()), residual);
+    return at::_unsafe_view_symint(rows, sizes);
+  }
+  const Tensor left = as_batch(a, leading), right = as_batch(b, leading);
+  TORCH_CHECK_NOT_IMPLEMENTED(!given(e.main_grad) || TORCH_GUARD_OR_FALSE(right.sym_numel().sym_eq(b.sym_numel())), kOp,
+                              ": main_grad takes the gradient of every matrix once, and b of shape ", b.sym_sizes(),
+                              " is repeated for leading sizes ", leading, "; leave main_grad out, or expand b first");
+  if (given(residual)) residual = residual->flatten(0, -3);
+  const Tensor c = call_gemm(left, right, trans_a, trans_b, out_dtype, e.bias, e.activation,
+                             view_like(e.main_grad, right.sym_sizes()), residual);
+  return at::_unsafe_view_symint(c, sizes);
+}
+
 Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                 const OptionalTensor& bias, OptionalText activation, const OptionalTensor&,
+                 const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad,
                  const OptionalTensor& residual) {
   activation_of(activation);
   check_types(a, b);
+  if (!is_plain(a, b)) {
+    return broadcast_product(a, b, trans_a, trans_b, out_dtype, {bias, activation, main_grad, residual});
+  }
   const auto sizes = product_sizes(a, b, trans_a, trans_b);
   const auto type = result_type(a, out_dtype);
   if (given(bias)) {
@@ -91,7 +184,8 @@ Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, O
 
 Tensor output_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype) {
   TORCH_CHECK_VALUE(a.dim() == b.dim() && (a.dim() == 2 || a.dim() == 3), kOp, ": a has shape ", a.sizes(),
-                    " and b has shape ", b.sizes(), "; give two matrices, or two batches of matrices");
+                    " and b has shape ", b.sizes(),
+                    "; give two matrices, or batches of matrices (x.unsqueeze(0) makes a matrix of a vector)");
   const std::int64_t sizes[] = {a.size(0), a.size(trans_a ? -1 : -2), b.size(trans_b ? -2 : -1)};
   // What at::empty ends in, without asking again which backend is meant: half a microsecond of a call.
   const c10::DispatchKeySet backend(a.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
@@ -118,11 +212,14 @@ Tensor by_torch(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, co
 }
 
 Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-            const OptionalTensor& bias, OptionalText activation, const OptionalTensor&,
+            const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad,
             const OptionalTensor& residual) {
   check_same_device(
       kOp, {{"a", &a}, {"b", &b}, {"bias", bias ? &*bias : nullptr}, {"residual", residual ? &*residual : nullptr}});
   check_types(a, b);
+  if (!is_plain(a, b)) {  // in inference mode, which leaves gemm_autograd out
+    return broadcast_product(a, b, trans_a, trans_b, out_dtype, {bias, activation, main_grad, residual});
+  }
   const OnDeviceOf on_device(a);
   GemmArgs args;
   args.activation = activation_of(activation);
@@ -216,7 +313,10 @@ std::shared_ptr<BackwardNode> backward_of(const Tensor& a, const Tensor& b, bool
   if (node->should_compute_output(GemmGradients::kB)) node->saved[GemmGradients::kA] = {a, false};
   if (node->should_compute_output(GemmGradients::kA)) node->saved[GemmGradients::kB] = {b, false};
   node->gradients = std::move(formula);
-  if (given(main_grad)) node->main_grad = *main_grad;
+  if (given(main_grad)) {
+    check_main_grad(*main_grad, b, kOp);
+    node->main_grad = *main_grad;
+  }
   return node;
 }
 
@@ -259,6 +359,10 @@ Tensor differentiable_product(c10::DispatchKeySet keys, const Tensor& a, const T
 Tensor gemm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
                      OptionalType out_dtype, const OptionalTensor& bias, OptionalText activation,
                      const OptionalTensor& main_grad, const OptionalTensor& residual) {
+  if (!is_plain(a, b)) {
+    check_types(a, b);
+    return broadcast_product(a, b, trans_a, trans_b, out_dtype, {bias, activation, main_grad, residual});
+  }
   if (!torch::autograd::compute_requires_grad(a, b, bias, residual) && !any_tangent(a, b, bias, residual)) {
     return gemm_handle().redispatch(keys & c10::after_ADInplaceOrView_keyset, a, b, trans_a, trans_b, out_dtype, bias,
                                     activation, main_grad, residual);

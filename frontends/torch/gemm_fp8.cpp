@@ -221,11 +221,23 @@ Tensor stored(const Tensor& x, bool& transposed) {
 
 void check_matrices(const Tensor& a, const Tensor& b) {
   TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2, kOp, ": a has ", a.dim(), " dimensions and b has ", b.dim(),
-                    "; give two matrices, for instance a.flatten(0, -2)");
+                    "; give a matrix b, and a with leading dimensions or without (x.unsqueeze(0) makes a matrix of a "
+                    "vector; gemm multiplies batches)");
   TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), kOp, ": a is ", a.scalar_type(), " and b is ", b.scalar_type(),
                    "; give both the same dtype");
   check_same_device(kOp, {{"a", &a}, {"b", &b}});
 }
+
+// The rows of all matrices of a by one matrix b, as one product: `product(rows, trans_a)`.
+template <class Product>
+Tensor product_of_rows(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, const Product& product) {
+  const Tensor left = trans_a ? a.transpose(-1, -2) : a;
+  std::vector<c10::SymInt> sizes(left.sym_sizes().begin(), left.sym_sizes().end() - 1);
+  sizes.push_back(b.sym_size(trans_b ? 0 : 1));
+  return at::_unsafe_view_symint(product(left.flatten(0, -2), false), sizes);
+}
+
+bool has_leading(const Tensor& a, const Tensor& b) { return a.dim() > 2 && b.dim() == 2; }
 
 // a [m,k] times the transpose of b [n,k].
 Tensor multiply(const Codes& a, const Codes& b, at::ScalarType out, std::string_view scaling,
@@ -233,9 +245,22 @@ Tensor multiply(const Codes& a, const Codes& b, at::ScalarType out, std::string_
   return dispatch_scaled(a.q, b.q, a.scale, b.scale, false, true, out, scaling, sums);
 }
 
+Tensor call_gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
+                     std::string_view format, std::string_view granularity, std::string_view rule,
+                     std::string_view rounding, const OptionalTensor& main_grad) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::gemm_fp8", "").typed<decltype(call_gemm_fp8)>();
+  return op.call(a, b, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+}
+
 Tensor gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                 std::string_view format, std::string_view granularity, std::string_view rule, std::string_view rounding,
-                const OptionalTensor&) {
+                const OptionalTensor& main_grad) {
+  if (has_leading(a, b)) {
+    return product_of_rows(a, b, trans_a, trans_b, [&](const Tensor& rows, bool transposed) {
+      return call_gemm_fp8(rows, b, transposed, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+    });
+  }
   const Recipe r = recipe_of(format, granularity, rule, rounding);
   check_matrices(a, b);
   const Tensor left = stored(a, trans_a), right = stored(b, trans_b);
@@ -311,17 +336,14 @@ Tensor recorded(BackwardNode& node, const Recipe& r, const Tensor& a, const Tens
   return multiply(x.along, w.along, out, r.forward, r.forward_sums);
 }
 
-Tensor call_gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
-                     std::string_view format, std::string_view granularity, std::string_view rule,
-                     std::string_view rounding, const OptionalTensor& main_grad) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::gemm_fp8", "").typed<decltype(gemm_fp8)>();
-  return op.call(a, b, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
-}
-
 Tensor gemm_fp8_autograd(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                          std::string_view format, std::string_view granularity, std::string_view rule,
                          std::string_view rounding, const OptionalTensor& main_grad) {
+  if (has_leading(a, b)) {
+    return product_of_rows(a, b, trans_a, trans_b, [&](const Tensor& rows, bool transposed) {
+      return call_gemm_fp8(rows, b, transposed, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+    });
+  }
   const auto product = [&](const Tensor& x, const Tensor& w) {
     return call_gemm_fp8(x, w, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, {});
   };
@@ -334,7 +356,10 @@ Tensor gemm_fp8_autograd(const Tensor& a, const Tensor& b, bool trans_a, bool tr
     formula->recipe = recipe_of(format, granularity, rule, rounding);
     auto node = make_node(a, b);
     node->gradients = formula;
-    if (main_grad && main_grad->defined()) node->main_grad = *main_grad;
+    if (main_grad && main_grad->defined()) {
+      check_main_grad(*main_grad, b, kOp);
+      node->main_grad = *main_grad;
+    }
     c = recorded(*node, formula->recipe, a, b, trans_a, trans_b, out_dtype.value_or(a.scalar_type()));
     torch::autograd::set_history(c, node);
   } else {

@@ -44,6 +44,11 @@ void check_like(const Tensor& tensor, std::string_view op, std::string_view name
                     found, "; give ", dtype, " of shape ", sizes);
 }
 
+void check_main_grad(const Tensor& main_grad, const Tensor& b, std::string_view op) {
+  const auto type = main_grad.scalar_type() == at::kFloat ? at::kFloat : b.scalar_type();
+  check_like(main_grad, op, "main_grad", b.sym_sizes(), type);
+}
+
 void check_result_type(at::ScalarType type, std::string_view op, std::initializer_list<at::ScalarType> allowed) {
   check_known(type, op, "the result");
   const bool found = std::find(allowed.begin(), allowed.end(), type) != allowed.end();

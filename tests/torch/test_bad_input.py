@@ -32,7 +32,7 @@ def matrix(*shape, dtype=torch.float32, **options):
         (lambda a: rt.gemm(a, a, out_dtype=torch.int32), TypeError, "which no operator takes"),
         (lambda a: rt.gemm_fp8(a, a.bfloat16()), TypeError, "the same dtype"),
         (lambda a: rt.gemm_fp8(a.double(), a.double()), TypeError, "torch.bfloat16"),
-        (lambda a: rt.gemm_fp8(a[None], a[None]), ValueError, "give two matrices"),
+        (lambda a: rt.gemm_fp8(a[None], a[None]), ValueError, "give a matrix b"),
         (lambda a: rt.gemm_fp8(a, a, out_dtype=torch.int8), TypeError, "which no operator takes"),
         (lambda a: rt.quantize(a[0]), ValueError, "give a matrix"),
         (lambda a: rt.quantize(a.long()), TypeError, "give torch.float32"),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch.nn.utils import parametrize
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from .config import QuantConfig
 from .kept import KeptWeights, factor
@@ -49,13 +50,51 @@ def _main_grad(weight: torch.Tensor) -> torch.Tensor | None:
     return None
 
 
+def _readable(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """The input of a layer as the operators read it: at least a matrix, copied if it is expanded or has gaps."""
+    width = weight.shape[-1]
+    if input.dim() == 0 or input.shape[-1] != width:
+        raise ValueError(
+            f"linear: the last dimension of the input, of shape {tuple(input.shape)}, is not in_features={width} of the weight, of "
+            f"shape {tuple(weight.shape)}; reshape or transpose the input, or make the layer with in_features="
+            f"{input.shape[-1] if input.dim() else 1}"
+        )
+    if input.dim() == 1:
+        input = input.unsqueeze(0)
+    if input.is_contiguous():
+        return input
+    rows = input.flatten(0, -2)
+    (row, col), count = rows.stride(), rows.shape[0]
+    if not ((col == 1 and row >= width) or (row == 1 and col >= count)):
+        rows = rows.contiguous()
+    return rows.view(input.shape)
+
+
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """torch.nn.functional.linear with Ridgeline's product."""
+    if has_torch_function_variadic(input, weight):
+        return handle_torch_function(linear, (input, weight), input, weight, bias)
+    out = gemm(_readable(input, weight), weight, trans_b=True, bias=bias, main_grad=_main_grad(weight))
+    return out if input.dim() > 1 else out.squeeze(0)
+
+
+def linear_fp8(
+    input: torch.Tensor, weight: torch.Tensor, factor: torch.Tensor, bias: torch.Tensor | None, config: QuantConfig
+) -> torch.Tensor:
+    """``linear`` of 8-bit floats; ``factor`` is the weight, or its codes."""
+    if has_torch_function_variadic(input, weight):
+        return handle_torch_function(linear_fp8, (input, weight), input, weight, factor, bias, config)
+    out = gemm_fp8(_readable(input, weight), factor, trans_b=True, config=config, main_grad=_main_grad(weight))
+    if bias is not None:
+        out = out + bias.to(out.dtype)
+    return out if input.dim() > 1 else out.squeeze(0)
+
+
 class Linear(torch.nn.Linear):
     """torch.nn.Linear with Ridgeline's product. A weight with ``main_grad`` gets its gradient added there."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows, weight = input.reshape(-1, self.in_features), self.weight  # read once: a parametrisation computes it
-        out = gemm(rows, weight, trans_b=True, bias=self.bias, main_grad=_main_grad(weight))
-        return out.view(*input.shape[:-1], self.out_features)
+        return linear(input, self.weight, self.bias)
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear) -> Linear:
@@ -81,11 +120,8 @@ class Fp8Linear(torch.nn.Linear):
         self.config = config
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows, weight = input.reshape(-1, self.in_features), self.weight  # read once: a parametrisation computes it
-        out = gemm_fp8(rows, factor(self, weight, self.config), trans_b=True, config=self.config, main_grad=_main_grad(weight))
-        if self.bias is not None:
-            out = out + self.bias.to(out.dtype)
-        return out.view(*input.shape[:-1], self.out_features)
+        weight = self.weight  # read once: a parametrisation computes it
+        return linear_fp8(input, weight, factor(self, weight, self.config), self.bias, self.config)
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear, config: QuantConfig = QuantConfig()) -> Fp8Linear:

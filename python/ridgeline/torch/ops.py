@@ -40,8 +40,9 @@ def gemm(
 ) -> torch.Tensor:
     """f(op(a) op(b) + bias) + residual with sums in float32; op is the identity or the transpose.
 
-    a          [m, k], or [k, m] with trans_a; with a dimension before, a batch
-    b          [k, n], or [n, k] with trans_b; the same dtype of float32, bfloat16, float16 (float64: on the CPU, by torch)
+    a          [..., m, k], or [..., k, m] with trans_a
+    b          [..., k, n], or [..., n, k] with trans_b; the same dtype of float32, bfloat16, float16 (float64: on the CPU, by
+               torch). Leading dimensions are broadcast as in torch.matmul; a single matrix b is one product with all rows of a
     out_dtype  the inputs' (default) or torch.float32
     bias       [n], of the result's dtype
     activation None, "gelu", "gelu_tanh" or "silu"
@@ -65,7 +66,7 @@ def gemm_fp8(
 ) -> torch.Tensor:
     """op(a) op(b) of 8-bit floats: both are quantised, and in backward so is the gradient, each once from high precision.
 
-    Shapes as for ``gemm``, matrices only. ``b`` plays the weight where that makes a difference (granularity "blockwise").
+    Shapes as for ``gemm``, but b is one matrix. ``b`` plays the weight where that makes a difference (granularity "blockwise").
     out_dtype is a's by default. Either may be a QuantizedTensor with a copy whose scales run along the sum, and for the
     other's gradient one whose scales run across it.
     """
@@ -173,6 +174,10 @@ def _product_of_codes(
     config: QuantConfig,
     main_grad: torch.Tensor | None,
 ) -> torch.Tensor:
+    if not isinstance(a, QuantizedTensor) and a.dim() > 2:
+        rows = a.transpose(-1, -2) if trans_a else a
+        out = _product_of_codes(rows.flatten(0, -2), b, False, trans_b, out_dtype, config, main_grad)
+        return out.view(*rows.shape[:-1], out.shape[-1])
     a, b = autocast(a), autocast(b)
     grad = torch.is_grad_enabled()
     need_a, need_b = grad and a.requires_grad, grad and b.requires_grad

@@ -17,16 +17,10 @@ def _activate(x: torch.Tensor, activation: str | None) -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate=_ACTIVATIONS[activation])
 
 
-def _samples(x: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
-    """x with the samples first; one that they share is expanded."""
-    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
-
-
-def _one_batch(x: torch.Tensor) -> torch.Tensor:
-    """[samples, ..., rows, cols] as one batch of matrices whose memory an operator reads: rows or columns dense."""
-    batch = x.flatten(0, -3)
-    dense = batch.is_contiguous() or batch.transpose(-1, -2).is_contiguous()
-    return batch if dense else batch.contiguous()
+def _samples(x: torch.Tensor, dim: int, missing: int) -> torch.Tensor:
+    """x with the samples first, and as many leading dimensions of 1 after them as a sample of the other operand has more."""
+    first = x.movedim(dim, 0)
+    return first.reshape(first.shape[0], *[1] * missing, *first.shape[1:])
 
 
 def _one_sample(x: torch.Tensor | None, dim: int | None) -> torch.Tensor | None:
@@ -55,30 +49,27 @@ def _gemm_of_samples(
     gemm = torch.ops.ridgeline.gemm.default
     one = {name: _one_sample(x, dims.get(name)) for name, x in (("a", a), ("b", b), ("bias", bias), ("residual", residual))}
     gemm(one["a"], one["b"], trans_a, trans_b, out_dtype, one["bias"], activation, None, one["residual"])  # refuses what it refuses
-    rank = a.dim() - (dims["a"] is not None)
     each_bias = bias is not None and dims.get("bias") is not None
+    # Samples are the first leading dimension, and those of one operand line up with those of another.
+    ranks = [x.dim() - (dims[name] is not None) for name, x in (("a", a), ("b", b))]
+    left, right = (
+        x if dims[name] is None else _samples(x, dims[name], max(ranks) - rank) for (name, x), rank in zip((("a", a), ("b", b)), ranks)
+    )
+    if dims["a"] is None and dims["b"] is None:
+        left = left.expand(size, *[1] * (max(ranks) - ranks[0]), *left.shape)
     if residual is not None:
-        residual = _samples(residual, dims.get("residual"), size)
-    if dims["b"] is None and not trans_a and not each_bias and rank == 2:  # rows of all samples against one matrix
-        rows = _samples(a, dims["a"], size)
-        flat = None if residual is None else residual.flatten(0, 1)
-        out = gemm(rows.flatten(0, 1), b, False, trans_b, out_dtype, bias, activation, main_grad, flat)
-        return out.reshape(size, rows.shape[1], out.shape[-1]), 0
-    if main_grad is not None:
+        at = dims.get("residual")
+        residual = (residual.expand(size, *residual.shape) if at is None else residual.movedim(at, 0)).contiguous()
+    if main_grad is not None and (each_bias or dims["b"] is not None):
         raise NotImplementedError(
             "gemm: main_grad under torch.func.vmap takes one matrix b for all samples and no bias for each; leave main_grad out"
         )
-    left, right = (_samples(x, dims[name], size) for name, x in (("a", a), ("b", b)))
-    shape = left.shape[:-2]
-    if each_bias:  # the operator has one for all: added after the product
-        out = gemm(_one_batch(left), _one_batch(right), trans_a, trans_b, out_dtype)
-        out = out.reshape(*shape, *out.shape[-2:])
-        each = bias.movedim(dims["bias"], 0)  # type: ignore[union-attr]
-        out = _activate(out + each.reshape(size, *[1] * (out.dim() - 2), -1), activation)
-        return (out if residual is None else out + residual), 0
-    flat = None if residual is None else _one_batch(residual).contiguous()
-    out = gemm(_one_batch(left), _one_batch(right), trans_a, trans_b, out_dtype, bias, activation, None, flat)
-    return out.reshape(*shape, *out.shape[-2:]), 0
+    if not each_bias:
+        return gemm(left, right, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual), 0
+    out = gemm(left, right, trans_a, trans_b, out_dtype)  # the operator has one for all: added after the product
+    each = bias.movedim(dims["bias"], 0)  # type: ignore[union-attr]
+    out = _activate(out + each.reshape(size, *[1] * (out.dim() - 2), -1), activation)
+    return (out if residual is None else out + residual), 0
 
 
 def register() -> None:
