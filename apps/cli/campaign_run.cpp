@@ -89,6 +89,8 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& st
                                                        const RunOptions& run) {
   if (state.spec().execution_mode != "repo") return local_executor();
   RIDGE_TRY(project, project::read_project(state.spec().kernel_source));
+  RIDGE_TRY(metric, record::parse_metric(state.spec().primary_metric));
+  project.metric = std::move(metric);
   execute::ProjectOptions options;
   options.workspace = fs::absolute(directory) / "work";
   options.settled = campaign::sessions_settled;

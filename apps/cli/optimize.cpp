@@ -14,9 +14,11 @@
 #include "campaign/iterations.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
+#include "campaign/project_table.h"
 #include "campaign/target.h"
 #include "campaign_run.h"
 #include "candidate_file.h"
+#include "execute/project_executor.h"
 #include "project/project.h"
 #include "propose/proposer.h"
 #include "record/backend.h"
@@ -36,7 +38,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct OptimizeOptions {
-  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace,
+  std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace, metric,
                   timestamp_command;
   std::vector<std::string> words, defines;
   std::optional<std::int64_t> max_iterations, seed;
@@ -45,13 +47,6 @@ struct OptimizeOptions {
   bool yes = false, no_git = false;
   RunOptions run;
 };
-
-// A text as a YAML scalar.
-std::string yaml_text(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
-  return quoted + "'";
-}
 
 // What this machine's processor or GPU calls itself. No GPU is an error that says why.
 Result<std::string> device_name(const std::string& backend) {
@@ -76,6 +71,7 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   say(stderr, "  operator      {} on {} ({}), {} thread{}\n", spec.op, spec.backend, spec.gpu, spec.protocol.threads,
       spec.protocol.threads == 1 ? "" : "s");
   say(stderr, "  starts from   {}\n", spec.kernel_source);
+  say(stderr, "  judged by     {}\n", spec.primary_metric);
   for (const record::Case& c : spec.target_cases) say(stderr, "  shape         {}\n", c.label());
   say(stderr, "  ends at       {:.0f} % of the measured roofline", 100 * spec.efficiency_target);
   if (spec.performance_target) say(stderr, ", or {}", campaign::format_target(*spec.performance_target));
@@ -106,7 +102,7 @@ Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) 
           fmt::format("{}: no call is faster than {:.4g} us, bound by {} at {:.4g} {} <- {}", report.label,
                       1e6 * report.bound_time, axis.name, axis.peak, axis.unit, axis.source);
       if (!axis.cited.empty()) text += "; its documents say " + axis.cited;
-      list += "- " + yaml_text(text) + "\n";
+      list += "- " + campaign::yaml_text(text) + "\n";
     }
   }
   if (!list.empty()) spec.extra[record::kTargetFactsKey] = list;
@@ -162,6 +158,7 @@ Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::p
   RIDGE_TRY(spec, common_spec(options));
   RIDGE_TRY(cases, cases_of(options.op, options.words));
   spec.target_cases = std::move(cases);
+  if (!options.metric.empty()) spec.primary_metric = options.metric;
   RIDGE_TRY(device, device_name(options.backend));
   spec.gpu = campaign::short_machine_name(device);
   spec.language = record::backend_of_name(options.backend).language;
@@ -203,9 +200,10 @@ int start(const OptimizeOptions& options, record::CampaignSpec spec, const recor
   return run_campaign(directory, options.run);
 }
 
-Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const project::Project& project) {
+// `table`: what the project's benchmark printed.
+Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const project::Project& project,
+                                          const project::TableContents& table) {
   RIDGE_TRY(spec, common_spec(options));
-  if (options.op != project.op) return invalid("{} is about {}, not {}", options.project, project.op, options.op);
   spec.backend = project.backend;
   spec.language = project.language;
   RIDGE_TRY(machine, device_name("cpu"));
@@ -216,9 +214,12 @@ Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const 
     RIDGE_TRY(one, project::case_of(project.op, label));
     spec.target_cases.push_back(std::move(one));
   }
-  spec.extra["test_command"] = yaml_text(quote_command(project.test));
-  spec.extra["benchmark_command"] = yaml_text(quote_command(project.benchmark));
-  if (!project.acceptance.empty()) spec.extra["acceptance_command"] = yaml_text(quote_command(project.acceptance));
+  spec.extra["test_command"] = campaign::yaml_text(quote_command(project.test));
+  spec.extra["benchmark_command"] = campaign::yaml_text(quote_command(project.benchmark));
+  campaign::describe_table(spec, table.columns, table.metrics, project.min_snr_db, project.snr_margin_db);
+  spec.primary_metric = options.metric.empty() ? project::default_metric(table, project) : options.metric;
+  if (!project.acceptance.empty())
+    spec.extra["acceptance_command"] = campaign::yaml_text(quote_command(project.acceptance));
   spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
   RIDGE_CHECK_OK(campaign::validate_spec(spec));
   return spec;
@@ -227,11 +228,19 @@ Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const 
 int optimize_project(const OptimizeOptions& options) {
   const Result<project::Project> project = project::read_project(options.project);
   if (!project) return fail(project.error());
-  const Result<record::CampaignSpec> spec = project_spec(options, *project);
-  if (!spec) return fail(spec.error());
+  if (project->op != options.op)
+    return fail(invalid("{} is about {}, not {}", options.project, project->op, options.op));
   const Result<record::Candidate> baseline = project::baseline_of(*project);
   if (!baseline) return fail(baseline.error());
   if (const Status settable = record::check_tunables(*baseline); !settable) return fail(settable.error());
+  const Result<TempDir> folder = TempDir::create("ridge-table");
+  if (!folder) return fail(folder.error());
+  const Result<project::TableContents> table =
+      execute::look_at_table(*project, folder->path() / "copy" / "a", [] { return interruptions() > 0; });
+  if (!table)
+    return fail(with_hint(table.error(), fmt::format("ridge handoff {} --project {}", options.op, options.project)));
+  const Result<record::CampaignSpec> spec = project_spec(options, *project, *table);
+  if (!spec) return fail(spec.error());
   return start(options, *spec, *baseline);
 }
 
@@ -267,8 +276,8 @@ int optimize_workspace(OptimizeOptions options) {
   const fs::path folder =
       options.directory.empty() ? free_folder(options.workspace, *spec) : fs::path(options.directory);
   options.directory = folder.string();
-  spec->extra[campaign::kWorkspaceKey] =
-      yaml_text(fs::weakly_canonical(options.workspace).lexically_relative(fs::weakly_canonical(folder)).string());
+  spec->extra[campaign::kWorkspaceKey] = campaign::yaml_text(
+      fs::weakly_canonical(options.workspace).lexically_relative(fs::weakly_canonical(folder)).string());
   return start(options, *spec, subject->kernel);
 }
 
@@ -353,6 +362,10 @@ void define_optimize(Command root) {
       .option("--max-iterations", options->max_iterations, "Rounds after the baseline, 1 to 119 (default: none)")
       .option("--target CONDITION", options->target,
               "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all'")
+      .option(
+          "--metric NAME", options->metric,
+          "What a project's campaign makes better, for instance combined_step_tflops (the default where its table has "
+          "a backward pass), latency_p99 or column:NAME:higher")
       .option("--efficiency FRACTION", options->efficiency, "Stop at this fraction of the measured roofline")
       .option("--min-effect FRACTION", options->min_effect, "Smallest gain worth accepting, as a fraction")
       .option("--max-foreign-load FRACTION", options->max_foreign_load,

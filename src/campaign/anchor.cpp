@@ -1,7 +1,5 @@
 #include "campaign/anchor.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -12,6 +10,7 @@
 #include "base/large_file.h"
 #include "base/signature.h"
 #include "campaign/journal.h"
+#include "campaign/manifest.h"
 #include "execute/timestamp.h"
 #include "record/json.h"
 #include "record/signature.h"
@@ -92,21 +91,6 @@ class FileAnchor final : public Anchor {
   std::string key_file_;  // still to be noted; empty: it stands in the file
 };
 
-// The text of a manifest's key of its own, which is kept as YAML; empty when it is no text.
-std::string scalar_of(const std::string& yaml) {
-  try {
-    return YAML::Load(yaml).as<std::string>("");
-  } catch (const YAML::Exception&) {
-    return {};
-  }
-}
-
-std::string yaml_text(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
-  return quoted + "'";
-}
-
 bool lies_in(const fs::path& file, const fs::path& directory) {
   std::error_code ignored;
   const fs::path inner = fs::weakly_canonical(file, ignored), outer = fs::weakly_canonical(directory, ignored);
@@ -160,9 +144,8 @@ fs::path sign_key_file(const fs::path& given) {
 std::string key_text(const std::string& public_key) { return std::string(kKind) + public_key; }
 
 Result<std::optional<std::string>> signing_key_of(const record::CampaignSpec& spec) {
-  const auto found = spec.extra.find(kSigningKey);
-  if (found == spec.extra.end()) return std::optional<std::string>();
-  const std::string text = scalar_of(found->second);
+  if (!spec.extra.contains(kSigningKey)) return std::optional<std::string>();
+  const std::string text = extra_text(spec, kSigningKey);
   const std::string digits = text.starts_with(kKind) ? text.substr(kKind.size()) : "";
   if (digits.size() != 64 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
     return with_hint(invalid("{} in manifest.yaml is \"{}\", which is no public key", kSigningKey, text),
@@ -171,10 +154,7 @@ Result<std::optional<std::string>> signing_key_of(const record::CampaignSpec& sp
   return std::optional(digits);
 }
 
-std::string timestamp_command_of(const record::CampaignSpec& spec) {
-  const auto found = spec.extra.find(kTimestampCommand);
-  return found == spec.extra.end() ? std::string() : scalar_of(found->second);
-}
+std::string timestamp_command_of(const record::CampaignSpec& spec) { return extra_text(spec, kTimestampCommand); }
 
 Status anchor_spec(record::CampaignSpec& spec, const fs::path& directory, const fs::path& key_file,
                    const std::string& timestamp_command) {

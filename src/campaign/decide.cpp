@@ -99,6 +99,10 @@ GateInput gate_input(const State& state, const Round& round) {
       if (!one.disturbed.empty()) input.disturbed = one.disturbed;
     }
   }
+  input.noise = noise_limits(state);
+  std::erase_if(input.noise.baseline, [&](const SignalToNoise& one) {
+    return std::find(input.labels.begin(), input.labels.end(), one.label) == input.labels.end();
+  });
   input.decisions_used = state.decisions_used;
   if (const record::Candidate* candidate = round.last().candidate()) input.candidate_id = candidate->id();
   if (round.last().evaluated) input.evaluation = round.last().evaluated->evaluation;
@@ -153,6 +157,7 @@ Decision judge(const GateInput& input, std::span<const std::string_view> without
   decision.needed = sequential_rule(input.protocol).needed();
   if (const Result<RatioTable> table = confirmation_ratios(input); table && !table->suite.empty()) {
     decision.effects = effects_of(*table, input.labels, Stopping::kByTest);
+    decision.directions = direction_effects(*table, Stopping::kByTest);
     decision.evidence = stats::decide(table->suite, sequential_rule(input.protocol), table->slacks).evidence;
     const PlainRule plain = plain_rule(*table, input.labels);
     decision.plain_rule_accepts = plain.accepts;
@@ -175,12 +180,17 @@ bool sessions_settled(const record::WorkerRequest& request, const std::vector<re
     if (!ratios || stats::screened_out(ratios->suite, request.protocol.min_effect)) return true;
   }
   const stats::GuardRule guards = guard_rule(request.protocol, request.calibration.value_or(record::Calibration()));
+  const Result<RatioTable> table = ratio_table(valid_sessions(sessions, "confirm"), labels, &guards);
+  if (!table) return true;
+  std::vector<std::string> judged = labels;  // and every direction of a project's table
+  judged.insert(judged.end(), table->directions.begin(), table->directions.end());
   stats::Confirmation test({sequential_rule(request.protocol), request.protocol.noninferiority, request.protocol.alpha},
-                           labels);
-  for (const record::Session* session : valid_sessions(sessions, "confirm")) {
-    const Result<SessionRatios> ratios = session_ratios(*session, labels);
-    if (!ratios) return true;
-    test.add({ratios->suite, ratios->per_shape, guards.slack(session->guards)});
+                           judged);
+  for (std::size_t i = 0; i < table->suite.size(); ++i) {
+    std::vector<double> ratios;
+    for (const std::vector<double>& shape : table->per_shape) ratios.push_back(shape[i]);
+    for (const std::vector<double>& direction : table->per_direction) ratios.push_back(direction[i]);
+    test.add({table->suite[i], std::move(ratios), table->slacks[i]});
   }
   return test.stopped();
 }

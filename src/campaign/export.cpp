@@ -7,6 +7,8 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "campaign/lineage.h"
+#include "campaign/project_table.h"
+#include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
 #include "campaign/transition.h"
@@ -29,11 +31,14 @@ constexpr const char* kTheirHeader =
 // "2026-11-21T07:30:12Z" -> "2026-11-21 07:30"
 // --- turbo-view
 
-ForeignRun::Entry run_entry(std::int64_t round, const char* decision, const std::vector<record::RooflinePoint>& points,
-                            const std::string& description, const std::string& time) {
+ForeignRun::Entry run_entry(const State& state, std::int64_t round, const char* decision,
+                            const std::vector<record::RooflinePoint>& points, const std::string& description,
+                            const std::string& time) {
   ForeignRun::Entry entry{.round = round, .decision = decision, .score = {}, .description = description, .at = {}};
   entry.at = minute(time);
-  if (const Throughput t = throughput(points); t.known) entry.score[kStepMetric] = t.average;
+  if (const double step = step_score(points, {}).step; std::isfinite(step)) entry.score[kStepMetric] = step;
+  if (const std::optional<record::Metric> own = project_metric(state.spec()); own && !points.empty())
+    entry.score[own->name] = metric_value(*own, points);
   return entry;
 }
 
@@ -53,13 +58,14 @@ ForeignRun run_of(const State& state) {
                 {"target_gpu", spec.gpu},
                 {"gpu", spec.gpu},
                 {"target_lang", spec.language},
-                {"primary_metric", kStepMetric}};
-  run.history.push_back(run_entry(1, "BASELINE", baseline_points(state), "the kernel to beat", state.baseline_at));
+                {"primary_metric", project_metric(spec) ? spec.primary_metric : kStepMetric}};
+  run.history.push_back(
+      run_entry(state, 1, "BASELINE", baseline_points(state), "the kernel to beat", state.baseline_at));
   run.best_score = run.history.front().score;
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
     const bool accepted = round.committed.has_value();
-    run.history.push_back(run_entry(round.number, accepted ? "ACCEPTED" : "ROLLED BACK", points_of(state, round),
+    run.history.push_back(run_entry(state, round.number, accepted ? "ACCEPTED" : "ROLLED BACK", points_of(state, round),
                                     round.last().proposal.hypothesis.title, round.closed_at));
     run.rollback_streak = accepted ? 0 : run.rollback_streak + 1;
     if (accepted) run.best_score = run.history.back().score;
@@ -118,8 +124,9 @@ std::string their_trend(std::string trend) {
 
 FileMap turbo_view(const State& state) {
   FileMap files = render_campaign(state);
+  // A project's own table under its own header stays as it is, beside the one that the viewer reads.
   for (auto& [path, content] : files) {
-    if (path.ends_with("benchmark.csv")) content = their_benchmark(content);
+    if (path.ends_with("benchmark.csv") && !path.ends_with("project_benchmark.csv")) content = their_benchmark(content);
   }
   files["logs/performance_trend.md"] = their_trend(render_trend(state, Rate{}));
   const ForeignRun run = run_of(state);
@@ -142,7 +149,7 @@ ForeignIteration::Performance foreign_performance_of(const std::vector<record::R
     latencies.push_back(point.latency * 1e6);
   }
   performance.latency_us = stats::geomean(latencies);
-  performance.tflops = throughput(points).average;
+  performance.tflops = geomean_rate(points, {});
   const bool compute = std::all_of(points.begin(), points.end(), [](const auto& p) { return p.bound == "compute"; });
   const bool memory = std::all_of(points.begin(), points.end(), [](const auto& p) { return p.bound == "memory"; });
   if (compute) performance.compute_percent = 100 * geomean_efficiency(points);

@@ -74,6 +74,30 @@ GateResult check_artifact(const GateInput& in) {
   return pass("sources and built object both changed");
 }
 
+// Every signal-to-noise ratio of a project's table, the worst of all processes: at the floor or above, and not below
+// the baseline's worst by more than the margin. Empty: all are.
+std::string noise_objection(const GateInput& in) {
+  if (in.evaluation.sessions.empty()) return {};
+  for (const SignalToNoise& limit : in.noise.baseline) {
+    const std::string place = fmt::format("{}: {}", limit.label, limit.column);
+    const double worst =
+        least_or_nan(column_values(in.evaluation.sessions, limit.column, limit.label, Arm::kCandidate));
+    if (std::isnan(worst)) return place + " is missing where the baseline has one";
+    if (worst < in.noise.floor) {
+      return fmt::format("{} is {:.4g} dB, below the floor of {:.4g} dB", place, worst, in.noise.floor);
+    }
+    if (std::isfinite(limit.worst) && worst < limit.worst - in.noise.margin) {
+      return fmt::format("{} is {:.4g} dB, more than {:.3g} dB below the baseline's {:.4g} dB", place, worst,
+                         in.noise.margin, limit.worst);
+    }
+    if (!std::isfinite(limit.worst) && std::isfinite(worst) && in.noise.floor <= 0) {
+      return fmt::format("{} is {:.4g} dB where the baseline is exact; benchmark.min_snr_db may say what is enough",
+                         place, worst);
+    }
+  }
+  return {};
+}
+
 GateResult check_correctness(const GateInput& in) {
   const record::Evaluation& e = in.evaluation;
   const Outcome o = e.outcome;
@@ -92,6 +116,7 @@ GateResult check_correctness(const GateInput& in) {
     }
     worst = std::max(worst, row.max_error_ratio);
   }
+  if (const std::string objection = noise_objection(in); !objection.empty()) return fail(objection);
   return pass(fmt::format("{} shapes, largest error {:.2g} of what is allowed", e.checks.size(), worst));
 }
 
@@ -187,7 +212,8 @@ GateResult check_effect(const GateInput& in) {
   return fail(test.reason);
 }
 
-// "This shape is not slower by the limit or more", for every shape, with Holm's correction.
+// "This shape is not slower by the limit or more", for every shape and every direction of a project's table, with
+// Holm's correction over all of them.
 GateResult check_noninferiority(const GateInput& in) {
   const Result<RatioTable> table = confirmation_ratios(in);
   if (!table) return fail(table.error().message);
@@ -195,6 +221,9 @@ GateResult check_noninferiority(const GateInput& in) {
   std::vector<stats::ShapeSeries> shapes;
   for (std::size_t i = 0; i < in.labels.size(); ++i) {
     shapes.push_back({in.labels[i], table->per_shape[i], false, table->slacks});
+  }
+  for (std::size_t i = 0; i < table->directions.size(); ++i) {
+    shapes.push_back({table->directions[i], table->per_direction[i], false, table->slacks});
   }
   const stats::NonInferiority test = stats::test_noninferiority(shapes, in.protocol.noninferiority, in.protocol.alpha);
   if (test.passed) return pass(test.reason);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "campaign/project_table.h"
 #include "campaign/state.h"
 #include "record/campaign.h"
 #include "record/measurement.h"
@@ -27,6 +28,7 @@ struct GateInput {
   std::string bucket;                         // transfer bucket of the hypothesis
   std::vector<record::RooflinePoint> bounds;  // as measured at BASELINE
   std::string disturbed;                      // what others used while the ceilings under them were measured
+  NoiseLimits noise;                          // of a project, for the level's cases
   std::int64_t decisions_used = 0;            // before this one
   record::Evaluation evaluation;
 };

@@ -14,6 +14,7 @@
 #include "base/malformed.h"
 #include "campaign/gates.h"
 #include "campaign/naming.h"
+#include "campaign/project_table.h"
 #include "campaign/render.h"
 #include "campaign/target.h"
 #include "record/backend.h"
@@ -232,8 +233,8 @@ Status validate_spec(const CampaignSpec& spec) {
     return invalid("execution_mode \"{}\" is not workspace (an operator of Ridgeline) or repo (a project of its own)",
                    spec.execution_mode);
   }
-  for (const std::string& problem : {id_problem(spec), language_problem(spec.backend, spec.language),
-                                     metric_problem(spec.primary_metric, benchmark_header(spec.target_cases))}) {
+  for (const std::string& problem :
+       {id_problem(spec), language_problem(spec.backend, spec.language), primary_metric_problem(spec)}) {
     if (!problem.empty()) return invalid("{}", problem);
   }
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);
@@ -307,6 +308,21 @@ std::string differing_keys(const CampaignSpec& a, const CampaignSpec& b) {
   }
   if (a.extra != b.extra) names += names.empty() ? "a key of your own" : ", a key of your own";
   return names;
+}
+
+std::string yaml_text(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string extra_text(const CampaignSpec& spec, const std::string& key) {
+  const auto found = spec.extra.find(key);
+  try {
+    return found == spec.extra.end() ? std::string() : YAML::Load(found->second).as<std::string>("");
+  } catch (const YAML::Exception&) {
+    return {};
+  }
 }
 
 std::string default_campaign_id(const CampaignSpec& spec, std::string_view day) {

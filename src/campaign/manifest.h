@@ -28,6 +28,10 @@ std::string spec_digest(const record::CampaignSpec& spec);
 // "target_shapes, max_iterations": which keys differ; empty when nothing that counts does.
 std::string differing_keys(const record::CampaignSpec& a, const record::CampaignSpec& b);
 
+// A text as a YAML scalar, and the text of a key that the engine does not know; empty when it is not there or no text.
+std::string yaml_text(const std::string& text);
+std::string extra_text(const record::CampaignSpec& spec, const std::string& key);
+
 // <op>_<backend>_<gpu>_<date>, lower case, characters safe in a path.
 std::string default_campaign_id(const record::CampaignSpec& spec, std::string_view day);
 

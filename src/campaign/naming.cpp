@@ -20,13 +20,16 @@ constexpr Language kLanguages[] = {{"cpu", "c++"},       {"cpu", "c"},     {"cpu
                                    {"cuda", "c++"},      {"cuda", "cuda"}, {"cuda", "ptx"},
                                    {"triton", "triton"}, {"hip", "hip"},   {"hip", "c++"}};
 
-struct Metric {
+// What the tables of an operator of Ridgeline give.
+struct MetricColumn {
   std::string_view name, column;
 };
-constexpr Metric kMetrics[] = {{"forward_tflops", "Forward TFLOPS"},
-                               {"backward_tflops", "Backward TFLOPS"},
-                               {"combined_step_tflops", "Backward Time (ms)"},
-                               {"forward_time", "Forward Time (ms)"}};
+constexpr MetricColumn kMetrics[] = {{"forward_tflops", "Forward TFLOPS"},
+                                     {"backward_tflops", "Backward TFLOPS"},
+                                     {"combined_step_tflops", "Backward Time (ms)"},
+                                     {"forward_gbps", "Forward GB/s"},
+                                     {"latency", "Forward Time (ms)"},
+                                     {"forward_time", "Forward Time (ms)"}};
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -91,7 +94,7 @@ std::string language_problem(std::string_view backend, std::string_view language
 
 std::string metric_problem(std::string_view metric, std::string_view header) {
   std::string known;
-  for (const Metric& row : kMetrics) {
+  for (const MetricColumn& row : kMetrics) {
     if (row.name == metric) {
       return is_column(header, row.column) ? std::string()
                                            : fmt::format("{} needs the column \"{}\"", metric, row.column);

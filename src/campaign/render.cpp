@@ -12,6 +12,8 @@
 #include "campaign/level.h"
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
+#include "campaign/project_table.h"
+#include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
 #include "record/json.h"
@@ -37,10 +39,11 @@ void add_round(FileMap& files, const State& state, const Round& round) {
   const std::vector<record::RooflinePoint>& bounds = state.baseline->evaluation.roofline;
   const record::Evaluation& evaluation = round.last().evaluated->evaluation;
   files[folder + "/artifacts/benchmark.csv"] =
-      render_benchmark(cases_of_level(state, level_of(round)), evaluation, bounds);
+      render_benchmark(state.spec(), cases_of_level(state, level_of(round)), evaluation, bounds);
+  if (evaluation.table) files[folder + "/artifacts/project_benchmark.csv"] = *evaluation.table;
   if (const std::optional<record::Evaluated>& quick = round.last().quick) {
     files[folder + "/artifacts/quick_benchmark.csv"] =
-        render_benchmark(cases_of_level(state, quick->level), quick->evaluation, bounds);
+        render_benchmark(state.spec(), cases_of_level(state, quick->level), quick->evaluation, bounds);
   }
   if (!evaluation.build.command.empty()) files[folder + "/artifacts/build.log"] = build_log(evaluation.build);
 }
@@ -50,7 +53,8 @@ void add_baseline(FileMap& files, const State& state) {
   files["rounds/round-1/summary.md"] = render_baseline_summary(state);
   add_tree(files, "rounds/round-1", state.baseline->candidate);
   files["rounds/round-1/artifacts/benchmark.csv"] =
-      render_benchmark(state.spec().target_cases, evaluation, evaluation.roofline);
+      render_benchmark(state.spec(), state.spec().target_cases, evaluation, evaluation.roofline);
+  if (evaluation.table) files["rounds/round-1/artifacts/project_benchmark.csv"] = *evaluation.table;
   if (!evaluation.build.command.empty()) files["rounds/round-1/artifacts/build.log"] = build_log(evaluation.build);
 }
 
@@ -74,6 +78,37 @@ template <class List>
 const typename List::value_type* with_label(const List& list, const std::string& label) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.label == label; });
   return found == list.end() ? nullptr : &*found;
+}
+
+// benchmark.csv of a project: medians over the processes of the candidate, a row for each shape.
+std::string project_benchmark(const record::Metric& metric, const std::vector<record::Case>& cases,
+                              const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& points) {
+  const bool bytes = std::ranges::any_of(points, [](const auto& point) { return point.cost.bytes > 0; });
+  const Rate rate{bytes};
+  const bool own = metric.quantity == record::Quantity::kSeconds || metric.quantity == record::Quantity::kColumn;
+  std::string csv = fmt::format(
+      "label,Check,Forward {0},Backward {0},Forward Time (ms),Backward Time (ms),{1}out_snr,da_snr,"
+      "db_snr\r\n",
+      rate.unit(), own ? csv_cell(title_of(metric)) + "," : "");
+  for (const record::Case& one : cases) {
+    const std::string label = one.label();
+    const auto point = std::ranges::find(points, label, &record::RooflinePoint::label);
+    double rates[2] = {std::nan(""), std::nan("")}, times[2] = {std::nan(""), std::nan("")};
+    for (std::size_t i = 0; point != points.end() && i < point->directions.size(); ++i) {
+      const record::DirectionPoint& direction = point->directions[i];
+      const std::size_t at = direction.name == "backward" ? 1 : 0;
+      rates[at] = rate.of(direction.cost, direction.latency);
+      times[at] = direction.latency * 1e3;
+    }
+    csv +=
+        fmt::format("{},{},{},{},{},{}", csv_cell(label), check_word(with_label(evaluation.checks, label), evaluation),
+                    rates[0], rates[1], times[0], times[1]);
+    if (own) csv += fmt::format(",{}", point == points.end() ? std::nan("") : metric_value(metric, *point));
+    for (const char* const noise : {"out_snr", "da_snr", "db_snr"})
+      csv += fmt::format(",{}", stats::median(column_values(evaluation.sessions, noise, label, Arm::kCandidate)));
+    csv += "\r\n";
+  }
+  return csv;
 }
 
 }  // namespace
@@ -134,9 +169,11 @@ Status write_campaign_files(const std::filesystem::path& directory, const FileMa
   return ok_status();
 }
 
-std::string render_benchmark(const std::vector<record::Case>& cases, const record::Evaluation& evaluation,
-                             const std::vector<record::RooflinePoint>& bounds) {
+std::string render_benchmark(const record::CampaignSpec& spec, const std::vector<record::Case>& cases,
+                             const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& bounds) {
   const std::vector<record::RooflinePoint> points = measured_roofline(bounds, evaluation.sessions);
+  if (const std::optional<record::Metric> metric = project_metric(spec))
+    return project_benchmark(*metric, cases, evaluation, points);
   const bool product = are_products(cases);
   const char* const backward = product ? ",nan,nan" : "";  // a session times one call
   std::string csv = benchmark_header(cases) + "\r\n";
@@ -186,14 +223,15 @@ std::string cell(std::string_view text) {
   return result;
 }
 
-Throughput throughput(const std::vector<record::RooflinePoint>& points, Rate rate) {
-  Throughput result;
-  if (points.empty()) return result;
-  result.known = true;
-  result.average = geomean_rate(points, rate);
-  for (const record::RooflinePoint& point : points)
-    result.peak = std::max(result.peak, rate.of(point.cost, point.latency));
-  return result;
+std::string aggregate_text(const State& state, const std::vector<record::RooflinePoint>& points) {
+  if (const std::optional<record::Metric> metric = project_metric(state.spec()))
+    return fmt::format("{} {} (geomean of {})", rate_text(metric_value(*metric, points)), metric->unit(), metric->name);
+  const Rate rate = rate_of(state);
+  return fmt::format("{} {} (geomean)", rate_text(geomean_rate(points, rate)), rate.unit());
+}
+
+std::string_view ceiling_words(const State& state) {
+  return state.spec().execution_mode == "repo" ? "benchmark.peak" : "the measured ceiling";
 }
 
 std::vector<record::RooflinePoint> points_of(const State& state, const Round& round) {

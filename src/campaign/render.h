@@ -31,18 +31,16 @@ std::string render_trend(const State& state, Rate rate);  // logs/performance_tr
 std::string render_cost(const State& state);              // logs/cost.md
 std::string render_baseline_summary(const State& state);  // rounds/round-1/summary.md
 std::string render_round_summary(const State& state, const Round& round);
-std::string render_benchmark(const std::vector<record::Case>& cases, const record::Evaluation& evaluation,
-                             const std::vector<record::RooflinePoint>& bounds);
+std::string render_benchmark(const record::CampaignSpec& spec, const std::vector<record::Case>& cases,
+                             const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& bounds);
 std::string render_ineffective(const State& state);  // verified_ineffective.jsonl
 
 // A text that fits a Markdown table cell: one line, no "|".
 std::string cell(std::string_view text);
-// Geometric mean and largest rate over the shapes of measured points.
-struct Throughput {
-  double average = 0, peak = 0;
-  bool known = false;
-};
-Throughput throughput(const std::vector<record::RooflinePoint>& points, Rate rate = {});
+// "4.2000 TFLOPS (geomean)" of measured points; of a project, what its primary metric says.
+std::string aggregate_text(const State& state, const std::vector<record::RooflinePoint>& points);
+// What a fraction of the roofline is of: "the measured ceiling", or what a project declares.
+std::string_view ceiling_words(const State& state);
 // "2026-11-22 14:05" of a time stamp.
 std::string minute(const std::string& time);
 // The points of the baseline as measured.

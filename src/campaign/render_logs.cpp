@@ -1,7 +1,11 @@
 // The logs: dated blocks, appended and never changed.
+#include <cmath>
+#include <optional>
+
 #include "base/error.h"
 #include "campaign/ledger.h"
 #include "campaign/render.h"
+#include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
 #include "record/json.h"
@@ -38,17 +42,17 @@ std::string baseline_block(const State& state) {
   const Rate rate = rate_of(state);
   std::string text = fmt::format(
       "## Baseline\n\n- Time: {}\n- Backend: {}\n- GPU: {}\n- Commit: {}\n- Validation level: full\n"
-      "- Aggregate score: {:.4f} {} (geomean), {:.1f} % of the measured ceiling\n- All Check: PASS\n"
+      "- Aggregate score: {}, {:.1f} % of {}\n- All Check: PASS\n"
       "- Noise: {:.2f} % per session, smallest decidable gain about {:.1f} %\n"
       "- Detailed data: rounds/round-1/artifacts/benchmark.csv\n- Quick baseline log: rounds/round-1/summary.md\n\n",
       minute(state.baseline_at), state.spec().backend, state.spec().gpu,
       state.baseline_committed->commit.empty() ? "none" : state.baseline_committed->commit.substr(0, 12),
-      geomean_rate(points, rate), rate.unit(), 100 * geomean_efficiency(points), 100 * baseline.calibration.noise,
-      100 * baseline.calibration.detectable);
+      aggregate_text(state, points), 100 * geomean_efficiency(points), ceiling_words(state),
+      100 * baseline.calibration.noise, 100 * baseline.calibration.detectable);
   text += fmt::format("| Shape | Time (ms) | {} | Of ceiling |\n|---|---|---|---|\n", rate.unit());
   for (const record::RooflinePoint& point : points) {
-    text += fmt::format("| {} | {:.4f} | {:.4f} | {:.1f} % |\n", cell(point.label), point.latency * 1e3,
-                        rate.of(point.cost, point.latency), 100 * point.fraction);
+    text += fmt::format("| {} | {:.4f} | {} | {:.1f} % |\n", cell(point.label), point.latency * 1e3,
+                        rate_text(rate.of(point.cost, point.latency)), 100 * point.fraction);
   }
   return text + "\n## Optimization History\n\n";
 }
@@ -137,13 +141,12 @@ std::string ending_block(const State& state, const Ending& ending) {
   return text + attribution_block(ledger_of(state, ending.rounds), accepted == 0 ? 1.0 : ratio);
 }
 
-std::string trend_number(const Throughput& t, double value) { return t.known ? fmt::format("{:.3f}", value) : "-"; }
-
-std::string trend_row(std::int64_t number, std::string_view status, const std::string& description, const Throughput& t,
-                      const std::string& versus, const std::string& finding) {
-  return fmt::format("| round-{} | {} | {} | {} | {} | - | - | {} | {} | {} |\n", number, status, cell(description),
-                     trend_number(t, t.average), trend_number(t, t.peak), trend_number(t, t.average), versus,
-                     cell(finding));
+std::string trend_row(std::int64_t number, std::string_view status, const std::string& description,
+                      const StepScore& score, const std::string& own, const std::string& versus,
+                      const std::string& finding) {
+  return fmt::format("| round-{} | {} | {} | {} | {} | {} | {} | {} |{} {} | {} |\n", number, status, cell(description),
+                     score_text(score.forward), score_text(score.forward_peak), score_text(score.backward),
+                     score_text(score.backward_peak), score_text(score.step), own, versus, cell(finding));
 }
 
 }  // namespace
@@ -166,20 +169,26 @@ std::string render_optimize_log(const State& state) {
 }
 
 std::string render_trend(const State& state, Rate rate) {
+  // A metric that is no rate of a direction has a column of its own.
+  std::optional<record::Metric> own = project_metric(state.spec());
+  if (own && (own->quantity == record::Quantity::kFlops || own->quantity == record::Quantity::kBytes)) own.reset();
+  const auto own_cell = [&](const std::vector<record::RooflinePoint>& points) {
+    return own ? fmt::format(" {} |", score_text(metric_value(*own, points))) : std::string();
+  };
   std::string text = fmt::format(
       "| Round | Status | Description | Fwd Avg {0} | Fwd Peak {0} | Bwd Avg {0} | Bwd Peak {0} | "
-      "Combined Step {0} | vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|\n",
-      rate.unit());
-  const Throughput baseline = throughput(baseline_points(state), rate);
-  text += trend_row(1, "BASELINE", "the kernel to beat", baseline, "—",
+      "Combined Step {0} |{1} vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|{2}\n",
+      rate.unit(), own ? fmt::format(" {} |", cell(title_of(*own))) : std::string(), own ? "---|" : "");
+  const StepScore baseline = step_score(baseline_points(state), rate);
+  text += trend_row(1, "BASELINE", "the kernel to beat", baseline, own_cell(baseline_points(state)), "—",
                     fmt::format("noise {:.2f} % per session", 100 * state.baseline->calibration.noise));
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
-    const Throughput t = throughput(points_of(state, round), rate);
-    const double change = t.known && baseline.average > 0 ? 100 * (t.average / baseline.average - 1) : 0;
-    const std::string versus = t.known ? fmt::format("step {0:+.3f}%, fwd {0:+.3f}%, bwd —", change) : std::string("-");
+    const std::vector<record::RooflinePoint> points = points_of(state, round);
+    const StepScore score = step_score(points, rate);
+    const std::string versus = std::isfinite(score.step) ? versus_baseline(score, baseline) : std::string("-");
     text += trend_row(round.number, round.committed ? "ACCEPTED" : "ROLLBACK", round.last().proposal.hypothesis.title,
-                      t, versus, round.decision->reason);
+                      score, own_cell(points), versus, round.decision->reason);
   }
   return text;
 }

@@ -4,7 +4,10 @@
 
 #include "base/error.h"
 #include "campaign/ledger.h"
+#include "campaign/manifest.h"
+#include "campaign/project_table.h"
 #include "campaign/render.h"
+#include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
 #include "record/json.h"
@@ -19,6 +22,8 @@ std::string join(const std::vector<std::string>& list) {
   for (const std::string& item : list) text += (text.empty() ? "" : "; ") + item;
   return or_none(text);
 }
+
+std::string or_dash(double rate) { return std::isfinite(rate) ? rate_text(rate) : std::string("-"); }
 
 // One row per target shape. `effects` are against the incumbent, suite first, or empty.
 std::string shape_table(const State& state, const record::Evaluation& evaluation,
@@ -42,34 +47,48 @@ std::string shape_table(const State& state, const record::Evaluation& evaluation
     const auto effect = std::find_if(effects.begin(), effects.end(), same);
     text += fmt::format("| {} |", cell(label));
     for (const ShapeColumn& column : columns) text += fmt::format(" {} |", cell(one.get(column.param, "-")));
-    text += fmt::format(
-        " {} | {} | - | {} |\n", check == evaluation.checks.end() ? "-" : record::name_of(check->outcome),
-        point == points.end() ? std::string("-") : fmt::format("{:.4f}", rate.of(point->cost, point->latency)),
-        effect == effects.end() ? std::string("-") : fmt::format("{:+.2f} %", 100 * (effect->ratio - 1)));
+    const StepScore score = point == points.end() ? StepScore() : step_score({*point}, rate);
+    text +=
+        fmt::format(" {} | {} | {} | {} |\n", check == evaluation.checks.end() ? "-" : record::name_of(check->outcome),
+                    or_dash(score.forward), or_dash(score.backward),
+                    effect == effects.end() ? std::string("-") : fmt::format("{:+.2f} %", 100 * (effect->ratio - 1)));
   }
   return text + "\n";
 }
 
-std::string validation(const std::string& time, const std::string& level, const std::string& folder) {
+// How it was tested and measured: an operator by the engine's worker, a project by its own commands.
+std::string validation(const State& state, const std::string& time, const std::string& level,
+                       const std::string& folder) {
+  const bool project = state.spec().execution_mode == "repo";
+  const std::string test = project ? extra_text(state.spec(), "test_command") +
+                                         "; and Check of every row of the benchmark, on inputs that the project draws"
+                                   : "the engine's worker, every timed call on a fresh secret input";
+  const std::string benchmark = project ? extra_text(state.spec(), "benchmark_command") +
+                                              ", a process of its own for every table, incumbent and candidate in turn"
+                                        : "the engine's worker, paired and interleaved with the incumbent";
   return fmt::format(
-      "### Validation\n\n- Time: {}\n- Validation level: {}\n- Test command: the engine's worker, every timed call "
-      "on a "
-      "fresh secret input\n- Benchmark command: the engine's worker, paired and interleaved with the incumbent\n"
+      "### Validation\n\n- Time: {}\n- Validation level: {}\n- Test command: {}\n- Benchmark command: {}\n"
       "- Raw artifacts: {}/artifacts/, journal.jsonl\n\n",
-      time, level, folder);
+      time, level, test, benchmark, folder);
 }
 
 std::string aggregate(const State& state, const std::vector<record::RooflinePoint>& points, double versus_best) {
   if (points.empty()) return "### Aggregate\n\n- forward: not measured\n- backward: -\n\n";
-  const std::vector<record::RooflinePoint> before =
-      measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions);
+  const std::vector<record::RooflinePoint> before = baseline_points(state);
   const Rate rate = rate_of(state);
-  const double forward = geomean_rate(points, rate), base = geomean_rate(before, rate);
-  return fmt::format(
-      "### Aggregate\n\n- forward: {:.4f} {} (geomean), {:.1f} % of the measured ceiling\n- backward: -\n"
-      "- vs baseline: {:+.2f} %\n- vs current best: {:+.2f} %\n\n",
-      forward, rate.unit(), 100 * geomean_efficiency(points), base > 0 ? 100 * (forward / base - 1) : 0.0,
-      100 * (versus_best - 1));
+  const StepScore now = step_score(points, rate), base = step_score(before, rate);
+  const bool backward = std::isfinite(now.backward);
+  std::string text =
+      fmt::format("### Aggregate\n\n- forward: {} {} (geomean), {:.1f} % of {}\n- backward: {}\n",
+                  rate_text(now.forward), rate.unit(), 100 * geomean_efficiency(points), ceiling_words(state),
+                  backward ? rate_text(now.backward) + " " + std::string(rate.unit()) + " (geomean)" : "-");
+  double gain = base.step > 0 ? 100 * (now.step / base.step - 1) : 0.0;
+  if (const std::optional<record::Metric> metric = project_metric(state.spec())) {
+    text += fmt::format("- primary metric: {}\n", aggregate_text(state, points));
+    gain = percent_change(metric_value(*metric, points), metric_value(*metric, before));
+  }
+  return text +
+         fmt::format("- vs baseline: {:+.2f} %\n- vs current best: {:+.2f} %\n\n", gain, 100 * (versus_best - 1));
 }
 
 std::string gate_table(const record::Decision& decision) {
@@ -140,7 +159,7 @@ std::string render_baseline_summary(const State& state) {
       measured_roofline(baseline.evaluation.roofline, baseline.evaluation.sessions);
   std::string text =
       "# round-1\n\n## Hypothesis\n\nNone: this is the kernel to beat.\n\n## Single change\n\nNo code change.\n\n";
-  text += "## Results\n\n" + validation(state.baseline_at, "full", "rounds/round-1");
+  text += "## Results\n\n" + validation(state, state.baseline_at, "full", "rounds/round-1");
   text += shape_table(state, baseline.evaluation, {}) + aggregate(state, points, 1.0);
   text += fmt::format(
       "## Decision\n\nBASELINE\n\n## Attribution\n\n- Noise of a session: {:.2f} %\n"
@@ -156,7 +175,7 @@ std::string render_round_summary(const State& state, const Round& round) {
   const std::string folder = fmt::format("rounds/round-{}", round.number);
   std::string text = fmt::format("# round-{}\n\n## Hypothesis\n\n{}\n## Single change\n\n{}\n## Results\n\n",
                                  round.number, hypothesis_text(summary.hypothesis), change_text(summary));
-  text += validation(round.decided, level_of(round), folder);
+  text += validation(state, round.decided, level_of(round), folder);
   if (round.last().evaluated) text += shape_table(state, round.last().evaluated->evaluation, decision.effects);
   text += aggregate(state, points_of(state, round), summary.suite_ratio);
   text += fmt::format("## Decision\n\n{}: {}\n\n{}\n- Evidence: {:.4g} of {:.4g} needed\n- Plain rule: {}\n\n",

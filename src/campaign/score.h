@@ -1,23 +1,40 @@
 // The arithmetic of scores that people compute by hand from benchmark tables, to the last digit.
 #pragma once
 
-#include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
+
+#include "campaign/columns.h"
+#include "record/metric.h"
 
 namespace ridge::campaign {
 
-// Throughput of a whole training step of a matrix product: 2MNK forward and 4MNK backward in the sum of both times.
-double combined_step_tflops(double m, double n, double k, double forward_ms, double backward_ms);
-// The same from the two throughputs: 6 / (2/F + 4/B), which is what the time sum comes to.
-double combined_step_tflops(double forward_tflops, double backward_tflops);
+// Throughput of a training step, over the shapes: geometric means, and the best shape. The step is the work of both
+// directions over the sum of their times; of a matrix product that comes to 6 / (2/F + 4/B). NaN for not measured.
+struct StepScore {
+  double forward = std::numeric_limits<double>::quiet_NaN(), backward = forward, step = forward;
+  double forward_peak = forward, backward_peak = forward;
+};
+// A point without directions is a forward pass alone; backward then stays NaN.
+StepScore step_score(const std::vector<record::RooflinePoint>& points, Rate rate);
+
+// What a metric says of one point, in its unit, and of all of them: the geometric mean. NaN for not measured.
+double metric_value(const record::Metric& metric, const record::RooflinePoint& point);
+double metric_value(const record::Metric& metric, const std::vector<record::RooflinePoint>& points);
+
+// "latency_p99 us"; a column by its name.
+std::string title_of(const record::Metric& metric);
+
+// Three decimals, or four significant digits of a small number; a dash for one that is not known.
+std::string score_text(double value);
+// Four decimals, or four significant digits of a small number.
+std::string rate_text(double value);
 
 // 100 (now / before - 1)
 double percent_change(double now, double before);
 
 // The cell "vs Baseline" of the trend: "step +8.363%, fwd +6.947%, bwd +8.714%"; without a backward pass bwd is a dash.
-struct StepScore {
-  double forward = 0, backward = 0, step = 0;  // TFLOPS; backward NaN when there is none
-};
 std::string versus_baseline(const StepScore& now, const StepScore& baseline);
 
 // Least time a weight cache can save per step, as a fraction of the step: what it skips / what the step takes.

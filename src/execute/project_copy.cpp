@@ -229,7 +229,7 @@ Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string
   if (result.exit_code == 1 && all_passed) {
     return make_error(ErrorCode::kToolFailed, "{} exited with 1 although every row passes", quote_command(command));
   }
-  Measured measured{std::move(rows), result.wall};
+  Measured measured{std::move(rows), *text, result.wall, {}};
   RIDGE_CHECK_OK(check_claim(measured));
   if (reference != nullptr) RIDGE_CHECK_OK(check_outputs(fill, should_stop, *reference, measured));
   return measured;

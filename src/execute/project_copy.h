@@ -49,6 +49,7 @@ class ProjectCopy {
   // One process of the benchmark, and the table that it wrote. An error in the process or the table is an Error.
   struct Measured {
     std::vector<project::BenchTableRow> rows;
+    std::string table;       // as the benchmark wrote it
     double wall = 0;         // seconds of the process, by our clock
     std::string wrong = {};  // what the reference process says against its outputs
   };

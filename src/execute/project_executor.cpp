@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "execute/plausible.h"
 #include "execute/project_copy.h"
+#include "execute/project_session.h"
 #include "record/case.h"
 #include "record/configuration.h"
 #include "record/tunables.h"
@@ -36,8 +37,6 @@ std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {
   for (const record::Case& one : cases) labels.push_back(project::label_of(one));
   return labels;
 }
-
-std::string case_label(const std::string& label) { return "label=" + label; }
 
 using FastestRows = std::map<std::string, double>;  // label -> latency
 
@@ -227,10 +226,22 @@ class ProjectExecutor final : public Executor {
     for (const project::BenchTableRow& one : measured->rows) {
       if (!one.passed) return fails(Outcome::kWrong, fmt::format("{}: Check is {}", one.label, one.check));
       row.latencies.push_back(one.latency);
-      fractions.push_back(one.metric / project_.peak);
+      fractions.push_back(score_of(one));
     }
     row.score = stats::geomean(fractions);
     return ok_status();
+  }
+
+  // What configurations are compared by: more is better.
+  [[nodiscard]] double score_of(const project::BenchTableRow& row) const {
+    if (project_.metric.quantity == record::Quantity::kColumn)
+      return project_.metric.higher ? row.value : 1 / row.value;
+    return bound_of(row.work) / row.latency;
+  }
+  // Seconds that the declared peak needs for this work.
+  [[nodiscard]] double bound_of(double work) const { return work / (project_.peak * project_.metric_unit); }
+  [[nodiscard]] record::Cost cost_of(double work) const {
+    return quantity_of(project_) == record::Quantity::kBytes ? record::Cost{0, work} : record::Cost{work, 0};
   }
 
   // Places and builds both; an incumbent that does not build is the harness's fault and an Error.
@@ -296,11 +307,11 @@ class ProjectExecutor final : public Executor {
         check = evaluation.checks.insert(check, record::CheckRow{});
         check->label = label;
       }
-      check->snr_db = row.snr_db;
+      check->snr_db = row.noise_db.empty() ? NAN : row.noise_db.front().second;  // out_snr
       if (project_.min_snr_db > 0) {
-        const double ratio = std::pow(10.0, (project_.min_snr_db - row.snr_db) / 20.0);
+        const double ratio = std::pow(10.0, (project_.min_snr_db - check->snr_db) / 20.0);
         check->max_error_ratio =
-            std::max(check->max_error_ratio, std::isfinite(ratio) || row.snr_db > 0 ? ratio : INFINITY);
+            std::max(check->max_error_ratio, std::isfinite(ratio) || check->snr_db > 0 ? ratio : INFINITY);
       }
       if (row.passed) {
         ++check->verified_calls;
@@ -318,17 +329,16 @@ class ProjectExecutor final : public Executor {
                                                  const std::string& role, record::Evaluation& evaluation,
                                                  const ShouldStop& should_stop) {
     const std::vector<std::string> labels = labels_of(request.cases);
-    record::Session session;
-    session.index = index;
-    session.role = role;
-    for (const std::string& label : labels) session.shapes.push_back({case_label(label), {{order_of(index), {}}}});
+    const std::string order = order_of(index);
+    std::vector<std::vector<project::BenchTableRow>> processes;
     const Steady::time_point began = Steady::now();
-    for (const char arm : order_of(index)) {
+    for (const char arm : order) {
       ProjectCopy* const reference = project_.reference.empty() ? nullptr : &reference_;
       RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop, reference));
       if (!measured.wrong.empty() && arm == 'A')
         return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.wrong);
       if (arm == 'B') note_rows(measured.rows, evaluation);
+      if (arm == 'B') evaluation.table = measured.table;
       if (evaluation.outcome == Outcome::kPass && !measured.wrong.empty()) {
         evaluation.outcome = Outcome::kWrong;
         evaluation.detail = measured.wrong;
@@ -340,27 +350,34 @@ class ProjectExecutor final : public Executor {
           return make_error(ErrorCode::kToolFailed, "the incumbent fails {}: Check is {}", row.label, row.check);
         }
         if (!row.passed) return std::optional<record::Session>();
-        const auto shape = std::find_if(session.shapes.begin(), session.shapes.end(),
-                                        [&](const auto& one) { return one.label == case_label(row.label); });
-        shape->quads.front().blocks.push_back({row.latency});
-        note_roofline(row, arm, evaluation);
+        if (arm == 'B') note_roofline(row, evaluation);
       }
+      processes.push_back(std::move(measured.rows));
     }
-    session.guards["began"] = std::chrono::duration<double>(began.time_since_epoch()).count();
-    session.guards["wall"] = std::chrono::duration<double>(Steady::now() - began).count();
-    return std::optional(std::move(session));
+    RIDGE_TRY(session, session_of(labels, order, processes, project_.metric));
+    if (!session.missing.empty()) {
+      evaluation.outcome = Outcome::kWrong;
+      evaluation.detail = session.missing;
+      return std::optional<record::Session>();
+    }
+    session.session.index = index;
+    session.session.role = role;
+    session.session.guards["began"] = std::chrono::duration<double>(began.time_since_epoch()).count();
+    session.session.guards["wall"] = std::chrono::duration<double>(Steady::now() - began).count();
+    return std::optional(std::move(session.session));
   }
 
-  void note_roofline(const project::BenchTableRow& row, char arm, record::Evaluation& evaluation) const {
-    if (arm != 'B') return;
+  void note_roofline(const project::BenchTableRow& row, record::Evaluation& evaluation) const {
     record::RooflinePoint point;
     point.label = case_label(row.label);
     point.latency = row.latency;
-    const double work = row.metric * project_.metric_unit * row.latency;
-    point.cost.flop = work;
-    point.bound_time = work / (project_.peak * project_.metric_unit);
-    point.bound = project_.metric_column.find("FLOPS") != std::string::npos ? "compute" : "memory";
+    point.cost = cost_of(row.work);
+    point.bound_time = bound_of(row.work);
+    point.bound = quantity_of(project_) == record::Quantity::kFlops ? "compute" : "memory";
     point.fraction = point.bound_time / point.latency;
+    if (std::isfinite(row.value)) point.value = row.value;
+    for (const project::BenchTableRow::Direction& one : row.directions)
+      point.directions.push_back({one.name, cost_of(one.work), bound_of(one.work), one.seconds});
     const auto known = std::find_if(evaluation.roofline.begin(), evaluation.roofline.end(),
                                     [&](const auto& one) { return one.label == point.label; });
     if (known == evaluation.roofline.end()) evaluation.roofline.push_back(std::move(point));
@@ -497,6 +514,19 @@ std::unique_ptr<Executor> make_project_executor(project::Project project, Projec
   return std::make_unique<ProjectExecutor>(std::move(project), std::move(options));
 }
 
+Result<project::TableContents> look_at_table(const project::Project& project, const fs::path& workspace,
+                                             const ShouldStop& should_stop) {
+  ProjectCopy made(project, workspace);
+  RIDGE_CHECK_OK(made.make());
+  RIDGE_TRY(built, made.build(should_stop));
+  if (!built.succeeded()) {
+    return make_error(ErrorCode::kToolFailed, "the build {}: {}", built.describe(),
+                      last_lines(built.error_output + built.output));
+  }
+  RIDGE_TRY(measured, made.measure(project.shapes, false, should_stop));
+  return project::contents_of(measured.table, project);
+}
+
 std::vector<HandoffCheck> check_handoff(const project::Project& project, const fs::path& workspace,
                                         const OnProgress& on_progress, const ShouldStop& should_stop) {
   std::vector<HandoffCheck> checks;
@@ -519,9 +549,12 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
     RIDGE_TRY(table, made.measure(project.shapes, fresh, should_stop));
     for (const project::BenchTableRow& row : table.rows) {
       if (!row.passed) return make_error(ErrorCode::kToolFailed, "{}: Check is {}", row.label, row.check);
-      if (row.metric > project.peak) {
+      for (const project::BenchTableRow::Direction& one : row.directions) {
+        const double rate = one.work / one.seconds / project.metric_unit;
+        if (rate <= project.peak) continue;
         return make_error(ErrorCode::kInvalidArgument, "{}: {} = {:g} is above benchmark.peak = {:g}", row.label,
-                          project.metric_column, row.metric, project.peak);
+                          one.name == "forward" ? project.metric_column : project.backward_metric_column, rate,
+                          project.peak);
       }
     }
     return fmt::format("{} shapes, header and Check as frozen", table.rows.size());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "execute/executor.h"
+#include "project/bench_csv.h"
 #include "project/project.h"
 
 namespace ridge::execute {
@@ -36,6 +37,10 @@ struct HandoffCheck {
 // first that does not work, because the later ones rest on it.
 std::vector<HandoffCheck> check_handoff(const project::Project& project, const std::filesystem::path& workspace,
                                         const OnProgress& on_progress = {}, const ShouldStop& should_stop = {});
+
+// What the project's own table holds: one build and one process of its benchmark, in a private copy.
+Result<project::TableContents> look_at_table(const project::Project& project, const std::filesystem::path& workspace,
+                                             const ShouldStop& should_stop = {});
 
 // A candidate may take this much longer on fresh tensors than on reused ones, beside what the incumbent shows. What a
 // cache that remembers tensors saves is far more.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <optional>
 
 #include "base/error.h"
 #include "stats/decide.h"
@@ -27,14 +27,51 @@ Result<std::vector<double>> quad_ratios(const ShapeSamples& shape) {
   return ratios;
 }
 
-Result<std::map<std::string, const ShapeSamples*>> by_label(const Session& session) {
+// `samples` of `session`; `sign` turns a column in which more is better into one in which less is.
+Result<stats::SessionStatistic> statistic_of(const Session& session, const std::vector<ShapeSamples>& samples,
+                                             const std::vector<std::string>& labels, double sign) {
   std::map<std::string, const ShapeSamples*> shapes;
-  for (const ShapeSamples& shape : session.shapes) {
+  for (const ShapeSamples& shape : samples) {
     if (!shapes.emplace(shape.label, &shape).second) {
       return invalid("session {} has shape \"{}\" twice", session.index, shape.label);
     }
   }
-  return shapes;
+  std::vector<stats::ShapeRatios> ratios;
+  for (const std::string& label : labels) {
+    const auto found = shapes.find(label);
+    if (found == shapes.end()) return invalid("session {} lacks shape \"{}\"", session.index, label);
+    Result<std::vector<double>> quads = quad_ratios(*found->second);
+    if (!quads) return in_context(fmt::format("session {}", session.index), quads.error());
+    for (double& quad : *quads) quad *= sign;
+    ratios.push_back({label, 1.0, std::move(*quads)});
+    shapes.erase(found);
+  }
+  if (!shapes.empty()) {
+    return invalid("session {} has shape \"{}\", which is not a target", session.index, shapes.begin()->first);
+  }
+  Result<stats::SessionStatistic> statistic = stats::session_statistic(ratios);
+  if (!statistic) return in_context(fmt::format("session {}", session.index), statistic.error());
+  return statistic;
+}
+
+Status add_directions(const Session& session, SessionRatios& ratios) {
+  for (const record::ColumnSamples& column : session.columns) {
+    if (column.holds != record::ColumnSamples::Holds::kSeconds) continue;
+    std::vector<std::string> labels;
+    for (const ShapeSamples& shape : column.shapes) labels.push_back(shape.label);
+    RIDGE_TRY(statistic, statistic_of(session, column.shapes, labels, 1));
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      ratios.directions.push_back(fmt::format("{}, {}", labels[i], column.name));
+      ratios.per_direction.push_back(statistic.per_shape[i]);
+    }
+  }
+  return ok_status();
+}
+
+std::optional<double> median_of(const std::vector<Session>& sessions, const std::string& column,
+                                const std::string& label) {
+  const std::vector<double> values = record::column_values(sessions, column, label, Arm::kCandidate);
+  return values.empty() ? std::nullopt : std::optional(stats::median(values));
 }
 
 // Ends of the order statistics' interval, each moved outwards by what the sessions' slacks allow.
@@ -88,6 +125,13 @@ std::vector<record::RooflinePoint> measured_roofline(const std::vector<record::R
     if (values.empty()) continue;
     point.latency = stats::median(values);
     point.fraction = point.bound_time / point.latency;
+    for (record::DirectionPoint& direction : point.directions) {
+      direction.latency = median_of(sessions, direction.name, point.label).value_or(point.latency);
+    }
+    if (!sessions.empty()) {
+      if (const record::ColumnSamples* metric = record::metric_column(sessions.front()))
+        point.value = median_of(sessions, metric->name, point.label);
+    }
     points.push_back(std::move(point));
   }
   return points;
@@ -104,22 +148,15 @@ bool fair(const record::Calibration& calibration) {
 }
 
 Result<SessionRatios> session_ratios(const Session& session, const std::vector<std::string>& labels) {
-  RIDGE_TRY(shapes, by_label(session));
-  std::vector<stats::ShapeRatios> ratios;
-  for (const std::string& label : labels) {
-    const auto found = shapes.find(label);
-    if (found == shapes.end()) return invalid("session {} lacks shape \"{}\"", session.index, label);
-    Result<std::vector<double>> quads = quad_ratios(*found->second);
-    if (!quads) return in_context(fmt::format("session {}", session.index), quads.error());
-    ratios.push_back({label, 1.0, std::move(*quads)});
-    shapes.erase(found);
+  RIDGE_TRY(statistic, statistic_of(session, session.shapes, labels, 1));
+  if (const record::ColumnSamples* metric = record::metric_column(session)) {
+    const bool higher = metric->holds == record::ColumnSamples::Holds::kHigher;
+    RIDGE_TRY(own, statistic_of(session, metric->shapes, labels, higher ? -1 : 1));
+    statistic = std::move(own);
   }
-  if (!shapes.empty()) {
-    return invalid("session {} has shape \"{}\", which is not a target", session.index, shapes.begin()->first);
-  }
-  Result<stats::SessionStatistic> statistic = stats::session_statistic(ratios);
-  if (!statistic) return in_context(fmt::format("session {}", session.index), statistic.error());
-  return SessionRatios{statistic->suite, std::move(statistic->per_shape)};
+  SessionRatios ratios{statistic.suite, std::move(statistic.per_shape), {}, {}};
+  RIDGE_CHECK_OK(add_directions(session, ratios));
+  return ratios;
 }
 
 Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, const std::vector<std::string>& labels,
@@ -128,9 +165,17 @@ Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, cons
   table.per_shape.resize(labels.size());
   for (const Session* session : sessions) {
     RIDGE_TRY(ratios, session_ratios(*session, labels));
+    if (table.suite.empty()) {
+      table.directions = ratios.directions;
+      table.per_direction.resize(ratios.directions.size());
+    }
+    if (ratios.directions != table.directions)
+      return invalid("session {} has other directions than session {}", session->index, sessions.front()->index);
     table.suite.push_back(ratios.suite);
     if (guards != nullptr) table.slacks.push_back(guards->slack(session->guards));
     for (std::size_t i = 0; i < labels.size(); ++i) table.per_shape[i].push_back(ratios.per_shape[i]);
+    for (std::size_t i = 0; i < ratios.directions.size(); ++i)
+      table.per_direction[i].push_back(ratios.per_direction[i]);
   }
   return table;
 }
@@ -144,6 +189,32 @@ std::vector<record::Effect> effects_of(const RatioTable& table, const std::vecto
     effects.push_back(effect_of(labels[i], table.per_shape[i], table.slacks, stopping));
   }
   return effects;
+}
+
+std::vector<record::Effect> direction_effects(const RatioTable& table, Stopping stopping) {
+  std::vector<record::Effect> effects;
+  for (std::size_t i = 0; i < table.directions.size(); ++i)
+    effects.push_back(effect_of(table.directions[i], table.per_direction[i], table.slacks, stopping));
+  return effects;
+}
+
+double least_or_nan(const std::vector<double>& values) {
+  const bool usable =
+      !values.empty() && std::none_of(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+  return usable ? *std::min_element(values.begin(), values.end()) : std::nan("");
+}
+
+std::vector<SignalToNoise> worst_noise(const std::vector<Session>& sessions) {
+  std::vector<SignalToNoise> found;
+  if (sessions.empty()) return found;
+  for (const record::ColumnSamples& column : sessions.front().columns) {
+    if (column.holds != record::ColumnSamples::Holds::kDecibel) continue;
+    for (const ShapeSamples& shape : column.shapes) {
+      found.push_back({column.name, shape.label,
+                       least_or_nan(record::column_values(sessions, column.name, shape.label, Arm::kCandidate))});
+    }
+  }
+  return found;
 }
 
 std::vector<std::string> labels_of(const std::vector<record::Case>& cases) {

@@ -25,6 +25,7 @@ bool all_void(const std::vector<record::Session>& sessions);
 std::int64_t confirmation_count(const std::vector<record::Session>& sessions);
 
 using record::Arm;
+using record::column_values;
 using record::launches;
 
 // `bounds` with latency and fraction recomputed as the median launch of the candidate. A shape without samples is left
@@ -39,11 +40,15 @@ double launch_seconds(const std::vector<record::RooflinePoint>& points);
 // objection, because the test of a decision holds for any; it costs sessions.
 bool fair(const record::Calibration& calibration);
 
-// Log ratios incumbent / candidate of one session: the suite's (equal weights) and each shape's, in the order of
-// `labels`. An error when the session's labels are not exactly `labels`, or a launch is not a positive finite time.
+// Log ratios incumbent / candidate of one session, positive when the candidate is better: the suite's (equal weights)
+// and each shape's, in the order of `labels`; then those of every direction of a project's table ("label=small,
+// backward"). Of what the primary metric says, which is a time but where the table has a column for it. An error when
+// the session's labels are not exactly `labels`, or a launch is not a positive finite time.
 struct SessionRatios {
   double suite = 0;
   std::vector<double> per_shape;
+  std::vector<std::string> directions;
+  std::vector<double> per_direction;
 };
 Result<SessionRatios> session_ratios(const record::Session& session, const std::vector<std::string>& labels);
 
@@ -52,7 +57,10 @@ struct RatioTable {
   std::vector<double> suite;
   std::vector<std::vector<double>> per_shape;
   std::vector<double> slacks;  // of each session; empty: none
+  std::vector<std::string> directions;
+  std::vector<std::vector<double>> per_direction;
 };
+// An error where a session has other directions than the first.
 Result<RatioTable> ratio_table(const std::vector<const record::Session*>& sessions,
                                const std::vector<std::string>& labels, const stats::GuardRule* guards = nullptr);
 
@@ -61,6 +69,18 @@ Result<RatioTable> ratio_table(const std::vector<const record::Session*>& sessio
 enum class Stopping { kByTest, kFixed };
 std::vector<record::Effect> effects_of(const RatioTable& table, const std::vector<std::string>& labels,
                                        Stopping stopping);
+
+// The same of every direction of a project's table.
+std::vector<record::Effect> direction_effects(const RatioTable& table, Stopping stopping);
+
+// A signal-to-noise ratio of one shape: the worst of all processes, in dB; NaN when one has none.
+struct SignalToNoise {
+  std::string column, label;
+  double worst = 0;
+};
+std::vector<SignalToNoise> worst_noise(const std::vector<record::Session>& sessions);
+// The least value; NaN when there is none, or one is NaN.
+double least_or_nan(const std::vector<double>& values);
 
 // The labels of cases, in order.
 std::vector<std::string> labels_of(const std::vector<record::Case>& cases);

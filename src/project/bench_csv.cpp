@@ -39,46 +39,158 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-std::size_t column(const std::vector<std::string>& names, const std::string& name) {
-  return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+// A rate and the work that is known otherwise may differ by this factor: a mean of rates is not the rate of a mean.
+constexpr double kWorkTolerance = 1.5;
+constexpr std::string_view kNoiseColumns[] = {"out_snr", "da_snr", "db_snr"};
+
+bool is_measure(double value) { return std::isfinite(value) && value > 0; }
+
+bool is_absent(const std::string& cell) { return cell.empty() || cell == "nan" || cell == "NaN"; }
+
+// One line of a table, its cells by the names of their columns.
+class Line {
+ public:
+  Line(const std::vector<std::string>& names, std::vector<std::string> cells, std::size_t number)
+      : names_(names), cells_(std::move(cells)), number_(number) {}
+
+  // Empty where there is no such column.
+  [[nodiscard]] std::string text(std::string_view name) const {
+    const auto at = static_cast<std::size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+    return at < cells_.size() ? cells_[at] : std::string();
+  }
+  [[nodiscard]] double value(std::string_view name) const { return number_of(text(name)); }
+  [[nodiscard]] bool has_column(std::string_view name) const {
+    return std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+  [[nodiscard]] Error refused(std::string_view what) const {
+    return invalid("benchmark table, line {}: \"{}\" {}", number_, text("label"), what);
+  }
+
+ private:
+  const std::vector<std::string>& names_;
+  std::vector<std::string> cells_;
+  std::size_t number_;
+};
+
+// FLOP of a matrix product of B, M, N and K; 0 where the table does not say.
+double product_flop(const Line& line, const Project& project) {
+  if (quantity_of(project) != record::Quantity::kFlops) return 0;
+  const double b = line.has_column("B") ? line.value("B") : 1;
+  const double flop = 2 * b * line.value("M") * line.value("N") * line.value("K");
+  return is_measure(flop) ? flop : 0;
 }
 
-}  // namespace
+// `flop`: what the shape says that it is; 0 for not known.
+Result<BenchTableRow::Direction> direction_of(const Line& line, const Project& project, const std::string& name,
+                                              const std::string& rate_column, const std::string& time_column,
+                                              double flop) {
+  const double rate = line.value(rate_column), seconds = line.value(time_column) * 1e-3;
+  if (!is_measure(rate) || !is_measure(seconds)) {
+    return line.refused(fmt::format("passes without a time and a throughput: {} is \"{}\", {} is \"{}\"", time_column,
+                                    line.text(time_column), rate_column, line.text(rate_column)));
+  }
+  const double work = rate * project.metric_unit * seconds;
+  if (flop > 0 && !(work < kWorkTolerance * flop && flop < kWorkTolerance * work)) {
+    return line.refused(fmt::format(
+        "has {} x {} = {:.4g} FLOP, and B, M, N and K give {:.4g}: another unit, or columns that are swapped",
+        rate_column, time_column, work, flop));
+  }
+  return BenchTableRow::Direction{name, seconds, flop > 0 ? flop : work};
+}
 
-Result<std::vector<BenchTableRow>> read_bench_table(std::string_view text, const Project& project) {
+Status read_directions(const Line& line, const Project& project, BenchTableRow& row) {
+  const double flop = product_flop(line, project);
+  RIDGE_TRY(forward, direction_of(line, project, "forward", project.metric_column, project.time_column, flop));
+  row.directions.push_back(forward);
+  const std::string &rate = project.backward_metric_column, &time = project.backward_time_column;
+  if (time.empty() || (is_absent(line.text(rate)) && is_absent(line.text(time)))) return ok_status();
+  RIDGE_TRY(backward, direction_of(line, project, "backward", rate, time, 2 * flop));
+  row.directions.push_back(backward);
+  return ok_status();
+}
+
+// What the primary metric counts of a passing row.
+Status read_metric(const Line& line, const Project& project, BenchTableRow& row) {
+  const record::Metric& metric = project.metric;
+  row.latency = row.work = 0;
+  for (const BenchTableRow::Direction& direction : row.directions) {
+    const bool counts = direction.name == "forward" ? metric.forward : metric.backward;
+    row.latency += counts ? direction.seconds : 0;
+    row.work += counts ? direction.work : 0;
+  }
+  if (metric.backward && row.directions.size() < 2) {
+    return line.refused(fmt::format("passes without a backward pass, which {} counts", metric.name));
+  }
+  if (!metric.percentile.empty()) {
+    const std::string& column = metric.percentile == "p50" ? project.p50_column : project.p99_column;
+    row.latency = line.value(column) * 1e-3;
+    if (!is_measure(row.latency))
+      return line.refused(fmt::format("passes without {}: \"{}\"", metric.name, line.text(column)));
+  }
+  if (metric.quantity == record::Quantity::kColumn) {
+    row.value = line.value(metric.column);
+    if (!is_measure(row.value))
+      return line.refused(fmt::format("passes without a {}: \"{}\"", metric.column, line.text(metric.column)));
+  }
+  return ok_status();
+}
+
+Result<BenchTableRow> read_row(const Line& line, const Project& project) {
+  BenchTableRow row;
+  row.label = line.text("label");
+  row.check = line.text("Check");
+  row.passed = row.check == "PASS";
+  row.metric = line.value(project.metric_column);
+  row.latency = row.work = row.value = kNone;
+  for (const std::string_view name : kNoiseColumns) {
+    if (line.has_column(name)) row.noise_db.emplace_back(name, line.value(name));
+  }
+  if (!row.passed) return row;
+  RIDGE_CHECK_OK(read_directions(line, project, row));
+  RIDGE_CHECK_OK(read_metric(line, project, row));
+  return row;
+}
+
+struct Table {
+  std::vector<std::string> names;
+  std::vector<Line> lines;
+};
+
+// `table.names` must outlive the lines.
+Status cut(std::string_view text, const Project& project, Table& table) {
   const std::vector<std::string_view> lines = lines_of(text);
   if (lines.empty()) return invalid("the benchmark table is empty");
   if (lines.front() != project.header) {
     return invalid("benchmark table, line 1: the header is not the frozen one: \"{}\"", lines.front().substr(0, 200));
   }
   RIDGE_TRY(names, cells_of(lines.front(), 1));
-  const std::size_t label = column(names, "label"), check = column(names, "Check");
-  const std::size_t metric = column(names, project.metric_column), time = column(names, project.time_column);
-  const std::size_t snr = column(names, "out_snr");
-  std::vector<BenchTableRow> rows;
+  table.names = std::move(names);
   std::set<std::string> seen;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
+    if (lines[i] == project.header) return invalid("benchmark table, line {}: a second table begins", i + 1);
     RIDGE_TRY(cells, cells_of(lines[i], i + 1));
-    if (cells.size() != names.size()) {
-      return invalid("benchmark table, line {}: {} cells where {} belong", i + 1, cells.size(), names.size());
+    if (cells.size() != table.names.size()) {
+      return invalid("benchmark table, line {}: {} cells where {} belong", i + 1, cells.size(), table.names.size());
     }
-    BenchTableRow row;
-    row.label = cells[label];
-    row.check = cells[check];
-    row.passed = row.check == "PASS";
-    if (!row.passed && row.check != "FAIL" && row.check != "ERROR") {
-      return invalid("benchmark table, line {}: Check is \"{}\", not PASS, FAIL or ERROR", i + 1, row.check);
+    table.lines.emplace_back(table.names, std::move(cells), i + 1);
+    const std::string check = table.lines.back().text("Check");
+    if (check != "PASS" && check != "FAIL" && check != "ERROR") {
+      return invalid("benchmark table, line {}: Check is \"{}\", not PASS, FAIL or ERROR", i + 1, check);
     }
-    if (!seen.insert(row.label).second)
-      return invalid("benchmark table, line {}: \"{}\" is there twice", i + 1, row.label);
-    row.metric = number_of(cells[metric]);
-    row.latency = number_of(cells[time]) * 1e-3;
-    row.snr_db = snr < cells.size() ? number_of(cells[snr]) : kNone;
-    const bool timed = std::isfinite(row.latency) && row.latency > 0 && std::isfinite(row.metric) && row.metric > 0;
-    if (row.passed && !timed) {
-      return invalid("benchmark table, line {}: \"{}\" passes without a time and a throughput", i + 1, row.label);
-    }
+    if (!seen.insert(table.lines.back().text("label")).second) return table.lines.back().refused("is there twice");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<BenchTableRow>> read_bench_table(std::string_view text, const Project& project) {
+  Table table;
+  RIDGE_CHECK_OK(cut(text, project, table));
+  std::vector<BenchTableRow> rows;
+  for (const Line& line : table.lines) {
+    RIDGE_TRY(row, read_row(line, project));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -94,6 +206,39 @@ Result<std::vector<BenchTableRow>> read_bench_table(std::string_view text, const
   }
   if (!wanted.empty()) return invalid("the benchmark left out \"{}\"", *wanted.begin());
   return rows;
+}
+
+Result<TableContents> contents_of(std::string_view text, const Project& project) {
+  Table table;
+  RIDGE_CHECK_OK(cut(text, project, table));
+  TableContents contents;
+  const auto holds = [&](const std::string& name) {
+    return !name.empty() && !table.lines.empty() &&
+           std::all_of(table.lines.begin(), table.lines.end(),
+                       [&](const Line& line) { return is_measure(line.value(name)); });
+  };
+  for (const std::string& name : table.names) {
+    if (holds(name)) contents.columns.push_back(name);
+  }
+  const record::Quantity quantity = quantity_of(project);
+  const std::string suffix = quantity == record::Quantity::kFlops ? "_tflops" : "_gbps";
+  const bool rates = quantity != record::Quantity::kColumn, forward = holds(project.time_column),
+             backward = holds(project.backward_time_column) && holds(project.backward_metric_column);
+  if (rates && forward) contents.metrics.push_back("forward" + suffix);
+  if (rates && backward) contents.metrics.push_back("backward" + suffix);
+  if (rates && forward && backward) contents.metrics.push_back("combined_step" + suffix);
+  if (forward) contents.metrics.emplace_back("latency");
+  if (holds(project.p50_column)) contents.metrics.emplace_back("latency_p50");
+  if (holds(project.p99_column)) contents.metrics.emplace_back("latency_p99");
+  return contents;
+}
+
+std::string default_metric(const TableContents& contents, const Project& project) {
+  for (const std::string& name : contents.metrics) {
+    if (name.starts_with("combined_step")) return name;
+  }
+  if (quantity_of(project) == record::Quantity::kColumn) return "column:" + project.metric_column + ":higher";
+  return contents.metrics.empty() ? std::string() : contents.metrics.front();
 }
 
 }  // namespace ridge::project

@@ -19,16 +19,16 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Schema {
-  std::string_view name, header, metric_column, time_column;
+  std::string_view name, header, metric_column, time_column, backward_metric_column, backward_time_column;
   double unit;
 };
 constexpr Schema kSchemas[] = {
     {"gemm",
      "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,"
      "Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr",
-     "Forward TFLOPS", "Forward Time (ms)", 1e12},
+     "Forward TFLOPS", "Forward Time (ms)", "Backward TFLOPS", "Backward Time (ms)", 1e12},
     {"memory", "label,Check,Forward GB/s,Forward GB/s_stddev,Forward Time (ms),out_snr", "Forward GB/s",
-     "Forward Time (ms)", 1e9},
+     "Forward Time (ms)", "", "", 1e9},
 };
 
 const Schema* find_schema(std::string_view name) {
@@ -118,8 +118,13 @@ Status check(const Project& p) {
     if (!plain_label(label)) return invalid("benchmark.shapes \"{}\" may hold letters, digits and _ - . : only", label);
     if (!seen.insert(label).second) return invalid("benchmark.shapes \"{}\" is there twice", label);
   }
-  for (const std::string& column : {std::string("label"), std::string("Check"), p.metric_column, p.time_column}) {
-    if (!is_column(p.header, column)) return invalid("benchmark.header has no column \"{}\"", column);
+  for (const std::string& column : {std::string("label"), std::string("Check"), p.metric_column, p.time_column,
+                                    p.backward_metric_column, p.backward_time_column, p.p50_column, p.p99_column}) {
+    if (!column.empty() && !is_column(p.header, column))
+      return invalid("benchmark.header has no column \"{}\"", column);
+  }
+  if (p.backward_metric_column.empty() != p.backward_time_column.empty()) {
+    return invalid("benchmark.backward_metric_column and backward_time_column belong together");
   }
   for (const std::string& path : p.writes) {
     if (!stays_inside(path)) return invalid("commands.writes \"{}\" leaves the project", path);
@@ -153,6 +158,11 @@ Status check(const Project& p) {
 std::string_view frozen_header(std::string_view name) {
   const Schema* schema = find_schema(name);
   return schema == nullptr ? std::string_view() : schema->header;
+}
+
+record::Quantity quantity_of(const Project& project) {
+  const auto holds = [&](const char* text) { return project.metric_column.find(text) != std::string::npos; };
+  return holds("FLOP") ? record::Quantity::kFlops : holds("B/s") ? record::Quantity::kBytes : record::Quantity::kColumn;
 }
 
 Result<Project> parse_project(std::string_view text, const fs::path& root) {
@@ -196,6 +206,8 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
     p.header = schema->header;
     p.metric_column = schema->metric_column;
     p.time_column = schema->time_column;
+    p.backward_metric_column = schema->backward_metric_column;
+    p.backward_time_column = schema->backward_time_column;
     p.metric_unit = schema->unit;
   } else if (schema_name != "custom" && !problem) {
     problem = invalid("benchmark.schema \"{}\" is not gemm, memory or custom", schema_name);
@@ -203,9 +215,14 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   bench.text("header", p.header, schema == nullptr);
   bench.text("metric_column", p.metric_column, schema == nullptr);
   bench.text("time_column", p.time_column, schema == nullptr);
+  bench.text("backward_metric_column", p.backward_metric_column);
+  bench.text("backward_time_column", p.backward_time_column);
+  bench.text("p50_column", p.p50_column);
+  bench.text("p99_column", p.p99_column);
   bench.number("metric_unit", p.metric_unit, schema == nullptr);
   bench.number("peak", p.peak, true);
   bench.number("min_snr_db", p.min_snr_db);
+  bench.number("snr_margin_db", p.snr_margin_db);
   bench.number("launches", p.launches);
   bench.list("shapes", p.shapes, true);
   bench.finish();

@@ -9,6 +9,7 @@
 
 #include "record/candidate.h"
 #include "record/case.h"
+#include "record/metric.h"
 #include "ridge/result.h"
 
 namespace ridge::project {
@@ -29,13 +30,17 @@ struct Project {
   std::string test_summary;                    // regular expression with two numbers: how many passed, how many failed
   double timeout = 600.0;                      // seconds, for each command
 
-  std::string header;                      // of the CSV, byte for byte
-  std::string metric_column, time_column;  // throughput, and milliseconds
-  double metric_unit = 1e12;               // of the metric column, per second
+  std::string header;                                        // of the CSV, byte for byte
+  std::string metric_column, time_column;                    // forward: throughput, and milliseconds
+  std::string backward_metric_column, backward_time_column;  // empty: the table has none
+  std::string p50_column, p99_column;                        // of the forward time, milliseconds; empty: none
+  double metric_unit = 1e12;                                 // of the metric columns, per second
   double peak = 0.0;                // of the device, in the metric's unit: no time may be shorter than this allows
-  double min_snr_db = 0.0;          // of column out_snr; 0: the Check column alone decides
+  double min_snr_db = 0.0;          // of out_snr, da_snr and db_snr; 0: none
+  double snr_margin_db = 0.0;       // that they may be below the baseline's; 0: the campaign's own
   double launches = 0.0;            // of every shape in one process of the benchmark; 0: not known
   std::vector<std::string> shapes;  // labels that the benchmark knows
+  record::Metric metric;            // what a campaign on it is judged by
 };
 
 inline constexpr const char* kProjectFile = "ridge-project.toml";
@@ -56,6 +61,9 @@ Command filled(const Command& command, const Fill& fill);
 
 // The frozen headers by name: "gemm", "memory".
 std::string_view frozen_header(std::string_view schema);
+
+// What the throughput columns count: FLOP, bytes, or what their name says.
+record::Quantity quantity_of(const Project& project);
 
 // A CSV label as a case of the operator, and back: "small" is the case `label=small`.
 Result<record::Case> case_of(const std::string& op, const std::string& label);

@@ -17,7 +17,7 @@ namespace ridge::record {
 
 // performance_target: `metric op number unit [on all|any|geomean]`, for instance `hw_efficiency >= 90%`.
 struct Target {
-  std::string metric;  // hw_efficiency | forward_tflops | speedup
+  std::string metric;  // hw_efficiency | bandwidth_efficiency | speedup | a name of record/metric.h
   std::string comparison = ">=";
   double value = 0.0;             // in the base unit: 0.9 for 90 %, FLOP/s for TFLOPS
   std::string unit;               // as written: "%", "TFLOPS", "x"
@@ -178,8 +178,9 @@ struct Decision {
   std::string reason;  // one sentence a person understands
   Outcome outcome = Outcome::kAmbiguous;
   std::vector<GateResult> gates;
-  std::vector<Effect> effects;  // suite first
-  double evidence = 1;          // E of the sequential test; accepted at `needed`
+  std::vector<Effect> effects;     // suite first
+  std::vector<Effect> directions;  // of a project's table: "label=small, backward"
+  double evidence = 1;             // E of the sequential test; accepted at `needed`
   double needed = 0;
   std::string plain_rule;  // the rule people know, and whether it agrees
   bool plain_rule_accepts = false;
@@ -192,6 +193,7 @@ struct Decision {
     v("outcome", self.outcome);
     v("gates", self.gates);
     v("effects", self.effects);
+    v.optional("directions", self.directions);
     v("evidence", self.evidence);
     v("needed", self.needed);
     v("plain_rule", self.plain_rule);

@@ -16,4 +16,11 @@ enum class Arm { kIncumbent, kCandidate };
 // others, and a round that the screening ended has no more.
 std::vector<double> launches(std::span<const Session> sessions, std::string_view label, Arm arm);
 
+// The same of a column of a project's table.
+std::vector<double> column_values(std::span<const Session> sessions, std::string_view column, std::string_view label,
+                                  Arm arm);
+
+// The column of the primary metric, where that is no time; null: the times of the session are.
+const ColumnSamples* metric_column(const Session& session);
+
 }  // namespace ridge::record

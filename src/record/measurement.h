@@ -220,13 +220,35 @@ struct ShapeSamples {
   }
 };
 
+// One column of a project's table, of the same processes as the times of the session.
+struct ColumnSamples {
+  enum class Holds { kSeconds, kDecibel, kHigher, kLower };
+  std::string name;               // "forward", "backward"; "out_snr", "da_snr", "db_snr"; or as the project calls it
+  Holds holds = Holds::kSeconds;  // kHigher, kLower: the primary metric itself, and which of two values is better
+  std::vector<ShapeSamples> shapes;
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("holds", self.holds);
+    v("shapes", self.shapes);
+  }
+};
+template <>
+struct EnumNames<ColumnSamples::Holds> {
+  using Holds = ColumnSamples::Holds;
+  static constexpr std::pair<Holds, std::string_view> kNames[] = {{Holds::kSeconds, "seconds"},
+                                                                  {Holds::kDecibel, "dB"},
+                                                                  {Holds::kHigher, "higher is better"},
+                                                                  {Holds::kLower, "lower is better"}};
+};
+
 // A session: fresh process, fresh buffers, fresh secret inputs. The unit of the sequential test.
 struct Session {
   std::int64_t index = 0;
   std::string role = "confirm";  // calibrate | screen | confirm | final
   bool voided = false;           // decided by arm-symmetric facts before the sign was looked at
   std::string void_reason;
-  std::vector<ShapeSamples> shapes;
+  std::vector<ShapeSamples> shapes;    // of a project: the time that its primary metric counts
+  std::vector<ColumnSamples> columns;  // of a project: what its table says beside that time
   std::map<std::string, double>
       guards;  // "clock_gap", "steal_fraction", "foreign_load", "witness_gap_max", "wall", ...
   static void fields(auto& v, auto& self) {
@@ -235,6 +257,7 @@ struct Session {
     v("voided", self.voided);
     v("void_reason", self.void_reason);
     v("shapes", self.shapes);
+    v.optional("columns", self.columns);
     v("guards", self.guards);
   }
 };
@@ -367,15 +390,30 @@ struct Ceiling {
   }
 };
 
+// One direction of a project's case: forward or backward.
+struct DirectionPoint {
+  std::string name;
+  Cost cost;
+  double bound_time = 0, latency = 0;  // seconds
+  static void fields(auto& v, auto& self) {
+    v("name", self.name);
+    v("cost", self.cost);
+    v("bound_time", self.bound_time);
+    v("latency", self.latency);
+  }
+};
+
 // Where one case stands against the ceilings.
 struct RooflinePoint {
   std::string label;
   Cost cost;
-  double intensity = 0;   // FLOP per byte
-  double bound_time = 0;  // seconds: no kernel on this machine is faster
-  std::string bound;      // compute | memory
-  double latency = 0;     // seconds, median
-  double fraction = 0;    // bound_time / latency
+  double intensity = 0;                    // FLOP per byte
+  double bound_time = 0;                   // seconds: no kernel on this machine is faster
+  std::string bound;                       // compute | memory
+  double latency = 0;                      // seconds, median
+  double fraction = 0;                     // bound_time / latency
+  std::vector<DirectionPoint> directions;  // of a project
+  std::optional<double> value;             // of a project whose primary metric is a column of its table: the median
   static void fields(auto& v, auto& self) {
     v("label", self.label);
     v("cost", self.cost);
@@ -384,6 +422,8 @@ struct RooflinePoint {
     v("bound", self.bound);
     v("latency", self.latency);
     v("fraction", self.fraction);
+    v.optional("directions", self.directions);
+    v.optional("value", self.value);
   }
 };
 
@@ -458,6 +498,7 @@ struct Evaluation {
   std::map<std::string, double> seconds;            // where the time went: "build", "check", "measure"
   Defence gate = Defence::kNone;                    // what stopped it
   std::string timing = "ridge-worker";              // the timing engine; numbers of two are never compared
+  std::optional<std::string> table;                 // of the candidate: the last one of a project, byte for byte
   std::optional<TrainingTrace> training;            // of the candidate, where a project has a training command
   std::optional<TrainingTrace> incumbent_training;  // what a step costs without the change
   std::optional<std::int64_t>
@@ -476,6 +517,7 @@ struct Evaluation {
     v("seconds", self.seconds);
     v.optional("gate", self.gate);
     v.optional("timing", self.timing);
+    v.optional("table", self.table);
     v.optional("training", self.training);
     v.optional("incumbent_training", self.incumbent_training);
     v.optional("acceptance_exit_code", self.acceptance_exit_code);

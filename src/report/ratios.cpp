@@ -37,11 +37,13 @@ record::SessionRatios reduce(const record::Session& session) {
   record::SessionRatios ratios{session.index, session.role, session.voided,          session.void_reason,
                                kNan,          {},           count_launches(session), session.guards};
   double sum = 0;
-  for (const auto& shape : session.shapes) {
+  const record::ColumnSamples* const metric = record::metric_column(session);
+  const bool higher = metric != nullptr && metric->holds == record::ColumnSamples::Holds::kHigher;
+  for (const auto& shape : metric != nullptr ? metric->shapes : session.shapes) {
     std::vector<double> quads;
     for (const auto& quad : shape.quads) {
       const Result<double> ratio = stats::quad_log_ratio(quad.order, quad.blocks);
-      quads.push_back(ratio ? *ratio : kNan);
+      quads.push_back(!ratio ? kNan : higher ? -*ratio : *ratio);
     }
     const bool usable = !quads.empty() && finite_only(quads).size() == quads.size();
     const double value = usable ? stats::hodges_lehmann(quads) : kNan;

@@ -17,26 +17,34 @@ namespace ridge::campaign::test {
 namespace {
 
 // The worked example of the written rules, to the last digit.
+// A shape whose forward and backward passes run at these rates, in TFLOPS, as a matrix product's do: 2 to 4 units of
+// work.
+record::RooflinePoint shape_at(double forward, double backward) {
+  record::RooflinePoint point;
+  point.directions = {{"forward", {2e12, 0}, 0, 2 / forward}, {"backward", {4e12, 0}, 0, 4 / backward}};
+  return point;
+}
+
+// The worked example of the written rules, to the last digit.
 TEST(Score, IsTheWorkedExample) {
-  const double forward[] = {320, 305, 290}, backward[] = {160, 152, 145}, wanted[] = {192, 182.52, 174};
-  std::vector<double> steps;
+  const double forward[] = {320, 305, 290}, backward[] = {160, 152, 145};
+  const double wanted[] = {192.0, 182.51968503937007, 174.0};
+  std::vector<record::RooflinePoint> points;
   for (int i = 0; i < 3; ++i) {
-    steps.push_back(combined_step_tflops(forward[i], backward[i]));
-    EXPECT_NEAR(steps.back(), wanted[i], 0.005) << i;
-    EXPECT_NEAR(steps.back(), 6 / (2 / forward[i] + 4 / backward[i]), 1e-9);
+    points.push_back(shape_at(forward[i], backward[i]));
+    EXPECT_NEAR(step_score({points.back()}, {}).step, wanted[i], 1e-9) << i;
+    EXPECT_NEAR(wanted[i], 6 / (2 / forward[i] + 4 / backward[i]), 1e-9);
   }
-  EXPECT_NEAR(steps[0], 192.0, 1e-9);
-  EXPECT_NEAR(steps[1], 182.51968503937007, 1e-9);
-  EXPECT_NEAR(steps[2], 174.0, 1e-9);
-  EXPECT_NEAR(stats::geomean(steps), std::cbrt(192.0 * 182.51968503937007 * 174.0), 1e-9);
-  EXPECT_NEAR(stats::geomean(steps), 182.69, 0.005);
-  EXPECT_NEAR(stats::geomean(forward), std::cbrt(320.0 * 305.0 * 290.0), 1e-9);
-  EXPECT_NEAR(stats::geomean(backward), std::cbrt(160.0 * 152.0 * 145.0), 1e-9);
-  const StepScore now{304.8, 152.2, 182.69};  // as the example rounds them before it compares
-  const StepScore baseline{285.0, 140.0, combined_step_tflops(285.0, 140.0)};
-  EXPECT_NEAR(baseline.step, 168.59, 0.005);
-  EXPECT_NEAR(baseline.step, 168.59154929577466, 1e-9);
-  EXPECT_EQ(versus_baseline(now, {285.0, 140.0, 168.59}), "step +8.363%, fwd +6.947%, bwd +8.714%");
+  const StepScore score = step_score(points, {});
+  EXPECT_NEAR(score.step, std::cbrt(192.0 * 182.51968503937007 * 174.0), 1e-9);
+  EXPECT_NEAR(score.step, 182.69, 0.005);
+  EXPECT_NEAR(score.forward, std::cbrt(320.0 * 305.0 * 290.0), 1e-9);
+  EXPECT_NEAR(score.backward, std::cbrt(160.0 * 152.0 * 145.0), 1e-9);
+  EXPECT_NEAR(score.forward_peak, 320, 1e-9);
+  EXPECT_NEAR(score.backward_peak, 160, 1e-9);
+  EXPECT_NEAR(step_score({shape_at(285.0, 140.0)}, {}).step, 168.59154929577466, 1e-9);
+  const StepScore now{304.8, 152.2, 182.69}, baseline{285.0, 140.0, 168.59};  // as the example rounds them
+  EXPECT_EQ(versus_baseline(now, baseline), "step +8.363%, fwd +6.947%, bwd +8.714%");
   EXPECT_EQ(versus_baseline({500, std::nan(""), 500}, {400, std::nan(""), 400}), "step +25.000%, fwd +25.000%, bwd —");
 }
 
@@ -45,21 +53,21 @@ TEST(Score, GivesTheTrendOfTheWrittenRules) {
     double forward, backward, step, change;
   } rows[] = {{500, 250, 300.0, 0}, {520, 258, 310.0772, 3.359}, {480, 240, 288.0, -4.0}, {550, 272, 327.1137, 9.038}};
   for (const auto& row : rows) {
-    const double step = combined_step_tflops(row.forward, row.backward);
+    const double step = step_score({shape_at(row.forward, row.backward)}, {}).step;
     EXPECT_NEAR(step, row.step, 5e-4);
     EXPECT_NEAR(percent_change(step, 300.0), row.change, 5e-4);
   }
 }
 
-TEST(Score, TheTwoFormulasOfACombinedStepAgree) {
-  for (const double m : {64.0, 4096.0}) {
-    for (const double forward_ms : {0.01, 0.7, 12.0}) {
-      const double backward_ms = 2.3 * forward_ms, mnk = m * 512 * 1024;
-      const double forward = 2 * mnk / (forward_ms * 1e-3) / 1e12, backward = 4 * mnk / (backward_ms * 1e-3) / 1e12;
-      const double direct = combined_step_tflops(m, 512, 1024, forward_ms, backward_ms);
-      EXPECT_NEAR(combined_step_tflops(forward, backward) / direct, 1.0, 1e-9);
-    }
-  }
+TEST(Score, AShapeWithoutABackwardPassLeavesNoMeanOfTheOthers) {
+  record::RooflinePoint forward_only = shape_at(100, 50);
+  forward_only.directions.pop_back();
+  const StepScore score = step_score({shape_at(100, 50), forward_only}, {});
+  EXPECT_TRUE(std::isnan(score.backward));
+  EXPECT_NEAR(score.forward, 100, 1e-9);
+  EXPECT_EQ(score_text(4.25e-6), "4.25e-06");
+  EXPECT_EQ(score_text(0.1503), "0.150");
+  EXPECT_EQ(score_text(std::nan("")), "-");
 }
 
 TEST(Score, BoundsAreWhatStructureAllows) {

@@ -85,8 +85,8 @@ TEST(Project, ACustomSchemaBringsItsColumns) {
 }
 
 std::string table(const std::string& rows) { return std::string(frozen_header("gemm")) + "\r\n" + rows; }
-const std::string kSmall = "small,1,8,8,8,PASS,0.5,0.01,nan,nan,1.5,nan,60,nan,nan\r\n";
-const std::string kLarge = "B4-M4096,4,4096,8,8,PASS,0.75,0,nan,nan,20.25,nan,inf,nan,nan\r\n";
+const std::string kSmall = "small,1,1500,500,500,PASS,0.5,0.01,nan,nan,1.5,nan,60,nan,nan\r\n";
+const std::string kLarge = "B4-M4096,4,4096,680,680,PASS,0.75,0,nan,nan,20.25,nan,inf,nan,nan\r\n";
 
 TEST(BenchTable, ReadsWhatPythonsDictWriterWrites) {
   const auto rows = read_bench_table(table(kSmall + kLarge), good(), {"small", "B4-M4096"});
@@ -96,8 +96,8 @@ TEST(BenchTable, ReadsWhatPythonsDictWriterWrites) {
   EXPECT_TRUE((*rows)[0].passed);
   EXPECT_DOUBLE_EQ((*rows)[0].latency, 1.5e-3);
   EXPECT_DOUBLE_EQ((*rows)[0].metric, 0.5);
-  EXPECT_DOUBLE_EQ((*rows)[0].snr_db, 60);
-  EXPECT_TRUE(std::isinf((*rows)[1].snr_db));
+  EXPECT_EQ((*rows)[0].noise_db.front(), (std::pair<std::string, double>("out_snr", 60)));
+  EXPECT_TRUE(std::isinf((*rows)[1].noise_db.front().second));
   const auto quoted = read_bench_table(table("\"a, \"\"b\"\"\"" + kSmall.substr(5)), good());
   ASSERT_TRUE(quoted) << quoted.error().text();
   EXPECT_EQ(quoted->front().label, "a, \"b\"");

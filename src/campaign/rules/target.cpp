@@ -4,6 +4,7 @@
 #include "campaign/gates.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
+#include "campaign/project_table.h"
 #include "campaign/render.h"
 #include "campaign/rules/findings.h"
 #include "campaign/target.h"
@@ -57,8 +58,7 @@ RuleFinding readable_target(const RuleContext& c) {
 }
 
 RuleFinding computable_metric(const RuleContext& c) {
-  const std::string problem =
-      metric_problem(c.state.spec().primary_metric, benchmark_header(c.state.spec().target_cases));
+  const std::string problem = primary_metric_problem(c.state.spec());
   return unless(problem, fmt::format("{} is computed from the frozen columns", c.state.spec().primary_metric));
 }
 

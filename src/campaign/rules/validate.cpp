@@ -93,6 +93,13 @@ RuleFinding same_header(const RuleContext& c) {
   const auto frozen = c.state.prepared->frozen.find("benchmark_header");
   const bool same = frozen != c.state.prepared->frozen.end() &&
                     frozen->second == sha256(benchmark_header(c.state.spec().target_cases));
+  const auto first_line = [](const std::string& table) { return table.substr(0, table.find('\n')); };
+  if (const record::Evaluation* e = evaluation_of(c); e != nullptr && e->table && c.state.baseline->evaluation.table) {
+    return unless(first_line(*e->table) == first_line(*c.state.baseline->evaluation.table)
+                      ? std::string()
+                      : "the project's table has another header than at the baseline",
+                  "byte-identical header of the project's table");
+  }
   return unless(same ? std::string() : "the header is not the frozen one", "byte-identical header in every round");
 }
 
@@ -166,9 +173,34 @@ RuleFinding score_kept(const RuleContext& c) {
   return pass(fmt::format("geometric mean {:.4f}x and the vector of {} shapes", effects.front().ratio, seen.size()));
 }
 
+// The time that a combined step counts is the sum of both directions', process by process.
+RuleFinding sums_of_both(const record::Evaluation& e, const std::vector<std::string>& labels) {
+  std::size_t tables = 0;
+  for (const std::string& label : labels) {
+    for (const Arm arm : {Arm::kIncumbent, Arm::kCandidate}) {
+      const std::vector<double> steps = launches(e.sessions, label, arm),
+                                forward = column_values(e.sessions, "forward", label, arm),
+                                backward = column_values(e.sessions, "backward", label, arm);
+      if (forward.size() != steps.size() || backward.size() != steps.size())
+        return fail(fmt::format("{}: a table lacks one of the directions", label));
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (!(std::fabs(forward[i] + backward[i] - steps[i]) <= 1e-9 * steps[i]))
+          return fail(
+              fmt::format("{}: {} s is not {} s forward and {} s backward", label, steps[i], forward[i], backward[i]));
+      }
+      tables += steps.size();
+    }
+  }
+  return pass(fmt::format("the time of a step is the sum of both directions in all {} rows", tables));
+}
+
 RuleFinding combined_step(const RuleContext& c) {
   const record::Evaluation* e = measured(c);
   if (e == nullptr) return not_measured();
+  if (const std::optional<record::Metric> metric = project_metric(c.state.spec())) {
+    if (!metric->forward || !metric->backward) return not_applicable(metric->name + " is not of a whole step");
+    return sums_of_both(*e, labels_of_level(c.state, c.round->last().evaluated->level));
+  }
   if (c.state.spec().primary_metric == "forward_tflops")
     return not_applicable("the operator has no backward pass here");
   // A session times one call per launch; there is no second time to add.

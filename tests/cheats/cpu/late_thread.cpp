@@ -1,7 +1,7 @@
 // ridge-cheat: gate=prompt_copy outcome=WRONG proves
 // says: after the call had returned
-// Returns at once; a thread does the work a little later, off the clock. It is started by the first call alone: to start
-// and end one for each call takes more processor time than the clock lets pass.
+// Returns at once; a thread does the work a little later, off the clock. It is started by the first call alone: to
+// start and end one for each call takes more processor time than the clock lets pass.
 #include <semaphore.h>
 #include <unistd.h>
 #include <thread>

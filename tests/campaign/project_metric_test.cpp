@@ -1,0 +1,202 @@
+// Campaigns of a project whose benchmark says what its kernel file tells it to: every column of the table can be bent
+// by itself, and the engine, the copies, the processes and the statistics are the real ones.
+#include <fstream>
+
+#include "campaign/decide.h"
+#include "campaign/naming.h"
+#include "campaign/verify.h"
+#include "execute/project_executor.h"
+#include "world.h"
+
+namespace ridge::campaign::test {
+namespace {
+
+namespace fs = std::filesystem;
+using record::GateOutcome;
+using record::Outcome;
+
+// Two shapes; times in milliseconds. A value of the kernel file replaces what is computed from the others.
+constexpr const char* kBench = R"(#!/bin/sh
+FORWARD=0.010 BACKWARD=0.020 OUT=60 DA=60 DB=60 HEADER= ONCE=1 TFLOPS= BACK_CHECK=PASS
+. ./kernel.sh
+awk -v forward="$FORWARD" -v backward="$BACKWARD" -v out="$OUT" -v da="$DA" -v db="$DB" -v header="$HEADER" \
+    -v once="$ONCE" -v tflops="$TFLOPS" -v check="$BACK_CHECK" -v shapes="$2" -v seed="$3" '
+function noisy(x) { return x == "nan" || x <= 0 ? x : sprintf("%.9g", x * (1 + 0.002 * rand())) }
+function rate(flop, ms) { return tflops != "" ? tflops : ms == "nan" || ms <= 0 ? ms : sprintf("%.9g", flop / ms / 1e9) }
+BEGIN {
+  srand(seed)
+  for (n = 0; n < once; ++n) {
+    print header != "" ? header : "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr"
+    count = split(shapes, names, ",")
+    for (i = 1; i <= count; ++i) {
+      side = 32 * (names[i] == "small" ? 1 : 2); flop = 2 * side * side * side
+      f = noisy(forward * (i)); b = backward == "nan" ? "nan" : noisy(backward * (i))
+      print names[i] ",1," side "," side "," side "," check "," rate(flop, f) ",0," rate(2 * flop, b) ",0," f "," b "," out "," da "," db
+    }
+  }
+}' > "$1"
+)";
+
+constexpr const char* kProject = R"([project]
+op = "matmul"
+language = "c++"
+kernel = ["kernel.sh"]
+[commands]
+test = ["echo", "passed=3 failed=0"]
+test_summary = 'passed=(\d+) failed=(\d+)'
+benchmark = ["sh", "bench.sh", "{csv}", "{shapes}", "{seed}"]
+fresh = ["--fresh"]
+[benchmark]
+schema = "gemm"
+peak = 1000
+shapes = ["small", "large"]
+)";
+
+class ProjectMetric : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(root());
+    write("bench.sh", kBench);
+    write("kernel.sh", "FORWARD=0.010\n");
+    write("ridge-project.toml", kProject);
+  }
+  [[nodiscard]] fs::path root() const { return directory_.path() / "project"; }
+  [[nodiscard]] fs::path campaign() const { return directory_.path() / "campaign"; }
+  void write(const std::string& file, const std::string& text) const { std::ofstream(root() / file) << text; }
+
+  [[nodiscard]] project::Project project() const { return project::read_project(root()).value(); }
+
+  // As `ridge optimize --project` makes it; an empty metric is the table's own.
+  [[nodiscard]] record::CampaignSpec spec_of(const std::string& metric) const {
+    const project::Project project = this->project();
+    const Result<project::TableContents> table = execute::look_at_table(project, directory_.path() / "look" / "a");
+    EXPECT_TRUE(table) << table.error().text();
+    record::CampaignSpec spec = make_spec();
+    spec.id = "matmul_cpu_test_20260101";
+    spec.op = project.op;
+    spec.execution_mode = "repo";
+    spec.kernel_source = (root() / project::kProjectFile).string();
+    spec.target_cases.clear();
+    for (const std::string& label : project.shapes) spec.target_cases.push_back(*project::case_of(project.op, label));
+    if (!table) return spec;
+    describe_table(spec, table->columns, table->metrics, project.min_snr_db, project.snr_margin_db);
+    spec.primary_metric = metric.empty() ? project::default_metric(*table, project) : metric;
+    return spec;
+  }
+
+  // A campaign that tries these kernel files one after the other; its decisions.
+  std::vector<record::Decision> decisions_on(const std::vector<std::string>& kernels, const std::string& metric = {}) {
+    project::Project project = this->project();
+    record::CampaignSpec spec = spec_of(metric);
+    project.metric = record::parse_metric(spec.primary_metric).value();
+    execute::ProjectOptions options;
+    options.workspace = directory_.path() / "work";
+    options.settled = sessions_settled;
+    const auto executor = execute::make_project_executor(project, options);
+    record::WorkerRequest describe;
+    describe.task = record::WorkerTask::kDescribe;
+    spec.gpu = short_machine_name(executor->run(describe)->environment->facts["cpu.model"]);
+    std::vector<record::Proposal> proposals;
+    for (const std::string& text : kernels) {
+      record::Candidate candidate = project::baseline_of(project).value();
+      candidate.sources[0].text = text;
+      candidate.name = "kernel";
+      record::Proposal proposal = make_proposal({candidate}, "mechanism " + std::to_string(proposals.size()));
+      proposal.hypothesis.planned_files = {"kernel.sh"};
+      proposal.hypothesis.title += " " + std::to_string(proposals.size());
+      proposals.push_back(std::move(proposal));
+    }
+    SystemClock clock;
+    const auto created = create_campaign(campaign(), spec, project::baseline_of(project).value(), clock, {});
+    EXPECT_TRUE(created) << created.error().text();
+    const auto confirmed = confirm_campaign(campaign(), "test", clock);
+    EXPECT_TRUE(confirmed) << confirmed.error().text();
+    ScriptedProposer proposer(one_per_round(std::move(proposals)));
+    const auto git = execute::make_fake_git(campaign() / "src");
+    EngineOptions engine_options;
+    engine_options.directory = campaign();
+    auto engine = Engine::open(std::move(engine_options), Services{*executor, proposer, clock, git.get(), nullptr});
+    EXPECT_TRUE(engine) << engine.error().text();
+    const Result<RunResult> result = (*engine)->run();
+    EXPECT_TRUE(result && result->end == RunEnd::kDone) << (result ? result->reason : result.error().text());
+    std::vector<record::Decision> decisions;
+    for (const Round& round : (*engine)->state().rounds) {
+      if (round.decision) decisions.push_back(*round.decision);
+    }
+    return decisions;
+  }
+
+  [[nodiscard]] std::string file(const std::string& path) const {
+    const Result<std::string> text = read_file(campaign() / path);
+    EXPECT_TRUE(text) << path;
+    return text ? *text : std::string();
+  }
+  static std::string text_of(const record::Decision& decision) { return record::to_pretty(decision); }
+  void expect_it_replays() const {
+    const Result<ReplayReport> replayed = replay_campaign(campaign());
+    ASSERT_TRUE(replayed) << replayed.error().text();
+    EXPECT_TRUE(replayed->differences.empty()) << replayed->differences.front();
+    const Result<VerifyReport> verified = verify_campaign(campaign());
+    ASSERT_TRUE(verified) << verified.error().text();
+    EXPECT_TRUE(verified->ok()) << verified->text();
+  }
+
+  TempDir directory_ = TempDir::create("ridge-metric").value();
+};
+
+TEST_F(ProjectMetric, TheLyingBackwardIsRolledBack) {
+  const auto decisions =
+      decisions_on({"FORWARD=0.0066\nBACKWARD=0.200\nDA=1\n",  // all of it
+                    "FORWARD=0.0066\nBACKWARD=0.022\n",        // a tenth slower backward
+                    "FORWARD=0.0066\nDA=53\n",                 // 7 dB below the baseline
+                    "FORWARD=0.0066\nDB=nan\n", "FORWARD=0.0066\nBACKWARD=nan\n", "FORWARD=0.0066\nDA=55\n"},
+                   "forward_tflops");
+  ASSERT_EQ(decisions.size(), 6u);
+  const char* const says[] = {
+      "da_snr is 1 dB, more than 6 dB below the baseline's 60 dB", "backward is slower by 5 % or more",
+      "da_snr is 53 dB, more than 6 dB below the baseline's 60 dB", "db_snr is missing where the baseline has one",
+      "the table has no backward pass, and the incumbent's has one"};
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_FALSE(decisions[i].accepted) << text_of(decisions[i]);
+    EXPECT_NE(decisions[i].reason.find(says[i]), std::string::npos) << decisions[i].reason;
+  }
+  EXPECT_TRUE(decisions[5].accepted) << text_of(decisions[5]);
+  EXPECT_NEAR(decisions[5].effects.front().ratio, 1.5, 0.1);
+  ASSERT_EQ(decisions[5].directions.size(), 2u);
+  EXPECT_EQ(decisions[5].directions[1].label, "label=large, backward");
+  EXPECT_NEAR(decisions[5].directions[1].ratio, 1.0, 0.01);
+  expect_it_replays();
+  // What the columns say, and nothing else, stopped it.
+  const State state = load_campaign(campaign()).value();
+  GateInput input = gate_input(state, state.rounds[1]);
+  EXPECT_FALSE(judge(input).accepted);
+  for (record::Session& session : input.evaluation.sessions) session.columns.clear();
+  input.noise.baseline.clear();
+  EXPECT_TRUE(judge(input).accepted) << text_of(judge(input));
+}
+
+TEST_F(ProjectMetric, AFasterForwardThatCostsMoreBackwardIsNoFasterStep) {
+  const auto decisions = decisions_on({"FORWARD=0.0066\nBACKWARD=0.0206\n",    // 1.10x, and 3 % slower backward
+                                       "FORWARD=0.0060\nBACKWARD=0.0214\n"});  // 7 % slower backward than the first
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_TRUE(decisions[0].accepted) << text_of(decisions[0]);
+  EXPECT_NEAR(decisions[0].effects.front().ratio, 0.030 / 0.0272, 0.01);
+  EXPECT_FALSE(decisions[1].accepted) << text_of(decisions[1]);
+  expect_it_replays();
+  const std::string trend = file("logs/performance_trend.md");
+  EXPECT_NE(trend.find("Combined Step TFLOPS"), std::string::npos) << trend;
+  EXPECT_NE(trend.find("step +10."), std::string::npos) << trend;
+  EXPECT_NE(trend.find("fwd +5"), std::string::npos) << trend;
+  EXPECT_NE(trend.find("bwd -2."), std::string::npos) << trend;
+  EXPECT_NE(file("manifest.yaml").find("primary_metric: combined_step_tflops"), std::string::npos);
+  const std::string summary = file("rounds/round-2/summary.md");
+  EXPECT_NE(summary.find("TFLOPS (geomean of combined_step_tflops)"), std::string::npos) << summary;
+  EXPECT_EQ(summary.find("the engine's worker"), std::string::npos) << summary;
+  EXPECT_NE(summary.find("a process of its own for every table"), std::string::npos) << summary;
+  const std::string table = file("rounds/round-2/artifacts/project_benchmark.csv");
+  EXPECT_TRUE(table.starts_with(std::string(project::frozen_header("gemm")) + "\n")) << table;
+  EXPECT_EQ(table, *load_campaign(campaign())->rounds[0].last().evaluated->evaluation.table);
+}
+
+}  // namespace
+}  // namespace ridge::campaign::test
