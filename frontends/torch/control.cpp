@@ -21,7 +21,6 @@ Stream stream_on(const c10::Device& device) {
 
 void force(std::string_view op, std::string_view implementation) { check(dispatch::force(op, implementation)); }
 void unforce(std::string_view op) { dispatch::unforce(op); }
-std::string last_used(std::string_view op) { return dispatch::last_used(op); }
 void autotune(bool on) { dispatch::autotune(on); }
 
 c10::List<std::string> listed(const std::vector<std::string>& names) {
@@ -32,6 +31,11 @@ c10::List<std::string> listed(const std::vector<std::string>& names) {
 
 c10::List<std::string> operators() { return listed(dispatch::operators()); }
 c10::List<std::string> implementations(std::string_view op) { return listed(value_of(dispatch::implementations(op))); }
+
+std::string last_used(std::string_view op) {
+  value_of(dispatch::implementations(op));  // an operator that there is not is an error
+  return dispatch::last_used(op);
+}
 
 std::string explain(std::string_view case_text, c10::Device device) {
   return value_of(dispatch::explain_text(case_text, stream_on(device)));

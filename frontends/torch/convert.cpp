@@ -75,13 +75,15 @@ DType check_known(at::ScalarType type, std::string_view op, std::string_view nam
   for (const auto& [theirs, ours] : kTypes) {
     if (type == theirs) return ours;
   }
-  TORCH_CHECK_TYPE(false, op, ": ", name, " is ", type,
+  TORCH_CHECK_TYPE(false, op, ": ", name, " is ", name_of(type),
                    ", which no operator takes; convert it with .to(torch.float32), .bfloat16() or .half()");
 }
 
 DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name) {
   return check_known(tensor.scalar_type(), op, name);
 }
+
+std::string name_of(at::ScalarType type) { return "torch." + c10::getDtypeNames(type).first; }
 
 at::ScalarType scalar_type_of(DType dtype) {
   for (const auto& [theirs, ours] : kTypes) {

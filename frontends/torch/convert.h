@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "ridge/result.h"
@@ -18,6 +19,9 @@ using at::Tensor;
 DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name);
 DType check_known(at::ScalarType type, std::string_view op, std::string_view name);
 at::ScalarType scalar_type_of(DType dtype);
+// As Python spells it: torch.float32.
+std::string name_of(at::ScalarType type);
+inline std::string type_of(const Tensor& tensor) { return name_of(tensor.scalar_type()); }
 
 // A stored matrix, or a batch of them, as the operators want it: rows whose elements are adjacent. A column-major one
 // is its transpose, so `transposed` is flipped and nothing is copied. ValueError for what is neither, for instance an

@@ -31,6 +31,8 @@ struct Gradients {
   // Of the inputs that are wanted; the others stay undefined. `grad` and what is wanted of `saved` are defined.
   [[nodiscard]] virtual variable_list operator()(const Tensor& grad, const variable_list& saved,
                                                  const Tensor& main_grad, const std::vector<bool>& wanted) const = 0;
+  // What a profile and grad_fn show.
+  [[nodiscard]] virtual std::string name() const = 0;
   // Name and constants: equal texts are equal formulas.
   [[nodiscard]] virtual std::string text() const = 0;
   // Why the gradients cannot be differentiated again; empty where they can.
@@ -43,7 +45,7 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::SavedVariable> saved;
   Tensor main_grad;  // not a saved variable: what other micro-batches add to it in between is what it is for
 
-  [[nodiscard]] std::string name() const override { return "RidgelineBackward"; }
+  [[nodiscard]] std::string name() const override { return gradients->name(); }
   variable_list apply(variable_list&& grads) override;
   void release_variables() override;
   // For torch._dynamo.compiled_autograd.

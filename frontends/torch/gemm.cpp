@@ -38,7 +38,7 @@ void check_types(const Tensor& a, const Tensor& b) {
   const char* const hint = type == at::kDouble                              ? " (float64: on the CPU only)"
                            : a.is_floating_point() && a.element_size() == 1 ? " (gemm_fp8 multiplies 8-bit floats)"
                                                                             : "";
-  TORCH_CHECK_TYPE(type == b.scalar_type() && usable_type, kOp, ": a is ", type, " and b is ", b.scalar_type(),
+  TORCH_CHECK_TYPE(type == b.scalar_type() && usable_type, kOp, ": a is ", name_of(type), " and b is ", type_of(b),
                    "; give both the same one of torch.float32, torch.bfloat16 and torch.float16", hint);
 }
 
@@ -69,7 +69,8 @@ void check_residual(const Tensor& residual, c10::SymIntArrayRef sizes, at::Scala
 at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
   const auto type = out_dtype.value_or(a.scalar_type());
   if (a.scalar_type() == at::kDouble) {
-    TORCH_CHECK_TYPE(type == at::kDouble, kOp, ": a is Double and out_dtype is ", type, "; leave out_dtype out");
+    TORCH_CHECK_TYPE(type == at::kDouble, kOp, ": a is torch.float64 and out_dtype is ", name_of(type),
+                     "; leave out_dtype out");
     return type;
   }
   check_result_type(type, kOp, {a.scalar_type(), at::kFloat});
@@ -173,11 +174,7 @@ Tensor gemm_meta(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, O
   }
   const auto sizes = product_sizes(a, b, trans_a, trans_b);
   const auto type = result_type(a, out_dtype);
-  if (given(bias)) {
-    check_like(*bias, kOp, "bias", {sizes.back()}, type);
-    TORCH_CHECK_VALUE(bias->is_contiguous(), kOp, ": bias has stride ", bias->sym_stride(0),
-                      "; call .contiguous() on it first");
-  }
+  if (given(bias)) check_bias(*bias, kOp, sizes.back(), type);
   if (given(residual)) check_residual(*residual, sizes, type);
   return at::empty_symint(sizes, a.options().dtype(type));
 }
@@ -228,13 +225,18 @@ Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, Option
     return by_torch(a, b, trans_a, trans_b, bias, args.activation, residual);
   }
   Tensor c = output_of(a, b, trans_a, trans_b, out_dtype);
-  args.a = matrix_view(a, trans_a, kOp, "a");
-  args.b = matrix_view(b, trans_b, kOp, "b");
+  bool swap_a = trans_a, swap_b = trans_b;
+  args.a = matrix_view(a, swap_a, kOp, "a");
+  args.b = matrix_view(b, swap_b, kOp, "b");
   args.c = row_major_view(c, kOp, "the result");
-  args.trans_a = trans_a, args.trans_b = trans_b;
+  args.trans_a = swap_a, args.trans_b = swap_b;
   if (given(bias)) args.bias = dense_view(*bias, kOp, "bias");
   if (given(residual)) args.residual = row_major_view(*residual, kOp, "residual");
-  check(ridge::gemm(args, stream_of(a)));
+  const Status status = ridge::gemm(args, stream_of(a));
+  if (!status) {
+    gemm_meta(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual);  // says it in Python's words
+    raise(status.error());
+  }
   return c;
 }
 
@@ -254,11 +256,16 @@ void gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool tr
   }
   const OnDeviceOf on_device(a);
   GemmArgs args;
-  args.a = matrix_view(a, trans_a, "gemm_add_", "a");
-  args.b = matrix_view(b, trans_b, "gemm_add_", "b");
+  bool swap_a = trans_a, swap_b = trans_b;
+  args.a = matrix_view(a, swap_a, "gemm_add_", "a");
+  args.b = matrix_view(b, swap_b, "gemm_add_", "b");
   args.c = row_major_view(c, "gemm_add_", "c");
-  args.trans_a = trans_a, args.trans_b = trans_b, args.accumulate = true;
-  check(ridge::gemm(args, stream_of(a)));
+  args.trans_a = swap_a, args.trans_b = swap_b, args.accumulate = true;
+  const Status status = ridge::gemm(args, stream_of(a));
+  if (!status) {
+    gemm_add_meta(c, a, b, trans_a, trans_b);
+    raise(status.error());
+  }
 }
 
 // The gradients of a product with bias and residual. Saved are a only for b's, b only for a's.
@@ -267,6 +274,7 @@ struct GemmGradients final : Gradients {
   bool trans_a = false, trans_b = false;
   at::ScalarType inputs = at::kFloat, bias = at::kFloat;
 
+  [[nodiscard]] std::string name() const override { return "RidgelineGemmBackward"; }
   [[nodiscard]] std::string text() const override {
     return c10::str("ridgeline_gemm_", trans_a, trans_b, "_", inputs, "_", bias);
   }

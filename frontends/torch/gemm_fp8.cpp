@@ -42,7 +42,6 @@ Fp8Sums sums_of(std::string_view name) {
 
 GemmFp8Args scaled_args(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                         bool trans_a, bool trans_b, std::string_view scaling, std::string_view sums) {
-  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"c", &c}});
   GemmFp8Args args;
   args.a = matrix_view(a, trans_a, kOp, "a");
   args.b = matrix_view(b, trans_b, kOp, "b");
@@ -78,7 +77,7 @@ std::array<c10::SymInt, 2> check_scaled(const Tensor& a, const Tensor& b, const 
                     "; give two matrices");
   TORCH_CHECK_VALUE(same(a.sym_size(trans_a ? 0 : 1), b.sym_size(trans_b ? 1 : 0)), kOp, ": a has shape ",
                     a.sym_sizes(), " and b has shape ", b.sym_sizes(), "; check trans_a and trans_b");
-  TORCH_CHECK_VALUE(are_codes(a) && are_codes(b), kOp, ": a is ", a.scalar_type(), " and b is ", b.scalar_type(),
+  TORCH_CHECK_VALUE(are_codes(a) && are_codes(b), kOp, ": a is ", type_of(a), " and b is ", type_of(b),
                     "; give torch.float8_e4m3fn or torch.float8_e5m2");
   check_strides(a, kOp, "a", true);
   check_strides(b, kOp, "b", true);
@@ -91,26 +90,25 @@ std::array<c10::SymInt, 2> check_scaled(const Tensor& a, const Tensor& b, const 
 void check_out(at::ScalarType type) { check_result_type(type, kOp, {at::kBFloat16, at::kHalf, at::kFloat}); }
 
 Tensor scaled_meta(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
-                   bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
+                   bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums,
+                   const OptionalTensor& bias) {
   check_out(out_dtype);
   const auto sizes = check_scaled(a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
+  if (bias && bias->defined()) check_bias(*bias, kOp, sizes[1], out_dtype);
   return at::empty_symint(sizes, a.options().dtype(out_dtype));
 }
 
 Tensor scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
-              bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
+              bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums,
+              const OptionalTensor& bias) {
+  check_same_device(
+      kOp, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"bias", bias ? &*bias : nullptr}});
   const OnDeviceOf on_device(a);
-  Tensor c = scaled_meta(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums);
-  check(ridge::gemm_fp8(scaled_args(c, a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums), stream_of(a)));
-  return c;
-}
-
-void scaled_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
-                bool trans_b, std::string_view scaling, std::string_view sums) {
-  const OnDeviceOf on_device(a);
+  Tensor c = scaled_meta(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias);
   GemmFp8Args args = scaled_args(c, a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
-  args.accumulate = true;
+  if (bias && bias->defined()) args.bias = dense_view(*bias, kOp, "bias");
   check(ridge::gemm_fp8(args, stream_of(a)));
+  return c;
 }
 
 void scaled_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
@@ -120,11 +118,22 @@ void scaled_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& 
   check_strides(c, kOp, "c", false);
 }
 
+void scaled_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
+                bool trans_b, std::string_view scaling, std::string_view sums) {
+  scaled_add_meta(c, a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
+  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"c", &c}});
+  const OnDeviceOf on_device(a);
+  GemmFp8Args args = scaled_args(c, a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
+  args.accumulate = true;
+  check(ridge::gemm_fp8(args, stream_of(a)));
+}
+
 Tensor dispatch_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
-                       bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
+                       bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums,
+                       const OptionalTensor& bias) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::gemm_fp8_scaled", "").typed<decltype(scaled)>();
-  return op.call(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums);
+  return op.call(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias);
 }
 
 void dispatch_scaled_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
@@ -136,9 +145,10 @@ void dispatch_scaled_add(Tensor& c, const Tensor& a, const Tensor& b, const Tens
 }
 
 Tensor scaled_autograd(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
-                       bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums) {
-  return without_derivative("gemm_fp8_scaled", {a, b, scale_a, scale_b}, [&] {
-    return dispatch_scaled(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums);
+                       bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums,
+                       const OptionalTensor& bias) {
+  return without_derivative("gemm_fp8_scaled", {a, b, scale_a, scale_b, bias.value_or(Tensor())}, [&] {
+    return dispatch_scaled(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias);
   });
 }
 
@@ -223,7 +233,7 @@ void check_matrices(const Tensor& a, const Tensor& b) {
   TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2, kOp, ": a has ", a.dim(), " dimensions and b has ", b.dim(),
                     "; give a matrix b, and a with leading dimensions or without (x.unsqueeze(0) makes a matrix of a "
                     "vector; gemm multiplies batches)");
-  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), kOp, ": a is ", a.scalar_type(), " and b is ", b.scalar_type(),
+  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), kOp, ": a is ", type_of(a), " and b is ", type_of(b),
                    "; give both the same dtype");
   check_same_device(kOp, {{"a", &a}, {"b", &b}});
 }
@@ -241,24 +251,25 @@ bool has_leading(const Tensor& a, const Tensor& b) { return a.dim() > 2 && b.dim
 
 // a [m,k] times the transpose of b [n,k].
 Tensor multiply(const Codes& a, const Codes& b, at::ScalarType out, std::string_view scaling,
-                std::string_view sums = "promoted") {
-  return dispatch_scaled(a.q, b.q, a.scale, b.scale, false, true, out, scaling, sums);
+                std::string_view sums = "promoted", const OptionalTensor& bias = {}) {
+  return dispatch_scaled(a.q, b.q, a.scale, b.scale, false, true, out, scaling, sums, bias);
 }
 
 Tensor call_gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                      std::string_view format, std::string_view granularity, std::string_view rule,
-                     std::string_view rounding, const OptionalTensor& main_grad) {
+                     std::string_view rounding, const OptionalTensor& main_grad, const OptionalTensor& bias) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::gemm_fp8", "").typed<decltype(call_gemm_fp8)>();
-  return op.call(a, b, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+  return op.call(a, b, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, main_grad, bias);
 }
 
 Tensor gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                 std::string_view format, std::string_view granularity, std::string_view rule, std::string_view rounding,
-                const OptionalTensor& main_grad) {
+                const OptionalTensor& main_grad, const OptionalTensor& bias) {
   if (has_leading(a, b)) {
     return product_of_rows(a, b, trans_a, trans_b, [&](const Tensor& rows, bool transposed) {
-      return call_gemm_fp8(rows, b, transposed, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+      return call_gemm_fp8(rows, b, transposed, trans_b, out_dtype, format, granularity, rule, rounding, main_grad,
+                           bias);
     });
   }
   const Recipe r = recipe_of(format, granularity, rule, rounding);
@@ -266,21 +277,22 @@ Tensor gemm_fp8(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, Op
   const Tensor left = stored(a, trans_a), right = stored(b, trans_b);
   const Copies x = copies_of(left, trans_a, r.forward_format, r.activations, r.rule, true, false);
   const Copies w = copies_of(right, !trans_b, r.forward_format, r.weights, r.rule, true, false);
-  return multiply(x.along, w.along, out_dtype.value_or(a.scalar_type()), r.forward, r.forward_sums);
+  return multiply(x.along, w.along, out_dtype.value_or(a.scalar_type()), r.forward, r.forward_sums, bias);
 }
 
 // The gradients of a product of two matrices that were quantised for it. Saved are 8-bit copies: of a's transpose for
 // b's gradient, of b's for a's.
 struct GemmFp8Gradients final : Gradients {
-  enum Input { kA, kB };
+  enum Input { kA, kB, kBias };
   enum Saved { kAt, kAtScale, kBt, kBtScale };
   bool trans_a = false, trans_b = false;
-  at::ScalarType type = at::kFloat;
+  at::ScalarType type = at::kFloat, bias = at::kFloat;
   Recipe recipe;
 
+  [[nodiscard]] std::string name() const override { return "RidgelineGemmFp8Backward"; }
   [[nodiscard]] std::string text() const override {
-    return c10::str("ridgeline_gemm_fp8_", trans_a, trans_b, "_", type, "_", recipe.grad_format, "_", recipe.weights,
-                    "_", recipe.rule, recipe.stochastic ? "_stochastic" : "");
+    return c10::str("ridgeline_gemm_fp8_", trans_a, trans_b, "_", type, "_", bias, "_", recipe.grad_format, "_",
+                    recipe.weights, "_", recipe.rule, recipe.stochastic ? "_stochastic" : "");
   }
   [[nodiscard]] std::string refuses_second() const override {
     return "gemm_fp8: no second derivative: its gradients are rounded to 8 bits; use gemm where they are "
@@ -293,13 +305,15 @@ struct GemmFp8Gradients final : Gradients {
     // BackwardNode says what a second derivative is; the parts would each say that they have none.
     std::optional<at::AutoDispatchBelowADInplaceOrView> below;
     if (at::GradMode::is_enabled()) below.emplace();
+    variable_list result(3);
+    if (wanted[kBias]) result[kBias] = at::sum(given, {0}, false, bias);
+    if (!wanted[kA] && !wanted[kB]) return result;
     bool transposed = false;
     const Tensor grad = stored(usable(given.to(type)), transposed);
     OptionalTensor random;
     if (recipe.stochastic) random = at::randint(std::int64_t{1} << 62, {2}, grad.options().dtype(at::kLong));
     const Copies dy = copies_of(grad, transposed, recipe.grad_format, recipe.activations, recipe.rule, wanted[kA],
                                 wanted[kB], random);
-    variable_list result(2);
     if (wanted[kA]) result[kA] = grad_of_a(dy.along, {saved[kBt], saved[kBtScale]});
     if (wanted[kB]) result[kB] = grad_of_b(dy.across, {saved[kAt], saved[kAtScale]}, main_grad);
     return result;
@@ -324,7 +338,7 @@ struct GemmFp8Gradients final : Gradients {
 
 // The product, and into `node` what its gradients read.
 Tensor recorded(BackwardNode& node, const Recipe& r, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
-                at::ScalarType out) {
+                at::ScalarType out, const OptionalTensor& bias) {
   const at::AutoDispatchBelowADInplaceOrView below;
   const bool need_a = node.should_compute_output(GemmFp8Gradients::kA);
   const bool need_b = node.should_compute_output(GemmFp8Gradients::kB);
@@ -333,40 +347,42 @@ Tensor recorded(BackwardNode& node, const Recipe& r, const Tensor& a, const Tens
   const Copies w = copies_of(right, !trans_b, r.forward_format, r.weights, r.rule, true, need_a);
   for (const Tensor& codes : {x.across.q, x.across.scale, w.across.q, w.across.scale})
     node.saved.emplace_back(codes, false);
-  return multiply(x.along, w.along, out, r.forward, r.forward_sums);
+  return multiply(x.along, w.along, out, r.forward, r.forward_sums, bias);
 }
 
 Tensor gemm_fp8_autograd(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                          std::string_view format, std::string_view granularity, std::string_view rule,
-                         std::string_view rounding, const OptionalTensor& main_grad) {
+                         std::string_view rounding, const OptionalTensor& main_grad, const OptionalTensor& bias) {
   if (has_leading(a, b)) {
     return product_of_rows(a, b, trans_a, trans_b, [&](const Tensor& rows, bool transposed) {
-      return call_gemm_fp8(rows, b, transposed, trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+      return call_gemm_fp8(rows, b, transposed, trans_b, out_dtype, format, granularity, rule, rounding, main_grad,
+                           bias);
     });
   }
-  const auto product = [&](const Tensor& x, const Tensor& w) {
-    return call_gemm_fp8(x, w, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, {});
+  const auto product = [&](const Tensor& x, const Tensor& w, const OptionalTensor& added = {}) {
+    return call_gemm_fp8(x, w, trans_a, trans_b, out_dtype, format, granularity, rule, rounding, {}, added);
   };
   Tensor c;
-  if (torch::autograd::compute_requires_grad(a, b)) {
+  if (torch::autograd::compute_requires_grad(a, b, bias)) {
     check_matrices(a, b);
     auto formula = std::make_shared<GemmFp8Gradients>();
     formula->trans_a = trans_a, formula->trans_b = trans_b;
     formula->type = a.scalar_type();
+    if (bias && bias->defined()) formula->bias = bias->scalar_type();
     formula->recipe = recipe_of(format, granularity, rule, rounding);
-    auto node = make_node(a, b);
+    auto node = make_node(a, b, bias);
     node->gradients = formula;
     if (main_grad && main_grad->defined()) {
       check_main_grad(*main_grad, b, kOp);
       node->main_grad = *main_grad;
     }
-    c = recorded(*node, formula->recipe, a, b, trans_a, trans_b, out_dtype.value_or(a.scalar_type()));
+    c = recorded(*node, formula->recipe, a, b, trans_a, trans_b, out_dtype.value_or(a.scalar_type()), bias);
     torch::autograd::set_history(c, node);
   } else {
     const at::AutoDispatchBelowADInplaceOrView below;
-    c = product(a, b);
+    c = product(a, b, bias);
   }
-  if (!any_tangent(a, b)) return c;
+  if (!any_tangent(a, b, bias)) return c;
   // Each tangent is quantised as the operand that it belongs to.
   Tensor tangent;
   if (has_tangent(a)) tangent = product(usable(tangent_of(a)), primal_of(b));
@@ -374,19 +390,25 @@ Tensor gemm_fp8_autograd(const Tensor& a, const Tensor& b, bool trans_a, bool tr
     const Tensor second = product(primal_of(a), usable(tangent_of(b)));
     tangent = tangent.defined() ? tangent + second : second;
   }
+  if (has_tangent(bias)) {
+    const Tensor every_row = tangent_of(*bias).expand_symint(c.sym_sizes());
+    tangent = tangent.defined() ? tangent + every_row : every_row.contiguous();
+  }
   c._set_fw_grad(tangent, 0, false);
   return c;
 }
 
 Tensor gemm_fp8_autocast(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                          std::string_view format, std::string_view granularity, std::string_view rule,
-                         std::string_view rounding, const OptionalTensor& main_grad) {
+                         std::string_view rounding, const OptionalTensor& main_grad, const OptionalTensor& bias) {
   const auto device = a.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
-  return call_gemm_fp8(at::autocast::cached_cast(type, a, device), at::autocast::cached_cast(type, b, device), trans_a,
-                       trans_b, out_dtype, format, granularity, rule, rounding, main_grad);
+  const auto cast = [&](const Tensor& t, at::ScalarType to) { return at::autocast::cached_cast(to, t, device); };
+  const auto added = bias && bias->defined() ? OptionalTensor(cast(*bias, out_dtype.value_or(type))) : OptionalTensor();
+  return call_gemm_fp8(cast(a, type), cast(b, type), trans_a, trans_b, out_dtype, format, granularity, rule, rounding,
+                       main_grad, added);
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ constexpr const char* kSchemas[] = {
     "gemm_add_(Tensor(a!) c, Tensor a, Tensor b, bool trans_a=False, bool trans_b=False) -> ()",
     "gemm_fp8(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, "
     "str format=\"e4m3\", str granularity=\"tensorwise\", str rule=\"exact\", str rounding=\"nearest\", "
-    "Tensor? main_grad=None) -> Tensor",
+    "Tensor? main_grad=None, Tensor? bias=None) -> Tensor",
     "gemm_fp8_scaled(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, bool trans_a, bool trans_b, "
-    "ScalarType out_dtype, str scaling, str sums=\"promoted\") -> Tensor",
+    "ScalarType out_dtype, str scaling, str sums=\"promoted\", Tensor? bias=None) -> Tensor",
     "gemm_fp8_scaled_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, bool trans_a, bool "
     "trans_b, "
     "str scaling, str sums=\"promoted\") -> ()",

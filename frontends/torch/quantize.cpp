@@ -59,15 +59,15 @@ Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granula
 void check_words(const OptionalTensor& random) {
   if (!random || !random->defined()) return;
   TORCH_CHECK_TYPE(random->scalar_type() == at::kLong && same(random->sym_numel(), 2) && random->is_contiguous(),
-                   "quantize: random is ", random->scalar_type(), " of shape ", random->sym_sizes(),
+                   "quantize: random is ", type_of(*random), " of shape ", random->sym_sizes(),
                    "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64)");
 }
 
 Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                         bool row, bool column, const OptionalTensor& random) {
   TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf,
-                   "quantize: x is ", x.scalar_type(), "; give torch.float32, torch.bfloat16 or torch.float16");
-  TORCH_CHECK_TYPE(format == at::kFloat8_e4m3fn || format == at::kFloat8_e5m2, "quantize: format is ", format,
+                   "quantize: x is ", type_of(x), "; give torch.float32, torch.bfloat16 or torch.float16");
+  TORCH_CHECK_TYPE(format == at::kFloat8_e4m3fn || format == at::kFloat8_e5m2, "quantize: format is ", name_of(format),
                    "; use torch.float8_e4m3fn or torch.float8_e5m2");
   TORCH_CHECK_VALUE(row || column, "quantize: neither row nor column is asked for; set one of them, or both");
   const Granularity shared = granularity_of(granularity);
@@ -104,7 +104,7 @@ Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view gran
 Tensor dequantize_meta(const Tensor& q, const Tensor& scale, std::string_view granularity, at::ScalarType out_dtype) {
   TORCH_CHECK_VALUE(q.dim() == 2, "dequantize: q has ", q.dim(), " dimensions; give a matrix");
   TORCH_CHECK_VALUE(q.scalar_type() == at::kFloat8_e4m3fn || q.scalar_type() == at::kFloat8_e5m2, "dequantize: q is ",
-                    q.scalar_type(), "; give torch.float8_e4m3fn or torch.float8_e5m2");
+                    type_of(q), "; give torch.float8_e4m3fn or torch.float8_e5m2");
   check_strides(q, "dequantize", "q", false);
   check_scales(scale, "dequantize", "scale", granularity_of(granularity), q.sym_size(0), q.sym_size(1));
   check_result_type(out_dtype, "dequantize", {at::kFloat, at::kBFloat16, at::kHalf});

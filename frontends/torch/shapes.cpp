@@ -40,8 +40,14 @@ void check_like(const Tensor& tensor, std::string_view op, std::string_view name
                 at::ScalarType dtype) {
   const auto found = tensor.sym_sizes();
   const bool equal = found.size() == sizes.size() && std::equal(found.begin(), found.end(), sizes.begin(), same);
-  TORCH_CHECK_VALUE(equal && tensor.scalar_type() == dtype, op, ": ", name, " is ", tensor.scalar_type(), " of shape ",
-                    found, "; give ", dtype, " of shape ", sizes);
+  TORCH_CHECK_VALUE(equal && tensor.scalar_type() == dtype, op, ": ", name, " is ", type_of(tensor), " of shape ",
+                    found, "; give ", name_of(dtype), " of shape ", sizes);
+}
+
+void check_bias(const Tensor& bias, std::string_view op, const c10::SymInt& n, at::ScalarType type) {
+  check_like(bias, op, "bias", {n}, type);
+  TORCH_CHECK_VALUE(bias.is_contiguous(), op, ": bias has stride ", bias.sym_stride(0),
+                    "; call .contiguous() on it first");
 }
 
 void check_main_grad(const Tensor& main_grad, const Tensor& b, std::string_view op) {
@@ -52,8 +58,11 @@ void check_main_grad(const Tensor& main_grad, const Tensor& b, std::string_view 
 void check_result_type(at::ScalarType type, std::string_view op, std::initializer_list<at::ScalarType> allowed) {
   check_known(type, op, "the result");
   const bool found = std::find(allowed.begin(), allowed.end(), type) != allowed.end();
-  TORCH_CHECK_VALUE(found, op, ": the result cannot be ", type, "; give one of ",
-                    c10::ArrayRef<at::ScalarType>(allowed));
+  std::string all;
+  for (const at::ScalarType one : allowed) {
+    if (all.find(name_of(one)) == std::string::npos) all += (all.empty() ? "" : ", ") + name_of(one);
+  }
+  TORCH_CHECK_VALUE(found, op, ": the result cannot be ", name_of(type), "; give ", all);
 }
 
 std::vector<c10::SymInt> scale_sizes(Granularity granularity, const c10::SymInt& rows, const c10::SymInt& cols) {

@@ -22,6 +22,8 @@ void check_strides(const Tensor& tensor, std::string_view op, std::string_view n
 // ValueError unless the tensor has these sizes and this dtype.
 void check_like(const Tensor& tensor, std::string_view op, std::string_view name, c10::SymIntArrayRef sizes,
                 at::ScalarType dtype);
+// ValueError unless bias is a contiguous vector, one number for each of n columns, of the result's dtype.
+void check_bias(const Tensor& bias, std::string_view op, const c10::SymInt& n, at::ScalarType type);
 // ValueError unless main_grad has the shape of b and is b's dtype or float32.
 void check_main_grad(const Tensor& main_grad, const Tensor& b, std::string_view op);
 // TypeError for a dtype that no operator knows, ValueError for one that is not among `allowed`.

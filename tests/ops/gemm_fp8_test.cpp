@@ -126,6 +126,20 @@ TEST_F(Fp8Contract, RefusesOperandsWithTheValuesAndTheWayOut) {
   EXPECT_THAT(error_of(args), HasSubstr("data pointer is null"));
 }
 
+TEST_F(Fp8Contract, AddsABiasToEveryRowAndRefusesWhatIsNone) {
+  GemmFp8Args args = good();
+  float bias[4] = {1, 2, 3, 4};
+  args.bias = TensorView::contiguous(bias, DType::kF32, {4});
+  ASSERT_EQ(error_of(args), "");
+  EXPECT_THAT(c_, ::testing::ElementsAre(4, 5, 6, 7, 4, 5, 6, 7));
+  args.accumulate = true;
+  EXPECT_THAT(error_of(args), HasSubstr("drop the bias or the accumulation"));
+  args.accumulate = false;
+  args.bias = TensorView::contiguous(bias, DType::kF32, {3});
+  EXPECT_THAT(error_of(args),
+              HasSubstr("bias is f32 [3]; it must be f32 [4] (one for each column of C, in its dtype)"));
+}
+
 TEST_F(Fp8Contract, WithoutTermsGivesZerosOrLeavesTheSum) {
   GemmFp8Args args = good();
   args.a = TensorView::contiguous(nullptr, DType::kE4m3fn, {2, 0});

@@ -1,5 +1,8 @@
 """Layers take what torch.nn.Linear takes, and functions broadcast as torch.matmul does."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -197,3 +200,102 @@ def test_broadcast_products_and_layers_compile_as_one_graph(device, dynamic):
         x = torch.randn(2, 1, rows, 8, device=device, requires_grad=True)
         for want, have in zip(torch.autograd.grad(model(x), (x, layer.weight)), torch.autograd.grad(compiled(x), (x, layer.weight)), strict=True):
             torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-4)
+
+
+def flops(call):
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        call()
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["gemm", "fp8"])
+def test_operations_are_counted_as_those_of_torch(device, config):
+    theirs = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.SiLU(), torch.nn.Linear(32, 4)).to(device)
+    ours = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.SiLU(), torch.nn.Linear(32, 4)).to(device)
+    rt.swap_linears(ours, config)
+    x = torch.randn(2, 16, 8, device=device, requires_grad=True)
+    expected = flops(lambda: theirs(x).sum().backward())
+    assert expected == 3 * 2 * 32 * (8 * 32 + 32 * 4)
+    assert flops(lambda: ours(x).sum().backward()) == expected
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert flops(lambda: ours(x.detach())) == expected // 3
+    for layer in (ours[0], ours[2]):
+        layer.weight.main_grad = torch.zeros_like(layer.weight)
+    assert flops(lambda: ours(x).sum().backward()) == expected
+
+
+def test_operations_of_batches_are_counted(device):
+    a, b = torch.randn(2, 1, 6, 8, device=device), torch.randn(3, 8, 4, device=device)
+    with torch.inference_mode():
+        assert flops(lambda: rt.gemm(a, b)) == 2 * 3 * 2 * 6 * 8 * 4
+    assert flops(lambda: rt.gemm(a.mT.contiguous(), b.mT.contiguous(), True, True)) == 2 * 3 * 2 * 6 * 8 * 4
+
+
+def test_counting_is_set_up_when_the_counter_is_imported_after_us():
+    code = (
+        "import sys, ridgeline.torch as rt, torch; assert 'torch.utils.flop_counter' not in sys.modules, 'imported already'\n"
+        "from torch.utils.flop_counter import flop_registry; assert torch.ops.ridgeline.gemm in flop_registry"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["gemm", "fp8"])
+def test_symbolic_traces_run_and_compute_the_same(device, config):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.SiLU(), torch.nn.Linear(32, 4)).to(device)
+    rt.swap_linears(model, config)
+    traced = torch.fx.symbolic_trace(model)
+    for shape in ((6, 8), (2, 3, 8), (8,)):
+        x = torch.randn(shape, device=device)
+        assert torch.equal(traced(x), model(x))
+    model[0].weight.main_grad = torch.zeros_like(model[0].weight)
+    traced(torch.randn(6, 8, device=device)).sum().backward()
+    assert model[0].weight.grad is None and model[0].weight.main_grad.any()
+
+
+def test_functions_are_traced_symbolically(device):
+    codes = rt.quantize(torch.randn(4, 8, device=device))
+
+    def function(x, w, c):
+        made = rt.gemm_fp8(x, rt.quantize(w, weight=True), trans_b=True, bias=c)
+        return rt.gemm(x, w, trans_b=True, activation="silu") + made + rt.gemm_fp8(x, w, trans_b=True) + rt.gemm_fp8(x, codes, trans_b=True)
+
+    operands = torch.randn(6, 8, device=device), torch.randn(4, 8, device=device), torch.randn(4, device=device)
+    traced = torch.fx.symbolic_trace(function)
+    assert torch.equal(traced(*operands), function(*operands))
+    assert [node.name for node in traced.graph.nodes if "quantize" in node.name] == ["quantize"]
+
+
+def test_a_profile_names_the_operators_with_their_shapes(device):
+    x, w = torch.randn(6, 8, device=device, requires_grad=True), torch.randn(4, 8, device=device, requires_grad=True)
+    with torch.profiler.profile(record_shapes=True) as profile:
+        (rt.gemm(x, w, trans_b=True) + rt.gemm_fp8(x, w, trans_b=True)).sum().backward()
+    shapes = {event.name: event.input_shapes[:2] for event in profile.events()}
+    assert shapes["ridgeline::gemm_fp8"] == [[6, 8], [4, 8]]
+    assert shapes["ridgeline::quantize"][0] and shapes["ridgeline::gemm_fp8_scaled"][0]
+    for name in ("RidgelineGemmBackward", "RidgelineGemmFp8Backward"):
+        assert shapes[name] == [[6, 4]]
+    assert rt.gemm(x, w, trans_b=True).grad_fn.name() == "RidgelineGemmBackward"
+
+
+def test_the_version_is_said():
+    import ridgeline
+
+    assert rt.__version__ == ridgeline.__version__ and rt.__version__[0].isdigit()
+
+
+def test_what_ran_of_an_unknown_operator_is_an_error():
+    with pytest.raises(ValueError, match="gemm_fp8"):
+        rt.last_used("matmul")
+    assert isinstance(rt.last_used("dequantize"), str)
+
+
+def test_explain_takes_dtypes_of_torch():
+    sizes = {"m": 64, "n": 64, "k": 64}
+    for dtype, name in ((torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float16, "f16")):
+        assert rt.explain("gemm", **sizes, dtype=dtype, accumulate=True) == rt.explain(f"gemm m=64 n=64 k=64 dtype={name} accumulate=1")
+    pair = (torch.float8_e5m2, torch.float8_e4m3fn)
+    assert rt.explain("gemm_fp8", **sizes, dtype=pair, out=torch.float32) == rt.explain("gemm_fp8 m=64 n=64 k=64 dtype=e5m2_e4m3fn out=f32")
+    assert rt.explain("gemm_fp8", **sizes, dtype=(pair[0], pair[0])) == rt.explain("gemm_fp8 m=64 n=64 k=64 dtype=e5m2")
+    with pytest.raises(ValueError, match=r"dtype=torch.int8.*use one of torch.float32"):
+        rt.explain("gemm", dtype=torch.int8)

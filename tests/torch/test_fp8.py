@@ -199,6 +199,45 @@ def test_gradients_pass_quantized_tensors_as_they_pass_plain_ones(device, granul
             assert torch.equal(want, have)
 
 
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+@pytest.mark.parametrize("out_dtype", [None, torch.float32])
+def test_a_bias_is_added_before_the_one_rounding(device, granularity, out_dtype):
+    config = QuantConfig("hybrid", granularity)
+    a, b, bias = (torch.randn(shape, device=device).to(torch.bfloat16) for shape in ((2, 48, 64), (40, 64), (40,)))
+    bias = bias.to(out_dtype or torch.bfloat16)
+    product = rt.gemm_fp8(a, b, trans_b=True, config=config, out_dtype=torch.float32)
+    expected = (product + bias.float()).to(out_dtype or torch.bfloat16)
+    upstream = torch.randn(2, 48, 40, device=device).to(expected.dtype)
+
+    def run(quantised):
+        x, w, c = (t.clone().requires_grad_() for t in (a, b, bias))
+        factor = rt.quantize(w, config, weight=True, transpose=True) if quantised else w
+        out = rt.gemm_fp8(x, factor, trans_b=True, config=config, out_dtype=out_dtype, bias=c)
+        out.backward(upstream)
+        return out.detach(), x.grad, w.grad, c.grad
+
+    found = run(False)
+    assert torch.equal(found[0], expected)
+    assert found[3].dtype == bias.dtype
+    testing.assert_snr(upstream.double().sum((0, 1)), found[3], 45)
+    for want, have in zip(found, run(True), strict=True):
+        assert torch.equal(want, have)
+    with torch.no_grad():
+        assert torch.equal(rt.gemm_fp8(a, b, trans_b=True, config=config, out_dtype=out_dtype, bias=bias), expected)
+
+
+def test_a_bias_alone_gets_its_gradient_and_its_tangent(device):
+    a, b, bias = (torch.randn(shape, device=device) for shape in ((48, 64), (40, 64), (40,)))
+    leaf = bias.clone().requires_grad_()
+    rt.gemm_fp8(a, b, trans_b=True, bias=leaf).sum().backward()
+    assert torch.equal(leaf.grad, torch.full_like(bias, 48))
+    _, tangent = torch.func.jvp(lambda c: rt.gemm_fp8(a, b, trans_b=True, bias=c), (bias,), (2 * bias,))
+    assert torch.equal(tangent, (2 * bias).expand(48, 40))
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        for factor in (b, rt.quantize(b.bfloat16(), weight=True)):
+            assert rt.gemm_fp8(a, factor, trans_b=True, bias=bias).dtype == torch.bfloat16
+
+
 def test_what_the_gradient_of_a_quantized_tensor_needs_is_said_in_the_forward_call(device):
     x = torch.randn(32, 32, device=device, requires_grad=True)
     blockwise = QuantConfig(granularity="blockwise")

@@ -159,10 +159,10 @@ def opcheck_arguments(device):
     yield ops.gemm.default, (a, b, False, True), {"bias": leaf(24), "activation": "silu"}
     yield ops.gemm.default, (leaf(3, 16, 8), leaf(3, 8, 24)), {"out_dtype": torch.float32, "residual": leaf(3, 16, 24)}
     yield ops.gemm_add_.default, (torch.zeros(16, 24, device=device), a.detach(), b.detach(), False, True), {}
-    yield ops.gemm_fp8.default, (a, b, False, True, None, "hybrid", "blockwise"), {}
+    yield ops.gemm_fp8.default, (a, b, False, True, None, "hybrid", "blockwise"), {"bias": leaf(24)}
     yield ops.quantize.default, (a.detach(), torch.float8_e4m3fn, "1x128", "exact", True, True), {}
     yield ops.dequantize.default, (q.q, q.scale, "row", torch.bfloat16), {}
-    yield ops.gemm_fp8_scaled.default, (q.q, w.q, q.scale, w.scale, False, True, torch.bfloat16, "row"), {}
+    yield ops.gemm_fp8_scaled.default, (q.q, w.q, q.scale, w.scale, False, True, torch.bfloat16, "row"), {"bias": leaf(24, dtype=torch.bfloat16).detach()}
     out = torch.zeros(16, 24, device=device)
     yield ops.gemm_fp8_scaled_add_.default, (out, q.q, w.q, q.scale, w.scale, False, True, "row"), {}
 

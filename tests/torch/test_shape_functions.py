@@ -1,5 +1,7 @@
 """What a kernel refuses a trace refuses as well, where the call is made: the same exception under FakeTensor."""
 
+import re
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -39,6 +41,8 @@ def scaled(change, scaling="row", add=False, out=torch.float32):
         "scale_b": torch.ones(rows[1]) if rows else (torch.ones(1, 2) if scaling == "block" else torch.ones(2, 4)),
         "c": torch.ones(6, 4, dtype=out),
     } | change
+    if "bias" in operands:
+        return lambda a, b, x, y, c, d: ops.gemm_fp8_scaled(a, b, x, y, False, True, out, scaling, bias=d), list(operands.values())
     if add:
         return lambda a, b, x, y, c: ops.gemm_fp8_scaled_add_(c, a, b, x, y, False, True, scaling), list(operands.values())
     return lambda a, b, x, y, c: ops.gemm_fp8_scaled(a, b, x, y, False, True, out, scaling), list(operands.values())
@@ -96,6 +100,9 @@ REFUSED = {
     "scales of mx in float32": scaled({"scale_a": ones(8, 6), "scale_b": ones(8, 4)}, "mx"),
     "result in float64": scaled({}, out=torch.float64),
     "result in 8 bits": scaled({}, out=E4M3),
+    "codes with a bias of another length": scaled({"bias": ones(5)}),
+    "codes with a bias of another dtype": scaled({"bias": ones(4).bfloat16()}),
+    "codes with a bias with gaps": scaled({"bias": ones(8)[::2]}),
     "codes with gaps": scaled({"b": ones(4, 512).to(E4M3)[:, ::2]}),
     "sum of another shape": scaled({"c": ones(6, 5)}, add=True),
     "sum in int32": scaled({"c": ones(6, 4).int()}, add=True),
@@ -118,9 +125,15 @@ REFUSED = {
 }
 
 
+# What types are called in C++, and by the kernels.
+FOREIGN = r"\b(Float|Double|Half|BFloat16|Int|Long|Char|Float8_\w+|f32|f16|bf16|e4m3fn|std::|c10::|at::|Scalar\w*|TensorView)\b"
+
+
 def raised(call):
     with pytest.raises((ValueError, TypeError, NotImplementedError)) as info:
         call()
+    foreign = re.search(FOREIGN, str(info.value).replace("torch.float8_e4m3fn", ""))
+    assert foreign is None, f"{foreign[0]!r} in {info.value}"
     return type(info.value)
 
 
@@ -158,6 +171,7 @@ ALLOWED = {
     "empty": gemm({"a": ones(0, 8), "residual": ones(0, 4)}),
     **{f"scales {name}": scaled({}, name) for name in ("row", "tensor", "block", "vector")},
     "sum of codes": scaled({}, add=True),
+    "codes with a bias": scaled({"bias": ones(4)}),
     "quantize": quantize(granularity="128x128", row=True, column=True, random=torch.ones(2, dtype=torch.int64)),
     "dequantize": dequantize(),
 }

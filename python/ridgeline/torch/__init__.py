@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import __version__
 from . import _library
 
 _library.load()
@@ -13,11 +14,15 @@ from .modules import Fp8Linear, Linear, quantized_weights  # noqa: E402
 from .ops import gemm, gemm_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, quantize  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
+from .flops import register as _register_flops  # noqa: E402
+from .later import when_imported as _when_imported  # noqa: E402
 from .transforms import register as _register_transforms  # noqa: E402
 
 _register_transforms()
+_when_imported("torch.utils.flop_counter", _register_flops)
 
 __all__ = [
+    "__version__",
     "Fp8Linear",
     "KeptWeights",
     "Linear",

@@ -22,16 +22,36 @@ def set_backend(op: str, implementation: str | None) -> None:
 
 
 def last_used(op: str) -> str:
-    """The implementation that ran in this thread's last call of ``op``; empty before the first."""
+    """The implementation that ran in this thread's last call of ``op``; empty before the first, ValueError for an unknown ``op``."""
     return torch.ops.ridgeline.last_used(op)
+
+
+_DTYPES = {
+    torch.float32: "f32",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float8_e4m3fn: "e4m3fn",
+    torch.float8_e5m2: "e5m2",
+    torch.float8_e8m0fnu: "e8m0",
+}
+
+
+def _word(name: str, value: object) -> str:
+    """A value as a case spells it."""
+    if isinstance(value, torch.dtype) and value not in _DTYPES:
+        raise ValueError(f"explain: {name}={value}, which no operator takes; use one of {', '.join(map(str, _DTYPES))}")
+    if isinstance(value, tuple):  # one dtype for each factor
+        return "_".join(dict.fromkeys(_word(name, one) for one in value))
+    return _DTYPES[value] if isinstance(value, torch.dtype) else str(int(value) if isinstance(value, bool) else value)
 
 
 def explain(case: str, device: str | torch.device = "cpu", **parameters: object) -> str:
     """Which implementation runs a case, and why each other one does not.
 
-    >>> explain("gemm", m=4096, n=4096, k=4096, dtype="bf16", layout="nt")     # or one string, as `ridge ops explain`
+    >>> explain("gemm", m=4096, n=4096, k=4096, dtype=torch.bfloat16, layout="nt")     # or one string, as `ridge ops explain`
+    >>> explain("gemm_fp8", dtype=(torch.float8_e5m2, torch.float8_e4m3fn), out=torch.bfloat16, accumulate=False)
     """
-    words = [case, *(f"{name}={value}" for name, value in parameters.items())]
+    words = [case, *(f"{name}={_word(name, value)}" for name, value in parameters.items())]
     return torch.ops.ridgeline.explain(" ".join(words), torch.device(device))
 
 

@@ -84,9 +84,9 @@ def linear_fp8(
     """``linear`` of 8-bit floats; ``factor`` is the weight, or its codes."""
     if has_torch_function_variadic(input, weight):
         return handle_torch_function(linear_fp8, (input, weight), input, weight, factor, bias, config)
-    out = gemm_fp8(_readable(input, weight), factor, trans_b=True, config=config, main_grad=_main_grad(weight))
-    if bias is not None:
-        out = out + bias.to(out.dtype)
+    if bias is not None and bias.dtype != input.dtype:
+        bias = bias.to(input.dtype)
+    out = gemm_fp8(_readable(input, weight), factor, trans_b=True, config=config, bias=bias, main_grad=_main_grad(weight))
     return out if input.dim() > 1 else out.squeeze(0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from .config import QuantConfig
 from .quantized import QuantizedTensor, quantize
@@ -62,18 +63,23 @@ def gemm_fp8(
     out_dtype: torch.dtype | None = None,
     config: QuantConfig = QuantConfig(),
     *,
+    bias: torch.Tensor | None = None,
     main_grad: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """op(a) op(b) of 8-bit floats: both are quantised, and in backward so is the gradient, each once from high precision.
+    """op(a) op(b) + bias of 8-bit floats: both are quantised, and in backward so is the gradient, each once from high precision.
 
     Shapes as for ``gemm``, but b is one matrix. ``b`` plays the weight where that makes a difference (granularity "blockwise").
-    out_dtype is a's by default. Either may be a QuantizedTensor with a copy whose scales run along the sum, and for the
+    out_dtype is a's by default, bias [n] of the result's dtype and added before it is rounded. Either may be a QuantizedTensor with a copy whose scales run along the sum, and for the
     other's gradient one whose scales run across it.
     """
+    if has_torch_function_variadic(a, b) and not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):  # torch.fx
+        return handle_torch_function(
+            gemm_fp8, (a, b), a, b, trans_a, trans_b, out_dtype, config, bias=bias, main_grad=main_grad
+        )
     if isinstance(a, QuantizedTensor) or isinstance(b, QuantizedTensor):
-        return _product_of_codes(a, b, trans_a, trans_b, out_dtype, config, main_grad)
+        return _product_of_codes(a, b, trans_a, trans_b, out_dtype, config, bias, main_grad)
     return _gemm_fp8(
-        a, b, trans_a, trans_b, out_dtype, config.format, config.granularity, config.rule, config.rounding, main_grad
+        a, b, trans_a, trans_b, out_dtype, config.format, config.granularity, config.rule, config.rounding, main_grad, bias
     )
 
 
@@ -108,6 +114,7 @@ class _ProductOfCodes(torch.autograd.Function):
         trans_b: bool,
         out_dtype: torch.dtype,
         config: QuantConfig,
+        bias: torch.Tensor | None,
         main_grad: torch.Tensor | None,
     ) -> torch.Tensor:
         scaling = _scaling(a.grouping, b.grouping)
@@ -122,8 +129,9 @@ class _ProductOfCodes(torch.autograd.Function):
             grouping = config.grouping()
             ctx.scalings = _scaling(grouping, b.grouping), _scaling(grouping, a.grouping)
             ctx.call = trans_a, trans_b, a.dtype, config, main_grad
+        ctx.bias = None if bias is None else bias.dtype
         sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
-        return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums)
+        return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -133,6 +141,9 @@ class _ProductOfCodes(torch.autograd.Function):
                 "out, or use gemm of plain tensors"
             )
         need_a, need_b = ctx.needs_input_grad[:2]
+        grad_bias = grad.sum(0, dtype=ctx.bias) if ctx.needs_input_grad[6] else None
+        if not need_a and not need_b:
+            return None, None, None, None, None, None, grad_bias, None
         trans_a, trans_b, dtype, config, main_grad = ctx.call
         x_t, scale_x, w_t, scale_w = ctx.saved_tensors
         random = None
@@ -154,7 +165,7 @@ class _ProductOfCodes(torch.autograd.Function):
                 grad_b = _gemm_fp8_scaled(*factors, False, True, dtype, for_b)
             else:
                 _gemm_fp8_scaled_add(main_grad, *factors, False, True, for_b)
-        return grad_a, grad_b, None, None, None, None, None
+        return grad_a, grad_b, None, None, None, None, grad_bias, None
 
 
 def autocast(x: torch.Tensor) -> torch.Tensor:
@@ -172,15 +183,19 @@ def _product_of_codes(
     trans_b: bool,
     out_dtype: torch.dtype | None,
     config: QuantConfig,
+    bias: torch.Tensor | None,
     main_grad: torch.Tensor | None,
 ) -> torch.Tensor:
     if not isinstance(a, QuantizedTensor) and a.dim() > 2:
         rows = a.transpose(-1, -2) if trans_a else a
-        out = _product_of_codes(rows.flatten(0, -2), b, False, trans_b, out_dtype, config, main_grad)
+        out = _product_of_codes(rows.flatten(0, -2), b, False, trans_b, out_dtype, config, bias, main_grad)
         return out.view(*rows.shape[:-1], out.shape[-1])
     a, b = autocast(a), autocast(b)
     grad = torch.is_grad_enabled()
     need_a, need_b = grad and a.requires_grad, grad and b.requires_grad
     left = a if isinstance(a, QuantizedTensor) else quantize(a, config, transpose=trans_a or need_b)
     right = b if isinstance(b, QuantizedTensor) else quantize(b, config, weight=True, transpose=not trans_b or need_a)
-    return _ProductOfCodes.apply(left, right, trans_a, trans_b, out_dtype or left.dtype, config, main_grad)
+    out = out_dtype or left.dtype
+    if bias is not None and torch.is_autocast_enabled(bias.device.type):
+        bias = bias.to(out)
+    return _ProductOfCodes.apply(left, right, trans_a, trans_b, out, config, bias, main_grad)

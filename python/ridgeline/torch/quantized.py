@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from .config import QuantConfig
 
@@ -138,6 +139,8 @@ def quantize(
 
     A gradient of the result is one of x, unchanged.
     """
+    if has_torch_function_unary(x) and not isinstance(x, torch.Tensor):  # torch.fx
+        return handle_torch_function(quantize, (x,), x, config, weight=weight, transpose=transpose, seed=seed)
     if config.rounding == "stochastic" and seed is None:
         seed = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device)
     random = seed if config.rounding == "stochastic" else None

@@ -37,6 +37,13 @@ std::vector<record::Case> check_cases() {
     cases.push_back(make_case({17, 40, 0}, fmt::format("scaling={} accumulate=1", scaling)));
     cases.push_back(make_case({64, 48, 256}, fmt::format("scaling={} sums=fast", scaling)));
   }
+  for (const char* scaling : {"tensor", "row", "block", "mx"}) {
+    for (const char* more : {"out=bf16", "out=f16 layout=nn", "out=f32 sums=f32"}) {
+      cases.push_back(make_case({31, 72, 270}, fmt::format("scaling={} bias=1 {}", scaling, more)));
+    }
+    cases.push_back(make_case({64, 48, 256}, fmt::format("scaling={} sums=fast bias=1", scaling)));
+  }
+  cases.push_back(make_case({12, 20, 0}, "bias=1"));
   cases.push_back(make_case({230, 330, 401}, "scaling=block sums=f32"));
   return cases;
 }

@@ -1,6 +1,6 @@
-// gemm_fp8: C = op(A) * op(B) of 8-bit floats with scales, or C += op(A) * op(B).
+// gemm_fp8: C = op(A) * op(B) of 8-bit floats with scales, with a bias or added to C.
 //
-//   C[i,j] = sum_p op(A)[i,p] sA(i,p) * op(B)[p,j] sB(j,p)  (+ C[i,j] when `accumulate`)
+//   C[i,j] = sum_p op(A)[i,p] sA(i,p) * op(B)[p,j] sB(j,p)  (+ bias[j], or + C[i,j] when `accumulate`)
 //
 // Shapes    A is stored [m,k], or [k,m] with trans_a; B is stored [k,n], or [n,k] with trans_b; C [m,n]. Any size
 //           from 0; k = 0 gives zeros (with `accumulate`: C unchanged).
@@ -13,6 +13,7 @@
 //             kMx      1x32 both, E8M0, [ceil(k/32), m] and [ceil(k/32), n]
 //           They are finite, and zero or at least 2^-126 in magnitude: what is smaller may be flushed or rounded.
 //           `quantize` writes them so; for an operand that is stored transposed it writes the scales of q_t.
+// Bias      [n], contiguous, of C's dtype, added to the scaled sum in fp32; not with `accumulate`.
 // Dtypes    A and B e4m3fn or e5m2, the same or one each (hybrid: gradients in e5m2); C bf16, f16 or f32.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'
 // too. Aliasing  A and B may be the same memory, scales too; C must not overlap any of them. Numerics  Products of
@@ -51,7 +52,8 @@ enum class Fp8Sums : std::uint8_t { kFp32, kPromoted, kFast };
 struct GemmFp8Args {
   TensorView a, b;
   TensorView scale_a, scale_b;
-  TensorView c;  // written
+  TensorView c;     // written
+  TensorView bias;  // rank 0: none
   bool trans_a = false;
   bool trans_b = false;
   bool accumulate = false;  // C += instead of C =

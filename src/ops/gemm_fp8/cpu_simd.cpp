@@ -33,11 +33,12 @@ float scale_of_row(const TensorView& scale, Fp8Scaling scaling, std::int64_t row
   return static_cast<const float*>(scale.data)[scaling == Fp8Scaling::kRow ? row : 0];
 }
 
-// One row of sums, scaled where that is left to do, added to C's where asked for, and rounded once.
+// One row of sums, scaled where that is left to do, with the bias or C's where asked for, and rounded once.
 void finish_row(const Shape& s, std::span<const TensorView> operands, std::int64_t row, const float* sums) {
-  const TensorView& c = operands[kC];
+  const TensorView& c = operands[s.c_at()];
   const bool scaled = !scaled_along_k(s.scaling);
   const float of_row = scaled ? scale_of_row(operands[kScaleA], s.scaling, row) : 1.0f;
+  const bool adds = s.accumulate || s.bias;
   float part[kPart], old[kPart];
   for (std::int64_t first = 0; first < s.n; first += kPart) {
     const std::int64_t count = std::min(kPart, s.n - first);
@@ -46,8 +47,9 @@ void finish_row(const Shape& s, std::span<const TensorView> operands, std::int64
       part[j] =
           scaled ? sums[first + j] * (of_row * scale_of_row(operands[kScaleB], s.scaling, first + j)) : sums[first + j];
     }
-    if (s.accumulate) {
-      numerics::to_float(c.dtype, out, old, count);
+    if (adds) {
+      const auto* const bias = s.bias ? static_cast<const unsigned char*>(operands[s.bias_at()].data) : nullptr;
+      numerics::to_float(c.dtype, s.bias ? bias + size_bytes(c.dtype, first) : out, old, count);
       for (std::int64_t j = 0; j < count; ++j) part[j] += old[j];
     }
     numerics::from_float(c.dtype, part, out, count);

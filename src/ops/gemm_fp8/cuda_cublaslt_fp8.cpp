@@ -37,21 +37,21 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   static thread_local PreparedCalls<peer::Matmul> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.bias ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_CHECK_OK(check_dense(problem, operands));
   RIDGE_TRY(matmul, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return peer::Matmul::create(problem.problem_case.text(), peer_case(s), operands[kA], operands[kB], operands[kC],
-                                device);
+    return peer::Matmul::create(problem.problem_case.text(), peer_case(s), operands[kA], operands[kB],
+                                operands[s.c_at()], device);
   }));
-  return matmul->launch(operands[kA].data, operands[kB].data, operands[kC].data, operands[kScaleA].data,
+  return matmul->launch(operands[kA].data, operands[kB].data, operands[s.c_at()].data, operands[kScaleA].data,
                         operands[kScaleB].data, operands.workspace, handle);
 }
 
 // Of 8-bit operands and of scales along k it wants every row to start on 16 bytes.
 Refusal refuse_memory(const Problem& problem, const Shape& s) {
   if (along_k(s) && s.m % 4 != 0) return fmt::format("m={}: cuBLASLt reads the scales of a step of k in fours", s.m);
-  for (const Operand operand : {kA, kB, kC, kScaleA, kScaleB}) {
+  for (const std::size_t operand : std::initializer_list<std::size_t>{kA, kB, s.c_at(), kScaleA, kScaleB}) {
     if ((operand == kScaleA || operand == kScaleB) && !along_k(s)) continue;
     const bool tiles = operand == kScaleB && s.scaling == Fp8Scaling::kBlock;
     if (tiles && (s.k + kScaleBlock - 1) / kScaleBlock % 4 != 0) {
@@ -69,6 +69,7 @@ Refusal refuse_memory(const Problem& problem, const Shape& s) {
 Refusal supports(const Problem& problem, const DeviceInfo&) {
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
+  if (s.bias) return "bias=1: cuBLASLt multiplies and adds only";
   if (s.trans_a || !s.trans_b) {
     return fmt::format("layout={}: cuBLASLt multiplies 8-bit operands in layout nt only",
                        problem.problem_case.get("layout"));

@@ -10,7 +10,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   static thread_local PreparedCalls<PlannedCall> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[kC], s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.bias ? -1 : s.k, s.accumulate, handle));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return matmul::wgmma_call(cuda_case(problem, operands), plan_operands(problem, operands),
@@ -19,10 +19,19 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   return ready->launch(operands, handle);
 }
 
+// The case before a call is made, from what the problem knows of its memory.
+ridge::cuda::GemmCase case_before_call(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  ridge::cuda::GemmCase g = cuda_case(problem);
+  if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
+  return g;
+}
+
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
   if (!device.has("wgmma")) return matmul::no_wgmma(device);
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
+  if (s.k == 0 && s.bias) return "k=0: a bias alone is not worth a matrix unit";
   // Scales along k come in bulk copies, one for each block of k.
   for (const Operand scale : {kScaleA, kScaleB}) {
     const bool copied = s.scaling == Fp8Scaling::kVector || (s.scaling == Fp8Scaling::kBlock && scale == kScaleA);
@@ -31,7 +40,7 @@ Refusal supports(const Problem& problem, const DeviceInfo& device) {
                          problem.operands[scale].name, operand_alignment(problem, scale));
     }
   }
-  return matmul::wgmma_refuses(cuda_case(problem), problem, kC);
+  return matmul::wgmma_refuses(case_before_call(problem), problem, s.c_at());
 }
 
 }  // namespace
@@ -46,13 +55,14 @@ Implementation cuda_wgmma_fp8() {
   own.run = run;
   matmul::wgmma().describe(own);
   own.promising = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_promising(cuda_case(problem), problem, kC, device);
+    return matmul::wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
   };
   own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
-    return matmul::wgmma_expected_seconds(cuda_case(problem), problem, kC, configuration, device);
+    return matmul::wgmma_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration,
+                                          device);
   };
   own.kernels = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_kernels(cuda_case(problem), problem, kC, device);
+    return matmul::wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
   };
   return own;
 }

@@ -31,10 +31,11 @@ CheckedProduct product_of(const Problem& problem, std::span<const TensorView> op
   p.granularity_b = static_cast<std::int64_t>(g.b);
   p.a = device_matrix(operands[kA]);
   p.b = device_matrix(operands[kB]);
-  p.c = device_matrix(operands[kC]);
+  p.c = device_matrix(operands[s.c_at()]);
   p.scale_a = device_matrix(operands[kScaleA]);
   p.scale_b = device_matrix(operands[kScaleB]);
-  if (s.accumulate) p.old = device_matrix(operands[kOperandCount]);
+  if (s.bias) p.bias = device_matrix(operands[s.bias_at()]);
+  if (s.accumulate) p.old = device_matrix(operands[s.c_at() + 1]);
   return p;
 }
 

@@ -11,9 +11,9 @@
 
 namespace ridge::ops::gemm_fp8 {
 
-// Positions in Problem::values and in the operator's parameter list, and of the operands.
-enum Param : std::size_t { kM, kN, kK, kDtype, kOut, kLayout, kAccumulate, kScaling, kSums, kParamCount };
-enum Operand : std::size_t { kA, kB, kScaleA, kScaleB, kC, kOperandCount };
+// Positions in Problem::values and in the operator's parameter list, and of the operands that are always there.
+enum Param : std::size_t { kM, kN, kK, kDtype, kOut, kLayout, kAccumulate, kScaling, kSums, kBias, kParamCount };
+enum Operand : std::size_t { kA, kB, kScaleA, kScaleB };
 
 struct Formats {
   DType a = DType::kE4m3fn, b = DType::kE4m3fn;
@@ -46,6 +46,11 @@ struct Shape {
   bool trans_a = false, trans_b = false, accumulate = false;
   Fp8Scaling scaling = Fp8Scaling::kTensor;
   Fp8Sums sums = Fp8Sums::kPromoted;
+  bool bias = false;
+
+  // Positions among the operands: after the scales a bias, if there is one, then c, then for checks the old c.
+  [[nodiscard]] std::size_t bias_at() const { return 4; }
+  [[nodiscard]] std::size_t c_at() const { return bias ? 5 : 4; }
 };
 
 inline Shape shape_of(const Problem& problem) {
@@ -59,7 +64,8 @@ inline Shape shape_of(const Problem& problem) {
                v[kLayout] % 2 == 1,
                v[kAccumulate] == 1,
                static_cast<Fp8Scaling>(v[kScaling]),
-               static_cast<Fp8Sums>(v[kSums])};
+               static_cast<Fp8Sums>(v[kSums]),
+               v[kBias] == 1};
 }
 
 // Scales in host memory: NaN and infinities are refused with their place.

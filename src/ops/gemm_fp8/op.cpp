@@ -38,6 +38,17 @@ Status check_dtypes(const Args& args) {
                    "give C bf16, f16 or f32");
 }
 
+Status check_bias(const Args& args) {
+  if (args.bias.rank == 0) return ok_status();
+  if (args.accumulate) {
+    return with_hint(invalid("gemm_fp8: {}: accumulate adds the product alone, without a bias", operand_text(args)),
+                     "drop the bias or the accumulation");
+  }
+  const std::int64_t shape[] = {args.c.shape[1]};
+  RIDGE_CHECK_OK(check_shape(kOp, "bias", args.bias, args.c.dtype, shape, "one for each column of C, in its dtype"));
+  return check_layout(kOp, "bias", args.bias, 1, "give a contiguous vector");
+}
+
 Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_layout(kOp, "A", args.a, 2, kLayoutHelp));
   RIDGE_CHECK_OK(check_layout(kOp, "B", args.b, 2, kLayoutHelp));
@@ -55,8 +66,14 @@ Status check_args(const Args& args) {
   const Granularities g = granularities(args.scaling);
   RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, g.a, m, k, "op(A)"));
   RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, g.b, n, k, "op(B)^T"));
+  RIDGE_CHECK_OK(check_bias(args));
+  const TensorView none;
   return check_apart(kOp, {"C", &args.c},
-                     {{"A", &args.a}, {"B", &args.b}, {"scale_a", &args.scale_a}, {"scale_b", &args.scale_b}});
+                     {{"A", &args.a},
+                      {"B", &args.b},
+                      {"scale_a", &args.scale_a},
+                      {"scale_b", &args.scale_b},
+                      {"bias", args.bias.rank != 0 ? &args.bias : &none}});
 }
 
 // Element counts beyond 64-bit byte offsets cannot be addressed.
@@ -78,6 +95,10 @@ Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params(kOp, params(), with_dtype_names(requested, {"out"})));
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_sizes(problem, s));
+  if (s.accumulate && s.bias) {
+    return with_hint(invalid("{}: accumulate adds the product alone", problem.problem_case.text()),
+                     "drop accumulate or bias");
+  }
   const auto stored = [](std::int64_t rows, std::int64_t cols, bool transposed) {
     return transposed ? std::vector{cols, rows} : std::vector{rows, cols};
   };
@@ -85,8 +106,9 @@ Result<Problem> bind(const record::Case& requested) {
   problem.operands = {{"a", s.formats.a, stored(s.m, s.k, s.trans_a), false, false},
                       {"b", s.formats.b, stored(s.k, s.n, s.trans_b), false, false},
                       {"scale_a", scale_dtype(g.a), scale_shape(g.a, s.m, s.k), false, false},
-                      {"scale_b", scale_dtype(g.b), scale_shape(g.b, s.n, s.k), false, false},
-                      {"c", s.out, {s.m, s.n}, true, s.accumulate}};
+                      {"scale_b", scale_dtype(g.b), scale_shape(g.b, s.n, s.k), false, false}};
+  if (s.bias) problem.operands.push_back({"bias", s.out, {s.n}, false, false});
+  problem.operands.push_back({"c", s.out, {s.m, s.n}, true, s.accumulate});
   return problem;
 }
 
@@ -118,7 +140,10 @@ Result<Call> make_call(const Args& args) {
   call.values[kAccumulate] = args.accumulate ? 1 : 0;
   call.values[kScaling] = static_cast<std::int64_t>(args.scaling);
   call.values[kSums] = static_cast<std::int64_t>(args.sums);
-  call.operands = {args.a, args.b, args.scale_a, args.scale_b, args.c};
+  call.values[kBias] = args.bias.rank != 0 ? 1 : 0;
+  call.operands = {args.a, args.b, args.scale_a, args.scale_b};
+  if (args.bias.rank != 0) call.operands.push_back(args.bias);
+  call.operands.push_back(args.c);
   return call;
 }
 
@@ -137,7 +162,8 @@ std::vector<record::ParamInfo> params() {
           {"sums",
            "promoted",
            "the least exact that will do: f32; 14 bits for 128 of k, then f32; 14 bits",
-           {"f32", "promoted", "fast"}}};
+           {"f32", "promoted", "fast"}},
+          record::flag_param("bias", "1: add one to every row")};
 }
 
 Operator describe() {

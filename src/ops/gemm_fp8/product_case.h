@@ -22,6 +22,7 @@ inline ridge::cuda::GemmCase cuda_case(const Problem& problem) {
   g.type_b = matmul::cuda_type(s.formats.b);
   g.type_c = matmul::cuda_type(s.out);
   g.accumulate = s.accumulate;
+  g.bias = s.bias;
   g.scaling = kScalings[static_cast<std::size_t>(s.scaling)];
   g.promote = s.sums == Fp8Sums::kPromoted;
   return g;
@@ -29,7 +30,9 @@ inline ridge::cuda::GemmCase cuda_case(const Problem& problem) {
 
 inline ridge::cuda::GemmCase cuda_case(const Problem& problem, std::span<const TensorView> operands) {
   const auto stride = [](const TensorView& scale) { return scale.rank > 1 ? scale.stride[0] : 0; };
-  ridge::cuda::GemmCase g = matmul::with_memory(cuda_case(problem), operands[kA], operands[kB], operands[kC]);
+  const Shape s = shape_of(problem);
+  ridge::cuda::GemmCase g = matmul::with_memory(cuda_case(problem), operands[kA], operands[kB], operands[s.c_at()]);
+  if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, view_alignment(operands[s.bias_at()]));
   g.scale_stride_a = stride(operands[kScaleA]);
   g.scale_stride_b = stride(operands[kScaleB]);
   return g;

@@ -35,6 +35,16 @@ std::vector<double> alignment_weights(const TensorView& codes, bool transposed, 
   return values;
 }
 
+// To every row, in fp32.
+void add_bias(const std::vector<double>& bias, ProductSums& sums) {
+  constexpr double kUnit = 0x1p-24;
+  for (std::size_t e = 0; e < sums.value.size(); ++e) {
+    const double sum = sums.value[e] += bias[e % bias.size()];
+    sums.allowed[e] += kUnit * std::abs(sum);
+    sums.square[e] += kUnit * kUnit * sum * sum / 6;
+  }
+}
+
 }  // namespace
 
 ProductModel model_of(const Shape& s) {
@@ -63,8 +73,9 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
     model.weight_a = alignment_weights(operands[kA], s.trans_a, a);
     model.weight_b = transposed_copy(alignment_weights(operands[kB], !s.trans_b, b_rows), s.n, s.k);
   }
-  const ProductSums sums =
-      product_sums(model, a, b, s.accumulate ? numerics::to_doubles(operands[kC]) : std::vector<double>());
+  ProductSums sums =
+      product_sums(model, a, b, s.accumulate ? numerics::to_doubles(operands[s.c_at()]) : std::vector<double>());
+  if (s.bias) add_bias(numerics::to_doubles(operands[s.bias_at()]), sums);
   ReferenceOutput c = product_reference(model, sums);
   if (s.out != DType::kF32) settle_roundings(s.out, sums, c);
   return std::vector{std::move(c)};
@@ -72,16 +83,25 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span
 
 Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed) {
   const Shape s = shape_of(problem);
-  if (s.accumulate && operands.size() <= kOperandCount) {
+  const std::size_t c = s.c_at();
+  if (s.accumulate && operands.size() <= c + 1) {
     return make_error(ErrorCode::kInternal, "spot check of {}: the old content of C is missing",
                       problem.problem_case.text());
   }
   const Granularities g = granularities(s.scaling);
   std::vector<double> a = dequantized(operands[kA], s.trans_a, operands[kScaleA], g.a);
   std::vector<double> b = dequantized(operands[kB], !s.trans_b, operands[kScaleB], g.b);
-  return product_spot_check(model_of(s), TensorView::contiguous(a.data(), DType::kF64, {s.m, s.k}), false,
-                            TensorView::contiguous(b.data(), DType::kF64, {s.n, s.k}), true, operands[kC],
-                            s.accumulate ? &operands[kOperandCount] : nullptr, problem.problem_case.text(), seed);
+  const TensorView factor_a = TensorView::contiguous(a.data(), DType::kF64, {s.m, s.k});
+  const TensorView factor_b = TensorView::contiguous(b.data(), DType::kF64, {s.n, s.k});
+  TensorView old = s.accumulate ? operands[c + 1] : TensorView();
+  if (s.bias) {  // is to the projection what an old C with equal rows is
+    old = operands[s.bias_at()];
+    old.rank = 2, old.shape = {s.m, s.n}, old.stride = {0, 1};
+  }
+  ProductModel model = model_of(s);
+  model.accumulate = s.accumulate || s.bias;
+  return product_spot_check(model, factor_a, false, factor_b, true, operands[c], old.rank != 0 ? &old : nullptr,
+                            problem.problem_case.text(), seed);
 }
 
 }  // namespace ridge::ops::gemm_fp8

@@ -78,6 +78,8 @@ nt_bf16_bias = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt bias=1 a
 nt_bf16_epilogue = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt bias=1 activation=gelu residual=1", every = true }
 nt_f32_epilogue = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt out=f32 bias=1 activation=silu residual=1" }
 nt_e4m3_tensor = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=tensor sums=fast" }
+nt_e4m3_tensor_bias = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=tensor sums=fast bias=1" }
+nt_e4m3_block_bias = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block bias=1" }
 nt_e5m2_e4m3_row = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e5m2_e4m3fn layout=nt scaling=row sums=fast" }
 nt_e4m3_row_promoted = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=row", every = true }
 nt_e4m3_block = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block", every = true }

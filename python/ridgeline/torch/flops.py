@@ -1,0 +1,44 @@
+"""What torch.utils.flop_counter counts for our operators."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+Shape = torch.Size
+
+
+def _product(a: Shape, b: Shape, trans_a: bool, trans_b: bool) -> int:
+    """2 m n k for each pair of matrices."""
+    k, m = (a[-2], a[-1]) if trans_a else (a[-1], a[-2])
+    return 2 * m * b[-2 if trans_b else -1] * k * math.prod(torch.broadcast_shapes(a[:-2], b[:-2]))
+
+
+def _gemm(a: Shape, b: Shape, trans_a: bool = False, trans_b: bool = False, *_: Any, **__: Any) -> int:
+    return _product(a, b, trans_a, trans_b)
+
+
+def _gemm_add(c: Shape, a: Shape, b: Shape, trans_a: bool = False, trans_b: bool = False, **_: Any) -> int:
+    return _product(a, b, trans_a, trans_b)
+
+
+def _scaled(a: Shape, b: Shape, scale_a: Shape, scale_b: Shape, trans_a: bool, trans_b: bool, *_: Any, **__: Any) -> int:
+    return _product(a, b, trans_a, trans_b)
+
+
+def _scaled_add(
+    c: Shape, a: Shape, b: Shape, scale_a: Shape, scale_b: Shape, trans_a: bool, trans_b: bool, *_: Any, **__: Any
+) -> int:
+    return _product(a, b, trans_a, trans_b)
+
+
+def register() -> None:
+    from torch.utils.flop_counter import register_flop_formula
+
+    ops = torch.ops.ridgeline
+    register_flop_formula([ops.gemm, ops.gemm_fp8])(_gemm)
+    register_flop_formula(ops.gemm_add_)(_gemm_add)
+    register_flop_formula(ops.gemm_fp8_scaled)(_scaled)
+    register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)
