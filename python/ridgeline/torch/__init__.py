@@ -12,7 +12,7 @@ from .control import autotune, backends, explain, last_used, set_backend  # noqa
 from .kept import KeptWeights  # noqa: E402
 from .modules import Fp8Linear, Linear, quantized_weights  # noqa: E402
 from .ops import gemm, gemm_fp8  # noqa: E402
-from .quantized import QuantizedTensor, dequantize, quantize  # noqa: E402
+from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
 from .flops import register as _register_flops  # noqa: E402
 from .later import when_imported as _when_imported  # noqa: E402
@@ -33,6 +33,7 @@ __all__ = [
     "backends",
     "dequantize",
     "explain",
+    "from_plain_tensors",
     "gemm",
     "gemm_fp8",
     "last_used",
@@ -40,5 +41,6 @@ __all__ = [
     "quantized_weights",
     "set_backend",
     "swap_linears",
+    "to_plain_tensors",
     "unswap",
 ]

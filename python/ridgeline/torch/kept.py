@@ -6,10 +6,8 @@ import weakref
 from collections.abc import Iterable
 
 import torch
-from torch.autograd import forward_ad
-
 from .config import QuantConfig
-from .ops import autocast
+from .ops import autocast, transformed
 from .quantized import QuantizedTensor, quantize
 
 _BITS = {2: torch.int16, 4: torch.int32}
@@ -73,8 +71,7 @@ def factor(layer: torch.nn.Module, weight: torch.Tensor, config: QuantConfig) ->
         return weight
     slot = _slots.get(layer)
     plain = type(weight) in (torch.Tensor, torch.nn.Parameter)
-    transformed = forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
-    if slot is None or not plain or transformed:
+    if slot is None or not plain or transformed():
         return weight
     return slot.codes_of(weight, config)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
+from torch.autograd import forward_ad
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from .config import QuantConfig
-from .quantized import QuantizedTensor, quantize
+from .quantized import Parts, QuantizedTensor, parts_of
 
 Activation = Literal["gelu", "gelu_tanh", "silu"]
 
@@ -83,9 +84,9 @@ def gemm_fp8(
     )
 
 
-def _codes(x: QuantizedTensor, transposed: bool, name: str, purpose: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes and scales of x, or of its transpose, whose columns are what is summed over."""
-    codes, scale = (x.q_t, x.scale_t) if transposed else (x.q, x.scale)
+def _codes(parts: Parts, transposed: bool, name: str, purpose: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes and scales of a matrix, or of its transpose, whose columns are what is summed over."""
+    codes, scale = parts[2:] if transposed else parts[:2]
     if codes is None or scale is None:
         made = "transpose=True" if transposed else "its untransposed copy"
         raise ValueError(f"gemm_fp8: {name} has no scales along the sum{purpose}; quantize it with {made}")
@@ -102,36 +103,52 @@ def _scaling(left: str, right: str) -> str:
     return scaling
 
 
+def _multiply(
+    a: Parts,
+    b: Parts,
+    groupings: tuple[str, str],
+    trans_a: bool,
+    trans_b: bool,
+    out_dtype: torch.dtype,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    scaling = _scaling(*groupings)
+    left, scale_a = _codes(a, trans_a, "a", "")
+    right, scale_b = _codes(b, not trans_b, "b", "")
+    sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
+    return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums, bias)
+
+
 class _ProductOfCodes(torch.autograd.Function):
     """What gemm_fp8.cpp does of plain tensors, of such as were quantised before; the table of layouts is there."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        a: QuantizedTensor,
-        b: QuantizedTensor,
+        a: torch.Tensor,
+        b: torch.Tensor,
+        groupings: tuple[str, str],
         trans_a: bool,
         trans_b: bool,
         out_dtype: torch.dtype,
         config: QuantConfig,
         bias: torch.Tensor | None,
         main_grad: torch.Tensor | None,
+        *parts: torch.Tensor | None,
     ) -> torch.Tensor:
-        scaling = _scaling(a.grouping, b.grouping)
-        left, scale_a = _codes(a, trans_a, "a", "")
-        right, scale_b = _codes(b, not trans_b, "b", "")
+        """Gradients are those of a and b; ``parts`` are what they were quantised to."""
+        of_a, of_b = parts[:4], parts[4:]
         if any(ctx.needs_input_grad[:2]):
             # Of the other operand, along the sum of the gradient.
             none = (None, None)
-            for_b = _codes(a, not trans_a, "a", " of b's gradient") if ctx.needs_input_grad[1] else none
-            for_a = _codes(b, trans_b, "b", " of a's gradient") if ctx.needs_input_grad[0] else none
+            for_b = _codes(of_a, not trans_a, "a", " of b's gradient") if ctx.needs_input_grad[1] else none
+            for_a = _codes(of_b, trans_b, "b", " of a's gradient") if ctx.needs_input_grad[0] else none
             ctx.save_for_backward(*for_b, *for_a)
             grouping = config.grouping()
-            ctx.scalings = _scaling(grouping, b.grouping), _scaling(grouping, a.grouping)
+            ctx.scalings = _scaling(grouping, groupings[1]), _scaling(grouping, groupings[0])
             ctx.call = trans_a, trans_b, a.dtype, config, main_grad
         ctx.bias = None if bias is None else bias.dtype
-        sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
-        return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums, bias)
+        return _multiply(of_a, of_b, groupings, trans_a, trans_b, out_dtype, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -141,9 +158,9 @@ class _ProductOfCodes(torch.autograd.Function):
                 "out, or use gemm of plain tensors"
             )
         need_a, need_b = ctx.needs_input_grad[:2]
-        grad_bias = grad.sum(0, dtype=ctx.bias) if ctx.needs_input_grad[6] else None
+        grad_bias = grad.sum(0, dtype=ctx.bias) if ctx.needs_input_grad[7] else None
         if not need_a and not need_b:
-            return None, None, None, None, None, None, grad_bias, None
+            return *[None] * 7, grad_bias, *[None] * 9
         trans_a, trans_b, dtype, config, main_grad = ctx.call
         x_t, scale_x, w_t, scale_w = ctx.saved_tensors
         random = None
@@ -165,7 +182,7 @@ class _ProductOfCodes(torch.autograd.Function):
                 grad_b = _gemm_fp8_scaled(*factors, False, True, dtype, for_b)
             else:
                 _gemm_fp8_scaled_add(main_grad, *factors, False, True, for_b)
-        return grad_a, grad_b, None, None, None, None, grad_bias, None
+        return grad_a, grad_b, *[None] * 5, grad_bias, *[None] * 9
 
 
 def autocast(x: torch.Tensor) -> torch.Tensor:
@@ -174,6 +191,11 @@ def autocast(x: torch.Tensor) -> torch.Tensor:
     if isinstance(x, QuantizedTensor) or not torch.is_autocast_enabled(device):
         return x
     return x.to(torch.get_autocast_dtype(device))
+
+
+def transformed() -> bool:
+    """Whether forward mode or a transform of torch.func is at work."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _product_of_codes(
@@ -193,9 +215,16 @@ def _product_of_codes(
     a, b = autocast(a), autocast(b)
     grad = torch.is_grad_enabled()
     need_a, need_b = grad and a.requires_grad, grad and b.requires_grad
-    left = a if isinstance(a, QuantizedTensor) else quantize(a, config, transpose=trans_a or need_b)
-    right = b if isinstance(b, QuantizedTensor) else quantize(b, config, weight=True, transpose=not trans_b or need_a)
-    out = out_dtype or left.dtype
+    groupings, parts = [], []
+    for x, weight, transpose in ((a, False, trans_a or need_b), (b, True, not trans_b or need_a)):
+        known = isinstance(x, QuantizedTensor)
+        groupings.append(x.grouping if known else config.grouping(weight))
+        parts.append(x._parts() if known else parts_of(x.detach() if x.requires_grad else x, config, weight, transpose))
+    out = out_dtype or a.dtype
     if bias is not None and torch.is_autocast_enabled(bias.device.type):
         bias = bias.to(out)
-    return _ProductOfCodes.apply(left, right, trans_a, trans_b, out, config, bias, main_grad)
+    shared = groupings[0], groupings[1]
+    recorded = need_a or need_b or (grad and bias is not None and bias.requires_grad)
+    if not recorded and (torch.compiler.is_compiling() or not transformed()):
+        return _multiply(*parts, shared, trans_a, trans_b, out, bias)
+    return _ProductOfCodes.apply(a, b, shared, trans_a, trans_b, out, config, bias, main_grad, *parts[0], *parts[1])

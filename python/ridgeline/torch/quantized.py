@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,7 +11,42 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 from .config import QuantConfig
 
 _PARTS = ("q", "scale", "q_t", "scale_t")
+_GROUPINGS = ("tensor", "row", "1x128", "128x128", "mx")
 _aten = torch.ops.aten
+
+Parts = tuple["torch.Tensor | None", "torch.Tensor | None", "torch.Tensor | None", "torch.Tensor | None"]
+
+
+def _scale_of_checkpoint(codes: torch.Tensor, scale: torch.Tensor, grouping: str | None) -> tuple[torch.Tensor, str]:
+    """Scales as a checkpoint stores them, in our shape and dtype, and the elements that share one."""
+    rows, cols = codes.shape
+    tiles, steps, narrow = -(-rows // 128), -(-cols // 128), -(-cols // 32)
+    bytes_of_mx = scale.dtype in (torch.uint8, torch.float8_e8m0fnu)
+    shapes = {  # in this order: a scale of one element in two dimensions is that of one tile
+        "mx": [(rows, narrow)] if bytes_of_mx else [],
+        "128x128": [(tiles, steps)],
+        "row": [(rows,), (rows, 1)],
+        "tensor": [(), (1,), (1, 1)],
+        "1x128": [(rows, steps)],
+    }
+    if grouping is None and scale.dim() < 2 and scale.numel() == 1:
+        grouping = "tensor"
+    fits = [name for name, known in shapes.items() if grouping in (None, name) and tuple(scale.shape) in known]
+    if not fits:
+        known = "; ".join(f"{name}: {' or '.join(map(str, shapes[name]))}" for name in shapes if shapes[name])
+        raise ValueError(
+            f"from_checkpoint: a scale of shape {tuple(scale.shape)} and dtype {scale.dtype} does not go with codes of shape "
+            f"{tuple(codes.shape)}{f' and grouping {grouping!r}' if grouping else ''}; known are {known} (mx: in "
+            "torch.float8_e8m0fnu or its bytes). Scales of other blocks have to be expanded to one of these"
+        )
+    if fits[0] == "mx":
+        return (scale if scale.dtype != torch.uint8 else scale.view(torch.float8_e8m0fnu)).t().contiguous(), "mx"
+    if scale.dtype == torch.uint8:
+        scale = scale.view(torch.float8_e8m0fnu)
+    scale = scale.to(torch.float32)
+    return {"tensor": lambda: scale.reshape(1), "row": lambda: scale.reshape(rows), "1x128": lambda: scale.t()}.get(
+        fits[0], lambda: scale
+    )().contiguous(), fits[0]
 
 
 class QuantizedTensor(torch.Tensor):
@@ -44,17 +80,53 @@ class QuantizedTensor(torch.Tensor):
         codes = q if q is not None else q_t
         if codes is None:
             raise ValueError("QuantizedTensor: give codes and scales of the matrix, of its transpose, or of both")
+        if grouping not in _GROUPINGS:
+            raise ValueError(f"QuantizedTensor: grouping={grouping!r} is unknown; use one of {', '.join(map(repr, _GROUPINGS))}")
         shape = codes.shape if q is not None else codes.shape[::-1]
         self = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=codes.device)
         self.q, self.scale, self.q_t, self.scale_t, self.grouping = q, scale, q_t, scale_t, grouping
         return self
 
+    @staticmethod
+    def from_checkpoint(
+        codes: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype = torch.bfloat16, *, grouping: str | None = None
+    ) -> QuantizedTensor:
+        """A weight [out, in] that a checkpoint stores as 8-bit codes and the scales that multiply them.
+
+        codes      torch.float8_e4m3fn or torch.float8_e5m2
+        scale      DeepSeek's ``weight_scale_inv`` [out/128, in/128]; compressed-tensors' ``weight_scale`` of a tensor [1], of
+                   channels [out, 1], of groups of 128 [out, in/128], of blocks [out/128, in/128] (each rounded up), or of groups
+                   of 32 in E8M0. Its shape says which; ``grouping`` does where two fit
+        dtype      of the tensor that they stand for
+
+        For forward products: gradients of the other factor need codes of the transpose, from ``quantize(transpose=True)``.
+        """
+        if codes.dtype not in (torch.float8_e4m3fn, torch.float8_e5m2) or codes.dim() != 2:
+            raise ValueError(
+                f"from_checkpoint: codes are {codes.dtype} of shape {tuple(codes.shape)}; give a matrix of torch.float8_e4m3fn or "
+                "torch.float8_e5m2"
+            )
+        if grouping is not None and grouping not in _GROUPINGS:
+            raise ValueError(f"from_checkpoint: grouping={grouping!r} is unknown; use one of {', '.join(map(repr, _GROUPINGS))}")
+        ours, shared = _scale_of_checkpoint(codes, scale, grouping)
+        return QuantizedTensor(codes.contiguous(), ours, None, None, shared, dtype)
+
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """What the codes stand for, in ``dtype`` (default: this tensor's)."""
         out = dtype or self.dtype
-        if self.q is not None:
-            return torch.ops.ridgeline.dequantize(self.q, self.scale, self.grouping, out)
-        return torch.ops.ridgeline.dequantize(self.q_t, self.scale_t, self.grouping, out).t()
+        q, scale, q_t, scale_t = self._parts()
+        if q is not None:
+            return torch.ops.ridgeline.dequantize(q, scale, self.grouping, out)
+        return torch.ops.ridgeline.dequantize(q_t, scale_t, self.grouping, out).t()
+
+    def share_memory_(self) -> QuantizedTensor:
+        for part in self._parts():
+            if part is not None:
+                part.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        return all(part is None or part.is_shared() for part in self._parts())
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         codes = self.q if self.q is not None else self.q_t
@@ -65,8 +137,14 @@ class QuantizedTensor(torch.Tensor):
             f"grouping {self.grouping!r}, device {str(self.device)!r})"
         )
 
-    def _parts(self) -> tuple[torch.Tensor | None, ...]:
-        return self.q, self.scale, self.q_t, self.scale_t
+    def _part(self, name: str) -> torch.Tensor | None:
+        try:
+            return getattr(self, name)
+        except RuntimeError:  # torch.export, which records how it is reached, knows no tensor that the trace made: its parts are known
+            return vars(self)[name]
+
+    def _parts(self) -> Parts:
+        return self._part("q"), self._part("scale"), self._part("q_t"), self._part("scale_t")
 
     def _map(self, function: Any, dtype: torch.dtype | None = None) -> QuantizedTensor:
         q, scale, q_t, scale_t = (None if part is None else function(part) for part in self._parts())
@@ -83,7 +161,9 @@ class QuantizedTensor(torch.Tensor):
         return QuantizedTensor(q, scale, q_t, scale_t, *context)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return QuantizedTensor, (*self._parts(), self.grouping, self.dtype)
+        # Codes as bytes: pickle has no storage of 8-bit floats.
+        parts = [None if part is None else (part.view(torch.uint8), part.dtype) for part in self._parts()]
+        return _from_bytes, (parts, self.grouping, self.dtype)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -95,6 +175,11 @@ class QuantizedTensor(torch.Tensor):
         if func is _aten._to_copy.default:
             moved = {key: kwargs[key] for key in ("device", "non_blocking") if kwargs.get(key) is not None}
             return args[0]._map(lambda part: func(part, **moved), kwargs.get("dtype"))
+        if func in (_aten.empty_like.default, _aten._pin_memory.default):
+            options = {key: kwargs[key] for key in ("device",) if kwargs.get(key) is not None}
+            return args[0]._map(lambda part: func(part, **options), kwargs.get("dtype"))
+        if func is _aten.is_pinned.default:
+            return all(part is None or part.is_pinned() for part in args[0]._parts())
         if func is _aten.copy_.default and all(isinstance(arg, cls) for arg in args[:2]):
             target, source = args[:2]
             if target.__tensor_flatten__()[0] != source.__tensor_flatten__()[0] or target.grouping != source.grouping:
@@ -109,6 +194,10 @@ class QuantizedTensor(torch.Tensor):
         )
 
 
+def _from_bytes(parts: list[tuple[torch.Tensor, torch.dtype] | None], grouping: str, dtype: torch.dtype) -> QuantizedTensor:
+    return QuantizedTensor(*(None if part is None else part[0].view(part[1]) for part in parts), grouping, dtype)
+
+
 class _PassGradient(torch.autograd.Function):
     """x -> a QuantizedTensor; the gradient of the one is that of the other (straight through the rounding)."""
 
@@ -120,6 +209,17 @@ class _PassGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor | None) -> tuple[torch.Tensor | None, None]:
         return grad, None
+
+
+def parts_of(x: torch.Tensor, config: QuantConfig, weight: bool, transpose: bool, seed: torch.Tensor | None = None) -> Parts:
+    """Codes and scales of x and, with ``transpose``, of its transpose."""
+    if config.rounding == "stochastic" and seed is None:
+        seed = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device)
+    random = seed if config.rounding == "stochastic" else None
+    q, scale, q_t, scale_t = torch.ops.ridgeline.quantize(
+        x, config.forward_dtype, config.grouping(weight), config.rule, True, transpose, random
+    )
+    return q, scale, q_t if transpose else None, scale_t if transpose else None
 
 
 def quantize(
@@ -141,16 +241,9 @@ def quantize(
     """
     if has_torch_function_unary(x) and not isinstance(x, torch.Tensor):  # torch.fx
         return handle_torch_function(quantize, (x,), x, config, weight=weight, transpose=transpose, seed=seed)
-    if config.rounding == "stochastic" and seed is None:
-        seed = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device)
-    random = seed if config.rounding == "stochastic" else None
-    grouping = config.grouping(weight)
 
     def make(matrix: torch.Tensor) -> QuantizedTensor:
-        q, scale, q_t, scale_t = torch.ops.ridgeline.quantize(
-            matrix, config.forward_dtype, grouping, config.rule, True, transpose, random
-        )
-        return QuantizedTensor(q, scale, q_t if transpose else None, scale_t if transpose else None, grouping, matrix.dtype)
+        return QuantizedTensor(*parts_of(matrix, config, weight, transpose, seed), config.grouping(weight), matrix.dtype)
 
     return _PassGradient.apply(x, make) if torch.is_grad_enabled() and x.requires_grad else make(x)
 
@@ -160,4 +253,38 @@ def dequantize(x: QuantizedTensor, dtype: torch.dtype | None = None) -> torch.Te
     return x.dequantize(dtype)
 
 
-torch.serialization.add_safe_globals([QuantizedTensor])
+def to_plain_tensors(state: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """A state dict without QuantizedTensors, for formats that know plain tensors only (safetensors), and what is lost by that.
+
+    The parts of ``name`` are ``name.q``, ``name.scale``, ``name.q_t`` and ``name.scale_t``; the second dictionary has texts alone, for
+    the metadata of the file. ``from_plain_tensors`` puts them together again.
+    """
+    tensors, metadata = {}, {}
+    for name, value in state.items():
+        if not isinstance(value, QuantizedTensor):
+            tensors[name] = value
+            continue
+        names, _ = value.__tensor_flatten__()
+        tensors.update({f"{name}.{part}": getattr(value, part).contiguous() for part in names})
+        metadata[_KEY + name] = f"{value.grouping} {str(value.dtype).removeprefix('torch.')}"
+    return tensors, metadata
+
+
+def from_plain_tensors(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    """The state dict that ``to_plain_tensors`` took apart."""
+    state = dict(tensors)
+    for key, text in (metadata or {}).items():
+        if not key.startswith(_KEY):
+            continue
+        name = key.removeprefix(_KEY)
+        grouping, _, dtype = text.partition(" ")
+        parts = [state.pop(f"{name}.{part}", None) for part in _PARTS]
+        if all(part is None for part in parts):
+            raise ValueError(f"from_plain_tensors: there are no codes of {name!r} ({name}.q or {name}.q_t), which the metadata name")
+        state[name] = QuantizedTensor(*parts, grouping, getattr(torch, dtype))
+    return state
+
+
+_KEY = "ridgeline.quantized."
+
+torch.serialization.add_safe_globals([QuantizedTensor, _from_bytes])
