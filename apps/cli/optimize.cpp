@@ -361,7 +361,8 @@ void define_optimize(Command root) {
       .option("--budget TIME", options->budget, "Active time, for instance 5m or 1h30m (default: none)")
       .option("--max-iterations", options->max_iterations, "Rounds after the baseline, 1 to 119 (default: none)")
       .option("--target CONDITION", options->target,
-              "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all'")
+              "Stop when reached, for instance 'forward_tflops >= 0.15 TFLOPS on all', 'step 700 TFLOPS', "
+              "'latency < 20 us' or '95 % of the bandwidth ceiling'")
       .option(
           "--metric NAME", options->metric,
           "What a project's campaign makes better, for instance combined_step_tflops (the default where its table has "
@@ -384,6 +385,9 @@ void define_optimize(Command root) {
                "proposals from any program that speaks JSON")
       .example("ridge optimize gemm_bf16 --on cuda --yes --budget 10m",
                "the shipped matrix-unit kernel on the GPU; gemm_fp8_blockwise is the other one")
+      .example(
+          "ridge optimize matmul --project . --metric latency --target 'latency < 20 us' --proposer 'command:agent'",
+          "a project, judged by a time of its table; ridge handoff says what its table gives")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m",
                "the kernel of a workspace; every round is kept in its memory/")
       .exits({kUnavailable,

@@ -233,8 +233,8 @@ Status validate_spec(const CampaignSpec& spec) {
     return invalid("execution_mode \"{}\" is not workspace (an operator of Ridgeline) or repo (a project of its own)",
                    spec.execution_mode);
   }
-  for (const std::string& problem :
-       {id_problem(spec), language_problem(spec.backend, spec.language), primary_metric_problem(spec)}) {
+  for (const std::string& problem : {id_problem(spec), language_problem(spec.backend, spec.language),
+                                     primary_metric_problem(spec), target_problem(spec)}) {
     if (!problem.empty()) return invalid("{}", problem);
   }
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);

@@ -45,12 +45,16 @@ std::string primary_metric_problem(const record::CampaignSpec& spec) {
   const Result<record::Metric> metric = record::parse_metric(spec.primary_metric);
   if (!metric) return metric.error().message;
   const bool there = metric->quantity == record::Quantity::kColumn ? is_listed(columns, metric->column)
-                                                                   : is_listed(metrics, metric->name);
+                                                                   : gives_metric(spec, metric->name);
   if (there) return {};
   return fmt::format(
       "the benchmark's table does not give primary_metric {}: it gives {}, or column:NAME:higher or :lower "
       "of its columns {}",
       spec.primary_metric, metrics, columns);
+}
+
+bool gives_metric(const record::CampaignSpec& spec, const std::string& name) {
+  return is_listed(extra_text(spec, kTableMetrics), name);
 }
 
 std::optional<record::Metric> project_metric(const record::CampaignSpec& spec) {

@@ -26,6 +26,9 @@ void describe_table(record::CampaignSpec& spec, const std::vector<std::string>& 
 // Why a campaign cannot be judged by its primary_metric, with what it can be judged by; empty: it can.
 std::string primary_metric_problem(const record::CampaignSpec& spec);
 
+// Whether the table gives a metric that is no column of its own.
+bool gives_metric(const record::CampaignSpec& spec, const std::string& name);
+
 // What a project's campaign is judged by; nothing for an operator of Ridgeline, and for campaigns that began before a
 // project could be judged by anything but the forward pass.
 std::optional<record::Metric> project_metric(const record::CampaignSpec& spec);

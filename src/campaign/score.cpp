@@ -64,7 +64,7 @@ std::string title_of(const record::Metric& metric) {
 }
 
 std::string score_text(double value) {
-  if (!std::isfinite(value)) return "-";
+  if (!std::isfinite(value) || value <= 0) return "-";
   return value < kSmall ? fmt::format("{:.4g}", value) : fmt::format("{:.3f}", value);
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "campaign/project_table.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {
@@ -15,19 +16,44 @@ namespace {
 using record::RooflinePoint;
 using record::Target;
 
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
 struct Unit {
-  std::string_view metric, unit;
+  std::string_view kind, unit;
   double scale;  // value in base units = number * scale
 };
-// The first unit of a metric is its default.
+// The first unit of a kind is its default.
 constexpr Unit kUnits[] = {
-    {"hw_efficiency", "", 1.0},        {"hw_efficiency", "%", 0.01}, {"forward_tflops", "TFLOPS", 1e12},
-    {"forward_tflops", "GFLOPS", 1e9}, {"speedup", "x", 1.0},
+    {"efficiency", "", 1.0},  {"efficiency", "%", 0.01}, {"speedup", "x", 1.0},   {"flops", "TFLOPS", 1e12},
+    {"flops", "GFLOPS", 1e9}, {"bytes", "GB/s", 1e9},    {"bytes", "TB/s", 1e12}, {"bytes", "MB/s", 1e6},
+    {"seconds", "us", 1e-6},  {"seconds", "ns", 1e-9},   {"seconds", "ms", 1e-3}, {"seconds", "s", 1.0},
+    {"column", "", 1.0},
 };
 
+// Of what a target may be about: the metrics of record/metric.h and three more.
+std::string_view kind_of(std::string_view metric) {
+  if (metric == "hw_efficiency" || metric == "bandwidth_efficiency") return "efficiency";
+  if (metric == "speedup") return "speedup";
+  const Result<record::Metric> known = record::parse_metric(metric);
+  if (!known) return {};
+  switch (known->quantity) {
+    case record::Quantity::kFlops: return "flops";
+    case record::Quantity::kBytes: return "bytes";
+    case record::Quantity::kSeconds: return "seconds";
+    case record::Quantity::kColumn: return "column";
+  }
+  return {};
+}
+
+bool more_is_better(std::string_view metric) {
+  const Result<record::Metric> known = record::parse_metric(metric);
+  return !known || known->higher;
+}
+
 const Unit* find_unit(std::string_view metric, std::string_view unit) {
+  const std::string_view kind = kind_of(metric);
   for (const Unit& row : kUnits) {
-    if (row.metric == metric && (unit.empty() || row.unit == unit)) return &row;
+    if (row.kind == kind && (unit.empty() || row.unit == unit)) return &row;
   }
   return nullptr;
 }
@@ -35,7 +61,8 @@ const Unit* find_unit(std::string_view metric, std::string_view unit) {
 Error refused(std::string_view text, std::string_view why) {
   return with_hint(invalid("performance target \"{}\": {}", text, why),
                    "write `metric op number unit [on all|any|geomean]`, for instance `hw_efficiency >= 90%`, "
-                   "`forward_tflops >= 0.2 TFLOPS on all` or `speedup >= 8x`");
+                   "`step 700 TFLOPS`, `latency < 20 us`, `forward_tflops >= 0.2 TFLOPS on all`, `speedup >= 8x` or "
+                   "`95 % of the bandwidth ceiling`");
 }
 
 // Reads one grammar element after another; blanks between them do not matter.
@@ -43,7 +70,21 @@ class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
   std::string_view word() {
-    return take([](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%'; });
+    return take(
+        [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%' || c == '/'; });
+  }
+  // A name of a metric: letters, digits and _, or column:NAME:higher with anything in NAME.
+  std::string_view metric() {
+    skip();
+    for (const std::string_view end : {":higher", ":lower"}) {
+      const std::size_t at = text_.starts_with("column:") ? text_.find(end) : std::string_view::npos;
+      if (at == std::string_view::npos) continue;
+      const std::string_view taken = text_.substr(0, at + end.size());
+      text_.remove_prefix(taken.size());
+      return taken;
+    }
+    if (text_.empty() || std::isalpha(static_cast<unsigned char>(text_.front())) == 0) return {};
+    return take([](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
   }
   std::string_view comparison() {
     return take([](char c) { return c == '<' || c == '>' || c == '='; });
@@ -88,27 +129,75 @@ double geomean_over(const std::vector<RooflinePoint>& points, double (*value)(co
 double efficiency(const RooflinePoint& point) { return point.bound_time / point.latency; }
 double flops(const RooflinePoint& point) { return point.cost.flop / point.latency; }
 
+// What a metric says of a point: the primary one as it was measured, another one from the directions.
+double value_of(const record::Metric& metric, const RooflinePoint& point, const record::Metric& primary) {
+  if (metric.name == primary.name && metric.quantity == record::Quantity::kColumn) return point.value.value_or(kNone);
+  RooflinePoint counted = point;
+  if (metric.name != primary.name && !point.directions.empty()) {
+    counted.cost = {};
+    counted.latency = 0;
+    for (const record::DirectionPoint& one : point.directions) {
+      if (!(one.name == "backward" ? metric.backward : metric.forward)) continue;
+      counted.cost.flop += one.cost.flop;
+      counted.cost.bytes += one.cost.bytes;
+      counted.latency += one.latency;
+    }
+  }
+  switch (metric.quantity) {
+    case record::Quantity::kFlops: return flops(counted);
+    case record::Quantity::kBytes: return counted.cost.bytes / counted.latency;
+    case record::Quantity::kSeconds: return counted.latency;
+    case record::Quantity::kColumn: return kNone;
+  }
+  return kNone;
+}
+
+double speedup(const RooflinePoint& now, const RooflinePoint& before, const record::Metric& primary) {
+  if (primary.quantity != record::Quantity::kColumn) return before.latency / now.latency;
+  const double ratio = now.value.value_or(kNone) / before.value.value_or(kNone);
+  return primary.higher ? ratio : 1 / ratio;
+}
+
 // The metric of every shape; empty when a shape has no counterpart in the baseline.
 std::vector<double> metric_values(const Target& target, const std::vector<RooflinePoint>& best,
-                                  const std::vector<RooflinePoint>& baseline) {
+                                  const std::vector<RooflinePoint>& baseline, const record::Metric& primary) {
   std::vector<double> values;
+  const Result<record::Metric> metric = record::parse_metric(target.metric);
   for (const RooflinePoint& point : best) {
     if (target.metric == "hw_efficiency") values.push_back(efficiency(point));
-    if (target.metric == "forward_tflops") values.push_back(flops(point));
+    if (target.metric == "bandwidth_efficiency") values.push_back(point.bound == "memory" ? efficiency(point) : kNone);
     if (target.metric == "speedup") {
       const auto same = [&](const RooflinePoint& other) { return other.label == point.label; };
       const auto found = std::find_if(baseline.begin(), baseline.end(), same);
       if (found == baseline.end()) return {};
-      values.push_back(found->latency / point.latency);
+      values.push_back(speedup(point, *found, primary));
     }
+    if (metric) values.push_back(value_of(*metric, point, primary));
   }
   return values;
 }
 
-double aggregate(const std::vector<double>& values, std::string_view scope) {
-  if (scope == "all") return *std::min_element(values.begin(), values.end());
-  if (scope == "any") return *std::max_element(values.begin(), values.end());
-  return stats::geomean(values);
+// "all": the worst shape, "any": the best.
+double aggregate(const std::vector<double>& values, std::string_view scope, bool higher) {
+  if (scope == "geomean") return stats::geomean(values);
+  return (scope == "all") == higher ? *std::min_element(values.begin(), values.end())
+                                    : *std::max_element(values.begin(), values.end());
+}
+
+// "95 % of the bandwidth ceiling", whose number was read; empty: it is no such target.
+std::string_view metric_of_ceiling(Scanner& scanner) {
+  if (scanner.word() != "%" || scanner.word() != "of") return {};
+  std::string_view word = scanner.word();
+  if (word == "the") word = scanner.word();
+  const bool bandwidth = word == "bandwidth";
+  if (bandwidth) word = scanner.word();
+  return word != "ceiling" ? std::string_view() : bandwidth ? "bandwidth_efficiency" : "hw_efficiency";
+}
+
+// "step" is the combined step in the unit that follows.
+std::string full_name(std::string_view metric, std::string_view text) {
+  if (metric != "step") return std::string(metric);
+  return text.find("B/s") != std::string_view::npos ? "combined_step_gbps" : "combined_step_tflops";
 }
 
 }  // namespace
@@ -116,19 +205,27 @@ double aggregate(const std::vector<double>& values, std::string_view scope) {
 Result<Target> parse_target(std::string_view text) {
   Scanner scanner(text);
   Target target;
-  target.metric = scanner.word();
-  if (find_unit(target.metric, "") == nullptr && find_unit(target.metric, "x") == nullptr) {
-    return refused(text, fmt::format("\"{}\" is not a metric (hw_efficiency, forward_tflops, speedup)", target.metric));
+  target.metric = full_name(scanner.metric(), text);
+  const bool of_ceiling = target.metric.empty();
+  std::optional<double> number = of_ceiling ? scanner.number() : std::nullopt;
+  if (of_ceiling) target.metric = number ? metric_of_ceiling(scanner) : std::string_view();
+  if (kind_of(target.metric).empty()) {
+    return refused(text, fmt::format("\"{}\" is not a metric (hw_efficiency, bandwidth_efficiency, speedup, {})",
+                                     target.metric, record::metric_names()));
   }
-  target.comparison = scanner.comparison();
-  if (target.comparison != ">=" && target.comparison != ">") {
-    return refused(text, fmt::format("\"{}\" is not >= or >", target.comparison));
+  const bool higher = more_is_better(target.metric);
+  const std::string_view kinds[] = {higher ? ">=" : "<=", higher ? ">" : "<"};
+  const std::string_view comparison = of_ceiling ? std::string_view() : scanner.comparison();
+  target.comparison = comparison.empty() ? kinds[0] : comparison;
+  if (target.comparison != kinds[0] && target.comparison != kinds[1]) {
+    return refused(text, fmt::format("\"{}\" is not {} or {}: of {} {} is better", target.comparison, kinds[0],
+                                     kinds[1], target.metric, higher ? "more" : "less"));
   }
-  const std::optional<double> number = scanner.number();
+  if (!of_ceiling) number = scanner.number();
   if (!number || !std::isfinite(*number) || *number <= 0) return refused(text, "a positive number is missing");
   std::string_view word = scanner.word();
-  std::string_view unit;
-  if (!word.empty() && word != "on") {
+  std::string_view unit = of_ceiling ? "%" : "";
+  if (!of_ceiling && !word.empty() && word != "on") {
     unit = word;
     word = scanner.word();
   }
@@ -144,7 +241,7 @@ Result<Target> parse_target(std::string_view text) {
   if (!word.empty() || !scanner.at_end()) return refused(text, "there is text after the target");
   target.unit = known->unit;
   target.value = *number * known->scale;
-  if (target.metric == "hw_efficiency" && target.value > 1.0) {
+  if (known->kind == "efficiency" && target.value > 1.0) {
     return refused(text, fmt::format("an efficiency of {:g} % cannot be reached", target.value * 100));
   }
   return target;
@@ -159,18 +256,32 @@ std::string format_target(const Target& target) {
 }
 
 TargetStatus check_target(const Target& target, const std::vector<RooflinePoint>& best,
-                          const std::vector<RooflinePoint>& baseline) {
-  const std::vector<double> values = metric_values(target, best, baseline);
+                          const std::vector<RooflinePoint>& baseline, const record::Metric& primary) {
+  const std::vector<double> values = metric_values(target, best, baseline, primary);
   if (values.empty()) return {false, "not measured yet"};
   for (const double value : values) {
     if (!std::isfinite(value) || value <= 0) return {false, "a shape has no valid measurement"};
   }
-  const double value = aggregate(values, target.scope);
-  const bool reached = target.comparison == ">" ? value > target.value : value >= target.value;
+  const bool higher = more_is_better(target.metric), strict = target.comparison == ">" || target.comparison == "<";
+  const double value = aggregate(values, target.scope, higher);
+  const bool reached = strict ? (higher ? value > target.value : value < target.value)
+                              : (higher ? value >= target.value : value <= target.value);
   const Unit* unit = find_unit(target.metric, target.unit);
   const double scale = unit != nullptr ? unit->scale : 1.0;
   return {reached, fmt::format("{} is {:.4g}{}, asked for: {}", target.metric, value / scale, target.unit,
                                format_target(target))};
+}
+
+std::string target_problem(const record::CampaignSpec& spec) {
+  if (!spec.performance_target) return {};
+  const std::string& name = spec.performance_target->metric;
+  const Result<record::Metric> metric = record::parse_metric(name);
+  if (!metric || name == spec.primary_metric) return {};
+  const bool in_directions = metric->percentile.empty() && metric->quantity != record::Quantity::kColumn;
+  const bool known = project_metric(spec) ? gives_metric(spec, name) : !metric->backward;
+  if (in_directions && known) return {};
+  return fmt::format("the target is about {}, which a campaign on {} does not record{}", name, spec.primary_metric,
+                     known ? "; it can be its primary_metric" : "");
 }
 
 double geomean_efficiency(const std::vector<RooflinePoint>& points) { return geomean_over(points, efficiency); }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "campaign/project_table.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
 
@@ -22,7 +23,8 @@ Verdict target_reached(const State& state, const TerminationInput&) {
   if (!state.spec().performance_target) return {false, false, "no performance_target is set"};
   const TargetStatus status =
       check_target(*state.spec().performance_target, state.incumbent.roofline,
-                   measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions));
+                   measured_roofline(state.baseline->evaluation.roofline, state.baseline->evaluation.sessions),
+                   project_metric(state.spec()).value_or(record::Metric()));
   return {status.reached, true, status.detail};
 }
 

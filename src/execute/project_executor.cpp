@@ -1,5 +1,6 @@
 #include "execute/project_executor.h"
 
+#include <fmt/ranges.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -241,7 +242,9 @@ class ProjectExecutor final : public Executor {
   // Seconds that the declared peak needs for this work.
   [[nodiscard]] double bound_of(double work) const { return work / (project_.peak * project_.metric_unit); }
   [[nodiscard]] record::Cost cost_of(double work) const {
-    return quantity_of(project_) == record::Quantity::kBytes ? record::Cost{0, work} : record::Cost{work, 0};
+    const record::Quantity quantity = quantity_of(project_);
+    if (quantity == record::Quantity::kColumn) return {};  // neither FLOP nor bytes
+    return quantity == record::Quantity::kBytes ? record::Cost{0, work} : record::Cost{work, 0};
   }
 
   // Places and builds both; an incumbent that does not build is the harness's fault and an Error.
@@ -557,7 +560,9 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
                           project.peak);
       }
     }
-    return fmt::format("{} shapes, header and Check as frozen", table.rows.size());
+    RIDGE_TRY(contents, project::contents_of(table.table, project));
+    return fmt::format("{} shapes, header and Check as frozen; it gives {}, by default {}", table.rows.size(),
+                       fmt::join(contents.metrics, ", "), project::default_metric(contents, project));
   };
   step("kernel files are there", [&]() -> Result<std::string> {
     RIDGE_TRY(candidate, project::baseline_of(project));

@@ -30,6 +30,10 @@ Answer how_fast(const Model& model) {
     answer.lines = {fmt::format("No round has been accepted; the speed is the {}.", over)};
     return answer;
   }
+  if (model.spec.execution_mode == "repo" && model.spec.primary_metric != "forward_tflops") {
+    answer.lines.push_back(
+        fmt::format("Ratios are those of {}; speeds, those of the table's throughput.", model.spec.primary_metric));
+  }
   answer.key = fmt::format("{} as fast as the baseline", ratio_text(model.total->ratio));
   answer.lines.push_back(fmt::format("From {} to {}, {}.", unit.text(before), unit.text(after), over));
   if (model.shapes.size() > 1) answer.lines.push_back(fmt::format("By shape: {}.", spread_words(model)));

@@ -43,9 +43,12 @@ std::string gate_table(const record::ReportRound& round) {
 std::string effect_table(const record::ReportRound& round) {
   if (!round.decision) return {};
   Table table({{"Shape"}, {"Gain", true}, {"Interval", true}, {"Confidence", true}, {"Sessions", true}});
-  for (const auto& effect : round.decision->effects) {
-    table.row({escape_html(effect.label == "suite" ? "all shapes together" : effect.label), gain_text(effect.ratio - 1),
-               gain_interval_text(effect), percent_text(effect.confidence), std::to_string(effect.sessions)});
+  for (const auto* list : {&round.decision->effects, &round.decision->directions}) {
+    for (const auto& effect : *list) {
+      table.row({escape_html(effect.label == "suite" ? "all shapes together" : effect.label),
+                 gain_text(effect.ratio - 1), gain_interval_text(effect), percent_text(effect.confidence),
+                 std::to_string(effect.sessions)});
+    }
   }
   return table.str();
 }

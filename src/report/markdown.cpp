@@ -117,9 +117,11 @@ std::string decision(const record::Decision& decision) {
   if (!decision.effects.empty()) {
     text += "\n";
     text += head({"Shape", "Gain", "Interval", "Confidence", "Sessions"}, "lrrrr");
-    for (const auto& effect : decision.effects) {
-      text += row({md(effect.label == "suite" ? "all shapes together" : effect.label), gain_text(effect.ratio - 1),
-                   gain_interval_text(effect), percent_text(effect.confidence), std::to_string(effect.sessions)});
+    for (const auto* list : {&decision.effects, &decision.directions}) {
+      for (const auto& effect : *list) {
+        text += row({md(effect.label == "suite" ? "all shapes together" : effect.label), gain_text(effect.ratio - 1),
+                     gain_interval_text(effect), percent_text(effect.confidence), std::to_string(effect.sessions)});
+      }
     }
   }
   return folded("Gates and the gain of every shape", text + "\n");

@@ -426,9 +426,11 @@ std::string noise_words(const Model& model) {
       percent_text(model.noise), percent_text(model.detectable));
 }
 
-Facts protocol_words(const Model& model) {
+namespace {
+
+// How an operator of Ridgeline is compared.
+void operator_protocol(const Model& model, Facts& facts) {
   const auto& p = model.spec.protocol;
-  Facts facts;
   facts.emplace_back(
       "What is compared",
       "Always two kernels in the same session: A, the kernel to beat, and B, the candidate, in quads ABBA "
@@ -441,6 +443,26 @@ Facts protocol_words(const Model& model) {
                   p.max_quads, p.max_launches,
                   p.mode == "cold" ? "caches cold (buffers rotate past the last-level cache)" : "caches " + p.mode,
                   plural(p.threads, "thread")));
+}
+
+}  // namespace
+
+Facts protocol_words(const Model& model) {
+  const auto& p = model.spec.protocol;
+  Facts facts;
+  if (model.spec.execution_mode == "repo") {
+    facts.emplace_back(
+        "What is compared",
+        fmt::format("Always two kernels in the same session: A, the kernel to beat, and B, the candidate, "
+                    "in the orders ABBA and BAAB in turn, so that drift hits both alike. What counts is the "
+                    "ratio of what the project's own table says of {}, never a figure of another day.",
+                    model.spec.primary_metric));
+    facts.emplace_back("One session",
+                       "Four processes of the project's benchmark. Each draws its own inputs, times its own calls and "
+                       "checks them; its table is read, and cannot claim more time than the process ran.");
+  } else {
+    operator_protocol(model, facts);
+  }
   const bool voids = p.decision_rule == record::Protocol::kVoiding;
   facts.emplace_back("Voiding",
                      fmt::format("A session is thrown away only for reasons that treat both kernels alike ({}), before "
@@ -470,8 +492,12 @@ Facts protocol_words(const Model& model) {
             : std::string("Load of other programs hits both kernels alike and costs sessions, not validity. A session "
                           "in which the clocks of the two kernels differed by more than they do on this machine when a "
                           "kernel runs against itself must win by that difference as well."));
-  facts.emplace_back("No shape may pay", fmt::format("A round is refused when some shape is slower by {} or more.",
-                                                     plain_percent(p.noninferiority)));
+  facts.emplace_back(
+      "No shape may pay",
+      fmt::format("A round is refused when some shape is slower by {} or more{}.", plain_percent(p.noninferiority),
+                  model.spec.execution_mode == "repo"
+                      ? ", forward or backward, or a signal-to-noise ratio of its table falls"
+                      : ""));
   facts.emplace_back(
       "The winner's curse",
       "Picking the best of many flatters it. So at the end best and baseline are measured against each "

@@ -3,9 +3,13 @@
 #include <fstream>
 
 #include "campaign/decide.h"
+#include "campaign/export.h"
+#include "campaign/manifest.h"
 #include "campaign/naming.h"
+#include "campaign/target.h"
 #include "campaign/verify.h"
 #include "execute/project_executor.h"
+#include "report/report.h"
 #include "world.h"
 
 namespace ridge::campaign::test {
@@ -52,6 +56,30 @@ peak = 1000
 shapes = ["small", "large"]
 )";
 
+// A table with a header of the project's own: bytes, a quantile, and a rate that is neither FLOP nor bytes.
+constexpr const char* kServing = R"(#!/bin/sh
+TIME=0.010 P99=0.030 TOKENS=0.00042 OUT=inf
+. ./kernel.sh
+awk -v time="$TIME" -v p99="$P99" -v tokens="$TOKENS" -v out="$OUT" -v shapes="$2" -v seed="$3" '
+function noisy(x) { return sprintf("%.9g", x * (1 + 0.002 * rand())) }
+BEGIN {
+  srand(seed)
+  print "label,Check,Forward GB/s,Forward Time (ms),slowest,Ktoken/s,out_snr"
+  count = split(shapes, names, ",")
+  for (i = 1; i <= count; ++i) {
+    t = noisy(time * i)
+    print names[i] ",PASS," sprintf("%.9g", 4.2e-5 / t) "," t "," noisy(p99 * i) "," noisy(tokens / i) "," out
+  }
+}' > "$1"
+)";
+constexpr const char* kServingKeys = R"toml(schema = "custom"
+header = "label,Check,Forward GB/s,Forward Time (ms),slowest,Ktoken/s,out_snr"
+metric_column = "Forward GB/s"
+time_column = "Forward Time (ms)"
+p99_column = "slowest"
+metric_unit = 1e9
+)toml";
+
 class ProjectMetric : public testing::Test {
  protected:
   void SetUp() override {
@@ -64,6 +92,13 @@ class ProjectMetric : public testing::Test {
   [[nodiscard]] fs::path campaign() const { return directory_.path() / "campaign"; }
   void write(const std::string& file, const std::string& text) const { std::ofstream(root() / file) << text; }
 
+  void serve() const {
+    write("bench.sh", kServing);
+    std::string text = kProject;
+    write("ridge-project.toml",
+          text.replace(text.find("schema = "), std::string("schema = \"gemm\"\n").size(), kServingKeys));
+    write("kernel.sh", "TIME=0.010\n");
+  }
   [[nodiscard]] project::Project project() const { return project::read_project(root()).value(); }
 
   // As `ridge optimize --project` makes it; an empty metric is the table's own.
@@ -193,9 +228,113 @@ TEST_F(ProjectMetric, AFasterForwardThatCostsMoreBackwardIsNoFasterStep) {
   EXPECT_NE(summary.find("TFLOPS (geomean of combined_step_tflops)"), std::string::npos) << summary;
   EXPECT_EQ(summary.find("the engine's worker"), std::string::npos) << summary;
   EXPECT_NE(summary.find("a process of its own for every table"), std::string::npos) << summary;
+  EXPECT_NE(report::markdown(report::load(campaign()).value()).find("label=large, backward"), std::string::npos);
+  const FileMap exported = render_export(load_campaign(campaign()).value(), ExportFormat::kTurboView).value();
+  EXPECT_NE(exported.at("logs/performance_trend.md").find("step +10."), std::string::npos);
+  EXPECT_EQ(exported.at("rounds/round-2/artifacts/project_benchmark.csv"),
+            file("rounds/round-2/artifacts/project_benchmark.csv"));
   const std::string table = file("rounds/round-2/artifacts/project_benchmark.csv");
   EXPECT_TRUE(table.starts_with(std::string(project::frozen_header("gemm")) + "\n")) << table;
   EXPECT_EQ(table, *load_campaign(campaign())->rounds[0].last().evaluated->evaluation.table);
+}
+
+// 4.2e-6 GB/s: small numbers keep their digits, and the unit is the project's.
+TEST_F(ProjectMetric, ATableOfBytesIsRecordedInBytes) {
+  serve();
+  const auto decisions = decisions_on({"TIME=0.008\n", "TIME=0.007\nOUT=90\n"});
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_TRUE(decisions[0].accepted) << text_of(decisions[0]);
+  EXPECT_NEAR(decisions[0].effects.front().ratio, 1.25, 0.01);
+  EXPECT_FALSE(decisions[1].accepted) << text_of(decisions[1]);
+  EXPECT_NE(decisions[1].reason.find("where the baseline is exact"), std::string::npos) << decisions[1].reason;
+  expect_it_replays();
+  EXPECT_NE(file("manifest.yaml").find("primary_metric: forward_gbps"), std::string::npos);
+  const std::string trend = file("logs/performance_trend.md");
+  EXPECT_EQ(trend.find("TFLOPS"), std::string::npos) << trend;
+  EXPECT_NE(trend.find("Fwd Avg GB/s"), std::string::npos) << trend;
+  EXPECT_NE(trend.find("| 0.00"), std::string::npos) << trend;
+  const Result<report::Model> model = report::load(campaign());
+  ASSERT_TRUE(model) << model.error().text();
+  const std::string page = report::markdown(*model);
+  EXPECT_EQ(page.find("FLOP/s"), std::string::npos) << page.substr(0, 3000);
+  EXPECT_NE(page.find("B/s"), std::string::npos);
+  EXPECT_NE(page.find("Ratios are those of forward_gbps"), std::string::npos) << page.substr(0, 3000);
+  EXPECT_NE(page.find("Each draws its own inputs"), std::string::npos);
+  EXPECT_EQ(page.find("fresh secret inputs"), std::string::npos);
+}
+
+TEST_F(ProjectMetric, AColumnOfTheProjectsOwnCountsInItsDirection) {
+  serve();
+  const auto decisions = decisions_on({"TOKENS=0.00050\n",              // faster by what counts alone
+                                       "TOKENS=0.00060\nTIME=0.012\n",  // and by a slower call
+                                       "TIME=0.005\n"},                 // a faster call that does not count
+                                      "column:Ktoken/s:higher");
+  ASSERT_EQ(decisions.size(), 3u);
+  EXPECT_TRUE(decisions[0].accepted) << text_of(decisions[0]);
+  EXPECT_NEAR(decisions[0].effects.front().ratio, 50.0 / 42.0, 0.01);
+  EXPECT_FALSE(decisions[1].accepted) << text_of(decisions[1]);
+  EXPECT_NE(decisions[1].reason.find("forward is slower by 5 % or more"), std::string::npos) << decisions[1].reason;
+  EXPECT_FALSE(decisions[2].accepted) << text_of(decisions[2]);
+  expect_it_replays();
+  const std::string trend = file("logs/performance_trend.md");
+  EXPECT_NE(trend.find("| Ktoken/s | vs Baseline"), std::string::npos) << trend;
+  EXPECT_NE(trend.find("| 0.0003"), std::string::npos) << trend;  // 0.00042 and half of it, in the geometric mean
+}
+
+TEST_F(ProjectMetric, AQuantileCountsAndLessOfItIsBetter) {
+  serve();
+  const auto decisions = decisions_on({"P99=0.020\n", "P99=0.040\nTIME=0.005\n"}, "latency_p99");
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_TRUE(decisions[0].accepted) << text_of(decisions[0]);
+  EXPECT_NEAR(decisions[0].effects.front().ratio, 1.5, 0.01);
+  EXPECT_FALSE(decisions[1].accepted) << text_of(decisions[1]);
+  EXPECT_NE(file("logs/performance_trend.md").find("| latency_p99 us | vs Baseline"), std::string::npos);
+  EXPECT_NE(file("rounds/round-2/summary.md").find("us (geomean of latency_p99)"), std::string::npos);
+}
+
+TEST_F(ProjectMetric, AMetricThatTheTableLacksIsRefusedWithTheColumnsItHas) {
+  write("bench.sh", std::string(kBench).replace(std::string(kBench).find("BACKWARD=0.020"), 14, "BACKWARD=nan"));
+  const record::CampaignSpec own = spec_of("");
+  EXPECT_EQ(own.primary_metric, "forward_tflops");
+  EXPECT_TRUE(validate_spec(own)) << validate_spec(own).error().text();
+  for (const char* const metric :
+       {"combined_step_tflops", "backward_tflops", "forward_gbps", "latency_p99", "column:Backward TFLOPS:higher",
+        "column:Tokens/s:higher", "column:out_snr", "speed"}) {
+    record::CampaignSpec spec = own;
+    spec.primary_metric = metric;
+    const Status sound = validate_spec(spec);
+    ASSERT_FALSE(sound) << metric;
+    EXPECT_NE(sound.error().message.find("forward_tflops"), std::string::npos) << sound.error().message;
+  }
+  record::CampaignSpec spec = own;
+  spec.primary_metric = "combined_step_tflops";
+  const std::string said = validate_spec(spec).error().message;
+  EXPECT_NE(said.find("Forward Time (ms)"), std::string::npos) << said;
+  EXPECT_EQ(said.find("Backward Time (ms)"), std::string::npos) << said;
+  SystemClock clock;
+  ASSERT_TRUE(create_campaign(campaign(), own, project::baseline_of(project()).value(), clock, {}));
+  std::string manifest = file("manifest.yaml");
+  const std::size_t at = manifest.find("primary_metric: forward_tflops");
+  ASSERT_NE(at, std::string::npos);
+  std::ofstream(campaign() / "manifest.yaml")
+      << manifest.replace(at, std::string("primary_metric: forward_tflops").size(), "primary_metric: latency_p50");
+  const auto confirmed = confirm_campaign(campaign(), "test", clock);
+  ASSERT_FALSE(confirmed);
+  EXPECT_NE(confirmed.error().message.find("does not give primary_metric latency_p50"), std::string::npos);
+}
+
+TEST_F(ProjectMetric, TargetsAreOfWhatTheTableGives) {
+  record::CampaignSpec spec = spec_of("");
+  for (const char* const text : {"step 700 TFLOPS", "backward_tflops 3", "latency < 20 us", "hw_efficiency >= 90%"}) {
+    spec.performance_target = parse_target(text).value();
+    EXPECT_TRUE(validate_spec(spec)) << text;
+  }
+  for (const char* const text : {"step 700 GB/s", "latency_p99 < 20 us", "column:M:lower < 3"}) {
+    spec.performance_target = parse_target(text).value();
+    const Status sound = validate_spec(spec);
+    ASSERT_FALSE(sound) << text;
+    EXPECT_NE(sound.error().message.find("does not record"), std::string::npos) << sound.error().message;
+  }
 }
 
 }  // namespace

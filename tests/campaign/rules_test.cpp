@@ -20,12 +20,21 @@ TEST(Target, ReadsTheGrammar) {
     const char* text;
     const char* canonical;
     double value;
-  } rows[] = {{"hw_efficiency >= 90%", "hw_efficiency >= 90% on geomean", 0.9},
-              {"hw_efficiency>=0.9", "hw_efficiency >= 0.9 on geomean", 0.9},
-              {"forward_tflops >= 600 on geomean", "forward_tflops >= 600 TFLOPS on geomean", 6e14},
-              {"forward_tflops > 250 GFLOPS on all", "forward_tflops > 250 GFLOPS on all", 2.5e11},
-              {"speedup >= 8x on any", "speedup >= 8x on any", 8},
-              {"  speedup >= 8 ", "speedup >= 8x on geomean", 8}};
+  } rows[] = {
+      {"hw_efficiency >= 90%", "hw_efficiency >= 90% on geomean", 0.9},
+      {"hw_efficiency>=0.9", "hw_efficiency >= 0.9 on geomean", 0.9},
+      {"forward_tflops >= 600 on geomean", "forward_tflops >= 600 TFLOPS on geomean", 6e14},
+      {"forward_tflops > 250 GFLOPS on all", "forward_tflops > 250 GFLOPS on all", 2.5e11},
+      {"speedup >= 8x on any", "speedup >= 8x on any", 8},
+      {"  speedup >= 8 ", "speedup >= 8x on geomean", 8},
+      {"step 700 TFLOPS", "combined_step_tflops >= 700 TFLOPS on geomean", 7e14},
+      {"step > 3.2 TB/s on all", "combined_step_gbps > 3.2 TB/s on all", 3.2e12},
+      {"latency < 20 us", "latency < 20 us on geomean", 2e-5},
+      {"latency_p99 1.5 ms on all", "latency_p99 <= 1.5 ms on all", 1.5e-3},
+      {"forward_gbps 400", "forward_gbps >= 400 GB/s on geomean", 4e11},
+      {"column:Tokens per second:higher >= 1200 on any", "column:Tokens per second:higher >= 1200 on any", 1200},
+      {"95 % of the bandwidth ceiling", "bandwidth_efficiency >= 95% on geomean", 0.95},
+      {"80% of the ceiling on all", "hw_efficiency >= 80% on all", 0.8}};
   for (const auto& row : rows) {
     const Result<record::Target> target = parse_target(row.text);
     ASSERT_TRUE(target) << target.error().text();
@@ -36,10 +45,27 @@ TEST(Target, ReadsTheGrammar) {
 }
 
 TEST(Target, RefusesProseWithTheWayOut) {
-  for (const char* text :
-       {"as fast as possible", ">60% peak efficiency", "2x baseline", "", "speedup", "speedup >=", "speedup >= fast",
-        "speedup <= 2x", "speedup >= -1x", "speedup >= 2 parsecs", "speedup >= 2x on most",
-        "speedup >= 2x on all please", "hw_efficiency >= 120%", "hw_efficiency >= 90", "speedup >= nan"}) {
+  for (const char* text : {"as fast as possible",
+                           ">60% peak efficiency",
+                           "2x baseline",
+                           "",
+                           "speedup",
+                           "speedup >=",
+                           "speedup >= fast",
+                           "speedup <= 2x",
+                           "speedup >= -1x",
+                           "speedup >= 2 parsecs",
+                           "speedup >= 2x on most",
+                           "latency > 20 us",
+                           "latency < 20 TFLOPS",
+                           "95 % of the moon",
+                           "95 of the ceiling",
+                           "120 % of the ceiling",
+                           "column:Tokens/s >= 3",
+                           "speedup >= 2x on all please",
+                           "hw_efficiency >= 120%",
+                           "hw_efficiency >= 90",
+                           "speedup >= nan"}) {
     const Result<record::Target> target = parse_target(text);
     ASSERT_FALSE(target) << text;
     EXPECT_NE(target.error().hint.find("metric op number unit"), std::string::npos);
@@ -57,6 +83,31 @@ TEST(Target, ScopesAreAllAnyAndGeomean) {
   EXPECT_TRUE(reached("speedup >= 3.17x on geomean"));
   EXPECT_FALSE(reached("speedup >= 3.18x on geomean"));
   EXPECT_TRUE(reached("hw_efficiency >= 20% on all"));
+}
+
+TEST(Target, OfEveryMetricIsReadFromTheDirections) {
+  record::RooflinePoint point;
+  point.label = "label=small";
+  point.cost = {6e9, 0};
+  point.latency = 30e-6;
+  point.bound = "compute";
+  point.bound_time = 15e-6;
+  point.directions = {{"forward", {2e9, 0}, 5e-6, 10e-6}, {"backward", {4e9, 0}, 10e-6, 20e-6}};
+  const record::Metric step = *record::parse_metric("combined_step_tflops");
+  const auto reached = [&](const char* text) {
+    const Result<record::Target> target = parse_target(text);
+    EXPECT_TRUE(target) << text;
+    return check_target(*target, {point}, {point}, step).reached;
+  };
+  EXPECT_TRUE(reached("step 200 TFLOPS"));
+  EXPECT_FALSE(reached("step 201 TFLOPS"));
+  EXPECT_TRUE(reached("latency <= 10.1 us"));
+  EXPECT_FALSE(reached("latency < 9.9 us"));
+  EXPECT_TRUE(reached("backward_tflops 199"));
+  EXPECT_FALSE(reached("90 % of the bandwidth ceiling")) << "compute bounds it";
+  EXPECT_TRUE(reached("50 % of the ceiling"));
+  point.bound = "memory";
+  EXPECT_TRUE(reached("50 % of the bandwidth ceiling"));
 }
 
 // State of a campaign after its baseline.

@@ -395,6 +395,15 @@ class Projects(Base):
         self.refused(2, "handoff", "matmul", "--project", self.tmp, says="ridge-project.toml")
         self.refused(2, "handoff", "gemm", "--project", ROOT / "examples/project_python", says="matmul")
 
+    def test_a_metric_that_the_table_lacks_is_refused_with_what_it_has(self):
+        python = ("optimize", "matmul", "--project", ROOT / "examples/project_python", "--yes", "--directory", self.tmp / "never")
+        for metric in ("combined_step_tflops", "latency_p99", "column:Tokens/s:higher"):
+            self.refused(2, *python, "--metric", metric, says="gives forward_tflops,latency, or column:NAME")
+        self.refused(2, *python, "--metric", "speed", says="combined_step_tflops")
+        self.refused(2, *python, "--target", "step 700 TFLOPS", says="does not record")
+        self.refused(2, *python, "--target", "latency > 20 us", says="of latency less is better")
+        self.assertFalse((self.tmp / "never").exists())
+
 
 class Tune(Base):
     def test_tunes_once_keeps_and_dispatch_follows(self):

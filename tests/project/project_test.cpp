@@ -103,6 +103,30 @@ TEST(BenchTable, ReadsWhatPythonsDictWriterWrites) {
   EXPECT_EQ(quoted->front().label, "a, \"b\"");
 }
 
+TEST(BenchTable, GivesTheMetricsOfItsColumns) {
+  const std::string both =
+      "small,1,1500,500,500,PASS,0.5,0,0.5,0,1.5,3.0,60,60,60\r\nB4-M4096,4,4096,680,680,PASS,0.75,0,0.75,0,20.25,40.5,"
+      "60,60,60\r\n";
+  const auto two = contents_of(table(both), good());
+  ASSERT_TRUE(two) << two.error().text();
+  EXPECT_EQ(two->metrics,
+            (std::vector<std::string>{"forward_tflops", "backward_tflops", "combined_step_tflops", "latency"}));
+  EXPECT_EQ(default_metric(*two, good()), "combined_step_tflops");
+  const auto one = contents_of(table(kSmall + kLarge), good());
+  EXPECT_EQ(one->metrics, (std::vector<std::string>{"forward_tflops", "latency"}));
+  EXPECT_EQ(default_metric(*one, good()), "forward_tflops");
+  Project project = good();
+  project.metric = record::parse_metric("combined_step_tflops").value();
+  const auto rows = read_bench_table(table(both), project);
+  ASSERT_TRUE(rows) << rows.error().text();
+  EXPECT_DOUBLE_EQ(rows->front().latency, 4.5e-3);
+  EXPECT_DOUBLE_EQ(rows->front().work, 6.0 * 1500 * 500 * 500);
+  const auto missing = read_bench_table(table(kSmall + kLarge), project);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("without a backward pass, which combined_step_tflops counts"),
+            std::string::npos);
+}
+
 TEST(BenchTable, AFailedRowMayHaveNoTime) {
   const auto rows = read_bench_table(table("small,1,8,8,8,FAIL,nan,nan,nan,nan,nan,nan,3,nan,nan\r\n"), good());
   ASSERT_TRUE(rows) << rows.error().text();
@@ -131,6 +155,19 @@ TEST(BenchTable, RefusesEveryWayToLie) {
       {table(replaced(kSmall, ",nan,nan\r", "\r") + kLarge), "cells"},
       {replaced(table(kSmall + kLarge), "Forward TFLOPS,", "Forward GFLOPS,"), "not the frozen one"},
       {table("\"small" + kSmall.substr(5) + kLarge), "quote"},
+      {table(kSmall + kLarge) + table(kSmall + kLarge), "line 4: a second table begins"},
+      // GFLOPS under the name of TFLOPS, and a time in seconds
+      {table(replaced(kSmall, "PASS,0.5,", "PASS,500,") + kLarge), "another unit, or columns that are swapped"},
+      {table(replaced(kSmall, ",1.5,", ",0.0015,") + kLarge), "another unit, or columns that are swapped"},
+      // forward and backward swapped: each then does the other's work
+      {table("small,1,1500,500,500,PASS,0.5,0,0.5,0,3.0,1.5,60,60,60\r\n" + kLarge), "another unit, or columns"},
+      // a backward pass with a time and no throughput, a zero, a negative time, an infinity, or a word
+      {table("small,1,1500,500,500,PASS,0.5,0,nan,0,1.5,3.0,60,60,60\r\n" + kLarge), "without a time and a throughput"},
+      {table("small,1,1500,500,500,PASS,0.5,0,0.5,0,1.5,nan,60,60,60\r\n" + kLarge), "Backward Time (ms) is \"nan\""},
+      {table("small,1,1500,500,500,PASS,0.5,0,0.5,0,1.5,0,60,60,60\r\n" + kLarge), "Backward Time (ms) is \"0\""},
+      {table("small,1,1500,500,500,PASS,0.5,0,0.5,0,1.5,-3,60,60,60\r\n" + kLarge), "Backward Time (ms) is \"-3\""},
+      {table("small,1,1500,500,500,PASS,0.5,0,inf,0,1.5,3,60,60,60\r\n" + kLarge), "Backward TFLOPS is \"inf\""},
+      {table("small,1,1500,500,500,PASS,0.5,0,n/a,0,1.5,n/a,60,60,60\r\n" + kLarge), "Backward TFLOPS is \"n/a\""},
   };
   for (const auto& row : rows) {
     const auto read = read_bench_table(row.text, good(), wanted);
