@@ -16,10 +16,12 @@ from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
 from .flops import register as _register_flops  # noqa: E402
 from .later import when_imported as _when_imported  # noqa: E402
+from .sharding import register as _register_sharding  # noqa: E402
 from .transforms import register as _register_transforms  # noqa: E402
 
 _register_transforms()
 _when_imported("torch.utils.flop_counter", _register_flops)
+_when_imported("torch.distributed.tensor", _register_sharding)
 
 __all__ = [
     "__version__",

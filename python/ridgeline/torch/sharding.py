@@ -1,0 +1,193 @@
+"""How our operators run on DTensors: which operands may be sharded along which dimension, and what comes out.
+
+Dimensions have letters. A capital is that dimension in blocks that share a scale: it may be sharded where every shard is whole blocks.
+Sharding along a letter shards each operand that has it and replicates the others; along the sum (k) the product is partial.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+# Letters of the scales of a matrix [r, c] that run along its columns.
+_SCALES = {"tensor": "", "row": "r", "1x128": "Cr", "128x128": "RC", "mx": "Cr"}
+_BLOCK = {"1x128": 128, "128x128": 128, "mx": 32}
+_OF_PRODUCT = {  # scaling of gemm_fp8_scaled: groupings of a and b
+    "tensor": ("tensor", "tensor"),
+    "row": ("row", "row"),
+    "block": ("1x128", "128x128"),
+    "vector": ("1x128", "1x128"),
+    "mx": ("mx", "mx"),
+}
+_OF_CONFIG = {"tensorwise": "tensor", "rowwise": "row", "blockwise": "block", "mx": "mx"}
+
+
+def _scales(grouping: str, rows: str, cols: str) -> str:
+    named = {"r": rows, "c": cols, "R": rows.upper(), "C": cols.upper()}
+    return "".join(named[letter] for letter in _SCALES[grouping])
+
+
+def _placement(letters: str | None, along: str) -> Any:
+    from torch.distributed.tensor import Replicate, Shard
+
+    if letters is None:
+        return None  # no tensor there
+    at = letters.lower().find(along)
+    return Shard(at) if at >= 0 else Replicate()
+
+
+class _Rule:
+    """The ways to shard one call: letters of its tensors, by position; None for what is no tensor."""
+
+    def __init__(self, count: int, results: list[str]) -> None:
+        self.letters: list[str | None] = [None] * count
+        self.results = results
+        self.added: set[int] = set()  # operands that are added to the product: partial where it is
+        self.sizes: dict[str, int] = {}
+        self.block = 1
+        self.ranks = 1
+
+    def _whole_blocks(self, along: str, letters: list[str]) -> bool:
+        blocked = any(along.upper() in each for each in letters)
+        return not blocked or self.sizes[along] % (self.block * self.ranks) == 0
+
+    def ways(self, along: str, sum_over: str = "") -> list[tuple[list[Any], list[Any]]]:
+        from torch.distributed.tensor import Partial, Replicate
+
+        letters = [each for each in (*self.letters, *self.results) if each is not None]
+        ways = [([Replicate() for _ in self.results], [_placement(each, " ") for each in self.letters])]
+        for letter in along:
+            if not self._whole_blocks(letter, letters):
+                continue
+            if letter == sum_over:
+                given = [Partial() if i in self.added else _placement(each, letter) for i, each in enumerate(self.letters)]
+                ways.append(([Partial() for _ in self.results], given))
+            else:
+                ways.append(([_placement(each, letter) for each in self.results], [_placement(each, letter) for each in self.letters]))
+        return ways
+
+
+def _get(args: tuple[Any, ...], at: int, default: Any = None) -> Any:
+    return args[at] if len(args) > at else default
+
+
+def _factors(args: tuple[Any, ...], first: int, flags: int) -> tuple[str, str]:
+    """Letters of a and b, which are at ``first``, with trans_a and trans_b at ``flags``."""
+    batch = "b" if len(args[first].shape) == 3 else ""
+    return batch + ("km" if _get(args, flags, False) else "mk"), batch + ("nk" if _get(args, flags + 1, False) else "kn")
+
+
+def _gemm(*args: Any) -> Any:
+    a, b = _factors(args, 0, 2)
+    out = a[:-2] + "mn"
+    rule = _Rule(len(args), [out])
+    rule.letters[:2] = [a, b]
+    for at, letters in ((5, "n"), (7, b), (8, out)):  # bias, main_grad, residual
+        if _get(args, at) is not None:
+            rule.letters[at] = letters
+            rule.added |= {at} if at != 7 else set()
+    return rule.ways("bmn" if _get(args, 6) is not None else "bmnk", "k")  # an activation is of the whole sum
+
+
+def _gemm_add(*args: Any) -> Any:
+    a, b = _factors(args, 1, 3)
+    rule = _Rule(len(args), [])
+    rule.letters[:3] = [a[:-2] + "mn", a, b]
+    rule.added = {0}
+    return rule.ways("bmnk", "k")
+
+
+def _codes_rule(args: tuple[Any, ...], first: int, scaling: str, results: list[str]) -> _Rule:
+    """Factors and scales from ``first`` on, then trans_a and trans_b."""
+    rule = _Rule(len(args), results)
+    a, b = _factors(args, first, first + 4)
+    of_a, of_b = _OF_PRODUCT[scaling]
+    rule.letters[first : first + 4] = [a, b, _scales(of_a, "m", "k"), _scales(of_b, "n", "k")]
+    rule.block = _BLOCK.get(of_a, 1)
+    rule.ranks = args[first].mesh.size()
+    rule.sizes = dict(zip(a, args[first].shape)) | dict(zip(b, args[first + 1].shape))
+    return rule
+
+
+def _scaled(*args: Any) -> Any:
+    rule = _codes_rule(args, 0, args[7], ["mn"])
+    if _get(args, 9) is not None:
+        rule.letters[9] = "n"
+        rule.added = {9}
+    return rule.ways("mnk", "k")
+
+
+def _scaled_add(*args: Any) -> Any:
+    rule = _codes_rule(args, 1, args[7], [])
+    rule.letters[0] = "mn"
+    rule.added = {0}
+    return rule.ways("mnk", "k")
+
+
+def _independent(rule: _Rule, scales: list[str], letters: str) -> str:
+    """Of ``letters`` those along which a shard has scales of its own."""
+    return "".join(letter for letter in letters if all(letter in each.lower() for each in scales))
+
+
+def _quantize(*args: Any) -> Any:
+    x, grouping = args[0], args[2]
+    row, column, random = _get(args, 4, True), _get(args, 5, False), _get(args, 6)
+    scales, scales_t = _scales(grouping, "r", "c"), _scales(grouping, "c", "r")
+    rule = _Rule(len(args), ["rc" if row else "", scales if row else "", "cr" if column else "", scales_t if column else ""])
+    rule.letters[0] = "rc"
+    if random is not None:
+        rule.letters[6] = ""
+    rule.block, rule.ranks = _BLOCK.get(grouping, 1), x.mesh.size()
+    rule.sizes = dict(zip("rc", x.shape))
+    made = [scales] * bool(row) + [scales_t] * bool(column)
+    # Random words are drawn by the place in the matrix, which a shard does not know.
+    return rule.ways(_independent(rule, made, "rc") if random is None else "")
+
+
+def _dequantize(*args: Any) -> Any:
+    q, grouping = args[0], args[2]
+    rule = _Rule(len(args), ["rc"])
+    rule.letters[:2] = ["rc", _scales(grouping, "r", "c")]
+    rule.block, rule.ranks = _BLOCK.get(grouping, 1), q.mesh.size()
+    rule.sizes = dict(zip("rc", q.shape))
+    return rule.ways("rc")
+
+
+def _gemm_fp8(*args: Any) -> Any:
+    """Where it is not taken apart into quantize and gemm_fp8_scaled: without a gradient."""
+    a, b = _factors(args, 0, 2)
+    of_a, of_b = _OF_PRODUCT[_OF_CONFIG[_get(args, 6, "tensorwise")]]
+    rule = _Rule(len(args), ["mn"])
+    rule.letters[:2] = [a, b]
+    for at, letters in ((9, b), (10, "n")):  # main_grad, bias
+        if _get(args, at) is not None:
+            rule.letters[at] = letters
+    rule.added = {10}
+    rule.block, rule.ranks = _BLOCK.get(of_a, 1), args[0].mesh.size()
+    rule.sizes = dict(zip(a, args[0].shape)) | dict(zip(b, args[1].shape))
+    scale_a, scale_b = _scales(of_a, "m", "k"), _scales(of_b, "n", "k")
+    along = _independent(rule, [scale_a], "m") + _independent(rule, [scale_b], "n") + _independent(rule, [scale_a, scale_b], "k")
+    # Scales are no operands here, but shards must be whole blocks all the same.
+    along = "".join(one for one in along if rule._whole_blocks(one, [scale_a, scale_b]))
+    return rule.ways(along, "k")
+
+
+def register() -> None:
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
+    from torch.distributed.tensor.experimental import register_sharding
+
+    ops = torch.ops.ridgeline
+    for op, rule, tensors in (
+        (ops.gemm, _gemm, 2),
+        (ops.gemm_add_, _gemm_add, 3),
+        (ops.gemm_fp8, _gemm_fp8, 2),
+        (ops.gemm_fp8_scaled, _scaled, 4),
+        (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
+        (ops.quantize, _quantize, 1),
+        (ops.dequantize, _dequantize, 2),
+    ):
+        register_sharding(op.default)(rule)
+        # Flags and words are part of what a choice is kept by, which register_sharding takes whole numbers alone for.
+        DTensor._op_dispatcher.sharding_propagator.op_to_schema_info[op.default] = RuntimeSchemaInfo(tensors, needs_pytree=True)

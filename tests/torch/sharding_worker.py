@@ -1,0 +1,196 @@
+"""One rank of test_sharding.py: sharding_worker.py RANK RANKS STORE_FILE PART."""
+
+import copy
+import itertools
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+from ridgeline.torch import QuantConfig
+
+ops = torch.ops.ridgeline
+
+
+def bits(x):
+    return x.contiguous().view(torch.uint8) if x.dtype.itemsize == 1 else x
+
+
+def whole(x, like):
+    """A DTensor as one tensor; of codes, which gloo does not gather, the rank's own part and that of what it should be."""
+    if not isinstance(x, DTensor):
+        return x, like
+    if x.dtype.itemsize > 1:
+        return x.full_tensor(), like
+    return x.to_local(), DTensor.from_local(like, x.device_mesh, [Replicate()]).redistribute(x.device_mesh, x.placements).to_local()
+
+
+def every_placement(mesh, *tensors):
+    """The call's tensors sharded in every way, as long as there is one that is."""
+    choices = [[Replicate(), *(Shard(i) for i in range(t.dim()))] for t in tensors]
+    for places in itertools.product(*choices):
+        yield places, [distribute_tensor(t, mesh, [place]) for t, place in zip(tensors, places)]
+
+
+def same(found, expected, floor, where):
+    found, expected = (x if isinstance(x, (tuple, list)) else [x] for x in (found, expected))
+    for have, want in zip(found, expected, strict=True):
+        have, want = map(bits, whole(have, want))
+        if have.dtype == torch.uint8:
+            assert torch.equal(have, want), where
+        elif want.numel():
+            assert have.shape == want.shape, where
+            testing.assert_snr(want.double(), have, floor)
+
+
+def check_ops(mesh):
+    a, b, bias, residual = torch.randn(6, 8), torch.randn(4, 8), torch.randn(4), torch.randn(6, 4)
+    square = torch.randn(8, 8)
+    for places, (x, w) in every_placement(mesh, a, b):
+        same(ops.gemm(x, w, False, True), ops.gemm(a, b, False, True), 100, places)
+        same(ops.gemm(x, w, False, True, torch.float32, distribute_tensor(bias, mesh, [Replicate()]), "silu"),
+             ops.gemm(a, b, False, True, torch.float32, bias, "silu"), 100, places)
+        out = torch.ones(6, 4)
+        target = distribute_tensor(out, mesh, [Replicate()])
+        ops.gemm_add_(target, x, w, False, True)
+        ops.gemm_add_(out, a, b, False, True)
+        same(target, out, 100, places)
+    for places, (x, w) in every_placement(mesh, square, torch.randn(8, 8)):
+        for flags in itertools.product((False, True), repeat=2):  # equal shapes: a choice must not be kept across layouts
+            plain = [t.full_tensor() for t in (x, w)]
+            same(ops.gemm(x, w, *flags), ops.gemm(*plain, *flags), 100, (places, flags))
+    for places, (x, w, c, r) in every_placement(mesh, a, b, bias, residual):
+        same(ops.gemm(x, w, False, True, None, c, None, None, r), ops.gemm(a, b, False, True, None, bias, None, None, residual), 100, places)
+    batch = torch.randn(2, 6, 8), torch.randn(2, 8, 4)
+    for places, (x, w) in every_placement(mesh, *batch):
+        same(ops.gemm(x, w), ops.gemm(*batch), 100, places)
+
+
+def check_codes(mesh):
+    e4m3 = torch.float8_e4m3fn
+    for rows, cols in ((256, 512), (192, 320)):
+        x = torch.randn(rows, cols)
+        for grouping, copies in itertools.product(("tensor", "row", "1x128", "128x128", "mx"), ((True, False), (False, True), (True, True))):
+            rule = "floor" if grouping == "mx" else "exact"
+            expected = ops.quantize(x, e4m3, grouping, rule, *copies)
+            for places, (shard,) in every_placement(mesh, x):
+                same(ops.quantize(shard, e4m3, grouping, rule, *copies), expected, 200, (grouping, copies, places))
+    a, b = torch.randn(256, 512), torch.randn(768, 512)
+    for scaling, (of_a, of_b) in {"tensor": ("tensor",) * 2, "row": ("row",) * 2, "block": ("1x128", "128x128"), "vector": ("1x128",) * 2, "mx": ("mx",) * 2}.items():
+        rule = "floor" if scaling == "mx" else "exact"
+        q, scale, _, _ = ops.quantize(a, e4m3, of_a, rule)
+        w, scale_w, _, _ = ops.quantize(b, e4m3, of_b, rule)
+        bias = torch.randn(768)
+        expected = ops.gemm_fp8_scaled(q, w, scale, scale_w, False, True, torch.float32, scaling, "promoted", bias)
+        rest = [DTensor.from_local(t, mesh, [Replicate()]) for t in (scale, scale_w, bias)]
+        for *places, of_sum in (
+            (Replicate(), Replicate(), Replicate()), (Shard(0), Replicate(), Shard(0)), (Replicate(), Shard(0), Shard(1)), (Shard(1), Shard(1), Partial()),
+        ):
+            # Without a collective: gloo has none of 8-bit floats.
+            x, y = (DTensor.from_local(t, mesh, [Replicate()]).redistribute(mesh, [place]) for t, place in zip((q, w), places))
+            found = ops.gemm_fp8_scaled(x, y, *rest[:2], False, True, torch.float32, scaling, "promoted", rest[2])
+            same(found, expected, 100, (scaling, places))
+            ones = torch.ones(256, 768)
+            if of_sum.is_partial():
+                target = DTensor.from_local(ones / mesh.size(), mesh, [of_sum])
+            else:
+                target = distribute_tensor(ones, mesh, [of_sum])
+            ops.gemm_fp8_scaled_add_(target, x, y, *rest[:2], False, True, scaling)
+            same(target, expected - bias + 1, 100, (scaling, places))
+            same(ops.dequantize(x, rest[0], of_a, torch.float32), ops.dequantize(q, scale, of_a, torch.float32), 200, (scaling, places))
+    for granularity in ("tensorwise", "rowwise", "blockwise", "mx"):
+        config = QuantConfig(granularity=granularity)
+        with torch.no_grad():
+            for places, (x, y) in every_placement(mesh, a, b):
+                same(rt.gemm_fp8(x, y, trans_b=True, config=config), rt.gemm_fp8(a, b, trans_b=True, config=config), 100, (granularity, places))
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(256)
+        self.up, self.down = torch.nn.Linear(256, 512), torch.nn.Linear(512, 256)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.silu(self.up(self.norm(x))))
+
+
+PLANS = {
+    "column and row": {"up": ColwiseParallel(), "down": RowwiseParallel()},
+    "sequence": {
+        "norm": SequenceParallel(),
+        "up": ColwiseParallel(input_layouts=Shard(1)),
+        "down": RowwiseParallel(output_layouts=Shard(1)),
+        "": PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Shard(1), use_local_output=True),
+    },
+}
+
+
+def check_plans(mesh, rank):
+    for config, (name, plan) in itertools.product((None, *(QuantConfig("hybrid", g) for g in ("tensorwise", "rowwise", "blockwise", "mx"))), PLANS.items()):
+        torch.manual_seed(3)
+        one = Block()
+        rt.swap_linears(one, config)
+        parallel = copy.deepcopy(one)
+        prepare = plan.get("")
+        parallelize_module(parallel, mesh, {key: style for key, style in plan.items() if key})
+        if prepare is not None:
+            parallelize_module(parallel, mesh, prepare)
+        x = torch.randn(2, 128, 256)
+        upstream = torch.randn_like(x)
+        one(x).backward(upstream)
+        with CommDebugMode() as comm:
+            out = parallel(x)
+        if prepare is not None:
+            out = DTensor.from_local(out, mesh, [Shard(1)]).full_tensor()
+        testing.assert_snr(one(x).double(), out, 100 if config is None else 30)
+        out.backward(upstream)
+        for (key, want), have in zip(one.named_parameters(), parallel.parameters(), strict=True):
+            grad = have.grad.full_tensor() if isinstance(have.grad, DTensor) else have.grad
+            testing.assert_snr(want.grad.double(), grad, 100 if config is None else 30)
+        if name == "column and row" and config in (None, QuantConfig("hybrid", "blockwise"), QuantConfig("hybrid", "mx")):
+            calls = {str(op): count for op, count in comm.get_comm_counts().items()}
+            assert sum(calls.values()) == 1, (config, calls)  # one reduction of the row-parallel product: no weight is gathered
+
+
+def check_objects(rank, ranks):
+    torch.manual_seed(rank)
+    q = rt.quantize(torch.randn(32, 64), QuantConfig(granularity="rowwise"), transpose=True)
+    found = [None] * ranks
+    dist.all_gather_object(found, q)
+    for other, have in enumerate(found):
+        torch.manual_seed(other)
+        want = rt.quantize(torch.randn(32, 64), QuantConfig(granularity="rowwise"), transpose=True)
+        assert torch.equal(bits(have.q), bits(want.q)) and torch.equal(have.scale_t, want.scale_t)
+
+
+def main():
+    rank, ranks, store, part = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    mesh = init_device_mesh("cpu", (ranks,))
+    torch.manual_seed(1)
+    {
+        "ops": lambda: check_ops(mesh),
+        "codes": lambda: check_codes(mesh),
+        "plans": lambda: check_plans(mesh, rank),
+        "objects": lambda: check_objects(rank, ranks),
+    }[part]()
+    dist.barrier()
+    print("all agree", flush=True)
+    os._exit(0)  # as in distributed_worker.py
+
+
+main()
