@@ -235,3 +235,21 @@ def test_safetensors(device, granularity, tmp_path):
     assert same(state["layer.weight"], loaded["layer.weight"]) and same(state["other"], loaded["other"])
     with pytest.raises(ValueError, match="no codes of 'other'"):
         rt.from_plain_tensors({}, {"ridgeline.quantized.other": "row float32"})
+
+
+def test_a_weight_that_will_be_gathered_in_8_bits_is_a_plain_one_elsewhere(device, tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Linear(48, 16)).to(device)
+    rt.swap_linears(model, QuantConfig())
+    plain, x = copy.deepcopy(model), torch.randn(8, 32, device=device)
+    assert rt.gather_in_fp8(model) == ["0", "1"]
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    loaded = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert all(type(value) is torch.Tensor and torch.equal(value, plain.state_dict()[name]) for name, value in loaded.items())
+    for one in (plain, model):
+        optimizer = torch.optim.AdamW(one.parameters(), lr=1e-2)
+        one(x).square().sum().backward()
+        optimizer.step()
+    assert torch.equal(plain(x), model(x))
+    model.load_state_dict(loaded)
+    plain.load_state_dict(loaded)
+    assert torch.equal(plain(x), model(x)) and torch.equal(copy.deepcopy(model)(x), model(x))

@@ -14,6 +14,7 @@ from .modules import Fp8Linear, Linear, quantized_weights  # noqa: E402
 from .ops import gemm, gemm_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
+from .fsdp import gather_in_fp8  # noqa: E402
 from .flops import register as _register_flops  # noqa: E402
 from .later import when_imported as _when_imported  # noqa: E402
 from .sharding import register as _register_sharding  # noqa: E402
@@ -36,6 +37,7 @@ __all__ = [
     "dequantize",
     "explain",
     "from_plain_tensors",
+    "gather_in_fp8",
     "gemm",
     "gemm_fp8",
     "last_used",

@@ -67,6 +67,8 @@ class QuantizedTensor(torch.Tensor):
     scale_t: torch.Tensor | None
     grouping: str
 
+    __torch_function__ = torch._C._disabled_torch_function_impl  # __torch_dispatch__ sees every call
+
     @staticmethod
     def __new__(
         cls,
@@ -175,6 +177,9 @@ class QuantizedTensor(torch.Tensor):
         if func is _aten._to_copy.default:
             moved = {key: kwargs[key] for key in ("device", "non_blocking") if kwargs.get(key) is not None}
             return args[0]._map(lambda part: func(part, **moved), kwargs.get("dtype"))
+        if func is _aten.as_strided.default and tuple(args[1]) == tuple(args[0].shape) and not (args[3:] and args[3]):
+            if tuple(args[2]) == args[0].stride():  # as FSDP2 asks for
+                return args[0]._map(_aten.alias.default)
         if func in (_aten.empty_like.default, _aten._pin_memory.default):
             options = {key: kwargs[key] for key in ("device",) if kwargs.get(key) is not None}
             return args[0]._map(lambda part: func(part, **options), kwargs.get("dtype"))

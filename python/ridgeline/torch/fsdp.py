@@ -1,0 +1,181 @@
+"""FSDP2 that gathers weights as 8-bit codes: half of the bytes of bfloat16, and a quantisation of each shard instead of the whole."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._pytree import tree_map_only
+
+from .config import QuantConfig
+from .modules import Fp8Linear
+from .quantized import QuantizedTensor
+
+_aten = torch.ops.aten
+# What fully_shard, to() and copies do to a parameter: the result is a weight again.
+_KEPT = {
+    _aten.alias.default,
+    _aten.as_strided.default,
+    _aten.clone.default,
+    _aten.copy_.default,
+    _aten.detach.default,
+    _aten.empty_like.default,
+    _aten.new_zeros.default,
+    _aten.slice.Tensor,
+    _aten.split.Tensor,
+    _aten.view.default,
+    _aten._pin_memory.default,
+    _aten._to_copy.default,
+}
+
+
+class _Scales:
+    """The scales of all weights of one model: made by one reduction when one of them is needed and a weight has changed."""
+
+    def __init__(self, layers: list[Fp8Linear]) -> None:
+        self._layers = [weakref.ref(layer) for layer in layers]
+        self._shards: dict[int, GatheredWeight] = {}
+        self._scales: torch.Tensor | None = None
+        self._versions: tuple[int, ...] = ()
+
+    def forget(self) -> None:
+        self._scales = None
+
+    def _collect(self) -> None:
+        for index, ref in enumerate(self._layers):
+            layer = ref()
+            local = getattr(layer.weight, "_local_tensor", None) if layer is not None else None
+            if isinstance(local, GatheredWeight):  # else gathered just now: the shard is known
+                self._shards[index] = local
+
+    def of(self, weight: GatheredWeight, mesh: Any) -> torch.Tensor:
+        if self._shards.get(weight.index) is not weight:
+            self._scales = None
+        versions = tuple(shard.whole._version for shard in self._shards.values())
+        if self._scales is None or versions != self._versions:
+            self._collect()
+            self._shards[weight.index] = weight
+            self._make(weight, mesh)
+        assert self._scales is not None
+        return self._scales[weight.index].view(1)
+
+    def _make(self, like: GatheredWeight, mesh: Any) -> None:
+        largest = torch.zeros(len(self._layers), 1, device=like.device)
+        for index, shard in self._shards.items():
+            x = shard.whole.detach().abs()
+            if x.numel():
+                largest[index] = torch.where(x.isfinite(), x, 0).amax()
+        torch.distributed.all_reduce(largest, torch.distributed.ReduceOp.MAX, mesh.get_group())
+        # By the operator's own rule: each a matrix of one element.
+        _, self._scales, _, _ = torch.ops.ridgeline.quantize(largest, like.config.forward_dtype, "row", like.config.rule)
+        self._versions = tuple(shard.whole._version for shard in self._shards.values())
+
+
+_models: weakref.WeakSet[_Scales] = weakref.WeakSet()
+
+
+def _after_step(*_: Any) -> None:
+    for scales in _models:
+        scales.forget()
+
+
+class GatheredWeight(torch.Tensor):
+    """The weight of an Fp8Linear, in its own dtype, which FSDP2 gathers as 8-bit codes. Everything else it does as a plain tensor."""
+
+    whole: torch.Tensor
+    config: QuantConfig
+    scales: _Scales
+    index: int
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, whole: torch.Tensor, config: QuantConfig, scales: _Scales, index: int) -> GatheredWeight:
+        self = torch.Tensor._make_wrapper_subclass(
+            cls, whole.shape, whole.stride(), whole.storage_offset(), dtype=whole.dtype, device=whole.device
+        )
+        self.whole, self.config, self.scales, self.index = whole, config, scales, index
+        return self
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"GatheredWeight({self.whole!r})"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return self.whole.__reduce_ex__(protocol)  # in files a plain tensor
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        first = args[0] if args and isinstance(args[0], GatheredWeight) else None
+        plain_args, plain_kwargs = tree_map_only(GatheredWeight, lambda t: t.whole, (args, kwargs or {}))
+        out = func(*plain_args, **plain_kwargs)
+        if first is None or func not in _KEPT:
+            return out
+        if func is _aten.copy_.default:
+            return first
+        return tree_map_only(torch.Tensor, lambda t: GatheredWeight(t, first.config, first.scales, first.index), out)
+
+    def fsdp_pre_all_gather(
+        self, mesh: Any, outer_size: torch.Size, outer_stride: tuple[int, ...], module: Any, mp_policy: Any
+    ) -> tuple[tuple[torch.Tensor, ...], Any]:
+        scale = self.scales.of(self, mesh)
+        most = torch.finfo(self.config.forward_dtype).max
+        scaled = self.whole.detach().float() * scale.reciprocal()
+        scaled = torch.where(scaled.isinf(), scaled, scaled.clamp(-most, most))
+        missing = -(-outer_size[0] // mesh.size()) - scaled.shape[0]  # of an uneven split
+        if missing:
+            scaled = torch.nn.functional.pad(scaled, (0, 0, 0, missing))
+        return (scaled.to(self.config.forward_dtype).view(torch.uint8),), (scale, outer_size[0])
+
+    def fsdp_post_all_gather(
+        self, outputs: tuple[torch.Tensor, ...], metadata: Any, param_dtype: torch.dtype, *, out: torch.Tensor | None = None
+    ) -> Any:
+        scale, rows = metadata
+        codes = outputs[0][:rows].view(self.config.forward_dtype)
+        if out is not None:
+            # Into what the parameter is made of: the codes are there, gathered in place. Backward keeps these tensors.
+            made = [out.q_t.view(torch.uint8), out.scale, out.scale_t]  # type: ignore[attr-defined]
+            with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(made)):
+                for target, new in zip(made, (codes.view(torch.uint8).t(), scale, scale)):
+                    target.copy_(new)
+            return None
+        across = codes.view(torch.uint8).t().contiguous().view(codes.dtype)  # one scale for all: the codes of the transpose
+        whole = QuantizedTensor(codes, scale.clone(), across, scale.clone(), "tensor", param_dtype)
+        return whole, (across,)
+
+
+def gather_in_fp8(module: torch.nn.Module) -> list[str]:
+    """Before ``fully_shard``: weights of the Fp8Linear layers of ``module`` are gathered as 8-bit codes. Their names.
+
+    Each shard is quantised where it lies, with the scale of the whole weight: one reduction for all layers, after each step of a
+    torch.optim.Optimizer and each in-place change that PyTorch counts. Outputs and gradients are those of layers whose weights are
+    gathered in high precision and quantised then, but for the rounding of the weight to the policy's ``param_dtype`` before.
+    Optimisers, state dicts and checkpoints see the parameters as before. Granularity "tensorwise" only (ValueError with the name).
+    """
+    layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, Fp8Linear)}
+    for name, layer in layers.items():
+        if layer.config.granularity != "tensorwise":
+            raise ValueError(
+                f"gather_in_fp8: {name or 'the layer'} has granularity={layer.config.granularity!r}, whose scales are not one for all "
+                "shards; use QuantConfig(granularity='tensorwise'), or leave the layer to be gathered in high precision"
+            )
+        if type(layer.weight) is not torch.nn.Parameter:
+            raise ValueError(
+                f"gather_in_fp8: the weight of {name or 'the layer'} is a {type(layer.weight).__name__}; call this once, before fully_shard"
+            )
+    if not layers:
+        raise ValueError("gather_in_fp8: there is no Fp8Linear in the model; call swap_linears(model, QuantConfig()) first")
+    scales = _Scales(list(layers.values()))
+    if not _models:
+        register_optimizer_step_post_hook(_after_step)
+    _models.add(scales)
+    for index, layer in enumerate(layers.values()):
+        weight = GatheredWeight(layer.weight.detach(), layer.config, scales, index)
+        layer.weight = torch.nn.Parameter(weight, requires_grad=layer.weight.requires_grad)
+    return list(layers)
+
+
+torch.serialization.add_safe_globals([GatheredWeight])
