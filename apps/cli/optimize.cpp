@@ -158,7 +158,10 @@ Result<record::CampaignSpec> spec_of(const OptimizeOptions& options, const fs::p
   RIDGE_TRY(spec, common_spec(options));
   RIDGE_TRY(cases, cases_of(options.op, options.words));
   spec.target_cases = std::move(cases);
-  if (!options.metric.empty()) spec.primary_metric = options.metric;
+  if (!options.metric.empty()) {
+    return with_hint(invalid("--metric {} is for the table of a project", options.metric),
+                     "leave it out: an operator of Ridgeline is judged by the time of one call; or name --project DIR");
+  }
   RIDGE_TRY(device, device_name(options.backend));
   spec.gpu = campaign::short_machine_name(device);
   spec.language = record::backend_of_name(options.backend).language;

@@ -80,16 +80,37 @@ const typename List::value_type* with_label(const List& list, const std::string&
   return found == list.end() ? nullptr : &*found;
 }
 
-// benchmark.csv of a project: medians over the processes of the candidate, a row for each shape.
+// The cells of these columns in the row of a label of a project's own table; empty where it has no such column.
+std::vector<std::string> cells_of_table(const std::optional<std::string>& table, const std::string& label,
+                                        std::span<const char* const> columns) {
+  std::vector<std::string> found;
+  const std::vector<std::string> lines = table ? split(*table, '\n') : std::vector<std::string>();
+  if (lines.empty()) return found;
+  const std::vector<std::string> names = csv_cells(trimmed(lines.front()));
+  const auto at = [&](std::string_view name) { return std::ranges::find(names, name) - names.begin(); };
+  if (static_cast<std::size_t>(at("label")) == names.size()) return found;
+  for (const std::string& line : lines) {
+    const std::vector<std::string> cells = csv_cells(trimmed(line));
+    if (cells.size() != names.size() || cells[static_cast<std::size_t>(at("label"))] != label) continue;
+    for (const char* const column : columns) {
+      if (const auto place = static_cast<std::size_t>(at(column)); place < cells.size()) found.push_back(cells[place]);
+    }
+  }
+  return found;
+}
+
+// benchmark.csv of a project: a row for each shape, medians over the processes of the candidate, and the shape's B, M,
+// N and K where its table says so.
 std::string project_benchmark(const record::Metric& metric, const std::vector<record::Case>& cases,
                               const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& points) {
-  const bool bytes = std::ranges::any_of(points, [](const auto& point) { return point.cost.bytes > 0; });
-  const Rate rate{bytes};
+  constexpr const char* kShape[] = {"B", "M", "N", "K"};
+  const Rate rate{std::ranges::any_of(points, [](const auto& point) { return point.cost.bytes > 0; })};
   const bool own = metric.quantity == record::Quantity::kSeconds || metric.quantity == record::Quantity::kColumn;
+  const bool shaped =
+      !cases.empty() && cells_of_table(evaluation.table, cases.front().get("label"), kShape).size() == 4;
   std::string csv = fmt::format(
-      "label,Check,Forward {0},Backward {0},Forward Time (ms),Backward Time (ms),{1}out_snr,da_snr,"
-      "db_snr\r\n",
-      rate.unit(), own ? csv_cell(title_of(metric)) + "," : "");
+      "label,{1}Check,Forward {0},Backward {0},Forward Time (ms),Backward Time (ms),{2}out_snr,da_snr,db_snr\r\n",
+      rate.unit(), shaped ? "B,M,N,K," : "", own ? csv_cell(title_of(metric)) + "," : "");
   for (const record::Case& one : cases) {
     const std::string label = one.label();
     const auto point = std::ranges::find(points, label, &record::RooflinePoint::label);
@@ -100,9 +121,14 @@ std::string project_benchmark(const record::Metric& metric, const std::vector<re
       rates[at] = rate.of(direction.cost, direction.latency);
       times[at] = direction.latency * 1e3;
     }
-    csv +=
-        fmt::format("{},{},{},{},{},{}", csv_cell(label), check_word(with_label(evaluation.checks, label), evaluation),
-                    rates[0], rates[1], times[0], times[1]);
+    csv += csv_cell(label);
+    if (shaped) {
+      std::vector<std::string> shape = cells_of_table(evaluation.table, one.get("label"), kShape);
+      shape.resize(4, "nan");
+      for (const std::string& cell : shape) csv += "," + csv_cell(cell);
+    }
+    csv += fmt::format(",{},{},{},{},{}", check_word(with_label(evaluation.checks, label), evaluation), rates[0],
+                       rates[1], times[0], times[1]);
     if (own) csv += fmt::format(",{}", point == points.end() ? std::nan("") : metric_value(metric, *point));
     for (const char* const noise : {"out_snr", "da_snr", "db_snr"})
       csv += fmt::format(",{}", stats::median(column_values(evaluation.sessions, noise, label, Arm::kCandidate)));

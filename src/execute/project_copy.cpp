@@ -179,7 +179,7 @@ Result<std::string> ProjectCopy::artifact() const {
 // One launch of every shape, or as many as the project says, cannot have taken longer than the process.
 Status ProjectCopy::check_claim(const Measured& measured) {
   double claimed = 0;
-  for (const project::BenchTableRow& row : measured.rows) claimed += row.passed ? row.latency : 0;
+  for (const project::BenchTableRow& row : measured.rows) claimed += row.seconds();
   claimed *= std::max(project_.launches, 1.0);
   if (claimed <= kClockSlack * measured.wall) return ok_status();
   offence_ = fmt::format("its table claims {} of work, and the process that wrote it ran for {}",

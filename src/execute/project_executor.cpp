@@ -479,7 +479,7 @@ class ProjectExecutor final : public Executor {
   void note_process(const ProjectCopy::Measured& measured, char arm) {
     TimedProcess process;
     process.wall = measured.wall;
-    for (const project::BenchTableRow& row : measured.rows) process.claimed += row.latency;
+    for (const project::BenchTableRow& row : measured.rows) process.claimed += row.seconds();
     processes_[arm == 'A' ? 0 : 1].push_back(process);
   }
 

@@ -24,6 +24,13 @@ struct BenchTableRow {
   };
   std::vector<Direction> directions;                     // of a passing row: those that it has
   std::vector<std::pair<std::string, double>> noise_db;  // out_snr, da_snr, db_snr, where there are such columns
+
+  // One launch of every direction.
+  [[nodiscard]] double seconds() const {
+    double sum = 0;
+    for (const Direction& direction : directions) sum += direction.seconds;
+    return sum;
+  }
 };
 
 // Rows in the order of the file. Errors name the line: another header, a second table, a row with too few or too many

@@ -210,6 +210,15 @@ TEST_F(ProjectMetric, TheLyingBackwardIsRolledBack) {
   EXPECT_TRUE(judge(input).accepted) << text_of(judge(input));
 }
 
+// peak = 1000 TFLOPS: a backward pass of the large shape cannot take less than 1.05 ns.
+TEST_F(ProjectMetric, ABackwardTimeThatBeatsThePeakIsNotReal) {
+  const auto decisions = decisions_on({"BACKWARD=0.0000001\n"});
+  ASSERT_EQ(decisions.size(), 1u);
+  EXPECT_FALSE(decisions[0].accepted) << text_of(decisions[0]);
+  EXPECT_NE(decisions[0].reason.find("backward: "), std::string::npos) << decisions[0].reason;
+  EXPECT_NE(decisions[0].reason.find("is under the compute-bound floor"), std::string::npos) << decisions[0].reason;
+}
+
 TEST_F(ProjectMetric, AFasterForwardThatCostsMoreBackwardIsNoFasterStep) {
   const auto decisions = decisions_on({"FORWARD=0.0066\nBACKWARD=0.0206\n",    // 1.10x, and 3 % slower backward
                                        "FORWARD=0.0060\nBACKWARD=0.0214\n"});  // 7 % slower backward than the first
@@ -233,6 +242,8 @@ TEST_F(ProjectMetric, AFasterForwardThatCostsMoreBackwardIsNoFasterStep) {
   EXPECT_NE(exported.at("logs/performance_trend.md").find("step +10."), std::string::npos);
   EXPECT_EQ(exported.at("rounds/round-2/artifacts/project_benchmark.csv"),
             file("rounds/round-2/artifacts/project_benchmark.csv"));
+  const std::string theirs = exported.at("rounds/round-2/artifacts/benchmark.csv");
+  EXPECT_NE(theirs.find("label=large,1,64,64,64,True,60,60,60,0.013"), std::string::npos) << theirs;
   const std::string table = file("rounds/round-2/artifacts/project_benchmark.csv");
   EXPECT_TRUE(table.starts_with(std::string(project::frozen_header("gemm")) + "\n")) << table;
   EXPECT_EQ(table, *load_campaign(campaign())->rounds[0].last().evaluated->evaluation.table);

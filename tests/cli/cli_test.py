@@ -400,6 +400,7 @@ class Projects(Base):
         for metric in ("combined_step_tflops", "latency_p99", "column:Tokens/s:higher"):
             self.refused(2, *python, "--metric", metric, says="gives forward_tflops,latency, or column:NAME")
         self.refused(2, *python, "--metric", "speed", says="combined_step_tflops")
+        self.refused(2, "optimize", "gemm", "--metric", "latency", says="for the table of a project")
         self.refused(2, *python, "--target", "step 700 TFLOPS", says="does not record")
         self.refused(2, *python, "--target", "latency > 20 us", says="of latency less is better")
         self.assertFalse((self.tmp / "never").exists())
