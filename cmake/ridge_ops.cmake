@@ -5,7 +5,7 @@
 #   src/ops/<op>/cpu_<idea>.cpp                          an implementation: defines Implementation cpu_<idea>()
 #                                                        or a kernel that describes itself in a comment ridge-kernel, and
 #                                                        is built once for each of its configurations (ops/cpu_kernel.h)
-#   src/ops/<op>/**/*.cpp                                 helpers; *_avx2.cpp and *_avx512.cpp get those instructions
+#   src/ops/<op>/**/*.cpp                                 helpers; *_avx2.cpp, *_avx512.cpp and *_amx.cpp get those instructions
 #   src/ops/<op>/cuda_<idea>.cpp                         the same for CUDA, in builds that have that backend
 #   src/ops/<op>/cuda_*.cu                               its device source, embedded, compiled at run time
 #   src/ops/<op>/backward/                               the same files once more, of the entry <op>_backward
@@ -160,12 +160,14 @@ function(ridge_op_sources list sources_variable entries_variable)
   ridge_write_if_different("${RIDGE_GENERATED_DIR}/${list}_entries.cpp"
     "${head}#include \"dispatch/launch.h\"\n${includes}\nnamespace ridge {\n${entries}}  // namespace ridge\n")
   foreach(source IN LISTS sources)
-    if(source MATCHES "_avx512\\.cpp$")
+    if(source MATCHES "_amx\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AMX_FLAGS})
+    elseif(source MATCHES "_avx512\\.cpp$")
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX512_FLAGS})
     elseif(source MATCHES "_avx2\\.cpp$")
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX2_FLAGS})
     endif()
-    if(source MATCHES "_avx(2|512)\\.cpp$")  # a precompiled header is for one set of instructions
+    if(source MATCHES "_(avx2|avx512|amx)\\.cpp$")  # a precompiled header is for one set of instructions
       set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
@@ -173,9 +175,11 @@ function(ridge_op_sources list sources_variable entries_variable)
   set(${entries_variable} "${RIDGE_GENERATED_DIR}/${list}_entries.cpp" PARENT_SCOPE)
 endfunction()
 
-# A file whose name ends in _avx2 or _avx512 may use those instructions and must only be entered after a run-time check;
+# A file whose name ends in _avx2, _avx512 or _amx may use those instructions and must only be entered after a run-time check;
 # it includes nothing with inline functions that another file could share, or their copies would carry them elsewhere.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(RIDGE_AVX2_FLAGS -mavx2 -mfma -mf16c)
   set(RIDGE_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+  # GCC 12 warns of the operand that its own intrinsics leave open.
+  set(RIDGE_AMX_FLAGS ${RIDGE_AVX512_FLAGS} -mavx512bf16 -mamx-tile -mamx-bf16 -Wno-uninitialized)
 endif()

@@ -16,7 +16,8 @@ struct ArithmeticKernel {
 };
 ArithmeticKernel best_fma_f32();
 ArithmeticKernel best_fma_f64();
-ArithmeticKernel best_dot_bf16();  // run == nullptr where bf16 is not multiplied natively
+ArithmeticKernel best_dot_bf16();    // run == nullptr where bf16 is not multiplied natively
+ArithmeticKernel best_tiles_bf16();  // run == nullptr where there is no matrix unit
 
 // Stores into memory are fastest past the caches, since each would first read the line it overwrites; stores into a
 // cache are not.

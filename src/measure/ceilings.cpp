@@ -154,7 +154,7 @@ Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingOptions& opti
   std::vector<record::Ceiling> ceilings;
   int done = 0;
   const auto note = [&](const char* name) {
-    if (progress) progress(name, done++ / 11.0);
+    if (progress) progress(name, done++ / 12.0);
   };
   note("fma_f32");
   ceilings.push_back(arithmetic("fma_f32", best_fma_f32(), cpus, options.seconds));
@@ -162,19 +162,27 @@ Result<std::vector<record::Ceiling>> measure_ceilings(const CeilingOptions& opti
   note("fma_f64");
   ceilings.push_back(arithmetic("fma_f64", best_fma_f64(), cpus, options.seconds));
   note("fma_bf16");
-  record::Ceiling widened = f32;
-  widened.name = "fma_bf16";
-  widened.method = "widened to fp32: " + f32.method;
+  const auto widened = [&](const record::Ceiling& from, const char* name, const char* how) {
+    record::Ceiling ceiling = from;
+    ceiling.name = name;
+    ceiling.method = std::string(how) + from.method;
+    return ceiling;
+  };
+  constexpr const char* kToF32 = "widened to fp32: ";
+  record::Ceiling bf16 = widened(f32, "fma_bf16", kToF32);
   if (const ArithmeticKernel native = best_dot_bf16(); native.run != nullptr) {
     record::Ceiling dot = arithmetic("fma_bf16", native, cpus, options.seconds);
-    if (dot.value > widened.value) widened = std::move(dot);
+    if (dot.value > bf16.value) bf16 = std::move(dot);
   }
-  ceilings.push_back(widened);
+  ceilings.push_back(bf16);
   // Native fp16 arithmetic also sums in fp16, which the operators do not allow: widening is the ceiling.
-  widened = f32;
-  widened.name = "fma_f16";
-  widened.method = "widened to fp32: " + f32.method;
-  ceilings.push_back(widened);
+  for (const char* name : {"fma_f16", "fma_e4m3fn", "fma_e5m2"}) ceilings.push_back(widened(f32, name, kToF32));
+  if (const ArithmeticKernel tiles = best_tiles_bf16(); tiles.run != nullptr) {
+    note("matrix_bf16");
+    const record::Ceiling matrix = arithmetic("matrix_bf16", tiles, cpus, options.seconds);
+    ceilings.push_back(matrix);
+    ceilings.push_back(widened(matrix, "matrix_fp8", "widened to bf16: "));
+  }
   for (const bool warm : {false, true}) {
     for (const Stream& stream : kStreams) {
       note(stream.name);

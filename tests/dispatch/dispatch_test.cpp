@@ -148,8 +148,10 @@ TEST_F(Dispatch, ExplainsEveryImplementationAndTheChoice) {
     }
   }
   EXPECT_EQ(chosen, 1);
-  EXPECT_TRUE(explanation->rows[0].chosen);
-  EXPECT_THAT(explanation->rows[0].reason, HasSubstr("first"));
+  const auto first = std::ranges::find_if(explanation->rows, &record::ExplainRow::supported);
+  ASSERT_NE(first, explanation->rows.end());
+  EXPECT_TRUE(first->chosen);
+  EXPECT_THAT(first->reason, HasSubstr("first"));
 }
 
 TEST_F(Dispatch, ExplainsAForcedChoiceAndAForcedImpossibility) {

@@ -210,7 +210,7 @@ def test_the_forced_implementation_runs(on_cpu):
     finally:
         rt.set_backend("gemm", None)
     rt.gemm(a, b)
-    assert rt.last_used("gemm") == rt.backends("gemm")[0] == "cpu_simd"
+    assert rt.last_used("gemm") == next(name for name in rt.backends("gemm") if name != "cpu_amx") == "cpu_simd"
 
 
 def test_explain_says_what_runs_and_why_the_others_do_not():

@@ -22,8 +22,8 @@
 //           bf16 do.
 // NaN, Inf  Propagate as IEEE arithmetic does; sums beyond C's range become Inf. Zero times Inf is NaN: nothing is
 //           skipped because a factor is zero.
-// Same bits cpu_simd and the reference give the same bits for the same call, whatever the number of threads; other
-//           libraries the same bits for the same number of threads.
+// Same bits cpu_amx, cpu_simd and the reference each give the same bits for the same call, whatever the number of
+//           threads; other libraries the same bits for the same number of threads.
 // Cost      2 m n k FLOP (the addition of `accumulate` is not counted); traffic: A, B and C once, C twice with
 //           `accumulate`.
 // Streams   On a CPU stream the call is done when it returns. On a CUDA stream the operands are device memory and the

@@ -2,117 +2,19 @@
 // set the processor has; bf16 and f16 are widened to fp32 while they are packed, because their own dot products run at
 // half the rate of fp32 FMA where there is no matrix unit. Wins from a few tiles up; a matrix-vector product (m or n
 // of 1) is bound by memory and leaves most of each tile empty.
-#include <algorithm>
-#include <cmath>
-#include <memory>
-#include <new>
-
 #include "base/error.h"
-#include "device/cpu/thread_pool.h"
-#include "numerics/convert.h"
 #include "ops/gemm/gemm.h"
-#include "ops/gemm/simd/driver.h"
+#include "ops/gemm/simd/product.h"
 
 namespace ridge::ops::gemm {
 namespace {
 
-simd::Arguments arguments(const Shape& s, std::span<const TensorView> operands) {
-  const TensorView& c = operands[s.c_at()];
-  simd::Arguments g;
-  g.m = s.m;
-  g.n = s.n;
-  g.k = s.k;
-  g.dtype = s.dtype;
-  g.out = s.out;
-  g.a = operands[0].data;
-  g.a_stride = operands[0].stride[0];
-  g.trans_a = s.trans_a;
-  g.b = operands[1].data;
-  g.b_stride = operands[1].stride[0];
-  g.trans_b = s.trans_b;
-  g.c = c.data;
-  g.c_stride = c.stride[0];
-  g.accumulate = s.accumulate;
-  return g;
-}
-
-Error no_memory(const Problem& problem) {
-  return with_hint(make_error(ErrorCode::kIo, "{}: no memory for packing", problem.problem_case.text()),
-                   "use a smaller problem or fewer threads");
-}
-
-float activate(float x, Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return x;
-    case Activation::kGelu: return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
-    case Activation::kGeluTanh: {
-      const float inner = 0.79788456080286536f * (x + 0.044715f * x * x * x);
-      return 0.5f * x * (1.0f + std::tanh(inner));
-    }
-    case Activation::kSilu: return x / (1.0f + std::exp(-x));
-  }
-  return x;
-}
-
-// One row of fp32 sums: bias, activation and residual in fp32, one rounding to C.
-void finish_row(const Shape& s, std::span<const TensorView> operands, std::int64_t row, const float* sums) {
-  constexpr std::int64_t kPart = 512;  // elements on the stack between two conversions
-  const TensorView& c = operands[s.c_at()];
-  float part[kPart], extra[kPart];
-  for (std::int64_t first = 0; first < s.n; first += kPart) {
-    const std::int64_t count = std::min(kPart, s.n - first);
-    const auto at = [&](const TensorView& view, std::int64_t offset) {
-      return static_cast<unsigned char*>(view.data) + size_bytes(view.dtype, offset + first);
-    };
-    std::copy_n(sums + first, count, part);
-    if (s.bias) {
-      numerics::to_float(s.out, at(operands[s.bias_at()], 0), extra, count);
-      for (std::int64_t j = 0; j < count; ++j) part[j] += extra[j];
-    }
-    if (s.activation != Activation::kNone) {
-      for (std::int64_t j = 0; j < count; ++j) part[j] = activate(part[j], s.activation);
-    }
-    if (s.residual) {
-      const TensorView& residual = operands[s.residual_at()];
-      numerics::to_float(s.out, at(residual, row * residual.stride[0]), extra, count);
-      for (std::int64_t j = 0; j < count; ++j) part[j] += extra[j];
-    }
-    numerics::from_float(s.out, part, at(c, row * c.stride[0]), count);
-  }
-}
-
-// Bands of sums in fp32, finished while they are in cache.
-Status run_with_epilogue(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  constexpr std::int64_t kBandFloats = std::int64_t{4} << 20;
-  const Shape s = shape_of(problem);
-  if (s.m == 0 || s.n == 0) return ok_status();
-  const std::int64_t band = std::clamp<std::int64_t>(kBandFloats / s.n, 64, std::max<std::int64_t>(s.m, 64));
-  const std::unique_ptr<float[]> sums(new (std::nothrow) float[static_cast<std::size_t>(std::min(band, s.m) * s.n)]);
-  if (sums == nullptr) return no_memory(problem);
-  for (std::int64_t first = 0; first < s.m; first += band) {
-    simd::Arguments g = arguments(s, operands);
-    g.m = std::min(band, s.m - first);
-    const std::int64_t skipped = s.trans_a ? first : first * g.a_stride;
-    g.a = static_cast<const char*>(g.a) + size_bytes(s.dtype, skipped);
-    g.c = sums.get();
-    g.c_stride = s.n;
-    g.out = DType::kF32;
-    if (!simd::run(simd::best_kernels(), g, stream.threads)) return no_memory(problem);
-    const int threads = static_cast<int>(std::clamp<std::int64_t>(g.m, 1, std::max(stream.threads, 1)));
-    device::cpu::thread_pool().run(threads, [&](int thread) {
-      for (std::int64_t row = thread; row < g.m; row += threads) {
-        finish_row(s, operands, first + row, sums.get() + row * s.n);
-      }
-    });
-  }
-  return ok_status();
+bool multiply(const simd::Arguments& arguments, int threads) {
+  return simd::run(simd::best_kernels(), arguments, threads);
 }
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  const Shape s = shape_of(problem);
-  if (s.epilogue()) return run_with_epilogue(problem, operands, stream);
-  if (!simd::run(simd::best_kernels(), arguments(s, operands), stream.threads)) return no_memory(problem);
-  return ok_status();
+  return simd::run_product(multiply, problem, operands, stream);
 }
 
 }  // namespace

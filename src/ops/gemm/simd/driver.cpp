@@ -1,21 +1,16 @@
 #include "ops/gemm/simd/driver.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "device/cpu/cpu_info.h"
 #include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
+#include "ops/gemm/simd/blocks.h"
 
 namespace ridge::ops::gemm::simd {
 namespace {
-
-using Index = std::int64_t;
 
 // Blocks, by what must stay close while it is reused. Sizes measured on a Xeon with 2 MB of L2 per core.
 constexpr Index kStepsWhole = 768;         // k up to here is summed in one go ...
@@ -24,46 +19,8 @@ constexpr Index kABytes = 448 << 10;       // packed block of A: a quarter of L2
 constexpr Index kColsBlock = 512;          // columns of C revisited by all blocks of k while they are in L2
 constexpr Index kBBytes = 32 << 20;        // packed B: a share of L3
 constexpr Index kDirectBytes = 768 << 10;  // an operand below this is read in place, unpacked
-constexpr Index kHugePage = 2 << 20;
 constexpr Index kFarBytes = 256 << 10;     // a C above this is not in L1 or L2 when its tile is stored
 constexpr Index kWorkPerThread = 1 << 17;  // products below which a second thread costs more than it brings
-
-Index ceil_div(Index x, Index y) { return (x + y - 1) / y; }
-
-struct Range {
-  Index begin = 0, end = 0;
-  [[nodiscard]] Index size() const { return end - begin; }
-};
-
-// Piece `index` of [0, total) cut into `parts` nearly equal ones at multiples of `unit`.
-Range piece(Index total, Index unit, Index parts, Index index) {
-  const Index units = ceil_div(total, unit);
-  return {std::min(total, units * index / parts * unit), std::min(total, units * (index + 1) / parts * unit)};
-}
-
-// Memory a thread keeps from call to call: fresh pages for every call would cost more than the packing itself.
-class Scratch {
- public:
-  // Null when there is no memory.
-  float* get(Index floats) {
-    if (floats > capacity_) {
-      // Large buffers on huge pages: panels of many small pages outgrow the first-level TLB.
-      const Index bytes = floats * 4, page = bytes >= kHugePage / 4 ? kHugePage : 4096;
-      const auto size = static_cast<std::size_t>(ceil_div(bytes, page) * page);
-      memory_.reset(static_cast<float*>(std::aligned_alloc(static_cast<std::size_t>(page), size)));
-      if (memory_ && page == kHugePage) madvise(memory_.get(), size, MADV_HUGEPAGE);  // a refusal only costs speed
-      capacity_ = memory_ ? static_cast<Index>(size / 4) : 0;
-    }
-    return memory_.get();
-  }
-
- private:
-  struct Free {
-    void operator()(float* p) const { std::free(p); }
-  };
-  std::unique_ptr<float, Free> memory_;
-  Index capacity_ = 0;
-};
 
 struct Workspace {
   Scratch a, b, c, row;
@@ -108,10 +65,10 @@ class Block {
     const Index height = std::min(band_, rows_.size()),
                 width = std::min(slab_, ceil_div(cols_.size(), panel_) * panel_);
     const bool narrow_out = g_.out != DType::kF32;
-    packed_a_ = direct_a_ ? nullptr : work.a.get(height * g_.k + kernels_.lanes);
-    packed_b_ = direct_b_ ? nullptr : work.b.get(width * g_.k + kernels_.lanes);
-    sums_ = narrow_out ? work.c.get(height * kColsBlock) : nullptr;
-    old_ = narrow_out ? work.row.get(kColsBlock) : nullptr;
+    packed_a_ = direct_a_ ? nullptr : work.a.floats(height * g_.k + kernels_.lanes);
+    packed_b_ = direct_b_ ? nullptr : work.b.floats(width * g_.k + kernels_.lanes);
+    sums_ = narrow_out ? work.c.floats(height * kColsBlock) : nullptr;
+    old_ = narrow_out ? work.row.floats(kColsBlock) : nullptr;
     return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) &&
            (!narrow_out || (sums_ != nullptr && old_ != nullptr));
   }
@@ -247,31 +204,6 @@ void clear(const Arguments& g) {
   }
 }
 
-// How many pieces rows and columns are cut into: one per thread, never along k, so that every element keeps its order
-// of summation; each piece as square as possible, so that little is packed twice.
-struct Grid {
-  Index rows = 1, cols = 1;
-};
-Grid choose_grid(const KernelSet& kernels, const Arguments& g, int threads) {
-  const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  const auto useful = static_cast<Index>(std::min(work / kWorkPerThread, 1024.0));
-  const Index wanted = std::clamp<Index>(threads, 1, std::max<Index>(useful, 1));
-  Grid best;
-  double best_cost = 0;
-  for (Index pieces = 1; pieces <= wanted; ++pieces) {
-    if (wanted % pieces != 0) continue;
-    const Grid grid{pieces, wanted / pieces};
-    const auto rows = static_cast<double>(ceil_div(ceil_div(g.m, kernels.max_rows), grid.rows) * kernels.max_rows);
-    const auto cols = static_cast<double>(ceil_div(ceil_div(g.n, kernels.lanes), grid.cols) * kernels.lanes);
-    const double cost = rows * cols + 6.0 * (rows + cols);  // tiles, and packing of both sides
-    if (pieces == 1 || cost < best_cost) {
-      best = grid;
-      best_cost = cost;
-    }
-  }
-  return best;
-}
-
 }  // namespace
 
 const KernelSet& best_kernels() {
@@ -287,21 +219,27 @@ const KernelSet& best_kernels() {
   return best;
 }
 
-bool run(const KernelSet& kernels, const Arguments& g, int threads) {
+bool run_in_pieces(const Arguments& g, Grid unit, double work, int threads,
+                   const std::function<bool(Range rows, Range cols)>& block) {
   if (g.m == 0 || g.n == 0) return true;
   if (g.k == 0) {
     if (!g.accumulate) clear(g);
     return true;
   }
-  const Grid grid = choose_grid(kernels, g, threads);
+  const Grid grid = choose_grid(g.m, g.n, g.k, unit, work, threads);
   std::atomic<bool> enough_memory{true};
   device::cpu::thread_pool().run(static_cast<int>(grid.rows * grid.cols), [&](int index) {
-    const Range rows = piece(g.m, kernels.max_rows, grid.rows, index / grid.cols);
-    const Range cols = piece(g.n, kernels.lanes, grid.cols, index % grid.cols);
+    const Range rows = piece(g.m, unit.rows, grid.rows, index / grid.cols);
+    const Range cols = piece(g.n, unit.cols, grid.cols, index % grid.cols);
     if (rows.size() == 0 || cols.size() == 0) return;
-    if (!Block(kernels, g, rows, cols).run()) enough_memory.store(false);
+    if (!block(rows, cols)) enough_memory.store(false);
   });
   return enough_memory.load();
+}
+
+bool run(const KernelSet& kernels, const Arguments& g, int threads) {
+  return run_in_pieces(g, {kernels.max_rows, kernels.lanes}, kWorkPerThread, threads,
+                       [&](Range rows, Range cols) { return Block(kernels, g, rows, cols).run(); });
 }
 
 }  // namespace ridge::ops::gemm::simd

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
+#include "ops/gemm/simd/blocks.h"
 #include "ops/gemm/simd/kernels.h"
 #include "ridge/dtype.h"
 
@@ -27,5 +29,10 @@ const KernelSet& best_kernels();
 
 // False when there is no memory for packing. Every element is summed in the same order whatever `threads` is.
 bool run(const KernelSet& kernels, const Arguments& arguments, int threads);
+
+// Calls `block` on as many threads as the product is worth, each with a rectangle of C; a product without sums is done
+// here. `unit`: the sums that a kernel makes at once; a thread is worth `work` products or more. False when a block is.
+bool run_in_pieces(const Arguments& arguments, Grid unit, double work, int threads,
+                   const std::function<bool(Range rows, Range cols)>& block);
 
 }  // namespace ridge::ops::gemm::simd

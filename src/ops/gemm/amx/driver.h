@@ -1,0 +1,16 @@
+// Blocking, packing and threads around the matrix unit of x86 (AMX) for bf16.
+#pragma once
+
+#include <string>
+
+#include "ops/gemm/simd/driver.h"
+
+namespace ridge::ops::gemm::amx {
+
+// Why this process cannot use the matrix unit; empty: it can. The first call asks the operating system for it.
+const std::string& unusable();
+
+// As simd::run: false when there is no memory, and the same order of every sum whatever `threads` is. bf16 only.
+bool run(const simd::Arguments& arguments, int threads);
+
+}  // namespace ridge::ops::gemm::amx

@@ -1,0 +1,36 @@
+// The library's own gemm on the matrix unit of x86 processors (AMX), for bf16: 32 x 32 sums of two by two tiles, B
+// packed into tiles, A read where it is stored. Wins by the rate of the unit, sixteen times that of fp32 FMA, as soon
+// as a few tiles are full.
+#include "base/error.h"
+#include "ops/gemm/amx/driver.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/simd/product.h"
+
+namespace ridge::ops::gemm {
+namespace {
+
+Refusal supports(const Problem& problem, const DeviceInfo&) {
+  if (shape_of(problem).dtype != DType::kBf16) return "the matrix unit multiplies bf16";
+  if (!amx::unusable().empty()) return amx::unusable();
+  return std::nullopt;
+}
+
+Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
+  if (const std::string& why = amx::unusable(); !why.empty()) return make_error(ErrorCode::kUnsupported, "{}", why);
+  return simd::run_product(amx::run, problem, operands, stream);
+}
+
+}  // namespace
+
+Implementation cpu_amx() {
+  Implementation amx;
+  amx.name = "cpu_amx";
+  amx.summary = "own kernel on the matrix unit (AMX)";
+  amx.rank = -10;
+  amx.deterministic = true;
+  amx.supports = supports;
+  amx.run = per_matrix(run);
+  return amx;
+}
+
+}  // namespace ridge::ops::gemm
