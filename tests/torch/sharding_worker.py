@@ -7,6 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoint
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
@@ -233,6 +234,14 @@ def check_gather(mesh, tmp):
             testing.assert_snr(truth, have, testing.snr_db(truth, want) - 0.5)
             if policy.param_dtype is None:
                 testing.assert_snr(want, have, 60)
+    *_, trained, _, _ = gathered(mesh, MixedPrecisionPolicy(), True, QuantConfig(), 2)
+    *_, other, _, _ = gathered(mesh, MixedPrecisionPolicy(), True, QuantConfig(), 1)
+    checkpoint.save(trained.state_dict(), checkpoint_id=tmp + "-checkpoint")
+    state = other.state_dict()
+    checkpoint.load(state, checkpoint_id=tmp + "-checkpoint")
+    other.load_state_dict(state)
+    x = torch.randn(4, 64)
+    assert torch.equal(trained(x), other(x))
     model = torch.nn.Sequential(torch.nn.Linear(8, 8))
     for call, message in ((lambda: rt.gather_in_fp8(model), "no Fp8Linear"),
                           (lambda: (rt.swap_linears(model, QuantConfig(granularity="rowwise")), rt.gather_in_fp8(model)), "0 has granularity='rowwise'"),
