@@ -79,15 +79,24 @@ int verify(const VerifyOptions& options) {
   if (!found) return fail(found.error());
   record::Audit audit{.ok = found->ok()};
   for (const campaign::FileFinding& finding : found->findings) {
-    const bool stale = finding.kind == campaign::FileFinding::Kind::kStale;
-    audit.differences.push_back(
-        fmt::format("{}: {}{}", finding.path, stale ? "(not up to date) " : "", finding.detail));
+    using Kind = campaign::FileFinding::Kind;
+    const char* const mark = finding.kind == Kind::kStale     ? "(not up to date) "
+                             : finding.kind == Kind::kEarlier ? "(of an earlier version of ridge, or edited) "
+                                                              : "";
+    audit.differences.push_back(fmt::format("{}: {}{}", finding.path, mark, finding.detail));
   }
   const std::string rendered = found->rendered > 0 ? fmt::format(" ({} of them rendered now)", found->rendered) : "";
   audit.rendered = found->rendered;
   audit.summary = fmt::format("verify: {} events, {} files{}, {} snapshots: {}. Last hash {}", found->events,
                               found->files, rendered, found->snapshots,
                               found->ok() ? "all as the journal says" : "NOT as the journal says", found->last_hash);
+  audit.otherwise = found->otherwise;
+  if (found->otherwise > 0) {
+    audit.summary += fmt::format(
+        ". {} files were rendered otherwise by the earlier version of ridge that wrote this record, as the digests in "
+        "its journal say",
+        found->otherwise);
+  }
   if (found->unstamped > 0) {
     audit.summary += fmt::format(
         ". {} of {} sessions carry no stamps, as older versions wrote them: less can be held "

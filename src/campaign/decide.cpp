@@ -62,17 +62,23 @@ void ask_the_rules(const State& state, const Round& round, Decision& decision) {
 }
 
 // A sweep of which no configuration was usable, or a round that was abandoned: there is nothing to put through gates.
-Decision decide_unusable(const Round& round, Decision decision) {
+Decision decide_unusable(const State& state, const Round& round, Decision decision) {
   const Attempt& attempt = round.last();
+  const bool own_state = state.prepared && state.prepared->rendering >= 2;  // of what was not looked at
   decision.outcome = Outcome::kAmbiguous;
   decision.reason = "nothing was evaluated";
   if (attempt.screened && !attempt.screened->rows.empty()) {
-    const record::ScreenRow& first = attempt.screened->rows.front();
+    const std::vector<record::ScreenRow>& rows = attempt.screened->rows;
+    const auto missed =
+        std::find_if(rows.begin(), rows.end(), [](const record::ScreenRow& row) { return !settles(row.outcome); });
+    const record::ScreenRow& first = own_state && missed != rows.end() ? *missed : rows.front();
     decision.outcome = first.outcome == Outcome::kPass ? Outcome::kSlower : first.outcome;
-    decision.reason = fmt::format("none of the {} configurations could be used; the first: {} {}",
-                                  attempt.screened->rows.size(), record::name_of(first.outcome), first.detail);
+    decision.reason = fmt::format("none of the {} configurations could be used; {}: {} {}", rows.size(),
+                                  own_state && missed != rows.end() ? "one was not looked at" : "the first",
+                                  record::name_of(first.outcome), first.detail);
   }
-  decision.gates.push_back({"build", GateOutcome::kFail, decision.reason});
+  const bool refuted = !own_state || settles(decision.outcome);
+  decision.gates.push_back({"build", refuted ? GateOutcome::kFail : GateOutcome::kInconclusive, decision.reason});
   decision.plain_rule = "rejects: nothing was measured";
   return decision;
 }
@@ -140,7 +146,7 @@ Decision decide(const State& state) {
   decision.round = round.number;
   decision.incumbent = round.incumbent.id();
   if (const record::Candidate* candidate = round.last().candidate()) decision.candidate = candidate->id();
-  return decide_unusable(round, std::move(decision));
+  return decide_unusable(state, round, std::move(decision));
 }
 
 Decision judge(const GateInput& input, std::span<const std::string_view> without) {

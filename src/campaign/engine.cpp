@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxFailuresInARow = 3;
-constexpr std::int64_t kMaxFaultsInARow = 3;  // rounds in which the harness failed: the next one would fail as well
+constexpr std::int64_t kMostUnmeasured = 3;  // rounds in a row: the next one would not be measured either
 
 // Steps that begin new work; the others only finish what is begun.
 bool begins_work(Due due) {
@@ -213,10 +213,9 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
                                         services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
     return std::optional(paused);
   }
-  if (due == Due::kPropose && state_.faults_in_a_row >= kMaxFaultsInARow) {
-    RIDGE_TRY(paused,
-              pause(fmt::format("the harness failed in {} rounds in a row, so nothing can be measured; the last: {}",
-                                state_.faults_in_a_row, state_.rounds.back().decision->reason)));
+  if (due == Due::kPropose && state_.unmeasured_in_a_row >= kMostUnmeasured) {
+    RIDGE_TRY(paused, pause(fmt::format("nothing could be measured in {} rounds in a row; the last: {}",
+                                        state_.unmeasured_in_a_row, state_.rounds.back().decision->reason)));
     return std::optional(paused);
   }
   if (const std::string blocked = rules_that_block(next.due); !blocked.empty()) {
@@ -263,6 +262,7 @@ Result<RunResult> Engine::run() {
   std::error_code ignored;
   fs::remove(options_.directory / kPauseFile, ignored);  // asked of a process that is gone
   RIDGE_CHECK_OK(begin_process());
+  if (!rendered_here(state_)) RIDGE_CHECK_OK(render_files());  // what an earlier version rendered is kept as .edited
   while (true) {
     const Transition* next = &next_transition(state_);
     if (next->due == Due::kNothing) break;

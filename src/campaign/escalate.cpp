@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "record/tunables.h"
 
 namespace ridge::campaign {
 namespace {
@@ -41,42 +40,18 @@ constexpr Idea kIdeas[] = {
 
 // A round that says nothing about its candidate.
 bool lost(const Round& round) {
-  return round.decision && !round.decision->accepted && !settles(round.decision->outcome);
+  return round.state() == record::RoundState::kNotSettled || round.state() == record::RoundState::kNotMeasured;
 }
 
 std::set<std::string> recent_categories(const State& state, std::int64_t round) {
   std::set<std::string> categories;
-  const std::vector<const Round*> rounds = state.known_before(round);
+  std::vector<const Round*> rounds = state.known_before(round);
+  std::erase_if(rounds, [](const Round* one) { return one->state() == record::RoundState::kNotMeasured; });
   const std::size_t from = rounds.size() > kRecent ? rounds.size() - kRecent : 0;
   for (std::size_t i = from; i < rounds.size(); ++i) {
     categories.insert(rounds[i]->last().proposal.hypothesis.category);
   }
   return categories;
-}
-
-// Options that the current source declares and that no round was about.
-std::vector<Direction> untried_options(const State& state) {
-  const Result<record::TuneSpace> space = record::tune_space(state.incumbent.candidate);
-  if (!space) return {};
-  std::set<std::string> tried;
-  for (const Round* round : state.known_before(state.next_round())) {
-    for (const Attempt& attempt : round->attempts) {
-      for (const record::Candidate& candidate : attempt.proposal.candidates) {
-        for (const auto& [name, value] : candidate.defines) {
-          const auto before = round->incumbent.defines.find(name);
-          if (before == round->incumbent.defines.end() || before->second != value) tried.insert(name);
-        }
-      }
-    }
-  }
-  std::vector<Direction> found;
-  for (const record::Tunable& tunable : space->tunables) {
-    if (tried.contains(tunable.name) || tunable.values.size() < 2) continue;
-    found.push_back({tunable.title.empty() ? tunable.name : tunable.title, tunable.category,
-                     tunable.effect.empty() ? "no round tried " + tunable.name : tunable.effect,
-                     "suite ratio above the smallest effect"});
-  }
-  return found;
 }
 
 std::size_t category_count(const std::vector<Direction>& directions) {
@@ -134,7 +109,7 @@ bool review_due(const State& state, std::int64_t round) {
 std::vector<Direction> review(const State& state, std::int64_t round) {
   const std::set<std::string> used = recent_categories(state, round);
   std::vector<Direction> directions;
-  for (Direction& option : untried_options(state)) {
+  for (Direction& option : untried_tunables(state.incumbent.candidate, state.known_before(state.next_round()))) {
     if (!used.contains(option.category) && directions.size() < 6) directions.push_back(std::move(option));
   }
   for (const Idea& idea : kIdeas) {

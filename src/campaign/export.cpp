@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "campaign/iterations.h"
 #include "campaign/lineage.h"
 #include "campaign/project_table.h"
 #include "campaign/score.h"
@@ -31,7 +32,7 @@ constexpr const char* kTheirHeader =
 // "2026-11-21T07:30:12Z" -> "2026-11-21 07:30"
 // --- turbo-view
 
-ForeignRun::Entry run_entry(const State& state, std::int64_t round, const char* decision,
+ForeignRun::Entry run_entry(const State& state, std::int64_t round, const std::string& decision,
                             const std::vector<record::RooflinePoint>& points, const std::string& description,
                             const std::string& time) {
   ForeignRun::Entry entry{.round = round, .decision = decision, .score = {}, .description = description, .at = {}};
@@ -64,10 +65,14 @@ ForeignRun run_of(const State& state) {
   run.best_score = run.history.front().score;
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
-    const bool accepted = round.committed.has_value();
-    run.history.push_back(run_entry(state, round.number, accepted ? "ACCEPTED" : "ROLLED BACK", points_of(state, round),
+    const record::RoundState came_to = round.state();
+    const bool accepted = came_to == record::RoundState::kAccepted;
+    const bool measured = came_to != record::RoundState::kNotMeasured;
+    run.history.push_back(run_entry(state, round.number, state_word(round, "ROLLED BACK"),
+                                    measured ? points_of(state, round) : std::vector<record::RooflinePoint>(),
                                     round.last().proposal.hypothesis.title, round.closed_at));
-    run.rollback_streak = accepted ? 0 : run.rollback_streak + 1;
+    if (accepted) run.rollback_streak = 0;
+    if (came_to == record::RoundState::kRolledBack) ++run.rollback_streak;
     if (accepted) run.best_score = run.history.back().score;
   }
   return run;
@@ -157,12 +162,22 @@ ForeignIteration::Performance foreign_performance_of(const std::vector<record::R
   return performance;
 }
 
-// PASS for a candidate that was checked and found right, and for no other: that layout has no word for "not judged".
+// The verdicts of that layout, and a word of its own for a round that has none.
+std::string gate_word(const Round& round) {
+  switch (round.state()) {
+    case record::RoundState::kAccepted: return "PASS";
+    case record::RoundState::kNotSettled: return "NOT_SETTLED";
+    case record::RoundState::kNotMeasured: return "NOT_MEASURED";
+    default: return round.decision->outcome == record::Outcome::kHang ? "TIMEOUT_FAIL" : "FAIL";
+  }
+}
+
+// PASS for a candidate that was checked and found right, and for no other.
 std::string correctness_word(const Round& round, record::Outcome outcome) {
   using record::Outcome;
   if (outcome == Outcome::kHang) return "TIMEOUT_FAIL";
   const std::optional<record::Evaluated>& evaluated = round.last().evaluated;
-  if (!evaluated || evaluated->evaluation.checks.empty()) return "FAIL";
+  if (!evaluated || evaluated->evaluation.checks.empty()) return settles(outcome) ? "FAIL" : "NOT_MEASURED";
   const std::vector<record::CheckRow>& checks = evaluated->evaluation.checks;
   const bool right = std::all_of(checks.begin(), checks.end(),
                                  [](const record::CheckRow& row) { return row.outcome == Outcome::kPass; });
@@ -174,14 +189,15 @@ ForeignIteration foreign_iteration_of(const State& state, const Round& round) {
   const record::Hypothesis& h = summary.hypothesis;
   ForeignIteration one;
   one.timestamp = round.closed_at;
-  one.performance = foreign_performance_of(points_of(state, round));
+  if (summary.state != record::RoundState::kNotMeasured)
+    one.performance = foreign_performance_of(points_of(state, round));
   one.optimization = {h.category, h.title, fmt::format("{:+.1f} %", 100 * h.expected_gain), {}};
   for (const std::string& risk : h.risks) one.optimization.risks += (one.optimization.risks.empty() ? "" : "; ") + risk;
   one.profile_evidence = {"ridge", summary.reason, h.reasoning, their_bottleneck(h.bottleneck)};
   one.correctness.status = correctness_word(round, summary.outcome);
-  one.quality_gate.result = summary.accepted                            ? "PASS"
-                            : summary.outcome == record::Outcome::kHang ? "TIMEOUT_FAIL"
-                                                                        : "FAIL";
+  one.quality_gate.result = gate_word(round);
+  for (const record::OpenDirection& open : iteration_of(state, round).open_directions)
+    one.open_directions.push_back({open.direction, open.rationale});
   if (!summary.accepted) one.quality_gate.reason = summary.reason;
   if (round.committed && !round.committed->commit.empty()) one.commit = round.committed->commit;
   return one;

@@ -79,9 +79,12 @@ bool is_one_of(const std::string& word, const std::string_view (&words)[N]) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
-// Every spelling of the three outcomes that is in use.
+// Every spelling of the outcomes that is in use; the last two are our own.
 std::string decision_word(std::string text) {
-  text = in_capitals(std::move(text));
+  text = in_capitals(std::string(trimmed(text)));
+  for (const char* own : {"NOT SETTLED", "NOT MEASURED"}) {
+    if (text.starts_with(own)) return own;
+  }
   if (text.find("BASELINE") != std::string::npos) return "BASELINE";
   if (text.find("ROLL") != std::string::npos) return "ROLLBACK";
   if (text.find("ACCEPT") != std::string::npos) return "ACCEPTED";
@@ -392,6 +395,9 @@ class Lint {
       } else if (row->second.status == "ACCEPTED") {
         note(LintKind::kContradiction, path,
              fmt::format("round {} was accepted, and its idea is called ineffective", entry->round));
+      } else if (row->second.status == "NOT MEASURED" || row->second.status == "NOT SETTLED") {
+        note(LintKind::kContradiction, path,
+             fmt::format("round {} refuted nothing, and its idea is called ineffective", entry->round));
       }
     }
   }
@@ -430,8 +436,10 @@ class Lint {
       const auto best = trend_.find(static_cast<long>(run->best_round));
       if (best == trend_.end()) {
         note(LintKind::kContradiction, name, fmt::format("the best round {} is not in the trend", run->best_round));
-      } else if (best->second.status == "ROLLBACK") {
-        note(LintKind::kContradiction, name, fmt::format("the best round {} was rolled back", run->best_round));
+      } else if (best->second.status != "ACCEPTED" && best->second.status != "BASELINE") {
+        note(LintKind::kContradiction, name,
+             fmt::format("the best round {} was {}", run->best_round,
+                         best->second.status == "ROLLBACK" ? "rolled back" : "not accepted"));
       }
     }
   }

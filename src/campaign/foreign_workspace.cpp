@@ -89,13 +89,15 @@ class WorkspaceLint {
     }
     expected_ = version + 1;
     const std::string& said = one.quality_gate.result;
-    const bool passed = said == "PASS", known = passed || said == "FAIL" || said == "TIMEOUT_FAIL";
+    const bool passed = said == "PASS", failed = said == "FAIL" || said == "TIMEOUT_FAIL";
+    const std::string open = said == "NOT_MEASURED" ? "NOT MEASURED" : said == "NOT_SETTLED" ? "NOT SETTLED" : "";
+    const bool known = passed || failed || !open.empty();
     if (!known) note(LintKind::kMalformed, path, fmt::format("quality_gate.result is \"{}\"", said.substr(0, 60)));
     if (passed && one.correctness.status != "PASS") {
       note(LintKind::kContradiction, path, "passes its gate, and its correctness does not");
     }
     if (known && !passed && one.quality_gate.reason.empty()) {
-      note(LintKind::kMissing, path, "does not say why it failed");
+      note(LintKind::kMissing, path, "does not say why it did not pass");
     }
     if (one.open_directions.size() > kMostDirections) {
       note(LintKind::kMalformed, path, fmt::format("{} open directions", one.open_directions.size()));
@@ -104,7 +106,7 @@ class WorkspaceLint {
       note(LintKind::kMalformed, path, "git_commit_hash is no hash");
     }
     check_latency(path, one.performance, passed);
-    const std::string status = version == 0 ? "BASELINE" : passed ? "ACCEPTED" : known ? "ROLLBACK" : "";
+    const std::string status = version == 0 ? "BASELINE" : passed ? "ACCEPTED" : failed ? "ROLLBACK" : open;
     report_.accepted += status == "ACCEPTED" ? 1 : 0;
     report_.campaign.rounds.push_back({version + 1, status, one.optimization.description, one.quality_gate.reason,
                                        one.performance.tflops, one.performance.latency_us});

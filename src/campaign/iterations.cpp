@@ -80,10 +80,28 @@ record::IterationPerformance performance_of(const std::vector<record::RooflinePo
   return p;
 }
 
-IterationStatus status_of(Outcome outcome) {
+// Of a round that settles nothing, what its checks found, if it came to any.
+IterationStatus correctness_of(const Round& round) {
+  const Outcome outcome = round.decision->outcome;
   if (outcome == Outcome::kHang) return IterationStatus::kTimeoutFail;
-  const bool right = outcome == Outcome::kPass || outcome == Outcome::kSlower || outcome == Outcome::kAmbiguous;
-  return right ? IterationStatus::kPass : IterationStatus::kFail;
+  if (outcome == Outcome::kPass || outcome == Outcome::kSlower) return IterationStatus::kPass;
+  if (settles(outcome)) return IterationStatus::kFail;
+  const std::optional<record::Evaluated>& evaluated = round.last().evaluated;
+  if (!evaluated || evaluated->evaluation.checks.empty()) return IterationStatus::kNotMeasured;
+  for (const record::CheckRow& row : evaluated->evaluation.checks) {
+    if (!settles(row.outcome)) return IterationStatus::kNotMeasured;
+    if (row.outcome != Outcome::kPass) return IterationStatus::kFail;
+  }
+  return IterationStatus::kPass;
+}
+
+IterationStatus verdict_of(const Round& round) {
+  switch (round.state()) {
+    case record::RoundState::kAccepted: return IterationStatus::kPass;
+    case record::RoundState::kNotSettled: return IterationStatus::kNotSettled;
+    case record::RoundState::kNotMeasured: return IterationStatus::kNotMeasured;
+    default: return round.decision->outcome == Outcome::kHang ? IterationStatus::kTimeoutFail : IterationStatus::kFail;
+  }
 }
 
 // The largest error of the checks as a ratio of norms: 10^(-SNR / 20).
@@ -127,7 +145,7 @@ std::vector<record::PitfallAndFix> pitfalls(const Round& round) {
     const Attempt& attempt = round.attempts[i];
     if (!attempt.evaluated) continue;
     const record::Evaluation& evaluation = attempt.evaluated->evaluation;
-    if (evaluation.outcome == Outcome::kPass || evaluation.outcome == Outcome::kAmbiguous) continue;
+    if (evaluation.outcome == Outcome::kPass || !settles(evaluation.outcome)) continue;
     record::PitfallAndFix& row = rows.emplace_back();
     row.error_type = error_type(evaluation.outcome);
     row.error_message =
@@ -177,8 +195,12 @@ std::vector<record::SearchLogEntry> search_log(const State& state, const Round& 
   return log;
 }
 
-std::vector<record::OpenDirection> open_directions(const State& state, const Round& round) {
+std::vector<record::OpenDirection> left_open_by(const State& state, const Round& round) {
   std::vector<record::OpenDirection> open;
+  if (const record::RoundState came_to = round.state();
+      came_to == record::RoundState::kNotMeasured || came_to == record::RoundState::kNotSettled)
+    open.push_back({round.last().proposal.hypothesis.title,
+                    fmt::format("{}: {}", record::name_of(came_to), round.decision->reason)});
   const record::Escalated* evidence = evidence_before(state, round);
   if (evidence == nullptr) return open;
   for (const record::Direction& direction : evidence->directions) {
@@ -194,7 +216,20 @@ void refer(Iteration& it, const State& state, std::int64_t round, const record::
   it.references.push_back({"candidate", candidate.id(), standing});
 }
 
+constexpr const char* kUnsettled = "unsettled";
+
 }  // namespace
+
+void give_own_state(Iteration& iteration) {
+  record::IterationGate& gate = iteration.quality_gate;
+  const bool unsettled = std::ranges::any_of(iteration.references, [](const record::IterationReference& one) {
+    return one.source_type == "candidate" && one.description == kUnsettled;
+  });
+  if (!unsettled || gate.result != IterationStatus::kFail) return;
+  const bool measured = iteration.performance.speedup_over_previous.has_value();
+  gate.result = measured ? IterationStatus::kNotSettled : IterationStatus::kNotMeasured;
+  if (!iteration.correctness.rel_err) iteration.correctness.status = IterationStatus::kNotMeasured;
+}
 
 Iteration iteration_of_baseline(const State& state) {
   const record::Baseline& baseline = *state.baseline;
@@ -233,23 +268,21 @@ Iteration iteration_of(const State& state, const Round& round) {
   it.profile_evidence.evidence_chain =
       fmt::format("{} -> {} -> {}", fmt::join(h.evidence, ", "), h.bottleneck, h.mechanism);
   it.profile_evidence.bottleneck_type = bottleneck_of(h.bottleneck);
-  it.correctness.status = status_of(decision.outcome);
+  it.correctness.status = correctness_of(round);
   if (const std::optional<record::Evaluated>& evaluated = round.last().evaluated) {
-    it.performance = performance_of(points_of(state, round));
+    if (round.state() != record::RoundState::kNotMeasured) it.performance = performance_of(points_of(state, round));
     it.correctness.rel_err = relative_error(evaluated->evaluation.checks);
     it.isa_metric_progress = isa_progress(evaluated->evaluation.build);
   }
   if (!decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
   it.search_log = search_log(state, round);
   it.pitfalls_and_fixes = pitfalls(round);
-  it.quality_gate.result = accepted                                                 ? IterationStatus::kPass
-                           : it.correctness.status == IterationStatus::kTimeoutFail ? IterationStatus::kTimeoutFail
-                                                                                    : IterationStatus::kFail;
+  it.quality_gate.result = verdict_of(round);
   if (!accepted) it.quality_gate.failure_reason = decision.reason;
-  it.open_directions = open_directions(state, round);
+  it.open_directions = left_open_by(state, round);
   if (const record::Candidate* candidate = round.last().candidate()) {
-    const bool settled = settles(decision.outcome);
-    refer(it, state, round.number, *candidate, accepted ? "accepted" : settled ? "refuted" : "unsettled");
+    const bool refuted = round.state() == record::RoundState::kRolledBack;
+    refer(it, state, round.number, *candidate, accepted ? "accepted" : refuted ? "refuted" : kUnsettled);
   } else {
     it.references.push_back({"campaign", state.spec().id, fmt::format("round {}", round.number)});
   }

@@ -31,6 +31,9 @@ std::filesystem::path memory_root(const State& state, const std::filesystem::pat
 // The record of the baseline, and of a closed round; no version yet.
 record::Iteration iteration_of_baseline(const State& state);
 record::Iteration iteration_of(const State& state, const Round& round);
+// A record that an earlier version wrote of a round that was not measured or not settled, which calls that a failure:
+// it gets the state that it would have now.
+void give_own_state(record::Iteration& iteration);
 
 // Adds the records of the closed rounds from the one with index `first_round` on. From 0 on the memory is looked
 // through first, and only what it lacks is added: what a process that was killed had written already is not written
@@ -49,11 +52,14 @@ Result<Recalled> recall(const State& state, const knowledge::Memory& memory);
 // Files of the campaign's own memory as remember() writes them into a new one; none for a memory in a workspace.
 FileMap render_memory(const State& state);
 
-// Files of the campaign's own memory that are missing or do not say what the journal says, masks aside:
-// "memory/v3.json" and why. `checked` counts the records looked at. A workspace's memory is not the campaign's to
-// judge.
-std::vector<std::pair<std::string, std::string>> forged_memory(const State& state,
-                                                               const std::filesystem::path& directory,
-                                                               std::int64_t& checked);
+// A file of the campaign's own memory that is missing or does not say what the journal says, masks aside:
+// "memory/v3.json", why, and of which round it is (0: that cannot be told). `checked` counts the records looked at. A
+// workspace's memory is not the campaign's to judge.
+struct ForgedRecord {
+  std::string path, why;
+  std::int64_t round = 0;
+};
+std::vector<ForgedRecord> forged_memory(const State& state, const std::filesystem::path& directory,
+                                        std::int64_t& checked);
 
 }  // namespace ridge::campaign

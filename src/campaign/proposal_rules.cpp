@@ -200,7 +200,7 @@ std::string bakes_no_load_in(const ProposalView& v) {
 }
 
 // The rounds that refuted something; a harness fault or an inconclusive measurement refuted nothing.
-bool refuted(const Round& round) { return round.rolled_back && round.decision && settles(round.decision->outcome); }
+bool refuted(const Round& round) { return round.rolled_back && round.state() == record::RoundState::kRolledBack; }
 
 std::string is_new(const ProposalView& v) {
   if (v.proposal.candidates.size() > 1) return {};

@@ -103,6 +103,7 @@ Result<Recalled> recall(const State& state, const knowledge::Memory& memory) {
   Recalled recalled;
   for (record::Iteration& iteration : all) {
     if (!iteration.masked) {
+      give_own_state(iteration);
       recalled.visible.push_back(std::move(iteration));
       continue;
     }
@@ -131,9 +132,8 @@ FileMap render_memory(const State& state) {
   return files;
 }
 
-std::vector<std::pair<std::string, std::string>> forged_memory(const State& state, const fs::path& directory,
-                                                               std::int64_t& checked) {
-  std::vector<std::pair<std::string, std::string>> wrong;
+std::vector<ForgedRecord> forged_memory(const State& state, const fs::path& directory, std::int64_t& checked) {
+  std::vector<ForgedRecord> wrong;
   if (!state.baseline_committed || state.spec().extra.contains(kWorkspaceKey)) return wrong;
   std::map<std::int64_t, std::string> wanted = {{1, content_of(iteration_of_baseline(state))}};
   for (const Round& round : state.rounds) {
@@ -144,22 +144,23 @@ std::vector<std::pair<std::string, std::string>> forged_memory(const State& stat
   const Result<knowledge::Memory> memory = knowledge::Memory::open(directory);
   for (const std::int64_t version : versions_in(directory / "memory")) {
     const std::string path = fmt::format("memory/v{}.json", version);
-    if (!memory) return {{path, memory.error().message}};
+    if (!memory) return {{path, memory.error().message, 0}};
     const Result<record::Iteration> found = memory->read(fmt::format("v{}", version), true);
     ++checked;
     if (!found) {
-      wrong.emplace_back(path, found.error().message);
+      wrong.push_back({path, found.error().message, 0});
       ++damaged;
       continue;
     }
-    const auto expected = wanted.find(round_of(*found, state.spec().id));
+    const std::int64_t round = round_of(*found, state.spec().id);
+    const auto expected = wanted.find(round);
     const bool own = expected != wanted.end();
-    if (own && expected->second != content_of(*found)) wrong.emplace_back(path, "is not what the journal gives");
+    if (own && expected->second != content_of(*found)) wrong.push_back({path, "is not what the journal gives", round});
     if (own) wanted.erase(expected);
   }
   if (wanted.size() <= damaged) return wrong;
   for (const auto& [round, content] : wanted)
-    wrong.emplace_back(fmt::format("memory (round {})", round), "no record of this round");
+    wrong.push_back({fmt::format("memory (round {})", round), "no record of this round", round});
   return wrong;
 }
 

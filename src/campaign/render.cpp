@@ -70,8 +70,9 @@ double throughput_deviation(const record::Evaluation& evaluation, const record::
 }
 
 std::string check_word(const record::CheckRow* row, const record::Evaluation& evaluation) {
-  if (row != nullptr) return row->outcome == record::Outcome::kPass ? "PASS" : "FAIL";
-  return evaluation.outcome == record::Outcome::kHarnessFault ? "ERROR" : "FAIL";
+  const record::Outcome outcome = row != nullptr ? row->outcome : evaluation.outcome;
+  if (!settles(outcome)) return "ERROR";  // the word of that column for what was not checked
+  return row != nullptr && outcome == record::Outcome::kPass ? "PASS" : "FAIL";
 }
 
 template <class List>
@@ -170,6 +171,8 @@ FileMap render_campaign(const State& state, std::size_t first_round) {
   return files;
 }
 
+bool rendered_here(const State& state) { return !state.prepared || state.prepared->rendering == record::kRendering; }
+
 record::CampaignSpec manifest_of(const State& state) {
   record::CampaignSpec spec = state.spec();
   spec.wall_budget = state.wall_budget;
@@ -225,9 +228,7 @@ std::string render_benchmark(const record::CampaignSpec& spec, const std::vector
 std::string render_ineffective(const State& state) {
   std::string lines;
   for (const Round& round : state.rounds) {
-    if (!round.rolled_back || round.decision->outcome == record::Outcome::kHarnessFault) continue;
-    if (!settles(round.decision->outcome) && state.spec().protocol.decision_rule != record::Protocol::kVoiding)
-      continue;
+    if (!round.rolled_back || round.state() != record::RoundState::kRolledBack) continue;
     record::Ineffective line;
     line.round = round.number;
     line.direction = round.last().proposal.hypothesis.title;
@@ -263,6 +264,17 @@ std::string_view ceiling_words(const State& state) {
 std::vector<record::RooflinePoint> points_of(const State& state, const Round& round) {
   if (!round.last().evaluated) return {};
   return measured_roofline(state.baseline->evaluation.roofline, round.last().evaluated->evaluation.sessions);
+}
+
+std::string state_word(const Round& round, const char* rolled_back) {
+  switch (round.state()) {
+    case record::RoundState::kAccepted: return "ACCEPTED";
+    case record::RoundState::kRolledBack: return rolled_back;
+    case record::RoundState::kNotSettled: return "NOT SETTLED";
+    case record::RoundState::kNotMeasured: return "NOT MEASURED";
+    case record::RoundState::kUnfinished: break;
+  }
+  return "UNFINISHED";
 }
 
 std::string level_of(const Round& round) { return round.last().evaluated ? round.last().evaluated->level : "none"; }

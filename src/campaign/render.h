@@ -16,6 +16,9 @@ using FileMap = std::map<std::string, std::string>;
 // Files of rounds with an index below `first_round` are left out: a closed round's files never change.
 FileMap render_campaign(const State& state, std::size_t first_round = 0);
 
+// Whether the campaign began with this rendering; an earlier one may have left other files of the same journal.
+bool rendered_here(const State& state);
+
 // The manifest as it stands: with representative_shapes filled in and budgets as extended.
 record::CampaignSpec manifest_of(const State& state);
 
@@ -48,6 +51,9 @@ std::vector<record::RooflinePoint> baseline_points(const State& state);
 // The points of a round's candidate as measured; empty when it was not.
 std::vector<record::RooflinePoint> points_of(const State& state, const Round& round);
 std::string file_list(const record::Candidate& candidate);
+// The state of a closed round as the files of other tools spell it: "ACCEPTED", "NOT MEASURED"; `rolled_back` is their
+// word for the one that they do not agree on.
+std::string state_word(const Round& round, const char* rolled_back);
 // "full", "quick": what a round was decided on.
 std::string level_of(const Round& round);
 

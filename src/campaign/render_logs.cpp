@@ -1,5 +1,6 @@
 // The logs: dated blocks, appended and never changed.
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -63,6 +64,11 @@ std::string changes_text(const record::RoundSummary& summary) {
   return text.empty() ? "none" : text;
 }
 
+std::string_view log_word(record::RoundState state) {
+  if (state == record::RoundState::kAccepted) return "accept";
+  return state == record::RoundState::kRolledBack ? "rollback" : record::name_of(state);
+}
+
 std::string round_block(const Round& round) {
   const record::RoundSummary summary = summarise(round);
   const record::Decision& decision = *round.decision;
@@ -73,7 +79,7 @@ std::string round_block(const Round& round) {
       "- Test: {}\n- Decision: {}\n- Detailed data: rounds/round-{}/\n- Notes: {}\n\n",
       round.number, cell(summary.hypothesis.title), minute(round.closed_at), level_of(round),
       cell(summary.hypothesis.reasoning), cell(changes_text(summary)), cell(decision.reason),
-      record::name_of(decision.outcome), summary.accepted ? "accept" : "rollback", round.number, cell(notes));
+      record::name_of(decision.outcome), log_word(summary.state), round.number, cell(notes));
 }
 
 std::string termination_block(const record::Termination& termination) {
@@ -98,6 +104,23 @@ std::string attribution_block(const Ledger& ledger, double measured) {
       percent(ledger.equivalent()), percent(measured), ledger.sum_percent, ledger.gap_percent(), ledger.verdict());
 }
 
+// "2 accepted, 3 rolled back, 1 not measured", of the first rounds.
+std::string count_states(const State& state, std::size_t rounds) {
+  std::map<record::RoundState, int> counts = {{record::RoundState::kAccepted, 0}, {record::RoundState::kRolledBack, 0}};
+  for (std::size_t i = 0; i < rounds; ++i) ++counts[state.rounds[i].state()];
+  std::string text;
+  for (const auto& [one, count] : counts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, record::name_of(one));
+  return text;
+}
+
+std::string directions_to_try(const State& state, const Ending& ending) {
+  std::string text;
+  for (const record::OpenDirection& one : open_directions(state, ending.rounds, ending.escalations))
+    text += fmt::format("- [ ] {}: {}\n", cell(one.direction), cell(one.rationale));
+  return text.empty() ? "None is known: every declared tunable was measured, and no review named another.\n" : text;
+}
+
 // Current best, directions, ineffective ones and the final report, as they stood after `rounds` rounds.
 std::string ending_block(const State& state, const Ending& ending) {
   double product = 1.0;
@@ -111,7 +134,7 @@ std::string ending_block(const State& state, const Ending& ending) {
       product *= summary.suite_ratio;
       effective +=
           fmt::format("- round-{}: {} ({:.3f}x)\n", summary.round, cell(summary.hypothesis.title), summary.suite_ratio);
-    } else {
+    } else if (summary.state == record::RoundState::kRolledBack) {
       ineffective +=
           fmt::format("| {} | round-{} | {} |\n", cell(summary.hypothesis.title), summary.round, cell(summary.reason));
     }
@@ -122,12 +145,11 @@ std::string ending_block(const State& state, const Ending& ending) {
       "## Current Best\n\n- Time: {}\n- Round: round-{}\n\n| Metric | Baseline | Current Best | Improvement |\n"
       "|---|---|---|---|\n| speed, geomean | 1.000x | {:.3f}x | {:+.1f} % |\n\n",
       minute(ending.time), best, ratio, 100 * (ratio - 1));
-  text += "## Directions to Try\n\n- [ ] " + ending.termination.detail + "\n\n";
+  text += "## Directions to Try\n\n" + directions_to_try(state, ending) + "\n";
   text += "## Verified Ineffective Directions\n\n| Direction | Version | Failure Reason |\n|---|---|---|\n" +
           ineffective + "\n";
   text += "## Final Report\n\n" + termination_block(ending.termination);
-  text += fmt::format("- Iterations: {} ({} accepted, {} rolled back)\n", ending.rounds, accepted,
-                      static_cast<std::int64_t>(ending.rounds) - accepted);
+  text += fmt::format("- Iterations: {} ({})\n", ending.rounds, count_states(state, ending.rounds));
   if (measured.effects.empty()) {
     text += accepted == 0 ? "- Final against baseline: nothing was accepted, the baseline stands\n"
                           : "- Final against baseline: not measured (" + cell(measured.evaluation.detail) + ")\n";
@@ -155,7 +177,8 @@ std::string render_optimize_log(const State& state) {
   std::string text = basic_information(state) + baseline_block(state);
   std::vector<Ending> endings = state.endings;
   if (state.final_measurement && state.termination) {
-    endings.push_back({state.ended_at, *state.termination, *state.final_measurement, state.rounds.size()});
+    endings.push_back(
+        {state.ended_at, *state.termination, *state.final_measurement, state.rounds.size(), state.escalations.size()});
   }
   std::size_t ending = 0;
   for (std::size_t i = 0; i <= state.rounds.size(); ++i) {
@@ -184,11 +207,16 @@ std::string render_trend(const State& state, Rate rate) {
                     fmt::format("noise {:.2f} % per session", 100 * state.baseline->calibration.noise));
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
+    const std::string& title = round.last().proposal.hypothesis.title;
+    if (round.state() == record::RoundState::kNotMeasured) {
+      text += trend_row(round.number, "NOT MEASURED", title, {}, own_cell({}), "not measured", round.decision->reason);
+      continue;
+    }
     const std::vector<record::RooflinePoint> points = points_of(state, round);
     const StepScore score = step_score(points, rate);
     const std::string versus = std::isfinite(score.step) ? versus_baseline(score, baseline) : std::string("-");
-    text += trend_row(round.number, round.committed ? "ACCEPTED" : "ROLLBACK", round.last().proposal.hypothesis.title,
-                      score, own_cell(points), versus, round.decision->reason);
+    text += trend_row(round.number, state_word(round, "ROLLBACK"), title, score, own_cell(points), versus,
+                      round.decision->reason);
   }
   return text;
 }

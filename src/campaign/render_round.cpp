@@ -151,6 +151,16 @@ std::string rollback_text(const record::RoundSummary& summary, const record::Dec
       decision.reason, summary.hypothesis.mechanism);
 }
 
+const char* next_direction(record::RoundState state) {
+  switch (state) {
+    case record::RoundState::kAccepted: return "Build on this candidate.";
+    case record::RoundState::kNotMeasured: return "Measure this again: nothing is known of it.";
+    case record::RoundState::kNotSettled:
+      return "Open: the sessions could not tell. Measure it again with more of them.";
+    default: return "Return to the last accepted candidate.";
+  }
+}
+
 }  // namespace
 
 std::string render_baseline_summary(const State& state) {
@@ -179,12 +189,12 @@ std::string render_round_summary(const State& state, const Round& round) {
   if (round.last().evaluated) text += shape_table(state, round.last().evaluated->evaluation, decision.effects);
   text += aggregate(state, points_of(state, round), summary.suite_ratio);
   text += fmt::format("## Decision\n\n{}: {}\n\n{}\n- Evidence: {:.4g} of {:.4g} needed\n- Plain rule: {}\n\n",
-                      summary.accepted ? "ACCEPTED" : "ROLLED BACK", decision.reason, gate_table(decision),
-                      decision.evidence, decision.needed, decision.plain_rule);
-  text += fmt::format("## Attribution\n\n{} ({}), category {}\n\n## Next direction\n\n{}\n\n",
-                      summary.hypothesis.mechanism, summary.hypothesis.title, summary.hypothesis.category,
-                      summary.accepted ? "Build on this candidate." : "Return to the last accepted candidate.");
-  if (!summary.accepted) text += rollback_text(summary, decision);
+                      state_word(round, "ROLLED BACK"), decision.reason, gate_table(decision), decision.evidence,
+                      decision.needed, decision.plain_rule);
+  text +=
+      fmt::format("## Attribution\n\n{} ({}), category {}\n\n## Next direction\n\n{}\n\n", summary.hypothesis.mechanism,
+                  summary.hypothesis.title, summary.hypothesis.category, next_direction(summary.state));
+  if (summary.state == record::RoundState::kRolledBack) text += rollback_text(summary, decision);
   return text + transfer_text(state, &round);
 }
 

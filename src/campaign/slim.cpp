@@ -29,7 +29,7 @@ struct Ended {
 Result<Ended> open_ended(const fs::path& directory) {
   RIDGE_TRY(lock, CampaignLock::acquire(directory));
   RIDGE_TRY(verified, verify_campaign(directory));
-  if (!verified.findings.empty()) {
+  if (!verified.ok()) {
     const FileFinding& first = verified.findings.front();
     return with_hint(make_error(ErrorCode::kConflict, "{}: {}: {}", directory.string(), first.path, first.detail),
                      fmt::format("ridge campaign verify {}", directory.string()));

@@ -46,7 +46,9 @@ std::string baseline_text(const record::Baseline& baseline) {
 std::optional<Provisional> provisional_best(const State& state) {
   std::optional<Provisional> best;
   for (const Round& round : state.rounds) {
-    const bool undecided = !round.decision || (!round.decision->accepted && !settles(round.decision->outcome));
+    const record::RoundState state_of_round = round.state();
+    const bool undecided = state_of_round == record::RoundState::kNotSettled ||
+                           state_of_round == record::RoundState::kNotMeasured || !round.decision;
     if (!undecided || !round.last().evaluated || round.incumbent_round != state.incumbent.round) continue;
     const record::Evaluated& evaluated = *round.last().evaluated;
     std::vector<double> ratios;

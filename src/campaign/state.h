@@ -2,6 +2,7 @@
 // them with the same code.
 #pragma once
 
+#include "journal/directions.h"
 #include "journal/fold.h"
 #include "journal/protocol.h"
 #include "journal/samples.h"

@@ -37,6 +37,7 @@ Status Engine::prepare() {
   record::Prepared prepared;
   if (described.environment) prepared.environment = *described.environment;
   prepared.ceilings = measured.ceilings;
+  prepared.rendering = record::kRendering;
   prepared.frozen = frozen_digests(state_);
   RIDGE_CHECK_OK(make_directories(worktree()));
   if (state_.spec().git_commit) {

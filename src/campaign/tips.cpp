@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kMostTips = 5, kMostFailures = 2;
 
 bool is_lesson(const Round& round) {
-  if (!round.closed()) return false;
   if (round.committed) return true;
+  if (!round.rolled_back || round.state() != record::RoundState::kRolledBack) return false;
   const record::Outcome outcome = round.decision->outcome;
   return outcome == record::Outcome::kSlower || outcome == record::Outcome::kWrong;
 }

@@ -44,6 +44,23 @@ std::map<std::string, std::set<std::string>> renderings(const std::vector<record
   return all;
 }
 
+bool without_verdict(const Round& round) {
+  const record::RoundState came_to = round.state();
+  return came_to == record::RoundState::kNotSettled || came_to == record::RoundState::kNotMeasured;
+}
+
+// Whether an earlier version left other files of this journal: it did of rounds without a verdict, and of ends.
+bool rendered_otherwise(const State& state) {
+  if (rendered_here(state)) return false;
+  return !state.endings.empty() || std::any_of(state.rounds.begin(), state.rounds.end(), without_verdict);
+}
+
+// What the journal says that a file was when the report was written; empty: nothing.
+std::string digest_in(const record::Reported& reported, const std::string& path) {
+  const auto found = reported.files.find(path);
+  return found == reported.files.end() ? std::string() : found->second;
+}
+
 void check_files(const fs::path& directory, const std::vector<record::Event>& events, const State& state,
                  VerifyReport& report) {
   std::map<std::string, std::set<std::string>> earlier;  // only if something differs: it costs a rendering per event
@@ -51,36 +68,53 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
     ++report.files;
     const Result<std::string> found = read_file(directory / path);
     if (found && *found == content) continue;
-    if (found && earlier.empty()) earlier = renderings(events);
     const bool finished = state.reported.has_value();
+    const std::string said = finished ? digest_in(*state.reported, path) : std::string();
+    const bool otherwise = !rendered_here(state) && !said.empty() && said != sha256(content);
+    if (otherwise && (!found || sha256(*found) == said)) {
+      ++report.otherwise;
+      report.rendered += found ? 0 : 1;
+      continue;
+    }
+    if (found && earlier.empty()) earlier = renderings(events);
     if (!found) {
       // The first rendering of a new file may not have happened yet when the process was killed.
       if (!finished)
         report.findings.push_back({path, FileFinding::Kind::kStale, "not written yet"});
-      else if (const auto said = state.reported->files.find(path);
-               said != state.reported->files.end() && said->second != sha256(content))
+      else if (!said.empty() && said != sha256(content))
         report.findings.push_back({path, FileFinding::Kind::kMissing,
                                    fmt::format("the journal says that it was {}, and it gives {} here",
-                                               said->second.substr(0, 12), sha256(content).substr(0, 12))});
+                                               said.substr(0, 12), sha256(content).substr(0, 12))});
       else
         ++report.rendered;
       continue;
     }
     const bool stale = !finished && earlier[path].contains(sha256(*found));
-    report.findings.push_back(
-        {path, stale ? FileFinding::Kind::kStale : FileFinding::Kind::kForged, first_difference(*found, content)});
+    const bool unsure = !finished && rendered_otherwise(state);  // no digest says what the earlier version rendered
+    report.findings.push_back({path,
+                               stale    ? FileFinding::Kind::kStale
+                               : unsure ? FileFinding::Kind::kEarlier
+                                        : FileFinding::Kind::kForged,
+                               first_difference(*found, content)});
   }
 }
 
-// A record that is not there yet is behind; any other difference was made by hand.
+// A record that is not there yet is behind; any other difference was made by hand, or is of an earlier version.
 void check_memory(const fs::path& directory, const State& state, VerifyReport& report) {
-  for (auto& [path, why] : forged_memory(state, directory, report.files)) {
+  for (auto& [path, why, round] : forged_memory(state, directory, report.files)) {
     const bool missing = !path.ends_with(".json");
+    const bool earlier = !rendered_here(state) &&
+                         std::any_of(state.rounds.begin(), state.rounds.end(),
+                                     [&](const Round& one) { return one.number == round && without_verdict(one); });
     if (missing && state.reported) {
       ++report.files;
       ++report.rendered;
     } else {
-      report.findings.push_back({path, missing ? FileFinding::Kind::kStale : FileFinding::Kind::kForged, why});
+      report.findings.push_back({path,
+                                 missing   ? FileFinding::Kind::kStale
+                                 : earlier ? FileFinding::Kind::kEarlier
+                                           : FileFinding::Kind::kForged,
+                                 why});
     }
   }
 }
@@ -128,7 +162,7 @@ void check_report(const fs::path& directory, const record::JournalText& journal,
     if (!found) {
       ++report.rendered;
     } else if (!digests.contains(sha256(*found))) {
-      report.findings.push_back({path, FileFinding::Kind::kForged,
+      report.findings.push_back({path, rendered_here(state) ? FileFinding::Kind::kForged : FileFinding::Kind::kEarlier,
                                  "is not the report of this journal (ridge campaign report writes it again)"});
     }
   }
@@ -137,6 +171,7 @@ void check_report(const fs::path& directory, const record::JournalText& journal,
 std::string kind_text(FileFinding::Kind kind) {
   switch (kind) {
     case FileFinding::Kind::kStale: return "behind the journal (resuming brings it up to date)";
+    case FileFinding::Kind::kEarlier: return "is of an earlier version of ridge, or was changed by hand";
     case FileFinding::Kind::kForged: return "was changed by hand";
     case FileFinding::Kind::kMissing: return "is missing and cannot be rendered";
     case FileFinding::Kind::kSamples: return "holds samples that no measurement gives";
@@ -164,13 +199,21 @@ Result<record::JournalText> journal_of(const fs::path& directory) {
 }  // namespace
 
 bool VerifyReport::ok() const {
-  return std::all_of(findings.begin(), findings.end(),
-                     [](const FileFinding& finding) { return finding.kind == FileFinding::Kind::kStale; });
+  return std::all_of(findings.begin(), findings.end(), [](const FileFinding& finding) {
+    const bool earlier = finding.kind == FileFinding::Kind::kEarlier && !finding.path.starts_with("report/");
+    return earlier || finding.kind == FileFinding::Kind::kStale;
+  });
 }
 
 std::string VerifyReport::text() const {
   std::string lines = fmt::format("{} events, {} files ({} rendered), {} snapshots; last hash {}\n", events, files,
                                   rendered, snapshots, last_hash);
+  if (otherwise > 0)
+    lines += fmt::format(
+        "{} files were rendered otherwise by the earlier version of ridge that wrote this record, as the digests in "
+        "its "
+        "journal say; what it proves is in the journal\n",
+        otherwise);
   if (torn_bytes > 0)
     lines += fmt::format("journal.jsonl: {} bytes of an unfinished last line, never counted\n", torn_bytes);
   for (const FileFinding& finding : findings) {

@@ -17,6 +17,7 @@ namespace ridge::campaign {
 struct FileFinding {
   enum class Kind {
     kStale,     // what it was at an earlier event: the campaign was killed before it was written again
+    kEarlier,   // this version renders it otherwise than the one that the campaign began with
     kForged,    // was never rendered like this
     kMissing,   // and what the journal gives is not what it says that was written
     kSnapshot,  // a stored object does not match its name
@@ -30,11 +31,15 @@ struct FileFinding {
 struct VerifyReport {
   std::int64_t events = 0, files = 0, snapshots = 0;
   std::int64_t rendered = 0;  // of the files those that are not in the folder
-  std::string last_hash;      // once it is published, any change to the campaign shows
+  // Of a campaign that began with an earlier rendering: files that the journal has other digests of than this version
+  // renders. Those in the folder have that digest.
+  std::int64_t otherwise = 0;
+  std::string last_hash;  // once it is published, any change to the campaign shows
   std::size_t torn_bytes = 0;
   std::int64_t sessions = 0, unstamped = 0;  // measured, and of those without the stamps of this version
   std::vector<FileFinding> findings;
-  // Stale files are no offence: resuming writes them again.
+  // Stale files, and those of an earlier rendering, are no offence: resuming writes them again. A report is one until
+  // it is written again, because no digest of it is kept.
   [[nodiscard]] bool ok() const;
   [[nodiscard]] std::string text() const;
 };

@@ -170,9 +170,9 @@ Status on_decided(State& state, const Event& event) {
   if (evaluated && evaluated->level == "full" && confirmation_count(evaluated->evaluation.sessions) > 0) {
     ++state.decisions_used;
   }
-  const bool fault = decision.outcome == record::Outcome::kHarnessFault;
-  state.faults_in_a_row = fault ? state.faults_in_a_row + 1 : 0;
   round->decision = std::move(decision);
+  const bool measured = round->state() != record::RoundState::kNotMeasured;
+  state.unmeasured_in_a_row = measured ? 0 : state.unmeasured_in_a_row + 1;
   round->decided = event.time;
   return ok_status();
 }
@@ -237,7 +237,8 @@ Status on_budget(State& state, const Event& event) {
   state.occurrences.push_back({event.time, event.kind, change});
   // More budget reopens a campaign that had ended.
   if (state.termination && state.final_measurement) {
-    state.endings.push_back({state.ended_at, *state.termination, *state.final_measurement, state.rounds.size()});
+    state.endings.push_back(
+        {state.ended_at, *state.termination, *state.final_measurement, state.rounds.size(), state.escalations.size()});
   }
   state.checked = false;
   state.termination.reset();
@@ -312,7 +313,7 @@ Status on_resumed(State& state, const Event& event) {
   state.occurrences.push_back({event.time, event.kind, std::move(note)});
   state.paused.reset();
   state.failures_in_a_row = 0;
-  state.faults_in_a_row = 0;
+  state.unmeasured_in_a_row = 0;
   return ok_status();
 }
 
@@ -391,6 +392,13 @@ const record::Candidate* Attempt::candidate() const {
   return nullptr;
 }
 
+record::RoundState Round::state() const {
+  if (committed) return record::RoundState::kAccepted;
+  if (!decision || decision->accepted) return record::RoundState::kUnfinished;
+  if (settles(decision->outcome)) return record::RoundState::kRolledBack;
+  return decision->effects.empty() ? record::RoundState::kNotMeasured : record::RoundState::kNotSettled;
+}
+
 std::string incumbent_artifact(const State& state, const Round& round) {
   for (const Round& one : state.rounds) {
     if (one.number == round.incumbent_round) return one.last().evaluated->evaluation.build.artifact;
@@ -449,6 +457,7 @@ record::RoundSummary summarise(const Round& round) {
   if (round.decision) {
     summary.outcome = round.decision->outcome;
     summary.accepted = round.committed.has_value();
+    summary.state = round.state();
     summary.reason = round.decision->reason;
     if (!round.decision->effects.empty()) summary.suite_ratio = round.decision->effects.front().ratio;
   }

@@ -48,6 +48,7 @@ struct Round {
   std::set<std::int64_t> hidden;                // rounds that were masked when this one was opened
 
   [[nodiscard]] bool closed() const { return committed.has_value() || rolled_back.has_value(); }
+  [[nodiscard]] record::RoundState state() const;
   [[nodiscard]] const Attempt& last() const { return attempts.back(); }
 };
 
@@ -82,7 +83,7 @@ struct Ending {
   std::string time;
   record::Termination termination;
   record::Final final_measurement;
-  std::size_t rounds = 0;  // closed by then
+  std::size_t rounds = 0, escalations = 0;  // closed and gathered by then
 };
 
 struct State {
@@ -98,11 +99,11 @@ struct State {
   std::optional<record::Committed> baseline_committed;
   std::string baseline_at;  // event time
   double baseline_active = 0;
-  std::vector<Round> rounds;              // from round 2 on
-  std::vector<record::Proposed> refused;  // answers refused since the last round was opened
-  std::int64_t failures_in_a_row = 0;     // refused answers since the last good one or resumption
-  std::int64_t faults_in_a_row = 0;       // rounds that a harness fault ended, since the last other or resumption
-  std::optional<std::string> exhausted;   // the proposer's reason for having nothing left
+  std::vector<Round> rounds;                       // from round 2 on
+  std::vector<record::Proposed> refused;           // answers refused since the last round was opened
+  std::int64_t failures_in_a_row = 0;              // refused answers since the last good one or resumption
+  std::int64_t unmeasured_in_a_row = 0;            // rounds that were not measured, since the last other or resumption
+  std::optional<std::string> exhausted;            // the proposer's reason for having nothing left
   std::optional<record::Termination> termination;  // the last check
   bool checked = false;                            // termination was checked since the last round was closed
   std::optional<record::Final> final_measurement;

@@ -136,7 +136,7 @@ std::string standing_text(const View& view) {
 }
 
 std::string lesson_text(const View& view) {
-  const record::RoundSummary* last = view.past.last;
+  const record::RoundSummary* last = view.past.last_rollback;
   if (view.past.consecutive_rollbacks == 0 || last == nullptr) return {};
   return fmt::format(" Round {} ({}) was rolled back: {}; so this turns to something else.", last->round,
                      last->hypothesis.mechanism, last->reason);
@@ -193,7 +193,7 @@ Hypothesis frame(const View& view, std::string mechanism, std::string category) 
   hypothesis.mechanism = std::move(mechanism);
   hypothesis.category = std::move(category);
   hypothesis.evidence = evidence_of(view);
-  if (view.past.consecutive_rollbacks > 0) hypothesis.informed_by = view.past.last->round;
+  if (view.past.consecutive_rollbacks > 0) hypothesis.informed_by = view.past.last_rollback->round;
   return hypothesis;
 }
 
@@ -299,8 +299,8 @@ std::optional<Proposal> step_aside(const View& view, Random& random) {
 Proposal exhausted(const View& view) {
   std::string spent;
   for (const auto& [mechanism, attempt] : view.past.attempts) {
-    spent += fmt::format("{}{} ({} in round {})", spent.empty() ? "" : ", ", mechanism,
-                         attempt.accepted ? "accepted" : "rolled back", attempt.round);
+    spent += fmt::format("{}{} ({} in round {})", spent.empty() ? "" : ", ", mechanism, record::name_of(attempt.state),
+                         attempt.round);
   }
   Proposal proposal;
   proposal.exhausted = true;

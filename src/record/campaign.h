@@ -264,6 +264,7 @@ struct RoundSummary {
   std::map<std::string, std::int64_t> changed;  // tunables that differ from the incumbent's, new values
   Outcome outcome = Outcome::kAmbiguous;
   bool accepted = false;
+  RoundState state = RoundState::kUnfinished;
   std::string reason;
   double suite_ratio = 1;        // against the incumbent of that round; 1 when not measured
   std::vector<ScreenRow> sweep;  // the configurations looked at, if the round was a sweep
@@ -274,6 +275,7 @@ struct RoundSummary {
     v("changed", self.changed);
     v("outcome", self.outcome);
     v("accepted", self.accepted);
+    v.optional("state", self.state);
     v("reason", self.reason);
     v("suite_ratio", self.suite_ratio);
     v("sweep", self.sweep);

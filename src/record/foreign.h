@@ -17,7 +17,8 @@ namespace ridge::record {
 struct ForeignRun {
   struct Entry {
     std::int64_t round = 0;
-    std::string decision;  // BASELINE | ACCEPTED | ACCEPTED (noise-bounded) | ROLLED BACK
+    std::string decision;  // BASELINE | ACCEPTED | ACCEPTED (noise-bounded) | ROLLED BACK; ours besides: NOT SETTLED |
+                           // NOT MEASURED
     std::map<std::string, double> score;
     std::string description, at;  // "2026-11-21 07:30"
     static void fields(auto& v, auto& self) {
@@ -86,11 +87,11 @@ struct ForeignIteration {
     }
   };
   struct Correctness {
-    std::string status;  // PASS | FAIL | TIMEOUT_FAIL
+    std::string status;  // PASS | FAIL | TIMEOUT_FAIL; ours besides: NOT_MEASURED
     static void fields(auto& v, auto& self) { v("status", self.status); }
   };
   struct Gate {
-    std::string result, reason;
+    std::string result, reason;  // result: the same, and NOT_SETTLED
     static void fields(auto& v, auto& self) {
       v("result", self.result);
       v("failure_reason", self.reason);
@@ -135,7 +136,8 @@ Result<ForeignIteration> parse_foreign_iteration(std::string_view text, std::vec
 struct ForeignCampaign {
   struct Round {
     std::int64_t round = 0;
-    std::string status;  // BASELINE | ACCEPTED | ROLLBACK; empty when its files say neither
+    std::string
+        status;  // BASELINE | ACCEPTED | ROLLBACK | NOT SETTLED | NOT MEASURED; empty when its files say none of them
     std::string description, reason;
     std::optional<double> tflops, latency_us;  // as claimed
     static void fields(auto& v, auto& self) {

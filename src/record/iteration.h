@@ -12,13 +12,16 @@
 
 namespace ridge::record {
 
-enum class IterationStatus { kPass, kFail, kTimeoutFail };
+// Without a verdict are a round whose sessions could not tell, and one of which no session counted.
+enum class IterationStatus { kPass, kFail, kTimeoutFail, kNotSettled, kNotMeasured };
 template <>
 struct EnumNames<IterationStatus> {
   static constexpr std::pair<IterationStatus, std::string_view> kNames[] = {
       {IterationStatus::kPass, "PASS"},
       {IterationStatus::kFail, "FAIL"},
-      {IterationStatus::kTimeoutFail, "TIMEOUT_FAIL"}};
+      {IterationStatus::kTimeoutFail, "TIMEOUT_FAIL"},
+      {IterationStatus::kNotSettled, "NOT_SETTLED"},
+      {IterationStatus::kNotMeasured, "NOT_MEASURED"}};
 };
 
 enum class Bottleneck { kUnknown, kCompute, kMemory, kLatency, kLaunch, kAtCeiling, kMixed };

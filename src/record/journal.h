@@ -83,12 +83,18 @@ struct Confirmed {
   }
 };
 
+// How the files of a campaign are rendered from its journal, and what becomes of a sweep that was not looked at.
+// 1: a round that was not measured was rendered as rolled back and ineffective; 2: it has a state of its own.
+inline constexpr std::int64_t kRendering = 2;
+
 struct Prepared {
+  std::int64_t rendering = 1;  // of the version that began the campaign
   Environment environment;
   std::vector<Ceiling> ceilings;
   std::map<std::string, std::string> frozen;  // name -> SHA-256 of what may not change
   std::string worktree, branch, base_commit;  // empty without git
   static void fields(auto& v, auto& self) {
+    v.optional("rendering", self.rendering);
     v("environment", self.environment);
     v("ceilings", self.ceilings);
     v("frozen", self.frozen);

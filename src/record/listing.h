@@ -28,6 +28,7 @@ struct Audit {
   std::optional<std::int64_t> first_unsigned;  // line of the journal, from 1
   std::optional<std::int64_t> timestamps;      // kept
   std::optional<std::int64_t> rendered;        // files that are not in the folder and were rendered from the journal
+  std::optional<std::int64_t> otherwise;       // files that an earlier version of ridge rendered otherwise
   static void fields(auto& v, auto& self) {
     v("ok", self.ok);
     v("summary", self.summary);
@@ -38,6 +39,7 @@ struct Audit {
     v.optional("first_unsigned", self.first_unsigned);
     v.optional("timestamps", self.timestamps);
     v.optional("rendered", self.rendered);
+    v.optional("otherwise", self.otherwise);
   }
 };
 

@@ -51,6 +51,18 @@ struct EnumNames<Outcome> {
 // sessions that could not tell say nothing: the candidate is neither better nor refuted.
 inline bool settles(Outcome outcome) { return outcome != Outcome::kHarnessFault && outcome != Outcome::kAmbiguous; }
 
+// What a round came to. Only kAccepted and kRolledBack say something about the candidate: kNotSettled was measured and
+// could not be told, of kNotMeasured no session counted (void, out of budget, a fault of the harness).
+enum class RoundState { kUnfinished, kAccepted, kRolledBack, kNotSettled, kNotMeasured };
+template <>
+struct EnumNames<RoundState> {
+  static constexpr std::pair<RoundState, std::string_view> kNames[] = {{RoundState::kUnfinished, "unfinished"},
+                                                                       {RoundState::kAccepted, "accepted"},
+                                                                       {RoundState::kRolledBack, "rolled back"},
+                                                                       {RoundState::kNotSettled, "not settled"},
+                                                                       {RoundState::kNotMeasured, "not measured"}};
+};
+
 // The defence that stopped a candidate, or kNone. Each can be switched off by a test (never by a request), and for each
 // tests/cheats holds a candidate that then slips through.
 enum class Defence {

@@ -76,7 +76,7 @@ struct ReportChange {
 
 struct ReportRound {
   std::int64_t round = 0;
-  std::string state = "unfinished";  // accepted | rolled back | not settled | unfinished
+  RoundState state = RoundState::kUnfinished;
   Hypothesis hypothesis;
   std::string candidate, candidate_name, parent;  // ids; empty until something was evaluated
   std::map<std::string, std::int64_t> changed;    // tunables that differ from the incumbent's, new values
@@ -255,14 +255,15 @@ struct Report {
   std::optional<Termination> termination;
   std::vector<RuleRow> rules;  // as they stood when the report was written; empty before
   std::vector<Waived> waivers;
-  std::vector<Escalated> escalations;  // what rollbacks in a row made the engine look at
+  std::vector<Escalated> escalations;          // what rollbacks in a row made the engine look at
+  std::vector<OpenDirection> open_directions;  // what is left to try
 
   double active_seconds = 0;
   std::vector<ReportTime> time;
   std::vector<ReportNote> notes;
   std::string first_time, last_time;
   // decisions: those that looked at confirming sessions and so used a share of alpha.
-  std::int64_t decisions = 0, accepted = 0, rolled_back = 0, not_settled = 0;
+  std::int64_t decisions = 0, accepted = 0, rolled_back = 0, not_settled = 0, not_measured = 0;
   std::int64_t sessions = 0, voided_sessions = 0, launches = 0, verified_calls = 0;
   std::int64_t events = 0, torn_bytes = 0;
   std::string journal_head;  // hash of the last event this report knows
@@ -297,6 +298,7 @@ struct Report {
     v.optional("rules", self.rules);
     v.optional("waivers", self.waivers);
     v.optional("escalations", self.escalations);
+    v.optional("open_directions", self.open_directions);
     v("active_seconds", self.active_seconds);
     v("time", self.time);
     v("notes", self.notes);
@@ -306,6 +308,7 @@ struct Report {
     v("accepted", self.accepted);
     v("rolled_back", self.rolled_back);
     v.optional("not_settled", self.not_settled);
+    v.optional("not_measured", self.not_measured);
     v("sessions", self.sessions);
     v("voided_sessions", self.voided_sessions);
     v("launches", self.launches);

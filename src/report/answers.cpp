@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kRoundsShown = 5;
 constexpr std::size_t kTitleShown = 100;  // code points
+constexpr std::size_t kDirectionShown = 240;
 constexpr std::size_t kMostRounds = 119;  // that a campaign may have
 
 Answer how_fast(const Model& model) {
@@ -119,7 +120,7 @@ Answer what_changed(const Model& model) {
       fmt::format("{} of {} change{} kept", model.accepted, model.rounds.size(), model.rounds.size() == 1 ? "" : "s");
   std::vector<const record::ReportRound*> accepted;
   for (const auto& round : model.rounds) {
-    if (round.state == "accepted") accepted.push_back(&round);
+    if (round.state == record::RoundState::kAccepted) accepted.push_back(&round);
   }
   // The largest gains, in the order in which they came.
   const auto gain = [](const record::ReportRound* round) { return round->measured ? round->measured->ratio : 0.0; };
@@ -148,7 +149,11 @@ Answer what_now(const Model& model) {
   } else {
     answer.key = "Not finished";
   }
-  answer.lines.push_back(model.detail);
+  if (model.state != "finished") answer.lines.push_back(model.detail);
+  for (const record::OpenDirection& one : model.open_directions)
+    answer.lines.push_back(one_line(fmt::format("Open: {} ({})", one.direction, one.rationale), kDirectionShown));
+  if (model.baseline && model.open_directions.empty())
+    answer.lines.push_back("No direction is known that was not measured.");
   return answer;
 }
 

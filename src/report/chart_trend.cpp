@@ -12,7 +12,7 @@ namespace ridge::report {
 namespace {
 
 bool placed(const record::ReportRound& round) {
-  return round_state(round) != "not measured" && std::isfinite(round.speed) && round.speed > 0;
+  return !not_measured(round) && std::isfinite(round.speed) && round.speed > 0;
 }
 bool measured(const record::ReportRound& round) { return placed(round) && round.measured.has_value(); }
 
@@ -42,7 +42,7 @@ void draw_steps(Svg& svg, Labels& labels, const Model& model, const Frame& frame
   steps.hold_then_go(frame, 1, 1, 1, 1);
   double level = 1, low = 1, high = 1;
   for (const auto& round : model.rounds) {
-    if (round.state != "accepted" || !measured(round)) continue;
+    if (round.state != record::RoundState::kAccepted || !measured(round)) continue;
     level = round.speed;
     low = round.low;
     high = round.high;
@@ -70,8 +70,8 @@ struct StripMark {
 };
 
 StripMark strip_mark(const record::ReportRound& round) {
-  if (round.state == "unfinished") return {Marker::kTriangle, "s-open", "under way"};
-  if (round_state(round) == "not measured") return {Marker::kCross, "s-void", "not measured"};
+  if (round.state == record::RoundState::kUnfinished) return {Marker::kTriangle, "s-open", "under way"};
+  if (not_measured(round)) return {Marker::kCross, "s-void", "not measured"};
   return {Marker::kCross, "s-bad", "failed"};
 }
 
@@ -80,7 +80,7 @@ void draw_rounds(Svg& svg, Labels& labels, const Model& model, const Frame& fram
   const double strip = frame.area.y + frame.area.height - 9;
   for (const auto& round : model.rounds) {
     const double x = static_cast<double>(round.round);
-    const bool accepted = round.state == "accepted";
+    const bool accepted = round.state == record::RoundState::kAccepted;
     const std::string words =
         fmt::format("round {}, {}: {}, {}", round.round, round_state(round), round.hypothesis.title,
                     placed(round) ? measured_words(round) : outcome_words(round.outcome));
@@ -148,7 +148,7 @@ std::vector<LegendEntry> trend_legend(const Model& model) {
   using Round = record::ReportRound;
   std::vector<LegendEntry> entries;
   if (model.accepted > 0) entries.push_back({Marker::kCircle, "s-good", "accepted, with interval"});
-  if (any([](const Round& r) { return measured(r) && r.state != "accepted"; })) {
+  if (any([](const Round& r) { return measured(r) && r.state != record::RoundState::kAccepted; })) {
     entries.push_back({Marker::kDiamond, "s-rejected", "measured, not accepted"});
   }
   if (any([](const Round& r) { return placed(r) && !measured(r); })) {

@@ -81,6 +81,7 @@ std::string answer_html(const Answer& answer) {
 std::string header(const Model& model) {
   std::string html = fmt::format("<header>\n<p class=\"crumb\">Ridgeline campaign {} {}</p>\n<h1>{}</h1>\n",
                                  code(model.spec.id), badge(model.state), escape_html(headline(model)));
+  if (model.state == "finished") html += paragraph(model.detail);
   if (const std::string trust = trust_words(model); !trust.empty()) html += paragraph(trust);
   html += "<div class=\"answers\">\n";
   for (const Answer& answer : answers(model)) html += answer_html(answer);
@@ -127,7 +128,7 @@ std::vector<ForestRow> forest_rows(const Model& model, const std::optional<recor
 std::string stands(const Model& model, const std::string& shared) {
   const record::ReportRound* last = nullptr;
   for (const auto& round : model.rounds) {
-    if (round.state == "accepted") last = &round;
+    if (round.state == record::RoundState::kAccepted) last = &round;
   }
   std::string charts = figure("Roofline: how far from this machine's limits", roofline_chart(model)) +
                        figure("Speed over the rounds", trend_chart(model));

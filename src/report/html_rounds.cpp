@@ -153,14 +153,15 @@ std::string gates_part(const record::ReportRound& round) {
 }
 
 std::string identity_part(const record::ReportRound& round) {
-  Facts ids = {{"Candidate", round.candidate_name.empty()
-                                 ? short_id(round.candidate)
-                                 : fmt::format("{} ({})", short_id(round.candidate), round.candidate_name)},
-               {"Derived from", short_id(round.parent)},
-               {round.state == "accepted" ? "Snapshot" : "Snapshot restored", short_id(round.snapshot)},
-               {"Commit", short_id(round.commit)},
-               {"Time", time_words(round)},
-               {"Began", round.started}};
+  Facts ids = {
+      {"Candidate", round.candidate_name.empty()
+                        ? short_id(round.candidate)
+                        : fmt::format("{} ({})", short_id(round.candidate), round.candidate_name)},
+      {"Derived from", short_id(round.parent)},
+      {round.state == record::RoundState::kAccepted ? "Snapshot" : "Snapshot restored", short_id(round.snapshot)},
+      {"Commit", short_id(round.commit)},
+      {"Time", time_words(round)},
+      {"Began", round.started}};
   std::erase_if(ids, [](const auto& fact) { return fact.second.empty(); });
   return "<h4>Identity</h4>\n" + fact_list(ids);
 }
@@ -210,9 +211,9 @@ std::string other_card(const Model& model, const record::ReportRound& round) {
       "<details class=\"round {}\"><summary><span class=\"n\">{}</span><span class=\"what\">{}</span>"
       "<span class=\"gain\">{}</span>{}<span class=\"reason\">{}</span></summary>\n<div class=\"body\" "
       "id=\"round-{}\">\n",
-      round.state == "rolled back" ? "other" : "open", round.round, escape_html(round_title(round)),
-      round_state(round) == "not measured" ? std::string() : escape_html(result_words(round)),
-      badge(round_state(round)), escape_html(round_reason(round)), round.round);
+      round.state == record::RoundState::kRolledBack ? "other" : "open", round.round, escape_html(round_title(round)),
+      not_measured(round) ? std::string() : escape_html(result_words(round)), badge(round_state(round)),
+      escape_html(round_reason(round)), round.round);
   html += "<h4>Why</h4>\n" + paragraph(round.reason, "why") + changes_part(round) + source_part(round);
   return html + record_part(model, round) + "</div></details>\n";
 }
@@ -220,7 +221,7 @@ std::string other_card(const Model& model, const record::ReportRound& round) {
 }  // namespace
 
 std::string round_card(const Model& model, const record::ReportRound& round) {
-  return round.state == "accepted" ? accepted_card(model, round) : other_card(model, round);
+  return round.state == record::RoundState::kAccepted ? accepted_card(model, round) : other_card(model, round);
 }
 
 }  // namespace ridge::report

@@ -80,8 +80,7 @@ std::string round_rows(const Model& model) {
   std::string text = head({"Round", "Change", "Expected", "Measured", "Outcome", "Why"}, "rlrrll");
   for (const auto& round : model.rounds) {
     text += row({std::to_string(round.round), md(round_title(round)), expected_words(round),
-                 round_state(round) == "not measured" ? "–" : measured_words(round), md(round_state(round)),
-                 md(round_reason(round))});
+                 not_measured(round) ? "–" : measured_words(round), md(round_state(round)), md(round_reason(round))});
   }
   return text + "\n";
 }
@@ -144,7 +143,7 @@ std::string trial_part(const record::ReportTrial& trial, std::size_t number, std
 }
 
 std::string round_part(const record::ReportRound& round) {
-  const bool accepted = round.state == "accepted";
+  const bool accepted = round.state == record::RoundState::kAccepted;
   std::string text = fmt::format("### Round {}: {}{}\n\n", round.round, md(round_title(round)),
                                  accepted ? " (" + result_words(round) + ")" : "");
   if (round_title(round) != round.hypothesis.title) text += md(round.hypothesis.title) + "\n\n";
@@ -248,6 +247,7 @@ std::string markdown(const Model& recorded) {
   const Model model = with_short_labels(recorded, names);
   std::string text =
       fmt::format("# {}\n\nCampaign {}, {}\n\n", md(headline(model)), md(model.spec.id), md(model.state));
+  if (model.state == "finished") text += md(model.detail) + "\n\n";
   if (const std::string trust = trust_words(model); !trust.empty()) text += md(trust) + "\n\n";
   for (const Answer& answer : answers(model)) text += answer_part(answer);
   text += "## Where the kernel stands\n\n";

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "journal/directions.h"
 #include "journal/fold.h"
 #include "journal/samples.h"
 #include "report/diff.h"
@@ -22,9 +23,6 @@ using journal::Round;
 using journal::State;
 using record::Effect;
 using record::EventKind;
-
-// Of a round that was not accepted: only what says something about the candidate counts as rolled back.
-std::string closed_state(record::Outcome outcome) { return settles(outcome) ? "rolled back" : "not settled"; }
 
 // A product of ratios, each measured in sessions of its own: errors are independent, so the half-widths of the log
 // ratios add in quadrature.
@@ -317,7 +315,7 @@ void Drawing::draw_decision(record::ReportRound& target, const Round& round) {
   target.decision = decision;
   target.outcome = decision.outcome;
   target.reason = decision.reason;
-  target.state = round.committed ? "accepted" : decision.accepted ? "unfinished" : closed_state(decision.outcome);
+  target.state = round.state();
   if (decision.accepted && !round.committed)
     target.reason += " (Accepted, but not committed: an accepted round counts once it is committed.)";
   if (target.trials.empty()) return;
@@ -473,12 +471,13 @@ void Drawing::fill_total() {
     model_.total = suite_.effect("suite");
     model_.total_source = "product";
   }
-  const auto rounds_in = [&](std::string_view state) {
+  const auto rounds_in = [&](record::RoundState state) {
     return std::count_if(model_.rounds.begin(), model_.rounds.end(),
                          [&](const auto& round) { return round.state == state; });
   };
-  model_.rolled_back = rounds_in("rolled back");
-  model_.not_settled = rounds_in("not settled");
+  model_.rolled_back = rounds_in(record::RoundState::kRolledBack);
+  model_.not_settled = rounds_in(record::RoundState::kNotSettled);
+  model_.not_measured = rounds_in(record::RoundState::kNotMeasured);
 }
 
 // The command is of the last build of that kernel which the journal holds.
@@ -540,7 +539,7 @@ void Drawing::fill_state() {
   model_.detail = state_words(model_, state_.paused.value_or(""));
   if (model_.state != "paused") return;
   for (auto& round : model_.rounds) {
-    if (round.state == "unfinished" && !round.decision)
+    if (round.state == record::RoundState::kUnfinished && !round.decision)
       round.reason = "The campaign was paused before this round was decided.";
   }
 }
@@ -556,6 +555,7 @@ Model Drawing::model(std::size_t torn_bytes) {
   model_.product_of_accepted = state_.product_of_accepted;
   model_.termination = state_.termination;
   model_.escalations = state_.escalations;
+  model_.open_directions = journal::open_directions(state_);
   for (const auto& [rule, waived] : state_.waivers) model_.waivers.push_back(waived);
   if (state_.reported) model_.rules = state_.reported->rules;
   spend("propose", state_.proposing);

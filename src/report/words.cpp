@@ -129,7 +129,7 @@ std::string state_words(const Model& model, std::string_view pause_note) {
   }
   if (model.rounds.empty()) return "Running: the baseline is measured, no round has begun.";
   const auto& last = model.rounds.back();
-  if (last.state == "unfinished") return fmt::format("Running: round {} is under way.", last.round);
+  if (last.state == record::RoundState::kUnfinished) return fmt::format("Running: round {} is under way.", last.round);
   return fmt::format("Running: round {} is decided, the next one has not begun.", last.round);
 }
 
@@ -198,19 +198,14 @@ std::string summary(const Model& model) {
   return text;
 }
 
-std::string round_state(const record::ReportRound& round) {
-  return round.state == "not settled" && !round.measured ? "not measured" : round.state;
-}
+std::string round_state(const record::ReportRound& round) { return std::string(record::name_of(round.state)); }
+
+bool not_measured(const record::ReportRound& round) { return round.state == record::RoundState::kNotMeasured; }
 
 std::string rounds_words(const Model& model) {
-  const auto count = [&](std::string_view state) {
-    return std::count_if(model.rounds.begin(), model.rounds.end(),
-                         [&](const auto& round) { return round_state(round) == state; });
-  };
   std::string text = fmt::format("{} accepted, {} rolled back", model.accepted, model.rolled_back);
-  for (const char* state : {"not settled", "not measured"}) {
-    if (const auto rounds = count(state); rounds > 0) text += fmt::format(", {} {}", rounds, state);
-  }
+  if (model.not_settled > 0) text += fmt::format(", {} not settled", model.not_settled);
+  if (model.not_measured > 0) text += fmt::format(", {} not measured", model.not_measured);
   return text;
 }
 
@@ -378,11 +373,11 @@ std::string result_words(const record::ReportRound& round) {
   if (round.measured) return gain_text(round.measured->ratio - 1);
   if (round.screened) return gain_text(*round.screened - 1) + " when screened";
   if (!round.decision) return "under way";
-  return round_state(round) == "not measured" ? "not measured" : outcome_words(round.outcome);
+  return not_measured(round) ? "not measured" : outcome_words(round.outcome);
 }
 
 std::string round_reason(const record::ReportRound& round) {
-  if (round_state(round) != "not measured" || round.trials.empty()) return round.reason;
+  if (!not_measured(round) || round.trials.empty()) return round.reason;
   const record::ReportTrial& trial = round.trials.back();
   constexpr std::string_view kPrefix = "not measured: ";
   if (trial.sessions.empty() && !trial.detail.empty())
@@ -561,11 +556,10 @@ const Facts& glossary() {
        "the speed a shape could reach on this machine: its FLOP at the measured compute ceiling or its bytes at "
        "the measured bandwidth, whichever takes longer"},
       {"Not settled",
-       "the harness, the budget or the noise of the machine ended the round: nothing is known about the change, which "
-       "was undone"},
+       "the sessions of the round could not tell: the change is neither faster nor refuted, and was undone"},
       {"Not measured",
-       "a round that is not settled because no session of its candidate counted: the budget ran out, every session was "
-       "void, or the measurement failed"},
+       "no session of the round's candidate counted: the budget ran out, every session was void, or the measurement "
+       "failed; nothing is known about the change, which was undone and is as open as before"},
       {"Rolled back", "the change was undone; its round keeps its number and its record"},
       {"Round", "one hypothesis, one change, one decision"},
       {"Session", "one fresh process in which incumbent and candidate take turns; it casts one vote"},

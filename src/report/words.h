@@ -33,8 +33,8 @@ Facts headline_facts(const Model& model);
 // The chance that any accepted round is not a real gain, and how much of the budget is used.
 std::string error_statement(const Model& model);
 std::string total_words(const Model& model);
-// How a round is shown: its state, but "not measured" when it is not settled and no session of it counted.
 std::string round_state(const record::ReportRound& round);
+bool not_measured(const record::ReportRound& round);
 std::string rounds_words(const Model& model);  // "4 accepted, 5 rolled back, 1 not settled, 1 not measured"
 
 // The sessions of a trial by what became of them.

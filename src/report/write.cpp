@@ -13,10 +13,11 @@ namespace ridge::report {
 namespace {
 
 std::string round_line(const record::ReportRound& round) {
-  std::string text = fmt::format("  {:>3}  {:<12}  {:<16}  {}\n", round.round, round_state(round),
-                                 round_state(round) == "not measured" ? std::string() : result_words(round),
-                                 one_line(round_title(round), 80));
-  if (round.state != "accepted") text += fmt::format("       {}\n", one_line(round_reason(round), 110));
+  std::string text =
+      fmt::format("  {:>3}  {:<12}  {:<16}  {}\n", round.round, round_state(round),
+                  not_measured(round) ? std::string() : result_words(round), one_line(round_title(round), 80));
+  if (round.state != record::RoundState::kAccepted)
+    text += fmt::format("       {}\n", one_line(round_reason(round), 110));
   return text;
 }
 

@@ -78,6 +78,7 @@ inline record::RoundSummary toy_round(const record::ProposalRequest& request, co
   summary.hypothesis = proposal.hypothesis;
   summary.candidate = proposal.candidates.front();
   summary.accepted = accepted;
+  summary.state = accepted ? record::RoundState::kAccepted : record::RoundState::kRolledBack;
   summary.outcome = accepted ? record::Outcome::kPass : record::Outcome::kSlower;
   summary.reason = accepted ? "faster" : "not faster";
   for (const record::Candidate& candidate : proposal.candidates) {

@@ -101,15 +101,28 @@ TEST(Search, DoesNotRepeatWhatWasRolledBackAndSaysWhatItLearnt) {
   EXPECT_THAT(second.hypothesis.reasoning, HasSubstr("Round 2 (PACK) was rolled back: not faster"));
 }
 
-TEST(Search, ChargesNothingForAFaultOfTheHarness) {
+TEST(Search, LearnsNothingFromARoundThatWasNotMeasured) {
   ProposalRequest request = toy_request();
   const Proposal first = ask(request);
-  record::RoundSummary fault = toy_round(request, first, false);
-  fault.outcome = record::Outcome::kHarnessFault;
-  fault.candidate = request.incumbent;
-  fault.sweep.clear();
-  request.history.push_back(fault);
-  EXPECT_EQ(ask(request).hypothesis.mechanism, first.hypothesis.mechanism);
+  record::RoundSummary lost = toy_round(request, first, false);
+  lost.outcome = record::Outcome::kAmbiguous;
+  lost.state = record::RoundState::kNotMeasured;
+  request.history.push_back(lost);
+  const Proposal again = ask(request);
+  EXPECT_EQ(again.hypothesis.mechanism, first.hypothesis.mechanism);
+  EXPECT_EQ(again.candidates.front().id(), first.candidates.front().id());
+  EXPECT_FALSE(again.hypothesis.informed_by);
+  EXPECT_THAT(again.hypothesis.reasoning, testing::Not(HasSubstr("rolled back")));
+}
+
+TEST(Search, WhatCouldNotBeToldIsNotCalledRolledBack) {
+  ProposalRequest request = toy_request();
+  const Proposal first = ask(request);
+  record::RoundSummary unsettled = toy_round(request, first, false);
+  unsettled.outcome = record::Outcome::kAmbiguous;
+  unsettled.state = record::RoundState::kNotSettled;
+  request.history.push_back(unsettled);
+  EXPECT_THAT(ask(request).hypothesis.reasoning, testing::Not(HasSubstr("rolled back")));
 }
 
 TEST(Search, OffersTheNextBestWhenItsFavouriteFailed) {

@@ -29,9 +29,9 @@ TEST(Fold, CountsAcceptedAndRolledBackRounds) {
   EXPECT_EQ(model.rounds.size(), 9U);
   EXPECT_EQ(model.accepted, 4);
   EXPECT_EQ(model.rolled_back, 4);
-  EXPECT_EQ(
-      std::count_if(model.rounds.begin(), model.rounds.end(), [](const auto& r) { return r.state == "not settled"; }),
-      1);                         // its sessions could not tell
+  EXPECT_EQ(std::count_if(model.rounds.begin(), model.rounds.end(),
+                          [](const auto& r) { return r.state == record::RoundState::kNotSettled; }),
+            1);                   // its sessions could not tell
   EXPECT_EQ(model.decisions, 6);  // a crash, a wrong result and a screened-out change use no share of alpha
   EXPECT_EQ(model.state, "finished");
   EXPECT_EQ(model.termination->condition, "T2");
@@ -76,7 +76,7 @@ TEST(Fold, AProductsIntervalIsWiderThanAnyFactors) {
   const Model model = model_of(fixture::sixty_rounds());
   const auto width = [](const record::Effect& e) { return std::log(e.high / e.low); };
   for (const auto& round : model.rounds) {
-    if (round.state == "accepted") {
+    if (round.state == record::RoundState::kAccepted) {
       EXPECT_GT(width(*model.total), width(*round.measured));
     }
   }
@@ -107,7 +107,7 @@ TEST(Fold, KnowsWhereTheCampaignStands) {
   const Model paused = model_of(fixture::paused_in_a_round());
   EXPECT_EQ(paused.state, "paused");
   EXPECT_THAT(paused.detail, HasSubstr("the wall budget of this shell ended"));
-  EXPECT_EQ(paused.rounds.back().state, "unfinished");
+  EXPECT_EQ(paused.rounds.back().state, record::RoundState::kUnfinished);
   EXPECT_THAT(paused.rounds.back().reason, HasSubstr("paused before this round was decided"));
 }
 
@@ -119,7 +119,7 @@ TEST(Fold, AnAcceptedRoundCountsOnlyOnceItIsCommitted) {
   const Result<Model> model = fold({events.data(), static_cast<std::size_t>(decided - events.begin()) + 1});
   ASSERT_TRUE(model.ok());
   EXPECT_EQ(model->accepted, 0);
-  EXPECT_EQ(model->rounds[0].state, "unfinished");
+  EXPECT_EQ(model->rounds[0].state, record::RoundState::kUnfinished);
   EXPECT_THAT(model->rounds[0].reason, HasSubstr("not committed"));
 }
 
