@@ -7,6 +7,7 @@
 #include "campaign/handback.h"
 #include "campaign_exchange.h"
 #include "campaign_list.h"
+#include "campaign_propose.h"
 #include "campaign_repair.h"
 #include "campaign_rules.h"
 #include "campaign_run.h"
@@ -175,6 +176,12 @@ void define_campaign(Command root) {
            [directory, run_options] { return run_campaign(*directory, *run_options); });
   add_run_options(resume, *run_options);
   resume
+      .option("--proposer NAME", run_options->proposer,
+              "Who proposes in this run: search[:SEED], replay:JOURNAL, command:CMD or manual (default: the campaign's "
+              "own)")
+      .option("--rounds", run_options->rounds, "Pause when so many more rounds are closed")
+      .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101 --proposer search --rounds 2",
+               "two rounds of the search in a campaign that others propose in, too")
       .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101 --wait-for-quiet 10m",
                "on a busy machine: first wait until others have finished, at most so long")
       .exits({kUnavailable, {kHeld, "another process runs it, or it is not confirmed"}, kPaused, kInterrupted})
@@ -192,6 +199,7 @@ void define_campaign(Command root) {
        "any layout; exit code 1 when there are findings", [directory] { return check(*directory); })
       .exits({{kNo, "something is missing or contradictory"}})
       .json(kAudit);
+  define_campaign_propose(group);
   define_campaign_verify(group);
   define_campaign_repair(group);
   define_campaign_slim(group);

@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 std::string round_line(const record::RoundSummary& round) {
   // On one line of a terminal; the report has the whole reason.
-  const std::string line = fmt::format("round {:<3} {:<9} {}: {}", round.round,
-                                       round.accepted ? "accepted" : "rejected", round.hypothesis.title, round.reason);
+  const std::string line = fmt::format("round {:<3} {:<12} {}: {}", round.round, record::name_of(round.state),
+                                       round.hypothesis.title, round.reason);
   return painted_lines(cut_to(line, terminal_width(stderr)), stderr);
 }
 
@@ -108,9 +108,8 @@ std::string next_command(const fs::path& directory, const campaign::State& state
 }
 
 int conclude(const fs::path& directory, const campaign::State& state, const campaign::RunResult& result) {
-  Result<report::Model> model = report::load(directory);
+  const Result<report::Model> model = report::load(directory);
   if (!model) return fail(model.error());
-  if (const Status written = report::write(directory, *model); !written) return fail(written.error());
   if (globals().json) {
     say("{}\n", report::json(*model));
   } else {
@@ -156,27 +155,22 @@ Command& add_run_options(Command& command, RunOptions& options) {
       .environment("--sign-key", campaign::kSignKeyVariable);
 }
 
-int run_campaign(const fs::path& directory, const RunOptions& run) {
-  const Result<double> wait = parse_duration(run.wait_for_quiet);
-  if (!wait) return fail(wait.error());
-  const Result<campaign::State> state = campaign::load_campaign(directory);
-  if (!state) return fail(state.error());
-  Result<std::unique_ptr<propose::Proposer>> proposer =
-      propose::make_proposer(state->spec().proposer, {.hidden = out_of_reach(directory, run)});
-  if (!proposer) return fail(proposer.error());
-  Result<std::unique_ptr<execute::Executor>> inner = executor_of(*state, directory, run);
-  if (!inner) return fail(inner.error());
+Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, propose::Proposer& proposer) {
+  RIDGE_TRY(wait, parse_duration(run.wait_for_quiet));
+  RIDGE_TRY(state, campaign::load_campaign(directory));
+  RIDGE_TRY(inner, executor_of(state, directory, run));
   SystemClock clock;
-  const record::Protocol& protocol = state->spec().protocol;
+  const record::Protocol& protocol = state.spec().protocol;
   const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
-      execute::make_quiet_executor(std::move(*inner), clock, {*wait, protocol.max_steal, protocol.max_foreign_load}),
-      fs::path(cache_directory()) / "device" / state->spec().backend, state->spec().id);
+      execute::make_quiet_executor(std::move(inner), clock, {wait, protocol.max_steal, protocol.max_foreign_load}),
+      fs::path(cache_directory()) / "device" / state.spec().backend, state.spec().id);
   const campaign::Engine* running = nullptr;
   Narrator narrator(running);
   campaign::EngineOptions options;
   options.directory = directory;
   options.cache_directory = cache_directory();
   options.sign_key = run.sign_key;
+  options.rounds = run.rounds;
   options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [] {
@@ -184,19 +178,34 @@ int run_campaign(const fs::path& directory, const RunOptions& run) {
            : interruptions() == 1 ? campaign::StopLevel::kFinishUnit
                                   : campaign::StopLevel::kNow;
   };
-  Result<std::unique_ptr<campaign::Engine>> engine = campaign::Engine::open(
-      std::move(options), campaign::Services{.executor = *executor, .proposer = **proposer, .clock = clock});
-  if (!engine) return fail(engine.error());
-  running = engine->get();
+  RIDGE_TRY(engine,
+            campaign::Engine::open(std::move(options),
+                                   campaign::Services{.executor = *executor, .proposer = proposer, .clock = clock}));
+  running = engine.get();
   narrator.skip_closed();
-  const Result<campaign::RunResult> result = (*engine)->run();
+  Result<campaign::RunResult> result = engine->run();
   narrator.finish();
   if (!result) {
-    const int code = fail(result.error());
-    say(stderr, "       nothing is lost; continue with: ridge campaign resume {}\n", directory.string());
-    return code;
+    Error stopped = result.error();
+    stopped.hint += fmt::format("{}nothing is lost; continue with: ridge campaign resume {}",
+                                stopped.hint.empty() ? "" : "; ", directory.string());
+    return stopped;
   }
-  return conclude(directory, (*engine)->state(), *result);
+  RIDGE_TRY(model, report::load(directory));
+  RIDGE_CHECK_OK(report::write(directory, model));
+  return Ran{engine->state(), std::move(*result)};
+}
+
+int run_campaign(const fs::path& directory, const RunOptions& run) {
+  const Result<campaign::State> state = campaign::load_campaign(directory);
+  if (!state) return fail(state.error());
+  if (run.rounds && *run.rounds < 1) return fail(invalid("--rounds {}: 1 or more are possible", *run.rounds));
+  Result<std::unique_ptr<propose::Proposer>> proposer = propose::make_proposer(
+      run.proposer.empty() ? state->spec().proposer : run.proposer, {.hidden = out_of_reach(directory, run)});
+  if (!proposer) return fail(proposer.error());
+  const Result<Ran> ran = drive_campaign(directory, run, **proposer);
+  if (!ran) return fail(ran.error());
+  return conclude(directory, ran->state, ran->result);
 }
 
 }  // namespace ridge::cli

@@ -1,10 +1,14 @@
 // Running a campaign from the command line: progress, a line per round, the summary at the end.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "campaign/campaign.h"
 #include "command.h"
+#include "propose/proposer.h"
 #include "ridge/result.h"
 
 namespace ridge::cli {
@@ -12,9 +16,19 @@ namespace ridge::cli {
 struct RunOptions {
   std::string wait_for_quiet = "30s";  // in all; not charged to the budget
   std::string sign_key;                // file of the private key; empty: RIDGE_SIGN_KEY, or where it was before
+  std::string proposer;                // of this run; empty: the campaign's own
+  std::optional<std::int64_t> rounds;  // pause when so many more are closed
 };
 // The flags --wait-for-quiet and --sign-key.
 Command& add_run_options(Command& command, RunOptions& options);
+
+struct Ran {
+  campaign::State state;
+  campaign::RunResult result;
+};
+// Lets the engine do what is due with the rounds of `proposer`, shows its progress, and writes the report.
+Result<Ran> drive_campaign(const std::filesystem::path& directory, const RunOptions& options,
+                           propose::Proposer& proposer);
 
 // Runs or resumes the campaign in `directory` until it is done or paused, writes its report and prints the summary.
 // Gives the exit code.

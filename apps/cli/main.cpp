@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
           define_check(root);
           define_bench(root);
           define_compare(root);
+          define_try(root);
           define_calibrate(root);
           define_ceilings(root);
           define_tune(root);

@@ -359,7 +359,7 @@ void define_optimize(Command root) {
               "A folder of ridge workspace init: its kernel, cases and memory, instead of an operator")
       .option("--kernel FILE", options->kernel, "Source to start from (default: the shipped plain kernel)")
       .option("-D,--define NAME=VALUE", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
-      .option("--proposer NAME", options->proposer, "search[:SEED], replay:JOURNAL or command:CMD")
+      .option("--proposer NAME", options->proposer, "search[:SEED], replay:JOURNAL, command:CMD or manual")
       .option("--seed", options->seed, "Of what the search draws at random: the same as --proposer search:SEED")
       .option("--budget TIME", options->budget, "Active time, for instance 5m or 1h30m (default: none)")
       .option("--max-iterations", options->max_iterations, "Rounds after the baseline, 1 to 119 (default: none)")

@@ -13,6 +13,7 @@ void define_campaign(Command root);
 void define_baseline(Command root);
 void define_bench(Command root);
 void define_compare(Command root);
+void define_try(Command root);
 void define_calibrate(Command root);
 void define_check(Command root);
 void define_ceilings(Command root);

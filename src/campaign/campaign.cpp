@@ -148,6 +148,29 @@ Result<State> waive_rule(const fs::path& directory, const std::string& name, con
   return std::move(opened.state);
 }
 
+Status takes_a_round(const State& state, const fs::path& directory) {
+  const std::string where = directory.string();
+  if (state.terminated()) {
+    return with_hint(
+        make_error(ErrorCode::kConflict, "{} {}: {}", where, state.reported ? "has ended" : "is ending",
+                   state.termination->detail),
+        fmt::format("give it more time or rounds with `ridge campaign extend {} --budget 10m`, and propose again",
+                    where));
+  }
+  if (!state.confirmed || !state.baseline_committed) {
+    return with_hint(make_error(ErrorCode::kConflict, "the baseline of {} is not measured yet", where),
+                     fmt::format("{}ridge campaign resume {} --proposer manual",
+                                 state.confirmed ? "" : fmt::format("ridge campaign confirm {} && ", where), where));
+  }
+  const Round* open = state.open_round();
+  if (open != nullptr && !repair_is_due(*open)) {
+    return with_hint(make_error(ErrorCode::kConflict, "round {} of {} (\"{}\") was interrupted and is still open",
+                                open->number, open->last().proposer, open->last().proposal.hypothesis.title),
+                     fmt::format("finish it with `ridge campaign resume {} --rounds 1`, and propose again", where));
+  }
+  return ok_status();
+}
+
 Result<State> load_campaign(const fs::path& directory) {
   Result<record::JournalText> journal = record::read_journal(directory / kJournalFile);
   if (!journal && journal.error().code == ErrorCode::kNotFound) return no_campaign(directory);

@@ -48,6 +48,10 @@ Result<State> extend_budget(const std::filesystem::path& directory, const record
 // make a result true.
 Result<State> waive_rule(const std::filesystem::path& directory, const std::string& rule, const std::string& reason,
                          const std::string& by, Clock& clock);
+// What a proposer is told of a campaign as far as its journal says it: without memory, a profile and the time left.
+record::ProposalRequest proposal_request(const State& state);
+// Why the campaign cannot be asked for a round by hand now, with the way out; ok: it can.
+Status takes_a_round(const State& state, const std::filesystem::path& directory);
 // Reads without locking; for status and watch.
 Result<State> load_campaign(const std::filesystem::path& directory);
 // Honoured before the next measurement begins; works whether or not an engine runs. kConflict for a campaign that has
@@ -90,7 +94,8 @@ struct EngineOptions {
   std::filesystem::path experience;       // root of the tips; empty: none are read or written
   std::function<void(const EngineProgress&)> on_progress;
   std::function<StopLevel()> stop_level;
-  std::filesystem::path sign_key;  // of an anchored campaign; empty: where it was before
+  std::filesystem::path sign_key;      // of an anchored campaign; empty: where it was before
+  std::optional<std::int64_t> rounds;  // pause when so many more are closed
   double unit_grace = 60.0;  // seconds a unit may still take after the first signal before it is killed and redone
 };
 
@@ -145,7 +150,7 @@ class Engine {
   Status inspect_incumbent(record::Escalated& escalated);
   Status compare_with_known(record::Escalated& escalated);
   // steps_round.cpp
-  record::ProposalRequest proposal_request() const;
+  record::ProposalRequest request_of_round() const;
   Status propose();
   Status screen();
   Status evaluate();
@@ -179,6 +184,7 @@ class Engine {
   double stop_seen_ = -1;  // monotonic time of the first stop signal
   bool interrupted_ = false;
   std::size_t rendered_rounds_ = 0;
+  std::int64_t rounds_before_ = 0;  // closed when this process began
   std::optional<knowledge::Memory> store_;
   std::vector<record::Iteration> memory_;         // as the proposer sees it
   std::optional<record::ProfileReport> profile_;  // of the incumbent, if one was given

@@ -213,6 +213,22 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
                                         services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
     return std::optional(paused);
   }
+  // A stop that was asked for since the conditions were checked: no round is begun for it.
+  if (due == Due::kPropose && state_.open_round() == nullptr && termination_input().stop_requested) {
+    RIDGE_CHECK_OK(conclude());
+    return std::optional<RunResult>();
+  }
+  if (due == Due::kPropose && !services_.proposer.waits_for().empty()) {
+    RIDGE_TRY(paused, pause(fmt::format("it waits for {}: ridge campaign propose {} with --kernel FILE or --defines "
+                                        "NAME=VALUE, and --title, --reason, --expect 8%",
+                                        services_.proposer.waits_for(), options_.directory.string())));
+    return std::optional(paused);
+  }
+  if (due == Due::kPropose && options_.rounds && state_.open_round() == nullptr &&
+      state_.rounds_closed() - rounds_before_ >= *options_.rounds) {
+    RIDGE_TRY(paused, pause(fmt::format("the {} rounds that this run was asked for are closed", *options_.rounds)));
+    return std::optional(paused);
+  }
   if (due == Due::kPropose && state_.unmeasured_in_a_row >= kMostUnmeasured) {
     RIDGE_TRY(paused, pause(fmt::format("nothing could be measured in {} rounds in a row; the last: {}",
                                         state_.unmeasured_in_a_row, state_.rounds.back().decision->reason)));
@@ -262,6 +278,7 @@ Result<RunResult> Engine::run() {
   std::error_code ignored;
   fs::remove(options_.directory / kPauseFile, ignored);  // asked of a process that is gone
   RIDGE_CHECK_OK(begin_process());
+  rounds_before_ = state_.rounds_closed();
   if (!rendered_here(state_)) RIDGE_CHECK_OK(render_files());  // what an earlier version rendered is kept as .edited
   while (true) {
     const Transition* next = &next_transition(state_);

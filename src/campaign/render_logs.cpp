@@ -75,9 +75,10 @@ std::string round_block(const Round& round) {
   std::string notes = decision.plain_rule.empty() ? "" : "the plain rule " + decision.plain_rule;
   if (!round.refused.empty()) notes += fmt::format("; {} answers of the proposer were refused", round.refused.size());
   return fmt::format(
-      "### round-{} — {}\n\n- Time: {}\n- Validation level: {}\n- Hypothesis: {}\n- Changes: {}\n- Result: {}\n"
+      "### round-{} — {}\n\n- Time: {}\n- Validation level: {}\n- Proposer: {}\n- Hypothesis: {}\n- Changes: {}\n- "
+      "Result: {}\n"
       "- Test: {}\n- Decision: {}\n- Detailed data: rounds/round-{}/\n- Notes: {}\n\n",
-      round.number, cell(summary.hypothesis.title), minute(round.closed_at), level_of(round),
+      round.number, cell(summary.hypothesis.title), minute(round.closed_at), level_of(round), cell(summary.proposer),
       cell(summary.hypothesis.reasoning), cell(changes_text(summary)), cell(decision.reason),
       record::name_of(decision.outcome), log_word(summary.state), round.number, cell(notes));
 }

@@ -99,12 +99,13 @@ std::string gate_table(const record::Decision& decision) {
   return text;
 }
 
-std::string hypothesis_text(const record::Hypothesis& h) {
+std::string hypothesis_text(const record::Hypothesis& h, const std::string& proposer) {
   return fmt::format(
-      "{}\n\n- Bottleneck: {}\n- Reasoning: {}\n- Expected gain: {:+.1f} % ({})\n- Risks: {}\n- Verification signal: "
+      "{}\n\n- Proposer: {}\n- Bottleneck: {}\n- Reasoning: {}\n- Expected gain: {:+.1f} % ({})\n- Risks: {}\n- "
+      "Verification signal: "
       "{}\n"
       "- Evidence: {}\n- Informed by: {}\n",
-      h.title, h.bottleneck, or_none(h.reasoning), 100 * h.expected_gain, or_none(h.expected_gain_arithmetic),
+      h.title, proposer, h.bottleneck, or_none(h.reasoning), 100 * h.expected_gain, or_none(h.expected_gain_arithmetic),
       join(h.risks), or_none(h.verification_signal), join(h.evidence),
       h.informed_by ? fmt::format("round-{}", *h.informed_by) : std::string("none"));
 }
@@ -183,8 +184,9 @@ std::string render_round_summary(const State& state, const Round& round) {
   const record::RoundSummary summary = summarise(round);
   const record::Decision& decision = *round.decision;
   const std::string folder = fmt::format("rounds/round-{}", round.number);
-  std::string text = fmt::format("# round-{}\n\n## Hypothesis\n\n{}\n## Single change\n\n{}\n## Results\n\n",
-                                 round.number, hypothesis_text(summary.hypothesis), change_text(summary));
+  std::string text =
+      fmt::format("# round-{}\n\n## Hypothesis\n\n{}\n## Single change\n\n{}\n## Results\n\n", round.number,
+                  hypothesis_text(summary.hypothesis, summary.proposer), change_text(summary));
   text += validation(state, round.decided, level_of(round), folder);
   if (round.last().evaluated) text += shape_table(state, round.last().evaluated->evaluation, decision.effects);
   text += aggregate(state, points_of(state, round), summary.suite_ratio);

@@ -52,44 +52,50 @@ std::string best_row(const std::vector<record::ScreenRow>& rows, const record::P
 
 }  // namespace
 
-record::ProposalRequest Engine::proposal_request() const {
+record::ProposalRequest proposal_request(const State& state) {
   record::ProposalRequest request;
-  const Round* round = state_.open_round();
-  request.round = round != nullptr ? round->number : state_.next_round();
-  request.spec = manifest_of(state_);
-  request.incumbent = state_.incumbent.candidate;
-  if (Result<record::TuneSpace> space = record::tune_space(state_.incumbent.candidate)) request.space = *space;
-  request.build = state_.incumbent.build;
-  request.roofline = state_.incumbent.roofline;
-  request.ceilings = state_.prepared->ceilings;
-  request.history = history(state_);
-  request.environment = state_.prepared->environment;
-  request.tips = state_.tips->tips;
-  request.memory = memory_;
-  if (const record::Escalated* evidence = escalation_of(state_, request.round)) {
+  const Round* round = state.open_round();
+  request.round = round != nullptr ? round->number : state.next_round();
+  request.spec = manifest_of(state);
+  request.incumbent = state.incumbent.candidate;
+  if (Result<record::TuneSpace> space = record::tune_space(state.incumbent.candidate)) request.space = *space;
+  request.build = state.incumbent.build;
+  request.roofline = state.incumbent.roofline;
+  request.ceilings = state.prepared->ceilings;
+  request.history = history(state);
+  request.environment = state.prepared->environment;
+  request.tips = state.tips->tips;
+  if (const record::Escalated* evidence = escalation_of(state, request.round)) {
     request.findings = evidence->findings;
     request.directions = evidence->directions;
   }
+  if (state.max_iterations) request.rounds_left = *state.max_iterations - state.rounds_closed();
+  if (round != nullptr && round->last().evaluated)
+    request.last_error = failure_text(round->last().evaluated->evaluation);
+  else if (!state.refused.empty())
+    request.last_error = state.refused.back().refused;
+  return request;
+}
+
+record::ProposalRequest Engine::request_of_round() const {
+  record::ProposalRequest request = proposal_request(state_);
+  request.memory = memory_;
   if (profile_) {
     for (std::string& finding : findings_of(*profile_)) request.findings.push_back(std::move(finding));
   }
   const double left = seconds_left(state_, termination_input());
   if (std::isfinite(left)) request.seconds_left = std::max(left, 0.0);
-  if (state_.max_iterations) request.rounds_left = *state_.max_iterations - state_.rounds_closed();
-  if (round != nullptr)
-    request.last_error = failure_text(round->last().evaluated->evaluation);
-  else if (!state_.refused.empty())
-    request.last_error = state_.refused.back().refused;
   return request;
 }
 
 Status Engine::propose() {
-  const record::ProposalRequest request = proposal_request();
+  const record::ProposalRequest request = request_of_round();
   RIDGE_CHECK_OK(intend(fmt::format("round-{}/propose", request.round), "ask the proposer for one hypothesis"));
   const double started = services_.clock.monotonic();
   Result<record::Proposal> answer = services_.proposer.propose(request);
   record::Proposed proposed;
   proposed.round = request.round;
+  proposed.proposer = services_.proposer.name();
   proposed.context = sha256(record::to_line(request));
   proposed.seconds = services_.clock.monotonic() - started;
   if (answer) {

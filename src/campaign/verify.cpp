@@ -49,12 +49,6 @@ bool without_verdict(const Round& round) {
   return came_to == record::RoundState::kNotSettled || came_to == record::RoundState::kNotMeasured;
 }
 
-// Whether an earlier version left other files of this journal: it did of rounds without a verdict, and of ends.
-bool rendered_otherwise(const State& state) {
-  if (rendered_here(state)) return false;
-  return !state.endings.empty() || std::any_of(state.rounds.begin(), state.rounds.end(), without_verdict);
-}
-
 // What the journal says that a file was when the report was written; empty: nothing.
 std::string digest_in(const record::Reported& reported, const std::string& path) {
   const auto found = reported.files.find(path);
@@ -90,7 +84,7 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
       continue;
     }
     const bool stale = !finished && earlier[path].contains(sha256(*found));
-    const bool unsure = !finished && rendered_otherwise(state);  // no digest says what the earlier version rendered
+    const bool unsure = !finished && !rendered_here(state);  // no digest says what the earlier version rendered
     report.findings.push_back({path,
                                stale    ? FileFinding::Kind::kStale
                                : unsure ? FileFinding::Kind::kEarlier

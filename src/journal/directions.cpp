@@ -83,8 +83,8 @@ std::vector<record::OpenDirection> open_directions(const State& state, std::size
     if (round.committed) incumbent = &round.last().evaluated->candidate;
     const bool open = round.closed() && !settled(round) && !taken_up(known, round);
     if (open) {
-      list.add(hypothesis_of(round).title, fmt::format("{} in round {}: {}", record::name_of(round.state()),
-                                                       round.number, round.decision->reason));
+      list.add(hypothesis_of(round).title,
+               fmt::format("{} in round {}: {}", record::name_of(round.state()), round.number, round.decision->reason));
     }
   }
   for (std::size_t i = std::min(escalations, state.escalations.size()); i-- > 0;) {

@@ -11,7 +11,8 @@
 namespace ridge::journal {
 
 // Tunables that the source of `incumbent` declares and that no measured round was about.
-std::vector<record::Direction> untried_tunables(const record::Candidate& incumbent, std::span<const Round* const> rounds);
+std::vector<record::Direction> untried_tunables(const record::Candidate& incumbent,
+                                                std::span<const Round* const> rounds);
 
 // What was begun and not measured or not settled, then what the last review of a stagnation named, then the untried
 // tunables of the incumbent; each once, the first kMostOpenDirections of them.

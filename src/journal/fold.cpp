@@ -136,7 +136,8 @@ Status on_proposed(State& state, const Event& event) {
     round->opened_active = event.active - answer.seconds;
   }
   if (round->decision) return impossible(event, "the round is already decided");
-  round->attempts.push_back({std::move(answer.proposal), {}, {}, {}, answer.seconds});
+  if (answer.proposer.empty()) answer.proposer = state.spec().proposer;
+  round->attempts.push_back({std::move(answer.proposal), {}, {}, {}, answer.seconds, std::move(answer.proposer)});
   return ok_status();
 }
 
@@ -448,6 +449,7 @@ record::RoundSummary summarise(const Round& round) {
   record::RoundSummary summary;
   summary.round = round.number;
   const Attempt& last = round.last();
+  summary.proposer = last.proposer;
   summary.hypothesis = last.proposal.hypothesis;
   if (const record::Candidate* candidate = last.candidate()) {
     summary.candidate = *candidate;

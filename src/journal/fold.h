@@ -28,6 +28,7 @@ struct Attempt {
   std::optional<record::Evaluated> evaluated;  // the last level that was measured
   std::optional<record::Evaluated> quick;      // the quick look that came before a full evaluation
   double seconds = 0;                          // that the proposer took
+  std::string proposer;                        // who that was
 
   // What is, or is to be, evaluated: the only candidate, or the one chosen from the sweep; null when none was usable.
   [[nodiscard]] const record::Candidate* candidate() const;

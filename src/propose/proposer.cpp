@@ -21,6 +21,8 @@ const std::vector<Entry>& table() {
       {{"replay", "JOURNAL", "proposes again what a recorded campaign proposed, round by round"}, make_replay},
       {{"command", "CMD", "any program: one JSON request on its standard input, one JSON answer on its output"},
        make_agent},
+      {{"manual", "", "a person: the campaign pauses for `ridge campaign propose`, which states one round"},
+       make_manual},
   };
   return entries;
 }

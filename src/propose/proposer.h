@@ -22,6 +22,8 @@ class Proposer {
   // One hypothesis with at least one candidate, or `exhausted` with the reason. An error is a failure of the proposer
   // (it crashed, answered nonsense), not of a candidate; the engine may ask again with `last_error` set.
   virtual Result<record::Proposal> propose(const record::ProposalRequest& request) = 0;
+  // What must come from elsewhere before it can be asked: the campaign pauses for it. Empty: ask.
+  [[nodiscard]] virtual std::string waits_for() const { return {}; }
 };
 
 struct ProposerOptions {
@@ -44,7 +46,7 @@ std::vector<ProposerInfo> list_proposers();
 // "replay:JOURNAL", "search[:SEED]".
 std::string proposer_usage(const ProposerInfo& info);
 
-// From `--proposer SPEC`: search[:SEED] | replay:JOURNAL | command:CMD. An unknown name lists the known ones.
+// From `--proposer SPEC`: search[:SEED] | replay:JOURNAL | command:CMD | manual. An unknown name lists the known ones.
 Result<std::unique_ptr<Proposer>> make_proposer(std::string_view spec, const ProposerOptions& options = {});
 
 }  // namespace ridge::propose

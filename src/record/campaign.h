@@ -259,6 +259,7 @@ struct Termination {
 // What one round came to, for proposers, reports and people.
 struct RoundSummary {
   std::int64_t round = 0;
+  std::string proposer;  // of the last attempt
   Hypothesis hypothesis;
   Candidate candidate;                          // as evaluated
   std::map<std::string, std::int64_t> changed;  // tunables that differ from the incumbent's, new values
@@ -270,6 +271,7 @@ struct RoundSummary {
   std::vector<ScreenRow> sweep;  // the configurations looked at, if the round was a sweep
   static void fields(auto& v, auto& self) {
     v("round", self.round);
+    v.optional("proposer", self.proposer);
     v("hypothesis", self.hypothesis);
     v("candidate", self.candidate);
     v("changed", self.changed);

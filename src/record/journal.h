@@ -84,7 +84,8 @@ struct Confirmed {
 };
 
 // How the files of a campaign are rendered from its journal, and what becomes of a sweep that was not looked at.
-// 1: a round that was not measured was rendered as rolled back and ineffective; 2: it has a state of its own.
+// 1: a round that was not measured was rendered as rolled back and ineffective; 2: it has a state of its own, and each
+// round names its proposer.
 inline constexpr std::int64_t kRendering = 2;
 
 struct Prepared {
@@ -139,12 +140,14 @@ struct Intent {
 struct Proposed {
   std::int64_t round = 0;
   Proposal proposal;
-  std::string refused;  // why this answer opens no attempt; empty: it does
-  std::string context;  // SHA-256 of the request that was answered
+  std::string proposer;  // who answered; empty in records of before it was kept: the campaign's own
+  std::string refused;   // why this answer opens no attempt; empty: it does
+  std::string context;   // SHA-256 of the request that was answered
   double seconds = 0;
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("proposal", self.proposal);
+    v.optional("proposer", self.proposer);
     v.optional("refused", self.refused);
     v.optional("context", self.context);
     v("seconds", self.seconds);

@@ -476,6 +476,31 @@ struct BenchRow {
   }
 };
 
+// One paired look at a candidate outside of any campaign (`ridge try`). No decision: it controls no errors.
+struct Look {
+  std::int64_t version = 1;
+  bool decision = false;           // never one
+  std::string candidate, against;  // names; `against`: another candidate, or the implementation that dispatch chooses
+  std::optional<double> ratio, ratio_low, ratio_high;  // over the cases, geometric mean; above 1: faster
+  std::int64_t sessions = 0;                           // of the case with the fewest
+  double seconds = 0;                                  // that the look took
+  std::vector<BenchRow> rows;                          // of the candidate, one per case
+  Environment environment;
+  static void fields(auto& v, auto& self) {
+    v("version", self.version);
+    v("decision", self.decision);
+    v("candidate", self.candidate);
+    v("against", self.against);
+    v.optional("ratio", self.ratio);
+    v.optional("ratio_low", self.ratio_low);
+    v.optional("ratio_high", self.ratio_high);
+    v("sessions", self.sessions);
+    v("seconds", self.seconds);
+    v("rows", self.rows);
+    v("environment", self.environment);
+  }
+};
+
 // A benchmark as it is kept: what ran, where, how, and every sample.
 struct BenchReport {
   std::int64_t version = 1;

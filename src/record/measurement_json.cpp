@@ -7,6 +7,7 @@
 namespace ridge::record {
 
 template struct Codec<BenchReport>;
+template struct Codec<Look>;
 template struct Codec<BenchRow>;
 template struct Codec<BuildEvidence>;
 template struct Codec<Cost>;

@@ -77,6 +77,7 @@ struct ReportChange {
 struct ReportRound {
   std::int64_t round = 0;
   RoundState state = RoundState::kUnfinished;
+  std::string proposer;
   Hypothesis hypothesis;
   std::string candidate, candidate_name, parent;  // ids; empty until something was evaluated
   std::map<std::string, std::int64_t> changed;    // tunables that differ from the incumbent's, new values
@@ -100,6 +101,7 @@ struct ReportRound {
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("state", self.state);
+    v.optional("proposer", self.proposer);
     v("hypothesis", self.hypothesis);
     v("candidate", self.candidate);
     v("candidate_name", self.candidate_name);

@@ -15,7 +15,8 @@ std::string listing(const std::vector<std::string>& items) { return fmt::format(
 
 Facts hypothesis_facts(const record::ReportRound& round) {
   const record::Hypothesis& h = round.hypothesis;
-  Facts facts = {{"Hypothesis", h.title},
+  Facts facts = {{"Proposed by", round.proposer},
+                 {"Hypothesis", h.title},
                  {"Bottleneck", h.bottleneck},
                  {"Reasoning", h.reasoning},
                  {"Expected gain", h.expected_gain_arithmetic.empty()

@@ -150,7 +150,8 @@ std::string round_part(const record::ReportRound& round) {
   text += fmt::format("**{}.** {}\n\n", md(round_state(round)), md(round.reason));
   if (!round.source_diff.empty()) text += folded("Source: " + files_words(round), fenced(round.source_diff, "diff"));
   const record::Hypothesis& h = round.hypothesis;
-  text += facts({{"Expected", fmt::format("{} {}", expected_words(round), h.expected_gain_arithmetic)},
+  text += facts({{"Proposed by", round.proposer},
+                 {"Expected", fmt::format("{} {}", expected_words(round), h.expected_gain_arithmetic)},
                  {"Measured", measured_words(round)},
                  {"Sessions and evidence", evidence_words(round)},
                  {"Gates", gates_words(round)},

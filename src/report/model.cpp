@@ -348,6 +348,7 @@ void Drawing::draw_round(const Round& round) {
   target.speed = target.low = target.high = kNan;
   target.reason = "The round has not been decided yet.";
   target.hypothesis = round.last().proposal.hypothesis;
+  target.proposer = round.last().proposer;
   for (const record::Proposed& answer : round.refused) {
     if (!answer.refused.empty()) target.refused.push_back(refused_words(answer));
   }

@@ -1,5 +1,5 @@
-// What was not measured is not knowledge: a round without a counted session has a state of its own in everything that is
-// made of the journal, and teaches the next hypothesis nothing.
+// What was not measured is not knowledge: a round without a counted session has a state of its own in everything that
+// is made of the journal, and teaches the next hypothesis nothing.
 #include <gmock/gmock.h>
 
 #include "base/error.h"
@@ -78,8 +78,9 @@ class NotMeasured : public testing::TestWithParam<Way> {
   }
   std::string file(const std::string& path) { return *read_file(world_.path() / path); }
 
-  World world_{one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(kUnmeasured)}, "LOST"),
-                              make_proposal({make_candidate(50)}, "SLOW")})};
+  World world_{
+      one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(kUnmeasured)}, "LOST"),
+                     make_proposal({make_candidate(50)}, "SLOW")})};
   State state_;
 };
 
@@ -125,8 +126,7 @@ TEST_P(NotMeasured, TheMemoryHasItAsNeitherPassedNorFailed) {
   const record::Iteration it = *knowledge::Memory::open(world_.path())->read("v2");
   EXPECT_EQ(it.quality_gate.result, record::IterationStatus::kNotMeasured);
   const bool checked = GetParam().name == std::string("void");  // its outputs were, and were right
-  EXPECT_EQ(it.correctness.status,
-            checked ? record::IterationStatus::kPass : record::IterationStatus::kNotMeasured);
+  EXPECT_EQ(it.correctness.status, checked ? record::IterationStatus::kPass : record::IterationStatus::kNotMeasured);
   EXPECT_FALSE(it.performance.latency_us);
   EXPECT_TRUE(it.pitfalls_and_fixes.empty());
   ASSERT_FALSE(it.open_directions.empty());
@@ -146,8 +146,7 @@ TEST_P(NotMeasured, TheNextHypothesisIsNotTaughtByIt) {
 
 TEST_P(NotMeasured, ExportsAndTheReportSaySo) {
   const FileMap view = *render_export(state_, ExportFormat::kTurboView);
-  const record::ForeignRun run =
-      *record::parse_foreign_run(view.at("state/" + state_.spec().id + "/run.json"));
+  const record::ForeignRun run = *record::parse_foreign_run(view.at("state/" + state_.spec().id + "/run.json"));
   EXPECT_EQ(run.history[2].decision, "NOT MEASURED");
   EXPECT_TRUE(run.history[2].score.empty());
   EXPECT_EQ(parse_json(view.at("state/" + state_.spec().id + "/run.json"))->at("rollback_streak"), 1);
@@ -171,7 +170,8 @@ TEST_P(NotMeasured, ExportsAndTheReportSaySo) {
   EXPECT_EQ(model.rolled_back, 1);
   EXPECT_EQ(model.not_measured, 1);
   const std::string page = report::markdown(model);
-  const std::string now = page.substr(page.find("## What now?"), page.find("## Where the kernel") - page.find("## What now?"));
+  const std::string now =
+      page.substr(page.find("## What now?"), page.find("## Where the kernel") - page.find("## What now?"));
   EXPECT_THAT(now, HasSubstr(kIdea));
   EXPECT_THAT(now, Not(HasSubstr("Finished because")));
   EXPECT_THAT(page.substr(0, page.find("## How fast?")), HasSubstr("Finished because"));
@@ -182,8 +182,7 @@ TEST_P(NotMeasured, TheRecordVerifiesAndReplays) {
   EXPECT_TRUE(replay_campaign(world_.path())->ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, NotMeasured,
-                         testing::Values(void_sessions(), harness_fault_of_worker(), time_limit()),
+INSTANTIATE_TEST_SUITE_P(Ways, NotMeasured, testing::Values(void_sessions(), harness_fault_of_worker(), time_limit()),
                          [](const auto& way) { return way.param.name; });
 
 TEST(Unmeasured, ThreeInARowPauseTheCampaign) {

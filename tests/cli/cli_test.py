@@ -748,6 +748,78 @@ class Campaign(Base):
         journal.write_text(text)
 
 
+class ByHand(Base):
+    def propose(self, *words, **extra):
+        return self.ridge("campaign", "propose", "c", *words, **extra)
+
+    def test_rounds_by_hand_and_of_the_search_take_turns(self):
+        stated = ("--title", "wider vectors", "--reason", "the inner loop is scalar", "--expect", "50%")
+        self.refused(2, "campaign", "propose", "c", "--defines", "VECTOR=8", *stated, says="holds no campaign")
+        started = self.ridge("optimize", "gemm", "m=96", "n=96", "k=96", "--proposer", "manual", "--yes", "--quiet", "--budget", "240s",
+                             "--max-foreign-load", "1", "--max-steal", "1", "--directory", "c")
+        self.assertEqual(started.returncode, 8, started.stderr)
+        self.assertIn("ridge campaign propose c", started.stdout)
+        # Nothing of a refused proposal is recorded.
+        before = (self.tmp / "c/journal.jsonl").read_bytes()
+        broken = self.tmp / "broken.cpp"
+        broken.write_text("int missing_semicolon\n")
+        self.refused(2, "campaign", "propose", "c", *stated, says=["--kernel or --defines", "ridge campaign propose DIR"])
+        self.refused(2, "campaign", "propose", "c", "--defines", "VECTOR", *stated, says=["VECTOR is not NAME=INTEGER", "--defines MR=6,NV=2"])
+        self.refused(2, "campaign", "propose", "c", "--defines", "VECTOR=8", *stated[2:], says="--title is missing")
+        for expect in ("much", "8", "-3%", "0.1%", "1000000%"):
+            self.refused(2, "campaign", "propose", "c", "--defines", "VECTOR=8", *stated[:4], f"--expect={expect}", says="--expect 8%")
+        self.refused(2, "campaign", "propose", "c", "--defines", "NO_SUCH=1", *stated, says="NO_SUCH")
+        self.refused(7, "campaign", "propose", "c", "--give-up", says="no round of c is open")
+        self.assertEqual((self.tmp / "c/journal.jsonl").read_bytes(), before)
+        # A kernel that does not build leaves its round open, with the compiler's error and two ways out.
+        plain = (ROOT / "src/ops/gemm/cpu_plain.cpp").read_text()
+        broken.write_text(plain + "\nthis does not compile\n")
+        failed = self.propose("--kernel", "broken.cpp", *stated, "--by", "ada")
+        self.assertEqual(failed.returncode, 2, failed.stdout + failed.stderr)
+        for text in ("COMPILE", "error", "--give-up", "3 more attempts"):
+            self.assertIn(text, failed.stderr)
+        done = self.propose("--give-up", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["state"], "rolled back")
+        # A round by values of tunables, then one of the search.
+        done = self.propose("--defines", "VECTOR=8", *stated, "--json")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        round_by_hand = json.loads(done.stdout)
+        self.assertEqual(round_by_hand["proposer"], "manual")
+        self.assertEqual(round_by_hand["changed"], {"VECTOR": 8})
+        turn = self.ridge("campaign", "resume", "c", "--proposer", "search", "--rounds", "1", "--quiet")
+        self.assertIn(turn.returncode, (0, 8), turn.stderr)
+        for check in ("verify", "replay"):
+            result = self.ridge("campaign", check, "c")
+            self.assertEqual(result.returncode, 0, result.stdout)
+        who = [one["proposer"] for one in self.json("campaign", "status", "c")["rounds"]]
+        self.assertEqual(who[:3], ["manual:ada", "manual", "search"])
+        self.ridge("campaign", "stop", "c")
+        self.assertEqual(self.ridge("campaign", "resume", "c", "--quiet").returncode, 0)
+        self.refused(7, "campaign", "propose", "c", "--defines", "VECTOR=4", *stated, says=["has ended", "ridge campaign extend c"])
+
+    def test_a_look_is_quick_and_no_decision(self):
+        plain = ROOT / "src/ops/gemm/cpu_plain.cpp"
+        began = time.monotonic()
+        look = self.json("try", plain, "m=96", "n=96", "k=96", "-D", "VECTOR=8")
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertFalse(look["decision"])
+        self.assertGreater(look["sessions"], 0)
+        self.assertLessEqual(look["ratio_low"], look["ratio"])
+        self.assertLessEqual(look["ratio"], look["ratio_high"])
+        (self.tmp / "other.cpp").write_text(plain.read_text())
+        began = time.monotonic()
+        said = self.ridge("try", plain, "m=96", "n=96", "k=96", "-D", "VECTOR=8", "--vs", "other.cpp")
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertRegex(said.stdout, r"cpu_plain is \d+\.\d+x as fast as other \(interval .* to .*, \d+ sessions? of each shape")
+        self.assertIn("no decision", said.stdout)
+        self.refused(2, "try", plain, "--vs", plain, says="are the same kernel")
+        (self.tmp / "nameless.cpp").write_text("int f();\n")
+        self.refused(2, "try", "nameless.cpp", says="--op gemm")
+        self.refused(1, "try", "nameless.cpp", "m=8", "n=8", "k=8", "--op", "gemm", says="no decision")
+
+
 class Kernels(Base):
     def test_a_pack_is_built_listed_and_verified(self):
         pack = self.tmp / "mine.pack"

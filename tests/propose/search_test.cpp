@@ -208,12 +208,12 @@ TEST(Proposers, AnUnknownNameListsTheKnownOnes) {
   auto proposer = make_proposer("wizard");
   ASSERT_FALSE(proposer.ok());
   EXPECT_EQ(proposer.error().text(),
-            "unknown proposer \"wizard\" (known are search[:SEED] | replay:JOURNAL | command:CMD)");
+            "unknown proposer \"wizard\" (known are search[:SEED] | replay:JOURNAL | command:CMD | manual)");
   EXPECT_THAT(make_proposer("replay").error().text(), HasSubstr("needs an argument (write --proposer replay:JOURNAL)"));
   EXPECT_THAT(make_proposer("search:fast").error().text(),
               HasSubstr("the seed \"fast\" of search is not a whole number"));
   EXPECT_THAT(make_proposer("search:").error().text(), HasSubstr("needs an argument (write --proposer search[:SEED])"));
-  EXPECT_EQ(list_proposers().size(), 3u);
+  EXPECT_EQ(list_proposers().size(), 4u);
 }
 
 }  // namespace

@@ -1,0 +1,236 @@
+#include "campaign_propose.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "campaign/campaign.h"
+#include "campaign/proposal_rules.h"
+#include "campaign/transition.h"
+#include "campaign_run.h"
+#include "candidate_file.h"
+#include "propose/manual.h"
+#include "record/json.h"
+#include "say.h"
+#include "terminal.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ProposeOptions {
+  std::string directory, kernel, title, reason, expect, category, bottleneck, signal, by;
+  std::vector<std::string> defines, risks;
+  std::optional<std::int64_t> informed_by;
+  bool give_up = false;
+  RunOptions run;
+};
+
+// "8%" or "1.08x" as a fraction.
+Result<double> parse_gain(const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, problem] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  if (problem == std::errc() && std::isfinite(value)) {
+    if (unit == "%" || unit == " %") return value / 100;
+    if (unit == "x") return value - 1;
+  }
+  return with_hint(invalid("--expect {} is no gain", text.empty() ? "(missing)" : text),
+                   "write how much faster the change should make it, for instance --expect 8% or --expect 1.08x");
+}
+
+// "MR=6", or several after commas.
+Status add_defines(const std::string& text, std::map<std::string, std::int64_t>& defines) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string one = text.substr(at, end - at);
+    const std::size_t equals = one.find('=');
+    std::int64_t value = 0;
+    const char* const last = one.data() + one.size();
+    const bool named = equals != std::string::npos && equals > 0 && equals + 1 < one.size();
+    if (!named || std::from_chars(one.data() + equals + 1, last, value).ptr != last) {
+      return with_hint(invalid("--defines {} is not NAME=INTEGER", one), "write for instance --defines MR=6,NV=2");
+    }
+    defines[one.substr(0, equals)] = value;
+    at = end + 1;
+  }
+  return ok_status();
+}
+
+// The file under the name of the incumbent's first source, and what it includes of the files beside it.
+Result<std::vector<record::SourceFile>> sources_of(const campaign::State& state, const std::string& path) {
+  RIDGE_TRY(candidate, candidate_of(state.spec().op, path, {}));
+  std::vector<record::SourceFile> sources;
+  for (std::size_t i = 0; i < candidate.sources.size(); ++i) {
+    record::SourceFile& file = candidate.sources[i];
+    std::error_code ignored;
+    if (i > 0 && !fs::is_regular_file(fs::path(path).parent_path() / file.path, ignored)) continue;  // the library's
+    if (i == 0) file.path = state.incumbent.candidate.sources.front().path;
+    const auto same = [&](const record::SourceFile& one) { return one == file; };
+    if (std::ranges::none_of(state.incumbent.candidate.sources, same)) sources.push_back(std::move(file));
+  }
+  return sources;
+}
+
+Error lacks(const char* flag, const char* what) {
+  return with_hint(invalid("{} is missing: {}", flag, what),
+                   "ridge campaign propose DIR --defines MR=6 --title '...' --reason '...' --expect 8%");
+}
+
+Result<propose::ByHand> stated_by(const ProposeOptions& options, const campaign::State& state) {
+  propose::ByHand stated;
+  stated.by = options.by;
+  const campaign::Round* open = state.open_round();
+  if (options.give_up) {
+    if (open == nullptr) {
+      return with_hint(make_error(ErrorCode::kConflict, "no round of {} is open", options.directory),
+                       "--give-up ends a round whose kernel failed; without one there is nothing to give up");
+    }
+    stated.give_up = "given up by hand";
+    return stated;
+  }
+  for (const std::string& text : options.defines) RIDGE_CHECK_OK(add_defines(text, stated.change.defines));
+  if (!options.kernel.empty()) {
+    RIDGE_TRY(sources, sources_of(state, options.kernel));
+    stated.change.sources = std::move(sources);
+  }
+  if (stated.change.defines.empty() && options.kernel.empty())
+    return lacks("--kernel or --defines", "a round changes the source, values of its tunables, or both");
+  // A repair keeps what its round was about.
+  if (open != nullptr) stated.hypothesis = open->last().proposal.hypothesis;
+  record::Hypothesis& h = stated.hypothesis;
+  if (open != nullptr) h.planned_files.clear();
+  if (!options.title.empty()) h.title = options.title;
+  if (!options.reason.empty()) h.reasoning = options.reason;
+  if (!options.expect.empty() || open == nullptr) {
+    RIDGE_TRY(gain, parse_gain(options.expect));
+    h.expected_gain = gain;
+  }
+  if (h.title.empty()) return lacks("--title", "one line that says what changes");
+  if (h.reasoning.empty()) return lacks("--reason", "why it should be faster");
+  if (!options.category.empty()) h.category = options.category;
+  if (!options.bottleneck.empty()) h.bottleneck = options.bottleneck;
+  if (!options.signal.empty()) h.verification_signal = options.signal;
+  if (!options.risks.empty()) h.risks = options.risks;
+  if (options.informed_by) h.informed_by = options.informed_by;
+  return stated;
+}
+
+// Everything that can be refused is, before the journal has a line of it.
+Status check(const campaign::State& state, const propose::ByHand& stated) {
+  RIDGE_TRY(proposal, propose::proposal_by_hand(campaign::proposal_request(state), stated));
+  if (const std::string why = campaign::refuse(proposal, state); !why.empty()) {
+    return with_hint(invalid("refused: {}", why), "nothing was recorded; change it and propose again (docs/rules.md)");
+  }
+  return ok_status();
+}
+
+// A kernel that failed leaves its round open for a repair.
+Error failed_kernel(const std::string& directory, const campaign::Round& round) {
+  const record::Evaluation& evaluation = round.last().evaluated->evaluation;
+  const std::size_t left = campaign::kMaxAttempts - round.attempts.size();
+  return with_hint(
+      invalid("round {}: {}: {}", round.number, record::name_of(evaluation.outcome), evaluation.detail),
+      fmt::format("the round is open for {} more attempt{}: correct the kernel and propose it again (`ridge campaign "
+                  "propose {} --kernel FILE`), or give the round up with `ridge campaign propose {} --give-up`",
+                  left, left == 1 ? "" : "s", directory, directory));
+}
+
+int tell(const ProposeOptions& options, const Ran& ran, std::int64_t number) {
+  const campaign::State& state = ran.state;
+  const auto round = std::ranges::find(state.rounds, number, &campaign::Round::number);
+  if (round == state.rounds.end()) {
+    const std::string why = state.refused.empty() ? ran.result.reason : "refused: " + state.refused.back().refused;
+    return fail(with_hint(make_error(ErrorCode::kConflict, "round {} was not begun: {}", number, why),
+                          fmt::format("ridge campaign status {}", options.directory)));
+  }
+  if (!round->closed()) {
+    if (campaign::repair_is_due(*round)) return fail(failed_kernel(options.directory, *round));
+    say_how_to_go_on(options.directory);
+    return interruptions() > 0 ? kInterrupted : kPaused;
+  }
+  const record::RoundSummary summary = campaign::summarise(*round);
+  if (globals().json) {
+    say("{}\n", record::to_pretty(summary));
+  } else {
+    say("{}\n", painted_lines(fmt::format("Round {} ({}): {}: {}", number, summary.proposer,
+                                          record::name_of(summary.state), summary.reason)));
+    if (state.terminated()) say("The campaign has ended: {}\n", state.termination->detail);
+    say("Details: {0}/rounds/round-{1}/summary.md\nNext: {2}\n", options.directory, number,
+        state.terminated() ? "ridge campaign status " + options.directory
+                           : "another round by hand, or ridge campaign resume " + options.directory);
+  }
+  return summary.accepted ? kSuccess : kNo;
+}
+
+int propose_round(const ProposeOptions& options) {
+  const Result<campaign::State> state = campaign::load_campaign(options.directory);
+  if (!state) return fail(state.error());
+  if (const campaign::LockHolder holder = campaign::lock_holder(options.directory); holder.pid != 0) {
+    return fail(with_hint(
+        make_error(ErrorCode::kConflict, "process {} is working on the campaign {}", holder.pid, options.directory),
+        fmt::format("one round at a time: wait for it (`ridge campaign watch {0}`), or pause it with `ridge campaign "
+                    "pause {0}`, and propose again",
+                    options.directory)));
+  }
+  if (const Status ready = campaign::takes_a_round(*state, options.directory); !ready) return fail(ready.error());
+  Result<propose::ByHand> stated = stated_by(options, *state);
+  if (!stated) return fail(stated.error());
+  if (!options.give_up) {
+    if (const Status good = check(*state, *stated); !good) return fail(good.error());
+  }
+  const campaign::Round* open = state->open_round();
+  const std::int64_t number = open != nullptr ? open->number : state->next_round();
+  const std::unique_ptr<propose::Proposer> proposer = propose::make_by_hand(std::move(*stated));
+  const Result<Ran> ran = drive_campaign(options.directory, options.run, *proposer);
+  return ran ? tell(options, *ran, number) : fail(ran.error());
+}
+
+}  // namespace
+
+void define_campaign_propose(Command group) {
+  auto options = std::make_shared<ProposeOptions>();
+  Command command = group.subcommand("propose", "One round by hand: state a change, have it built, checked, measured "
+                                                "and decided");
+  add_run_options(command, options->run);
+  command.positional("directory", options->directory, "Folder of the campaign")
+      .option("--kernel FILE", options->kernel, "The changed source, in place of the best one's")
+      .option("-D,--define,--defines NAME=VALUE", options->defines,
+              "Values of tunables, several after commas; the others stay as they are (repeatable)")
+      .option("--title TEXT", options->title, "What changes, in one line")
+      .option("--reason TEXT", options->reason, "Why it should be faster")
+      .option("--expect GAIN", options->expect, "What you expect before it is measured: 8% or 1.08x")
+      .option("--category NAME", options->category,
+              "tile, layout, pipeline, resource, backend or algorithm (default: of the tunable; else algorithm)")
+      .option("--bottleneck NAME", options->bottleneck,
+              "compute, memory, latency, resource or launch (default: what bounds the slowest shape)")
+      .option("--risk TEXT", options->risks, "What may go wrong (repeatable)")
+      .option("--signal TEXT", options->signal, "What would show it (default: half of the expected gain)")
+      .option("--informed-by", options->informed_by,
+              "The round that led here (default: the last one that was rolled back)")
+      .option("--by NAME", options->by, "Your name, for the record")
+      .flag("--give-up", options->give_up, "End a round whose kernel failed, instead of repairing it")
+      .example("ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --defines MR=6,NV=2 --title 'a taller tile' "
+               "--reason 'each row of B is used six times' --expect 8%",
+               "values of tunables that the source declares")
+      .example("ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --kernel mine.cpp --title 'pack B' --reason "
+               "'its rows lie in different pages' --expect 1.2x",
+               "your own source; exit code 0 when it was accepted, 1 when not")
+      .example("ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --kernel mine.cpp",
+               "the corrected source, after one that did not build")
+      .exits({{kNo, "the round was decided, and not accepted"},
+              kUnavailable,
+              kSystem,
+              {kHeld, "another process works on it, it has ended, or its baseline is not measured"},
+              kPaused,
+              kInterrupted})
+      .json("the round: hypothesis, proposer, candidate, state, reason and gain")
+      .action([options] { return propose_round(*options); });
+}
+
+}  // namespace ridge::cli
