@@ -195,8 +195,9 @@ int propose_round(const ProposeOptions& options) {
 
 void define_campaign_propose(Command group) {
   auto options = std::make_shared<ProposeOptions>();
-  Command command = group.subcommand("propose", "One round by hand: state a change, have it built, checked, measured "
-                                                "and decided");
+  Command command = group.subcommand("propose",
+                                     "One round by hand: state a change, have it built, checked, measured "
+                                     "and decided");
   add_run_options(command, options->run);
   command.positional("directory", options->directory, "Folder of the campaign")
       .option("--kernel FILE", options->kernel, "The changed source, in place of the best one's")
@@ -215,12 +216,14 @@ void define_campaign_propose(Command group) {
               "The round that led here (default: the last one that was rolled back)")
       .option("--by NAME", options->by, "Your name, for the record")
       .flag("--give-up", options->give_up, "End a round whose kernel failed, instead of repairing it")
-      .example("ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --defines MR=6,NV=2 --title 'a taller tile' "
-               "--reason 'each row of B is used six times' --expect 8%",
-               "values of tunables that the source declares")
-      .example("ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --kernel mine.cpp --title 'pack B' --reason "
-               "'its rows lie in different pages' --expect 1.2x",
-               "your own source; exit code 0 when it was accepted, 1 when not")
+      .example(
+          "ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --defines MR=6,NV=2 --title 'a taller tile' "
+          "--reason 'each row of B is used six times' --expect 8%",
+          "values of tunables that the source declares")
+      .example(
+          "ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --kernel mine.cpp --title 'pack B' --reason "
+          "'its rows lie in different pages' --expect 1.2x",
+          "your own source; exit code 0 when it was accepted, 1 when not")
       .example("ridge campaign propose campaigns/gemm_cpu_xeon_20260101 --kernel mine.cpp",
                "the corrected source, after one that did not build")
       .exits({{kNo, "the round was decided, and not accepted"},

@@ -124,7 +124,10 @@ int conclude(const fs::path& directory, const campaign::State& state, const camp
     case campaign::RunEnd::kDone: return kSuccess;
     case campaign::RunEnd::kPaused:
       std::fflush(stdout);
-      say_how_to_go_on(directory);
+      if (result.waits)
+        say(stderr, "Paused; state the next round with: ridge campaign propose {}\n", directory.string());
+      else
+        say_how_to_go_on(directory);
       return interruptions() > 0 ? kInterrupted : kPaused;
     case campaign::RunEnd::kInterrupted: return kInterrupted;
   }

@@ -177,8 +177,8 @@ int try_candidate(const TryOptions& options) {
   look.candidate = request->candidates[0].name;
   std::error_code ignored;
   const bool file = fs::is_regular_file(options.versus, ignored);
-  const Status looked = file ? look_at_candidate(options, std::move(*request), look)
-                             : look_at_library(options, *request, look);
+  const Status looked =
+      file ? look_at_candidate(options, std::move(*request), look) : look_at_library(options, *request, look);
   if (!looked) return fail(looked.error());
   look.seconds = clock.monotonic() - started;
   add_up(look);
@@ -207,7 +207,9 @@ void define_try(Command root) {
       .example("ridge try tiled.cpp --op gemm --vs plain.cpp", "against another source, on the operator's shapes")
       .example("ridge try src/ops/gemm/cpu_plain.cpp -D MR=4 --vs src/ops/gemm/cpu_plain.cpp",
                "a tunable against its default")
-      .exits({{kNo, "it does not build, a call was wrong, or nothing could be measured"}, kUnavailable, kSystem,
+      .exits({{kNo, "it does not build, a call was wrong, or nothing could be measured"},
+              kUnavailable,
+              kSystem,
               kInterrupted})
       .json("the look: ratio with its interval, sessions, and a row per shape with all samples")
       .action([options] { return try_candidate(*options); });

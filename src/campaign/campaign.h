@@ -103,6 +103,7 @@ enum class RunEnd { kDone, kPaused, kInterrupted };
 struct RunResult {
   RunEnd end = RunEnd::kDone;
   std::string reason;  // one sentence for a person
+  bool waits = false;  // paused for a round by hand
 };
 
 // An evaluation that did not happen: never charged to the candidate, never a pass.

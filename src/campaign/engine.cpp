@@ -222,6 +222,7 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
     RIDGE_TRY(paused, pause(fmt::format("it waits for {}: ridge campaign propose {} with --kernel FILE or --defines "
                                         "NAME=VALUE, and --title, --reason, --expect 8%",
                                         services_.proposer.waits_for(), options_.directory.string())));
+    paused.waits = true;
     return std::optional(paused);
   }
   if (due == Due::kPropose && options_.rounds && state_.open_round() == nullptr &&

@@ -30,7 +30,7 @@ Result<Ended> open_ended(const fs::path& directory) {
   RIDGE_TRY(lock, CampaignLock::acquire(directory));
   RIDGE_TRY(verified, verify_campaign(directory));
   if (!verified.ok()) {
-    const FileFinding& first = verified.findings.front();
+    const FileFinding& first = *std::ranges::find_if(verified.findings, is_offence);
     return with_hint(make_error(ErrorCode::kConflict, "{}: {}: {}", directory.string(), first.path, first.detail),
                      fmt::format("ridge campaign verify {}", directory.string()));
   }

@@ -192,12 +192,12 @@ Result<record::JournalText> journal_of(const fs::path& directory) {
 
 }  // namespace
 
-bool VerifyReport::ok() const {
-  return std::all_of(findings.begin(), findings.end(), [](const FileFinding& finding) {
-    const bool earlier = finding.kind == FileFinding::Kind::kEarlier && !finding.path.starts_with("report/");
-    return earlier || finding.kind == FileFinding::Kind::kStale;
-  });
+bool is_offence(const FileFinding& finding) {
+  if (finding.kind == FileFinding::Kind::kEarlier) return finding.path.starts_with("report/");
+  return finding.kind != FileFinding::Kind::kStale;
 }
+
+bool VerifyReport::ok() const { return std::none_of(findings.begin(), findings.end(), is_offence); }
 
 std::string VerifyReport::text() const {
   std::string lines = fmt::format("{} events, {} files ({} rendered), {} snapshots; last hash {}\n", events, files,

@@ -28,6 +28,10 @@ struct FileFinding {
   std::string detail;  // the first line that differs
 };
 
+// Stale files, and those of an earlier rendering, are none: resuming writes them again. A report is one until it is
+// written again, because no digest of it is kept.
+bool is_offence(const FileFinding& finding);
+
 struct VerifyReport {
   std::int64_t events = 0, files = 0, snapshots = 0;
   std::int64_t rendered = 0;  // of the files those that are not in the folder
@@ -38,8 +42,7 @@ struct VerifyReport {
   std::size_t torn_bytes = 0;
   std::int64_t sessions = 0, unstamped = 0;  // measured, and of those without the stamps of this version
   std::vector<FileFinding> findings;
-  // Stale files, and those of an earlier rendering, are no offence: resuming writes them again. A report is one until
-  // it is written again, because no digest of it is kept.
+  // No finding is an offence.
   [[nodiscard]] bool ok() const;
   [[nodiscard]] std::string text() const;
 };

@@ -33,9 +33,9 @@ double room(const ProposalRequest& request) {
 Status check_expectation(const ProposalRequest& request, double gain) {
   const double least = request.spec.protocol.min_effect;
   if (!(gain >= least)) {
-    return with_hint(invalid("an expected gain of {:.3g} %: this campaign accepts gains above {:.3g} %", 100 * gain,
-                             100 * least),
-                     "say how much faster it should be, for instance --expect 8%, or do not propose it");
+    return with_hint(
+        invalid("an expected gain of {:.3g} %: this campaign accepts gains above {:.3g} %", 100 * gain, 100 * least),
+        "say how much faster it should be, for instance --expect 8%, or do not propose it");
   }
   const double most = room(request);
   if (gain <= most) return ok_status();

@@ -42,7 +42,8 @@ class ByHandTest : public testing::Test {
     const Result<RunResult> paused = run(**manual);
     ASSERT_TRUE(paused) << paused.error().text();
     ASSERT_EQ(paused->end, RunEnd::kPaused);
-    EXPECT_THAT(paused->reason, HasSubstr("waits for a round by hand: ridge campaign propose " + world_.path().string()));
+    EXPECT_THAT(paused->reason,
+                HasSubstr("waits for a round by hand: ridge campaign propose " + world_.path().string()));
   }
   Result<RunResult> run(propose::Proposer& proposer, std::optional<std::int64_t> rounds = {}) {
     if (!std::filesystem::exists(world_.path() / "journal.jsonl")) RIDGE_CHECK_OK(world_.create());
@@ -157,7 +158,8 @@ TEST_F(ByHandTest, AnAbsurdExpectationIsRefusedWithWhatIsPossible) {
   const record::ProposalRequest request = proposal_request(world_.state());
   const Result<record::Proposal> dream = propose::proposal_by_hand(request, by_hand(150, 80));  // the bound is 10x
   ASSERT_FALSE(dream);
-  EXPECT_THAT(dream.error().message, HasSubstr("an expected gain of 8000 %: the best so far is at 10 % of its measured"));
+  EXPECT_THAT(dream.error().message,
+              HasSubstr("an expected gain of 8000 %: the best so far is at 10 % of its measured"));
   EXPECT_THAT(dream.error().hint, HasSubstr("--expect 8%"));
   const Result<record::Proposal> nothing = propose::proposal_by_hand(request, by_hand(150, 0.001));
   ASSERT_FALSE(nothing);
