@@ -20,6 +20,7 @@ constexpr Index kColsBlock = 512;          // columns of C revisited by all bloc
 constexpr Index kBBytes = 32 << 20;        // packed B: a share of L3
 constexpr Index kDirectBytes = 768 << 10;  // an operand below this is read in place, unpacked
 constexpr Index kFarBytes = 256 << 10;     // a C above this is not in L1 or L2 when its tile is stored
+constexpr Index kVectorUnit = 64;          // columns of a row of C that a thread takes at least
 constexpr Index kWorkPerThread = 1 << 17;  // products below which a second thread costs more than it brings
 
 struct Workspace {
@@ -197,6 +198,33 @@ class Block {
   float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
 };
 
+// A row of C: the row of A, widened, times the matrix as it is stored.
+bool multiply_row(const KernelSet& kernels, const Arguments& g, Range cols) {
+  static thread_local Scratch widened, sums, old;
+  const Element element = element_of(g.dtype);
+  const Index bytes = g.dtype == DType::kF32 ? 4 : 2;
+  const bool narrow = g.out != DType::kF32;
+  float* const x = widened.floats(g.k);
+  float* const out = sums.floats(cols.size());
+  float* const before = g.accumulate ? old.floats(cols.size()) : nullptr;
+  if (x == nullptr || out == nullptr || (g.accumulate && before == nullptr)) return false;
+  const auto* const a = static_cast<const char*>(g.a);
+  if (g.trans_a) {
+    for (Index p = 0; p < g.k; ++p) numerics::to_float(g.dtype, a + p * g.a_stride * bytes, x + p, 1);
+  } else {
+    numerics::to_float(g.dtype, a, x, g.k);
+  }
+  const char* const b = static_cast<const char*>(g.b) + (g.trans_b ? cols.begin * g.b_stride : cols.begin) * bytes;
+  (g.trans_b ? kernels.along : kernels.across)[element](x, b, g.b_stride, g.k, cols.size(), out);
+  char* const c = static_cast<char*>(g.c) + cols.begin * (narrow ? 2 : 4);
+  if (g.accumulate) {
+    numerics::to_float(g.out, c, before, cols.size());
+    for (Index j = 0; j < cols.size(); ++j) out[j] += before[j];
+  }
+  numerics::from_float(g.out, out, c, cols.size());
+  return true;
+}
+
 void clear(const Arguments& g) {
   const std::size_t bytes = size_bytes(g.out, g.n);
   for (Index i = 0; i < g.m; ++i) {
@@ -238,6 +266,9 @@ bool run_in_pieces(const Arguments& g, Grid unit, double work, int threads,
 }
 
 bool run(const KernelSet& kernels, const Arguments& g, int threads) {
+  if (g.m == 1)
+    return run_in_pieces(g, {1, kVectorUnit}, kWorkPerThread, threads,
+                         [&](Range, Range cols) { return multiply_row(kernels, g, cols); });
   return run_in_pieces(g, {kernels.max_rows, kernels.lanes}, kWorkPerThread, threads,
                        [&](Range rows, Range cols) { return Block(kernels, g, rows, cols).run(); });
 }

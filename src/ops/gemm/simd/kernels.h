@@ -29,6 +29,11 @@ using Pack = void (*)(const void* src, std::int64_t stride, std::int64_t k, int 
 enum AMode { kAByRow, kAByStep, kAModes };      // A as stored row-major; packed, or stored transposed
 enum Element { kF32, kBf16, kF16, kElements };  // of the source of a panel
 
+// A vector times a matrix: out[j] = sum over p of x[p] * matrix(p, j), for `count` of j. Element (p, j) is at
+// matrix[j * stride + p] (along k) or at matrix[p * stride + j] (across).
+using VectorProduct = void (*)(const float* x, const void* matrix, std::int64_t stride, std::int64_t k,
+                               std::int64_t count, float* out);
+
 inline constexpr int kMaxRows = 14, kMaxVectors = 2;
 
 struct KernelSet {
@@ -36,6 +41,7 @@ struct KernelSet {
   int lanes = 0, max_rows = 0, max_vectors = 0;
   TileKernel tile[kAModes][2 /* masked last vector */][kMaxVectors][kMaxRows] = {};  // by vectors - 1, rows - 1
   Pack interleave[kElements] = {}, transpose[kElements] = {};
+  VectorProduct along[kElements] = {}, across[kElements] = {};
 };
 
 const KernelSet& portable_kernels();

@@ -124,6 +124,85 @@ void pack_transpose(const void* source, std::int64_t stride, std::int64_t k, int
   }
 }
 
+// Vectors of x and of kRows rows of the matrix, two sums for each row.
+template <class V, Element E, int kRows>
+void dot_rows(const float* x, const typename V::template Stored<E>* matrix, std::int64_t stride, std::int64_t k,
+              float* out) {
+  constexpr int kLanes = V::kLanes, kSums = 2;
+  typename V::Reg sum[kRows][kSums];
+  for (auto& row : sum) {
+    for (auto& one : row) one = V::zero();
+  }
+  std::int64_t p = 0;
+  for (; p + kSums * kLanes <= k; p += kSums * kLanes) {
+#pragma GCC unroll 2
+    for (int s = 0; s < kSums; ++s) {
+      const typename V::Reg right = V::load(x + p + s * kLanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) {
+        sum[i][s] = V::fma(V::template load_as<E>(matrix + i * stride + p + s * kLanes), right, sum[i][s]);
+      }
+    }
+  }
+  for (; p < k; p += kLanes) {
+    const int rest = k - p < kLanes ? static_cast<int>(k - p) : kLanes;
+    const typename V::Reg right = V::load_part(x + p, rest);
+    for (int i = 0; i < kRows; ++i) {
+      sum[i][0] = V::fma(V::template load_part_as<E>(matrix + i * stride + p, rest), right, sum[i][0]);
+    }
+  }
+  for (int i = 0; i < kRows; ++i) {
+    float lanes[kLanes];
+    V::store(lanes, V::add(sum[i][0], sum[i][1]));
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    }
+    out[i] = lanes[0];
+  }
+}
+
+template <class V, Element E>
+void vector_along(const float* x, const void* source, std::int64_t stride, std::int64_t k, std::int64_t count,
+                  float* out) {
+  const auto* matrix = static_cast<const typename V::template Stored<E>*>(source);
+  constexpr int kRows = 4;
+  std::int64_t j = 0;
+  for (; j + kRows <= count; j += kRows) dot_rows<V, E, kRows>(x, matrix + j * stride, stride, k, out + j);
+  for (; j < count; ++j) dot_rows<V, E, 1>(x, matrix + j * stride, stride, k, out + j);
+}
+
+// Rows of the matrix in order, so that memory is read as it lies; the sums stay in L1.
+template <class V, Element E>
+void vector_across(const float* x, const void* source, std::int64_t stride, std::int64_t k, std::int64_t count,
+                   float* out) {
+  using Reg = typename V::Reg;
+  const auto* const matrix = static_cast<const typename V::template Stored<E>*>(source);
+  constexpr int kLanes = V::kLanes;
+  constexpr std::int64_t kInL1 = 4096, kRows = 4;
+  for (std::int64_t begin = 0; begin < count; begin += kInL1) {
+    const std::int64_t end = count - begin < kInL1 ? count : begin + kInL1;
+    for (std::int64_t p = 0; p < k; p += kRows) {
+      const std::int64_t rows = k - p < kRows ? k - p : kRows;
+      const auto* const row = matrix + p * stride;
+      for (std::int64_t j = begin; j < end; j += kLanes) {
+        const int width = end - j < kLanes ? static_cast<int>(end - j) : kLanes;
+        const bool whole = width == kLanes;
+        Reg sum = p == 0 ? V::zero() : whole ? V::load(out + j) : V::load_part(out + j, width);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          const auto* const from = row + i * stride + j;
+          sum = V::fma(V::broadcast(x + p + i),
+                       whole ? V::template load_as<E>(from) : V::template load_part_as<E>(from, width), sum);
+        }
+        if (whole) {
+          V::store(out + j, sum);
+        } else {
+          V::store_part(out + j, sum, width);
+        }
+      }
+    }
+  }
+}
+
 template <class V, AMode kMode, bool kMasked, int Vectors, int Rows>
 constexpr void fill_rows(KernelSet& set) {
   set.tile[kMode][kMasked][Vectors - 1][Rows - 1] = &tile_kernel<V, Rows, Vectors, kMasked, kMode>;
@@ -153,6 +232,12 @@ constexpr KernelSet make_kernels(const char* name) {
   set.transpose[kF32] = &pack_transpose<V, kF32>;
   set.transpose[kBf16] = &pack_transpose<V, kBf16>;
   set.transpose[kF16] = &pack_transpose<V, kF16>;
+  set.along[kF32] = &vector_along<V, kF32>;
+  set.along[kBf16] = &vector_along<V, kBf16>;
+  set.along[kF16] = &vector_along<V, kF16>;
+  set.across[kF32] = &vector_across<V, kF32>;
+  set.across[kBf16] = &vector_across<V, kBf16>;
+  set.across[kF16] = &vector_across<V, kF16>;
   return set;
 }
 
