@@ -51,8 +51,8 @@ TEST_F(CudaCampaign, RunsFromTheShippedKernelToTheReportAndStandsVerifyAndReplay
   ASSERT_EQ(result->end, RunEnd::kDone) << result->reason;
   const State state = *load_campaign(path());
   EXPECT_EQ(backends, std::set<std::string>{"cuda"});  // nothing was asked about the processor
-  EXPECT_EQ(state.rounds_closed(), 6);
-  // Twice the start's tile: which of the wider ones a sweep of 20 looks at depends on how ties of the model are spread.
+  // Twice the start's tile: which of the wider ones a sweep of 20 looks at, and in how many rounds, depends on how ties
+  // of the model are spread, which the kernel's text decides.
   const auto& defines = state.incumbent.candidate.defines;
   const std::int64_t rows = defines.contains("RIDGE_BLOCK_M") ? defines.at("RIDGE_BLOCK_M") : 128;
   EXPECT_GE(rows * defines.at("RIDGE_BLOCK_N"), 128 * 256);
@@ -63,7 +63,8 @@ TEST_F(CudaCampaign, RunsFromTheShippedKernelToTheReportAndStandsVerifyAndReplay
   const auto replayed = replay_campaign(path());
   ASSERT_TRUE(replayed.ok()) << replayed.error().text();
   EXPECT_TRUE(replayed->ok());
-  EXPECT_GE(replayed->decisions, 6);
+  EXPECT_GT(replayed->decisions, 1);
+  EXPECT_EQ(replayed->decisions, state.rounds_closed());
 }
 
 TEST_F(CudaCampaign, AGpuThatFallsOverIsNoFaultOfTheCandidate) {
