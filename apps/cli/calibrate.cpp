@@ -25,8 +25,8 @@ struct CalibrateOptions {
 
 constexpr std::int64_t kFewestSessions = 8;
 
-// What is measured against itself: the candidate, or the implementation, of which the first that the operator has is
-// taken when none is named.
+// What is measured against itself: the candidate, or the implementation; when none is named that which the library
+// chooses for the first case.
 Status choose_subject(const CalibrateOptions& options, record::WorkerRequest& request, std::string& name) {
   RIDGE_CHECK_OK(fill_subjects(options.subjects, request));
   if (request.candidates.size() + request.implementations.size() > 1) {
@@ -42,16 +42,9 @@ Status choose_subject(const CalibrateOptions& options, record::WorkerRequest& re
     return with_hint(invalid("--decisions needs a kernel source to decide about"), "name one with --candidate FILE");
   }
   if (request.implementations.empty()) {
-    record::WorkerRequest ask;
-    ask.task = record::WorkerTask::kOperators;
-    RIDGE_TRY(response, ask_worker(std::move(ask)));
-    for (const record::OperatorInfo& info : response.operators) {
-      if (info.name == options.subjects.op && !info.implementations.empty()) {
-        request.implementations = {info.implementations.front()};
-      }
-    }
+    RIDGE_TRY(chosen, chosen_for(request.cases, backend_of(request)));
+    request.implementations = {chosen.front()};
   }
-  if (request.implementations.empty()) return invalid("operator {} has no implementation", options.subjects.op);
   name = request.implementations[0];
   return ok_status();
 }
@@ -75,9 +68,9 @@ Result<record::WorkerRequest> request_of(const CalibrateOptions& options, std::s
   }
   RIDGE_TRY(seconds, parse_duration(options.budget));
   limit = seconds;
-  RIDGE_CHECK_OK(choose_subject(options, request, name));
   RIDGE_TRY(cases, cases_of(options.subjects.op, options.subjects.words));
   request.cases = std::move(cases);
+  RIDGE_CHECK_OK(choose_subject(options, request, name));
   return request;
 }
 

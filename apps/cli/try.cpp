@@ -51,25 +51,6 @@ Result<Subject> subject_of_source(const TryOptions& options) {
                    "name it with --op, for instance --op gemm");
 }
 
-// The implementation that dispatch chooses for each case.
-Result<std::vector<std::string>> chosen_for(const std::vector<record::Case>& cases, const std::string& backend) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kExplain;
-  request.cases = cases;
-  request.backend = backend;
-  RIDGE_TRY(response, ask_worker(std::move(request)));
-  std::vector<std::string> names;
-  for (const record::Explanation& one : response.explanations) {
-    if (one.choice.empty()) {
-      return with_hint(make_error(ErrorCode::kUnsupported, "the library runs nothing for {} on {}", one.label, backend),
-                       "compare with another candidate: --vs FILE");
-    }
-    names.push_back(one.choice);
-  }
-  if (names.size() != cases.size()) return make_error(ErrorCode::kToolFailed, "the worker explained no choice");
-  return names;
-}
-
 Result<std::vector<record::BenchRow>> measure(record::WorkerRequest request, record::Look& look) {
   request.task = record::WorkerTask::kBench;
   RIDGE_TRY(response, ask_worker(std::move(request)));

@@ -111,6 +111,26 @@ std::string backend_of(const record::WorkerRequest& request) {
   return std::string(record::info_of(Backend::kCpu).name);
 }
 
+Result<std::vector<std::string>> chosen_for(const std::vector<record::Case>& cases, const std::string& backend) {
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kExplain;
+  request.cases = cases;
+  request.backend = backend;
+  RIDGE_TRY(response, ask_worker(std::move(request)));
+  std::vector<std::string> names;
+  for (const record::Explanation& one : response.explanations) {
+    if (one.choice.empty()) {
+      return with_hint(make_error(ErrorCode::kUnsupported, "the library runs nothing for {} on {}", one.label, backend),
+                       "`ridge ops explain` says why; name a candidate instead");
+    }
+    names.push_back(one.choice);
+  }
+  if (names.empty() || names.size() != cases.size()) {
+    return make_error(ErrorCode::kToolFailed, "the worker explained {} choices of {}", names.size(), cases.size());
+  }
+  return names;
+}
+
 Status keep_ceilings(const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings) {
   if (!disturbance_of(ceilings).empty()) return ok_status();
   RIDGE_TRY(path, ceilings_path(subject));

@@ -34,6 +34,9 @@ std::function<Result<record::WorkerResponse>(record::WorkerRequest)> ask_worker_
 // What the subjects of a request run on: "cuda" for CUDA candidates and implementations called cuda_..., else "cpu".
 std::string backend_of(const record::WorkerRequest& request);
 
+// The implementation that dispatch chooses for each case. kUnsupported where there is none.
+Result<std::vector<std::string>> chosen_for(const std::vector<record::Case>& cases, const std::string& backend);
+
 // What the ceilings are of: "cpu" with so many threads, or "cuda", the first GPU.
 struct CeilingSubject {
   std::string backend = "cpu";

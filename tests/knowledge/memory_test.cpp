@@ -175,7 +175,7 @@ TEST_F(MemoryTest, GivesEachOfManyWritersItsOwnVersion) {
 TEST(Schema, SaysWhatTheReaderReads) {
   const Json schema = record::schema_of<record::Iteration>("iteration");
   EXPECT_EQ(schema["additionalProperties"], false);
-  EXPECT_EQ(schema["properties"]["quality_gate"]["properties"]["result"]["enum"].size(), 3u);
+  EXPECT_EQ(schema["properties"]["quality_gate"]["properties"]["result"]["enum"].size(), 5u);
   EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us"]["type"], "number");
   EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us_by_shape"]["additionalProperties"]["type"],
             "number");
