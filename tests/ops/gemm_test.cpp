@@ -288,8 +288,33 @@ TEST_P(KernelSets, MatchTheReferenceAcrossCacheBlocks) {
   const ops::Implementation one = implementation_of(*GetParam());
   const ops::Operator& op = **ops::find_operator("gemm");
   for (const char* text : {"m=40 n=1100 k=1300", "m=700 n=40 k=900 layout=tt", "m=300 n=600 k=800 dtype=bf16",
-                           "m=300 n=530 k=1030 dtype=f16 layout=nt accumulate=1"}) {
+                           "m=300 n=530 k=1030 dtype=f16 layout=nt accumulate=1", "m=1 n=2100 k=1100",
+                           "m=1 n=70 k=9000 layout=tt accumulate=1"}) {
     EXPECT_EQ(check_run(op, one, problem_of(text), kAwkward, 9, 2), "") << text;
+  }
+}
+
+// Sums of equal terms, whose rounding errors all point one way: a column sum written as a product.
+TEST_P(KernelSets, KeepTheBoundInLongSumsOfEqualTerms) {
+  constexpr std::int64_t kSteps = 200'000, kCols = 70;
+  const std::vector<float> ones(kSteps, 1.0f), tenths(kSteps * kCols, 0.1f);
+  const double exact = static_cast<double>(kSteps) * static_cast<double>(0.1f);
+  for (const bool trans_b : {false, true}) {
+    std::vector<float> sums(kCols);
+    ops::gemm::simd::Arguments g;
+    g.m = 1;
+    g.n = kCols;
+    g.k = kSteps;
+    g.a = ones.data();
+    g.a_stride = kSteps;
+    g.b = tenths.data();
+    g.b_stride = trans_b ? kSteps : kCols;
+    g.trans_b = trans_b;
+    g.c = sums.data();
+    g.c_stride = kCols;
+    ASSERT_TRUE(ops::gemm::simd::run(*GetParam(), g, 2));
+    const double bound = 8 * 0x1p-24 * std::sqrt(static_cast<double>(kSteps)) * exact;
+    for (const float sum : sums) EXPECT_NEAR(sum, exact, bound) << (trans_b ? "B transposed" : "B as it is");
   }
 }
 

@@ -1,6 +1,6 @@
-// The library's own gemm on the matrix unit of x86 processors (AMX), for bf16: 32 x 32 sums of two by two tiles, B
-// packed into tiles, A read where it is stored. Wins by the rate of the unit, sixteen times that of fp32 FMA, as soon
-// as a few tiles are full.
+// The library's own gemm on the matrix unit of x86 processors (AMX), for bf16: 32 x 32 sums of two by two tiles, both
+// operands packed into tiles. Wins by the rate of the unit, sixteen times that of fp32 FMA, as soon as a few tiles are
+// full. One row times a matrix is bound by memory and goes to the vector product of cpu_simd.
 #include "base/error.h"
 #include "ops/gemm/amx/driver.h"
 #include "ops/gemm/gemm.h"
@@ -25,7 +25,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 Implementation cpu_amx() {
   Implementation amx;
   amx.name = "cpu_amx";
-  amx.summary = "own kernel on the matrix unit (AMX)";
+  amx.summary = "own kernel on the matrix unit (AMX); one row as cpu_simd";
   amx.rank = -10;
   amx.deterministic = true;
   amx.supports = supports;

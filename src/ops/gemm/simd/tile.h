@@ -124,10 +124,13 @@ void pack_transpose(const void* source, std::int64_t stride, std::int64_t k, int
   }
 }
 
-// Vectors of x and of kRows rows of the matrix, two sums for each row.
+// Steps of k that are summed in one go, as a block of the tiles is: sums of more would lose what a block keeps.
+inline constexpr std::int64_t kVectorBlock = 512;
+
+// Vectors of x and of kRows rows of the matrix, two sums for each row; `out` gets them added with `add`.
 template <class V, Element E, int kRows>
 void dot_rows(const float* x, const typename V::template Stored<E>* matrix, std::int64_t stride, std::int64_t k,
-              float* out) {
+              bool add, float* out) {
   constexpr int kLanes = V::kLanes, kSums = 2;
   typename V::Reg sum[kRows][kSums];
   for (auto& row : sum) {
@@ -157,7 +160,7 @@ void dot_rows(const float* x, const typename V::template Stored<E>* matrix, std:
     for (int half = kLanes / 2; half > 0; half /= 2) {
       for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
     }
-    out[i] = lanes[0];
+    out[i] = add ? out[i] + lanes[0] : lanes[0];
   }
 }
 
@@ -166,39 +169,52 @@ void vector_along(const float* x, const void* source, std::int64_t stride, std::
                   float* out) {
   const auto* matrix = static_cast<const typename V::template Stored<E>*>(source);
   constexpr int kRows = 4;
-  std::int64_t j = 0;
-  for (; j + kRows <= count; j += kRows) dot_rows<V, E, kRows>(x, matrix + j * stride, stride, k, out + j);
-  for (; j < count; ++j) dot_rows<V, E, 1>(x, matrix + j * stride, stride, k, out + j);
+  // A lane sums its share of the steps, so that as many blocks as there are lanes are as good as one.
+  constexpr std::int64_t kSteps = kVectorBlock * V::kLanes;
+  for (std::int64_t j = 0; j < count;) {
+    const bool whole = j + kRows <= count;
+    for (std::int64_t p = 0; p < k; p += kSteps) {
+      const auto* const at = matrix + j * stride + p;
+      const std::int64_t steps = k - p < kSteps ? k - p : kSteps;
+      if (whole) {
+        dot_rows<V, E, kRows>(x + p, at, stride, steps, p > 0, out + j);
+      } else {
+        dot_rows<V, E, 1>(x + p, at, stride, steps, p > 0, out + j);
+      }
+    }
+    j += whole ? kRows : 1;
+  }
 }
 
-// Rows of the matrix in order, so that memory is read as it lies; the sums stay in L1.
+// Rows of the matrix in order, so that memory is read as it lies; the sums of a block stay in L1.
 template <class V, Element E>
 void vector_across(const float* x, const void* source, std::int64_t stride, std::int64_t k, std::int64_t count,
                    float* out) {
   using Reg = typename V::Reg;
   const auto* const matrix = static_cast<const typename V::template Stored<E>*>(source);
   constexpr int kLanes = V::kLanes;
-  constexpr std::int64_t kInL1 = 4096, kRows = 4;
+  constexpr std::int64_t kInL1 = 2048, kRows = 4;
+  float part[kInL1];
   for (std::int64_t begin = 0; begin < count; begin += kInL1) {
-    const std::int64_t end = count - begin < kInL1 ? count : begin + kInL1;
-    for (std::int64_t p = 0; p < k; p += kRows) {
-      const std::int64_t rows = k - p < kRows ? k - p : kRows;
-      const auto* const row = matrix + p * stride;
-      for (std::int64_t j = begin; j < end; j += kLanes) {
-        const int width = end - j < kLanes ? static_cast<int>(end - j) : kLanes;
-        const bool whole = width == kLanes;
-        Reg sum = p == 0 ? V::zero() : whole ? V::load(out + j) : V::load_part(out + j, width);
-        for (std::int64_t i = 0; i < rows; ++i) {
-          const auto* const from = row + i * stride + j;
-          sum = V::fma(V::broadcast(x + p + i),
-                       whole ? V::template load_as<E>(from) : V::template load_part_as<E>(from, width), sum);
-        }
-        if (whole) {
-          V::store(out + j, sum);
-        } else {
-          V::store_part(out + j, sum, width);
+    const std::int64_t cols = count - begin < kInL1 ? count - begin : kInL1;
+    for (std::int64_t first = 0; first < k; first += kVectorBlock) {
+      const std::int64_t last = k - first < kVectorBlock ? k : first + kVectorBlock;
+      for (std::int64_t p = first; p < last; p += kRows) {
+        const std::int64_t rows = last - p < kRows ? last - p : kRows;
+        const auto* const row = matrix + p * stride + begin;
+        for (std::int64_t j = 0; j < cols; j += kLanes) {
+          const int width = cols - j < kLanes ? static_cast<int>(cols - j) : kLanes;
+          Reg sum = p == first ? V::zero() : V::load(part + j);
+          for (std::int64_t i = 0; i < rows; ++i) {
+            const auto* const from = row + i * stride + j;
+            sum =
+                V::fma(V::broadcast(x + p + i),
+                       width == kLanes ? V::template load_as<E>(from) : V::template load_part_as<E>(from, width), sum);
+          }
+          V::store(part + j, sum);
         }
       }
+      for (std::int64_t j = 0; j < cols; ++j) out[begin + j] = first == 0 ? part[j] : out[begin + j] + part[j];
     }
   }
 }
