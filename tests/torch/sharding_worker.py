@@ -1,5 +1,6 @@
 """One rank of test_sharding.py: sharding_worker.py RANK RANKS STORE_FILE PART."""
 
+import contextlib
 import copy
 import itertools
 import os
@@ -76,9 +77,27 @@ def check_ops(mesh):
             same(ops.gemm(x, w, *flags), ops.gemm(*plain, *flags), 100, (places, flags))
     for places, (x, w, c, r) in every_placement(mesh, a, b, bias, residual):
         same(ops.gemm(x, w, False, True, None, c, None, None, r), ops.gemm(a, b, False, True, None, bias, None, None, residual), 100, places)
+    out = torch.randn(2, 6, 4)
     batch = torch.randn(2, 6, 8), torch.randn(2, 8, 4)
     for places, (x, w) in every_placement(mesh, *batch):
         same(ops.gemm(x, w), ops.gemm(*batch), 100, places)
+        target = distribute_tensor(out.clone(), mesh, [Replicate()])
+        ops.gemm_add_(target, x, w)
+        same(target, out + ops.gemm(*batch), 100, places)
+
+
+def check_leading(mesh):
+    """Leading dimensions in inference mode, where the rules see them; elsewhere PyTorch makes rows of them first, and refuses some shardings."""
+    for first, second in (((2, 6, 8), (4, 8)), ((2, 3, 6, 8), (4, 8)), ((6, 8), (2, 4, 8)), ((2, 3, 6, 8), (3, 4, 8)), ((2, 1, 6, 8), (1, 3, 4, 8)), ((1, 6, 8), (4, 8))):
+        a, b, bias = torch.randn(first), torch.randn(second), torch.randn(4)
+        expected = a @ b.mT
+        residual = torch.randn(expected.shape)
+        c, r = (distribute_tensor(t, mesh, [Shard(0)]) for t in (bias, residual))
+        for places, (x, w) in every_placement(mesh, a, b):
+            same(rt.gemm(x, w, trans_b=True), expected, 100, places)
+            same(rt.gemm(x, w, trans_b=True, bias=c, residual=r), expected + bias + residual, 100, places)
+        for places, (x, w) in every_placement(mesh, a.mT.contiguous(), b.mT.contiguous()):
+            same(rt.gemm(x, w, trans_a=True), expected, 100, places)
 
 
 def check_codes(mesh):
@@ -118,6 +137,13 @@ def check_codes(mesh):
         with torch.no_grad():
             for places, (x, y) in every_placement(mesh, a, b):
                 same(rt.gemm_fp8(x, y, trans_b=True, config=config), rt.gemm_fp8(a, b, trans_b=True, config=config), 100, (granularity, places))
+        with torch.inference_mode():
+            for leading in ((2,), (2, 3), (1, 2)):
+                x, bias = torch.randn(*leading, 256, 512), torch.randn(768)
+                want = rt.gemm_fp8(x, b, trans_b=True, config=config, bias=bias)
+                c = distribute_tensor(bias, mesh, [Shard(0)])
+                for places, (shard, y) in every_placement(mesh, x, b):
+                    same(rt.gemm_fp8(shard, y, trans_b=True, config=config, bias=c), want, 100, (granularity, places))
 
 
 class Block(torch.nn.Module):
@@ -159,6 +185,11 @@ def check_plans(mesh, rank):
         if prepare is not None:
             out = DTensor.from_local(out, mesh, [Shard(1)]).full_tensor()
         testing.assert_snr(one(x).double(), out, 100 if config is None else 30)
+        with torch.inference_mode():
+            inferred = parallel(x)
+            if prepare is not None:
+                inferred = DTensor.from_local(inferred, mesh, [Shard(1)]).full_tensor()
+            testing.assert_snr(one(x).double(), inferred, 100 if config is None else 30)
         out.backward(upstream)
         for (key, want), have in zip(one.named_parameters(), parallel.parameters(), strict=True):
             grad = have.grad.full_tensor() if isinstance(have.grad, DTensor) else have.grad
@@ -254,13 +285,20 @@ def check_gather(mesh, tmp):
             raise AssertionError(message)
 
 
+def in_modes(check, mesh):
+    for mode in (contextlib.nullcontext, torch.inference_mode):
+        with mode():
+            check(mesh)
+
+
 def main():
     rank, ranks, store, part = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     mesh = init_device_mesh("cpu", (ranks,))
     torch.manual_seed(1)
     {
-        "ops": lambda: check_ops(mesh),
+        "ops": lambda: in_modes(check_ops, mesh),
+        "leading": lambda: torch.inference_mode()(check_leading)(mesh),
         "codes": lambda: check_codes(mesh),
         "plans": lambda: check_plans(mesh, rank),
         "gather": lambda: check_gather(mesh, store),

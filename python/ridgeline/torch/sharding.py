@@ -1,6 +1,7 @@
 """How our operators run on DTensors: which operands may be sharded along which dimension, and what comes out.
 
 Dimensions have letters. A capital is that dimension in blocks that share a scale: it may be sharded where every shard is whole blocks.
+A dot is a dimension that is never sharded.
 Sharding along a letter shards each operand that has it and replicates the others; along the sum (k) the product is partial.
 """
 
@@ -20,6 +21,7 @@ _OF_PRODUCT = {  # scaling of gemm_fp8_scaled: groupings of a and b
     "vector": ("1x128", "1x128"),
     "mx": ("mx", "mx"),
 }
+_LEADING = "abcdefghijlopqrstuvwxyz"  # of leading dimensions: all but those of the matrices
 _OF_CONFIG = {"tensorwise": "tensor", "rowwise": "row", "blockwise": "block", "mx": "mx"}
 
 
@@ -58,7 +60,7 @@ class _Rule:
         letters = [each for each in (*self.letters, *self.results) if each is not None]
         ways = [([Replicate() for _ in self.results], [_placement(each, " ") for each in self.letters])]
         for letter in along:
-            if not self._whole_blocks(letter, letters):
+            if letter == "." or not self._whole_blocks(letter, letters):
                 continue
             if letter == sum_over:
                 given = [Partial() if i in self.added else _placement(each, letter) for i, each in enumerate(self.letters)]
@@ -72,36 +74,45 @@ def _get(args: tuple[Any, ...], at: int, default: Any = None) -> Any:
     return args[at] if len(args) > at else default
 
 
-def _factors(args: tuple[Any, ...], first: int, flags: int) -> tuple[str, str]:
-    """Letters of a and b, which are at ``first``, with trans_a and trans_b at ``flags``."""
-    batch = "b" if len(args[first].shape) == 3 else ""
-    return batch + ("km" if _get(args, flags, False) else "mk"), batch + ("nk" if _get(args, flags + 1, False) else "kn")
+def _leading(own: torch.Size, sizes: torch.Size) -> str:
+    """Letters of an operand's leading dimensions, which are broadcast to ``sizes`` as in torch.matmul."""
+    missing = len(sizes) - len(own)
+    letters = _LEADING.ljust(len(sizes), ".")[missing:]
+    return "".join(letter if size == most else "." for letter, size, most in zip(letters, own, sizes[missing:]))
+
+
+def _factors(args: tuple[Any, ...], first: int, flags: int) -> tuple[str, str, str]:
+    """Letters of a and b, which are at ``first``, with trans_a and trans_b at ``flags``, and of their product."""
+    of_a, of_b = (each.shape[:-2] for each in args[first : first + 2])
+    sizes = torch.broadcast_shapes(of_a, of_b)
+    a = _leading(of_a, sizes) + ("km" if _get(args, flags, False) else "mk")
+    b = _leading(of_b, sizes) + ("nk" if _get(args, flags + 1, False) else "kn")
+    return a, b, _leading(sizes, sizes) + "mn"
 
 
 def _gemm(*args: Any) -> Any:
-    a, b = _factors(args, 0, 2)
-    out = a[:-2] + "mn"
+    a, b, out = _factors(args, 0, 2)
     rule = _Rule(len(args), [out])
     rule.letters[:2] = [a, b]
     for at, letters in ((5, "n"), (7, b), (8, out)):  # bias, main_grad, residual
         if _get(args, at) is not None:
             rule.letters[at] = letters
             rule.added |= {at} if at != 7 else set()
-    return rule.ways("bmn" if _get(args, 6) is not None else "bmnk", "k")  # an activation is of the whole sum
+    return rule.ways(out if _get(args, 6) is not None else out + "k", "k")  # an activation is of the whole sum
 
 
 def _gemm_add(*args: Any) -> Any:
-    a, b = _factors(args, 1, 3)
+    a, b, out = _factors(args, 1, 3)
     rule = _Rule(len(args), [])
-    rule.letters[:3] = [a[:-2] + "mn", a, b]
+    rule.letters[:3] = [out, a, b]
     rule.added = {0}
-    return rule.ways("bmnk", "k")
+    return rule.ways(out + "k", "k")
 
 
 def _codes_rule(args: tuple[Any, ...], first: int, scaling: str, results: list[str]) -> _Rule:
     """Factors and scales from ``first`` on, then trans_a and trans_b."""
     rule = _Rule(len(args), results)
-    a, b = _factors(args, first, first + 4)
+    a, b, _ = _factors(args, first, first + 4)
     of_a, of_b = _OF_PRODUCT[scaling]
     rule.letters[first : first + 4] = [a, b, _scales(of_a, "m", "k"), _scales(of_b, "n", "k")]
     rule.block = _BLOCK.get(of_a, 1)
@@ -156,9 +167,9 @@ def _dequantize(*args: Any) -> Any:
 
 def _gemm_fp8(*args: Any) -> Any:
     """Where it is not taken apart into quantize and gemm_fp8_scaled: without a gradient."""
-    a, b = _factors(args, 0, 2)
+    a, b, out = _factors(args, 0, 2)
     of_a, of_b = _OF_PRODUCT[_OF_CONFIG[_get(args, 6, "tensorwise")]]
-    rule = _Rule(len(args), ["mn"])
+    rule = _Rule(len(args), [out])
     rule.letters[:2] = [a, b]
     for at, letters in ((9, b), (10, "n")):  # main_grad, bias
         if _get(args, at) is not None:
@@ -167,7 +178,8 @@ def _gemm_fp8(*args: Any) -> Any:
     rule.block, rule.ranks = _BLOCK.get(of_a, 1), args[0].mesh.size()
     rule.sizes = dict(zip(a, args[0].shape)) | dict(zip(b, args[1].shape))
     scale_a, scale_b = _scales(of_a, "m", "k"), _scales(of_b, "n", "k")
-    along = _independent(rule, [scale_a], "m") + _independent(rule, [scale_b], "n") + _independent(rule, [scale_a, scale_b], "k")
+    rows = _independent(rule, [scale_a], "m")
+    along = (out[:-1] if rows else "") + _independent(rule, [scale_b], "n") + _independent(rule, [scale_a, scale_b], "k")
     # Scales are no operands here, but shards must be whole blocks all the same.
     along = "".join(one for one in along if rule._whole_blocks(one, [scale_a, scale_b]))
     return rule.ways(along, "k")
