@@ -1,6 +1,7 @@
 // Operands become fp32 and go through the register tiles of gemm's cpu_simd: scales along k are multiplied into the
-// operands, others into the product. No processor before AMX-FP8 multiplies 8-bit floats, so fp32 FMA is the bound;
-// what it costs over gemm is the look-up of every code, once.
+// operands, others into the product. Where the scales are left for the product and the processor has a matrix unit for
+// bf16 (AMX), they become bf16, which holds every code exactly, and go through gemm's cpu_amx. No processor before
+// AMX-FP8 multiplies 8-bit floats; what it costs over gemm is the look-up of every code, once.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -9,6 +10,7 @@
 #include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
 #include "ops/dequantize/rows.h"
+#include "ops/gemm/amx/driver.h"
 #include "ops/gemm/simd/driver.h"
 #include "ops/gemm_fp8/gemm_fp8.h"
 
@@ -57,30 +59,50 @@ void finish_row(const Shape& s, std::span<const TensorView> operands, std::int64
 }
 
 struct Buffers {
-  std::unique_ptr<float[]> a, b, c;
+  DType dtype = DType::kF32;  // of A and B
+  std::unique_ptr<unsigned char[]> a, b;
+  std::unique_ptr<float[]> c;
   std::int64_t band = 0;  // rows of A at a time
 
-  static Buffers allocate(const Shape& s) {
+  static Buffers allocate(const Shape& s, DType dtype) {
     Buffers buffers;
+    buffers.dtype = dtype;
     buffers.band = std::clamp<std::int64_t>(kBandFloats / std::max<std::int64_t>(s.k + s.n, 1), 64, 4096);
     buffers.band = std::min(buffers.band, std::max<std::int64_t>(s.m, 1));
-    const auto floats = [](std::int64_t count) {
-      return std::unique_ptr<float[]>(new (std::nothrow) float[static_cast<std::size_t>(count) + 1]);
+    const auto operand = [&](std::int64_t count) {
+      return std::unique_ptr<unsigned char[]>(new (std::nothrow) unsigned char[size_bytes(dtype, count) + 1]);
     };
-    buffers.a = floats(buffers.band * s.k);
-    buffers.b = floats(s.n * s.k);
-    buffers.c = floats(buffers.band * s.n);
+    buffers.a = operand(buffers.band * s.k);
+    buffers.b = operand(s.n * s.k);
+    buffers.c.reset(new (std::nothrow) float[static_cast<std::size_t>(buffers.band * s.n) + 1]);
     return buffers;
   }
   [[nodiscard]] bool complete() const { return a != nullptr && b != nullptr && c != nullptr; }
 };
 
-// Product of a band of A, as f32, with all of B.
+// Row `row` of op(X) along k, scaled where `scale` has a rank, to row `to` of a buffer.
+void unpack_row(const Shape& s, const TensorView& codes, bool transposed, const TensorView& scale,
+                Granularity granularity, std::int64_t row, unsigned char* buffer, DType dtype, std::int64_t to) {
+  unsigned char* const out = buffer + size_bytes(dtype, to * s.k);
+  if (dtype == DType::kF32) {
+    dequantize::scaled_row(codes, transposed, scale, granularity, row, 0, s.k, reinterpret_cast<float*>(out));
+    return;
+  }
+  float part[kPart];
+  for (std::int64_t first = 0; first < s.k; first += kPart) {
+    const std::int64_t count = std::min(kPart, s.k - first);
+    dequantize::scaled_row(codes, transposed, scale, granularity, row, first, count, part);
+    numerics::from_float(dtype, part, out + size_bytes(dtype, first), count);
+  }
+}
+
+// Product of a band of A with all of B.
 bool multiply(const Shape& s, std::int64_t rows, const Buffers& buffers, int threads) {
   gemm::simd::Arguments g;
   g.m = rows;
   g.n = s.n;
   g.k = s.k;
+  g.dtype = buffers.dtype;
   g.a = buffers.a.get();
   g.a_stride = s.k;
   g.b = buffers.b.get();
@@ -88,11 +110,12 @@ bool multiply(const Shape& s, std::int64_t rows, const Buffers& buffers, int thr
   g.trans_b = true;
   g.c = buffers.c.get();
   g.c_stride = s.n;
+  if (g.dtype == DType::kBf16) return gemm::amx::run(g, threads);
   return gemm::simd::run(gemm::simd::best_kernels(), g, threads);
 }
 
 Error no_memory(const Problem& problem) {
-  return with_hint(make_error(ErrorCode::kIo, "{}: no memory for the operands as f32", problem.problem_case.text()),
+  return with_hint(make_error(ErrorCode::kIo, "{}: no memory for the unpacked operands", problem.problem_case.text()),
                    "use a smaller problem");
 }
 
@@ -102,19 +125,18 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   if (s.m == 0 || s.n == 0) return ok_status();
   const Granularities g = granularities(s.scaling);
   const int threads = std::max(stream.threads, 1);
-  const Buffers buffers = Buffers::allocate(s);
+  const bool now = scaled_along_k(s.scaling);
+  const DType dtype = !now && gemm::amx::unusable().empty() ? DType::kBf16 : DType::kF32;
+  const Buffers buffers = Buffers::allocate(s, dtype);
   if (!buffers.complete()) return no_memory(problem);
   const TensorView none;
-  const bool now = scaled_along_k(s.scaling);
   each_row(s.n, threads, [&](std::int64_t j) {
-    dequantize::scaled_row(operands[kB], !s.trans_b, now ? operands[kScaleB] : none, g.b, j, 0, s.k,
-                           buffers.b.get() + j * s.k);
+    unpack_row(s, operands[kB], !s.trans_b, now ? operands[kScaleB] : none, g.b, j, buffers.b.get(), dtype, j);
   });
   for (std::int64_t first = 0; first < s.m; first += buffers.band) {
     const std::int64_t rows = std::min(buffers.band, s.m - first);
     each_row(rows, threads, [&](std::int64_t i) {
-      dequantize::scaled_row(operands[kA], s.trans_a, now ? operands[kScaleA] : none, g.a, first + i, 0, s.k,
-                             buffers.a.get() + i * s.k);
+      unpack_row(s, operands[kA], s.trans_a, now ? operands[kScaleA] : none, g.a, first + i, buffers.a.get(), dtype, i);
     });
     if (!multiply(s, rows, buffers, threads)) return no_memory(problem);
     each_row(rows, threads, [&](std::int64_t i) { finish_row(s, operands, first + i, buffers.c.get() + i * s.n); });
@@ -127,8 +149,8 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 Implementation cpu_simd() {
   Implementation own;
   own.name = "cpu_simd";
-  own.summary =
-      fmt::format("fp32 operands through gemm's own kernels, {} on this machine", gemm::simd::best_kernels().name);
+  own.summary = fmt::format("unpacked operands through gemm's own kernels, {}{} on this machine",
+                            gemm::simd::best_kernels().name, gemm::amx::unusable().empty() ? " and AMX" : "");
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   own.run = run;
