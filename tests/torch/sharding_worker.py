@@ -9,8 +9,8 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import (
@@ -210,6 +210,22 @@ def check_objects(rank, ranks):
         assert torch.equal(bits(have.q), bits(want.q)) and torch.equal(have.scale_t, want.scale_t)
 
 
+@contextlib.contextmanager
+def reductions():
+    """The sizes of what is reduced inside."""
+    sizes, original = [], dist.all_reduce
+
+    def all_reduce(tensor, *args, **kwargs):
+        sizes.append(tensor.numel())
+        return original(tensor, *args, **kwargs)
+
+    dist.all_reduce = all_reduce
+    try:
+        yield sizes
+    finally:
+        dist.all_reduce = original
+
+
 def gathered(mesh, policy, in_fp8, config, steps):
     """Losses and the last gradients of a model under FSDP2, the sizes of what it reduces to a maximum, and the bytes that it gathers."""
     torch.manual_seed(5)
@@ -222,27 +238,90 @@ def gathered(mesh, policy, in_fp8, config, steps):
     fully_shard(model, mesh=mesh, mp_policy=policy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
     x, y, losses, reduced, moved = torch.randn(48, 64), torch.randn(48, 16), [], [], [0]
-    originals = dist.all_reduce, dist.all_gather_into_tensor
-
-    def all_reduce(tensor, *args, **kwargs):
-        reduced.append(tensor.numel())
-        return originals[0](tensor, *args, **kwargs)
+    original = dist.all_gather_into_tensor
 
     def all_gather(output, *args, **kwargs):
         moved[0] += kwargs.get("output_tensor", output).nbytes
-        return originals[1](output, *args, **kwargs)
+        return original(output, *args, **kwargs)
 
     for _ in range(steps):
-        dist.all_reduce, dist.all_gather_into_tensor = all_reduce, all_gather
-        for _ in range(2):
-            loss = torch.nn.functional.mse_loss(model(x).float(), y)
-            loss.backward()
-        dist.all_reduce, dist.all_gather_into_tensor = originals
+        dist.all_gather_into_tensor = all_gather
+        with reductions() as sizes:
+            for _ in range(2):
+                loss = torch.nn.functional.mse_loss(model(x).float(), y)
+                loss.backward()
+        dist.all_gather_into_tensor = original
+        reduced += sizes
         optimizer.step()
         grads = [p.grad.full_tensor() for p in model.parameters()]
         optimizer.zero_grad()
         losses.append(loss.item())
     return losses, grads, model, reduced, moved[0]
+
+
+def two_layers(in_fp8, meshes, configs=(QuantConfig(), QuantConfig()), **options):
+    """A model whose layers are sharded on these meshes."""
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Linear(48, 17))
+    for layer, config in zip(model, configs):
+        rt.swap_linears(layer, config)
+    if in_fp8:
+        rt.gather_in_fp8(model)
+    for layer, mesh in zip(model, meshes):
+        fully_shard(layer, mesh=mesh, reshard_after_forward=True, **options)
+    return model
+
+
+CHANGES = {
+    "mul_": lambda w: w.mul_(100),
+    "data": lambda w: w.data.mul_(100),
+    "out=": lambda w: torch.mul(w, 100, out=w),
+    "foreach": lambda w: torch._foreach_mul_([w], 100),
+    "a row of the shard": lambda w: w.to_local()[0].fill_(50),
+    "a matrix": lambda w: torch.nn.init.normal_(w.to_local()),
+    "copy_": lambda w: w.copy_(w * 100),
+}
+
+
+def check_changes(mesh):
+    """Scales follow every change of a weight, on the ranks that share it, and nothing else makes them anew."""
+    x = torch.randn(8, 32)
+    for change in CHANGES.values():
+        found = []
+        for in_fp8 in (False, True):
+            model = two_layers(in_fp8, (mesh, mesh))
+            model(x)
+            torch.manual_seed(1)
+            with torch.no_grad(), reductions() as sizes:
+                change(model[1].weight)
+                if dist.get_rank() == 0:
+                    torch.empty(model[0].weight.to_local().shape).copy_(model[0].weight.to_local())  # a look, on one rank
+                found.append(model(x))
+                model(x)
+                assert sizes == [2] * in_fp8, sizes
+        assert torch.equal(*found), found
+    alone = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+    single = DeviceMesh.from_group(alone, "cpu")
+    mixed = QuantConfig(), QuantConfig("e5m2")
+    for meshes, sizes_of_first in (((mesh, single), [1, 1]), ((single, mesh), [1, 1]), ((mesh, mesh), [2])):
+        outputs = []
+        for in_fp8 in (False, True):
+            model = two_layers(in_fp8, meshes, mixed)
+            with torch.no_grad(), reductions() as sizes:
+                first = model(x)
+                assert sizes == sizes_of_first * in_fp8, sizes
+                model[1].weight.mul_(100)
+                outputs.append((first, model(x)))
+                assert sizes == (sizes_of_first + sizes_of_first[:1]) * in_fp8, sizes
+        for want, have in zip(*outputs, strict=True):
+            assert torch.equal(want, have), meshes
+    model = two_layers(True, (mesh, mesh), offload_policy=CPUOffloadPolicy(pin_memory=False))
+    with torch.no_grad(), reductions() as sizes:
+        for _ in range(3):
+            model(x)
+        model[0].weight.mul_(2)
+        model(x)
+    assert sizes == [2, 2], sizes
 
 
 def check_gather(mesh, tmp):
@@ -274,9 +353,13 @@ def check_gather(mesh, tmp):
     x = torch.randn(4, 64)
     assert torch.equal(trained(x), other(x))
     model = torch.nn.Sequential(torch.nn.Linear(8, 8))
+    parallel = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
+    rt.swap_linears(parallel, QuantConfig())
+    parallelize_module(parallel, mesh, {"1": ColwiseParallel()})
     for call, message in ((lambda: rt.gather_in_fp8(model), "no Fp8Linear"),
                           (lambda: (rt.swap_linears(model, QuantConfig(granularity="rowwise")), rt.gather_in_fp8(model)), "0 has granularity='rowwise'"),
-                          (lambda: (rt.swap_linears(model, QuantConfig()), rt.gather_in_fp8(model), rt.gather_in_fp8(model)), "call this once")):
+                          (lambda: (rt.swap_linears(model, QuantConfig()), rt.gather_in_fp8(model), rt.gather_in_fp8(model)), "call this once"),
+                          (lambda: rt.gather_in_fp8(parallel), "1 is a DTensor, and tensor-parallel weights are not supported; call this for submodules")):
         try:
             call()
         except ValueError as error:
@@ -301,6 +384,7 @@ def main():
         "leading": lambda: torch.inference_mode()(check_leading)(mesh),
         "codes": lambda: check_codes(mesh),
         "plans": lambda: check_plans(mesh, rank),
+        "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
         "objects": lambda: check_objects(rank, ranks),
     }[part]()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("part", ["ops", "leading", "codes", "plans", "gather", "objects"])
+@pytest.mark.parametrize("part", ["ops", "leading", "codes", "plans", "gather", "changes", "objects"])
 def test_ranks_agree_with_one_process(on_cpu, tmp_path, part):
     worker = pathlib.Path(__file__).with_name("sharding_worker.py")
     ranks = [

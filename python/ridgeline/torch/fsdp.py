@@ -14,63 +14,88 @@ from .modules import Fp8Linear
 from .quantized import QuantizedTensor
 
 _aten = torch.ops.aten
-# What fully_shard, to() and copies do to a parameter: the result is a weight again.
+# What fully_shard, to() and copies do to a parameter: the result is a weight again, as a view is, which it may be changed through.
 _KEPT = {
-    _aten.alias.default,
-    _aten.as_strided.default,
     _aten.clone.default,
     _aten.copy_.default,
-    _aten.detach.default,
     _aten.empty_like.default,
     _aten.new_zeros.default,
-    _aten.slice.Tensor,
-    _aten.split.Tensor,
-    _aten.view.default,
     _aten._pin_memory.default,
     _aten._to_copy.default,
 }
 
 
+def _group(mesh: Any) -> Any:
+    """The ranks that have the other shards: those of the last dimension of what FSDP2 was given."""
+    return (mesh if mesh.ndim == 1 else mesh[mesh.mesh_dim_names[-1]]).get_group()
+
+
+def _memory(weight: GatheredWeight) -> int:
+    return weight.whole.untyped_storage().data_ptr()
+
+
 class _Scales:
-    """The scales of all weights of one model: made by one reduction when one of them is needed and a weight has changed."""
+    """The scales of all weights of one model: one reduction for each process group, when one is needed and a weight of the group has changed.
+
+    All ranks of a group have to find a change together. The local tensor of a DTensor is therefore no sign of one: FSDP2 pads it, in
+    another tensor, where a shard has fewer rows than others.
+    """
 
     def __init__(self, layers: list[Fp8Linear]) -> None:
         self._layers = [weakref.ref(layer) for layer in layers]
-        self._shards: dict[int, GatheredWeight] = {}
-        self._scales: torch.Tensor | None = None
-        self._versions: tuple[int, ...] = ()
+        self._weights: dict[int, Any] = {}  # DTensors, by layer
+        self._kinds: dict[int, tuple[str, torch.dtype, torch.device]] = {}  # the name of the group first
+        self._scales: dict[str, dict[int, torch.Tensor]] = {}  # of each group, by layer
 
     def forget(self) -> None:
-        self._scales = None
+        self._scales.clear()
+
+    def _forget_group_of(self, index: int) -> None:
+        if index in self._kinds:
+            self._scales.pop(self._kinds[index][0], None)
+
+    def written(self, weight: GatheredWeight) -> None:
+        """Forgets what was made of the memory of ``weight``; a copy that is being made is no change."""
+        known = self._weights.get(weight.index)
+        if known is not None and _memory(known._local_tensor) == _memory(weight):
+            self._forget_group_of(weight.index)
+
+    def _know(self, index: int, weight: Any) -> None:
+        kind = _group(weight.device_mesh).group_name, weight.dtype, weight.device
+        if self._weights.get(index) is not weight or self._kinds[index] != kind:
+            self._forget_group_of(index)
+            self._weights[index], self._kinds[index] = weight, kind
+            self._forget_group_of(index)
 
     def _collect(self) -> None:
         for index, ref in enumerate(self._layers):
             layer = ref()
             local = getattr(layer.weight, "_local_tensor", None) if layer is not None else None
-            if isinstance(local, GatheredWeight):  # else gathered just now: the shard is known
-                self._shards[index] = local
+            if layer is not None and isinstance(local, GatheredWeight):  # else gathered just now: the weight is known
+                self._know(index, layer.weight)
 
-    def of(self, weight: GatheredWeight, mesh: Any) -> torch.Tensor:
-        if self._shards.get(weight.index) is not weight:
-            self._scales = None
-        versions = tuple(shard.whole._version for shard in self._shards.values())
-        if self._scales is None or versions != self._versions:
+    def of(self, layer: Any, weight: GatheredWeight, mesh: Any) -> torch.Tensor:
+        """The scale of the weight of ``layer``; ``weight`` is its shard, or a copy of that on the device of the product."""
+        group = _group(mesh)
+        self._layers[weight.index] = weakref.ref(layer)  # another one in a copy of the model
+        self._know(weight.index, layer.weight)
+        if group.group_name not in self._scales:
             self._collect()
-            self._shards[weight.index] = weight
-            self._make(weight, mesh)
-        assert self._scales is not None
-        return self._scales[weight.index].view(1)
+            self._make(group, weight.device)
+        return self._scales[group.group_name][weight.index]
 
-    def _make(self, like: GatheredWeight, mesh: Any) -> None:
-        largest = torch.zeros(len(self._layers), 1, device=like.device)
-        for index, shard in self._shards.items():
+    def _make(self, group: Any, device: torch.device) -> None:
+        shards = {at: self._weights[at]._local_tensor for at in sorted(self._weights) if self._kinds[at][0] == group.group_name}
+        largest = torch.zeros(len(shards), 1, device=device)
+        for row, shard in enumerate(shards.values()):
             x = shard.whole.detach().abs()
             if x.numel():
-                largest[index] = torch.where(x.isfinite(), x, 0).amax()
-        torch.distributed.all_reduce(largest, torch.distributed.ReduceOp.MAX, mesh.get_group())
+                largest[row] = torch.where(x.isfinite(), x, 0).amax()
+        torch.distributed.all_reduce(largest, torch.distributed.ReduceOp.MAX, group)
         # By the operator's own rule: each a matrix of one element.
-        _, self._scales, _, _ = torch.ops.ridgeline.quantize(largest, like.config.forward_dtype, "row", like.config.rule)
-        self._versions = tuple(shard.whole._version for shard in self._shards.values())
+        configs = {shard.config for shard in shards.values()}
+        made = {each: torch.ops.ridgeline.quantize(largest, each.forward_dtype, "row", each.rule)[1] for each in configs}
+        self._scales[group.group_name] = {at: made[shard.config][row].view(1) for row, (at, shard) in enumerate(shards.items())}
 
 
 _models: weakref.WeakSet[_Scales] = weakref.WeakSet()
@@ -109,10 +134,14 @@ class GatheredWeight(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if func._schema.is_mutable:  # no version tells: what is made here is below the count of versions
+            given = dict(zip((argument.name for argument in func._schema.arguments), args)) | (kwargs or {})
+            written = [given.get(argument.name) for argument in func._schema.arguments if argument.is_write]
+            tree_map_only(GatheredWeight, lambda t: t.scales.written(t), written)
         first = args[0] if args and isinstance(args[0], GatheredWeight) else None
         plain_args, plain_kwargs = tree_map_only(GatheredWeight, lambda t: t.whole, (args, kwargs or {}))
         out = func(*plain_args, **plain_kwargs)
-        if first is None or func not in _KEPT:
+        if first is None or not (func.is_view or func in _KEPT):
             return out
         if func is _aten.copy_.default:
             return first
@@ -121,7 +150,7 @@ class GatheredWeight(torch.Tensor):
     def fsdp_pre_all_gather(
         self, mesh: Any, outer_size: torch.Size, outer_stride: tuple[int, ...], module: Any, mp_policy: Any
     ) -> tuple[tuple[torch.Tensor, ...], Any]:
-        scale = self.scales.of(self, mesh)
+        scale = self.scales.of(module, self, mesh)
         most = torch.finfo(self.config.forward_dtype).max
         scaled = self.whole.detach().float() * scale.reciprocal()
         scaled = torch.where(scaled.isinf(), scaled, scaled.clamp(-most, most))
@@ -150,8 +179,8 @@ class GatheredWeight(torch.Tensor):
 def gather_in_fp8(module: torch.nn.Module) -> list[str]:
     """Before ``fully_shard``: weights of the Fp8Linear layers of ``module`` are gathered as 8-bit codes. Their names.
 
-    Each shard is quantised where it lies, with the scale of the whole weight: one reduction for all layers, after each step of a
-    torch.optim.Optimizer and each in-place change that PyTorch counts. Outputs and gradients are those of layers whose weights are
+    Each shard is quantised where it lies, with the scale of the whole weight: one reduction for all layers of a process group,
+    after each step of a torch.optim.Optimizer and each in-place change, which has to be made on every rank. Outputs and gradients are those of layers whose weights are
     gathered in high precision and quantised then, but for the rounding of the weight to the policy's ``param_dtype`` before.
     Optimisers, state dicts and checkpoints see the parameters as before. Granularity "tensorwise" only (ValueError with the name).
     """
@@ -161,6 +190,12 @@ def gather_in_fp8(module: torch.nn.Module) -> list[str]:
             raise ValueError(
                 f"gather_in_fp8: {name or 'the layer'} has granularity={layer.config.granularity!r}, whose scales are not one for all "
                 "shards; use QuantConfig(granularity='tensorwise'), or leave the layer to be gathered in high precision"
+            )
+        local = getattr(layer.weight, "_local_tensor", None)
+        if local is not None and not isinstance(local, GatheredWeight):
+            raise ValueError(
+                f"gather_in_fp8: the weight of {name or 'the layer'} is a DTensor, and tensor-parallel weights are not supported; "
+                "call this for submodules without such layers, and before fully_shard, which makes DTensors, too"
             )
         if type(layer.weight) is not torch.nn.Parameter:
             raise ValueError(
