@@ -234,8 +234,10 @@ def test_operations_of_batches_are_counted(device):
 
 def test_counting_is_set_up_when_the_counter_is_imported_after_us():
     code = (
-        "import sys, ridgeline.torch as rt, torch; assert 'torch.utils.flop_counter' not in sys.modules, 'imported already'\n"
-        "from torch.utils.flop_counter import flop_registry; assert torch.ops.ridgeline.gemm in flop_registry"
+        "import importlib.util, sys, ridgeline.torch as rt, torch; assert 'torch.utils.flop_counter' not in sys.modules, 'imported already'\n"
+        "assert importlib.util.find_spec('torch.utils.flop_counter') and 'torch.utils.flop_counter' not in sys.modules\n"
+        "from torch.utils.flop_counter import flop_registry; assert torch.ops.ridgeline.gemm in flop_registry\n"
+        "assert not any(getattr(each, '_module', '') == 'torch.utils.flop_counter' for each in sys.meta_path)"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
