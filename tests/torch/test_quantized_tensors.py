@@ -40,6 +40,36 @@ def test_pickle(device, granularity, transpose):
     assert shared.q.data_ptr() == q.q.data_ptr()
 
 
+@pytest.mark.parametrize("requires_grad", [True, False])
+@pytest.mark.parametrize("as_parameter", [True, False])
+def test_pickle_keeps_what_is_a_parameter(device, as_parameter, requires_grad, tmp_path):
+    q = codes(device)
+    if as_parameter:
+        q = torch.nn.Parameter(q, requires_grad=requires_grad)
+    else:
+        q.requires_grad_(requires_grad)
+    torch.save(q, tmp_path / "q.pt")
+    for loaded in (pickle.loads(pickle.dumps(q)), torch.load(tmp_path / "q.pt", weights_only=True)):
+        assert isinstance(loaded, torch.nn.Parameter) == as_parameter and loaded.requires_grad == requires_grad and same(q, loaded)
+
+
+def test_a_pickled_model_keeps_its_parameters(device):
+    model = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Linear(48, 16)).to(device)
+    rt.swap_linears(model, QuantConfig())
+    model[0].weight.requires_grad_(False)
+    rt.gather_in_fp8(model)
+    loaded = pickle.loads(pickle.dumps(model))
+    for (name, want), (found, have) in zip(model.named_parameters(), loaded.named_parameters(), strict=True):
+        assert name == found and want.requires_grad == have.requires_grad
+    x = torch.randn(4, 32, device=device)
+    assert torch.equal(model(x), loaded(x)) and type(loaded[0].weight) is torch.nn.Parameter
+
+
+def test_codes_of_another_format_are_not_copied(device):
+    with pytest.raises(ValueError, match="cannot copy .*float8_e5m2.* into .*float8_e4m3fn"):
+        codes(device, format="e4m3").copy_(codes(device, format="e5m2"))
+
+
 def test_a_file_of_an_earlier_version_is_read(device):
     q = codes(device)
 

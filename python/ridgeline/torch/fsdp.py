@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -128,7 +129,10 @@ class GatheredWeight(torch.Tensor):
         return f"GatheredWeight({self.whole!r})"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return self.whole.__reduce_ex__(protocol)  # in files a plain tensor
+        # In files a plain tensor or parameter.
+        if getattr(self, "_is_param", False):
+            return torch._utils._rebuild_parameter, (self.whole, self.requires_grad, OrderedDict())
+        return self.whole.detach().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -163,9 +164,11 @@ class QuantizedTensor(torch.Tensor):
         return QuantizedTensor(q, scale, q_t, scale_t, *context)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        if getattr(self, "_is_param", False):
+            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
         # Codes as bytes: pickle has no storage of 8-bit floats.
         parts = [None if part is None else (part.view(torch.uint8), part.dtype) for part in self._parts()]
-        return _from_bytes, (parts, self.grouping, self.dtype)
+        return _from_bytes, (parts, self.grouping, self.dtype, self.requires_grad)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -187,7 +190,8 @@ class QuantizedTensor(torch.Tensor):
             return all(part is None or part.is_pinned() for part in args[0]._parts())
         if func is _aten.copy_.default and all(isinstance(arg, cls) for arg in args[:2]):
             target, source = args[:2]
-            if target.__tensor_flatten__()[0] != source.__tensor_flatten__()[0] or target.grouping != source.grouping:
+            kinds = [(each.grouping, [part if part is None else part.dtype for part in each._parts()]) for each in (target, source)]
+            if kinds[0] != kinds[1]:
                 raise ValueError(f"cannot copy {source} into {target}: make both with one config, weight and transpose")
             for ours, theirs in zip(target._parts(), source._parts()):
                 if ours is not None:
@@ -199,8 +203,11 @@ class QuantizedTensor(torch.Tensor):
         )
 
 
-def _from_bytes(parts: list[tuple[torch.Tensor, torch.dtype] | None], grouping: str, dtype: torch.dtype) -> QuantizedTensor:
-    return QuantizedTensor(*(None if part is None else part[0].view(part[1]) for part in parts), grouping, dtype)
+def _from_bytes(
+    parts: list[tuple[torch.Tensor, torch.dtype] | None], grouping: str, dtype: torch.dtype, requires_grad: bool = False
+) -> QuantizedTensor:
+    made = QuantizedTensor(*(None if part is None else part[0].view(part[1]) for part in parts), grouping, dtype)
+    return made.requires_grad_() if requires_grad else made
 
 
 class _PassGradient(torch.autograd.Function):
