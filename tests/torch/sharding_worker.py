@@ -303,7 +303,8 @@ def check_changes(mesh):
     alone = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
     single = DeviceMesh.from_group(alone, "cpu")
     mixed = QuantConfig(), QuantConfig("e5m2")
-    for meshes, sizes_of_first in (((mesh, single), [1, 1]), ((single, mesh), [1, 1]), ((mesh, mesh), [2])):
+    replicated = init_device_mesh("cpu", (1, dist.get_world_size()), mesh_dim_names=("replicate", "shard"))
+    for meshes, sizes_of_first in (((mesh, single), [1, 1]), ((single, mesh), [1, 1]), ((mesh, mesh), [2]), ((replicated, replicated), [2])):
         outputs = []
         for in_fp8 in (False, True):
             model = two_layers(in_fp8, meshes, mixed)
@@ -315,6 +316,12 @@ def check_changes(mesh):
                 assert sizes == (sizes_of_first + sizes_of_first[:1]) * in_fp8, sizes
         for want, have in zip(*outputs, strict=True):
             assert torch.equal(want, have), meshes
+    model = two_layers(True, (mesh, mesh))
+    with torch.no_grad(), reductions() as sizes:
+        model(x)
+        model.to("cpu")  # pads the shorter shard anew
+        model(x)
+    assert sizes == [2], sizes
     model = two_layers(True, (mesh, mesh), offload_policy=CPUOffloadPolicy(pin_memory=False))
     with torch.no_grad(), reductions() as sizes:
         for _ in range(3):

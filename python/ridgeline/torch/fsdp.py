@@ -184,8 +184,9 @@ def gather_in_fp8(module: torch.nn.Module) -> list[str]:
     """Before ``fully_shard``: weights of the Fp8Linear layers of ``module`` are gathered as 8-bit codes. Their names.
 
     Each shard is quantised where it lies, with the scale of the whole weight: one reduction for all layers of a process group,
-    after each step of a torch.optim.Optimizer and each in-place change, which has to be made on every rank. Outputs and gradients are those of layers whose weights are
-    gathered in high precision and quantised then, but for the rounding of the weight to the policy's ``param_dtype`` before.
+    after each step of a torch.optim.Optimizer and each in-place change, which has to be made on every rank. Outputs and gradients
+    are those of layers whose weights are gathered in high precision and quantised then, but for the rounding of the weight to the
+    policy's ``param_dtype`` before.
     Optimisers, state dicts and checkpoints see the parameters as before. Granularity "tensorwise" only (ValueError with the name).
     """
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, Fp8Linear)}
