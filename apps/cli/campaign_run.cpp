@@ -84,13 +84,14 @@ std::vector<fs::path> out_of_reach(const fs::path& directory, const RunOptions& 
   return hidden;
 }
 
-// ridge-worker for an operator of Ridgeline, a project's own commands for a project.
+// ridge-worker for an operator of Ridgeline, a project's own commands for a project, whose digest goes into `digest`.
 Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& state, const fs::path& directory,
-                                                       const RunOptions& run) {
+                                                       const RunOptions& run, std::string& digest) {
   if (state.spec().execution_mode != "repo") return local_executor();
   RIDGE_TRY(project, project::read_project(state.spec().kernel_source));
   RIDGE_TRY(metric, record::parse_metric(state.spec().primary_metric));
   project.metric = std::move(metric);
+  digest = project.digest;
   execute::ProjectOptions options;
   options.workspace = fs::absolute(directory) / "work";
   options.settled = campaign::sessions_settled;
@@ -161,7 +162,8 @@ Command& add_run_options(Command& command, RunOptions& options) {
 Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, propose::Proposer& proposer) {
   RIDGE_TRY(wait, parse_duration(run.wait_for_quiet));
   RIDGE_TRY(state, campaign::load_campaign(directory));
-  RIDGE_TRY(inner, executor_of(state, directory, run));
+  campaign::EngineOptions options;
+  RIDGE_TRY(inner, executor_of(state, directory, run, options.project));
   SystemClock clock;
   const record::Protocol& protocol = state.spec().protocol;
   const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
@@ -169,7 +171,6 @@ Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, pro
       fs::path(cache_directory()) / "device" / state.spec().backend, state.spec().id);
   const campaign::Engine* running = nullptr;
   Narrator narrator(running);
-  campaign::EngineOptions options;
   options.directory = directory;
   options.cache_directory = cache_directory();
   options.sign_key = run.sign_key;

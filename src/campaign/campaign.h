@@ -92,6 +92,7 @@ struct EngineOptions {
   std::filesystem::path directory;
   std::filesystem::path cache_directory;  // of built objects
   std::filesystem::path experience;       // root of the tips; empty: none are read or written
+  std::string project;                    // digest of its ridge-project.toml; empty: the campaign is of no project
   std::function<void(const EngineProgress&)> on_progress;
   std::function<StopLevel()> stop_level;
   std::filesystem::path sign_key;      // of an anchored campaign; empty: where it was before
@@ -126,6 +127,7 @@ class Engine {
   // engine.cpp: the loop
   Status begin_process();
   Status check_manifest() const;
+  Status check_project() const;
   Status perform(Due due);
   Result<std::optional<RunResult>> before(const Transition& next);
   [[nodiscard]] std::string rules_that_block(Due due) const;

@@ -9,6 +9,7 @@
 #include "campaign/files.h"
 #include "campaign/iterations.h"
 #include "campaign/manifest.h"
+#include "campaign/naming.h"
 #include "campaign/profile_hook.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
@@ -71,7 +72,19 @@ Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, Services ser
   std::unique_ptr<Engine> engine(
       new Engine(std::move(options), std::move(services), std::move(lock), std::move(journal), std::move(state)));
   RIDGE_CHECK_OK(engine->check_manifest());
+  RIDGE_CHECK_OK(engine->check_project());
   return engine;
+}
+
+// The columns, the peak and the commands that the baseline was measured with are those of every later round.
+Status Engine::check_project() const {
+  if (!state_.prepared) return ok_status();
+  const auto frozen = state_.prepared->frozen.find(kProjectDigest);
+  if (frozen == state_.prepared->frozen.end() || frozen->second == options_.project) return ok_status();
+  return with_hint(
+      make_error(ErrorCode::kConflict, "{} was changed after the campaign began: its SHA-256 is {}, and was {}",
+                 state_.spec().kernel_source, options_.project, frozen->second),
+      "put the file back, or begin a new campaign with `ridge optimize`");
 }
 
 Status Engine::check_manifest() const {

@@ -120,7 +120,15 @@ GateResult check_correctness(const GateInput& in) {
   return pass(fmt::format("{} shapes, largest error {:.2g} of what is allowed", e.checks.size(), worst));
 }
 
-// Dropping, renaming or repeating a shape must not help.
+// The first direction of the baseline's table that a session lacks; empty: it has them all.
+std::string missing_direction(const GateInput& in, const record::Session& session) {
+  const std::vector<std::string> held = directions_of(session, in.labels);
+  const auto lacks = [&](const std::string& one) { return std::find(held.begin(), held.end(), one) == held.end(); };
+  const auto missing = std::find_if(in.directions.begin(), in.directions.end(), lacks);
+  return missing == in.directions.end() ? std::string() : *missing;
+}
+
+// Dropping, renaming or repeating a shape must not help, nor leaving out a direction of a project's table.
 GateResult check_labels(const GateInput& in) {
   const std::set<std::string> wanted(in.labels.begin(), in.labels.end());
   std::set<std::string> seen;
@@ -135,6 +143,9 @@ GateResult check_labels(const GateInput& in) {
     if (session.voided) continue;
     const Result<SessionRatios> ratios = session_ratios(session, in.labels);
     if (!ratios) return fail(ratios.error().message);
+    if (const std::string missing = missing_direction(in, session); !missing.empty()) {
+      return fail(fmt::format("session {} lacks \"{}\", which the baseline's table has", session.index, missing));
+    }
   }
   return pass(fmt::format("exactly the {} target shapes", wanted.size()));
 }

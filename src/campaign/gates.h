@@ -5,6 +5,7 @@
 // from raw launches.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct GateInput {
   std::vector<record::RooflinePoint> bounds;  // as measured at BASELINE
   std::string disturbed;                      // what others used while the ceilings under them were measured
   NoiseLimits noise;                          // of a project, for the level's cases
+  std::optional<record::Metric> metric;       // of a project
+  std::vector<std::string> directions;        // of a project, for the level's cases: what the baseline's sessions hold
   std::int64_t decisions_used = 0;            // before this one
   record::Evaluation evaluation;
 };

@@ -39,6 +39,7 @@ Status Engine::prepare() {
   prepared.ceilings = measured.ceilings;
   prepared.rendering = record::kRendering;
   prepared.frozen = frozen_digests(state_);
+  if (!options_.project.empty()) prepared.frozen[kProjectDigest] = options_.project;
   RIDGE_CHECK_OK(make_directories(worktree()));
   if (state_.spec().git_commit) {
     const std::string wanted = branch_name(state_.spec());

@@ -54,6 +54,10 @@ Result<stats::SessionStatistic> statistic_of(const Session& session, const std::
   return statistic;
 }
 
+std::string direction_name(const std::string& label, const record::ColumnSamples& column) {
+  return fmt::format("{}, {}", label, column.name);
+}
+
 Status add_directions(const Session& session, SessionRatios& ratios) {
   for (const record::ColumnSamples& column : session.columns) {
     if (column.holds != record::ColumnSamples::Holds::kSeconds) continue;
@@ -61,7 +65,7 @@ Status add_directions(const Session& session, SessionRatios& ratios) {
     for (const ShapeSamples& shape : column.shapes) labels.push_back(shape.label);
     RIDGE_TRY(statistic, statistic_of(session, column.shapes, labels, 1));
     for (std::size_t i = 0; i < labels.size(); ++i) {
-      ratios.directions.push_back(fmt::format("{}, {}", labels[i], column.name));
+      ratios.directions.push_back(direction_name(labels[i], column));
       ratios.per_direction.push_back(statistic.per_shape[i]);
     }
   }
@@ -157,6 +161,18 @@ Result<SessionRatios> session_ratios(const Session& session, const std::vector<s
   SessionRatios ratios{statistic.suite, std::move(statistic.per_shape), {}, {}};
   RIDGE_CHECK_OK(add_directions(session, ratios));
   return ratios;
+}
+
+std::vector<std::string> directions_of(const Session& session, const std::vector<std::string>& labels) {
+  std::vector<std::string> directions;
+  for (const record::ColumnSamples& column : session.columns) {
+    if (column.holds != record::ColumnSamples::Holds::kSeconds) continue;
+    for (const ShapeSamples& shape : column.shapes) {
+      if (std::find(labels.begin(), labels.end(), shape.label) != labels.end())
+        directions.push_back(direction_name(shape.label, column));
+    }
+  }
+  return directions;
 }
 
 Result<RatioTable> ratio_table(const std::vector<const Session*>& sessions, const std::vector<std::string>& labels,

@@ -52,7 +52,10 @@ struct SessionRatios {
 };
 Result<SessionRatios> session_ratios(const record::Session& session, const std::vector<std::string>& labels);
 
-// The same for several sessions, transposed: all suite values, and all values of each shape.
+// The directions that a session's columns hold for these shapes, named as in SessionRatios.
+std::vector<std::string> directions_of(const record::Session& session, const std::vector<std::string>& labels);
+
+// The ratios of several sessions, transposed: all suite values, and all values of each shape.
 struct RatioTable {
   std::vector<double> suite;
   std::vector<std::vector<double>> per_shape;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/malformed.h"
 
 namespace ridge::project {
@@ -231,6 +232,7 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   }
   if (problem) return refused(*problem);
   if (const Status sound = check(p); !sound) return refused(sound.error());
+  p.digest = sha256(text);
   return p;
 }
 

@@ -18,6 +18,7 @@ using Command = std::vector<std::string>;  // an argument list; no shell is invo
 
 struct Project {
   std::filesystem::path root;  // the folder that holds ridge-project.toml
+  std::string digest;          // SHA-256 of that file's text
   std::string op, backend = "cpu", language = "c++";
   std::vector<std::string> kernel;  // files that may change, relative to the root
   std::string artifact;             // what a build makes; empty: nothing is built, the sources are the artefact

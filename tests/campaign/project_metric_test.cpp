@@ -150,6 +150,7 @@ class ProjectMetric : public testing::Test {
     const auto git = execute::make_fake_git(campaign() / "src");
     EngineOptions engine_options;
     engine_options.directory = campaign();
+    engine_options.project = project.digest;
     auto engine = Engine::open(std::move(engine_options), Services{*executor, proposer, clock, git.get(), nullptr});
     EXPECT_TRUE(engine) << engine.error().text();
     const Result<RunResult> result = (*engine)->run();
@@ -207,7 +208,31 @@ TEST_F(ProjectMetric, TheLyingBackwardIsRolledBack) {
   EXPECT_FALSE(judge(input).accepted);
   for (record::Session& session : input.evaluation.sessions) session.columns.clear();
   input.noise.baseline.clear();
+  EXPECT_FALSE(judge(input).accepted) << text_of(judge(input));
+  EXPECT_NE(judge(input).reason.find("lacks \"label=small, backward\""), std::string::npos) << judge(input).reason;
+  input.directions.clear();  // as of a baseline from before there were columns
   EXPECT_TRUE(judge(input).accepted) << text_of(judge(input));
+}
+
+TEST_F(ProjectMetric, AProjectFileThatChangedAfterTheBaselineIsRefused) {
+  decisions_on({});
+  const auto open_with = [&](const std::string& digest) {
+    ScriptedProposer proposer({});
+    execute::ScriptedExecutor executor;
+    SystemClock clock;
+    EngineOptions options;
+    options.directory = campaign();
+    options.project = digest;
+    return Engine::open(std::move(options), Services{executor, proposer, clock, nullptr, nullptr});
+  };
+  const std::string begun = project().digest;
+  EXPECT_TRUE(open_with(begun));
+  write("ridge-project.toml", std::string(kProject) + "backward_time_column = \"\"\nbackward_metric_column = \"\"\n");
+  const auto changed = open_with(project().digest);
+  ASSERT_FALSE(changed);
+  EXPECT_NE(changed.error().message.find("was changed after the campaign began"), std::string::npos)
+      << changed.error().message;
+  EXPECT_NE(changed.error().hint.find("put the file back"), std::string::npos) << changed.error().hint;
 }
 
 // peak = 1000 TFLOPS: a backward pass of the large shape cannot take less than 1.05 ns.
