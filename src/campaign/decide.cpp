@@ -109,6 +109,7 @@ GateInput gate_input(const State& state, const Round& round) {
   std::erase_if(input.noise.baseline, [&](const SignalToNoise& one) {
     return std::find(input.labels.begin(), input.labels.end(), one.label) == input.labels.end();
   });
+  input.metric = project_metric(state.spec());
   if (const std::vector<record::Session>& sessions = state.baseline->evaluation.sessions; !sessions.empty())
     input.directions = directions_of(sessions.front(), input.labels);
   input.decisions_used = state.decisions_used;

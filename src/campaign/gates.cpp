@@ -128,6 +128,22 @@ std::string missing_direction(const GateInput& in, const record::Session& sessio
   return missing == in.directions.end() ? std::string() : *missing;
 }
 
+// A session is decided on a column exactly when the primary metric is one, and on that one.
+std::string metric_objection(const GateInput& in, const record::Session& session) {
+  using Holds = record::ColumnSamples::Holds;
+  const bool wanted = in.metric && in.metric->quantity == record::Quantity::kColumn;
+  const record::ColumnSamples* const held = record::metric_column(session);
+  if (held == nullptr) {
+    return wanted ? fmt::format("session {} lacks the column \"{}\" of {}", session.index, in.metric->column,
+                                in.metric->name)
+                  : std::string();
+  }
+  const bool same = wanted && held->name == in.metric->column && (held->holds == Holds::kHigher) == in.metric->higher;
+  if (same) return {};
+  return fmt::format("session {} is measured by a column \"{}\", which is not the primary metric", session.index,
+                     held->name);
+}
+
 // Dropping, renaming or repeating a shape must not help, nor leaving out a direction of a project's table.
 GateResult check_labels(const GateInput& in) {
   const std::set<std::string> wanted(in.labels.begin(), in.labels.end());
@@ -143,6 +159,7 @@ GateResult check_labels(const GateInput& in) {
     if (session.voided) continue;
     const Result<SessionRatios> ratios = session_ratios(session, in.labels);
     if (!ratios) return fail(ratios.error().message);
+    if (std::string objection = metric_objection(in, session); !objection.empty()) return fail(std::move(objection));
     if (const std::string missing = missing_direction(in, session); !missing.empty()) {
       return fail(fmt::format("session {} lacks \"{}\", which the baseline's table has", session.index, missing));
     }

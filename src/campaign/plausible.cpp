@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "base/coin.h"
@@ -104,6 +105,17 @@ std::string other_orders(const Session& session) {
   return {};
 }
 
+// The samples of a session that a decision may rest on, by the column's name: the shapes' own ("") and those of every
+// column but the signal-to-noise ratios, which are no times or rates.
+using SampleSets = std::map<std::string, const std::vector<record::ShapeSamples>*>;
+SampleSets sample_sets(const Session& session) {
+  SampleSets sets{{"", &session.shapes}};
+  for (const record::ColumnSamples& column : session.columns) {
+    if (column.holds != record::ColumnSamples::Holds::kDecibel) sets.emplace(column.name, &column.shapes);
+  }
+  return sets;
+}
+
 bool same_coin(const Session& a, const Session& b) {
   const auto one = guard(a, "coin"), other = guard(b, "coin");
   return one && other && *one == *other;
@@ -112,12 +124,37 @@ bool same_coin(const Session& a, const Session& b) {
 // One arm is the other one again, faster by a factor.
 std::string copied_arm(const Session& session) {
   const double step = guard(session, "clock_step").value_or(0);
-  double common = 0;
-  for (const record::ShapeSamples& shape : session.shapes) {
-    common += common_bits(series(shape, 'A'), series(shape, 'B'), step);
+  for (const auto& [column, shapes] : sample_sets(session)) {
+    double common = 0;
+    for (const record::ShapeSamples& shape : *shapes) {
+      common += common_bits(series(shape, 'A'), series(shape, 'B'), column.empty() ? step : 0);
+    }
+    if (common < kEnoughBits) continue;
+    return fmt::format("session {}: the {} of both arms agree, up to a factor", session.index,
+                       column.empty() ? "times" : "values of \"" + column + "\"");
   }
-  if (common < kEnoughBits) return {};
-  return fmt::format("session {}: the times of both arms agree, up to a factor", session.index);
+  return {};
+}
+
+struct Agreement {
+  double bits = 0;
+  std::size_t samples = 0;
+};
+Agreement agreement(const std::vector<record::ShapeSamples>& a, const std::vector<record::ShapeSamples>& b,
+                    double step) {
+  Agreement found;
+  for (const record::ShapeSamples& one : a) {
+    for (const record::ShapeSamples& other : b) {
+      if (one.label != other.label) continue;
+      for (const char arm : {'A', 'B'}) {
+        const std::vector<double> values = series(one, arm);
+        const double more = common_bits(values, series(other, arm), step);
+        found.bits += more;
+        found.samples += more > 0 ? values.size() : 0;
+      }
+    }
+  }
+  return found;
 }
 
 // Sessions of one evaluation are of one process and run one after the other.
@@ -137,22 +174,16 @@ std::string out_of_order(const Session& before, const Session& after) {
 std::string repetition(const Session& a, const Session& b) {
   if (same_coin(a, b)) return fmt::format("sessions {} and {} have the same coin", a.index, b.index);
   const double step = std::max(guard(a, "clock_step").value_or(0), guard(b, "clock_step").value_or(0));
-  double common = 0;
-  std::size_t samples = 0;
-  for (const record::ShapeSamples& one : a.shapes) {
-    for (const record::ShapeSamples& other : b.shapes) {
-      if (one.label != other.label) continue;
-      for (const char arm : {'A', 'B'}) {
-        const std::vector<double> values = series(one, arm);
-        const double more = common_bits(values, series(other, arm), step);
-        common += more;
-        samples += more > 0 ? values.size() : 0;
-      }
-    }
+  const SampleSets others = sample_sets(b);
+  for (const auto& [column, shapes] : sample_sets(a)) {
+    const auto other = others.find(column);
+    if (other == others.end()) continue;
+    const Agreement found = agreement(*shapes, *other->second, column.empty() ? step : 0);
+    if (found.bits < kEnoughBits) continue;
+    return fmt::format("sessions {} and {} are one measurement: {} of their samples{} agree, up to a factor", a.index,
+                       b.index, found.samples, column.empty() ? "" : " of \"" + column + "\"");
   }
-  if (common < kEnoughBits) return {};
-  return fmt::format("sessions {} and {} are one measurement: {} of their samples agree, up to a factor", a.index,
-                     b.index, samples);
+  return {};
 }
 
 std::int64_t unstamped(const std::vector<Session>& sessions) {

@@ -136,6 +136,38 @@ TEST(DecisionGate, RefusesADroppedRenamedRepeatedOrAddedShape) {
   }
 }
 
+TEST(DecisionGate, ASessionIsDecidedOnTheColumnOfThePrimaryMetricAndOnNoOther) {
+  using Holds = record::ColumnSamples::Holds;
+  GateInput input = honest();
+  for (record::Session& session : input.evaluation.sessions)
+    session.columns.push_back({"Tokens/s", Holds::kLower, session.shapes});
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);  // it was never asked for
+  EXPECT_NE(verdict(input, "labels").detail.find("which is not the primary metric"), std::string::npos);
+  input.metric = record::parse_metric("forward_tflops").value();
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);
+  input.metric = record::parse_metric("column:Tokens/s:lower").value();
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kPass) << verdict(input, "labels").detail;
+  for (const char* const other : {"column:Tokens/s:higher", "column:Joule:lower"}) {
+    input.metric = record::parse_metric(other).value();
+    EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail) << other;
+  }
+  input.metric = record::parse_metric("column:Tokens/s:lower").value();
+  input.evaluation.sessions.back().columns.clear();
+  EXPECT_NE(verdict(input, "labels").detail.find("lacks the column \"Tokens/s\""), std::string::npos);
+}
+
+TEST(DecisionGate, RefusesADirectionLessThanTheBaselineHas) {
+  GateInput input = honest();
+  for (record::Session& session : input.evaluation.sessions)
+    session.columns.push_back({"backward", record::ColumnSamples::Holds::kSeconds, session.shapes});
+  input.directions = directions_of(input.evaluation.sessions.front(), input.labels);
+  EXPECT_EQ(input.directions.size(), input.labels.size());
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kPass) << verdict(input, "labels").detail;
+  for (record::Session& session : input.evaluation.sessions) session.columns.clear();
+  EXPECT_EQ(verdict(input, "labels").outcome, GateOutcome::kFail);
+  EXPECT_NE(verdict(input, "labels").detail.find("backward"), std::string::npos) << verdict(input, "labels").detail;
+}
+
 TEST(DecisionGate, RefusesAShapeThatWasNotCheckedOrCheckedTwice) {
   GateInput input = honest();
   input.evaluation.checks.pop_back();

@@ -113,6 +113,40 @@ TEST(Plausible, RefusesACandidateThatIsTheIncumbentScaled) {
   EXPECT_NE(objection(evaluation).find("both arms agree"), std::string::npos) << objection(evaluation);
 }
 
+// Of a campaign that is decided on a column: other values than the times, in the processes of the same sessions.
+record::Evaluation with_column(record::Evaluation evaluation) {
+  const record::Candidate a = make_candidate(100), b = make_candidate(150, "int rates;\n");
+  for (record::Session& session : evaluation.sessions) {
+    session.columns.push_back({"Tokens/s", record::ColumnSamples::Holds::kHigher,
+                               make_session(a, b, session.index, session.role, kShapes, "rates").shapes});
+  }
+  return evaluation;
+}
+
+TEST(Plausible, RefusesACopiedColumn) {
+  EXPECT_EQ(objection(with_column(honest())), "");
+  record::Evaluation repeated = with_column(honest());
+  repeated.sessions[4].columns = repeated.sessions[2].columns;
+  EXPECT_NE(objection(repeated).find("sessions 2 and 4 are one measurement"), std::string::npos) << objection(repeated);
+  record::Evaluation scaled = with_column(honest());
+  for (record::ShapeSamples& shape : scaled.sessions[3].columns.front().shapes) {
+    for (record::Quad& quad : shape.quads) {
+      std::vector<const std::vector<double>*> incumbent;
+      for (std::size_t i = 0; i < quad.order.size(); ++i) {
+        if (quad.order[i] == 'A') incumbent.push_back(&quad.blocks[i]);
+      }
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < quad.order.size(); ++i) {
+        if (quad.order[i] == 'A') continue;
+        quad.blocks[i] = *incumbent.at(next++);
+        for (double& value : quad.blocks[i]) value *= 1.5;
+      }
+    }
+  }
+  EXPECT_NE(objection(scaled).find("the values of \"Tokens/s\" of both arms agree"), std::string::npos)
+      << objection(scaled);
+}
+
 TEST(Plausible, RefusesStampsThatOneClockCannotGive) {
   record::Evaluation evaluation = honest();
   evaluation.sessions[4].guards["began"] = evaluation.sessions[3].guards["began"];
