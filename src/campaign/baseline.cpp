@@ -5,12 +5,25 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "campaign/project_table.h"
 #include "campaign/state.h"
 
 namespace ridge::campaign {
 namespace {
 
 constexpr std::size_t kMostRepresentatives = 5;
+
+std::string noise_problem(const record::CampaignSpec& spec, const std::vector<record::Session>& sessions) {
+  const double floor = noise_floor(spec);
+  for (const SignalToNoise& one : worst_noise(sessions)) {
+    if (!(one.worst < floor)) continue;
+    return fmt::format(
+        "the baseline's {} on {} is {:.4g} dB, below the floor of {:.4g} dB, and every candidate like it would be "
+        "rejected: lower benchmark.min_snr_db, and begin a new campaign",
+        one.column, one.label, one.worst, floor);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -63,7 +76,7 @@ std::string baseline_problem(const record::CampaignSpec& spec, const record::Eva
       return fmt::format("the roofline bound of {} is not known", label);
     }
   }
-  return {};
+  return noise_problem(spec, evaluation.sessions);
 }
 
 }  // namespace ridge::campaign

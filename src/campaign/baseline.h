@@ -11,7 +11,7 @@ namespace ridge::campaign {
 std::vector<std::string> representative_shapes(const std::vector<record::RooflinePoint>& points,
                                                const std::vector<double>& noise_by_shape);
 
-// Why a campaign cannot start from this baseline (it is wrong, or has no bound); empty: it can.
+// Why a campaign cannot start from this baseline (it is wrong, too noisy, or has no bound); empty: it can.
 std::string baseline_problem(const record::CampaignSpec& spec, const record::Evaluation& evaluation);
 
 }  // namespace ridge::campaign

@@ -90,7 +90,7 @@ std::string noise_objection(const GateInput& in) {
       return fmt::format("{} is {:.4g} dB, more than {:.3g} dB below the baseline's {:.4g} dB", place, worst,
                          in.noise.margin, limit.worst);
     }
-    if (!std::isfinite(limit.worst) && std::isfinite(worst) && in.noise.floor <= 0) {
+    if (limit.worst == INFINITY && std::isfinite(worst) && in.noise.floor <= 0) {
       return fmt::format("{} is {:.4g} dB where the baseline is exact; benchmark.min_snr_db may say what is enough",
                          place, worst);
     }

@@ -63,9 +63,13 @@ std::optional<record::Metric> project_metric(const record::CampaignSpec& spec) {
   return metric ? std::optional(*metric) : std::nullopt;
 }
 
+double noise_floor(const record::CampaignSpec& spec) {
+  return number_or(extra_text(spec, kSnrFloor), NoiseLimits().floor);
+}
+
 NoiseLimits noise_limits(const State& state) {
   NoiseLimits limits;
-  limits.floor = number_or(extra_text(state.spec(), kSnrFloor), limits.floor);
+  limits.floor = noise_floor(state.spec());
   limits.margin = number_or(extra_text(state.spec(), kSnrMargin), limits.margin);
   if (state.baseline) limits.baseline = worst_noise(state.baseline->evaluation.sessions);
   return limits;

@@ -39,5 +39,7 @@ struct NoiseLimits {
   std::vector<SignalToNoise> baseline;    // empty: the table has no such columns
 };
 NoiseLimits noise_limits(const State& state);
+// The floor that the manifest names, in dB; 0: none.
+double noise_floor(const record::CampaignSpec& spec);
 
 }  // namespace ridge::campaign

@@ -158,14 +158,15 @@ double speedup(const RooflinePoint& now, const RooflinePoint& before, const reco
   return primary.higher ? ratio : 1 / ratio;
 }
 
-// The metric of every shape; empty when a shape has no counterpart in the baseline.
+// The metric of every shape, of a bandwidth of those that memory bounds; empty when a shape has no counterpart in the
+// baseline.
 std::vector<double> metric_values(const Target& target, const std::vector<RooflinePoint>& best,
                                   const std::vector<RooflinePoint>& baseline, const record::Metric& primary) {
   std::vector<double> values;
   const Result<record::Metric> metric = record::parse_metric(target.metric);
   for (const RooflinePoint& point : best) {
     if (target.metric == "hw_efficiency") values.push_back(efficiency(point));
-    if (target.metric == "bandwidth_efficiency") values.push_back(point.bound == "memory" ? efficiency(point) : kNone);
+    if (target.metric == "bandwidth_efficiency" && point.bound == "memory") values.push_back(efficiency(point));
     if (target.metric == "speedup") {
       const auto same = [&](const RooflinePoint& other) { return other.label == point.label; };
       const auto found = std::find_if(baseline.begin(), baseline.end(), same);
@@ -258,6 +259,8 @@ std::string format_target(const Target& target) {
 TargetStatus check_target(const Target& target, const std::vector<RooflinePoint>& best,
                           const std::vector<RooflinePoint>& baseline, const record::Metric& primary) {
   const std::vector<double> values = metric_values(target, best, baseline, primary);
+  if (values.empty() && target.metric == "bandwidth_efficiency" && !best.empty())
+    return {false, "no shape is bound by memory"};
   if (values.empty()) return {false, "not measured yet"};
   for (const double value : values) {
     if (!std::isfinite(value) || value <= 0) return {false, "a shape has no valid measurement"};

@@ -156,6 +156,22 @@ TEST(DecisionGate, ASessionIsDecidedOnTheColumnOfThePrimaryMetricAndOnNoOther) {
   EXPECT_NE(verdict(input, "labels").detail.find("lacks the column \"Tokens/s\""), std::string::npos);
 }
 
+TEST(DecisionGate, ABaselineWithoutANumberIsNoExactOne) {
+  GateInput input = honest();
+  for (record::Session& session : input.evaluation.sessions) {
+    session.columns.push_back({"out_snr", record::ColumnSamples::Holds::kDecibel, session.shapes});
+    for (record::ShapeSamples& shape : session.columns.back().shapes) {
+      for (record::Quad& quad : shape.quads) {
+        for (std::vector<double>& block : quad.blocks) block.assign(block.size(), 60);
+      }
+    }
+  }
+  input.noise.baseline = {{"out_snr", kShapes[0], NAN}};
+  EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kPass) << verdict(input, "correctness").detail;
+  input.noise.baseline[0].worst = INFINITY;
+  EXPECT_EQ(verdict(input, "correctness").outcome, GateOutcome::kFail);
+}
+
 TEST(DecisionGate, RefusesADirectionLessThanTheBaselineHas) {
   GateInput input = honest();
   for (record::Session& session : input.evaluation.sessions)

@@ -2,6 +2,7 @@
 // by itself, and the engine, the copies, the processes and the statistics are the real ones.
 #include <fstream>
 
+#include "campaign/baseline.h"
 #include "campaign/decide.h"
 #include "campaign/export.h"
 #include "campaign/manifest.h"
@@ -233,6 +234,29 @@ TEST_F(ProjectMetric, AProjectFileThatChangedAfterTheBaselineIsRefused) {
   EXPECT_NE(changed.error().message.find("was changed after the campaign began"), std::string::npos)
       << changed.error().message;
   EXPECT_NE(changed.error().hint.find("put the file back"), std::string::npos) << changed.error().hint;
+}
+
+TEST_F(ProjectMetric, ABaselineBelowItsNoiseFloorIsRefused) {
+  const auto problem_at = [&](const std::string& floor) {
+    write("ridge-project.toml", kProject + ("min_snr_db = " + floor + "\n"));
+    execute::ProjectOptions options;
+    options.workspace = directory_.path() / ("work" + floor);
+    record::WorkerRequest look;
+    look.task = record::WorkerTask::kEvaluate;
+    look.incumbent = project::baseline_of(project()).value();
+    look.candidates = {*look.incumbent};
+    look.quick_look = true;
+    look.sessions = 1;
+    const record::CampaignSpec spec = spec_of("");
+    look.cases = spec.target_cases;
+    const auto response = execute::make_project_executor(project(), options)->run(look);
+    EXPECT_TRUE(response) << response.error().text();
+    return response ? baseline_problem(spec, *response->evaluation) : std::string();
+  };
+  EXPECT_EQ(problem_at("59"), "");
+  const std::string says = problem_at("61");
+  EXPECT_NE(says.find("out_snr on label=small is 60 dB, below the floor of 61 dB"), std::string::npos) << says;
+  EXPECT_NE(says.find("lower benchmark.min_snr_db"), std::string::npos) << says;
 }
 
 // peak = 1000 TFLOPS: a backward pass of the large shape cannot take less than 1.05 ns.

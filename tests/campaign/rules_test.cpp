@@ -110,6 +110,26 @@ TEST(Target, OfEveryMetricIsReadFromTheDirections) {
   EXPECT_TRUE(reached("50 % of the bandwidth ceiling"));
 }
 
+TEST(Target, OfTheBandwidthCeilingIsAboutTheShapesThatMemoryBounds) {
+  record::RooflinePoint memory, compute;
+  memory.label = "label=small";
+  memory.cost = {0, 1e6};
+  memory.latency = 20e-6;
+  memory.bound = "memory";
+  memory.bound_time = 19.2e-6;
+  compute = memory;
+  compute.label = "label=large";
+  compute.bound = "compute";
+  compute.bound_time = 2e-6;
+  const record::Target target = *parse_target("95 % of the bandwidth ceiling");
+  EXPECT_TRUE(check_target(target, {compute, memory}, {compute, memory}, {}).reached);
+  memory.bound_time = 18e-6;
+  EXPECT_FALSE(check_target(target, {compute, memory}, {compute, memory}, {}).reached);
+  const TargetStatus none = check_target(target, {compute}, {compute}, {});
+  EXPECT_FALSE(none.reached);
+  EXPECT_EQ(none.detail, "no shape is bound by memory");
+}
+
 // State of a campaign after its baseline.
 State fresh_state(record::CampaignSpec spec = make_spec()) {
   State state;
