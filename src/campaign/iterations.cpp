@@ -269,12 +269,13 @@ Iteration iteration_of(const State& state, const Round& round) {
       fmt::format("{} -> {} -> {}", fmt::join(h.evidence, ", "), h.bottleneck, h.mechanism);
   it.profile_evidence.bottleneck_type = bottleneck_of(h.bottleneck);
   it.correctness.status = correctness_of(round);
+  const bool measured = round.state() != record::RoundState::kNotMeasured;
   if (const std::optional<record::Evaluated>& evaluated = round.last().evaluated) {
-    if (round.state() != record::RoundState::kNotMeasured) it.performance = performance_of(points_of(state, round));
+    if (measured) it.performance = performance_of(points_of(state, round));
     it.correctness.rel_err = relative_error(evaluated->evaluation.checks);
     it.isa_metric_progress = isa_progress(evaluated->evaluation.build);
   }
-  if (!decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
+  if (measured && !decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
   it.search_log = search_log(state, round);
   it.pitfalls_and_fixes = pitfalls(round);
   it.quality_gate.result = verdict_of(round);

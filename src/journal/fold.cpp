@@ -397,6 +397,8 @@ record::RoundState Round::state() const {
   if (committed) return record::RoundState::kAccepted;
   if (!decision || decision->accepted) return record::RoundState::kUnfinished;
   if (settles(decision->outcome)) return record::RoundState::kRolledBack;
+  // An audit that failed makes the sessions void, whatever effects they gave.
+  if (decision->outcome == record::Outcome::kHarnessFault) return record::RoundState::kNotMeasured;
   return decision->effects.empty() ? record::RoundState::kNotMeasured : record::RoundState::kNotSettled;
 }
 
@@ -461,7 +463,8 @@ record::RoundSummary summarise(const Round& round) {
     summary.accepted = round.committed.has_value();
     summary.state = round.state();
     summary.reason = round.decision->reason;
-    if (!round.decision->effects.empty()) summary.suite_ratio = round.decision->effects.front().ratio;
+    const bool measured = summary.state != record::RoundState::kNotMeasured;
+    if (measured && !round.decision->effects.empty()) summary.suite_ratio = round.decision->effects.front().ratio;
   }
   return summary;
 }

@@ -203,6 +203,40 @@ TEST(Unmeasured, ThreeInARowPauseTheCampaign) {
   EXPECT_EQ(world.state().rounds.size(), 3u);
 }
 
+// Sessions that an audit throws away measured nothing: the objects are not what the sources make, a time undercuts the
+// bound, or the incumbent failed in a later session.
+TEST(Unmeasured, AuditFaultsInARowPauseTheCampaignToo) {
+  for (const std::string fault : {"rebuild", "physics", "incumbent"}) {
+    World world([&](const record::ProposalRequest& request) -> Result<record::Proposal> {
+      return make_proposal({make_candidate((fault == "physics" ? 3000 : 150) + request.round)});
+    });
+    world.executor.on(record::WorkerTask::kBuild, [&](const record::WorkerRequest& request) {
+      record::WorkerResponse response = build(request);
+      if (request.fresh_build && fault == "rebuild") response.builds[0].artifact = "object-of-the-sources";
+      return Result<record::WorkerResponse>(response);
+    });
+    world.executor.on(record::WorkerTask::kEvaluate, [&](const record::WorkerRequest& request) {
+      record::WorkerResponse response = evaluate(request);
+      if (fault == "incumbent" && request.candidates[0].id() != request.incumbent->id())
+        response.evaluation->outcome = record::Outcome::kHarnessFault;
+      return Result<record::WorkerResponse>(response);
+    });
+    const Result<RunResult> ended = world.run();
+    ASSERT_TRUE(ended) << fault << ": " << ended.error().text();
+    EXPECT_EQ(ended->end, RunEnd::kPaused) << fault;
+    EXPECT_THAT(ended->reason, HasSubstr("nothing could be measured in 3 rounds in a row")) << fault;
+    const State state = world.state();
+    ASSERT_EQ(state.rounds.size(), 3u) << fault;
+    EXPECT_EQ(state.rounds[0].decision->outcome, record::Outcome::kHarnessFault) << fault;
+    EXPECT_FALSE(state.rounds[0].decision->effects.empty()) << fault;
+    EXPECT_EQ(state.rounds[0].state(), RoundState::kNotMeasured) << fault;
+    EXPECT_EQ(summarise(state.rounds[0]).suite_ratio, 1) << fault;
+    EXPECT_FALSE(knowledge::Memory::open(world.path())->read("v1")->performance.speedup_over_previous) << fault;
+    EXPECT_TRUE(verify_campaign(world.path())->ok()) << fault;
+    EXPECT_TRUE(replay_campaign(world.path())->ok()) << fault;
+  }
+}
+
 // A sweep that ran out of time before it was looked at refuted nothing.
 TEST(Unmeasured, ASweepThatWasNotLookedAtIsInconclusive) {
   World world(one_per_round({make_proposal({make_candidate(110), make_candidate(120)})}));
