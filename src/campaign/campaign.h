@@ -131,6 +131,7 @@ class Engine {
   Status perform(Due due);
   Result<std::optional<RunResult>> before(const Transition& next);
   [[nodiscard]] std::string rules_that_block(Due due) const;
+  [[nodiscard]] std::string reason_to_abandon(Due due) const;
   Result<RunResult> pause(const std::string& why);
   Status record(record::EventKind kind, Json payload);
   Status intend(const std::string& key, std::string_view effect);

@@ -206,6 +206,14 @@ Status Engine::recall_memory() {
   return record(record::EventKind::kMasked, record::to_json(recalled.masked));
 }
 
+// Why the open round is not worked on any more; empty: it is.
+std::string Engine::reason_to_abandon(Due due) const {
+  if (state_.open_round() == nullptr || !works_on_a_round(due)) return {};
+  if (stop_file_exists()) return "not measured: the user stopped the campaign";
+  if (seconds_left(state_, termination_input()) <= 0) return "not measured: the budget is used up";
+  return {};
+}
+
 // What must be settled before the next step: a stop, a pause, a budget that ran out in the middle of a round.
 Result<std::optional<RunResult>> Engine::before(const Transition& next) {
   const StopLevel level = stop_level();
@@ -221,6 +229,11 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
   }
   const Due due = next.due;  // what is next may change with what the memory hides
   if (due == Due::kPropose || due == Due::kEscalate) RIDGE_CHECK_OK(recall_memory());
+  // Before anything that waits for an answer: a stop and the end of the budget hold for a round that waits, too.
+  if (const std::string why = reason_to_abandon(due); !why.empty()) {
+    RIDGE_CHECK_OK(abandon(why));
+    return std::optional<RunResult>();
+  }
   if (due == Due::kPropose && state_.failures_in_a_row >= kMaxFailuresInARow) {
     RIDGE_TRY(paused, pause(fmt::format("the proposer {} gave no usable answer {} times in a row; the last: {}",
                                         services_.proposer.name(), state_.failures_in_a_row, last_refusal(state_))));
@@ -251,12 +264,6 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
   if (const std::string blocked = rules_that_block(next.due); !blocked.empty()) {
     RIDGE_TRY(paused, pause(blocked));
     return std::optional(paused);
-  }
-  if (state_.open_round() != nullptr && works_on_a_round(next.due)) {
-    if (stop_file_exists())
-      RIDGE_CHECK_OK(abandon("not measured: the user stopped the campaign"));
-    else if (seconds_left(state_, termination_input()) <= 0)
-      RIDGE_CHECK_OK(abandon("not measured: the budget is used up"));
   }
   return std::optional<RunResult>();
 }

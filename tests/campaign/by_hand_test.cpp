@@ -58,6 +58,15 @@ class ByHandTest : public testing::Test {
     const std::unique_ptr<propose::Proposer> proposer = propose::make_by_hand(stated);
     return run(*proposer);
   }
+  // A round whose kernel does not build: it stays open for a repair.
+  static propose::ByHand broken() {
+    propose::ByHand stated = by_hand(0);
+    std::string source = kSource;
+    source.replace(source.find("[50,"), 4, "[-1, 50,");
+    stated.change.sources = {{"kernel.cpp", source + "int more;\n"}};
+    stated.change.defines = {{"SPEED", kDoesNotCompile}};
+    return stated;
+  }
   World world_{one_per_round({scripted(150), scripted(150), scripted(180), scripted(300)})};
 };
 
@@ -114,19 +123,13 @@ TEST_F(ByHandTest, ProposersTakeTurnsAndEveryRoundNamesItsOwn) {
 }
 
 TEST_F(ByHandTest, AKernelThatDoesNotBuildLeavesItsRoundOpenForARepair) {
-  propose::ByHand broken = by_hand(0);
-  broken.change.defines.clear();
-  std::string source = kSource;
-  source.replace(source.find("[50,"), 4, "[-1, 50,");
-  broken.change.sources = {{"kernel.cpp", source + "int more;\n"}};
-  broken.change.defines = {{"SPEED", kDoesNotCompile}};
-  ASSERT_TRUE(propose_by_hand(broken));
+  ASSERT_TRUE(propose_by_hand(broken()));
   ASSERT_EQ(world_.state().rounds.size(), 1u);
   const Round open = world_.state().rounds[0];
   EXPECT_FALSE(open.closed());
   EXPECT_TRUE(repair_is_due(open));
   EXPECT_TRUE(takes_a_round(world_.state(), world_.path()));
-  propose::ByHand repaired = broken;
+  propose::ByHand repaired = broken();
   repaired.hypothesis = open.last().proposal.hypothesis;
   repaired.change.defines = {{"SPEED", 150}};
   ASSERT_TRUE(propose_by_hand(repaired));
@@ -138,12 +141,7 @@ TEST_F(ByHandTest, AKernelThatDoesNotBuildLeavesItsRoundOpenForARepair) {
 }
 
 TEST_F(ByHandTest, AFailedRoundMayBeGivenUp) {
-  propose::ByHand broken = by_hand(0);
-  std::string source = kSource;
-  source.replace(source.find("[50,"), 4, "[-1, 50,");
-  broken.change.sources = {{"kernel.cpp", source + "int more;\n"}};
-  broken.change.defines = {{"SPEED", kDoesNotCompile}};
-  ASSERT_TRUE(propose_by_hand(broken));
+  ASSERT_TRUE(propose_by_hand(broken()));
   propose::ByHand up;
   up.give_up = "given up by hand";
   ASSERT_TRUE(propose_by_hand(up));
@@ -189,6 +187,35 @@ TEST_F(ByHandTest, AStopIsHeardWhileItWaits) {
   EXPECT_EQ(ended->end, RunEnd::kDone) << ended->reason;
   EXPECT_EQ(world_.state().termination->condition, "T4");
   EXPECT_EQ(world_.state().rounds.size(), 1u);
+}
+
+// A campaign that waits for a repair hears a stop, and ends when its budget is used up: nothing else would end it.
+TEST_F(ByHandTest, ARoundThatWaitsForARepairEndsWithAStopOrTheBudget) {
+  const Result<std::unique_ptr<propose::Proposer>> manual = propose::make_proposer("manual");
+  ASSERT_TRUE(propose_by_hand(broken()));
+  const Result<RunResult> waiting = run(**manual);
+  ASSERT_TRUE(waiting && waiting->waits);
+  ASSERT_FALSE(world_.state().rounds[0].closed());
+  ASSERT_TRUE(request_stop(world_.path()));
+  const Result<RunResult> stopped = run(**manual);
+  ASSERT_TRUE(stopped) << stopped.error().text();
+  EXPECT_EQ(stopped->end, RunEnd::kDone) << stopped->reason;
+  EXPECT_EQ(world_.state().termination->condition, "T4");
+  ASSERT_EQ(world_.state().rounds.size(), 1u);
+  EXPECT_EQ(world_.state().rounds[0].decision->outcome, record::Outcome::kCompile);
+
+  ASSERT_TRUE(extend_budget(world_.path(), {0, 20}, world_.clock));
+  ASSERT_TRUE(propose_by_hand(by_hand(150)));
+  propose::ByHand again = broken();
+  again.change.sources[0].text += "int other;\n";
+  ASSERT_TRUE(propose_by_hand(again));
+  ASSERT_NE(world_.state().open_round(), nullptr);
+  ASSERT_TRUE(extend_budget(world_.path(), {1e-3, 20}, world_.clock));  // less than was used
+  const Result<RunResult> used_up = run(**manual);
+  ASSERT_TRUE(used_up) << used_up.error().text();
+  EXPECT_EQ(used_up->end, RunEnd::kDone) << used_up->reason;
+  EXPECT_EQ(world_.state().termination->condition, "T5");
+  EXPECT_TRUE(world_.state().rounds.back().closed());
 }
 
 TEST_F(ByHandTest, OneAtATime) {
