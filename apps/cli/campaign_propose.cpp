@@ -141,8 +141,10 @@ Error failed_kernel(const std::string& directory, const campaign::Round& round) 
                   left, left == 1 ? "" : "s", directory, directory));
 }
 
-int tell(const ProposeOptions& options, const Ran& ran, std::int64_t number) {
+// `before`: what was decided on; every refusal that it has is of an earlier run.
+int tell(const ProposeOptions& options, const Ran& ran, const campaign::State& before) {
   const campaign::State& state = ran.state;
+  const std::int64_t number = campaign::standpoint_of(before).round;
   const auto round = std::ranges::find(state.rounds, number, &campaign::Round::number);
   if (round == state.rounds.end()) {
     const std::string why = state.refused.empty() ? ran.result.reason : "refused: " + state.refused.back().refused;
@@ -184,11 +186,10 @@ int propose_round(const ProposeOptions& options) {
   if (!options.give_up) {
     if (const Status good = check(*state, *stated); !good) return fail(good.error());
   }
-  const campaign::Round* open = state->open_round();
-  const std::int64_t number = open != nullptr ? open->number : state->next_round();
+  const campaign::Standpoint seen = campaign::standpoint_of(*state);  // another process may work until we have the lock
   const std::unique_ptr<propose::Proposer> proposer = propose::make_by_hand(std::move(*stated));
-  const Result<Ran> ran = drive_campaign(options.directory, options.run, *proposer);
-  return ran ? tell(options, *ran, number) : fail(ran.error());
+  const Result<Ran> ran = drive_campaign(options.directory, options.run, *proposer, seen);
+  return ran ? tell(options, *ran, *state) : fail(ran.error());
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ Command& add_run_options(Command& command, RunOptions& options) {
       .environment("--sign-key", campaign::kSignKeyVariable);
 }
 
-Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, propose::Proposer& proposer) {
+Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, propose::Proposer& proposer,
+                           std::optional<campaign::Standpoint> expected) {
   RIDGE_TRY(wait, parse_duration(run.wait_for_quiet));
   RIDGE_TRY(state, campaign::load_campaign(directory));
   campaign::EngineOptions options;
@@ -175,6 +176,7 @@ Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, pro
   options.cache_directory = cache_directory();
   options.sign_key = run.sign_key;
   options.rounds = run.rounds;
+  options.expected = std::move(expected);
   options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [] {

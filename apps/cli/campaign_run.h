@@ -27,8 +27,9 @@ struct Ran {
   campaign::RunResult result;
 };
 // Lets the engine do what is due with the rounds of `proposer`, shows its progress, and writes the report.
+// `expected`: where the campaign must stand, once it is locked.
 Result<Ran> drive_campaign(const std::filesystem::path& directory, const RunOptions& options,
-                           propose::Proposer& proposer);
+                           propose::Proposer& proposer, std::optional<campaign::Standpoint> expected = {});
 
 // Runs or resumes the campaign in `directory` until it is done or paused, writes its report and prints the summary.
 // Gives the exit code.

@@ -88,6 +88,15 @@ enum class StopLevel {
   kNow          // second signal: kill the worker and leave; the journal is intact
 };
 
+// Where a campaign stands, as far as an answer for its next attempt depends on it.
+struct Standpoint {
+  std::int64_t round = 0;    // the open one, or the next
+  std::size_t attempts = 0;  // of the open round
+  std::string incumbent;     // id
+  friend bool operator==(const Standpoint&, const Standpoint&) = default;
+};
+Standpoint standpoint_of(const State& state);
+
 struct EngineOptions {
   std::filesystem::path directory;
   std::filesystem::path cache_directory;  // of built objects
@@ -97,6 +106,7 @@ struct EngineOptions {
   std::function<StopLevel()> stop_level;
   std::filesystem::path sign_key;      // of an anchored campaign; empty: where it was before
   std::optional<std::int64_t> rounds;  // pause when so many more are closed
+  std::optional<Standpoint> expected;  // kConflict when the campaign stands elsewhere once it is locked
   double unit_grace = 60.0;  // seconds a unit may still take after the first signal before it is killed and redone
 };
 

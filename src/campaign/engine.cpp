@@ -51,6 +51,12 @@ Engine::Engine(EngineOptions options, Services services, CampaignLock lock, Jour
   }
 }
 
+Standpoint standpoint_of(const State& state) {
+  const Round* open = state.open_round();
+  return {open != nullptr ? open->number : state.next_round(), open != nullptr ? open->attempts.size() : 0,
+          state.incumbent.candidate.id()};
+}
+
 Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, Services services) {
   const fs::path journal_path = options.directory / kJournalFile;
   std::error_code ignored;
@@ -66,6 +72,12 @@ Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, Services ser
     return with_hint(
         make_error(ErrorCode::kConflict, "the manifest of {} is not confirmed", options.directory.string()),
         "read manifest.yaml and confirm it, or pass --yes");
+  }
+  if (options.expected && *options.expected != standpoint_of(state)) {
+    return with_hint(make_error(ErrorCode::kConflict, "the campaign {} moved on while this round was stated",
+                                options.directory.string()),
+                     fmt::format("nothing was recorded; look at it with `ridge campaign status {}`, and propose again",
+                                 options.directory.string()));
   }
   RIDGE_TRY(anchor, Anchor::open(options.directory, state.spec(), events, options.sign_key));
   journal.sign_with(std::move(anchor));

@@ -45,18 +45,20 @@ class ByHandTest : public testing::Test {
     EXPECT_THAT(paused->reason,
                 HasSubstr("waits for a round by hand: ridge campaign propose " + world_.path().string()));
   }
-  Result<RunResult> run(propose::Proposer& proposer, std::optional<std::int64_t> rounds = {}) {
+  Result<RunResult> run(propose::Proposer& proposer, std::optional<std::int64_t> rounds = {},
+                        std::optional<Standpoint> expected = {}) {
     if (!std::filesystem::exists(world_.path() / "journal.jsonl")) RIDGE_CHECK_OK(world_.create());
     EngineOptions options;
     options.directory = world_.path();
     options.rounds = rounds;
+    options.expected = std::move(expected);
     RIDGE_TRY(engine, Engine::open(std::move(options),
                                    Services{world_.executor, proposer, world_.clock, world_.git.get(), nullptr}));
     return engine->run();
   }
-  Result<RunResult> propose_by_hand(const propose::ByHand& stated) {
+  Result<RunResult> propose_by_hand(const propose::ByHand& stated, std::optional<Standpoint> expected = {}) {
     const std::unique_ptr<propose::Proposer> proposer = propose::make_by_hand(stated);
-    return run(*proposer);
+    return run(*proposer, {}, std::move(expected));
   }
   // A round whose kernel does not build: it stays open for a repair.
   static propose::ByHand broken() {
@@ -216,6 +218,32 @@ TEST_F(ByHandTest, ARoundThatWaitsForARepairEndsWithAStopOrTheBudget) {
   EXPECT_EQ(used_up->end, RunEnd::kDone) << used_up->reason;
   EXPECT_EQ(world_.state().termination->condition, "T5");
   EXPECT_TRUE(world_.state().rounds.back().closed());
+}
+
+// What was stated is for one state of the campaign: another process may have worked on it before the lock was ours.
+TEST_F(ByHandTest, ACampaignThatMovedOnTakesNothingThatWasStatedBefore) {
+  const auto not_taken = [&](const propose::ByHand& stated, const Standpoint& seen) {
+    const std::string before = *read_file(world_.path() / "journal.jsonl");
+    const Result<RunResult> late = propose_by_hand(stated, seen);
+    ASSERT_FALSE(late) << late->reason;
+    EXPECT_EQ(late.error().code, ErrorCode::kConflict);
+    EXPECT_THAT(late.error().message, HasSubstr("moved on"));
+    EXPECT_THAT(late.error().hint, HasSubstr("propose again"));
+    EXPECT_EQ(*read_file(world_.path() / "journal.jsonl"), before);
+  };
+  const Standpoint first = standpoint_of(world_.state());
+  ASSERT_TRUE(propose_by_hand(broken(), first));
+  not_taken(by_hand(150), first);  // it would be a repair of a round of someone else
+  const Standpoint failed = standpoint_of(world_.state());
+  EXPECT_EQ(failed.round, first.round);
+  EXPECT_EQ(failed.attempts, 1u);
+  propose::ByHand up;
+  up.give_up = "given up by hand";
+  ASSERT_TRUE(propose_by_hand(up, failed));
+  not_taken(up, failed);  // without an open round it would end the campaign
+  EXPECT_FALSE(world_.state().exhausted);
+  ASSERT_TRUE(propose_by_hand(by_hand(150), standpoint_of(world_.state())));
+  EXPECT_EQ(world_.state().rounds.size(), 2u);
 }
 
 TEST_F(ByHandTest, OneAtATime) {
