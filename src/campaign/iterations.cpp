@@ -139,13 +139,15 @@ std::string error_type(Outcome outcome) {
 }
 
 // What broke in the attempts of a round, what was refused, and whether a later attempt mended it.
-std::vector<record::PitfallAndFix> pitfalls(const Round& round) {
+// The first rendering (record::kRendering) had faults of the harness among them.
+std::vector<record::PitfallAndFix> pitfalls(const Round& round, bool with_faults) {
   std::vector<record::PitfallAndFix> rows;
   for (std::size_t i = 0; i < round.attempts.size(); ++i) {
     const Attempt& attempt = round.attempts[i];
     if (!attempt.evaluated) continue;
     const record::Evaluation& evaluation = attempt.evaluated->evaluation;
-    if (evaluation.outcome == Outcome::kPass || !settles(evaluation.outcome)) continue;
+    if (evaluation.outcome == Outcome::kPass || evaluation.outcome == Outcome::kAmbiguous) continue;
+    if (evaluation.outcome == Outcome::kHarnessFault && !with_faults) continue;
     record::PitfallAndFix& row = rows.emplace_back();
     row.error_type = error_type(evaluation.outcome);
     row.error_message =
@@ -195,12 +197,9 @@ std::vector<record::SearchLogEntry> search_log(const State& state, const Round& 
   return log;
 }
 
-std::vector<record::OpenDirection> left_open_by(const State& state, const Round& round) {
-  std::vector<record::OpenDirection> open;
-  if (const record::RoundState came_to = round.state();
-      came_to == record::RoundState::kNotMeasured || came_to == record::RoundState::kNotSettled)
-    open.push_back({round.last().proposal.hypothesis.title,
-                    fmt::format("{}: {}", record::name_of(came_to), round.decision->reason)});
+// The directions that the evidence before a round named and the round did not take, after those in `open`.
+std::vector<record::OpenDirection> not_taken(const State& state, const Round& round,
+                                             std::vector<record::OpenDirection> open) {
   const record::Escalated* evidence = evidence_before(state, round);
   if (evidence == nullptr) return open;
   for (const record::Direction& direction : evidence->directions) {
@@ -208,6 +207,17 @@ std::vector<record::OpenDirection> left_open_by(const State& state, const Round&
     open.push_back({direction.title, direction.hypothesis});
   }
   return open;
+}
+
+bool without_verdict(const Round& round) {
+  const record::RoundState came_to = round.state();
+  return came_to == record::RoundState::kNotSettled || came_to == record::RoundState::kNotMeasured;
+}
+
+std::vector<record::OpenDirection> left_open_by(const State& state, const Round& round) {
+  if (!without_verdict(round)) return not_taken(state, round, {});
+  const std::string why = fmt::format("{}: {}", record::name_of(round.state()), round.decision->reason);
+  return not_taken(state, round, {{round.last().proposal.hypothesis.title, why}});
 }
 
 void refer(Iteration& it, const State& state, std::int64_t round, const record::Candidate& candidate,
@@ -277,7 +287,7 @@ Iteration iteration_of(const State& state, const Round& round) {
   }
   if (measured && !decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
   it.search_log = search_log(state, round);
-  it.pitfalls_and_fixes = pitfalls(round);
+  it.pitfalls_and_fixes = pitfalls(round, false);
   it.quality_gate.result = verdict_of(round);
   if (!accepted) it.quality_gate.failure_reason = decision.reason;
   it.open_directions = left_open_by(state, round);
@@ -288,6 +298,19 @@ Iteration iteration_of(const State& state, const Round& round) {
     it.references.push_back({"campaign", state.spec().id, fmt::format("round {}", round.number)});
   }
   if (accepted) it.git_commit_hash = round.committed->commit;
+  return it;
+}
+
+Iteration first_rendering_of(const State& state, const Round& round) {
+  Iteration it = iteration_of(state, round);
+  if (!without_verdict(round)) return it;
+  const record::Decision& decision = *round.decision;
+  it.quality_gate.result = IterationStatus::kFail;
+  it.correctness.status = decision.outcome == Outcome::kAmbiguous ? IterationStatus::kPass : IterationStatus::kFail;
+  if (round.last().evaluated) it.performance = performance_of(points_of(state, round));
+  if (!decision.effects.empty()) it.performance.speedup_over_previous = decision.effects.front().ratio;
+  it.pitfalls_and_fixes = pitfalls(round, true);
+  it.open_directions = not_taken(state, round, {});
   return it;
 }
 

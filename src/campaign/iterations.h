@@ -31,6 +31,8 @@ std::filesystem::path memory_root(const State& state, const std::filesystem::pat
 // The record of the baseline, and of a closed round; no version yet.
 record::Iteration iteration_of_baseline(const State& state);
 record::Iteration iteration_of(const State& state, const Round& round);
+// The same as versions before rendering 2 (record::kRendering) gave it: a round without a verdict was a failure.
+record::Iteration first_rendering_of(const State& state, const Round& round);
 // A record that an earlier version wrote of a round that was not measured or not settled, which calls that a failure:
 // it gets the state that it would have now.
 void give_own_state(record::Iteration& iteration);
@@ -53,11 +55,10 @@ Result<Recalled> recall(const State& state, const knowledge::Memory& memory);
 FileMap render_memory(const State& state);
 
 // A file of the campaign's own memory that is missing or does not say what the journal says, masks aside:
-// "memory/v3.json", why, and of which round it is (0: that cannot be told). `checked` counts the records looked at. A
-// workspace's memory is not the campaign's to judge.
+// "memory/v3.json" and why. Of a campaign that an earlier version began, what that version said counts, too. `checked`
+// counts the records looked at. A workspace's memory is not the campaign's to judge.
 struct ForgedRecord {
   std::string path, why;
-  std::int64_t round = 0;
 };
 std::vector<ForgedRecord> forged_memory(const State& state, const std::filesystem::path& directory,
                                         std::int64_t& checked);

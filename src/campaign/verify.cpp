@@ -44,11 +44,6 @@ std::map<std::string, std::set<std::string>> renderings(const std::vector<record
   return all;
 }
 
-bool without_verdict(const Round& round) {
-  const record::RoundState came_to = round.state();
-  return came_to == record::RoundState::kNotSettled || came_to == record::RoundState::kNotMeasured;
-}
-
 // What the journal says that a file was when the report was written; empty: nothing.
 std::string digest_in(const record::Reported& reported, const std::string& path) {
   const auto found = reported.files.find(path);
@@ -93,22 +88,16 @@ void check_files(const fs::path& directory, const std::vector<record::Event>& ev
   }
 }
 
-// A record that is not there yet is behind; any other difference was made by hand, or is of an earlier version.
+// A record that is not there yet is behind; any other difference was made by hand: what an earlier version wrote of a
+// round is known.
 void check_memory(const fs::path& directory, const State& state, VerifyReport& report) {
-  for (auto& [path, why, round] : forged_memory(state, directory, report.files)) {
+  for (auto& [path, why] : forged_memory(state, directory, report.files)) {
     const bool missing = !path.ends_with(".json");
-    const bool earlier = !rendered_here(state) &&
-                         std::any_of(state.rounds.begin(), state.rounds.end(),
-                                     [&](const Round& one) { return one.number == round && without_verdict(one); });
     if (missing && state.reported) {
       ++report.files;
       ++report.rendered;
     } else {
-      report.findings.push_back({path,
-                                 missing   ? FileFinding::Kind::kStale
-                                 : earlier ? FileFinding::Kind::kEarlier
-                                           : FileFinding::Kind::kForged,
-                                 why});
+      report.findings.push_back({path, missing ? FileFinding::Kind::kStale : FileFinding::Kind::kForged, why});
     }
   }
 }

@@ -309,6 +309,36 @@ TEST_F(EarlierRecord, AnEditedFileIsStillFound) {
   EXPECT_EQ(report.findings[0].kind, FileFinding::Kind::kForged);
 }
 
+// The record of a round without a verdict as it was written then, and edited since.
+TEST_F(EarlierRecord, TheMemoryIsWhatThatVersionWroteOrWasChangedByHand) {
+  const State state = world_.state();
+  const std::filesystem::path path = world_.path() / "memory/v1.json";
+  record::Iteration then = *knowledge::Memory::open(world_.path())->read("v1");
+  then.quality_gate.result = record::IterationStatus::kFail;
+  then.correctness.status = record::IterationStatus::kFail;
+  const record::Evaluation& fault = state.rounds[0].last().evaluated->evaluation;
+  then.pitfalls_and_fixes = {{"runtime", fault.detail, "LOST", "rolled back", state.rounds[0].decision->reason}};
+  then.open_directions = {};
+  ASSERT_TRUE(write_file_durably(path, record::to_pretty(then)));
+  EXPECT_TRUE(verify_campaign(world_.path())->findings.empty()) << verify_campaign(world_.path())->text();
+  const std::function<void(record::Iteration&)> edits[] = {
+      [](record::Iteration& it) { it.quality_gate.result = record::IterationStatus::kPass; },
+      [](record::Iteration& it) { it.correctness.status = record::IterationStatus::kPass; },
+      [](record::Iteration& it) { it.performance.speedup_over_previous = 3; },
+      [](record::Iteration& it) { it.pitfalls_and_fixes[0].lesson = "never try this"; },
+      [](record::Iteration& it) { it.references.back().path_or_url = "another candidate"; },
+      [](record::Iteration& it) { it.optimization.action_description += "!"; }};
+  for (const auto& edit : edits) {
+    record::Iteration edited = then;
+    edit(edited);
+    ASSERT_TRUE(write_file_durably(path, record::to_pretty(edited)));
+    const VerifyReport report = *verify_campaign(world_.path());
+    EXPECT_FALSE(report.ok()) << record::to_line(edited);
+    ASSERT_EQ(report.findings.size(), 1u) << report.text();
+    EXPECT_EQ(report.findings[0].kind, FileFinding::Kind::kForged);
+  }
+}
+
 TEST_F(EarlierRecord, GoingOnWithItWritesItsFilesAgainAndKeepsTheOldOnes) {
   ASSERT_TRUE(extend_budget(world_.path(), {.wall_budget = 0, .max_iterations = 30}, world_.clock));
   ASSERT_TRUE(world_.run());
