@@ -62,17 +62,37 @@ Status add_defines(const std::string& text, std::map<std::string, std::int64_t>&
   return ok_status();
 }
 
-// The file under the name of the incumbent's first source, and what it includes of the files beside it.
+// The path that a file takes in a candidate: that of the incumbent's only source of this name, or else of its first.
+std::string replaced_path(const record::Candidate& incumbent, const fs::path& name) {
+  std::string path = incumbent.sources.front().path;
+  std::int64_t same = 0;
+  for (const record::SourceFile& source : incumbent.sources) {
+    if (fs::path(source.path).filename() != name) continue;
+    path = source.path;
+    ++same;
+  }
+  return same == 1 ? path : incumbent.sources.front().path;
+}
+
+// The file in place of a source of the incumbent, and what it includes of the files beside it. Of a project only what
+// the incumbent has: its other headers are there when it is built.
 Result<std::vector<record::SourceFile>> sources_of(const campaign::State& state, const std::string& path) {
   RIDGE_TRY(candidate, candidate_of(state.spec().op, path, {}));
+  const record::Candidate& incumbent = state.incumbent.candidate;
+  const bool of_project = state.spec().execution_mode == "repo";
+  const std::string replaced = replaced_path(incumbent, fs::path(path).filename());
   std::vector<record::SourceFile> sources;
   for (std::size_t i = 0; i < candidate.sources.size(); ++i) {
     record::SourceFile& file = candidate.sources[i];
     std::error_code ignored;
     if (i > 0 && !fs::is_regular_file(fs::path(path).parent_path() / file.path, ignored)) continue;  // the library's
-    if (i == 0) file.path = state.incumbent.candidate.sources.front().path;
-    const auto same = [&](const record::SourceFile& one) { return one == file; };
-    if (std::ranges::none_of(state.incumbent.candidate.sources, same)) sources.push_back(std::move(file));
+    if (i == 0)
+      file.path = replaced;
+    else if (of_project)
+      file.path = (fs::path(replaced).parent_path() / file.path).lexically_normal().generic_string();
+    const bool known = std::ranges::count(incumbent.sources, file.path, &record::SourceFile::path) > 0;
+    if (of_project && !known) continue;
+    if (std::ranges::count(incumbent.sources, file) == 0) sources.push_back(std::move(file));
   }
   return sources;
 }

@@ -798,6 +798,24 @@ class ByHand(Base):
         self.assertEqual(self.ridge("campaign", "resume", "c", "--quiet").returncode, 0)
         self.refused(7, "campaign", "propose", "c", "--defines", "VECTOR=4", *stated, says=["has ended", "ridge campaign extend c"])
 
+    def test_a_file_of_a_project_replaces_the_source_of_its_name_and_brings_no_other_header(self):
+        project = self.tmp / "p"
+        shutil.copytree(ROOT / "examples/project_cpp", project)
+        handoff = project / "ridge-project.toml"
+        handoff.write_text(handoff.read_text().replace('kernel = ["src/rowsum.cpp"]', 'kernel = ["src/other.cpp", "src/rowsum.cpp"]'))
+        (project / "src/other.cpp").write_text("int other;\n")
+        started = self.ridge("optimize", "rowsum", "--project", project, "--proposer", "manual", "--yes", "--quiet", "--directory", "of-project")
+        self.assertEqual(started.returncode, 8, started.stderr)
+        mine = project / "src/rowsum.cpp"
+        self.assertIn('#include "rowsum.h"', mine.read_text())
+        mine.write_text(mine.read_text() + "\nthis does not compile\n")
+        failed = self.ridge("campaign", "propose", "of-project", "--kernel", mine, "--title", "by rows", "--reason", "each line is used once", "--expect", "50%")
+        self.assertEqual(failed.returncode, 2, failed.stdout + failed.stderr)
+        self.assertIn("COMPILE", failed.stderr)
+        done = self.ridge("campaign", "propose", "of-project", "--give-up", "--json")
+        sources = {one["path"]: one["text"] for one in json.loads(done.stdout)["candidate"]["sources"]}
+        self.assertEqual(sources, {"src/other.cpp": "int other;\n", "src/rowsum.cpp": mine.read_text()})
+
     def test_a_look_is_quick_and_no_decision(self):
         plain = ROOT / "src/ops/gemm/cpu_plain.cpp"
         began = time.monotonic()
