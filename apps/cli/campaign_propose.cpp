@@ -167,7 +167,8 @@ int tell(const ProposeOptions& options, const Ran& ran, const campaign::State& b
   const std::int64_t number = campaign::standpoint_of(before).round;
   const auto round = std::ranges::find(state.rounds, number, &campaign::Round::number);
   if (round == state.rounds.end()) {
-    const std::string why = state.refused.empty() ? ran.result.reason : "refused: " + state.refused.back().refused;
+    const bool asked = state.refused.size() > before.refused.size();
+    const std::string why = !asked ? ran.result.reason : "refused: " + state.refused.back().refused;
     return fail(with_hint(make_error(ErrorCode::kConflict, "round {} was not begun: {}", number, why),
                           fmt::format("ridge campaign status {}", options.directory)));
   }

@@ -794,8 +794,12 @@ class ByHand(Base):
             self.assertEqual(result.returncode, 0, result.stdout)
         who = [one["proposer"] for one in self.json("campaign", "status", "c")["rounds"]]
         self.assertEqual(who[:3], ["manual:ada", "manual", "search"])
+        # A round that is not begun is told its own reason, not that of an answer that was refused before.
+        refusing = self.ridge("campaign", "resume", "c", "--proposer", "command:false", "--quiet")
+        self.assertIn("gave no usable answer", refusing.stdout + refusing.stderr)
         self.ridge("campaign", "stop", "c")
-        self.assertEqual(self.ridge("campaign", "resume", "c", "--quiet").returncode, 0)
+        late = self.refused(7, "campaign", "propose", "c", "--defines", "VECTOR=4", *stated, says="was not begun: T4")
+        self.assertNotIn("refused:", late.stderr)
         self.refused(7, "campaign", "propose", "c", "--defines", "VECTOR=4", *stated, says=["has ended", "ridge campaign extend c"])
 
     def test_a_file_of_a_project_replaces_the_source_of_its_name_and_brings_no_other_header(self):
