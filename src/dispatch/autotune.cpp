@@ -16,12 +16,17 @@ namespace {
 
 std::atomic<bool> enabled{false};
 
+// RIDGE_AUTOTUNE: read once, and again after forget_measured().
+enum class Asked : std::uint8_t { kUnread, kNo, kYes };
+std::atomic<Asked> by_environment{Asked::kUnread};
+
 bool asked_by_environment() {
-  static const bool asked = [] {
+  if (by_environment.load(std::memory_order_relaxed) == Asked::kUnread) {
     const char* value = std::getenv("RIDGE_AUTOTUNE");
-    return value != nullptr && *value != '\0' && std::string_view(value) != "0";
-  }();
-  return asked;
+    const bool yes = value != nullptr && *value != '\0' && std::string_view(value) != "0";
+    by_environment.store(yes ? Asked::kYes : Asked::kNo);
+  }
+  return by_environment.load(std::memory_order_relaxed) == Asked::kYes;
 }
 
 // What this process measured itself; asked before the tables that were there when it began.
@@ -51,6 +56,14 @@ Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const
 }  // namespace
 
 void autotune(bool on) { enabled.store(on); }
+
+void forget_measured() {
+  const std::scoped_lock lock(session().mutex);
+  session().table = TunedTable();
+  session().met.clear();
+  by_environment.store(Asked::kUnread);
+  read_installed_again();
+}
 
 void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
   const auto wanted = forced(op, problem);

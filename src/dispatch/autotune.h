@@ -11,4 +11,7 @@ namespace ridge::dispatch {
 // is said through on_fallback() once and keeps the default order.
 void tune_if_asked(const ops::Operator& op, const ops::Problem& problem, const Stream& stream);
 
+// Forgets what this process measured, and has RIDGE_AUTOTUNE and the tuned tables read again.
+void forget_measured();
+
 }  // namespace ridge::dispatch

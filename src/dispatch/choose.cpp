@@ -1,5 +1,6 @@
 #include "dispatch/choose.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -7,6 +8,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "dispatch/autotune.h"
 #include "dispatch/tuned.h"
 
 namespace ridge::dispatch {
@@ -20,7 +23,7 @@ using ops::Refusal;
 // Everything a user may set; read only when a new case is met, never on the warm path.
 struct Control {
   std::mutex mutex;
-  std::map<std::string, std::string, std::less<>> forced;       // by operator
+  std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>> forced;  // by operator and dtype
   std::map<std::string, std::string, std::less<>> environment;  // value of RIDGE_<OP>_BACKEND, by operator
   Preference preference;
   Agreement agreement;
@@ -72,28 +75,55 @@ std::string environment_value(const std::string& op) {
   return c.environment[op] = value == nullptr ? "" : value;
 }
 
-// "cpu_simd", or the part of "bf16:cpu_simd,other:cpu_blis" that is meant for this dtype.
-Result<std::string> select_by_dtype(const std::string& variable, std::string_view value, std::string_view dtype) {
-  std::string other;
-  while (!value.empty()) {
-    const std::size_t comma = std::min(value.find(','), value.size());
-    const std::string_view item = value.substr(0, comma);
-    value.remove_prefix(std::min(comma + 1, value.size()));
+constexpr std::string_view kOther = "other", kAutotune = "autotune";
+
+// Names by the dtype of the case; kOther stands for those that are not there, and alone for "cpu_simd" without a dtype.
+using Rules = std::map<std::string, std::string, std::less<>>;
+
+// "bf16", or of two factors "e5m2_e4m3fn".
+bool is_dtype(std::string_view text) {
+  return std::ranges::all_of(split(text, '_'), [](const std::string& part) { return parse_dtype(part).ok(); });
+}
+
+// "cpu_simd", or "bf16:cpu_simd,other:cpu_blis". `source` begins the errors.
+Result<Rules> parse_rules(std::string_view source, std::string_view text) {
+  Rules rules;
+  const std::vector<std::string> items = split(text, ',');
+  for (const std::string& item : items) {
     const std::size_t colon = item.find(':');
-    if (colon == std::string_view::npos) {
-      if (comma == item.size() && value.empty() && other.empty()) return std::string(item);
-      return with_hint(invalid("{}: \"{}\" names no dtype", variable, item),
+    if (colon == std::string::npos) {
+      if (items.size() == 1) return Rules{{std::string(kOther), item}};
+      return with_hint(invalid("{}: \"{}\" names no dtype", source, item),
                        "write one name, or a list such as bf16:cpu_simd,other:cpu_openblas");
     }
-    const std::string_view key = item.substr(0, colon);
-    if (key == dtype) return std::string(item.substr(colon + 1));
-    if (key == "other") {
-      other = item.substr(colon + 1);
-    } else if (!parse_dtype(key)) {
-      return with_hint(invalid("{}: \"{}\" is not a dtype", variable, key), "use f32, bf16, f16, ... or other");
+    const std::string key = item.substr(0, colon);
+    if (key != kOther && !is_dtype(key)) {
+      return with_hint(invalid("{}: \"{}\" is not a dtype", source, key), "use f32, bf16, f16, ... or other");
     }
+    if (!rules.emplace(key, item.substr(colon + 1)).second) return invalid("{}: {} is there twice", source, key);
   }
-  return other;
+  return rules;
+}
+
+// Refuses a dtype that no case of the operator has: such a rule would be taken and do nothing.
+Status check_dtype(const Operator& op, const std::string& dtype) {
+  const auto found = std::ranges::find(op.params, "dtype", &record::ParamInfo::name);
+  if (dtype == kOther || found == op.params.end() || std::ranges::count(found->values, dtype) > 0) return ok_status();
+  return with_hint(invalid("{}: no case has dtype {}", op.name, dtype),
+                   fmt::format("use {} or other", fmt::join(found->values, ", ")));
+}
+
+// What they say about a dtype; empty: nothing.
+std::string chosen_by(const Rules& rules, std::string_view dtype) {
+  const auto exact = rules.find(dtype), found = exact == rules.end() ? rules.find(kOther) : exact;
+  return found == rules.end() ? std::string() : found->second;
+}
+
+// The choice that a name in code or in the environment stands for.
+Result<ForcedChoice> forced_choice(const Operator& op, const std::string& name, const std::string& by) {
+  if (name == kAutotune) return ForcedChoice{"", by, true};
+  RIDGE_TRY(known, parse_choice(op, name));
+  return ForcedChoice{known.name(), by};
 }
 
 void tell_fallback(const Operator& op, const Implementation& refused, const std::string& reason, const Choice& taken) {
@@ -248,6 +278,19 @@ void set_preference(Preference preference) {
   bump();
 }
 
+void reset() {
+  autotune(false);
+  forget_measured();
+  {
+    const std::scoped_lock lock(control().mutex);
+    control().forced.clear();
+    control().environment.clear();
+    control().told.clear();
+    control().preference = {};
+  }
+  bump();
+}
+
 void agree_with(Agreement agreement) {
   {
     const std::scoped_lock lock(control().mutex);
@@ -265,17 +308,23 @@ void reload_environment() {
 }
 
 Result<ForcedChoice> forced(const Operator& op, const Problem& problem) {
+  const std::string dtype = problem.problem_case.get("dtype");
   {
     const std::scoped_lock lock(control().mutex);
     const auto found = control().forced.find(op.name);
-    if (found != control().forced.end()) return ForcedChoice{found->second, "code"};
+    const std::string name = found == control().forced.end() ? std::string() : chosen_by(found->second, dtype);
+    if (!name.empty()) return forced_choice(op, name, "code");
   }
-  const std::string variable = variable_name(op.name);
-  RIDGE_TRY(name, select_by_dtype(variable, environment_value(op.name), problem.problem_case.get("dtype")));
-  if (name.empty()) return ForcedChoice{};
-  if (name == "autotune") return ForcedChoice{"", "environment " + variable, true};
-  if (auto known = parse_choice(op, name); !known) return in_context(variable, known.error());
-  return ForcedChoice{name, "environment " + variable};
+  const std::string variable = variable_name(op.name), value = environment_value(op.name);
+  if (value.empty()) return ForcedChoice{};
+  RIDGE_TRY(rules, parse_rules(variable, value));
+  // Every name, as force() does: a misspelt one must not wait for the first case of its dtype.
+  for (const auto& [key, listed] : rules) {
+    const auto known = forced_choice(op, listed, "environment " + variable);
+    if (!known) return in_context(variable, known.error());
+  }
+  const std::string name = chosen_by(rules, dtype);
+  return name.empty() ? ForcedChoice{} : forced_choice(op, name, "environment " + variable);
 }
 
 Result<Choice> choose(const Operator& op, const Problem& problem, const Stream& stream) {
@@ -325,10 +374,14 @@ Result<record::Explanation> explain(const record::Case& wanted, const Stream& st
 
 Status force(std::string_view op_name, std::string_view implementation) {
   RIDGE_TRY(op, ops::find_operator(op_name));
-  RIDGE_TRY(found, parse_choice(*op, implementation));
+  RIDGE_TRY(rules, parse_rules(op->name, implementation));
+  for (const auto& [dtype, name] : rules) {
+    RIDGE_CHECK_OK(check_dtype(*op, dtype));
+    if (const auto known = forced_choice(*op, name, "code"); !known) return known.error();
+  }
   {
     const std::scoped_lock lock(control().mutex);
-    control().forced[op->name] = found.name();
+    control().forced[op->name] = std::move(rules);
   }
   bump();
   return ok_status();

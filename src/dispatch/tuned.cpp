@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "dispatch/probe.h"
+#include "record/tuned_folder.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -30,7 +31,7 @@ std::string key_of(const std::string& device, const record::Case& bucket) { retu
 
 std::vector<fs::path> table_folders() {
   std::vector<fs::path> folders = places_in("RIDGE_TUNED_DIR");
-  folders.push_back(default_cache_directory() / "tuned");
+  folders.push_back(record::tuned_folder(default_cache_directory()));
   return folders;
 }
 
@@ -165,6 +166,31 @@ const record::TunedChoice* TunedTable::find(const ops::Operator& op, const ops::
   return &found->second;
 }
 
+namespace {
+
+Preference read_tables() {
+  auto table = std::make_shared<TunedTable>();
+  if (const Status read = table->add_files(shipped_tables()); !read)
+    warn_once("tuned table left out: " + read.error().text());
+  for (const fs::path& folder : table_folders()) {
+    if (const Status read = table->add_folder(folder); !read) warn_once("tuned table left out: " + read.error().text());
+  }
+  return preference_of(std::move(table));
+}
+
+// What the tables of this machine prefer, once they are read.
+struct Installed {
+  std::mutex mutex;
+  Preference preference;
+};
+
+Installed& installed() {
+  static Installed* const instance = new Installed;  // never deleted: calls may come during static destruction
+  return *instance;
+}
+
+}  // namespace
+
 Preference preference_of(std::shared_ptr<const TunedTable> table) {
   return [table = std::move(table), probes = std::make_shared<Probes>()](const ops::Problem& problem,
                                                                          const ops::DeviceInfo& device) -> Preferred {
@@ -184,22 +210,22 @@ Preference preference_of(std::shared_ptr<const TunedTable> table) {
   };
 }
 
-const Preference& installed_preference() {
-  static const Preference* const installed = [] {
-    auto table = std::make_shared<TunedTable>();
-    if (const Status read = table->add_files(shipped_tables()); !read)
-      warn_once("tuned table left out: " + read.error().text());
-    for (const fs::path& folder : table_folders()) {
-      if (const Status read = table->add_folder(folder); !read)
-        warn_once("tuned table left out: " + read.error().text());
-    }
-    return new Preference(preference_of(std::move(table)));
-  }();
-  return *installed;
+Preference installed_preference() {
+  const std::scoped_lock lock(installed().mutex);
+  Preference& known = installed().preference;
+  if (!known) known = read_tables();
+  return known;
 }
 
+void read_installed_again() {
+  const std::scoped_lock lock(installed().mutex);
+  installed().preference = {};
+}
+
+Result<int> remove_kept_tables() { return record::remove_tuned(default_cache_directory()); }
+
 Status keep(const record::TunedChoice& choice, const fs::path& cache) {
-  const fs::path folder = cache / "tuned", file = folder / record::tuned_file_name(choice.device);
+  const fs::path folder = record::tuned_folder(cache), file = folder / record::tuned_file_name(choice.device);
   RIDGE_CHECK_OK(make_directories(folder));
   std::vector<record::TunedChoice> choices;
   if (fs::exists(file)) {

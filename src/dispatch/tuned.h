@@ -53,7 +53,9 @@ class TunedTable {
 Preference preference_of(std::shared_ptr<const TunedTable> table);
 // That of the tables on this machine, read once; a table that cannot be read is reported through on_fallback() and left
 // out.
-const Preference& installed_preference();
+Preference installed_preference();
+// At its next call, since they may have changed.
+void read_installed_again();
 
 // Whether what it was measured with is what there is now: all libraries and the driver. Dispatch asks for less.
 bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device);

@@ -16,7 +16,7 @@ struct Extent {
 };
 
 Extent extent(const TensorView& view) {
-  if (view.element_count() == 0) return {};
+  if (view.data == nullptr || view.element_count() == 0) return {};
   std::int64_t last = 0;
   for (int d = 0; d < view.rank; ++d) {
     const auto i = static_cast<std::size_t>(d);
@@ -28,6 +28,15 @@ Extent extent(const TensorView& view) {
 
 std::span<const std::int64_t> sizes(const TensorView& view) {
   return {view.shape.data(), static_cast<std::size_t>(view.rank)};
+}
+
+// Columns of one matrix that are side by side: the halves of a packed matrix, say.
+bool side_by_side(const TensorView& x, const TensorView& y, std::uintptr_t distance) {
+  if (x.rank != 2 || y.rank != 2 || x.shape[0] < 2 || y.shape[0] < 2) return false;
+  const std::size_t row = size_bytes(x.dtype, x.stride[0]);
+  if (row == 0 || row != size_bytes(y.dtype, y.stride[0])) return false;
+  const std::size_t apart = distance % row;
+  return apart >= size_bytes(x.dtype, x.shape[1]) && apart + size_bytes(y.dtype, y.shape[1]) <= row;
 }
 
 }  // namespace
@@ -68,10 +77,14 @@ Status check_layout(std::string_view op, std::string_view name, const TensorView
   return ok_status();
 }
 
+bool has_shape(const TensorView& view, DType dtype, std::span<const std::int64_t> shape) {
+  const auto found = sizes(view);
+  return view.dtype == dtype && std::equal(found.begin(), found.end(), shape.begin(), shape.end());
+}
+
 Status check_shape(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
                    std::span<const std::int64_t> shape, std::string_view way_out) {
-  const auto found = sizes(view);
-  if (view.dtype == dtype && std::equal(found.begin(), found.end(), shape.begin(), shape.end())) return ok_status();
+  if (has_shape(view, dtype, shape)) return ok_status();
   return with_hint(
       invalid("{}: {} is {}; it must be {} [{}]", op, name, view.describe(), to_string(dtype), fmt::join(shape, ", ")),
       std::string(way_out));
@@ -79,7 +92,8 @@ Status check_shape(std::string_view op, std::string_view name, const TensorView&
 
 bool overlap(const TensorView& x, const TensorView& y) {
   const Extent a = extent(x), b = extent(y);
-  return a.begin < b.end && b.begin < a.end;
+  if (a.begin >= b.end || b.begin >= a.end) return false;
+  return a.begin <= b.begin ? !side_by_side(x, y, b.begin - a.begin) : !side_by_side(y, x, a.begin - b.begin);
 }
 
 Status check_apart(std::string_view op, const NamedView& output, std::initializer_list<NamedView> others) {

@@ -7,7 +7,9 @@
 #include <initializer_list>
 #include <iterator>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "ops/op.h"
 #include "record/case.h"
@@ -32,17 +34,28 @@ Status check_layout(std::string_view op, std::string_view name, const TensorView
                     std::string_view way_out);
 
 // Of exactly this dtype and shape.
+bool has_shape(const TensorView& view, DType dtype, std::span<const std::int64_t> shape);
 Status check_shape(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
                    std::span<const std::int64_t> shape, std::string_view way_out);
+// The same with a way out that is made where it is said: its text costs more than the checks of a small call.
+template <class MakeText>
+requires std::is_invocable_r_v<std::string, MakeText> Status check_shape(std::string_view op, std::string_view name,
+                                                                         const TensorView& view, DType dtype,
+                                                                         std::span<const std::int64_t> shape,
+                                                                         MakeText&& way_out) {
+  if (has_shape(view, dtype, shape)) return ok_status();
+  return check_shape(op, name, view, dtype, shape, std::string_view(way_out()));
+}
 
-// Whether the bytes from the first to the last element of both have any in common.
+// Whether the bytes from the first to the last element of both have any in common; columns that are side by side in one
+// matrix have none.
 bool overlap(const TensorView& x, const TensorView& y);
 
 struct NamedView {
   std::string_view name;
   const TensorView* view = nullptr;
 };
-// An output must not share memory with anything else of the call.
+// An output must not share memory with anything else of the call; what is left out shares none.
 Status check_apart(std::string_view op, const NamedView& output, std::initializer_list<NamedView> others);
 
 // An operand in row-major order, no padding between rows.

@@ -230,6 +230,7 @@ struct Backward {
   std::function<Result<Call>(const Problem&, const Arguments& forward, std::span<const TensorView> grad_outputs,
                              std::span<const TensorView> grad_inputs)>
       call;
+  std::vector<std::string> statistics;  // outputs that are written for it alone and have no gradient of their own
 };
 
 struct Operator {

@@ -60,10 +60,12 @@ RIDGE_ROWS double quotient(double a, double b) { return a / b; }
 RIDGE_ROWS double root(double x) { return ::sqrt(x); }
 #endif
 
-// One operation more: a rounding to fp32, or `steps` of them.
+// One operation more: a rounding to fp32, or `steps` of them. Below the normal numbers it is half of the smallest one,
+// however small x is.
 RIDGE_ROWS Number rounded(const Number& x, double steps = 1) {
   const double slip = steps * (kUnit * ::fabs(x.value)), deviation = slip * slip;
-  return {x.value, x.error + (slip + steps * 0x1p-150), x.variance + deviation * (1.0 / 6)};
+  return {x.value, x.error + (slip + steps * 0x1p-150),
+          x.variance + deviation * (1.0 / 6) + steps * steps * (0x1p-300 / 3)};
 }
 RIDGE_ROWS Number operator+(const Number& a, const Number& b) {
   return rounded({a.value + b.value, a.error + b.error, a.variance + b.variance});
@@ -113,6 +115,32 @@ RIDGE_ROWS Number exp(const Number& x) {
   return function(x, power, power);
 }
 RIDGE_ROWS Number log(const Number& x) { return function(x, ::log(x.value), reciprocal(x.value)); }
+// 1 / (1 + e^-x), where e^-|x| may be flushed below the normal numbers.
+RIDGE_ROWS double sigmoid(double x) {
+  const double power = ::exp(-::fabs(x)), share = quotient(1.0, 1.0 + power);
+  return x < 0 ? power * share : share;
+}
+RIDGE_ROWS Number sigmoid(const Number& x) {
+  const double value = sigmoid(x.value);
+  Number found = function(x, value, value * sigmoid(-x.value), 6);
+  found.error += 0x1p-126;
+  return found;
+}
+// The normal distribution up to x, which fp32 has as 1 + erf(x / sqrt(2)), and its density.
+RIDGE_ROWS double normal_density(double x) { return 0.3989422804014327 * ::exp(-0.5 * x * x); }
+RIDGE_ROWS double normal(double x) { return 0.5 * ::erfc(x * -0.7071067811865476); }
+RIDGE_ROWS Number normal(const Number& x) {
+  Number found = function(x, normal(x.value), normal_density(x.value), 0);
+  found.error += 0x1p-22;
+  found.variance += 0x1p-48 / 3;
+  return found;
+}
+RIDGE_ROWS Number normal_density(const Number& x) {
+  const double value = normal_density(x.value), slope = x.value * value;
+  Number found = function(x, value, slope, 6 + 0.5 * x.value * x.value);
+  found.error += 0x1p-126;
+  return found;
+}
 RIDGE_ROWS double sqrt(double x) { return root(x); }
 RIDGE_ROWS double rsqrt(double x) { return inverse_root(x); }
 RIDGE_ROWS double exp(double x) { return ::exp(x); }
@@ -136,7 +164,8 @@ struct Sum {
 RIDGE_ROWS double sum_error(double length) { return 8 * kUnit * root(length); }                // of each magnitude
 RIDGE_ROWS double sum_variance(double length) { return kUnit * kUnit * length * (1.0 / 12); }  // of each square
 RIDGE_ROWS Number finished_sum(double length, double value, double error, double variance) {
-  return {value, error + length * 0x1p-150, variance + kUnit * kUnit * length * value * value};
+  return {value, error + length * 0x1p-150,
+          variance + kUnit * kUnit * length * value * value + length * (0x1p-300 / 3)};
 }
 RIDGE_ROWS Number total(double length, const Sum& sum) {
   return finished_sum(length, sum.value, sum.error + sum_error(length) * sum.magnitude,

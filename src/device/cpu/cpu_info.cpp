@@ -68,6 +68,14 @@ std::vector<std::string> read_features() {
   return features;
 }
 
+std::string read_vendor() {
+  const Registers r = cpuid(0);
+  std::array<char, 13> text{};
+  const std::array<unsigned, 3> parts{r.b, r.d, r.c};
+  std::memcpy(text.data(), parts.data(), sizeof parts);
+  return text.data();
+}
+
 std::string read_name() {
   if (cpuid(0x80000000).a < 0x80000004) return "unknown";
   std::array<char, 49> text{};
@@ -83,6 +91,7 @@ std::string read_name() {
 constexpr const char* kArch = "x86-64";
 #else
 std::vector<std::string> read_features() { return {}; }
+std::string read_vendor() { return "unknown"; }
 std::string read_name() { return "unknown"; }
 #if defined(__aarch64__)
 constexpr const char* kArch = "aarch64";
@@ -94,6 +103,7 @@ constexpr const char* kArch = "unknown";
 CpuInfo read() {
   CpuInfo info;
   info.name = read_name();
+  info.vendor = read_vendor();
   info.arch = kArch;
   info.features = read_features();
   info.cpus = static_cast<int>(allowed_cpus().size());
@@ -108,6 +118,8 @@ CpuInfo read() {
 bool CpuInfo::has(std::string_view feature) const {
   return std::find(features.begin(), features.end(), feature) != features.end();
 }
+
+bool CpuInfo::has_avx512() const { return has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"); }
 
 const CpuInfo& cpu_info() {
   static const CpuInfo info = read();

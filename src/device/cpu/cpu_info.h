@@ -10,12 +10,15 @@ namespace ridge::device::cpu {
 
 struct CpuInfo {
   std::string name;                   // "Intel(R) Xeon(R) Processor"; "unknown" where the processor does not say
+  std::string vendor;                 // "GenuineIntel", "AuthenticAMD"; "unknown" where the processor does not say
   std::string arch;                   // "x86-64", "aarch64"
   std::vector<std::string> features;  // usable ones: the operating system saves their registers
   int cpus = 1;                       // that this process may run on
   std::int64_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // of one core (L3: of one cluster); 0 = unknown
 
   [[nodiscard]] bool has(std::string_view feature) const;
+  // Every instruction that files called *_avx512.cpp are compiled with: F, BW, DQ and VL.
+  [[nodiscard]] bool has_avx512() const;
 };
 
 const CpuInfo& cpu_info();

@@ -1,5 +1,7 @@
 #include "device/cuda/library.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -18,21 +20,36 @@ std::vector<std::string> roots() {
   return found;
 }
 
+// The site-packages that this code was installed into (.../ridgeline/torch/<library>, .../ridgeline/bin/<program>): a
+// Python that was started by its path sets no VIRTUAL_ENV.
+fs::path own_packages() {
+  Dl_info about{};
+  fs::path file;
+  if (dladdr(reinterpret_cast<const void*>(&own_packages), &about) != 0 && about.dli_fname != nullptr)
+    file = about.dli_fname;
+  std::error_code failure;
+  if (!file.is_absolute())
+    file = fs::read_symlink("/proc/self/exe", failure);  // a program is known by how it was called
+  return file.parent_path().parent_path().parent_path();
+}
+
+void add_components(const fs::path& packages, std::vector<std::string>& found) {
+  std::error_code absent;
+  for (const fs::directory_entry& part : fs::directory_iterator(packages / "nvidia", absent))
+    found.push_back(part.path().string());
+}
+
 // site-packages/nvidia/<component>, which holds lib/ and include/: how pip and PyTorch install the toolkit.
 std::vector<std::string> wheel_folders() {
   std::vector<std::string> found;
+  add_components(own_packages(), found);
   std::vector<fs::path> prefixes = {"/usr", "/usr/local"};
   if (const char* value = std::getenv("VIRTUAL_ENV"); value != nullptr) prefixes.insert(prefixes.begin(), value);
   std::error_code failure;
   for (const fs::path& prefix : prefixes) {
     for (const fs::directory_entry& python : fs::directory_iterator(prefix / "lib", failure)) {
       if (!python.path().filename().string().starts_with("python3")) continue;
-      for (const char* packages : {"site-packages", "dist-packages"}) {
-        std::error_code absent;
-        for (const fs::directory_entry& part : fs::directory_iterator(python.path() / packages / "nvidia", absent)) {
-          found.push_back(part.path().string());
-        }
-      }
+      for (const char* packages : {"site-packages", "dist-packages"}) add_components(python.path() / packages, found);
     }
   }
   return found;

@@ -11,7 +11,7 @@ namespace ridge::device::cuda {
 
 // Names to try for "nvrtc", "cublasLt", ... in order: the loader's own path with each of the versions (newest first),
 // then $CUDA_HOME/lib64, /usr/local/cuda/lib64, and the folders that Python wheels of CUDA use under the site-packages
-// of $VIRTUAL_ENV and the system.
+// that this code is installed in, and those of $VIRTUAL_ENV and the system.
 std::vector<std::string> toolkit_library(const std::string& stem, const std::vector<std::string>& versions);
 
 // Folders with the toolkit's headers (cuda_bf16.h), where they exist.

@@ -47,6 +47,19 @@ inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
 // What a call that names no scale has.
 inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
 
+// Checks that forward and backward share; `op` is the operator that an error names.
+Status check_rows(std::string_view op, std::string_view name, const TensorView& view);
+Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim);
+Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
+                    const TensorView& log_sum_exp, std::optional<double> scale);
+Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
+                  const TensorView& other);
+Status check_sizes(const Problem& problem);
+std::vector<record::ParamInfo> params();
+bool excuses(const Problem& problem, numerics::Family family);
+// Pairs of a query and a key that it sees.
+double visible_pairs(const Shape& shape);
+
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);

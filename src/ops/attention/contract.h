@@ -27,7 +27,7 @@
 // Same bits Always, whatever the number of threads.
 // Cost      4 dim FLOP per pair of a query and a key it sees, per head; traffic: q, k, v, o and log_sum_exp once.
 // Streams   As gemm's.
-// Backward  Not behind the operator yet; it needs q, k, v, o and log_sum_exp (docs/operators/attention.md).
+// Backward  attention_backward (backward/contract.h), from q, k, v, o and log_sum_exp.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
 //
 // Scale     1 / sqrt(dim) unless the call gives another: any finite number above 0. It is a scalar of the call, so no

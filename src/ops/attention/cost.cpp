@@ -1,9 +1,8 @@
 #include "ops/attention/attention.h"
 
 namespace ridge::ops::attention {
-namespace {
 
-// Pairs of a query and a key that it sees. Causal: the last query sees k_len keys, the one before it one less, down to
+// Causal: the last query sees k_len keys, the one before it one less, down to
 // one or to the first query.
 double visible_pairs(const Shape& s) {
   const auto q = static_cast<double>(s.q_len), k = static_cast<double>(s.k_len);
@@ -11,8 +10,6 @@ double visible_pairs(const Shape& s) {
   const double rows = std::min(q, k);
   return rows * k - rows * (rows - 1) / 2;
 }
-
-}  // namespace
 
 record::Cost cost(const Problem& problem) {
   const Shape s = shape_of(problem);

@@ -20,7 +20,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TileStep best_step() {
   const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
-  if (cpu.has("avx512f")) return tile_step_avx512;
+  if (cpu.has_avx512()) return tile_step_avx512;
   return cpu.has("avx2") && cpu.has("fma") ? tile_step_avx2 : tile_step_portable;
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/arguments.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/backward/backward.h"
 #include "ops/attention/contract.h"
 
 namespace ridge::ops::attention {
@@ -13,19 +14,21 @@ namespace {
 
 constexpr std::string_view kWayOut = "give a view of rank 4 whose last dimension is contiguous, or copy it";
 
+}  // namespace
+
 // Of rank 4, contiguous in the last dimension, and no two elements at one place: the other dimensions may lie in any
 // order.
-Status check_rows(std::string_view name, const TensorView& view) {
+Status check_rows(std::string_view op, std::string_view name, const TensorView& view) {
   if (view.rank != 4) {
     return with_hint(
-        invalid("attention: {} is {}; it must have rank 4 [batch, length, heads, dim]", name, view.describe()),
+        invalid("{}: {} is {}; it must have rank 4 [batch, length, heads, dim]", op, name, view.describe()),
         std::string(kWayOut));
   }
   for (std::size_t d = 0; d < 4; ++d) {
-    if (view.shape[d] < 0) return invalid("attention: {} is {}; sizes must not be negative", name, view.describe());
+    if (view.shape[d] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
   }
   if (view.element_count() == 0) return ok_status();
-  if (view.data == nullptr) return invalid("attention: {} is {} but its data pointer is null", name, view.describe());
+  if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
   std::array<std::size_t, 3> order = {0, 1, 2};
   std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return view.stride[x] < view.stride[y]; });
   std::int64_t needed = view.shape[3];
@@ -37,8 +40,8 @@ Status check_rows(std::string_view name, const TensorView& view) {
   }
   if (right) return ok_status();
   return with_hint(
-      invalid("attention: {} is {} with strides [{}, {}, {}, {}]; rows of {} elements must be contiguous and apart",
-              name, view.describe(), view.stride[0], view.stride[1], view.stride[2], view.stride[3], view.shape[3]),
+      invalid("{}: {} is {} with strides [{}, {}, {}, {}]; rows of {} elements must be contiguous and apart", op, name,
+              view.describe(), view.stride[0], view.stride[1], view.stride[2], view.stride[3], view.shape[3]),
       std::string(kWayOut));
 }
 
@@ -55,33 +58,36 @@ Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_h
   return ok_status();
 }
 
-Status check_args(const Args& args) {
-  RIDGE_CHECK_OK(check_rows("q", args.q));
-  RIDGE_CHECK_OK(check_rows("k", args.k));
-  RIDGE_CHECK_OK(check_rows("v", args.v));
-  RIDGE_CHECK_OK(check_rows("o", args.o));
-  if (index_of(kDtypes, args.q.dtype) < 0) {
-    return with_hint(invalid("attention: q is {}; this dtype is not supported", args.q.describe()), "give bf16 or f16");
+// What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
+Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
+                    const TensorView& log_sum_exp, std::optional<double> scale) {
+  RIDGE_CHECK_OK(check_rows(op, "q", q));
+  RIDGE_CHECK_OK(check_rows(op, "k", k));
+  RIDGE_CHECK_OK(check_rows(op, "v", v));
+  if (index_of(kDtypes, q.dtype) < 0) {
+    return with_hint(invalid("{}: q is {}; this dtype is not supported", op, q.describe()), "give bf16 or f16");
   }
-  const TensorView &q = args.q, &k = args.k;
-  RIDGE_CHECK_OK(check_heads("attention", q.shape[2], k.shape[2], q.shape[3]));
+  RIDGE_CHECK_OK(check_heads(op, q.shape[2], k.shape[2], q.shape[3]));
   const std::int64_t keys[] = {q.shape[0], k.shape[1], k.shape[2], q.shape[3]};
-  RIDGE_CHECK_OK(check_shape("attention", "k", k, q.dtype, keys, "give k the batch, dim and dtype of q"));
-  RIDGE_CHECK_OK(check_shape("attention", "v", args.v, q.dtype, keys, "give v the shape and dtype of k"));
-  const std::int64_t rows[] = {q.shape[0], q.shape[1], q.shape[2], q.shape[3]};
-  RIDGE_CHECK_OK(check_shape("attention", "o", args.o, q.dtype, rows, "give o the shape and dtype of q"));
+  RIDGE_CHECK_OK(check_shape(op, "k", k, q.dtype, keys, "give k the batch, dim and dtype of q"));
+  RIDGE_CHECK_OK(check_shape(op, "v", v, q.dtype, keys, "give v the shape and dtype of k"));
   const std::int64_t sums[] = {q.shape[0], q.shape[2], q.shape[1]};
-  RIDGE_CHECK_OK(
-      check_shape("attention", "log_sum_exp", args.log_sum_exp, DType::kF32, sums, "it is [batch, heads, q_len]"));
-  RIDGE_CHECK_OK(check_layout("attention", "log_sum_exp", args.log_sum_exp, 3, "give contiguous rows"));
-  if (args.scale && !(static_cast<float>(*args.scale) > 0 && std::isfinite(static_cast<float>(*args.scale)))) {
-    return with_hint(invalid("attention: a scale of {} is not possible", *args.scale),
+  RIDGE_CHECK_OK(check_shape(op, "log_sum_exp", log_sum_exp, DType::kF32, sums, "it is [batch, heads, q_len]"));
+  RIDGE_CHECK_OK(check_layout(op, "log_sum_exp", log_sum_exp, 3, "give contiguous rows"));
+  if (scale && !(static_cast<float>(*scale) > 0 && std::isfinite(static_cast<float>(*scale)))) {
+    return with_hint(invalid("{}: a scale of {} is not possible", op, *scale),
                      "give a finite number above 0, or none for 1 / sqrt(dim)");
   }
-  const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
-      sum{"log_sum_exp", &args.log_sum_exp};
-  RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, sum}));
-  return check_apart("attention", sum, {named_q, named_k, named_v});
+  return ok_status();
+}
+
+// A tensor with the shape and dtype of another: rows of heads, in any order of dimensions.
+Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
+                  const TensorView& other) {
+  RIDGE_CHECK_OK(check_rows(op, name, view));
+  const std::int64_t shape[] = {other.shape[0], other.shape[1], other.shape[2], other.shape[3]};
+  return check_shape(op, name, view, other.dtype, shape,
+                     fmt::format("give {} the shape and dtype of {}", name, other_name));
 }
 
 Status check_sizes(const Problem& problem) {
@@ -111,6 +117,23 @@ std::vector<record::ParamInfo> params() {
           {"mask", "full", "causal: the last query sees every key, the one before it one less", {"full", "causal"}}};
 }
 
+// Their scores reach thousands and millions, where one rounding in fp32 changes a weight by more than itself.
+bool excuses(const Problem&, numerics::Family family) {
+  return family == numerics::Family::kScaled || family == numerics::Family::kHeavyTails ||
+         family == numerics::Family::kSpikes;
+}
+
+namespace {
+
+Status check_args(const Args& args) {
+  RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale));
+  RIDGE_CHECK_OK(check_like("attention", "o", args.o, "q", args.q));
+  const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
+      sum{"log_sum_exp", &args.log_sum_exp};
+  RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, sum}));
+  return check_apart("attention", sum, {named_q, named_k, named_v});
+}
+
 Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params("attention", params(), with_dtype_names(requested, {"dtype"})));
   const Shape s = shape_of(problem);
@@ -126,6 +149,34 @@ Result<Problem> bind(const record::Case& requested) {
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual * 2}};
   RIDGE_CHECK_OK(check_sizes(problem));
   return problem;
+}
+
+// Every gradient is made: d_k and d_v come of the products that d_q needs.
+Result<Call> backward_call(const Problem& problem, const Arguments& forward, std::span<const TensorView> grad_outputs,
+                           std::span<const TensorView> grad_inputs) {
+  if (grad_outputs[1].rank != 0) {
+    return with_hint(make_error(ErrorCode::kUnsupported, "attention: there is no gradient through log_sum_exp"),
+                     "give a gradient of o alone");
+  }
+  for (const TensorView& wanted : grad_inputs) {
+    if (wanted.rank == 0) {
+      return with_hint(make_error(ErrorCode::kUnsupported, "attention: the gradients of q, k and v are made together"),
+                       "give memory for all three");
+    }
+  }
+  AttentionBackwardArgs args;
+  args.q = forward[kQ];
+  args.k = forward[kK];
+  args.v = forward[kV];
+  args.o = forward[kO];
+  args.log_sum_exp = forward[kLogSumExp];
+  args.d_o = grad_outputs[0];
+  args.d_q = grad_inputs[0];
+  args.d_k = grad_inputs[1];
+  args.d_v = grad_inputs[2];
+  args.causal = problem.values[kMask] == 1;
+  args.scale = forward.scalar(problem, kScale).real();
+  return attention_backward::make_call(args);
 }
 
 }  // namespace
@@ -165,11 +216,8 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
-  // Their scores reach thousands and millions, where one rounding in fp32 changes a weight by more than itself.
-  op.excuses = [](const Problem&, numerics::Family family) {
-    return family == numerics::Family::kScaled || family == numerics::Family::kHeavyTails ||
-           family == numerics::Family::kSpikes;
-  };
+  op.excuses = excuses;
+  op.backward = Backward{"attention_backward", {"q", "k", "v", "o", "log_sum_exp"}, backward_call};
   return op;
 }
 

@@ -5,6 +5,7 @@
 
 #include "ops/cuda/planned_call.h"
 #include "ops/cuda/prepared_calls.h"
+#include "ops/workspace.h"
 #include "record/architecture.h"
 
 namespace ridge::ops {
@@ -34,7 +35,12 @@ Status run(const DescribedKernel& kernel, const Problem& problem, const Argument
     const int configuration = chosen(kernel, problem, facts);
     return PlannedCall::prepare(kernel, configuration, std::move(facts), device);
   }));
-  return ready->launch(arguments, gpu::handle_of(stream));
+  const std::size_t needed = ready->workspace_bytes();
+  if (arguments.workspace.size() >= needed) return ready->launch(arguments, gpu::handle_of(stream));
+  RIDGE_TRY(memory, Workspace::take(needed, stream));
+  Arguments with = arguments;
+  with.workspace = {static_cast<std::byte*>(memory.data()), needed};
+  return ready->launch(with, gpu::handle_of(stream));
 }
 
 std::vector<KernelBuild> builds(const DescribedKernel& kernel, const Problem& problem) {
@@ -65,6 +71,11 @@ Implementation cuda_kernel(std::string name, std::string summary, const Describe
 Refusal no_eight_bit_floats(const DeviceInfo& device) {
   if (record::at_least(device.arch, "sm_89")) return std::nullopt;
   return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
+}
+
+Refusal no_bulk_copies(const DeviceInfo& device) {
+  if (record::at_least(device.arch, "sm_90")) return std::nullopt;
+  return fmt::format("{} ({}) has no bulk copies to shared memory", device.name, device.arch);
 }
 
 }  // namespace ridge::ops

@@ -7,6 +7,8 @@ namespace ridge::ops {
 
 namespace gpu = device::cuda;
 
+constexpr std::size_t kWorkspaceAlignment = 256;
+
 Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
                                          const gpu::Device& device) {
   facts.values["sm_count"] = device.info().multiprocessors;
@@ -14,10 +16,6 @@ Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int conf
   facts.values["l2_bytes"] = device.info().l2_bytes;
   RIDGE_TRY(build, kernel.build(configuration, facts));
   RIDGE_TRY(resolved, kernel.resolve(configuration, facts));
-  if (!resolved.workspaces.empty()) {
-    return make_error(ErrorCode::kInternal, "{}: a kernel of the library with workspaces is not supported yet",
-                      kernel.source());
-  }
   const auto find = [&](const record::ResolvedKernel& planned) {
     const std::uint64_t cluster = std::uint64_t{planned.cluster[0]} * planned.cluster[1] * planned.cluster[2];
     return device_kernel(device, {build.source, build.defines, planned.symbol, planned.shared_bytes, cluster > 8});
@@ -26,6 +24,10 @@ Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int conf
   PlannedCall call;
   call.device_ = &device;
   call.plan_ = prepared.lay_out();
+  for (const std::size_t bytes : prepared.workspace_bytes()) {
+    call.workspace_offsets_.push_back(call.workspace_bytes_);
+    call.workspace_bytes_ += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  }
   for (const record::PlanScalar& scalar : facts.scalars) call.usual_.push_back(scalar.usual);
   call.scalars_ = call.usual_;
   return call;
@@ -39,7 +41,11 @@ Status PlannedCall::launch(const Arguments& arguments, gpu::StreamHandle stream)
     scalars_[i] = arguments.scalars.empty() ? usual_[i] : arguments.scalars[i].number();
   }
   plan_.set_scalars(scalars_);
-  RIDGE_CHECK_OK(plan_.rebind(addresses_, {}));
+  workspaces_.resize(workspace_offsets_.size());
+  for (std::size_t i = 0; i < workspaces_.size(); ++i) {
+    workspaces_[i] = workspace_bytes_ == 0 ? nullptr : arguments.workspace.data() + workspace_offsets_[i];
+  }
+  RIDGE_CHECK_OK(plan_.rebind(addresses_, workspaces_));
   return plan_.launch(stream);
 }
 

@@ -15,13 +15,17 @@ class PlannedCall {
   // `facts` with the operands and strides of the call; the numbers of the device are added. May compile and allocate.
   static Result<PlannedCall> prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
                                      const device::cuda::Device& device);
-  // The operands and scalars in the order of the facts. One thread at a time.
+  // Scratch memory that a launch needs, aligned to 256 bytes.
+  [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
+  // The operands and scalars in the order of the facts, and that memory. One thread at a time.
   Status launch(const Arguments& arguments, device::cuda::StreamHandle stream);
 
  private:
   const device::cuda::Device* device_ = nullptr;
   device::cuda::BoundPlan plan_;
-  std::vector<void*> addresses_;
+  std::size_t workspace_bytes_ = 0;
+  std::vector<std::size_t> workspace_offsets_;
+  std::vector<void*> addresses_, workspaces_;
   std::vector<double> usual_, scalars_;
 };
 

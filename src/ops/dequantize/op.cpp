@@ -16,9 +16,9 @@ Status check_args(const Args& args) {
   }
   const std::int64_t shape[] = {args.q.shape[0], args.q.shape[1]};
   const std::vector<std::int64_t> scales = scale_shape(args.granularity, shape[0], shape[1]);
-  RIDGE_CHECK_OK(
-      check_shape("dequantize", "scale", args.scale, scale_dtype(args.granularity), scales,
-                  fmt::format("the layout of {} scales is in ridge/scaling.h", to_string(args.granularity))));
+  RIDGE_CHECK_OK(check_shape("dequantize", "scale", args.scale, scale_dtype(args.granularity), scales, [&] {
+    return fmt::format("the layout of {} scales is in ridge/scaling.h", to_string(args.granularity));
+  }));
   RIDGE_CHECK_OK(
       check_layout("dequantize", "scale", args.scale, static_cast<int>(scales.size()), "give contiguous scales"));
   if (index_of(kDtypes, args.y.dtype) < 0) {

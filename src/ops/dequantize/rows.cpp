@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "numerics/convert.h"
 
@@ -20,6 +21,24 @@ const Table& table_of(DType format) {
   };
   static const Table e4m3fn = fill(DType::kE4m3fn), e5m2 = fill(DType::kE5m2);
   return format == DType::kE4m3fn ? e4m3fn : e5m2;
+}
+
+// Their upper halves: bf16 holds every one of them.
+using Bf16Table = std::array<std::uint16_t, 256>;
+const Bf16Table& bf16_table_of(DType format) {
+  const auto narrow = [](const Table& table) {
+    Bf16Table codes;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      codes[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(table[i]) >> 16);
+    }
+    return codes;
+  };
+  static const Bf16Table e4m3fn = narrow(table_of(DType::kE4m3fn)), e5m2 = narrow(table_of(DType::kE5m2));
+  return format == DType::kE4m3fn ? e4m3fn : e5m2;
+}
+
+const unsigned char* row_of(const TensorView& q, bool transposed, std::int64_t row) {
+  return static_cast<const unsigned char*>(q.data) + (transposed ? row : row * q.stride[0]);
 }
 
 float scale_of(const TensorView& scale, Granularity granularity, std::int64_t row, std::int64_t col) {
@@ -41,7 +60,7 @@ void scaled_row(const TensorView& q, bool transposed, const TensorView& scale, G
                 std::int64_t row, std::int64_t first, std::int64_t count, float* out) {
   const Table& value = table_of(q.dtype);
   const std::int64_t step = transposed ? q.stride[0] : 1;
-  const auto* codes = static_cast<const unsigned char*>(q.data) + (transposed ? row : row * q.stride[0]) + first * step;
+  const auto* const codes = row_of(q, transposed, row) + first * step;
   const bool blocks = granularity != Granularity::kTensor && granularity != Granularity::kRow;
   const std::int64_t block = granularity == Granularity::kMx ? kMxBlock : kScaleBlock;
   for (std::int64_t done = 0; done < count;) {
@@ -51,6 +70,13 @@ void scaled_row(const TensorView& q, bool transposed, const TensorView& scale, G
     for (std::int64_t i = 0; i < part; ++i) out[done + i] = value[codes[(done + i) * step]] * factor;
     done += part;
   }
+}
+
+void row_as_bf16(const TensorView& q, bool transposed, std::int64_t row, std::int64_t count, std::uint16_t* out) {
+  const Bf16Table& value = bf16_table_of(q.dtype);
+  const std::int64_t step = transposed ? q.stride[0] : 1;
+  const unsigned char* const codes = row_of(q, transposed, row);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = value[codes[i * step]];
 }
 
 }  // namespace ridge::ops::dequantize

@@ -12,4 +12,7 @@ namespace ridge::ops::dequantize {
 void scaled_row(const TensorView& q, bool transposed, const TensorView& scale, Granularity granularity,
                 std::int64_t row, std::int64_t first, std::int64_t count, float* out);
 
+// The first `count` codes of op(Q)[row, :], without scales, as bf16, which is exact.
+void row_as_bf16(const TensorView& q, bool transposed, std::int64_t row, std::int64_t count, std::uint16_t* out);
+
 }  // namespace ridge::ops::dequantize

@@ -18,9 +18,9 @@ record::Case make_case(const Size& size, std::string_view more) {
 
 // Around the register tiles (4x8, 6x16, 14x32), the cache blocks (k = 256) and nothing at all.
 std::vector<record::Case> check_cases() {
-  const Size sizes[] = {{0, 5, 3},    {4, 0, 3},    {3, 4, 0},    {1, 1, 1},     {1, 37, 19},
-                        {41, 1, 23},  {7, 13, 5},   {13, 31, 64}, {14, 32, 33},  {15, 33, 31},
-                        {6, 16, 128}, {64, 64, 64}, {97, 89, 83}, {29, 65, 300}, {128, 100, 257}};
+  const Size sizes[] = {{0, 5, 3},    {4, 0, 3},     {3, 4, 0},       {1, 1, 1},     {1, 37, 19},  {41, 1, 23},
+                        {7, 13, 5},   {13, 31, 64},  {14, 32, 33},    {15, 33, 31},  {6, 16, 128}, {64, 64, 64},
+                        {97, 89, 83}, {29, 65, 300}, {128, 100, 257}, {9, 50, 2051}, {90, 5, 33}};
   std::vector<record::Case> cases;
   for (const char* layout : {"nn", "nt", "tn", "tt"}) {
     for (const char* dtype : {"f32", "bf16", "f16"}) {

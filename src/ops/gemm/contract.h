@@ -18,12 +18,12 @@
 //           (numerics/error_model.h, which also gives the tighter line for the RMS over all elements).
 //           An epilogue multiplies the first term by 1.13, the largest slope of f, and adds 8 u |x| for f(x) and u for
 //           each addition. The order of the sum is the implementation's. bf16 and f16 inputs are exact in fp32;
-//           subnormal bf16 inputs and results may count as zero, which is what the dot-product instructions of x86 for
-//           bf16 do.
+//           subnormal bf16 inputs and results, and fp32 sums of bf16 products, may count as zero, which is what the
+//           dot-product instructions of x86 for bf16 do (they round to nearest even in any rounding mode).
 // NaN, Inf  Propagate as IEEE arithmetic does; sums beyond C's range become Inf. Zero times Inf is NaN: nothing is
 //           skipped because a factor is zero.
-// Same bits cpu_amx, cpu_simd and the reference each give the same bits for the same call, whatever the number of
-//           threads; other libraries the same bits for the same number of threads.
+// Same bits cpu_amx, cpu_bf16dot, cpu_simd and the reference each give the same bits for the same call, whatever the
+//           number of threads; other libraries the same bits for the same number of threads.
 // Cost      2 m n k FLOP (the addition of `accumulate` is not counted); traffic: A, B and C once, C twice with
 //           `accumulate`.
 // Streams   On a CPU stream the call is done when it returns. On a CUDA stream the operands are device memory and the

@@ -1,6 +1,6 @@
 // The library's own gemm on the matrix unit of x86 processors (AMX), for bf16: 32 x 32 sums of two by two tiles, both
 // operands packed into tiles. Wins by the rate of the unit, sixteen times that of fp32 FMA, as soon as a few tiles are
-// full. One row times a matrix is bound by memory and goes to the vector product of cpu_simd.
+// full. One row or one column is bound by memory and goes to the products of few rows of cpu_simd.
 #include "base/error.h"
 #include "ops/gemm/amx/driver.h"
 #include "ops/gemm/gemm.h"

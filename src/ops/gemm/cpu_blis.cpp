@@ -20,7 +20,7 @@ struct Blis {
 const Blis& blis() {
   static const Blis* const instance = [] {
     const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
-    if (cpu.has("avx512f") && cpu.has("avx512dq") && cpu.has("avx512bw") && cpu.has("avx512vl")) {
+    if (cpu.has_avx512()) {
       device::cpu::suggest_environment("BLIS_ARCH_TYPE", "skx");
     }
     auto* loaded = new Blis{SharedLibrary({"libblis.so.4", "libblis.so"})};

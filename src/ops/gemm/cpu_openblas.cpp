@@ -19,7 +19,7 @@ struct OpenBlas {
 
 const char* core_for_this_processor() {
   const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
-  if (cpu.has("avx512f") && cpu.has("avx512dq") && cpu.has("avx512bw") && cpu.has("avx512vl")) return "SkylakeX";
+  if (cpu.has_avx512()) return "SkylakeX";
   if (cpu.has("avx2") && cpu.has("fma")) return "Haswell";
   return nullptr;
 }

@@ -1,7 +1,7 @@
 // The library's own gemm for CPUs: register tiles of broadcast-and-FMA over packed panels, in the widest instruction
-// set the processor has; bf16 and f16 are widened to fp32 while they are packed, because their own dot products run at
-// half the rate of fp32 FMA where there is no matrix unit. Wins from a few tiles up. One row times a matrix is bound by
-// memory, and reads the matrix once as it is stored; a matrix times one column leaves most of each tile empty.
+// set the processor has; bf16 and f16 are widened to fp32 while they are packed. Wins from a few tiles up. Few rows or
+// columns are bound by memory, and read the matrix once as it is stored; with a matrix stored across k, two to twelve
+// of them leave most of each tile empty.
 #include "base/error.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/simd/product.h"

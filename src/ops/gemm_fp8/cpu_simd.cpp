@@ -1,7 +1,8 @@
 // Operands become fp32 and go through the register tiles of gemm's cpu_simd: scales along k are multiplied into the
-// operands, others into the product. Where the scales are left for the product and the processor has a matrix unit for
-// bf16 (AMX), they become bf16, which holds every code exactly, and go through gemm's cpu_amx. No processor before
-// AMX-FP8 multiplies 8-bit floats; what it costs over gemm is the look-up of every code, once.
+// operands, others into the product. Where the scales are left for the product and the processor is faster at bf16
+// (AMX, or dot products at full rate), they become bf16, which holds every code exactly, and go through gemm's cpu_amx
+// or cpu_bf16dot. No processor before AMX-FP8 multiplies 8-bit floats; what it costs over gemm is the look-up of every
+// code, once.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -21,6 +22,8 @@ constexpr std::int64_t kBandFloats = std::int64_t{8} << 20;  // of a band of A a
 constexpr std::int64_t kPart = 512;                          // elements on the stack between two conversions
 
 bool scaled_along_k(Fp8Scaling scaling) { return scaling != Fp8Scaling::kTensor && scaling != Fp8Scaling::kRow; }
+
+bool faster_at_bf16() { return gemm::amx::unusable().empty() || gemm::simd::bf16dot_at_full_rate(); }
 
 // Runs body(row) for every row, dealt to the threads in turn.
 template <class Body>
@@ -80,19 +83,14 @@ struct Buffers {
   [[nodiscard]] bool complete() const { return a != nullptr && b != nullptr && c != nullptr; }
 };
 
-// Row `row` of op(X) along k, scaled where `scale` has a rank, to row `to` of a buffer.
+// Row `row` of op(X) along k to row `to` of a buffer: as bf16, or as f32 with its scales where `scale` has a rank.
 void unpack_row(const Shape& s, const TensorView& codes, bool transposed, const TensorView& scale,
                 Granularity granularity, std::int64_t row, unsigned char* buffer, DType dtype, std::int64_t to) {
   unsigned char* const out = buffer + size_bytes(dtype, to * s.k);
-  if (dtype == DType::kF32) {
+  if (dtype == DType::kBf16) {
+    dequantize::row_as_bf16(codes, transposed, row, s.k, reinterpret_cast<std::uint16_t*>(out));
+  } else {
     dequantize::scaled_row(codes, transposed, scale, granularity, row, 0, s.k, reinterpret_cast<float*>(out));
-    return;
-  }
-  float part[kPart];
-  for (std::int64_t first = 0; first < s.k; first += kPart) {
-    const std::int64_t count = std::min(kPart, s.k - first);
-    dequantize::scaled_row(codes, transposed, scale, granularity, row, first, count, part);
-    numerics::from_float(dtype, part, out + size_bytes(dtype, first), count);
   }
 }
 
@@ -110,7 +108,8 @@ bool multiply(const Shape& s, std::int64_t rows, const Buffers& buffers, int thr
   g.trans_b = true;
   g.c = buffers.c.get();
   g.c_stride = s.n;
-  if (g.dtype == DType::kBf16) return gemm::amx::run(g, threads);
+  if (g.dtype == DType::kBf16 && gemm::amx::unusable().empty()) return gemm::amx::run(g, threads);
+  if (g.dtype == DType::kBf16) return gemm::simd::run(*gemm::simd::bf16dot_kernels(), g, threads);
   return gemm::simd::run(gemm::simd::best_kernels(), g, threads);
 }
 
@@ -126,7 +125,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   const Granularities g = granularities(s.scaling);
   const int threads = std::max(stream.threads, 1);
   const bool now = scaled_along_k(s.scaling);
-  const DType dtype = !now && gemm::amx::unusable().empty() ? DType::kBf16 : DType::kF32;
+  const DType dtype = !now && faster_at_bf16() ? DType::kBf16 : DType::kF32;
   const Buffers buffers = Buffers::allocate(s, dtype);
   if (!buffers.complete()) return no_memory(problem);
   const TensorView none;
@@ -149,8 +148,11 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 Implementation cpu_simd() {
   Implementation own;
   own.name = "cpu_simd";
-  own.summary = fmt::format("unpacked operands through gemm's own kernels, {}{} on this machine",
-                            gemm::simd::best_kernels().name, gemm::amx::unusable().empty() ? " and AMX" : "");
+  own.summary =
+      fmt::format("unpacked operands through gemm's own kernels, {}{} on this machine", gemm::simd::best_kernels().name,
+                  gemm::amx::unusable().empty()        ? " and AMX"
+                  : gemm::simd::bf16dot_at_full_rate() ? " and bf16 dot products"
+                                                       : "");
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   own.run = run;

@@ -21,10 +21,10 @@ std::string operand_text(const Args& args) {
 Status check_scale(const char* name, const TensorView& scale, Granularity granularity, std::int64_t rows,
                    std::int64_t k, const char* whose) {
   const std::vector<std::int64_t> shape = scale_shape(granularity, rows, k);
-  RIDGE_CHECK_OK(
-      check_shape(kOp, name, scale, scale_dtype(granularity), shape,
-                  fmt::format("{} scales of {} [{}, {}]; ridge/scaling.h has their layout, quantize writes it",
-                              to_string(granularity), whose, rows, k)));
+  RIDGE_CHECK_OK(check_shape(kOp, name, scale, scale_dtype(granularity), shape, [&] {
+    return fmt::format("{} scales of {} [{}, {}]; ridge/scaling.h has their layout, quantize writes it",
+                       to_string(granularity), whose, rows, k);
+  }));
   return check_layout(kOp, name, scale, static_cast<int>(shape.size()), "give contiguous scales");
 }
 
@@ -62,7 +62,7 @@ Status check_args(const Args& args) {
         "check trans_a and trans_b");
   }
   const std::int64_t shape[] = {m, n};
-  RIDGE_CHECK_OK(check_shape(kOp, "C", args.c, args.c.dtype, shape, fmt::format("{}", operand_text(args))));
+  RIDGE_CHECK_OK(check_shape(kOp, "C", args.c, args.c.dtype, shape, [&] { return operand_text(args); }));
   const Granularities g = granularities(args.scaling);
   RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, g.a, m, k, "op(A)"));
   RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, g.b, n, k, "op(B)^T"));

@@ -24,12 +24,13 @@ std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) &
 
 // Bits of a magnitude order as integers, and NaN and Inf are the largest: a comparison leaves them out.
 std::uint32_t largest(const float* x, std::int64_t count, std::uint32_t found) {
+  auto most = static_cast<std::int32_t>(found);  // signed: SSE2 compares no others
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = magnitude_bits(x[i]);
-    const std::uint32_t finite = bits >= kInfinity ? 0 : bits;
-    found = finite > found ? finite : found;
+    const auto bits = static_cast<std::int32_t>(magnitude_bits(x[i]));
+    const std::int32_t finite = bits >= static_cast<std::int32_t>(kInfinity) ? 0 : bits;
+    most = finite > most ? finite : most;
   }
-  return found;
+  return static_cast<std::uint32_t>(most);
 }
 
 struct Format {
@@ -62,12 +63,12 @@ Scale choose_scale(std::uint32_t amax, const Shape& s) {
 
 // Finite elements within fmax; NaN and Inf stay what they are.
 void scaled(const float* x, std::int64_t count, const Scale& scale, float most, float* out) {
-  const std::uint32_t limit = std::bit_cast<std::uint32_t>(most);
+  const auto limit = std::bit_cast<std::int32_t>(most);
   for (std::int64_t i = 0; i < count; ++i) {
     const float product = x[i] * scale.reciprocal;
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(product), size = bits & 0x7fffffffu;
-    const bool beyond = size > limit && size < kInfinity;
-    out[i] = std::bit_cast<float>(beyond ? (bits & 0x80000000u) | limit : bits);
+    const auto bits = std::bit_cast<std::int32_t>(product), size = bits & 0x7fffffff;
+    const bool beyond = size > limit && size < static_cast<std::int32_t>(kInfinity);
+    out[i] = std::bit_cast<float>(beyond ? (bits - size) | limit : bits);
   }
 }
 
@@ -98,11 +99,15 @@ class Writer {
   [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + cols_ + panel_rows(); }
 
   [[nodiscard]] std::uint32_t largest_of_panel(std::int64_t panel, float* scratch) const {
-    return largest(scratch, load(panel, scratch) * cols_, 0);
+    const Panel rows = load(panel, scratch);
+    std::uint32_t found = 0;
+    for (std::int64_t r = 0; r < rows.count; ++r) found = largest(rows.at(r), cols_, found);
+    return found;
   }
 
   void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch) const {
-    const std::int64_t count = load(panel, scratch), first = panel * panel_rows();
+    const Panel rows = load(panel, scratch);
+    const std::int64_t count = rows.count, first = panel * panel_rows();
     float* const codes = scratch + panel_rows() * cols_;
     const std::int64_t tall = s_.granularity == Granularity::kBlock ? count : 1;  // rows that share a scale
     const std::int64_t wide = width();
@@ -112,14 +117,14 @@ class Writer {
         std::uint32_t amax = amax_of_tensor;
         if (s_.granularity != Granularity::kTensor) {
           amax = 0;
-          for (std::int64_t r = row; r < row + tall; ++r) amax = largest(scratch + r * cols_ + col, part, amax);
+          for (std::int64_t r = row; r < row + tall; ++r) amax = largest(rows.at(r) + col, part, amax);
         }
         const Scale scale = choose_scale(amax, s_);
         if (s_.granularity != Granularity::kTensor && (cols_ > 0 || s_.granularity == Granularity::kRow)) {
           store_scale(first + row, col, scale.value);
         }
         for (std::int64_t r = row; r < row + tall; ++r) {
-          scaled(scratch + r * cols_ + col, part, scale, format_of(s_.format).most, codes);
+          scaled(rows.at(r) + col, part, scale, format_of(s_.format).most, codes);
           encode(first + r, col, part, codes);
         }
       }
@@ -140,24 +145,33 @@ class Writer {
     }
   }
 
-  // The panel's rows, widened; how many there are.
-  std::int64_t load(std::int64_t panel, float* out) const {
+  struct Panel {
+    const float* data = nullptr;
+    std::int64_t stride = 0, count = 0;
+    [[nodiscard]] const float* at(std::int64_t row) const { return data + row * stride; }
+  };
+
+  // The panel's rows: those of x where they are as wanted, else widened in `out`.
+  Panel load(std::int64_t panel, float* out) const {
     const std::int64_t first = panel * panel_rows(), count = std::min(panel_rows(), rows_ - first);
-    if (cols_ == 0) return count;  // and no memory to point into
+    if (cols_ == 0) return {out, 0, count};  // and no memory to point into
     const auto* const data = static_cast<const unsigned char*>(x_.data);
     const auto at = [&](std::int64_t row, std::int64_t col) {
       return data + size_bytes(x_.dtype, row * x_.stride[0] + col);
     };
+    if (!transposed_ && x_.dtype == DType::kF32) {
+      return {reinterpret_cast<const float*>(at(first, 0)), x_.stride[0], count};
+    }
     if (!transposed_) {
       for (std::int64_t r = 0; r < count; ++r) numerics::to_float(x_.dtype, at(first + r, 0), out + r * cols_, cols_);
-      return count;
+      return {out, cols_, count};
     }
     float* const row = out + panel_rows() * cols_ + cols_;
     for (std::int64_t c = 0; c < cols_; ++c) {
       numerics::to_float(x_.dtype, at(c, first), row, count);
       for (std::int64_t r = 0; r < count; ++r) out[r * cols_ + c] = row[r];
     }
-    return count;
+    return {out, cols_, count};
   }
 
   void store_scale(std::int64_t row, std::int64_t col, float value) const {

@@ -17,14 +17,14 @@ Status check_copy(const Args& args, bool transposed, const Sizes& sizes, DType f
   const char* const scale_name = transposed ? "scale_t" : "scale";
   const TensorView &q = transposed ? args.q_t : args.q, &scale = transposed ? args.scale_t : args.scale;
   const std::int64_t shape[] = {sizes.rows, sizes.cols};
-  RIDGE_CHECK_OK(check_shape(
-      "quantize", name, q, format, shape,
-      fmt::format("x is {}{}", args.x.describe(), transposed ? "; q_t is its transpose, in the format of q" : "")));
+  RIDGE_CHECK_OK(check_shape("quantize", name, q, format, shape, [&] {
+    return fmt::format("x is {}{}", args.x.describe(), transposed ? "; q_t is its transpose, in the format of q" : "");
+  }));
   RIDGE_CHECK_OK(check_layout("quantize", name, q, 2, "give a row-major matrix"));
   const std::vector<std::int64_t> scales = scale_shape(args.granularity, sizes.rows, sizes.cols);
-  RIDGE_CHECK_OK(
-      check_shape("quantize", scale_name, scale, scale_dtype(args.granularity), scales,
-                  fmt::format("the layout of {} scales is in ridge/scaling.h", to_string(args.granularity))));
+  RIDGE_CHECK_OK(check_shape("quantize", scale_name, scale, scale_dtype(args.granularity), scales, [&] {
+    return fmt::format("the layout of {} scales is in ridge/scaling.h", to_string(args.granularity));
+  }));
   return check_layout("quantize", scale_name, scale, static_cast<int>(scales.size()), "give contiguous scales");
 }
 

@@ -67,7 +67,6 @@ __device__ __forceinline__ void load_bytes(u32 destination, const void* source, 
       "l"(reinterpret_cast<u64>(source)), "r"(bytes), "r"(barrier)
       : "memory");
 }
-
 __device__ __forceinline__ void store_box(const TensorMap& map, u32 source, i32 x, i32 y) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(reinterpret_cast<u64>(&map)),

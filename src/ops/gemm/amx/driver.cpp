@@ -136,7 +136,8 @@ const std::string& unusable() {
 }
 
 bool run(const Arguments& g, int threads) {
-  if (g.m == 1) return simd::run(simd::best_kernels(), g, threads);  // bound by memory: packing would cost more
+  if (g.m == 1 || g.n == 1)
+    return simd::run(simd::best_kernels(), g, threads);  // bound by memory: packing would cost more
   return simd::run_in_pieces(g, {kPair, kPair}, kWorkPerThread, threads,
                              [&](Range rows, Range cols) { return Block(*amx_kernels(), g, rows, cols).run(); });
 }

@@ -1,5 +1,7 @@
 #include "ops/gemm/simd/driver.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -12,94 +14,143 @@
 namespace ridge::ops::gemm::simd {
 namespace {
 
-// Blocks, by what must stay close while it is reused. Sizes measured on a Xeon with 2 MB of L2 per core.
+// Blocks, by what must stay close while it is reused.
 constexpr Index kStepsWhole = 768;         // k up to here is summed in one go ...
 constexpr Index kStepsBlock = 512;         // ... beyond, in equal blocks of at most this
-constexpr Index kABytes = 448 << 10;       // packed block of A: a quarter of L2
-constexpr Index kColsBlock = 512;          // columns of C revisited by all blocks of k while they are in L2
-constexpr Index kBBytes = 32 << 20;        // packed B: a share of L3
-constexpr Index kDirectBytes = 768 << 10;  // an operand below this is read in place, unpacked
-constexpr Index kFarBytes = 256 << 10;     // a C above this is not in L1 or L2 when its tile is stored
-constexpr Index kVectorUnit = 64;          // columns of a row of C that a thread takes at least
+constexpr Index kBBytes = 1 << 20;         // packed block of B, for which the bands of A take turns
+constexpr Index kKeptBytes = 8 << 20;      // packed A up to here is packed once, larger ones for every strip of C
+constexpr Index kSumsBytes = 8 << 20;      // fp32 sums of a strip of a narrow C
+constexpr Index kVectorUnit = 64;          // columns that a thread takes at least of a product of few rows
 constexpr Index kWorkPerThread = 1 << 17;  // products below which a second thread costs more than it brings
+
+// Of one core; those of a small processor where the machine does not say.
+Index second_level_bytes() {
+  static const Index bytes = std::max<Index>(device::cpu::cpu_info().l2_bytes, 512 << 10);
+  return bytes;
+}
 
 struct Workspace {
   Scratch a, b, c, row;
 };
 
 Element element_of(DType dtype) { return dtype == DType::kF32 ? kF32 : dtype == DType::kBf16 ? kBf16 : kF16; }
+Index bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
 
-// The part of C one thread computes.
+// The part of C one thread computes. Lengths along k are in steps of the kernels.
 class Block {
  public:
   Block(const KernelSet& kernels, const Arguments& g, Range rows, Range cols)
-      : kernels_(kernels), g_(g), rows_(rows), cols_(cols), bytes_(g.dtype == DType::kF32 ? 4 : 2) {
-    const Index blocks = g.k <= kStepsWhole ? 1 : ceil_div(g.k, kStepsBlock);
-    steps_ = ceil_div(ceil_div(g.k, blocks), 16) * 16;
-    const Index tall = std::max<Index>(kABytes / 4 / steps_ / kernels.max_rows, 1) * kernels.max_rows;
+      : kernels_(kernels), g_(g), rows_(rows), cols_(cols), k_(ceil_div(g.k, kernels.depth)) {
+    const Index l2 = second_level_bytes();
+    const Index blocks = k_ <= kStepsWhole ? 1 : ceil_div(k_, kStepsBlock);
+    steps_ = ceil_div(ceil_div(k_, blocks), 16) * 16;
+    const Index tall = std::max<Index>(l2 * 7 / 32 / 4 / steps_ / kernels.max_rows, 1) * kernels.max_rows;
     const Index bands = ceil_div(rows_.size(), tall);
     band_ = ceil_div(ceil_div(rows_.size(), bands), kernels.max_rows) * kernels.max_rows;
     panel_ = kernels.lanes * kernels.max_vectors;
-    slab_ = std::max(kBBytes / 4 / g.k / panel_, Index{1}) * panel_;
-    const bool f32 = g.dtype == DType::kF32;
+    strip_ = std::max<Index>(kBBytes / 4 / steps_ / panel_, 1) * panel_;
+    const Index in_place = l2 * 3 / 8 / 4 / k_;
     const bool crowded = !g.trans_a && g.a_stride * 4 % 4096 == 0 && g.k > 512;
-    direct_a_ = f32 && !crowded && rows_.size() * g.k * bytes_ <= kDirectBytes;
-
-    direct_b_ = f32 && !g.trans_b && cols_.size() * g.k * bytes_ <= kDirectBytes;
-    just_in_time_ = bands == 1 && !direct_b_;
+    direct_a_ = g.dtype == DType::kF32 && !crowded && rows_.size() <= in_place;
+    direct_b_ = g.dtype == DType::kF32 && !g.trans_b && cols_.size() <= in_place;
+    one_band_ = bands == 1;
+    kept_a_ = rows_.size() * k_ * 4 <= kKeptBytes;
+    slab_ = g.out == DType::kF32 ? rows_.size() : std::max<Index>(kSumsBytes / 4 / strip_ / band_, 1) * band_;
+    slab_ = std::min(slab_, rows_.size());
+    far_c_ = rows_.size() * cols_.size() * 4 > l2 / 8;
   }
 
   // False when there is no memory.
   bool run() {
     static thread_local Workspace workspace;
     if (!reserve(workspace)) return false;
-    for (Index j = cols_.begin; j < cols_.end; j += slab_) {
-      const Range cols{j, std::min(cols_.end, j + slab_)};
-      if (!direct_b_ && !just_in_time_) pack_b(cols);
-      for (Index i = rows_.begin; i < rows_.end; i += band_) run_band({i, std::min(rows_.end, i + band_)}, cols);
+    for (Index i = rows_.begin; i < rows_.end; i += slab_) {
+      for (Index j = cols_.begin; j < cols_.end; j += strip_) {
+        run_strip({i, std::min(rows_.end, i + slab_)}, {j, std::min(cols_.end, j + strip_)});
+      }
     }
     return true;
   }
 
  private:
   bool reserve(Workspace& work) {
-    const Index height = std::min(band_, rows_.size()),
-                width = std::min(slab_, ceil_div(cols_.size(), panel_) * panel_);
     const bool narrow_out = g_.out != DType::kF32;
-    packed_a_ = direct_a_ ? nullptr : work.a.floats(height * g_.k + kernels_.lanes);
-    packed_b_ = direct_b_ ? nullptr : work.b.floats(width * g_.k + kernels_.lanes);
-    sums_ = narrow_out ? work.c.floats(height * kColsBlock) : nullptr;
-    old_ = narrow_out ? work.row.floats(kColsBlock) : nullptr;
+    const Index spare = kernels_.lanes;  // packing may write beyond the end
+    packed_a_ = direct_a_ ? nullptr : work.a.floats((kept_a_ ? rows_.size() * k_ : band_ * steps_) + spare);
+    const Index panels = std::min(strip_, ceil_div(cols_.size(), panel_) * panel_);
+    packed_b_ = direct_b_ ? nullptr : work.b.floats(panels * steps_ + spare);
+    sums_ = narrow_out ? work.c.floats(slab_ * strip_) : nullptr;
+    old_ = narrow_out ? work.row.floats(strip_) : nullptr;
     return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) &&
            (!narrow_out || (sums_ != nullptr && old_ != nullptr));
   }
 
-  [[nodiscard]] const char* a_at(Index i, Index p) const {
-    return static_cast<const char*>(g_.a) + (g_.trans_a ? p * g_.a_stride + i : i * g_.a_stride + p) * bytes_;
+  [[nodiscard]] Index elements(Range steps) const {
+    return std::min(g_.k, steps.end * kernels_.depth) - steps.begin * kernels_.depth;
   }
-  [[nodiscard]] const char* b_at(Index p, Index j) const {
-    return static_cast<const char*>(g_.b) + (g_.trans_b ? j * g_.b_stride + p : p * g_.b_stride + j) * bytes_;
+  [[nodiscard]] const char* a_at(Index i, Index step) const {
+    const Index p = step * kernels_.depth;
+    return static_cast<const char*>(g_.a) +
+           (g_.trans_a ? p * g_.a_stride + i : i * g_.a_stride + p) * bytes_of(g_.dtype);
+  }
+  [[nodiscard]] const char* b_at(Index step, Index j) const {
+    const Index p = step * kernels_.depth;
+    return static_cast<const char*>(g_.b) +
+           (g_.trans_b ? j * g_.b_stride + p : p * g_.b_stride + j) * bytes_of(g_.dtype);
   }
 
-  // Panels of panel_ columns, all of k each, one behind the other.
-  void pack_b(Range cols) {
-    const Element element = element_of(g_.dtype);
-    const Pack pack = g_.trans_b ? kernels_.transpose[element] : kernels_.interleave[element];
-    float* to = packed_b_;
-    for (Index j = cols.begin; j < cols.end; j += panel_, to += panel_ * g_.k) {
-      const int width = static_cast<int>(std::min(panel_, cols.end - j));
-      pack(b_at(0, j), g_.b_stride, g_.k, width, static_cast<int>(panel_), to);
+  // All blocks of k of a strip of columns. The first band packs a block of B, panel by panel, just before it uses them.
+  void run_strip(Range rows, Range strip) {
+    const bool in_place = g_.out == DType::kF32;
+    float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
+    const Index c_stride = in_place ? g_.c_stride : strip_;
+    for (Index p = 0; p < k_; p += steps_) {
+      const Range steps{p, std::min(k_, p + steps_)};
+      const bool add = p > 0 || (in_place && g_.accumulate);
+      for (Index i = rows.begin; i < rows.end; i += band_) {
+        const Range band{i, std::min(rows.end, i + band_)};
+        const float* const a = direct_a_ ? reinterpret_cast<const float*>(a_at(i, p)) : packed_a(band, steps, strip);
+        run_band(band, strip, steps, a, c + (i - rows.begin) * c_stride, c_stride, add, i == rows.begin);
+      }
     }
+    if (!in_place) round_out(rows, strip);
   }
 
-  // One block of k of a strip, packed just before its only use, so that it never leaves L2.
-  void pack_b_block(Range strip, Range steps) {
+  // A panel of a block of B, of `cols` columns.
+  void pack_b(Index j, Index cols, Range steps, float* to) const {
     const Element element = element_of(g_.dtype);
     const Pack pack = g_.trans_b ? kernels_.transpose[element] : kernels_.interleave[element];
-    float* to = packed_b_;
-    for (Index j = strip.begin; j < strip.end; j += panel_, to += panel_ * steps.size()) {
-      const int width = static_cast<int>(std::min(panel_, strip.end - j));
-      pack(b_at(steps.begin, j), g_.b_stride, steps.size(), width, static_cast<int>(panel_), to);
+    pack(b_at(steps.begin, j), g_.b_stride, elements(steps), static_cast<int>(cols), static_cast<int>(panel_), to);
+  }
+
+  // Has tile `t` prefetch its share of the panel that is packed after panel j: four tiles bring all of it.
+  void fetch_next(Range strip, Range steps, Index j, Index t, Tile& tile) const {
+    constexpr Index kTiles = 4, kLine = 64;
+    Index step = steps.begin;
+    j += panel_;
+    if (j >= strip.end && steps.end < k_) {
+      step = steps.end;
+      j = strip.begin;
+    } else if (j >= strip.end) {
+      step = 0;
+    }
+    const Index row = g_.b_stride * bytes_of(g_.dtype);
+    if (g_.trans_b) {  // rows of the panel, line after line
+      const Index rows = panel_ / kTiles;
+      tile.fetch = b_at(step, j + t * rows);
+      tile.fetch_shift = __builtin_ctzll(static_cast<unsigned long long>(rows));
+      tile.fetch_near = row;
+      tile.fetch_far = kLine;
+    } else {  // steps, of two lines each
+      tile.fetch = b_at(step + t * (steps.size() / kTiles), j);
+      tile.fetch_shift = 1;
+      tile.fetch_near = kernels_.depth == 2 ? row : kLine;
+      tile.fetch_far = row * kernels_.depth;
+    }
+    tile.fetch_mask = (1 << tile.fetch_shift) - 1;
+    if (t >= kTiles || j >= cols_.end) {
+      tile.fetch = reinterpret_cast<const char*>(tile.b);
+      tile.fetch_near = tile.fetch_far = 0;
     }
   }
 
@@ -113,63 +164,50 @@ class Block {
     return {count, rows.size() / count, rows.size() % count};
   }
 
-  // The whole of k for a band, block after block of k, each tile's rows together.
-  void pack_a(Range rows) {
+  // A block of A, each tile's rows together: packed for the first strip if it is kept.
+  const float* packed_a(Range band, Range steps, Range strip) {
+    float* const packed =
+        packed_a_ + (kept_a_ ? steps.begin * rows_.size() + (band.begin - rows_.begin) * steps.size() : 0);
+    if (kept_a_ && strip.begin > cols_.begin) return packed;
     const Element element = element_of(g_.dtype);
     const Pack pack = g_.trans_a ? kernels_.interleave[element] : kernels_.transpose[element];
-    const Tiles tiles = tiles_of(rows);
-    for (Index p = 0; p < g_.k; p += steps_) {
-      const Index steps = std::min(steps_, g_.k - p);
-      float* to = packed_a_ + p * rows.size();
-      Index row = rows.begin;
-      for (Index t = 0; t < tiles.count; ++t) {
-        const Index height = tiles.height(t);
-        pack(a_at(row, p), g_.a_stride, steps, static_cast<int>(height), static_cast<int>(height), to);
-        row += height;
-        to += height * steps;
-      }
+    const Tiles tiles = tiles_of(band);
+    float* to = packed;
+    Index row = band.begin;
+    for (Index t = 0; t < tiles.count; ++t) {
+      const Index height = tiles.height(t);
+      pack(a_at(row, steps.begin), g_.a_stride, elements(steps), static_cast<int>(height), static_cast<int>(height),
+           to);
+      row += height;
+      to += height * steps.size();
     }
+    return packed;
   }
 
-  void run_band(Range rows, Range cols) {
-    if (!direct_a_) pack_a(rows);
-    const bool in_place = g_.out == DType::kF32;
-    for (Index j = cols.begin; j < cols.end; j += kColsBlock) {
-      const Range strip{j, std::min(cols.end, j + kColsBlock)};
-      float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
-      const Index c_stride = in_place ? g_.c_stride : kColsBlock;
-      for (Index p = 0; p < g_.k; p += steps_) {
-        if (just_in_time_) pack_b_block(strip, {p, std::min(g_.k, p + steps_)});
-        const bool add = p > 0 || (in_place && g_.accumulate);
-        run_steps(rows, strip, cols.begin, {p, std::min(g_.k, p + steps_)}, c, c_stride, add);
-      }
-      if (!in_place) round_out(rows, strip);
-    }
-  }
-
-  // One block of k: every panel of B against every tile of A, which stays in L2.
-  void run_steps(Range rows, Range strip, Index first_col, Range steps, float* c, Index c_stride, bool add) {
-    const Tiles tiles = tiles_of(rows);
+  // Every panel of a block of B against every tile of a block of A, which stays in L2. `first`: B is not packed yet.
+  void run_band(Range band, Range strip, Range steps, const float* a, float* c, Index c_stride, bool add, bool first) {
+    const Tiles tiles = tiles_of(band);
     const AMode mode = direct_a_ && !g_.trans_a ? kAByRow : kAByStep;
     Tile tile;
     tile.k = steps.size();
     tile.add = add;
-    tile.fetch_c = steps.size() >= 32 && rows_.size() * cols_.size() * 4 > kFarBytes;
+    tile.fetch_c = steps.size() >= 32 && far_c_;
     tile.c_stride = c_stride;
+    tile.b_stride = direct_b_ ? g_.b_stride : panel_;
     for (Index j = strip.begin; j < strip.end; j += panel_) {
       const Index cols = std::min(panel_, strip.end - j);
       const auto& kernels = kernels_.tile[mode][cols % kernels_.lanes != 0][ceil_div(cols, kernels_.lanes) - 1];
+      float* const packed = packed_b_ + (one_band_ ? 0 : (j - strip.begin) * steps.size());
+      if (!direct_b_ && first) pack_b(j, cols, steps, packed);
       tile.cols = static_cast<int>(cols);
-      tile.b_stride = direct_b_ ? g_.b_stride : panel_;
-      tile.b = direct_b_       ? reinterpret_cast<const float*>(b_at(steps.begin, j))
-               : just_in_time_ ? packed_b_ + (j - strip.begin) * steps.size()
-                               : packed_b_ + (j - first_col) * g_.k + steps.begin * panel_;
-      tile.a = direct_a_ ? reinterpret_cast<const float*>(a_at(rows.begin, steps.begin))
-                         : packed_a_ + steps.begin * rows.size();
+      tile.b = direct_b_ ? reinterpret_cast<const float*>(b_at(steps.begin, j)) : packed;
+      tile.fetch = reinterpret_cast<const char*>(tile.b);
+      tile.a = a;
       tile.c = c + (j - strip.begin);
       for (Index t = 0; t < tiles.count; ++t) {
         const Index height = tiles.height(t);
         tile.a_stride = direct_a_ ? g_.a_stride : height;
+        if (!direct_b_ && first) fetch_next(strip, steps, j, t, tile);
         kernels[height - 1](tile);
         tile.a += height * (direct_a_ ? (g_.trans_a ? 1 : g_.a_stride) : steps.size());
         tile.c += height * c_stride;
@@ -180,7 +218,7 @@ class Block {
   // C in bf16 or f16: fp32 sums, plus the old content, rounded once.
   void round_out(Range rows, Range strip) {
     float* sums = sums_;
-    for (Index i = rows.begin; i < rows.end; ++i, sums += kColsBlock) {
+    for (Index i = rows.begin; i < rows.end; ++i, sums += strip_) {
       char* const to = static_cast<char*>(g_.c) + (i * g_.c_stride + strip.begin) * 2;
       if (g_.accumulate) {
         numerics::to_float(g_.out, to, old_, strip.size());
@@ -193,37 +231,135 @@ class Block {
   const KernelSet& kernels_;
   const Arguments& g_;
   Range rows_, cols_;
-  Index bytes_, steps_ = 0, band_ = 0, panel_ = 0, slab_ = 0;
-  bool just_in_time_ = false, direct_a_ = false, direct_b_ = false;
+  Index k_ = 0, steps_ = 0, band_ = 0, panel_ = 0, strip_ = 0, slab_ = 0;
+  bool one_band_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false, far_c_ = false;
   float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
 };
 
-// A row of C: the row of A, widened, times the matrix as it is stored.
-bool multiply_row(const KernelSet& kernels, const Arguments& g, Range cols) {
-  static thread_local Scratch widened, sums, old;
-  const Element element = element_of(g.dtype);
-  const Index bytes = g.dtype == DType::kF32 ? 4 : 2;
-  const bool narrow = g.out != DType::kF32;
-  float* const x = widened.floats(g.k);
-  float* const out = sums.floats(cols.size());
-  float* const before = g.accumulate ? old.floats(cols.size()) : nullptr;
-  if (x == nullptr || out == nullptr || (g.accumulate && before == nullptr)) return false;
+// C or its transpose as few rows times a matrix, which is read once, as it is stored.
+struct ThinProduct {
+  const char* x = nullptr;  // element (i, p) at i * x_row + p * x_step
+  Index rows = 0, x_row = 0, x_step = 0;
+  const char* matrix = nullptr;  // element (p, j) at j * stride + p (along k), or at p * stride + j
+  Index cols = 0, stride = 0;
+  bool along = false;
+  char* c = nullptr;  // element (i, j) at i * c_row + j * c_col
+  Index c_row = 0, c_col = 0;
+  bool transposed = false;  // its columns are the rows of C
+
+  // One row is read across as well; more are worth it along k, while three tiles or less hold them.
+  [[nodiscard]] bool worthwhile(const KernelSet& kernels) const {
+    return rows == 1 || (along && rows <= 3 * kernels.lanes / kDotCols);
+  }
+};
+
+ThinProduct as_thin(const KernelSet& kernels, const Arguments& g) {
   const auto* const a = static_cast<const char*>(g.a);
-  if (g.trans_a) {
-    for (Index p = 0; p < g.k; ++p) numerics::to_float(g.dtype, a + p * g.a_stride * bytes, x + p, 1);
-  } else {
-    numerics::to_float(g.dtype, a, x, g.k);
-  }
-  const char* const b = static_cast<const char*>(g.b) + (g.trans_b ? cols.begin * g.b_stride : cols.begin) * bytes;
-  (g.trans_b ? kernels.along : kernels.across)[element](x, b, g.b_stride, g.k, cols.size(), out);
-  char* const c = static_cast<char*>(g.c) + cols.begin * (narrow ? 2 : 4);
-  if (g.accumulate) {
-    numerics::to_float(g.out, c, before, cols.size());
-    for (Index j = 0; j < cols.size(); ++j) out[j] += before[j];
-  }
-  numerics::from_float(g.out, out, c, cols.size());
-  return true;
+  const auto* const b = static_cast<const char*>(g.b);
+  auto* const c = static_cast<char*>(g.c);
+  const ThinProduct rows{.x = a,
+                         .rows = g.m,
+                         .x_row = g.trans_a ? 1 : g.a_stride,
+                         .x_step = g.trans_a ? g.a_stride : 1,
+                         .matrix = b,
+                         .cols = g.n,
+                         .stride = g.b_stride,
+                         .along = g.trans_b,
+                         .c = c,
+                         .c_row = g.c_stride,
+                         .c_col = 1,
+                         .transposed = false};
+  if (rows.worthwhile(kernels)) return rows;
+  return {.x = b,
+          .rows = g.n,
+          .x_row = g.trans_b ? g.b_stride : 1,
+          .x_step = g.trans_b ? 1 : g.b_stride,
+          .matrix = a,
+          .cols = g.m,
+          .stride = g.a_stride,
+          .along = !g.trans_a,
+          .c = c,
+          .c_row = 1,
+          .c_col = g.c_stride,
+          .transposed = true};
 }
+
+template <std::size_t kBytes>
+void copy_strided(const char* from, Index from_step, char* to, Index to_step, Index count) {
+  constexpr auto kStep = static_cast<Index>(kBytes);
+  for (Index i = 0; i < count; ++i) std::memcpy(to + i * to_step * kStep, from + i * from_step * kStep, kBytes);
+}
+
+// `count` values of 2 or 4 bytes, `from_step` and `to_step` of them apart.
+void copy_strided(const char* from, Index from_step, char* to, Index to_step, Index count, Index bytes) {
+  (bytes == 4 ? copy_strided<4> : copy_strided<2>)(from, from_step, to, to_step, count);
+}
+
+class Thin {
+ public:
+  Thin(const KernelSet& kernels, const Arguments& g, const ThinProduct& thin, Range cols)
+      : kernels_(kernels), g_(g), thin_(thin), cols_(cols), in_(bytes_of(g.dtype)), out_(bytes_of(g.out)) {}
+
+  // False when there is no memory.
+  bool run() {
+    static thread_local Scratch steps, sums, row;
+    const Index depth = thin_.along ? kernels_.depth : 1,
+                width = ceil_div(ceil_div(g_.k, depth), kernels_.lanes) * kernels_.lanes;
+    float* const x = steps.floats(thin_.rows * width);
+    float* const out = sums.floats(thin_.rows * cols_.size());
+    // A row of x, and then of the old C, as it is stored; and the latter widened.
+    char* const stored = static_cast<char*>(row.get(4 * g_.k + 8 * cols_.size() + 64));
+    if (x == nullptr || out == nullptr || stored == nullptr) return false;
+    for (Index i = 0; i < thin_.rows; ++i) load_steps(i, depth, width, stored, x + i * width);
+    FewRows f;
+    f.x = x;
+    f.x_stride = width;
+    f.rows = thin_.rows;
+    f.cols = cols_.size();
+    f.k = g_.k;
+    f.matrix = thin_.matrix + cols_.begin * (thin_.along ? thin_.stride : 1) * in_;
+    f.stride = thin_.stride;
+    f.out = out;
+    f.out_stride = cols_.size();
+    (thin_.along ? kernels_.along : kernels_.across)[element_of(g_.dtype)](f);
+    for (Index i = 0; i < thin_.rows; ++i) finish(i, out + i * cols_.size(), stored);
+    return true;
+  }
+
+ private:
+  void load_steps(Index i, Index depth, Index width, char* stored, float* x) const {
+    const char* const from = thin_.x + i * thin_.x_row * in_;
+    auto* const bytes = reinterpret_cast<char*>(x);
+    if (depth > 1) {
+      copy_strided(from, thin_.x_step, bytes, 1, g_.k, in_);
+      std::memset(bytes + g_.k * in_, 0, static_cast<std::size_t>(width * 4 - g_.k * in_));
+      return;
+    }
+    if (thin_.x_step != 1) copy_strided(from, thin_.x_step, stored, 1, g_.k, in_);
+    numerics::to_float(g_.dtype, thin_.x_step == 1 ? from : stored, x, g_.k);
+    std::fill(x + g_.k, x + width, 0.0f);
+  }
+
+  void finish(Index i, float* sums, char* stored) const {
+    const Index count = cols_.size();
+    char* const c = thin_.c + (i * thin_.c_row + cols_.begin * thin_.c_col) * out_;
+    const bool apart = thin_.c_col != 1;
+    if (g_.accumulate) {
+      if (apart) copy_strided(c, thin_.c_col, stored, 1, count, out_);
+      auto* const old = reinterpret_cast<float*>(stored + ceil_div(4 * count, 64) * 64);
+      numerics::to_float(g_.out, apart ? stored : c, old, count);
+      for (Index j = 0; j < count; ++j) sums[j] += old[j];
+    }
+    numerics::from_float(g_.out, sums, apart ? stored : c, count);
+    if (apart) copy_strided(stored, 1, c, thin_.c_col, count, out_);
+  }
+
+  const KernelSet& kernels_;
+  const Arguments& g_;
+  const ThinProduct& thin_;
+  Range cols_;
+  Index in_, out_;
+};
 
 void clear(const Arguments& g) {
   const std::size_t bytes = size_bytes(g.out, g.n);
@@ -237,8 +373,7 @@ void clear(const Arguments& g) {
 const KernelSet& best_kernels() {
   static const KernelSet& best = []() -> const KernelSet& {
     const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
-    if (avx512_kernels() != nullptr && cpu.has("avx512f") && cpu.has("avx512bw") && cpu.has("avx512dq") &&
-        cpu.has("avx512vl")) {
+    if (avx512_kernels() != nullptr && cpu.has_avx512()) {
       return *avx512_kernels();
     }
     if (avx2_kernels() != nullptr && cpu.has("avx2") && cpu.has("fma") && cpu.has("f16c")) return *avx2_kernels();
@@ -246,6 +381,20 @@ const KernelSet& best_kernels() {
   }();
   return best;
 }
+
+const std::string& bf16dot_missing() {
+  static const std::string why = []() -> std::string {
+    if (bf16dot_kernels() == nullptr) return "built by a compiler without AVX512-BF16";
+    for (const char* feature : {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16"}) {
+      if (!device::cpu::cpu_info().has(feature))
+        return fmt::format("the processor has no {}, or may not use it", feature);
+    }
+    return {};
+  }();
+  return why;
+}
+
+bool bf16dot_at_full_rate() { return bf16dot_missing().empty() && device::cpu::cpu_info().vendor == "AuthenticAMD"; }
 
 bool run_in_pieces(const Arguments& g, Grid unit, double work, int threads,
                    const std::function<bool(Range rows, Range cols)>& block) {
@@ -266,9 +415,13 @@ bool run_in_pieces(const Arguments& g, Grid unit, double work, int threads,
 }
 
 bool run(const KernelSet& kernels, const Arguments& g, int threads) {
-  if (g.m == 1)
-    return run_in_pieces(g, {1, kVectorUnit}, kWorkPerThread, threads,
-                         [&](Range, Range cols) { return multiply_row(kernels, g, cols); });
+  const ThinProduct thin = as_thin(kernels, g);
+  if (thin.worthwhile(kernels)) {
+    const Grid unit = thin.transposed ? Grid{kVectorUnit, thin.rows} : Grid{thin.rows, kVectorUnit};
+    return run_in_pieces(g, unit, kWorkPerThread, threads, [&](Range rows, Range cols) {
+      return Thin(kernels, g, thin, thin.transposed ? rows : cols).run();
+    });
+  }
   return run_in_pieces(g, {kernels.max_rows, kernels.lanes}, kWorkPerThread, threads,
                        [&](Range rows, Range cols) { return Block(kernels, g, rows, cols).run(); });
 }

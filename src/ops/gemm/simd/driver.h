@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "ops/gemm/simd/blocks.h"
 #include "ops/gemm/simd/kernels.h"
@@ -26,6 +27,11 @@ struct Arguments {
 
 // The fastest set this processor can run.
 const KernelSet& best_kernels();
+
+// Why this process cannot run the bf16 dot products of bf16dot_kernels(); empty: it can.
+const std::string& bf16dot_missing();
+// Whether it can, and has as many of them in a cycle as fp32 FMA: AMD's processors do, Intel's have half as many.
+bool bf16dot_at_full_rate();
 
 // False when there is no memory for packing. Every element is summed in the same order whatever `threads` is.
 bool run(const KernelSet& kernels, const Arguments& arguments, int threads);

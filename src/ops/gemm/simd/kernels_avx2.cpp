@@ -19,7 +19,7 @@ struct StoredAs<kF32> {
 };
 
 struct Vec {
-  static constexpr int kLanes = 8, kRows = 6;
+  static constexpr int kLanes = 8, kRows = 6, kDepth = 1;
   using Reg = __m256;
   template <Element E>
   using Stored = typename StoredAs<E>::Type;

@@ -9,7 +9,7 @@ namespace ridge::ops::gemm::simd {
 namespace portable {
 
 struct Vec {
-  static constexpr int kLanes = 4, kRows = 4;
+  static constexpr int kLanes = 4, kRows = 4, kDepth = 1;
   typedef float Reg __attribute__((vector_size(16)));
   template <Element E>
   using Stored = std::conditional_t<E == kF32, float, std::uint16_t>;

@@ -1,6 +1,8 @@
 // Register tile and packing templates, instantiated by each instruction set with its own vector type V:
 //   V::Reg, V::kLanes, V::kRows, zero, load, load_part(p, count), store, store_part, broadcast, fma, add,
-//   V::load_as<E>(p), V::load_part_as<E>(p, count)    widened from element E
+//   V::load_as<E>(p), V::load_part_as<E>(p, count)    kLanes steps of element E: widened, or pairs
+//   V::kDepth           elements of k in a step: 1, or 2 of pairs, which V::fma multiplies and adds up
+//   V::pair(p, q, count) with kDepth 2: steps of `count` columns from two rows; q may be null
 //   V::transpose(Reg[kLanes])
 // V must be a type of its own namespace, so that no instantiation is shared between instruction sets.
 //
@@ -63,7 +65,8 @@ void tile_kernel(const Tile& t) {
     }
   };
   std::int64_t p = t.k;
-  for (; p >= kUnroll; p -= kUnroll) {
+  for (std::int64_t line = 0; p >= kUnroll; p -= kUnroll, ++line) {
+    __builtin_prefetch(t.fetch + (line & t.fetch_mask) * t.fetch_near + (line >> t.fetch_shift) * t.fetch_far);
 #pragma GCC unroll 8
     for (int u = 0; u < kUnroll; ++u) step(u);
     advance(kUnroll);
@@ -86,135 +89,172 @@ void tile_kernel(const Tile& t) {
   }
 }
 
+// kLanes steps along k of one column, of which the source has `elements`.
+template <class V, Element E>
+typename V::Reg load_steps(const typename V::template Stored<E>* from, std::int64_t elements) {
+  constexpr int kWhole = V::kLanes * V::kDepth;
+  return elements >= kWhole ? V::template load_as<E>(from)
+                            : V::template load_part_as<E>(from, static_cast<int>(elements));
+}
+
+// One step of kLanes columns, of which the source has `count`; a pair is of two rows, or of one and zero.
+template <class V, Element E>
+typename V::Reg load_columns(const typename V::template Stored<E>* from, std::int64_t stride, std::int64_t rows,
+                             int count) {
+  if constexpr (V::kDepth == 2) {
+    return V::pair(from, rows > 1 ? from + stride : nullptr, count);
+  } else {
+    return count >= V::kLanes ? V::template load_as<E>(from) : V::template load_part_as<E>(from, count);
+  }
+}
+
 template <class V, Element E>
 void pack_interleave(const void* source, std::int64_t stride, std::int64_t k, int width, int dest_width, float* dest) {
-  using Stored = typename V::template Stored<E>;
-  const Stored* row = static_cast<const Stored*>(source);
-  for (std::int64_t p = 0; p < k; ++p, row += stride, dest += dest_width) {
-    int j = 0;
-    for (; j + V::kLanes <= width; j += V::kLanes) V::store(dest + j, V::template load_as<E>(row + j));
-    if (j < width) {
-      V::store(dest + j, V::template load_part_as<E>(row + j, width - j));
-      j += V::kLanes;
+  const auto* row = static_cast<const typename V::template Stored<E>*>(source);
+  for (std::int64_t p = 0; p < k; p += V::kDepth, row += V::kDepth * stride, dest += dest_width) {
+    for (int j = 0; j < dest_width; j += V::kLanes) {
+      V::store(dest + j, j < width ? load_columns<V, E>(row + j, stride, k - p, width - j) : V::zero());
     }
-    for (; j < dest_width; j += V::kLanes) V::store(dest + j, V::zero());
   }
 }
 
 template <class V, Element E>
 void pack_transpose(const void* source, std::int64_t stride, std::int64_t k, int width, int dest_width, float* dest) {
-  using Stored = typename V::template Stored<E>;
   constexpr int kLanes = V::kLanes;
-  const Stored* const base = static_cast<const Stored*>(source);
-  for (std::int64_t p = 0; p < k; p += kLanes) {
-    const int steps = k - p < kLanes ? static_cast<int>(k - p) : kLanes;
+  const auto* const base = static_cast<const typename V::template Stored<E>*>(source);
+  const std::int64_t steps = (k + V::kDepth - 1) / V::kDepth;
+  constexpr int kAhead = 256 / sizeof(*base);  // rows are too many for the prefetcher to follow
+  for (std::int64_t p = 0; p < steps; p += kLanes) {
+    const std::int64_t rest = k - p * V::kDepth, count = steps - p < kLanes ? steps - p : kLanes;
     float* const out = dest + p * dest_width;
     typename V::Reg block[kLanes];
     // A store may run over the first values of the next step, which are written after it: ascending order matters.
     for (int j0 = 0; j0 < dest_width; j0 += kLanes) {
       for (int j = 0; j < kLanes; ++j) {
-        const Stored* const from = base + (j0 + j) * stride + p;
-        block[j] = j0 + j >= width   ? V::zero()
-                   : steps == kLanes ? V::template load_as<E>(from)
-                                     : V::template load_part_as<E>(from, steps);
+        const auto* const from = base + (j0 + j) * stride + p * V::kDepth;
+        block[j] = j0 + j < width ? load_steps<V, E>(from, rest) : V::zero();
+        if (j0 + j < width) __builtin_prefetch(from + kAhead);
       }
       V::transpose(block);
-      for (int s = 0; s < steps; ++s) V::store(out + s * dest_width + j0, block[s]);
+      for (std::int64_t s = 0; s < count; ++s) V::store(out + s * dest_width + j0, block[s]);
     }
   }
 }
 
-// Steps of k that are summed in one go, as a block of the tiles is: sums of more would lose what a block keeps.
-inline constexpr std::int64_t kVectorBlock = 512;
-
-// Vectors of x and of kRows rows of the matrix, two sums for each row; `out` gets them added with `add`.
-template <class V, Element E, int kRows>
-void dot_rows(const float* x, const typename V::template Stored<E>* matrix, std::int64_t stride, std::int64_t k,
-              bool add, float* out) {
-  constexpr int kLanes = V::kLanes, kSums = 2;
-  typename V::Reg sum[kRows][kSums];
-  for (auto& row : sum) {
-    for (auto& one : row) one = V::zero();
-  }
-  std::int64_t p = 0;
-  for (; p + kSums * kLanes <= k; p += kSums * kLanes) {
-#pragma GCC unroll 2
-    for (int s = 0; s < kSums; ++s) {
-      const typename V::Reg right = V::load(x + p + s * kLanes);
-#pragma GCC unroll 4
-      for (int i = 0; i < kRows; ++i) {
-        sum[i][s] = V::fma(V::template load_as<E>(matrix + i * stride + p + s * kLanes), right, sum[i][s]);
-      }
-    }
-  }
-  for (; p < k; p += kLanes) {
-    const int rest = k - p < kLanes ? static_cast<int>(k - p) : kLanes;
-    const typename V::Reg right = V::load_part(x + p, rest);
-    for (int i = 0; i < kRows; ++i) {
-      sum[i][0] = V::fma(V::template load_part_as<E>(matrix + i * stride + p, rest), right, sum[i][0]);
-    }
-  }
-  for (int i = 0; i < kRows; ++i) {
-    float lanes[kLanes];
-    V::store(lanes, V::add(sum[i][0], sum[i][1]));
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    }
-    out[i] = add ? out[i] + lanes[0] : lanes[0];
-  }
-}
-
-template <class V, Element E>
-void vector_along(const float* x, const void* source, std::int64_t stride, std::int64_t k, std::int64_t count,
-                  float* out) {
-  const auto* matrix = static_cast<const typename V::template Stored<E>*>(source);
-  constexpr int kRows = 4;
-  // A lane sums its share of the steps, so that as many blocks as there are lanes are as good as one.
-  constexpr std::int64_t kSteps = kVectorBlock * V::kLanes;
-  for (std::int64_t j = 0; j < count;) {
-    const bool whole = j + kRows <= count;
-    for (std::int64_t p = 0; p < k; p += kSteps) {
-      const auto* const at = matrix + j * stride + p;
-      const std::int64_t steps = k - p < kSteps ? k - p : kSteps;
-      if (whole) {
-        dot_rows<V, E, kRows>(x + p, at, stride, steps, p > 0, out + j);
-      } else {
-        dot_rows<V, E, 1>(x + p, at, stride, steps, p > 0, out + j);
-      }
-    }
-    j += whole ? kRows : 1;
-  }
-}
-
-// Rows of the matrix in order, so that memory is read as it lies; the sums of a block stay in L1.
-template <class V, Element E>
-void vector_across(const float* x, const void* source, std::int64_t stride, std::int64_t k, std::int64_t count,
-                   float* out) {
+// Rows of x by kDotCols columns of the matrix, both along k, with lanes that each sum their share of the steps.
+template <class V, Element E, int Rows>
+void dot_tile(const float* x, std::int64_t x_stride, const typename V::template Stored<E>* const (&column)[kDotCols],
+              std::int64_t k, bool add, int cols, float* out, std::int64_t out_stride) {
   using Reg = typename V::Reg;
-  const auto* const matrix = static_cast<const typename V::template Stored<E>*>(source);
+  constexpr int kLanes = V::kLanes, kSums = Rows == 1 ? 2 : 1, kElementsAtOnce = kLanes * V::kDepth;
+  Reg sum[kSums][Rows][kDotCols];
+  for (auto& part : sum) {
+    for (auto& row : part) {
+      for (auto& one : row) one = V::zero();
+    }
+  }
+  const auto step = [&](int s, std::int64_t p, auto load) __attribute__((always_inline)) {
+    Reg right[kDotCols];
+#pragma GCC unroll 4
+    for (int j = 0; j < kDotCols; ++j) right[j] = load(column[j] + p);
+#pragma GCC unroll 4
+    for (int i = 0; i < Rows; ++i) {
+      const Reg left = V::load(x + i * x_stride + p / V::kDepth);
+#pragma GCC unroll 4
+      for (int j = 0; j < kDotCols; ++j) sum[s][i][j] = V::fma(left, right[j], sum[s][i][j]);
+    }
+  };
+  const auto whole = [](const auto* from) __attribute__((always_inline)) { return V::template load_as<E>(from); };
+  std::int64_t p = 0;
+  for (; p + kSums * kElementsAtOnce <= k; p += kSums * kElementsAtOnce) {
+#pragma GCC unroll 2
+    for (int s = 0; s < kSums; ++s) step(s, p + s * kElementsAtOnce, whole);
+  }
+  for (; p < k; p += kElementsAtOnce) {
+    step(
+        0, p, [&](const auto* from) __attribute__((always_inline)) { return load_steps<V, E>(from, k - p); });
+  }
+  // Lane l of the sum of all turned registers is the total of register l.
+  Reg turned[kLanes];
+#pragma GCC unroll 16
+  for (int l = 0; l < kLanes; ++l) {
+    if (l >= Rows * kDotCols) {
+      turned[l] = V::zero();
+    } else {
+      const int i = l / kDotCols, j = l % kDotCols;
+      turned[l] = kSums == 2 ? V::add(sum[0][i][j], sum[kSums - 1][i][j]) : sum[0][i][j];
+    }
+  }
+  V::transpose(turned);
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int l = 0; l < half; ++l) turned[l] = V::add(turned[l], turned[l + half]);
+  }
+  float totals[kLanes];
+  V::store(totals, turned[0]);
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < cols; ++j) {
+      float& to = out[i * out_stride + j];
+      to = add ? to + totals[i * kDotCols + j] : totals[i * kDotCols + j];
+    }
+  }
+}
+
+template <class V, Element E, int Rows>
+void dot_rows(const FewRows& f, const typename V::template Stored<E>* const (&column)[kDotCols], std::int64_t p,
+              std::int64_t k, std::int64_t i, int cols, float* out) {
+  if constexpr (Rows > 1) {
+    if (f.rows - i < Rows) return dot_rows<V, E, Rows - 1>(f, column, p, k, i, cols, out);
+  }
+  dot_tile<V, E, Rows>(f.x + i * f.x_stride + p / V::kDepth, f.x_stride, column, k, p > 0, cols, out + i * f.out_stride,
+                       f.out_stride);
+}
+
+template <class V, Element E>
+void few_rows_along(const FewRows& f) {
+  using Stored = typename V::template Stored<E>;
+  constexpr int kRows = V::kLanes / kDotCols;
+  constexpr std::int64_t kBlock = 1024 * V::kDepth;  // of k: so much of x and of the columns stays in L1
+  const auto* const matrix = static_cast<const Stored*>(f.matrix);
+  const std::int64_t block = f.rows == 1 ? 8 * kBlock : kBlock;  // what one row reads is not used again
+  for (std::int64_t p = 0; p < f.k; p += block) {
+    const std::int64_t k = f.k - p < block ? f.k - p : block;
+    for (std::int64_t j = 0; j < f.cols; j += kDotCols) {
+      const int cols = f.cols - j < kDotCols ? static_cast<int>(f.cols - j) : kDotCols;
+      const Stored* column[kDotCols];
+      for (int c = 0; c < kDotCols; ++c) column[c] = matrix + (j + (c < cols ? c : cols - 1)) * f.stride + p;
+      for (std::int64_t i = 0; i < f.rows; i += kRows) dot_rows<V, E, kRows>(f, column, p, k, i, cols, f.out + j);
+    }
+  }
+}
+
+// Rows of the matrix in order, so that memory is read as it lies; the sums of a block stay in L1. Sums of more steps
+// than a block would lose what those of the tiles keep.
+template <class V, Element E>
+void one_row_across(const FewRows& f) {
+  using Reg = typename V::Reg;
+  const auto* const matrix = static_cast<const typename V::template Stored<E>*>(f.matrix);
   constexpr int kLanes = V::kLanes;
-  constexpr std::int64_t kInL1 = 2048, kRows = 4;
+  constexpr std::int64_t kInL1 = 2048, kRows = 4, kBlock = 512;
   float part[kInL1];
-  for (std::int64_t begin = 0; begin < count; begin += kInL1) {
-    const std::int64_t cols = count - begin < kInL1 ? count - begin : kInL1;
-    for (std::int64_t first = 0; first < k; first += kVectorBlock) {
-      const std::int64_t last = k - first < kVectorBlock ? k : first + kVectorBlock;
+  for (std::int64_t begin = 0; begin < f.cols; begin += kInL1) {
+    const std::int64_t cols = f.cols - begin < kInL1 ? f.cols - begin : kInL1;
+    for (std::int64_t first = 0; first < f.k; first += kBlock) {
+      const std::int64_t last = f.k - first < kBlock ? f.k : first + kBlock;
       for (std::int64_t p = first; p < last; p += kRows) {
         const std::int64_t rows = last - p < kRows ? last - p : kRows;
-        const auto* const row = matrix + p * stride + begin;
+        const auto* const row = matrix + p * f.stride + begin;
         for (std::int64_t j = 0; j < cols; j += kLanes) {
           const int width = cols - j < kLanes ? static_cast<int>(cols - j) : kLanes;
           Reg sum = p == first ? V::zero() : V::load(part + j);
           for (std::int64_t i = 0; i < rows; ++i) {
-            const auto* const from = row + i * stride + j;
-            sum =
-                V::fma(V::broadcast(x + p + i),
-                       width == kLanes ? V::template load_as<E>(from) : V::template load_part_as<E>(from, width), sum);
+            sum = V::fma(V::broadcast(f.x + p + i), load_columns<V, E>(row + i * f.stride + j, 0, 1, width), sum);
           }
           V::store(part + j, sum);
         }
       }
-      for (std::int64_t j = 0; j < cols; ++j) out[begin + j] = first == 0 ? part[j] : out[begin + j] + part[j];
+      for (std::int64_t j = 0; j < cols; ++j) f.out[begin + j] = first == 0 ? part[j] : f.out[begin + j] + part[j];
     }
   }
 }
@@ -234,6 +274,14 @@ constexpr void fill_vectors(KernelSet& set) {
   if constexpr (Vectors > 1) fill_vectors<V, Vectors - 1>(set);
 }
 
+template <class V, Element E>
+constexpr void fill_element(KernelSet& set) {
+  set.interleave[E] = &pack_interleave<V, E>;
+  set.transpose[E] = &pack_transpose<V, E>;
+  set.along[E] = &few_rows_along<V, E>;
+  if constexpr (V::kDepth == 1) set.across[E] = &one_row_across<V, E>;
+}
+
 template <class V, int Vectors>
 constexpr KernelSet make_kernels(const char* name) {
   KernelSet set{};
@@ -241,19 +289,13 @@ constexpr KernelSet make_kernels(const char* name) {
   set.lanes = V::kLanes;
   set.max_rows = V::kRows;
   set.max_vectors = Vectors;
+  set.depth = V::kDepth;
   fill_vectors<V, Vectors>(set);
-  set.interleave[kF32] = &pack_interleave<V, kF32>;
-  set.interleave[kBf16] = &pack_interleave<V, kBf16>;
-  set.interleave[kF16] = &pack_interleave<V, kF16>;
-  set.transpose[kF32] = &pack_transpose<V, kF32>;
-  set.transpose[kBf16] = &pack_transpose<V, kBf16>;
-  set.transpose[kF16] = &pack_transpose<V, kF16>;
-  set.along[kF32] = &vector_along<V, kF32>;
-  set.along[kBf16] = &vector_along<V, kBf16>;
-  set.along[kF16] = &vector_along<V, kF16>;
-  set.across[kF32] = &vector_across<V, kF32>;
-  set.across[kBf16] = &vector_across<V, kBf16>;
-  set.across[kF16] = &vector_across<V, kF16>;
+  fill_element<V, kBf16>(set);
+  if constexpr (V::kDepth == 1) {
+    fill_element<V, kF32>(set);
+    fill_element<V, kF16>(set);
+  }
   return set;
 }
 

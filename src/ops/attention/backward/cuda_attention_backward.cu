@@ -9,49 +9,156 @@
 // and converts.
 //
 // Wins from about a thousand tokens. Equal bits over runs with RIDGE_ORDERED, where the blocks that add to the same dQ
-// take turns in the order of their keys; a block only waits for blocks that started before it.
+// take turns in the order of their keys; a block only waits for blocks that started before it. RIDGE_BLOCK_M queries
+// are a step; with RIDGE_CAUSAL query i sees key j where j <= i + k_len - q_len.
 //
 // Entry points: `ridge_attention_backward_prepare`, `ridge_attention_backward`, `ridge_attention_backward_finish`, in
 // this order on one stream.
 
 // clang-format off
 /* ridge-kernel
-op = "attention"
+op = "attention_backward"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
+[define]
+RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
+RIDGE_HEAD_DIM = { value = "dim" }
+RIDGE_BLOCK_M = { value = "block_m" }
+RIDGE_CAUSAL = { value = "mask" }
+RIDGE_ORDERED = { value = "deterministic" }
 [configs]
 default = { }
 [variants]
-d128_bf16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
-d128_bf16_full = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 0 }
-d128_bf16_causal_ordered = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1, RIDGE_ORDERED = 1 }
-d128_bf16_full_ordered = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 0, RIDGE_ORDERED = 1 }
-d128_f16_causal = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 1 }
-d128_f16_full = { RIDGE_HEAD_DIM = 128, RIDGE_BLOCK_M = 64, RIDGE_TYPE = "kF16", RIDGE_CAUSAL = 0 }
-d64_bf16_causal = { RIDGE_HEAD_DIM = 64, RIDGE_BLOCK_M = 128, RIDGE_TYPE = "kBf16", RIDGE_CAUSAL = 1 }
+d128_bf16_causal = { case = "attention_backward dim=128 dtype=bf16 mask=causal" }
+d128_bf16_full = { case = "attention_backward dim=128 dtype=bf16 mask=full" }
+d128_bf16_causal_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal deterministic=1" }
+d128_bf16_full_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=full deterministic=1" }
+d128_f16_causal = { case = "attention_backward dim=128 dtype=f16 mask=causal" }
+d128_f16_full = { case = "attention_backward dim=128 dtype=f16 mask=full" }
+d64_bf16_causal = { case = "attention_backward dim=64 dtype=bf16 mask=causal" }
+*/
+/* ridge-launch
+[[value]]
+name = "block_m"
+expression = "dim == 64 ? 128 : 64"
+[[value]]
+name = "q_blocks"
+expression = "ceil_div(q_len, block_m)"
+[[value]]
+name = "tiles"
+expression = "ceil_div(k_len, 128)"
+[[value]]
+name = "heads_total"
+expression = "batch * heads"
+[[value]]
+name = "pairs"
+expression = "heads_total * q_blocks"
+
+[[needs]]
+expression = "dim == 64 || dim == 128"
+reason = "the kernel has builds for heads of 64 and 128"
+[[needs]]
+expression = "min(q_len, k_len) > 0"
+reason = "there is nothing to multiply"
+[[needs]]
+expression = "heads_total <= 65535"
+reason = "a grid has at most 65535 heads of all sequences"
+[[needs]]
+expression = "max(q_len, k_len, pairs, tiles * batch * kv_heads) <= 1073741824"
+reason = "queries, keys and tiles are counted in 32 bits"
+[[needs]]
+expression = "min(q_align, k_align, v_align, o_align, d_o_align, d_q_align, d_k_align, d_v_align) >= 16"
+reason = "the copy engine needs rows that start on 16 bytes"
+[[workspace]]
+name = "scaled_log_sum"
+bytes = "4 * pairs * block_m"
+[[workspace]]
+name = "delta"
+bytes = "4 * pairs * block_m"
+[[workspace]]
+name = "grad_query"
+bytes = "32768 * pairs"
+[[workspace]]
+name = "turns"
+bytes = "deterministic ? 8 * pairs : 0"
+[[tensor_map]]
+name = "map_q"
+operand = "q"
+sizes = ["dim", "q_len", "heads", "batch"]
+strides = ["2 * q_stride1", "2 * q_stride2", "2 * q_stride0"]
+box = [64, 64, 1, 1]
+[[tensor_map]]
+name = "map_k"
+operand = "k"
+sizes = ["dim", "k_len", "kv_heads", "batch"]
+strides = ["2 * k_stride1", "2 * k_stride2", "2 * k_stride0"]
+box = [64, 64, 1, 1]
+[[tensor_map]]
+name = "map_v"
+operand = "v"
+sizes = ["dim", "k_len", "kv_heads", "batch"]
+strides = ["2 * v_stride1", "2 * v_stride2", "2 * v_stride0"]
+box = [64, 64, 1, 1]
+[[tensor_map]]
+name = "map_d_o"
+operand = "d_o"
+sizes = ["dim", "q_len", "heads", "batch"]
+strides = ["2 * d_o_stride1", "2 * d_o_stride2", "2 * d_o_stride0"]
+box = [64, 64, 1, 1]
+[[tensor_map]]
+name = "map_d_k"
+operand = "d_k"
+sizes = ["dim", "k_len", "kv_heads", "batch"]
+strides = ["2 * d_k_stride1", "2 * d_k_stride2", "2 * d_k_stride0"]
+box = [64, 64, 1, 1]
+[[tensor_map]]
+name = "map_d_v"
+operand = "d_v"
+sizes = ["dim", "k_len", "kv_heads", "batch"]
+strides = ["2 * d_v_stride1", "2 * d_v_stride2", "2 * d_v_stride0"]
+box = [64, 64, 1, 1]
+[[struct]]
+name = "view"
+members = [
+  { operand = "o" }, { i64 = "o_stride0" }, { i64 = "o_stride2" }, { i64 = "o_stride1" },
+  { operand = "d_o" }, { i64 = "d_o_stride0" }, { i64 = "d_o_stride2" }, { i64 = "d_o_stride1" },
+  { operand = "d_q" }, { i64 = "d_q_stride0" }, { i64 = "d_q_stride2" }, { i64 = "d_q_stride1" },
+  { operand = "log_sum_exp" }, { i64 = "log_sum_exp_stride0" }, { i64 = "log_sum_exp_stride1" },
+  { workspace = "scaled_log_sum" }, { workspace = "delta" }, { workspace = "grad_query" }, { workspace = "turns" },
+  { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "kv_heads" }, { u32 = "batch" },
+  { u32 = "heads / kv_heads" }, { u32 = "q_blocks" }, { u32 = "tiles" },
+  # Heads whose Q, dO and sums of dQ share 32 MiB of L2; with a causal mask enough that the last tiles are short ones.
+  { u32 = "min(batch * kv_heads, max(max(floor_div(33554432, 8 * q_len * dim), 1), mask ? floor_div(2 * sm_count, tiles) : 0))" },
+  { f32 = "scale" }, { f32 = "1.4426950408889634 * scale" },
+]
+[[kernel]]
+symbol = "ridge_attention_backward_prepare"
+grid = ["q_blocks", "heads_total"]
+block = [256]
+args = [{ struct = "view" }]
+[[kernel]]
+symbol = "ridge_attention_backward"
+grid = ["tiles * batch * kv_heads"]
+block = [384]
+# K and V, two stages of Q, of dO and of dS, two parts of dQ, the rows' factors, and the barriers.
+shared = "dim * (512 + 8 * block_m) + 528 * block_m + 33024"
+args = [
+  { tensor_map = "map_q" }, { tensor_map = "map_k" }, { tensor_map = "map_v" }, { tensor_map = "map_d_o" },
+  { tensor_map = "map_d_k" }, { tensor_map = "map_d_v" }, { struct = "view" },
+]
+[[kernel]]
+symbol = "ridge_attention_backward_finish"
+grid = ["q_blocks", "heads_total"]
+block = [256]
+args = [{ struct = "view" }]
 */
 // clang-format on
 
-#include "../../device/cuda/kernel/memory_add.cuh"
-#include "../../device/cuda/kernel/pipeline.cuh"
-#include "../../device/cuda/kernel/tma.cuh"
-#include "../../device/cuda/kernel/wgmma.cuh"
+#include "../../../device/cuda/kernel/memory_add.cuh"
+#include "../../../device/cuda/kernel/pipeline.cuh"
+#include "../../../device/cuda/kernel/tma.cuh"
+#include "../../../device/cuda/kernel/wgmma.cuh"
 
-#ifndef RIDGE_TYPE
-#define RIDGE_TYPE kBf16
-#endif
-#ifndef RIDGE_HEAD_DIM
-#define RIDGE_HEAD_DIM 128
-#endif
-#ifndef RIDGE_BLOCK_M  // queries per step
-#define RIDGE_BLOCK_M 64
-#endif
-#ifndef RIDGE_CAUSAL  // query i sees key j where j <= i + k_len - q_len
-#define RIDGE_CAUSAL 0
-#endif
-#ifndef RIDGE_ORDERED  // 1: equal bits over runs
-#define RIDGE_ORDERED 0
-#endif
 #ifndef RIDGE_PRODUCER_REGISTERS
 #define RIDGE_PRODUCER_REGISTERS 24
 #endif

@@ -1,0 +1,53 @@
+# out = @REFERENCE@(x), for every row of x [R, C] by itself; what it is in float64 says the reference, whose gradient is
+# taken by PyTorch. A shape is (R, C).
+UNIT, SCALE = "GB/s", 1e9
+COLUMNS = ["label", "Check", "Forward GB/s", "Forward GB/s_stddev", "Backward GB/s", "Backward GB/s_stddev",
+           "Forward Time (ms)", "Backward Time (ms)", "out_snr", "dx_snr"]
+if not BACKWARD:
+    COLUMNS = ["label", "Check", "Forward GB/s", "Forward GB/s_stddev", "Forward Time (ms)", "out_snr"]
+EDGE_SHAPES = [(1, 1), (1, 7), (5, 1), (3, 1000), (33, 17)]
+
+
+def reference(x):
+    return getattr(importlib.import_module(@REFERENCE_MODULE@), @REFERENCE_FUNCTION@)(x)
+
+
+def inputs_of(shape, stream):
+    return [uniform(stream, *shape)]
+
+
+def outputs_of(shape):
+    return [(reference(torch.zeros(shape, dtype=torch.float64)).shape, DTYPE)]
+
+
+def largest_of_row(values, like):
+    return values.abs().reshape(values.shape[0], -1).amax(dim=1).reshape(-1, *[1] * (like.dim() - 1))
+
+
+def allowed_error(exact, columns, operand):
+    """Rounding of the result and of what is kept of it, of sums over a row beside the largest number of that row, and
+    of the operand's row where its terms cancel: that counts in rows of few columns only."""
+    of_sums = (2 * OUTPUT_ROUNDING + 4 * ROUNDING * (columns + 2)) * largest_of_row(exact, exact)
+    cancelling = 4 * max(ROUNDING, OUTPUT_ROUNDING) / columns * largest_of_row(operand, exact)
+    return 4 * OUTPUT_ROUNDING * exact.abs() + of_sums + cancelling
+
+
+def forward_reference(shape, x):
+    exact = reference(x)
+    return exact, allowed_error(exact, shape[1], x)
+
+
+def gradients_reference(shape, gradient, x):
+    leaf = x.clone().requires_grad_(True)
+    (exact,) = torch.autograd.grad(reference(leaf), (leaf,), gradient)
+    return [("dx", exact, allowed_error(exact, shape[1], gradient))]
+
+
+def work_of(shape):
+    """Bytes: x is read and out is written; backward d_out and x are read and d_x is written."""
+    item, x, out = torch.finfo(DTYPE).bits // 8, shape[0] * shape[1], math.prod(outputs_of(shape)[0][0])
+    return item * (x + out), item * (2 * x + out)
+
+
+def shape_columns(shape):
+    return {}

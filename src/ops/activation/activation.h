@@ -1,0 +1,62 @@
+// What the files of this folder share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/activation/contract.h"
+#include "ops/op.h"
+
+namespace ridge::ops::activation {
+
+// Positions in Problem::values and in the operator's parameter list, which both operators begin with.
+enum Param : std::size_t { kRows, kCols, kDtype, kFunction, kGated, kProbs, kMask, kParamCount };
+enum ScalarAt : std::size_t { kAlpha, kLimit };
+
+inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
+
+struct Shape {
+  std::int64_t rows = 0, cols = 0;
+  DType dtype = DType::kBf16;
+  ActivationFunction function = ActivationFunction::kSilu;
+  bool gated = false, probs = false, mask = false;
+};
+
+inline Shape shape_of(const Problem& problem) {
+  const std::vector<std::int64_t>& v = problem.values;
+  return Shape{v[kRows],
+               v[kCols],
+               kDtypes[static_cast<std::size_t>(v[kDtype])],
+               static_cast<ActivationFunction>(v[kFunction]),
+               v[kGated] == 1,
+               v[kProbs] == 1,
+               v[kMask] == 1};
+}
+
+// An operand of a call by its name; of rank 0 where the case has none.
+inline TensorView operand(const Problem& problem, std::span<const TensorView> operands, const char* name) {
+  const auto at = problem.position(name);
+  return at ? operands[*at] : TensorView();
+}
+
+// What both operators declare, ask of a case and of operands, and put into a call; errors name the values and the way
+// out.
+std::vector<record::ParamInfo> params();
+Status check_sizes(const Problem& problem);
+Status check_inputs(std::string_view op, const Args& args);
+Status check_like_x(std::string_view op, const char* name, const TensorView& view, const TensorView& x);
+void add_inputs(Problem& problem);
+Call call_of(const Args& args);
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
+Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
+record::Cost cost(const Problem& problem);
+record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
+std::vector<record::Case> cases(CaseSet set, Backend backend);
+// Those of an operator with these operands and parameters.
+std::vector<record::Case> cases_of(std::string_view op, CaseSet set, Backend backend);
+// FLOP of f alone, or of f with its derivative; bytes of all operands.
+record::Cost cost_of(const Problem& problem, double per_element, double per_gate);
+
+}  // namespace ridge::ops::activation

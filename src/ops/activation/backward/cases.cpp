@@ -1,0 +1,17 @@
+#include "base/check.h"
+#include "ops/activation/backward/backward.h"
+
+namespace ridge::ops::activation_backward {
+
+std::vector<record::Case> cases(CaseSet set, Backend backend) {
+  std::vector<record::Case> cases = activation::cases_of("activation_backward", set, backend);
+  if (set != CaseSet::kCheck) return cases;
+  for (const char* wanted : {"dup=0", "dx=0 dup=0", "dx=0 dprobs=0", "dup=0 dprobs=0"}) {
+    auto parsed = record::parse_case(std::string("activation_backward rows=9 cols=70 probs=1 ") + wanted);
+    check(parsed.ok(), "a built-in case of activation_backward does not parse");
+    cases.push_back(*parsed);
+  }
+  return cases;
+}
+
+}  // namespace ridge::ops::activation_backward

@@ -1,0 +1,57 @@
+// attention_backward: the gradients of attention, O = softmax(scale Q K^T) V, from that of O.
+//
+//   p[i,j] = exp(s[i,j] - L[i])          s[i,j] = scale sum_c q[i,c] k[j,c]       D[i] = sum_c do[i,c] o[i,c]
+//   ds[i,j] = p[i,j] (sum_c do[i,c] v[j,c] - D[i])
+//   dq[i,c] = scale sum_j ds[i,j] k[j,c]   dk[j,c] = scale sum_i ds[i,j] q[i,c]   dv[j,c] = sum_i p[i,j] do[i,c]
+//
+// over the pairs of a query and a key that it sees; the sums of dk and dv are also over the query heads of a group. L
+// and o are what `attention` wrote. There is no gradient through the log-sum-exp.
+//
+// Shapes    q, o, d_o, d_q [batch, q_len, heads, dim]; k, v, d_k, d_v [batch, k_len, kv_heads, dim];
+//           log_sum_exp [batch, heads, q_len]. Heads, lengths and dim as attention's.
+// Dtypes    All the same one of bf16, f16; log_sum_exp f32.
+// Layout    As attention's: the last dimension contiguous, any strides and order of the others.
+// Aliasing  No output may overlap an input or another output.
+// Numerics  Products and sums in fp32; p and ds may be rounded to the dtype before they are multiplied; each gradient
+// is
+//           rounded once. With u, r, S and e of attention, e'[i] = e[i] + 2^-20 |L[i]|, and
+//           f[i,j] = 16 u sqrt(dim) (sum |do||v| + sum |do||o|): |dv - exact| <= sum_i (2 e' + r + 8 u sqrt(n)) p |do|,
+//           |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus half an
+//           ulp, n the number of terms.
+// NaN, Inf  A row whose log-sum-exp is -infinity weighs every key with zero. What is not finite in a row of q, o, d_o
+// or
+//           log_sum_exp may make dk and dv of its group's head NaN, and dq of that row; in a row of k or v, dq of every
+//           query of the head. Other heads keep their values.
+// Same bits On a CPU always, whatever the number of threads; on a GPU always of dk and dv, of dq with `deterministic`.
+// Cost      10 dim FLOP per pair of a query and a key it sees, per head; traffic: every operand once. Scratch memory on
+//           a GPU: 4 dim + 8 bytes per query and query head.
+// Streams   As gemm's.
+// Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
+//
+// Scale     As attention's: the one that the forward had.
+#pragma once
+
+#include <optional>
+
+#include "ridge/result.h"
+#include "ridge/stream.h"
+#include "ridge/tensor.h"
+
+namespace ridge {
+
+struct AttentionBackwardArgs {
+  TensorView q, k, v, o, log_sum_exp;  // of the forward
+  TensorView d_o;
+  TensorView d_q, d_k, d_v;  // written
+  bool causal = false;
+  bool deterministic = false;   // equal bits of dq over runs, also on a GPU
+  std::optional<double> scale;  // of the scores; none: 1 / sqrt(dim)
+};
+
+Status attention_backward(const AttentionBackwardArgs& args, const Stream& stream);
+
+namespace ops::attention_backward {
+using Args = AttentionBackwardArgs;  // what add_op generates the entry point from
+}
+
+}  // namespace ridge

@@ -1,0 +1,188 @@
+// Tiles of 32 queries against blocks of 64 keys, in fp32. Keys collect d_k and d_v over all queries of their group,
+// queries collect d_q over all keys, each in memory of its own thread: scores and products with v are computed for
+// both, seven products instead of five, and nothing of the square of the lengths is stored. Threads take tiles in turn.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "device/cpu/cpu_info.h"
+#include "device/cpu/thread_pool.h"
+#include "numerics/convert.h"
+#include "ops/attention/backward/backward.h"
+#include "ops/attention/backward/simd/tile.h"
+
+namespace ridge::ops::attention_backward {
+namespace {
+
+using attention::Shape;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TileKernels best_kernels() {
+  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
+  if (cpu.has_avx512()) return tile_kernels_avx512();
+  return cpu.has("avx2") && cpu.has("fma") ? tile_kernels_avx2() : tile_kernels_portable();
+}
+
+void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t h) {
+  return static_cast<char*>(view.data) +
+         size_bytes(view.dtype, b * view.stride[0] + i * view.stride[1] + h * view.stride[2]);
+}
+
+// The memory of one thread.
+class Worker {
+ public:
+  Worker(const Shape& s, std::span<const TensorView> operands)
+      : s_(s), operands_(operands), kernels_(best_kernels()), row_(static_cast<std::size_t>(s.dim)) {
+    tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
+    tile_.scale = static_cast<float>(s.scale);
+    const auto rows = static_cast<std::size_t>(kTileRows * tile_.dim),
+               keys = static_cast<std::size_t>(kTileKeys * tile_.dim),
+               pairs = static_cast<std::size_t>(kTileRows * kTileKeys);
+    memory_.assign(3 * rows + 5 * keys + 2 * pairs, 0.0f);
+    float* next = memory_.data();
+    const auto take = [&](std::size_t count) {
+      next += count;
+      return next - count;
+    };
+    for (float** one : {&tile_.q, &tile_.d_o, &d_q_}) *one = take(rows);
+    for (float** one : {&tile_.k_turned, &tile_.v_turned, &k_, &d_k_, &d_v_}) *one = take(keys);
+    for (float** one : {&tile_.weights, &tile_.slopes}) *one = take(pairs);
+  }
+
+  // d_k and d_v of the keys from `first` on, of one head of k and v.
+  void keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
+    const std::int64_t count = std::min(kTileKeys, s_.k_len - first), group = s_.heads / s_.kv_heads;
+    load_keys(b, kv_head, first);
+    std::fill_n(d_k_, kTileKeys * tile_.dim, 0.0f);
+    std::fill_n(d_v_, kTileKeys * tile_.dim, 0.0f);
+    for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+      for (std::int64_t query = 0; query < s_.q_len; query += kTileRows) add_to_keys(b, h, query, first);
+    }
+    for (std::int64_t j = 0; j < count; ++j) {
+      store(d_k_ + j * tile_.dim, tile_.scale, row_of(operands_[kGradK], b, first + j, kv_head));
+      store(d_v_ + j * tile_.dim, 1.0f, row_of(operands_[kGradV], b, first + j, kv_head));
+    }
+  }
+
+  // d_q of the queries from `first` on, of one head.
+  void queries(std::int64_t b, std::int64_t h, std::int64_t first) {
+    const std::int64_t rows = std::min(kTileRows, s_.q_len - first);
+    load_queries(b, h, first, rows);
+    std::fill_n(d_q_, kTileRows * tile_.dim, 0.0f);
+    const std::int64_t seen = s_.seen(first + rows - 1);  // by the last row, which sees most
+    const std::int64_t begin[kTileRows] = {};
+    for (std::int64_t key = 0; key < seen; key += kTileKeys) {
+      load_keys(b, s_.kv_head(h), key);
+      see(first, rows, key);
+      kernels_.weigh(tile_, rows);
+      kernels_.add({tile_.slopes, kTileKeys, 1, k_, d_q_, rows, tile_.dim, begin, tile_.seen});
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+      store(d_q_ + r * tile_.dim, tile_.scale, row_of(operands_[kGradQ], b, first + r, h));
+    }
+  }
+
+ private:
+  void add_to_keys(std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key) {
+    const std::int64_t rows = std::min(kTileRows, s_.q_len - query);
+    see(query, rows, key);
+    if (tile_.seen[rows - 1] == 0) return;
+    load_queries(b, h, query, rows);
+    kernels_.weigh(tile_, rows);
+    std::int64_t begin[kTileKeys], end[kTileKeys];
+    for (std::int64_t j = 0, r = 0; j < kTileKeys; ++j) {  // later queries see no less
+      while (r < rows && tile_.seen[r] <= j) ++r;
+      begin[j] = r;
+      end[j] = rows;
+    }
+    kernels_.add({tile_.slopes, 1, kTileKeys, tile_.q, d_k_, kTileKeys, tile_.dim, begin, end});
+    kernels_.add({tile_.weights, 1, kTileKeys, tile_.d_o, d_v_, kTileKeys, tile_.dim, begin, end});
+  }
+
+  void see(std::int64_t query, std::int64_t rows, std::int64_t key) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      tile_.seen[r] = std::clamp<std::int64_t>(s_.seen(query + r) - key, 0, kTileKeys);
+    }
+  }
+
+  void load(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t h, float* to) const {
+    numerics::to_float(s_.dtype, row_of(view, b, i, h), to, s_.dim);
+  }
+  void store(float* sum, float factor, void* to) const {
+    for (std::int64_t c = 0; c < s_.dim; ++c) sum[c] *= factor;
+    numerics::from_float(s_.dtype, sum, to, s_.dim);
+  }
+
+  void load_queries(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t rows) {
+    const TensorView& sums = operands_[kLogSumExp];
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float *const q = tile_.q + r * tile_.dim, *const d_o = tile_.d_o + r * tile_.dim;
+      load(operands_[kQ], b, first + r, h, q);
+      load(operands_[kGradO], b, first + r, h, d_o);
+      load(operands_[kO], b, first + r, h, row_.data());
+      float delta = 0.0f;
+      for (std::int64_t c = 0; c < s_.dim; ++c) delta += d_o[c] * row_[static_cast<std::size_t>(c)];
+      const float sum = static_cast<const float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + first + r];
+      tile_.delta[r] = delta;
+      tile_.log_sum_exp[r] = sum == -kInfinity ? kInfinity : sum;  // no key has any weight
+    }
+  }
+
+  void load_keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
+    for (std::int64_t j = 0; j < kTileKeys; ++j) {
+      float* const k = k_ + j * tile_.dim;
+      const bool there = first + j < s_.k_len;
+      if (there) load(operands_[kK], b, first + j, kv_head, k);
+      if (there) load(operands_[kV], b, first + j, kv_head, row_.data());
+      for (std::int64_t c = 0; c < s_.dim; ++c) {
+        tile_.k_turned[c * kTileKeys + j] = there ? k[c] : 0.0f;
+        tile_.v_turned[c * kTileKeys + j] = there ? row_[static_cast<std::size_t>(c)] : 0.0f;
+      }
+    }
+  }
+
+  const Shape& s_;
+  std::span<const TensorView> operands_;
+  TileKernels kernels_;
+  Tile tile_{};
+  float *k_ = nullptr, *d_q_ = nullptr, *d_k_ = nullptr, *d_v_ = nullptr;  // rows of a block or tile
+  std::vector<float> memory_;
+  std::vector<float> row_;
+};
+
+Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
+  const Shape s = attention::shape_of(problem, operands);
+  const std::int64_t blocks = (s.k_len + kTileKeys - 1) / kTileKeys, tiles = (s.q_len + kTileRows - 1) / kTileRows;
+  const std::int64_t of_keys = s.batch * s.kv_heads * blocks, count = of_keys + s.batch * s.heads * tiles;
+  if (count == 0) return ok_status();
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
+  device::cpu::thread_pool().run(threads, [&](int thread) {
+    Worker worker(s, operands);
+    for (std::int64_t i = thread; i < count; i += threads) {
+      if (i < of_keys) {
+        const std::int64_t head = i / blocks;
+        worker.keys(head / s.kv_heads, head % s.kv_heads, i % blocks * kTileKeys);
+      } else {
+        const std::int64_t at = i - of_keys, head = at / tiles;
+        worker.queries(head / s.heads, head % s.heads, at % tiles * kTileRows);
+      }
+    }
+  });
+  return ok_status();
+}
+
+}  // namespace
+
+Implementation cpu_tiles() {
+  Implementation own;
+  own.name = "cpu_tiles";
+  own.summary = "weights computed again in tiles, for keys and for queries, in fp32 vectors";
+  own.deterministic = true;
+  own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
+  own.run = run;
+  return own;
+}
+
+}  // namespace ridge::ops::attention_backward

@@ -1,0 +1,106 @@
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/arguments.h"
+#include "ops/attention/backward/backward.h"
+
+namespace ridge::ops::attention_backward {
+namespace {
+
+constexpr std::string_view kName = "attention_backward";
+
+Status check_args(const Args& args) {
+  RIDGE_CHECK_OK(attention::check_inputs(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale));
+  const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
+      sum{"log_sum_exp", &args.log_sum_exp}, d_o{"d_o", &args.d_o}, d_q{"d_q", &args.d_q}, d_k{"d_k", &args.d_k},
+      d_v{"d_v", &args.d_v};
+  for (const NamedView& one : {o, d_o, d_q})
+    RIDGE_CHECK_OK(attention::check_like(kName, one.name, *one.view, "q", args.q));
+  for (const NamedView& one : {d_k, d_v})
+    RIDGE_CHECK_OK(attention::check_like(kName, one.name, *one.view, "k", args.k));
+  RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, d_k, d_v}));
+  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, d_v}));
+  return check_apart(kName, d_v, {q, k, v, o, sum, d_o});
+}
+
+std::vector<record::ParamInfo> params() {
+  std::vector<record::ParamInfo> all = attention::params();
+  all.push_back(record::flag_param("deterministic", "1: equal bits over runs, also on a GPU"));
+  return all;
+}
+
+Result<Problem> bind(const record::Case& requested) {
+  RIDGE_TRY(problem, bind_params(kName, params(), with_dtype_names(requested, {"dtype"})));
+  const attention::Shape s = attention::shape_of(problem);
+  RIDGE_CHECK_OK(attention::check_heads(problem.problem_case.text(), s.heads, s.kv_heads, s.dim));
+  const std::vector<std::int64_t> rows = {s.batch, s.q_len, s.heads, s.dim},
+                                  keys = {s.batch, s.k_len, s.kv_heads, s.dim};
+  // Small scores, and about what their log-sum-exp is: weights of a row add up to some number near 1. With a
+  // log-sum-exp that has nothing to do with the scores they would reach beyond every number.
+  const double usual_sum = std::log(std::max(1.0, static_cast<double>(s.k_len)));
+  constexpr Fill kSmall{Fill::Rule::kUniform, -0.125, 0.125}, kOne{Fill::Rule::kUniform, -1, 1};
+  problem.operands = {{"q", s.dtype, rows, false, false, kSmall},
+                      {"k", s.dtype, keys, false, false},
+                      {"v", s.dtype, keys, false, false},
+                      {"o", s.dtype, rows, false, false, kOne},
+                      {"log_sum_exp",
+                       DType::kF32,
+                       {s.batch, s.heads, s.q_len},
+                       false,
+                       false,
+                       {Fill::Rule::kUniform, usual_sum, usual_sum + 1}},
+                      {"d_o", s.dtype, rows, false, false, kOne},
+                      {"d_q", s.dtype, rows, true, false},
+                      {"d_k", s.dtype, keys, true, false},
+                      {"d_v", s.dtype, keys, true, false}};
+  const double usual = attention::usual_scale(s.dim);
+  problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual}};
+  RIDGE_CHECK_OK(attention::check_sizes(problem));
+  return problem;
+}
+
+}  // namespace
+
+Result<Call> make_call(const Args& args) {
+  RIDGE_CHECK_OK(check_args(args));
+  Call call;
+  call.values.resize(kParamCount);
+  call.values[attention::kBatch] = args.q.shape[0];
+  call.values[attention::kHeads] = args.q.shape[2];
+  call.values[attention::kKvHeads] = args.k.shape[2];
+  call.values[attention::kQLen] = args.q.shape[1];
+  call.values[attention::kKLen] = args.k.shape[1];
+  call.values[attention::kDim] = args.q.shape[3];
+  call.values[attention::kDtype] = index_of(attention::kDtypes, args.q.dtype);
+  call.values[attention::kMask] = args.causal ? 1 : 0;
+  call.values[kDeterministic] = args.deterministic ? 1 : 0;
+  for (const TensorView* view :
+       {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.d_q, &args.d_k, &args.d_v}) {
+    call.operands.push_back(*view);
+  }
+  call.scalars.push_back(record::Scalar::f64(args.scale.value_or(attention::usual_scale(args.q.shape[3]))));
+  return call;
+}
+
+Operator describe() {
+  Operator op;
+  op.name = kName;
+  op.summary = "gradients of attention: d_q, d_k and d_v";
+  op.params = params();
+  op.bind = bind;
+  op.reference = reference;
+  op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) {
+    return spot_check_by_reference(problem, arguments, reference);
+  };
+  op.cost = cost;
+  op.cases = cases;
+  op.vary = vary;
+  // Outliers of 64 times a number that is large already end beyond fp16.
+  op.excuses = [](const Problem& problem, numerics::Family family) {
+    const bool f16 = attention::shape_of(problem).dtype == DType::kF16;
+    return attention::excuses(problem, family) || (f16 && family == numerics::Family::kMixture);
+  };
+  return op;
+}
+
+}  // namespace ridge::ops::attention_backward

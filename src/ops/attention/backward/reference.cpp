@@ -1,0 +1,190 @@
+// The definition, in fp64, a query at a time.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "numerics/convert.h"
+#include "numerics/error_model.h"
+#include "numerics/format.h"
+#include "ops/attention/backward/backward.h"
+
+namespace ridge::ops::attention_backward {
+namespace {
+
+using attention::Shape;
+
+constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity();
+
+// A tensor [batch, length, heads, dim] as numbers.
+struct Rows {
+  std::vector<double> values;
+  std::int64_t length = 0, heads = 0, dim = 0;
+
+  [[nodiscard]] std::int64_t at(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return ((b * length + i) * heads + h) * dim;
+  }
+  [[nodiscard]] const double* row(std::int64_t b, std::int64_t i, std::int64_t h) const { return &values[at(b, i, h)]; }
+};
+
+// A sum of products in fp32, its terms' magnitudes, and the squared error of the ideal kernel.
+struct Dot {
+  double value = 0, magnitude = 0, variance = 0;
+};
+Dot dot(const double* x, const double* y, std::int64_t count) {
+  Dot sum;
+  double square = 0;
+  for (std::int64_t c = 0; c < count; ++c) {
+    sum.value += x[c] * y[c];
+    sum.magnitude += std::fabs(x[c] * y[c]);
+    square += x[c] * x[c] * y[c] * y[c];
+  }
+  sum.variance = numerics::ideal_square_error({DType::kF32, DType::kF32, count}, sum.value, square);
+  return sum;
+}
+
+// A number that is multiplied by an element of a row: how far off it may be, and its squared error that no other
+// number of the sum shares.
+struct Factor {
+  double value = 0, error = 0, variance = 0;
+};
+// One output element.
+struct Sum {
+  double value = 0, magnitude = 0, error = 0, variance = 0;
+
+  void add(const Factor& factor, double element) {
+    const double term = factor.value * element;
+    value += term;
+    magnitude += std::fabs(term);
+    error += factor.error * std::fabs(element);
+    variance += factor.variance * element * element;
+  }
+};
+
+// What is known of the rows of one query.
+struct Query {
+  std::vector<Factor> weights, slopes;  // p and ds, of the keys it sees
+  double score_variance = 0, delta_variance = 0;
+};
+
+class Gradients {
+ public:
+  Gradients(const Problem& problem, const Arguments& operands)
+      : s_(attention::shape_of(problem, operands)),
+        q_(rows_of(operands[kQ], s_.q_len, s_.heads)),
+        k_(rows_of(operands[kK], s_.k_len, s_.kv_heads)),
+        v_(rows_of(operands[kV], s_.k_len, s_.kv_heads)),
+        o_(rows_of(operands[kO], s_.q_len, s_.heads)),
+        d_o_(rows_of(operands[kGradO], s_.q_len, s_.heads)),
+        log_sum_exp_(numerics::to_doubles(operands[kLogSumExp])),
+        r_(numerics::unit_roundoff(s_.dtype)),
+        least_(numerics::ulp(s_.dtype, 0.0) / 2),
+        d_q_(q_.values.size()),
+        d_k_(k_.values.size()),
+        d_v_(v_.values.size()) {
+    for (std::int64_t b = 0; b < s_.batch; ++b) {
+      for (std::int64_t h = 0; h < s_.heads; ++h) {
+        for (std::int64_t i = 0; i < s_.q_len; ++i) add_query(b, h, i);
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<ReferenceOutput> outputs() const {
+    const std::int64_t group = s_.heads / std::max<std::int64_t>(s_.kv_heads, 1);
+    return {output(d_q_, s_.scale, s_.k_len), output(d_k_, s_.scale, s_.q_len * group),
+            output(d_v_, 1, s_.q_len * group)};
+  }
+
+ private:
+  [[nodiscard]] Rows rows_of(const TensorView& view, std::int64_t length, std::int64_t heads) const {
+    return {numerics::to_doubles(view), length, heads, s_.dim};
+  }
+
+  [[nodiscard]] Query query(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const std::int64_t seen = s_.seen(i), kv = s_.kv_head(h);
+    const double log_sum = log_sum_exp_[static_cast<std::size_t>((b * s_.heads + h) * s_.q_len + i)];
+    const double* const d_o = d_o_.row(b, i, h);
+    const Dot delta = dot(d_o, o_.row(b, i, h), s_.dim);
+    std::vector<Dot> scores, products;
+    double most = 0, largest = 0;
+    Query row;
+    for (std::int64_t j = 0; j < seen; ++j) {
+      scores.push_back(dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim));
+      products.push_back(dot(d_o, v_.row(b, j, kv), s_.dim));
+      const double score = scores.back().value * s_.scale;
+      if (!std::isfinite(score)) continue;
+      most = std::max(most, scores.back().magnitude * s_.scale);
+      largest = std::max(largest, std::fabs(score));
+      row.score_variance =
+          std::max(row.score_variance, scores.back().variance * s_.scale * s_.scale + kU * kU * score * score * 2 / 3);
+    }
+    const double sums = 16 * kU * std::sqrt(static_cast<double>(s_.dim));
+    const double shift = std::isfinite(log_sum) ? std::fabs(log_sum) : 0.0;
+    const double of_weight = 2 * (sums * most + 0x1p-20 * (1 + largest + shift));
+    row.score_variance += kU * kU * shift * shift;
+    row.delta_variance = delta.variance;
+    const double noise =
+        r_ * r_ / 6 + 2 * row.score_variance;  // relative, squared: of rounding, of the score and the sum
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      const double p = log_sum == -kInfinity ? 0.0 : std::exp(scores[j].value * s_.scale - log_sum);
+      const double ds = p * (products[j].value - delta.value);
+      const double of_product = sums * (products[j].magnitude + delta.magnitude);
+      row.weights.push_back({p, p * (of_weight + r_) + least_, p * p * noise});
+      row.slopes.push_back({ds, std::fabs(ds) * (of_weight + r_ + 4 * kU) + p * of_product + least_,
+                            ds * ds * noise + p * p * (products[j].variance + delta.variance)});
+    }
+    return row;
+  }
+
+  void add_query(std::int64_t b, std::int64_t h, std::int64_t i) {
+    const Query row = query(b, h, i);
+    const std::int64_t kv = s_.kv_head(h), to = q_.at(b, i, h);
+    const double *const q = q_.row(b, i, h), *const d_o = d_o_.row(b, i, h);
+    std::vector<double> weighted(
+        static_cast<std::size_t>(s_.dim));  // sum of p k, which an error of delta is multiplied by
+    for (std::size_t j = 0; j < row.slopes.size(); ++j) {
+      const std::int64_t key = k_.at(b, static_cast<std::int64_t>(j), kv);
+      for (std::int64_t c = 0; c < s_.dim; ++c) {
+        const double k = k_.values[static_cast<std::size_t>(key + c)];
+        d_q_[static_cast<std::size_t>(to + c)].add(row.slopes[j], k);
+        d_k_[static_cast<std::size_t>(key + c)].add(row.slopes[j], q[c]);
+        d_v_[static_cast<std::size_t>(key + c)].add(row.weights[j], d_o[c]);
+        weighted[static_cast<std::size_t>(c)] += row.weights[j].value * k;
+      }
+    }
+    for (std::int64_t c = 0; c < s_.dim; ++c) {  // errors that all keys of a query have in common
+      Sum& sum = d_q_[static_cast<std::size_t>(to + c)];
+      const double all = weighted[static_cast<std::size_t>(c)];
+      sum.variance += sum.value * sum.value * row.score_variance + all * all * row.delta_variance;
+    }
+  }
+
+  [[nodiscard]] ReferenceOutput output(const std::vector<Sum>& sums, double factor, std::int64_t terms) const {
+    ReferenceOutput output;
+    const double length = 8 * kU * std::sqrt(static_cast<double>(std::max<std::int64_t>(terms, 1)));
+    for (const Sum& sum : sums) {
+      const double value = factor * sum.value, size = std::fabs(value);
+      const bool finite = std::isfinite(value) && std::isfinite(sum.error) && std::isfinite(sum.variance);
+      const double bound = finite ? factor * (sum.error + length * sum.magnitude) : 0.0;
+      const double step = numerics::ulp(s_.dtype, std::isfinite(value) ? size + bound : 0.0);
+      output.value.push_back(value);
+      output.allowed.push_back(bound + step / 2);
+      output.ideal_square.push_back((finite ? factor * factor * sum.variance : 0.0) + step * step / 12);
+      output.shift.push_back(std::isfinite(value) ? r_ * size : 0.0);  // equal factors all round the same way
+    }
+    return output;
+  }
+
+  Shape s_;
+  Rows q_, k_, v_, o_, d_o_;
+  std::vector<double> log_sum_exp_;
+  double r_, least_;  // the dtype's unit roundoff, and half the step of its smallest numbers
+  std::vector<Sum> d_q_, d_k_, d_v_;
+};
+
+}  // namespace
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
+  return Gradients(problem, operands).outputs();
+}
+
+}  // namespace ridge::ops::attention_backward

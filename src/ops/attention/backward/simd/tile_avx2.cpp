@@ -1,0 +1,9 @@
+#include "ops/attention/backward/simd/tile_body.h"
+
+namespace ridge::ops::attention_backward {
+
+TileKernels tile_kernels_avx2() {
+  return {[](Tile& tile, std::int64_t rows) { weigh(tile, rows); }, [](const Product& product) { add(product); }};
+}
+
+}  // namespace ridge::ops::attention_backward

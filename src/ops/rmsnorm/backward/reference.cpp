@@ -1,0 +1,41 @@
+// The definition, from which the full compare and the check after every launch are made.
+#include "ops/rmsnorm/backward/backward.h"
+#include "ops/row_device_check.h"
+// clang-format off
+#include "ops/rmsnorm/backward/row_model.cuh"
+// clang-format on
+
+namespace ridge::ops::rmsnorm_backward {
+namespace {
+
+auto row_model(const Problem& problem, const Arguments&) {
+  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
+  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
+    const auto at = problem.position(name);
+    if (!at) return -1;
+    reads[*at] = how;
+    return static_cast<rows::i64>(*at);
+  };
+  const Shape s = shape_of(problem);
+  place("rstd", rows::kScalar);
+  place("dweight", rows::kSum);
+  const rows::i64 weight = place("weight", rows::kShared), dsum = place("dsum", rows::kRow);
+  const rows::i64 dweight = !s.dweight ? -1 : s.dx ? 1 : 0;
+  return rows::model(std::move(reads), RowModel{weight, dsum, s.zero_centred ? 1 : 0, dweight});
+}
+
+}  // namespace
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
+  return rows::reference<row_model>(problem, arguments);
+}
+
+Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
+  return rows::spot_check<row_model>(problem, arguments, seed);
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("ops/rmsnorm/backward/row_model.cuh", "rmsnorm_backward::RowModel");
+}
+
+}  // namespace ridge::ops::rmsnorm_backward

@@ -1,0 +1,26 @@
+// Rows by the copy engine, from their squares to their results in registers (cuda_rmsnorm.cu). Any stride and
+// alignment; rows that start on 16 bytes and are whole multiples of them are read once.
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/rmsnorm/rmsnorm.h"
+
+namespace ridge::ops::rmsnorm {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/rmsnorm/cuda_rmsnorm.cu");
+  return described;
+}
+
+}  // namespace
+
+Implementation cuda_rmsnorm() {
+  Implementation own =
+      cuda_kernel("cuda_rmsnorm", "rows by the copy engine, read once, by a part of a warp, a block or a cluster",
+                  kernel, no_bulk_copies);
+  own.deterministic = true;
+  kernel().describe(own);
+  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
+  return own;
+}
+
+}  // namespace ridge::ops::rmsnorm
