@@ -5,7 +5,7 @@
 #   src/ops/<op>/cpu_<idea>.cpp                          an implementation: defines Implementation cpu_<idea>()
 #                                                        or a kernel that describes itself in a comment ridge-kernel, and
 #                                                        is built once for each of its configurations (ops/cpu_kernel.h)
-#   src/ops/<op>/**/*.cpp                                 helpers; *_avx2.cpp, *_avx512.cpp and *_amx.cpp get those instructions
+#   src/ops/<op>/**/*.cpp                                 helpers; kernels_<set>.cpp and tile_<set>.cpp get those instructions
 #   src/ops/<op>/cuda_<idea>.cpp                         the same for CUDA, in builds that have that backend
 #   src/ops/<op>/cuda_*.cu                               its device source, embedded, compiled at run time
 #   src/ops/<op>/backward/                               the same files once more, of the entry <op>_backward
@@ -160,26 +160,34 @@ function(ridge_op_sources list sources_variable entries_variable)
   ridge_write_if_different("${RIDGE_GENERATED_DIR}/${list}_entries.cpp"
     "${head}#include \"dispatch/launch.h\"\n${includes}\nnamespace ridge {\n${entries}}  // namespace ridge\n")
   foreach(source IN LISTS sources)
-    if(source MATCHES "_amx\\.cpp$")
+    if(source MATCHES "/(kernels|tile)_amx\\.cpp$")
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AMX_FLAGS})
-    elseif(source MATCHES "_avx512\\.cpp$")
+    elseif(source MATCHES "/(kernels|tile)_bf16dot\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_BF16DOT_FLAGS})
+    elseif(source MATCHES "/(kernels|tile)_avx512\\.cpp$")
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX512_FLAGS})
-    elseif(source MATCHES "_avx2\\.cpp$")
+    elseif(source MATCHES "/(kernels|tile)_avx2\\.cpp$")
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX2_FLAGS})
+    elseif(source MATCHES "_(avx2|avx512|bf16dot|amx)\\.cpp$" AND NOT source MATCHES "/cpu_")  # the same code once more, slower
+      message(FATAL_ERROR "${source} is named after instructions that it is not compiled with; call it kernels_ or tile_")
     endif()
-    if(source MATCHES "_(avx2|avx512|amx)\\.cpp$")  # a precompiled header is for one set of instructions
+    if(source MATCHES "/(kernels|tile)_(avx2|avx512|bf16dot|amx)\\.cpp$")  # a precompiled header is for one set of instructions
       set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+    # GCC 12 warns of the operand that its own intrinsics leave open. No flag of the instruction set: candidates get those.
+    if(source MATCHES "/(kernels|tile)_(avx512|bf16dot|amx)\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -Wno-uninitialized)
     endif()
   endforeach()
   set(${sources_variable} ${sources} "${RIDGE_GENERATED_DIR}/${list}_operators.cpp" PARENT_SCOPE)
   set(${entries_variable} "${RIDGE_GENERATED_DIR}/${list}_entries.cpp" PARENT_SCOPE)
 endfunction()
 
-# A file whose name ends in _avx2, _avx512 or _amx may use those instructions and must only be entered after a run-time check;
-# it includes nothing with inline functions that another file could share, or their copies would carry them elsewhere.
+# kernels_ and tile_ with avx2, avx512, bf16dot or amx behind may use those instructions and must only be entered after a run-time
+# check (a cpu_*.cpp is entered before it); such a file includes nothing with inline functions that another file could share, or their copies would carry them elsewhere.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(RIDGE_AVX2_FLAGS -mavx2 -mfma -mf16c)
   set(RIDGE_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
-  # GCC 12 warns of the operand that its own intrinsics leave open.
-  set(RIDGE_AMX_FLAGS ${RIDGE_AVX512_FLAGS} -mavx512bf16 -mamx-tile -mamx-bf16 -Wno-uninitialized)
+  set(RIDGE_BF16DOT_FLAGS ${RIDGE_AVX512_FLAGS} -mavx512bf16)
+  set(RIDGE_AMX_FLAGS ${RIDGE_BF16DOT_FLAGS} -mamx-tile -mamx-bf16)
 endif()

@@ -16,6 +16,15 @@ if(RIDGE_TESTS)
   find_package(GTest REQUIRED)           # libgtest-dev libgmock-dev
 endif()
 
+# A target with the property RIDGE_SELF_CONTAINED, a library that is loaded into other programs, carries libcrypto in it, where there is
+# an archive of it; all others share the system's.
+find_library(CRYPTO_ARCHIVE libcrypto.a)
+mark_as_advanced(CRYPTO_ARCHIVE)
+if(NOT CRYPTO_ARCHIVE)
+  message(STATUS "no libcrypto.a: the PyTorch front end shares the system's libcrypto and is for this machine only")
+endif()
+set(ridge_crypto $<BUILD_INTERFACE:$<IF:$<AND:$<BOOL:$<TARGET_PROPERTY:RIDGE_SELF_CONTAINED>>,$<BOOL:${CRYPTO_ARCHIVE}>>,${CRYPTO_ARCHIVE},OpenSSL::Crypto>>
+                 $<INSTALL_INTERFACE:OpenSSL::Crypto>)
 add_library(ridge_muparser INTERFACE)
 target_include_directories(ridge_muparser SYSTEM INTERFACE "${MUPARSER_INCLUDE_DIR}")
 target_link_libraries(ridge_muparser INTERFACE "${MUPARSER_LIBRARY}")

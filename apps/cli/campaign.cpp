@@ -144,6 +144,11 @@ int check(const std::string& directory) {
   }
   audit.summary = fmt::format("check: {} files, {} rounds, {} called accepted: {} findings", report->files,
                               report->rounds, report->accepted, report->findings.size());
+  if (report->without_commands > 0) {
+    audit.summary += fmt::format(
+        ". {} commands are not in its manifest: it began before ridge wrote them, and a confirmed manifest stays",
+        report->without_commands);
+  }
   return print_audit(audit);
 }
 

@@ -24,11 +24,11 @@ int run_export(const ExportOptions& options) {
   if (options.out.empty()) return fail(with_hint(invalid("no folder to write to"), "name a new one with --out"));
   const Result<campaign::State> state = campaign::load_campaign(options.directory);
   if (!state) return fail(state.error());
-  const Result<campaign::FileMap> files = campaign::render_export(*state, *format);
-  if (!files) return fail(files.error());
-  if (const Status written = campaign::write_export(options.out, *files); !written) return fail(written.error());
-  return answer(fmt::format("{} files in {}, {} rounds; the raw samples stay in {}", files->size(), options.out,
-                            state->rounds_closed() + 1, options.directory));
+  const Result<campaign::Export> exported = campaign::render_export(*state, *format);
+  if (!exported) return fail(exported.error());
+  if (const Status written = campaign::write_export(options.out, *exported); !written) return fail(written.error());
+  return answer(fmt::format("{} files in {}, {} rounds; the raw samples stay in {}", exported->files.size(),
+                            options.out, state->rounds_closed() + 1, options.directory));
 }
 
 struct ImportOptions {
@@ -57,6 +57,14 @@ int run_import(const ImportOptions& options) {
     say("  {:3}  {:9} {:>16}  {}\n", round.round, round.status.empty() ? "?" : round.status, claimed(round),
         round.description);
   }
+  for (const record::ForeignCampaign::Direction& one : campaign->directions) {
+    say("  {}: {}{}\n", one.state, one.text, one.reason.empty() ? "" : " (" + one.reason + ")");
+  }
+  for (const record::ForeignCampaign::Profile& one : campaign->profiles) {
+    say("  profile of round {} ({}){}\n", one.round, one.trigger,
+        one.kernels.empty() ? "" : fmt::format(": most time in {}", one.kernels.front().name));
+  }
+  if (!campaign->costs.empty()) say("  {} phases with their time; --json has them\n", campaign->costs.size());
   for (const record::ForeignCampaign::Finding& one : campaign->findings) {
     say("{}: {}: {}\n", one.kind, one.path, one.what);
   }
@@ -67,15 +75,15 @@ int run_import(const ImportOptions& options) {
 
 void define_campaign_exchange(Command& group) {
   auto out = std::make_shared<ExportOptions>();
-  group.subcommand("export", "Write a campaign in the layout of other tools, into a new folder")
+  group.subcommand("export", "Write a campaign in the layout of other tools, into a folder of its own")
       .positional("directory", out->directory, "Folder of the campaign")
       .option("--format turbo-view|atrex", out->format, "turbo-view or atrex")
-      .option("--out DIR", out->out, "A new folder")
+      .option("--out DIR", out->out, "A new folder, or that of an earlier export, which is brought up to date")
       .example("ridge campaign export campaigns/gemm_cpu_xeon_20260101 --format turbo-view --out view",
-               "state/<id>/run.json, logs/, rounds/")
+               "state/<id>/run.json, logs/, rounds/; once more while the campaign runs, and an open view follows")
       .example("ridge campaign export campaigns/gemm_cpu_xeon_20260101 --format atrex --out workspace",
-               "the kernel, memory/v<N>.json, plans/")
-      .exits({kSystem, {kHeld, "the folder exists already"}})
+               "a git repository: the kernel, memory/v<N>.json, plans/")
+      .exits({kSystem, {kHeld, "the folder is not empty and no earlier export of this campaign"}})
       .json("a message")
       .action([out] { return run_export(*out); });
   auto in = std::make_shared<ImportOptions>();
@@ -84,7 +92,7 @@ void define_campaign_exchange(Command& group) {
       .option("--out FILE", in->out, "Keep what was understood as a JSON file")
       .example("ridge campaign import other --out other.json", "its numbers are claims and decide nothing")
       .exits({kSystem})
-      .json("the campaign as it was understood: rounds and findings")
+      .json("the campaign as it was understood: rounds with their shapes, costs, directions, profiles and findings")
       .action([in] { return run_import(*in); });
 }
 

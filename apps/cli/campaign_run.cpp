@@ -12,10 +12,13 @@
 #include "campaign/anchor.h"
 #include "campaign/campaign.h"
 #include "campaign/decide.h"
+#include "campaign/manifest.h"
+#include "campaign/naming.h"
 #include "campaign/standing.h"
 #include "execute/lease.h"
 #include "execute/project_executor.h"
 #include "execute/quiet.h"
+#include "profiling.h"
 #include "propose/proposer.h"
 #include "record/json.h"
 #include "report/report.h"
@@ -87,7 +90,8 @@ std::vector<fs::path> out_of_reach(const fs::path& directory, const RunOptions& 
 // ridge-worker for an operator of Ridgeline, a project's own commands for a project, whose digest goes into `digest`.
 Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& state, const fs::path& directory,
                                                        const RunOptions& run, std::string& digest) {
-  if (state.spec().execution_mode != "repo") return local_executor();
+  if (state.spec().execution_mode != "repo")
+    return make_profiling_executor(local_executor(), {.backend = state.spec().backend});
   RIDGE_TRY(project, project::read_project(state.spec().kernel_source));
   RIDGE_TRY(metric, record::parse_metric(state.spec().primary_metric));
   project.metric = std::move(metric);
@@ -96,7 +100,9 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& st
   options.workspace = fs::absolute(directory) / "work";
   options.settled = campaign::sessions_settled;
   options.hidden = out_of_reach(directory, run);
-  return execute::make_project_executor(std::move(project), std::move(options));
+  const bool stated = !project.profile.empty();
+  return make_profiling_executor(execute::make_project_executor(std::move(project), std::move(options)),
+                                 {.backend = state.spec().backend, .project = true, .stated = stated});
 }
 
 // After the end: the kernel that was accepted, or what else could be tried.
@@ -159,6 +165,13 @@ Command& add_run_options(Command& command, RunOptions& options) {
       .environment("--sign-key", campaign::kSignKeyVariable);
 }
 
+Status add_wishes(record::CampaignSpec& spec, const std::string& branch, const std::vector<std::string>& constraints) {
+  if (!branch.empty()) spec.git_branch = branch;
+  if (const std::string problem = campaign::branch_problem(spec); !problem.empty())
+    return with_hint(invalid("{}", problem), "for instance --branch kernels/faster-gemm");
+  return campaign::set_constraints(spec, constraints);
+}
+
 Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, propose::Proposer& proposer,
                            std::optional<campaign::Standpoint> expected) {
   RIDGE_TRY(wait, parse_duration(run.wait_for_quiet));
@@ -177,6 +190,7 @@ Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, pro
   options.sign_key = run.sign_key;
   options.rounds = run.rounds;
   options.expected = std::move(expected);
+  options.data = data_directory();
   options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [] {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "campaign/campaign.h"
 #include "command.h"
@@ -21,6 +22,10 @@ struct RunOptions {
 };
 // The flags --wait-for-quiet and --sign-key.
 Command& add_run_options(Command& command, RunOptions& options);
+
+// What the user wants of the commits and of the kernel beside its speed, into the manifest: the branch (empty: its own)
+// and constraints in words.
+Status add_wishes(record::CampaignSpec& spec, const std::string& branch, const std::vector<std::string>& constraints);
 
 struct Ran {
   campaign::State state;

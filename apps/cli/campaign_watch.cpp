@@ -36,6 +36,10 @@ record::WatchLine line_of(const record::Event& event, const campaign::State& aft
   line.active = event.active;
   if (event.kind == record::EventKind::kDecided && open != nullptr) line.text = open->decision->reason;
   if (event.kind == record::EventKind::kProposed && open != nullptr) line.text = open->last().proposal.hypothesis.title;
+  if (event.kind == record::EventKind::kProfiled) {
+    const record::Profiled& profiled = after.profiles.back();
+    line.text = profiled.report ? profiled.report->verdict : profiled.note;
+  }
   if (event.kind == record::EventKind::kPaused) line.text = *after.paused;
   if (event.kind == record::EventKind::kTermination) line.text = after.termination->detail;
   if (event.kind == record::EventKind::kIntent) {

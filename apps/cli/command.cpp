@@ -91,6 +91,14 @@ struct Command::State {
 };
 
 Command Command::subcommand(const std::string& name, const std::string& help) {
+  Command made = inner_command(name, help);
+  // A group such as `ridge campaign` needs one of its subcommands, and can only be misused by itself.
+  state_->app->require_subcommand(1);
+  state_->entry->group = state_->entry->exits_declared = true;
+  return made;
+}
+
+Command Command::inner_command(const std::string& name, const std::string& help) {
   auto state = std::make_shared<State>();
   state->program = state_->program;
   state->app = state_->app->add_subcommand(name, help);
@@ -101,9 +109,6 @@ Command Command::subcommand(const std::string& name, const std::string& help) {
   state->entry->heading = state_->heading;
   for (const int code : {kSuccess, kUsage, kFault}) add_exit(*state->entry, code);
   state->program->entries[state->app] = state->entry;
-  // A group such as `ridge campaign` needs one of its subcommands, and can only be misused by itself.
-  state_->app->require_subcommand(1);
-  state_->entry->group = state_->entry->exits_declared = true;
   return Command(std::move(state));
 }
 
@@ -198,7 +203,10 @@ Command& Command::environment(const std::string& flag, const std::string& variab
   return *this;
 }
 Command& Command::action(std::function<int()> run) {
-  state_->app->callback([program = state_->program.get(), run = std::move(run)] { program->run = run; });
+  // Of nested commands the innermost is told first, and it is the one that was named.
+  state_->app->callback([program = state_->program.get(), run = std::move(run)] {
+    if (!program->run) program->run = run;
+  });
   return *this;
 }
 std::shared_ptr<const Manual> Command::manual() const { return state_->program->manual; }

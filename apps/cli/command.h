@@ -42,6 +42,8 @@ class Command {
   explicit Command(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   Command subcommand(const std::string& name, const std::string& help);
+  // One below a command that does something itself: `ridge handoff init` beside `ridge handoff OPERATOR`.
+  Command inner_command(const std::string& name, const std::string& help);
   // The help lists subcommands that are declared from here on under this heading.
   Command& heading(const std::string& text);
   // Flags are separated by commas; what the option takes may follow after a space: "-o,--out FILE". Completion offers

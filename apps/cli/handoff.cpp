@@ -1,11 +1,14 @@
 // ridge handoff: whether a project is ready for a campaign. Everything is tried, nothing is believed.
+#include "handoff.h"
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/process.h"
+#include "campaign_run.h"
 #include "execute/project_executor.h"
 #include "record/json.h"
-#include "record/listing.h"
 #include "say.h"
 #include "subcommands.h"
 #include "worker_call.h"
@@ -15,48 +18,80 @@ namespace {
 
 struct HandoffOptions {
   std::string op, project = ".";
+  bool compile_only = false;
 };
 
 int handoff(const HandoffOptions& options) {
   const Result<project::Project> project = project::read_project(options.project);
   if (!project) return fail(project.error());
-  if (project->op != options.op)
+  if (!options.op.empty() && project->op != options.op)
     return fail(invalid("{} is about {}, not {}", options.project, project->op, options.op));
-  const Result<TempDir> folder = TempDir::create("ridge-handoff");
-  if (!folder) return fail(folder.error());
-  ProgressLine line;
-  const std::vector<execute::HandoffCheck> checks = execute::check_handoff(
-      *project, folder->path() / "copy" / "a", [&](const record::Progress& progress) { line.show(progress); },
-      [] { return interruptions() > 0; });
-  line.clear();
-  const bool ready = !checks.empty() && checks.back().works;
-  std::vector<record::HandoffRow> rows;
-  for (const execute::HandoffCheck& check : checks) rows.push_back({check.what, check.detail, check.works});
+  record::CampaignSpec scratch;
+  if (const Status sound = add_wishes(scratch, project->branch, project->constraints); !sound)
+    return fail(in_context(project::kProjectFile, sound.error()));
+  const Result<HandoffResult> result = try_project(*project, options.compile_only);
+  if (!result) return fail(result.error());
   if (globals().json) {
-    say("{}\n", record::to_pretty(rows));
-    return ready ? kSuccess : kNo;
-  }
-  for (const record::HandoffRow& row : rows)
-    say("{}{}  {}: {}\n", painted_verdict(row.works ? "ok" : "FAIL"), row.works ? "  " : "", row.what, row.detail);
-  if (ready) {
-    say("Ready. Next: ridge optimize {} --project {} --proposer 'command:...'\n", options.op, options.project);
+    say("{}\n", record::to_pretty(result->rows));
   } else {
-    say("Not ready; what follows the failure was not tried.\n");
+    say_handoff(*result, *project, options.project, options.compile_only);
   }
-  return ready ? kSuccess : kNo;
+  return result->exit_code();
 }
 
 }  // namespace
 
+int HandoffResult::exit_code() const { return ready ? kSuccess : unavailable ? kUnavailable : kNo; }
+
+Result<HandoffResult> try_project(const project::Project& project, bool compile_only) {
+  RIDGE_TRY(folder, TempDir::create("ridge-handoff"));
+  ProgressLine line;
+  const std::vector<execute::HandoffCheck> checks = execute::check_handoff(
+      project, folder.path() / "copy" / "a", [&](const record::Progress& progress) { line.show(progress); },
+      [] { return interruptions() > 0; }, compile_only);
+  line.clear();
+  HandoffResult result;
+  result.ready = !checks.empty() && checks.back().works;
+  result.unavailable = !checks.empty() && checks.back().unavailable;
+  for (const execute::HandoffCheck& check : checks) result.rows.push_back({check.what, check.detail, check.works});
+  return result;
+}
+
+void say_handoff(const HandoffResult& result, const project::Project& project, const std::string& where,
+                 bool compile_only) {
+  for (const record::HandoffRow& row : result.rows)
+    say("{}{}  {}: {}\n", painted_verdict(row.works ? "ok" : "FAIL"), row.works ? "  " : "", row.what, row.detail);
+  for (const std::string& one : project.constraints) say("    constraint: {}\n", one);
+  if (!project.branch.empty()) say("    branch: {}\n", project.branch);
+  const std::string folder = quote_command({where});
+  if (!result.ready) {
+    say("Not ready; what follows the failure was not tried.\n");
+  } else if (compile_only) {
+    say("It builds here; nothing was run. Next, where its device is: ridge handoff {} --project {}\n", project.op,
+        folder);
+  } else {
+    say("Ready. Next: ridge optimize {} --project {} --proposer 'command:...'\n", project.op, folder);
+  }
+}
+
 void define_handoff(Command root) {
   auto options = std::make_shared<HandoffOptions>();
-  root.subcommand("handoff", "Check that a project of its own can be optimized: build, test, benchmark, table")
-      .positional("operator", options->op, "What the project's kernel computes, as in its ridge-project.toml")
+  Command handoff_command =
+      root.subcommand("handoff", "Check that a project of its own can be optimized: build, test, benchmark, table");
+  handoff_command
+      .positional("operator", options->op, "What the project's kernel computes, as in its ridge-project.toml", false)
       .option("--project DIR", options->project, "The project's folder or its ridge-project.toml (default: here)")
+      .flag("--compile-only", options->compile_only,
+            "As far as the build, on a machine without the device that test and benchmark need")
       .example("ridge handoff rowsum --project examples/project_cpp", "exit code 1 when something does not work")
-      .exits({{kNo, "something of the project does not work"}, kSystem})
+      .example("ridge handoff matmul --project examples/project_hip --compile-only",
+               "whether the kernel builds; exit code 3 where its compiler is not installed")
+      .exits({{kNo, "something of the project does not work"},
+              {kUnavailable, "a program that the project's build needs is not installed here"},
+              kSystem})
       .json("a list of what was tried, whether it works, and what was seen")
       .action([options] { return handoff(*options); });
+  define_handoff_init(handoff_command);
 }
 
 }  // namespace ridge::cli

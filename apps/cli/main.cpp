@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
           define_roofline(root);
           define_profile(root);
           define_inspect(root);
+          define_tips(root);
           define_spec(root);
           root.heading("This installation");
           define_doctor(root);

@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "knowledge/memory.h"
-#include "record/iteration.h"
+#include "record/archive.h"
+#include "record/iteration_file.h"
 #include "record/json.h"
-#include "record/schema.h"
 #include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
@@ -25,17 +25,18 @@ struct MemoryOptions {
 constexpr const char* kAnswer = "a message";
 
 // Prints a record or the error, and gives the exit code.
-int print_record(const Result<record::Iteration>& iteration) {
+int print_record(const knowledge::Memory& memory, const Result<record::Iteration>& iteration) {
   if (!iteration) return fail(iteration.error());
-  say("{}\n", record::to_pretty(*iteration));
+  const Result<std::string> text = memory.text(iteration->version, true);
+  if (!text) return fail(text.error());
+  say("{}\n", *text);
   return kSuccess;
 }
 
-Result<record::Iteration> new_iteration(const MemoryOptions& o) {
+Result<record::Iteration> new_iteration(const MemoryOptions& o, const std::string& from) {
   record::Iteration iteration;
-  if (!o.from.empty()) {
-    RIDGE_TRY(text, read_file(o.from));
-    RIDGE_TRY(parsed, record::parse_record<record::Iteration>(text, o.from));
+  if (!from.empty()) {
+    RIDGE_TRY(parsed, record::read_iteration(from, o.from));
     iteration = std::move(parsed);
   }
   if (!o.version.empty()) iteration.version = o.version;
@@ -45,10 +46,12 @@ Result<record::Iteration> new_iteration(const MemoryOptions& o) {
 int create(const MemoryOptions& o) {
   const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
   if (!memory) return fail(memory.error());
-  Result<record::Iteration> iteration = new_iteration(o);
+  const Result<std::string> from = o.from.empty() ? Result<std::string>(std::string()) : read_file(o.from);
+  if (!from) return fail(from.error());
+  Result<record::Iteration> iteration = new_iteration(o, *from);
   if (!iteration) return fail(iteration.error());
   SystemClock clock;
-  return print_record(memory->create(std::move(*iteration), clock));
+  return print_record(*memory, memory->create(std::move(*iteration), clock, *from));
 }
 
 std::string shown(const std::optional<double>& value, const char* format) {
@@ -80,6 +83,9 @@ int summary(const MemoryOptions& o) {
   say("{}",
       table({"version", "gate", "latency us", "speed-up", "compute", "memory", "bottleneck", "category", "action"},
             rows));
+  const Result<std::vector<std::string>> aside = memory->set_aside();
+  if (!aside) return fail(aside.error());
+  for (const std::string& reason : *aside) say(stderr, "set aside: {}\n", reason);
   return kSuccess;
 }
 
@@ -158,7 +164,7 @@ void define_memory(Command root) {
       .json("the record (also without the flag)")
       .action([o] {
         const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
-        return opened ? print_record(opened->read(o->version, o->masked)) : fail(opened.error());
+        return opened ? print_record(*opened, opened->read(o->version, o->masked)) : fail(opened.error());
       });
   with_workspace(memory.subcommand("update", "Change fields of a record"))
       .positional("version", o->version, "For instance v3")
@@ -168,7 +174,7 @@ void define_memory(Command root) {
       .json("the record (also without the flag)")
       .action([o] {
         const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
-        return opened ? print_record(opened->update(o->version, o->set)) : fail(opened.error());
+        return opened ? print_record(*opened, opened->update(o->version, o->set)) : fail(opened.error());
       });
   with_workspace(memory.subcommand("mask", "Hide records from every reader; never v0, never the best"))
       .positional("versions", o->versions, "For instance v2 v5")
@@ -204,7 +210,7 @@ void define_memory(Command root) {
       .exits({})
       .json("the schema (also without the flag)")
       .action([] {
-        say("{}\n", pretty_json(record::schema_of<record::Iteration>("iteration")));
+        say("{}\n", record::iteration_schema());
         return static_cast<int>(kSuccess);
       });
 }

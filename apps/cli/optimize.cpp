@@ -18,6 +18,7 @@
 #include "campaign/target.h"
 #include "campaign_run.h"
 #include "candidate_file.h"
+#include "execute/project_device.h"
 #include "execute/project_executor.h"
 #include "project/project.h"
 #include "propose/proposer.h"
@@ -39,8 +40,8 @@ namespace fs = std::filesystem;
 
 struct OptimizeOptions {
   std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace, metric,
-                  timestamp_command;
-  std::vector<std::string> words, defines;
+                  timestamp_command, branch;
+  std::vector<std::string> words, defines, constraints;
   std::optional<std::int64_t> max_iterations, seed;
   std::int64_t threads = 1;
   double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
@@ -79,6 +80,8 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   if (spec.max_iterations) say(stderr, ", or after {} rounds", *spec.max_iterations);
   say(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} %\n",
       100 * spec.protocol.min_effect, 100 * spec.protocol.alpha);
+  for (const std::string& one : campaign::constraints_of(spec)) say(stderr, "  keeps to      {}\n", one);
+  if (spec.git_commit && spec.git_branch != "auto") say(stderr, "  commits to    {}\n", spec.git_branch);
   say(stderr, "  proposer      {}\n", spec.proposer);
   if (const auto key = campaign::signing_key_of(spec); key && *key) {
     say(stderr, "  signed by     {}\n", campaign::key_text(**key));
@@ -138,6 +141,8 @@ Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
   spec.max_iterations = options.max_iterations;
   spec.efficiency_target = options.efficiency;
   spec.git_commit = !options.no_git;
+  if (options.no_git && !options.branch.empty()) return invalid("--branch {} and --no-git: name one", options.branch);
+  RIDGE_CHECK_OK(add_wishes(spec, options.branch, options.constraints));
   spec.protocol.threads = options.threads;
   spec.protocol.min_effect = options.min_effect;
   spec.protocol.max_foreign_load = options.max_foreign_load;
@@ -209,8 +214,8 @@ Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const 
   RIDGE_TRY(spec, common_spec(options));
   spec.backend = project.backend;
   spec.language = project.language;
-  RIDGE_TRY(machine, device_name("cpu"));
-  spec.gpu = campaign::short_machine_name(machine);
+  RIDGE_TRY(device, execute::device_of(project));
+  spec.gpu = campaign::short_machine_name(device);
   spec.execution_mode = "repo";
   spec.kernel_source = fs::absolute(project.root / project::kProjectFile).string();
   for (const std::string& label : project.shapes) {
@@ -228,25 +233,6 @@ Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const 
   return spec;
 }
 
-int optimize_project(const OptimizeOptions& options) {
-  const Result<project::Project> project = project::read_project(options.project);
-  if (!project) return fail(project.error());
-  if (project->op != options.op)
-    return fail(invalid("{} is about {}, not {}", options.project, project->op, options.op));
-  const Result<record::Candidate> baseline = project::baseline_of(*project);
-  if (!baseline) return fail(baseline.error());
-  if (const Status settable = record::check_tunables(*baseline); !settable) return fail(settable.error());
-  const Result<TempDir> folder = TempDir::create("ridge-table");
-  if (!folder) return fail(folder.error());
-  const Result<project::TableContents> table =
-      execute::look_at_table(*project, folder->path() / "copy" / "a", [] { return interruptions() > 0; });
-  if (!table)
-    return fail(with_hint(table.error(), fmt::format("ridge handoff {} --project {}", options.op, options.project)));
-  const Result<record::CampaignSpec> spec = project_spec(options, *project, *table);
-  if (!spec) return fail(spec.error());
-  return start(options, *spec, *baseline);
-}
-
 // campaigns/<id> of the workspace; a second one on the same day gets a number.
 fs::path free_folder(const fs::path& workspace, record::CampaignSpec& spec) {
   const std::string id = spec.id;
@@ -256,11 +242,49 @@ fs::path free_folder(const fs::path& workspace, record::CampaignSpec& spec) {
   return workspace / "campaigns" / spec.id;
 }
 
+// The campaign's folder and memory are the workspace's.
+void place_in_workspace(OptimizeOptions& options, record::CampaignSpec& spec) {
+  const fs::path folder =
+      options.directory.empty() ? free_folder(options.workspace, spec) : fs::path(options.directory);
+  options.directory = folder.string();
+  spec.extra[campaign::kWorkspaceKey] = campaign::yaml_text(
+      fs::weakly_canonical(options.workspace).lexically_relative(fs::weakly_canonical(folder)).string());
+}
+
+int optimize_project(OptimizeOptions options) {
+  const Result<project::Project> project = project::read_project(options.project);
+  if (!project) return fail(project.error());
+  if (project->op != options.op)
+    return fail(invalid("{} is about {}, not {}", options.project, project->op, options.op));
+  if (options.branch.empty() && !options.no_git) options.branch = project->branch;
+  options.constraints.insert(options.constraints.begin(), project->constraints.begin(), project->constraints.end());
+  const Result<record::Candidate> baseline = project::baseline_of(*project);
+  if (!baseline) return fail(baseline.error());
+  if (const Status settable = record::check_tunables(*baseline); !settable) return fail(settable.error());
+  const Result<TempDir> folder = TempDir::create("ridge-table");
+  if (!folder) return fail(folder.error());
+  const Result<execute::LookAtTable> table =
+      execute::look_at_table(*project, folder->path() / "copy" / "a", [] { return interruptions() > 0; });
+  if (!table)
+    return fail(with_hint(table.error(), fmt::format("ridge handoff {} --project {}", options.op, options.project)));
+  Result<record::CampaignSpec> spec = project_spec(options, *project, table->contents);
+  if (!spec) return fail(spec.error());
+  if (!options.workspace.empty()) place_in_workspace(options, *spec);
+  return start(options, *spec, *baseline);
+}
+
 // Operator, cases, kernel and threads come from the workspace, and the campaign's memory is the workspace's.
 int optimize_workspace(OptimizeOptions options) {
   if (!options.op.empty() || !options.kernel.empty() || !options.project.empty()) {
     return fail(with_hint(invalid("a workspace names operator, cases and kernel itself"),
                           "leave the operator, --kernel and --project out, or --workspace"));
+  }
+  const Result<record::Workspace> workspace = read_workspace(options.workspace);
+  if (!workspace) return fail(workspace.error());
+  if (!workspace->reference.empty()) {
+    options.project = options.workspace;
+    options.op = workspace->op;
+    return optimize_project(std::move(options));
   }
   Result<WorkspaceSubject> subject = subject_of(options.workspace);
   if (!subject) return fail(subject.error());
@@ -276,11 +300,7 @@ int optimize_workspace(OptimizeOptions options) {
   }
   Result<record::CampaignSpec> spec = spec_of(options, options.kernel);
   if (!spec) return fail(spec.error());
-  const fs::path folder =
-      options.directory.empty() ? free_folder(options.workspace, *spec) : fs::path(options.directory);
-  options.directory = folder.string();
-  spec->extra[campaign::kWorkspaceKey] = campaign::yaml_text(
-      fs::weakly_canonical(options.workspace).lexically_relative(fs::weakly_canonical(folder)).string());
+  place_in_workspace(options, *spec);
   return start(options, *spec, subject->kernel);
 }
 
@@ -356,7 +376,8 @@ void define_optimize(Command root) {
       .option("--project DIR", options->project,
               "A project's folder or ridge-project.toml, instead of an operator of Ridgeline")
       .option("--workspace DIR", options->workspace,
-              "A folder of ridge workspace init: its kernel, cases and memory, instead of an operator")
+              "A folder of ridge workspace init: its kernel, its cases or reference, and its memory, instead of an "
+              "operator")
       .option("--kernel FILE", options->kernel, "Source to start from (default: the shipped plain kernel)")
       .option("-D,--define NAME=VALUE", options->defines, "NAME=VALUE of a tunable to start from (repeatable)")
       .option("--proposer NAME", options->proposer, "search[:SEED], replay:JOURNAL, command:CMD or manual")
@@ -379,11 +400,17 @@ void define_optimize(Command root) {
       .option("--directory DIR", options->directory, "Where the campaign lives (default: campaigns/<id>)")
       .option("--timestamp-command COMMAND", options->timestamp_command,
               "Stamps heads of the journal: reads a hash on standard input, and its output is kept")
+      .option("--branch NAME", options->branch,
+              "Branch that accepted rounds are committed to, or none (default: optimize/<id>)")
+      .option("--constraint TEXT", options->constraints,
+              "What a kernel must keep to that no gate checks, told to every proposer (repeatable)")
       .flag("-y,--yes", options->yes, "Confirm without asking")
       .flag("--no-git", options->no_git, "Keep the lineage without git commits")
       .example("ridge optimize gemm --yes --budget 5m", "the shipped plain kernel, with the search proposer")
       .example("ridge optimize gemm m=256 n=256 k=64,256 --kernel mine.cpp",
                "your kernel on your shapes; asks before it starts")
+      .example("ridge optimize gemm --branch kernels/gemm --constraint 'no inline assembly'",
+               "what the manifest binds and every proposer is told")
       .example("ridge optimize gemm --proposer 'command:python3 agent.py'",
                "proposals from any program that speaks JSON")
       .example("ridge optimize gemm_bf16 --on cuda --yes --budget 10m",

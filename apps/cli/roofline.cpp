@@ -117,7 +117,11 @@ class Limits {
     return limits;
   }
   [[nodiscard]] Result<roofline::Limit> arithmetic(const std::string& dtype) const {
-    if (spec_) return roofline::arithmetic_limit(*spec_, dtype, given_);
+    if (spec_) {
+      Result<roofline::Limit> limit = roofline::arithmetic_limit(*spec_, dtype, given_);
+      if (limit || limit.error().code != ErrorCode::kUnsupported) return limit;
+      return roofline::unknown_limit(dtype, limit.error());
+    }
     RIDGE_TRY(limit, roofline::arithmetic_limit(ceilings_, threads_, dtype, given_));
     if (documents_) roofline::cite(*documents_, dtype, limit);
     return limit;
@@ -180,6 +184,9 @@ Result<std::vector<record::RooflineReport>> reports_of(const RooflineOptions& o)
 }
 
 Status write_files(const RooflineOptions& o, const record::RooflineReport& report) {
+  if (!o.plot.empty() && !report.unknown.empty())
+    return with_hint(make_error(ErrorCode::kUnsupported, "no drawing without every roof: {}", report.unknown.front()),
+                     "give what you know: --measured RATE, --bandwidth RATE");
   if (!o.plot.empty()) RIDGE_CHECK_OK(write_file_durably(o.plot, roofline::to_svg(report)));
   if (!o.write.empty()) {
     std::error_code missing;
@@ -211,13 +218,32 @@ int run_roofline(const RooflineOptions& o) {
 }  // namespace
 
 Result<std::vector<record::RooflineReport>> rooflines(const std::string& op, const std::vector<std::string>& words,
-                                                      const std::string& on, std::int64_t threads) {
+                                                      const std::string& on, std::int64_t threads,
+                                                      const GivenRates& given) {
   RooflineOptions options;
+  options.measured = given.arithmetic;
+  options.bandwidth = given.bandwidth;
   options.op = op;
   options.words = words;
   options.on = on;
   options.threads = threads;
   return reports_of(options);
+}
+
+Result<double> bandwidth_of(const std::string& text) { return parse_rate(text, hardware::Dimension::kBandwidth); }
+
+Result<record::RooflineReport> roofline_of_work(const std::string& label, const std::string& on, double flop,
+                                                double bytes, const std::string& dtype, const GivenRates& given) {
+  RooflineOptions options;
+  options.on = on;
+  options.flop = flop;
+  options.bytes = bytes;
+  options.dtype = dtype;
+  options.measured = given.arithmetic;
+  options.bandwidth = given.bandwidth;
+  RIDGE_TRY(reports, reports_of(options));
+  reports.front().label = label;
+  return reports.front();
 }
 
 void define_roofline(Command root) {
@@ -250,8 +276,10 @@ void define_roofline(Command root) {
                "the same code for AMD")
       .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on cuda",
                "the GPU here, as ridge ceilings found it")
+      .example("ridge roofline gemm m=4096 n=4096 k=4096 dtype=bf16 --on H20 --measured 148TFLOPS",
+               "no source states that peak; without the flag it is UNKNOWN, and the memory alone gives a bound")
       .example("ridge roofline --flop 1e9 --bytes 4e9 --dtype f32 --on L40S", "any work, without an operator")
-      .exits({{kUnavailable, "the device is not here, or no source states one of its limits"}, kSystem, kInterrupted})
+      .exits({{kUnavailable, "the device is not here, or no source states any of its limits"}, kSystem, kInterrupted})
       .json("a list with each case's axes, bound, attained fraction and stop conditions")
       .action([o] { return run_roofline(*o); });
 }

@@ -8,9 +8,11 @@
 #include "campaign_run.h"
 #include "hardware/lint.h"
 #include "hardware/markdown.h"
+#include "knowledge/pages.h"
 #include "record/hardware.h"
 #include "record/json.h"
 #include "say.h"
+#include "spec_export.h"
 #include "spec_probe.h"
 #include "spec_records.h"
 #include "subcommands.h"
@@ -154,6 +156,8 @@ int lint(const std::vector<std::string>& names, bool relock) {
       add_text(report, hardware::lint_text(*database, file.string(), *text));
     }
   }
+  for (knowledge::PageProblem& problem : knowledge::lint_pages(data_directory() / "knowledge"))
+    report.findings.push_back({std::move(problem.file), problem.line, "knowledge", std::move(problem.message)});
   report.ok = report.findings.empty();
   if (globals().json) {
     say("{}\n", record::to_pretty(report));
@@ -194,6 +198,7 @@ void define_spec(Command root) {
       .exits({kUnknown, kSystem})
       .json("the fact with its value, source and evidence")
       .action([o] { return get(o->name, o->metric); });
+  define_spec_export(spec);
   spec.subcommand("diff", "What two products differ in")
       .positional("product", o->name, "Product")
       .positional("other", o->other, "Another")
@@ -201,7 +206,8 @@ void define_spec(Command root) {
       .exits({kSystem})
       .json("a list of metrics with both values and their ratio")
       .action([o] { return diff(o->name, o->other); });
-  spec.subcommand("lint", "Check every fact: source, digits, physics; and the citations of any text")
+  spec.subcommand("lint",
+                  "Check every fact (source, digits, physics), the knowledge pages, and the citations of any text")
       .positional("files", o->files, "Markdown files or folders whose citation lines are checked too", false)
       .flag("--relock", o->relock, "Take the wiki pages as they are; after their facts were checked again")
       .example("ridge spec lint docs", "the database, and every citation below docs")

@@ -22,6 +22,7 @@ void define_roofline(Command root);
 void define_inspect(Command root);
 void define_profile(Command root);
 void define_memory(Command root);
+void define_tips(Command root);
 void define_workspace(Command root);
 void define_tune(Command root);
 void define_kernels(Command root);

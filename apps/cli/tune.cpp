@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "record/backend.h"
 #include "record/json.h"
+#include "record/tuned_folder.h"
 #include "say.h"
 #include "shape_file.h"
 #include "subcommands.h"
@@ -96,18 +97,10 @@ void print(const std::vector<record::TunedChoice>& choices) {
 
 // Removes what earlier calls kept: the tables of all devices in the cache folder. What ships stays.
 int forget() {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(cache_directory()) / "tuned";
-  std::int64_t removed = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".jsonl") continue;
-    if (!std::filesystem::remove(entry.path(), error)) {
-      return fail(make_error(ErrorCode::kIo, "cannot remove {}: {}", entry.path().string(), error.message()));
-    }
-    ++removed;
-  }
-  return answer(fmt::format("{} table{} forgotten in {}; dispatch goes by what ships and by its own order.", removed,
-                            removed == 1 ? "" : "s", folder.string()));
+  const Result<int> removed = record::remove_tuned(cache_directory());
+  if (!removed) return fail(removed.error());
+  return answer(fmt::format("{} table{} forgotten in {}; dispatch goes by what ships and by its own order.", *removed,
+                            *removed == 1 ? "" : "s", record::tuned_folder(cache_directory()).string()));
 }
 
 bool is_disturbed(const record::TunedChoice& one) { return !one.disturbed.empty(); }

@@ -64,11 +64,12 @@ std::string cache_directory() {
   return default_cache_directory().string();
 }
 
-std::unique_ptr<execute::Executor> local_executor() {
+fs::path worker_program() {
   std::error_code ignored;
-  const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
-  return execute::make_local_executor(self.parent_path() / "ridge-worker");
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path() / "ridge-worker";
 }
+
+std::unique_ptr<execute::Executor> local_executor() { return execute::make_local_executor(worker_program()); }
 
 namespace {
 

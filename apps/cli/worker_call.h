@@ -25,6 +25,8 @@ std::string cache_directory();
 
 // The worker beside this program.
 std::unique_ptr<execute::Executor> local_executor();
+// Beside this program.
+std::filesystem::path worker_program();
 
 Result<record::WorkerResponse> ask_worker(record::WorkerRequest request);
 

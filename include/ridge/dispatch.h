@@ -20,12 +20,19 @@
 
 namespace ridge::dispatch {
 
-// Forces `implementation` (for instance "cpu_simd" or "cuda_wgmma/pp_128x192") for every later call of operator `op` in
-// this process. The name must exist; a forced implementation that cannot run a case is an error of that call, never a
-// fallback.
+// Forces `implementation` for every later call of operator `op` in this process: a name ("cpu_simd",
+// "cuda_wgmma/pp_128x192", "autotune"), or names by the case's dtype, as in the environment
+// ("bf16:cpu_simd,other:cpu_blis"; what is not named is as before). Every name must exist; a forced implementation that
+// cannot run a case is an error of that call, never a fallback.
 Status force(std::string_view op, std::string_view implementation);
 // Back to the normal order.
 void unforce(std::string_view op);
+// As when the process began: nothing is forced, autotune() is off, what this process measured is forgotten, and
+// environment variables and tuned tables are read again. Agreement and receiver stay.
+void reset();
+// Removes the tuned tables that autotune() and `ridge tune` kept in the cache folder, of all devices; how many there
+// were. They count in this process until reset().
+Result<int> remove_kept_tables();
 // The implementation that ran in this thread's last successful call of `op`; empty before the first.
 std::string last_used(std::string_view op);
 // Operators known to this build, and the implementations of one, best first.

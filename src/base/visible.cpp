@@ -58,6 +58,29 @@ bool is_steering(std::uint32_t code) {
   return control || direction || code == 0xFFFE || code == 0xFFFF;
 }
 
+std::string short_line(std::string_view text, std::size_t most) {
+  constexpr std::string_view kMore = "...";
+  std::string line;
+  std::size_t whole = 0;  // bytes of the line that leave room for kMore
+  while (!text.empty()) {
+    const CodePoint next = first_code_point(text);
+    const std::size_t size = next.size == 0 ? 1 : next.size;
+    if (next.size == 0)
+      line += "\xEF\xBF\xBD";
+    else if (is_steering(next.code) || next.code == '\n' || next.code == '\t')
+      line += ' ';
+    else
+      line += text.substr(0, size);
+    if (line.size() > most) {
+      line.resize(whole);
+      return line.append(kMore, 0, most);
+    }
+    if (line.size() + kMore.size() <= most) whole = line.size();
+    text.remove_prefix(size);
+  }
+  return line;
+}
+
 std::string visible(std::string_view text) { return shown(text, false); }
 std::string visible_with_colors(std::string_view text) { return shown(text, true); }
 

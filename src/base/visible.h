@@ -23,4 +23,8 @@ std::string visible(std::string_view text);
 // The same, but keeps sequences that only set colours: those of the program itself.
 std::string visible_with_colors(std::string_view text);
 
+// The text in one line of at most `most` bytes: steering characters, newlines and tabs as blanks, bytes that are no
+// UTF-8 as U+FFFD, no character cut in two; "..." at its end says that more followed. Doing it again changes nothing.
+std::string short_line(std::string_view text, std::size_t most);
+
 }  // namespace ridge

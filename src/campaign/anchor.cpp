@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/large_file.h"
 #include "base/signature.h"
+#include "campaign/inside.h"
 #include "campaign/journal.h"
 #include "campaign/manifest.h"
 #include "execute/timestamp.h"
@@ -90,12 +91,6 @@ class FileAnchor final : public Anchor {
   LineWriter file_;
   std::string key_file_;  // still to be noted; empty: it stands in the file
 };
-
-bool lies_in(const fs::path& file, const fs::path& directory) {
-  std::error_code ignored;
-  const fs::path inner = fs::weakly_canonical(file, ignored), outer = fs::weakly_canonical(directory, ignored);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
 
 SignatureReport compare_signatures(const LineFile<record::Signature>& file, const std::vector<record::Event>& events,
                                    const std::string& key) {

@@ -56,7 +56,11 @@ std::string baseline_problem(const record::CampaignSpec& spec, const record::Eva
   for (const std::string& label : labels) {
     const auto row = std::find_if(evaluation.checks.begin(), evaluation.checks.end(),
                                   [&](const record::CheckRow& check) { return check.label == label; });
-    if (row == evaluation.checks.end()) return fmt::format("the baseline was not checked on {}", label);
+    if (row == evaluation.checks.end()) {
+      if (evaluation.outcome == record::Outcome::kPass) return fmt::format("the baseline was not checked on {}", label);
+      return fmt::format("the baseline was not checked on {}: {} {}", label, record::name_of(evaluation.outcome),
+                         evaluation.detail);
+    }
     if (row->outcome == record::Outcome::kNotClaimed || row->outcome == record::Outcome::kDeclined) {
       return fmt::format("the baseline does not compute {}: {}", label, row->detail);
     }

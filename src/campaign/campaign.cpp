@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "campaign/anchor.h"
+#include "campaign/commands.h"
 #include "campaign/files.h"
 #include "campaign/manifest.h"
 #include "campaign/render.h"
@@ -76,6 +77,7 @@ Result<State> create_campaign(const fs::path& directory, record::CampaignSpec sp
                        "the journal holds text: convert the file, for instance with iconv");
     }
   }
+  describe_commands(spec, baseline);
   // What the file can express is what counts from here on.
   RIDGE_TRY(canonical, parse_manifest(render_manifest(spec)));
   RIDGE_TRY(opened, open_locked(directory, clock, false));

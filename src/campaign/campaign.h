@@ -27,6 +27,7 @@
 #include "execute/executor.h"
 #include "execute/git.h"
 #include "knowledge/memory.h"
+#include "knowledge/pages.h"
 #include "propose/proposer.h"
 #include "record/iteration.h"
 #include "record/profile.h"
@@ -101,6 +102,7 @@ struct EngineOptions {
   std::filesystem::path directory;
   std::filesystem::path cache_directory;  // of built objects
   std::filesystem::path experience;       // root of the tips; empty: none are read or written
+  std::filesystem::path data;             // holds knowledge/ and hardware/
   std::string project;                    // digest of its ridge-project.toml; empty: the campaign is of no project
   std::function<void(const EngineProgress&)> on_progress;
   std::function<StopLevel()> stop_level;
@@ -153,11 +155,15 @@ class Engine {
   // steps_setup.cpp
   Status prepare();
   Status read_tips();
+  Status read_pages();
+  [[nodiscard]] std::vector<record::KnowledgeEntry> advised(std::size_t most) const;
   Result<record::Evaluation> look_at_baseline();
   Result<std::vector<record::Session>> calibration_sessions(const record::Candidate& candidate, double launch,
                                                             double share, SessionCost cost);
   Status calibrate_again();
   Status measure_baseline();
+  // steps_profile.cpp
+  Status profile_incumbent();
   // steps_escalate.cpp
   Status escalate();
   Status look_at_incumbent(record::Escalated& escalated);
@@ -177,6 +183,7 @@ class Engine {
   Status conclude();
   Status measure_final();
   Status measure_peers(record::Final& final_measurement);
+  Status write_tips() const;
   Status report();
 
   record::WorkerRequest request(record::WorkerTask task) const;
@@ -202,6 +209,8 @@ class Engine {
   std::optional<knowledge::Memory> store_;
   std::vector<record::Iteration> memory_;         // as the proposer sees it
   std::optional<record::ProfileReport> profile_;  // of the incumbent, if one was given
+  std::optional<knowledge::Pages> pages_;         // once they were asked for
+  std::optional<knowledge::Route> route_;         // the same; its bottleneck is not kept
   std::string action_;
 };
 

@@ -13,6 +13,7 @@
 #include "campaign/profile_hook.h"
 #include "campaign/render.h"
 #include "campaign/rules/rule.h"
+#include "campaign/versions.h"
 #include "record/json.h"
 
 namespace ridge::campaign {
@@ -26,7 +27,8 @@ constexpr std::int64_t kMostUnmeasured = 3;  // rounds in a row: the next one wo
 // Steps that begin new work; the others only finish what is begun.
 bool begins_work(Due due) {
   return due == Due::kPrepare || due == Due::kReadTips || due == Due::kMeasureBaseline || due == Due::kPropose ||
-         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal || due == Due::kEscalate;
+         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal || due == Due::kEscalate ||
+         due == Due::kProfile;
 }
 bool works_on_a_round(Due due) { return due == Due::kPropose || due == Due::kScreen || due == Due::kEvaluate; }
 
@@ -203,12 +205,16 @@ Status Engine::remember_rounds() {
     RIDGE_TRY(memory, knowledge::Memory::init(memory_root(state_, options_.directory)));
     store_ = std::move(memory);
   }
-  return remember(state_, *store_, rendered_rounds_, services_.clock);
+  RIDGE_CHECK_OK(remember(state_, *store_, rendered_rounds_, services_.clock));
+  if (!state_.spec().extra.contains(kWorkspaceKey)) return ok_status();
+  const fs::path workspace = memory_root(state_, options_.directory);
+  return keep_versions(state_, *store_, workspace, *execute::make_git(workspace));
 }
 
 // What the iteration memory shows to the proposer, and the profile of the incumbent if there is one. A change of the
 // memory's masks goes into the journal first.
 Status Engine::recall_memory() {
+  RIDGE_CHECK_OK(read_pages());
   if (!store_) RIDGE_CHECK_OK(remember_rounds());  // a process that was killed may have left the memory behind
   RIDGE_TRY(recalled, recall(state_, *store_));
   memory_ = std::move(recalled.visible);
@@ -286,6 +292,7 @@ Status Engine::perform(Due due) {
     case Due::kReadTips: return read_tips();
     case Due::kMeasureBaseline: return measure_baseline();
     case Due::kCalibrate: return calibrate_again();
+    case Due::kProfile: return profile_incumbent();
     case Due::kEscalate: return escalate();
     case Due::kPropose: return propose();
     case Due::kScreen: return screen();

@@ -10,38 +10,7 @@ namespace {
 
 using record::Direction;
 
-constexpr std::size_t kRecent = 3, kFewestDirections = 3, kFewestCategories = 2;
-
-struct Idea {
-  const char *category, *title, *hypothesis, *signal;
-};
-// What is generally worth a look, by category. Two of each, so that three directions come from two categories.
-constexpr Idea kIdeas[] = {
-    {"tile", "another tile shape", "the tile's reuse does not match the ratio of the shapes' extents",
-     "fewer loads per multiply-add"},
-    {"tile", "another launch geometry", "the last wave of tiles leaves units idle",
-     "less time on shapes with a ragged end"},
-    {"layout", "pack or swizzle an operand", "strided access touches more lines than it uses", "fewer cache misses"},
-    {"layout", "move data in larger units", "narrow loads spend issue slots", "fewer load instructions"},
-    {"pipeline", "load the next block while computing this one", "loads and arithmetic wait for each other",
-     "less time between the bound and the latency"},
-    {"pipeline", "more independent accumulators", "each sum waits for the one before it", "higher issue rate"},
-    {"resource", "fewer live registers", "spills or low occupancy cost more than reuse saves",
-     "no spill in the hot loop"},
-    {"resource", "wider vectors or another unit", "the widest unit of the machine is not used", "wider instructions"},
-    {"backend", "another instruction family", "the compiler does not emit the instruction that fits",
-     "its count in the build"},
-    {"backend", "compare with the fastest library", "a known implementation shows what is possible", "the gap to it"},
-    {"algorithm", "another loop order", "the innermost loop reuses the wrong operand",
-     "traffic nearer to the compulsory"},
-    {"algorithm", "fuse what surrounds the kernel", "a pass over memory can be saved",
-     "fewer bytes than the bound counts"},
-};
-
-// A round that says nothing about its candidate.
-bool lost(const Round& round) {
-  return round.state() == record::RoundState::kNotSettled || round.state() == record::RoundState::kNotMeasured;
-}
+constexpr std::size_t kRecent = 3, kFewestDirections = 3, kFewestCategories = 2, kMostTunables = 6;
 
 std::set<std::string> recent_categories(const State& state, std::int64_t round) {
   std::set<std::string> categories;
@@ -66,7 +35,7 @@ std::int64_t rollbacks_before(const State& state, std::int64_t round) {
   std::int64_t count = 0;
   const std::vector<const Round*> rounds = state.known_before(round);
   for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
-    if (lost(**one)) continue;
+    if ((*one)->without_verdict()) continue;
     if ((*one)->committed) break;
     ++count;
   }
@@ -76,7 +45,7 @@ std::int64_t rollbacks_before(const State& state, std::int64_t round) {
 const Round* last_refuted(const State& state, std::int64_t round) {
   const std::vector<const Round*> rounds = state.known_before(round);
   for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
-    if (lost(**one)) continue;
+    if ((*one)->without_verdict()) continue;
     return (*one)->committed ? nullptr : *one;
   }
   return nullptr;
@@ -106,17 +75,20 @@ bool review_due(const State& state, std::int64_t round) {
   return used.size() == 1 && no_gain;
 }
 
-std::vector<Direction> review(const State& state, std::int64_t round) {
+std::vector<Direction> review(const State& state, std::int64_t round,
+                              const std::vector<record::KnowledgeEntry>& entries) {
   const std::set<std::string> used = recent_categories(state, round);
   std::vector<Direction> directions;
   for (Direction& option : untried_tunables(state.incumbent.candidate, state.known_before(state.next_round()))) {
-    if (!used.contains(option.category) && directions.size() < 6) directions.push_back(std::move(option));
+    if (!used.contains(option.category) && directions.size() < kMostTunables) directions.push_back(std::move(option));
   }
-  for (const Idea& idea : kIdeas) {
-    if (directions.size() >= kFewestDirections && category_count(directions) >= kFewestCategories) break;
-    if (!used.contains(idea.category)) {
-      directions.push_back({idea.title, idea.category, idea.hypothesis, idea.signal});
-    }
+  for (const record::KnowledgeEntry& entry : entries) {
+    const std::size_t categories = category_count(directions);
+    if (directions.size() >= kFewestDirections && categories >= kFewestCategories) break;
+    if (used.contains(entry.category) || !entry.tried.empty()) continue;
+    directions.push_back({entry.title, entry.category, entry.mechanism, entry.signal});
+    // Enough of one category: the next must be of another.
+    if (directions.size() > kFewestDirections && category_count(directions) == categories) directions.pop_back();
   }
   return directions;
 }

@@ -23,8 +23,9 @@ const record::Escalated* escalation_of(const State& state, std::int64_t round);
 // Whether a review is due too: two rollbacks in a row, or three rounds of one category without a gain.
 bool review_due(const State& state, std::int64_t round);
 // At least three directions from at least two categories that the last three rounds did not use: untried options of the
-// source first, then what is generally worth a look.
-std::vector<record::Direction> review(const State& state, std::int64_t round);
+// source first, then entries of the knowledge pages that no round named, in their order.
+std::vector<record::Direction> review(const State& state, std::int64_t round,
+                                      const std::vector<record::KnowledgeEntry>& entries);
 // Level 1: what the rolled-back round expected, what it measured, and the gate that stopped it.
 std::vector<std::string> diagnose(const Round& round);
 

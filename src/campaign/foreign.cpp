@@ -1,6 +1,10 @@
 #include "campaign/foreign.h"
 
+#include "campaign/campaign.h"
+#include "campaign/files.h"
+#include "campaign/foreign_table.h"
 #include "campaign/foreign_workspace.h"
+#include "campaign/inside.h"
 
 #include <yaml-cpp/yaml.h>
 
@@ -17,7 +21,9 @@
 #include "base/malformed.h"
 #include "base/text.h"
 #include "campaign/render.h"
+#include "campaign/skew.h"
 #include "campaign/target.h"
+#include "campaign/verify.h"
 #include "knowledge/tips.h"
 #include "record/foreign.h"
 #include "record/json.h"
@@ -30,6 +36,8 @@ namespace fs = std::filesystem;
 
 constexpr double kTrendSlack = 0.99;
 constexpr double kLastDigit = 0.0005;  // a trend has three decimals
+constexpr double kLeastGain = 0.02;    // below it the written rule asks for a second measurement
+constexpr double kMostRounds = 1e6;
 constexpr std::string_view kManifestKeys[] = {"target_op",      "target_backend",    "target_lang",   "target_gpu",
                                               "execution_mode", "primary_metric",    "target_shapes", "kernel_source",
                                               "test_command",   "benchmark_command", "quick_command"};
@@ -39,44 +47,15 @@ constexpr std::string_view kLogSections[] = {"## Basic Information",    "## Base
                                              "## Final Report"};
 constexpr std::string_view kSummarySections[] = {"## Hypothesis", "## Single change", "## Results",
                                                  "## Decision",   "## Attribution",   "## Next direction"};
-constexpr std::string_view kPassWords[] = {"PASS", "PASSED", "TRUE", "1", "YES", "OK"};
-constexpr std::string_view kFailWords[] = {"FAIL", "FAILED", "FALSE", "0", "NO", "ERROR"};
-
-std::vector<std::string> lines_of_text(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    lines.push_back(line);
-  }
-  return lines;
-}
-
-// "| a | b |" -> "a", "b"
-std::vector<std::string> table_cells(std::string_view line) {
-  line = trimmed(line).substr(1);
-  if (line.ends_with('|')) line.remove_suffix(1);
-  std::vector<std::string> cells = split(line, '|');
-  for (std::string& cell : cells) cell = trimmed(cell);
-  return cells;
-}
-
-std::optional<double> number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::string in_capitals(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
 }
 
-template <std::size_t N>
-bool is_one_of(const std::string& word, const std::string_view (&words)[N]) {
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+std::string in_lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
 }
 
 // Every spelling of the outcomes that is in use; the last two are our own.
@@ -93,26 +72,66 @@ std::string decision_word(std::string text) {
 
 struct TrendRow {
   std::string status, description, finding;
-  std::optional<double> forward, step;
+  std::optional<double> forward, forward_peak, backward, backward_peak, step;
+  bool in_bytes = false;  // GB/s: then the TFLOPS of a table are not its numbers
 };
+
+// The labels that a manifest names under a key: texts, or maps with a label; none where it says "all".
+std::set<std::string> labels_in(const YAML::Node& shapes) {
+  std::set<std::string> labels;
+  if (!shapes || !shapes.IsSequence()) return labels;
+  for (const YAML::Node& shape : shapes) {
+    const YAML::Node label = shape.IsMap() ? shape["label"] : shape;
+    if (label && label.IsScalar()) labels.insert(label.Scalar());
+  }
+  return labels;
+}
+
+// Whether a folder is what its journal renders: no file of a round or a log was changed, and none is beside them. A
+// journal that is laid beside the files of others vouches for none of them.
+bool is_what_its_journal_gives(const fs::path& directory, const State& state) {
+  const Result<VerifyReport> verified = verify_campaign(directory);
+  if (!verified || !verified->ok()) return false;
+  const FileMap rendered = render_campaign(state);
+  std::error_code error;
+  for (const char* folder : {"rounds", "logs"}) {
+    for (fs::recursive_directory_iterator it(directory / folder, error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string path = it->path().lexically_relative(directory).generic_string();
+      if (!it->is_directory(error) && !rendered.contains(path) && !path.ends_with(".edited")) return false;
+    }
+  }
+  return true;
+}
 
 class Lint {
  public:
-  explicit Lint(fs::path directory) : directory_(std::move(directory)) {}
+  explicit Lint(fs::path directory) : directory_(std::move(directory)) {
+    const Result<State> state = load_campaign(directory_);
+    if (!state || !state->created) return;
+    own_ = is_what_its_journal_gives(directory_, *state);
+    if (!own_) note(LintKind::kContradiction, kJournalFile, "the files of the folder are not what it gives");
+  }
 
   LintReport run() {
     check_manifest();
     check_log();
     check_trend();
     check_rounds();
+    check_accepted();
+    check_loads();
     check_ineffective();
+    check_costs();
     check_run_json();
+    read_profiles();
     check_record();
     report_.rounds = static_cast<std::int64_t>(trend_.size());
     for (const auto& [round, row] : trend_) {
       report_.accepted += row.status == "ACCEPTED" ? 1 : 0;
       report_.campaign.rounds.push_back(
-          {round, row.status, row.description, row.finding, row.step ? row.step : row.forward, std::nullopt});
+          {round, row.status, row.description, row.finding, row.step ? row.step : row.forward, std::nullopt, {}});
+      if (const auto table = tables_.find(round); table != tables_.end())
+        report_.campaign.rounds.back().shapes = std::move(table->second.shapes);
     }
     report_.campaign.layout = "turbo-view";
     return std::move(report_);
@@ -128,6 +147,10 @@ class Lint {
     const auto size = fs::file_size(directory_ / path, error);
     if (error || !fs::is_regular_file(directory_ / path, error)) {
       if (needed) note(LintKind::kMissing, path, "is not there");
+      return std::nullopt;
+    }
+    if (!lies_in(directory_ / path, directory_)) {
+      note(LintKind::kForbidden, path, "is a link that leads out of the folder, and was not read");
       return std::nullopt;
     }
     if (size > kLargestForeignFile) {
@@ -151,9 +174,16 @@ class Lint {
       if (!root.IsMap()) return note(LintKind::kMalformed, "manifest.yaml", "is not a map of keys");
       for (const std::string_view key : kManifestKeys) {
         const YAML::Node node = root[std::string(key)];
-        if (!node || node.IsNull())
+        const bool empty = !node || node.IsNull() || (node.IsScalar() && node.Scalar().empty());
+        if (empty && own_ && key.ends_with("_command")) {
+          ++report_.without_commands;
+        } else if (empty) {
           note(LintKind::kMissing, "manifest.yaml", fmt::format("{} is missing or empty", key));
+        }
       }
+      targets_ = labels_in(root["target_shapes"]);
+      representatives_ = labels_in(root["representative_shapes"]);
+      report_.campaign.shapes.assign(targets_.begin(), targets_.end());
       report_.campaign.op = root["target_op"].as<std::string>("");
       report_.campaign.backend = root["target_backend"].as<std::string>("");
       report_.campaign.gpu = root["target_gpu"].as<std::string>("");
@@ -162,7 +192,7 @@ class Lint {
         if (!parsed && target.Scalar() != "null") note(LintKind::kMalformed, "manifest.yaml", parsed.error().message);
       }
       if (const YAML::Node most = root["max_iterations"]; most && most.IsScalar()) {
-        const std::optional<double> value = number(most.Scalar());
+        const std::optional<double> value = number_of(most.Scalar());
         if (value && (*value < 1 || *value > 119)) {
           note(LintKind::kMalformed, "manifest.yaml", fmt::format("max_iterations = {} is not 1..119", most.Scalar()));
         }
@@ -183,6 +213,7 @@ class Lint {
   void check_log() {
     const std::optional<std::string> text = read("logs/optimize.md", true);
     if (!text) return;
+    report_.campaign.directions = read_foreign_directions(*text);
     std::size_t at = 0;
     for (const std::string_view section : kLogSections) {
       const std::size_t found = text->find(section);
@@ -200,6 +231,7 @@ class Lint {
     const std::string path = "logs/performance_trend.md";
     const std::optional<std::string> text = read(path, true);
     if (!text) return;
+    if (!text->empty() && !text->ends_with('\n')) note(LintKind::kMalformed, path, "ends in the middle of a line");
     std::vector<std::string> names;
     for (const std::string& line : lines_of_text(*text)) {
       if (!line.starts_with("|")) continue;
@@ -229,8 +261,9 @@ class Lint {
   void add_trend_row(const std::string& path, const std::vector<std::string>& names,
                      const std::vector<std::string>& cells) {
     const std::size_t digits = cells[0].find_first_of("0123456789");
-    const std::optional<double> round = digits == std::string::npos ? std::nullopt : number(cells[0].substr(digits));
-    if (!round) return note(LintKind::kMalformed, path, fmt::format("\"{}\" names no round", cells[0].substr(0, 60)));
+    const std::optional<double> round = digits == std::string::npos ? std::nullopt : number_of(cells[0].substr(digits));
+    if (!round || *round < 1 || *round > kMostRounds)
+      return note(LintKind::kMalformed, path, fmt::format("\"{}\" names no round", cells[0].substr(0, 60)));
     if (cells.size() < names.size()) {
       note(LintKind::kMalformed, path,
            fmt::format("{} has {} cells where {} belong", cells[0], cells.size(), names.size()));
@@ -241,9 +274,15 @@ class Lint {
     for (std::size_t i = 0; i < std::min(names.size(), cells.size()); ++i) {
       if (names[i] == "Description") row.description = cells[i];
       if (names[i] == "Key Finding") row.finding = cells[i];
-      if (names[i] == "Fwd Avg TFLOPS" || names[i] == "Fwd Avg GB/s") row.forward = number(cells[i]);
+      for (const char* unit : {"TFLOPS", "GB/s"}) {
+        row.in_bytes = row.in_bytes || names[i] == "Fwd Avg GB/s";
+        if (names[i] == fmt::format("Fwd Avg {}", unit)) row.forward = number_of(cells[i]);
+        if (names[i] == fmt::format("Fwd Peak {}", unit)) row.forward_peak = number_of(cells[i]);
+        if (names[i] == fmt::format("Bwd Avg {}", unit)) row.backward = number_of(cells[i]);
+        if (names[i] == fmt::format("Bwd Peak {}", unit)) row.backward_peak = number_of(cells[i]);
+      }
       for (const char* name : {"Combined Step TFLOPS", "Combined Step GB/s", "Step Geomean TFLOPS"}) {
-        if (names[i] == name) row.step = number(cells[i]);
+        if (names[i] == name) row.step = number_of(cells[i]);
       }
     }
     if (!trend_.emplace(static_cast<long>(*round), row).second) {
@@ -276,8 +315,8 @@ class Lint {
     std::sort(names.begin(), names.end());
     std::set<long> there;
     for (const std::string& name : names) {
-      const std::optional<double> round = name.starts_with("round-") ? number(name.substr(6)) : std::nullopt;
-      if (!round) {
+      const std::optional<double> round = name.starts_with("round-") ? number_of(name.substr(6)) : std::nullopt;
+      if (!round || *round < 1 || *round > kMostRounds) {
         note(LintKind::kMalformed, "rounds/" + name, "is not called round-N");
         continue;
       }
@@ -301,7 +340,7 @@ class Lint {
       check_summary(path + "/summary.md", *summary, trend == trend_.end() ? nullptr : &trend->second);
     }
     if (const std::optional<std::string> table = read(path + "/artifacts/benchmark.csv", true)) {
-      check_table(path + "/artifacts/benchmark.csv", *table, trend == trend_.end() ? nullptr : &trend->second);
+      check_table(path + "/artifacts/benchmark.csv", *table, round, trend == trend_.end() ? nullptr : &trend->second);
     }
   }
 
@@ -322,59 +361,206 @@ class Lint {
     if (!praise.empty() && said == "ACCEPTED") note(LintKind::kForbidden, path, praise);
   }
 
-  void check_table(const std::string& path, const std::string& text, const TrendRow* trend) {
-    const std::vector<std::string> lines = lines_of_text(text);
-    if (lines.size() < 2) return note(LintKind::kMissing, path, "holds no row");
-    if (header_.empty()) header_ = lines[0];
-    if (lines[0] != header_) note(LintKind::kContradiction, path, "its header is not the one of the first round");
-    const std::vector<std::string> names = csv_cells(lines[0]);
-    const auto column = [&](std::string_view name) {
-      return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-    };
-    const std::size_t label = column("label"), check = std::min(column("Check"), column("correct"));
-    const std::size_t forward = std::min(column("Forward TFLOPS"), column("fwd_tflops_mean"));
-    if (label == names.size() || check == names.size())
+  void check_table(const std::string& path, const std::string& text, long round, const TrendRow* trend) {
+    ForeignBenchmark table = read_foreign_benchmark(text);
+    for (std::string& what : table.malformed) note(LintKind::kMalformed, path, std::move(what));
+    for (std::string& what : table.contradictions) note(LintKind::kContradiction, path, std::move(what));
+    if (header_.empty()) header_ = table.header;
+    if (table.header != header_) note(LintKind::kContradiction, path, "its header is not the one of the first round");
+    if (!table.header.empty() && !table.has_label)
       return note(LintKind::kMalformed, path, "has no label or no Check column");
-    const bool has_metric = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-      return in_capitals(name).find("FLOPS") != std::string::npos ||
-             in_capitals(name).find("B/S") != std::string::npos || in_capitals(name).find("TIME") != std::string::npos;
+    if (table.shapes.empty()) return note(LintKind::kMissing, path, "holds no row");
+    if (!table.has_metric) note(LintKind::kMalformed, path, "has no column of a throughput or a time");
+    for (const ForeignBenchmark::Shape& shape : table.shapes) check_row(path, shape, table, trend);
+    if (table.deviations_are_zero && !own_) {
+      note(LintKind::kContradiction, path,
+           "every deviation is 0: repeated measurements do not agree to the last digit, so nothing was repeated");
+    }
+    check_shapes(path, table.labels(), round);
+    if (trend != nullptr && !trend->in_bytes) {
+      check_aggregate(path, "forward", table.rates(false), trend->forward, trend->forward_peak);
+      check_aggregate(path, "backward", table.rates(true), trend->backward, trend->backward_peak);
+    }
+    tables_.emplace(round, std::move(table));
+  }
+
+  void check_row(const std::string& path, const ForeignBenchmark::Shape& shape, const ForeignBenchmark& table,
+                 const TrendRow* trend) {
+    const bool passed = shape.check == "PASS";
+    if (passed && table.has_forward && !(shape.forward && *shape.forward > 0))
+      note(LintKind::kContradiction, path, shape.label + " passes without a throughput");
+    for (const std::optional<double>& time : {shape.forward_ms, shape.backward_ms}) {
+      if (passed && time && *time <= 0)
+        note(LintKind::kContradiction, path, fmt::format("{} passes with a time of {:g} ms", shape.label, *time));
+    }
+    if (passed || trend == nullptr) return;
+    if (trend->status == "ACCEPTED")
+      note(LintKind::kContradiction, path, shape.label + " did not pass, and the round was accepted");
+    if (trend->status == "BASELINE")
+      note(LintKind::kContradiction, path, shape.label + " did not pass, and the round is the baseline");
+  }
+
+  // A table has all target shapes, or the representative ones of a quick look; the baseline has the former.
+  void check_shapes(const std::string& path, const std::set<std::string>& labels, long round) {
+    if (labels_.empty()) labels_ = labels;
+    const bool quick = round > 1 && !representatives_.empty() && labels == representatives_;
+    if (labels != labels_ && !quick) note(LintKind::kContradiction, path, "measures other shapes than the first round");
+    if (targets_.empty()) return;
+    std::string unknown, absent;
+    for (const std::string& label : labels) {
+      if (!targets_.contains(label) && !representatives_.contains(label) && unknown.empty()) unknown = label;
+    }
+    for (const std::string& label : targets_) {
+      if (!labels.contains(label) && !quick && absent.empty()) absent = label;
+    }
+    if (!unknown.empty())
+      note(LintKind::kContradiction, path, fmt::format("measures {}, which the manifest does not name", unknown));
+    if (!absent.empty() && labels != representatives_)
+      note(LintKind::kContradiction, path, fmt::format("lacks {}, which the manifest names", absent));
+  }
+
+  void check_aggregate(const std::string& path, const char* direction, const std::vector<double>& rates,
+                       const std::optional<double>& average, const std::optional<double>& peak) {
+    if (rates.empty()) return;
+    const double mean = stats::geomean(rates), largest = *std::ranges::max_element(rates);
+    const bool other = average && std::isfinite(mean) &&
+                       std::abs(mean - *average) > kForeignRounding * std::abs(*average) + kLastDigit;
+    if (other) {
+      note(LintKind::kContradiction, path,
+           fmt::format("{}: the geometric mean of its rows is {:.3f} TFLOPS, the trend says {:.3f}", direction, mean,
+                       *average));
+    }
+    if (peak && *peak > largest * (1 + kForeignRounding) + kLastDigit) {
+      note(LintKind::kContradiction, path,
+           fmt::format("{}: the largest row is {:.3f} TFLOPS, the trend's peak {:.3f}", direction, largest, *peak));
+    }
+  }
+
+  // Whether a round was measured more than once: a second table beside the first, or a finding "over 27 sessions".
+  [[nodiscard]] bool measured_again(long round, const TrendRow& row) const {
+    const std::size_t over = row.finding.find(" over ");
+    if (over != std::string::npos) {
+      const std::string rest = row.finding.substr(over + 6);
+      const std::size_t digits = rest.find_first_not_of("0123456789");
+      const std::optional<double> sessions = number_of(rest.substr(0, digits));
+      if (sessions && *sessions > 1 && rest.substr(std::min(digits, rest.size())).starts_with(" sessions")) return true;
+    }
+    std::error_code error;
+    int tables = 0;
+    const fs::path folder = directory_ / fmt::format("rounds/round-{}/artifacts", round);
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      tables += name.ends_with(".csv") && name != "project_benchmark.csv" ? 1 : 0;
+    }
+    return tables > 1;
+  }
+
+  // A gain that the noise of the table can make is none before it was measured again. Our own rounds are decided on
+  // sessions, which the journal has.
+  void check_accepted() {
+    if (own_) return;
+    std::optional<double> best;
+    for (const auto& [round, row] : trend_) {
+      if (row.status != "ACCEPTED" && row.status != "BASELINE") continue;
+      const std::optional<double> now = row.step ? row.step : row.forward;
+      if (row.status == "ACCEPTED" && now && best && *best > 0 && !measured_again(round, row)) {
+        const auto table = tables_.find(round);
+        const double noise = table != tables_.end() ? table->second.worst_noise.value_or(0) : 0;
+        const double gain = *now / *best - 1, needed = std::max(kLeastGain, 2 * noise);
+        if (gain < needed) {
+          note(LintKind::kContradiction, fmt::format("rounds/round-{}", round),
+               fmt::format("accepted at {:+.2f} %, below the noise of {:.2f} %, without a second measurement",
+                           100 * gain, 100 * needed));
+        }
+      }
+      if (now) best = std::max(best.value_or(0), *now);
+    }
+  }
+
+  // Of an operator that spreads its work over groups some shape must be uneven.
+  void check_loads() {
+    if (!is_grouped(in_lower_case(report_.campaign.op))) return;
+    std::set<std::string> labels = targets_;
+    for (const auto& [round, table] : tables_) labels.merge(table.labels());
+    const bool skewed = std::ranges::any_of(labels, [](const std::string& label) {
+      const std::string word = in_lower_case(label);
+      record::Case one;
+      one.set("label", label);
+      return load_of(one).skewed() || word.find("skew") != std::string::npos ||
+             word.find("degenerate") != std::string::npos || word.find("cf=1.25") != std::string::npos;
     });
-    if (!has_metric) note(LintKind::kMalformed, path, "has no column of a throughput or a time");
-    std::set<std::string> labels;
-    std::vector<double> speeds;
-    for (std::size_t i = 1; i < lines.size(); ++i) {
-      const std::vector<std::string> cells = csv_cells(lines[i]);
-      if (cells.size() <= std::max(label, check)) {
-        if (!lines[i].empty()) note(LintKind::kMalformed, path, fmt::format("line {} is cut short", i + 1));
+    if (!skewed && !labels.empty()) {
+      note(LintKind::kMissing, "manifest.yaml",
+           "no shape with a skewed load: a gain on even groups may be none where tokens are routed");
+    }
+  }
+
+  void check_costs() {
+    const std::string path = "logs/cost.md";
+    const std::optional<std::string> text = read(path, false);
+    if (!text) {
+      if (has_run_json()) note(LintKind::kMissing, path, "is not there: no phase says what it took");
+      return;
+    }
+    ForeignCosts costs = read_foreign_costs(*text);
+    for (std::string& what : costs.malformed) note(LintKind::kMalformed, path, std::move(what));
+    std::set<std::pair<std::int64_t, std::string>> there;
+    for (const record::ForeignCampaign::Cost& cost : costs.rows)
+      there.emplace(cost.round.value_or(0), cost.phase.substr(0, cost.phase.find(" (")));
+    for (const auto& [round, row] : trend_) {
+      if (own_) break;  // its rows are named by events
+      std::vector<std::string> phases = {"ANALYZE"};
+      if (row.status == "BASELINE") phases = {"BASELINE"};
+      if (row.status == "ACCEPTED") phases.emplace_back("VALIDATE");
+      for (const std::string& phase : phases) {
+        if (!there.contains({round, phase}))
+          note(LintKind::kMissing, path, fmt::format("no {} of round {}", phase, round));
+      }
+    }
+    report_.campaign.costs = std::move(costs.rows);
+  }
+
+  // profiles/round-N_<trigger>/ with a summary, and the launches of the newest trace in it.
+  void read_profiles() {
+    std::error_code error;
+    std::vector<std::string> names;
+    for (fs::directory_iterator it(directory_ / "profiles", error), end; !error && it != end; it.increment(error)) {
+      if (it->is_directory(error)) names.push_back(it->path().filename().string());
+    }
+    std::ranges::sort(names);
+    for (const std::string& name : names) {
+      const std::size_t mark = name.find('_');
+      const std::optional<double> round =
+          name.starts_with("round-") && mark != std::string::npos ? number_of(name.substr(6, mark - 6)) : std::nullopt;
+      if (!round || *round < 1 || *round > kMostRounds) {
+        note(LintKind::kMalformed, "profiles/" + name, "is not called round-N_<trigger>");
         continue;
       }
-      if (!labels.insert(cells[label]).second) note(LintKind::kContradiction, path, cells[label] + " is there twice");
-      const std::string word = in_capitals(cells[check]);
-      const bool passed = is_one_of(word, kPassWords);
-      if (!passed && !word.empty() && !is_one_of(word, kFailWords)) {
-        note(LintKind::kMalformed, path, fmt::format("{}: Check is \"{}\"", cells[label], cells[check].substr(0, 60)));
-      }
-      const std::optional<double> speed = forward < cells.size() ? number(cells[forward]) : std::nullopt;
-      if (passed && forward < names.size() && !(speed && std::isfinite(*speed) && *speed > 0)) {
-        note(LintKind::kContradiction, path, cells[label] + " passes without a throughput");
-      }
-      if (passed && speed) speeds.push_back(*speed);
-      if (!passed && trend != nullptr && trend->status == "ACCEPTED") {
-        note(LintKind::kContradiction, path, cells[label] + " did not pass, and the round was accepted");
-      }
-      if (!passed && trend != nullptr && trend->status == "BASELINE") {
-        note(LintKind::kContradiction, path, cells[label] + " did not pass, and the round is the baseline");
-      }
+      record::ForeignCampaign::Profile profile;
+      profile.round = static_cast<std::int64_t>(*round);
+      profile.trigger = name.substr(mark + 1);
+      profile.path = "profiles/" + name;
+      profile.summary = read(profile.path + "/profile_summary.md", false).value_or("");
+      profile.kernels = kernels_in(profile.path);
+      report_.campaign.profiles.push_back(std::move(profile));
     }
-    if (labels_.empty()) labels_ = labels;
-    if (labels != labels_) note(LintKind::kContradiction, path, "measures other shapes than the first round");
-    const double mean = stats::geomean(speeds);
-    const bool differs = trend != nullptr && trend->forward && std::isfinite(mean) &&
-                         std::abs(mean - *trend->forward) > kForeignRounding * *trend->forward + kLastDigit;
-    if (differs) {
-      note(LintKind::kContradiction, path,
-           fmt::format("geometric mean {:.3f} TFLOPS, the trend says {:.3f}", mean, *trend->forward));
+  }
+
+  std::vector<record::ForeignCampaign::ProfiledKernel> kernels_in(const std::string& folder) {
+    std::error_code error;
+    std::vector<std::string> traces;
+    for (fs::recursive_directory_iterator it(directory_ / folder, error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string path = it->path().lexically_relative(directory_).string();
+      if (path.ends_with("_kernel_trace.csv")) traces.push_back(path);
     }
+    std::ranges::sort(traces);
+    std::vector<record::ForeignCampaign::ProfiledKernel> kernels;
+    for (const std::string& path : traces) {
+      if (const std::optional<std::string> text = read(path, false); text && kernels.empty())
+        kernels = read_foreign_trace(*text);
+    }
+    return kernels;
   }
 
   void check_ineffective() {
@@ -407,6 +593,9 @@ class Lint {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(directory_ / "state", error)) {
       if (fs::exists(entry.path() / "run.json", error)) found.push_back(entry.path() / "run.json");
+    }
+    if (found.empty() && !own_) {
+      note(LintKind::kMissing, "state/<id>/run.json", "phase, best round and decisions are known from prose alone");
     }
     for (const fs::path& path : found) {
       const std::string name = path.lexically_relative(directory_).string();
@@ -444,18 +633,28 @@ class Lint {
     }
   }
 
+  [[nodiscard]] bool has_run_json() const {
+    std::error_code error;
+    for (fs::directory_iterator it(directory_ / "state", error), end; !error && it != end; it.increment(error)) {
+      if (fs::exists(it->path() / "run.json", error)) return true;
+    }
+    return false;
+  }
+
   void check_record() {
     std::error_code error;
-    if (!fs::exists(directory_ / "journal.jsonl", error)) {
+    if (!fs::exists(directory_ / kJournalFile, error)) {
       note(LintKind::kMissing, "journal.jsonl", "there are no raw samples: no decision can be computed again");
     }
   }
 
   fs::path directory_;
+  bool own_ = false;  // its journal says in full what is asked of the files of others
   LintReport report_;
   std::map<long, TrendRow> trend_;
+  std::map<long, ForeignBenchmark> tables_;
   std::string header_;
-  std::set<std::string> labels_;
+  std::set<std::string> labels_, targets_, representatives_;
 };
 
 }  // namespace
@@ -470,13 +669,37 @@ std::string_view to_string(LintKind kind) {
   return "forbidden";
 }
 
+namespace {
+
+bool is_slim(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / kJournalFile, error) && !fs::exists(directory / "logs", error) &&
+         !fs::exists(directory / "rounds", error);
+}
+
+// A record of which the journal alone is kept: its other files are what that renders.
+Result<LintReport> lint_rendered(const fs::path& directory, const State& state) {
+  RIDGE_TRY(folder, TempDir::create("ridge-check"));
+  RIDGE_CHECK_OK(write_campaign_files(folder.path(), render_campaign(state)));
+  RIDGE_TRY(journal, read_file(directory / kJournalFile));
+  RIDGE_CHECK_OK(write_file_durably(folder.path() / kJournalFile, journal));
+  return Lint(folder.path()).run();
+}
+
+}  // namespace
+
 Result<LintReport> lint_foreign(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
     return with_hint(make_error(ErrorCode::kNotFound, "{} is not a folder", directory.string()),
                      "name the folder of a campaign");
   }
-  return is_workspace(directory) ? lint_workspace(directory) : Lint(directory).run();
+  if (is_workspace(directory)) return lint_workspace(directory);
+  if (is_slim(directory)) {
+    if (const Result<State> state = load_campaign(directory); state && state->created)
+      return lint_rendered(directory, *state);
+  }
+  return Lint(directory).run();
 }
 
 Result<record::ForeignCampaign> import_foreign(const fs::path& directory) {

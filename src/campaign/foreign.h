@@ -23,6 +23,9 @@ struct LintFinding {
 
 struct LintReport {
   std::int64_t files = 0, rounds = 0, accepted = 0;
+  // Commands that an own campaign's manifest lacks: it began before `ridge` wrote them, and a confirmed manifest is not
+  // changed.
+  std::int64_t without_commands = 0;
   std::vector<LintFinding> findings;
   record::ForeignCampaign campaign;  // what was understood; its findings are not filled in
 };

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "campaign/inside.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {
@@ -69,6 +70,9 @@ class WorkspaceLint {
     if (error || !fs::is_regular_file(directory_ / path, error) || size > kLargestForeignFile) {
       return note(LintKind::kMalformed, path, "is no file, or too large to be read");
     }
+    if (!lies_in(directory_ / path, directory_)) {
+      return note(LintKind::kForbidden, path, "is a link that leads out of the folder, and was not read");
+    }
     const Result<std::string> text = read_file(directory_ / path);
     if (!text) return note(LintKind::kMalformed, path, text.error().message);
     ++report_.files;
@@ -96,7 +100,7 @@ class WorkspaceLint {
     if (passed && one.correctness.status != "PASS") {
       note(LintKind::kContradiction, path, "passes its gate, and its correctness does not");
     }
-    if (known && !passed && one.quality_gate.reason.empty()) {
+    if (known && !passed && !one.quality_gate.reason) {
       note(LintKind::kMissing, path, "does not say why it did not pass");
     }
     if (one.open_directions.size() > kMostDirections) {
@@ -108,8 +112,21 @@ class WorkspaceLint {
     check_latency(path, one.performance, passed);
     const std::string status = version == 0 ? "BASELINE" : passed ? "ACCEPTED" : failed ? "ROLLBACK" : open;
     report_.accepted += status == "ACCEPTED" ? 1 : 0;
-    report_.campaign.rounds.push_back({version + 1, status, one.optimization.description, one.quality_gate.reason,
-                                       one.performance.tflops, one.performance.latency_us});
+    record::ForeignCampaign::Round round{version + 1,
+                                         status,
+                                         one.optimization.description,
+                                         one.quality_gate.reason.value_or(""),
+                                         one.performance.tflops,
+                                         one.performance.latency_us,
+                                         {}};
+    for (const auto& [label, latency] : one.performance.by_shape) {
+      record::ForeignCampaign::Shape& shape = round.shapes.emplace_back();
+      shape.label = label;
+      shape.latency_us = latency;
+    }
+    report_.campaign.rounds.push_back(std::move(round));
+    for (const record::ForeignIteration::Open& idea : one.open_directions)
+      report_.campaign.directions.push_back({"open", idea.direction, idea.rationale, version + 1});
   }
 
   void check_latency(const std::string& path, const record::ForeignIteration::Performance& performance, bool passed) {

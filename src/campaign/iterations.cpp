@@ -209,13 +209,8 @@ std::vector<record::OpenDirection> not_taken(const State& state, const Round& ro
   return open;
 }
 
-bool without_verdict(const Round& round) {
-  const record::RoundState came_to = round.state();
-  return came_to == record::RoundState::kNotSettled || came_to == record::RoundState::kNotMeasured;
-}
-
 std::vector<record::OpenDirection> left_open_by(const State& state, const Round& round) {
-  if (!without_verdict(round)) return not_taken(state, round, {});
+  if (!round.without_verdict()) return not_taken(state, round, {});
   const std::string why = fmt::format("{}: {}", record::name_of(round.state()), round.decision->reason);
   return not_taken(state, round, {{round.last().proposal.hypothesis.title, why}});
 }
@@ -303,7 +298,7 @@ Iteration iteration_of(const State& state, const Round& round) {
 
 Iteration first_rendering_of(const State& state, const Round& round) {
   Iteration it = iteration_of(state, round);
-  if (!without_verdict(round)) return it;
+  if (!round.without_verdict()) return it;
   const record::Decision& decision = *round.decision;
   it.quality_gate.result = IterationStatus::kFail;
   it.correctness.status = decision.outcome == Outcome::kAmbiguous ? IterationStatus::kPass : IterationStatus::kFail;

@@ -37,6 +37,9 @@ record::Iteration first_rendering_of(const State& state, const Round& round);
 // it gets the state that it would have now.
 void give_own_state(record::Iteration& iteration);
 
+// The round of `campaign` that a record is about; 0: none.
+std::int64_t round_of(const record::Iteration& iteration, const std::string& campaign);
+
 // Adds the records of the closed rounds from the one with index `first_round` on. From 0 on the memory is looked
 // through first, and only what it lacks is added: what a process that was killed had written already is not written
 // again.

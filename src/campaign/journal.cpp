@@ -72,6 +72,22 @@ class JournalFile final : public JournalSink {
   int fd_;
 };
 
+// A line that the reader of the journal would refuse is not written.
+Status check_size(record::EventKind kind, std::string_view line, std::size_t file_size) {
+  if (line.size() - 1 > kUsualFileBytes) {
+    return with_hint(
+        invalid("the event \"{}\" has {} bytes, and a line of the journal has at most {}", record::name_of(kind),
+                line.size() - 1, kUsualFileBytes),
+        "the journal is as it was; fewer samples, or less output of the project's commands, make it shorter");
+  }
+  if (file_size + line.size() > kJournalBytes) {
+    return with_hint(invalid("with the event \"{}\" the journal would have {} bytes, and it has at most {}",
+                             record::name_of(kind), file_size + line.size(), kJournalBytes),
+                     "the journal is as it was; end the campaign with `ridge campaign report` and begin another");
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<JournalSink>> open_journal_file(const fs::path& path) {
@@ -149,6 +165,7 @@ Result<record::Event> Journal::append(record::EventKind kind, Json payload) {
   event.previous = last_hash_;
   event.hash = record::event_hash(event);
   const std::string line = record::to_line(event) + "\n";
+  RIDGE_CHECK_OK(check_size(kind, line, file_size_));
   if (anchor_ != nullptr) RIDGE_CHECK_OK(anchor_->sign(event.sequence, event.hash));
   RIDGE_CHECK_OK(sink_->append(file_size_, line));
   file_size_ += line.size();

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "campaign/inside.h"
 #include "record/json.h"
 
 namespace ridge::campaign {
@@ -102,7 +103,7 @@ Result<Tree> SnapshotStore::get(const std::string& digest) const {
 
 Status write_tree(const fs::path& worktree, const Tree& wanted, const Tree& present) {
   for (const auto& [path, content] : present) {
-    if (wanted.contains(path)) continue;
+    if (wanted.contains(path) || !lies_in(worktree / path, worktree)) continue;
     std::error_code error;
     fs::remove(worktree / path, error);
     if (error) return make_error(ErrorCode::kIo, "cannot remove {}: {}", (worktree / path).string(), error.message());
@@ -110,7 +111,7 @@ Status write_tree(const fs::path& worktree, const Tree& wanted, const Tree& pres
   for (const auto& [path, content] : wanted) {
     const Result<std::string> old = read_file(worktree / path);
     if (old && *old == content) continue;
-    RIDGE_CHECK_OK(write_file_durably(worktree / path, content));
+    RIDGE_CHECK_OK(write_inside(worktree, path, content));
   }
   return ok_status();
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/malformed.h"
 #include "campaign/gates.h"
 #include "campaign/naming.h"
@@ -28,6 +29,7 @@ using record::CampaignSpec;
 constexpr std::int64_t kMostIterations = 119;
 constexpr std::int64_t kLeastMemoryMib = 64, kMostMemoryMib = std::int64_t{1} << 24;
 constexpr double kLongestTimeout = 86400;
+constexpr std::size_t kLongestConstraint = 1000;
 
 std::string number_text(double value) { return fmt::format("{}", value); }
 
@@ -233,8 +235,9 @@ Status validate_spec(const CampaignSpec& spec) {
     return invalid("execution_mode \"{}\" is not workspace (an operator of Ridgeline) or repo (a project of its own)",
                    spec.execution_mode);
   }
-  for (const std::string& problem : {id_problem(spec), language_problem(spec.backend, spec.language),
-                                     primary_metric_problem(spec), target_problem(spec)}) {
+  for (const std::string& problem :
+       {id_problem(spec), branch_problem(spec), language_problem(spec.backend, spec.language),
+        primary_metric_problem(spec), target_problem(spec)}) {
     if (!problem.empty()) return invalid("{}", problem);
   }
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);
@@ -323,6 +326,38 @@ std::string extra_text(const CampaignSpec& spec, const std::string& key) {
   } catch (const YAML::Exception&) {
     return {};
   }
+}
+
+Status set_constraints(CampaignSpec& spec, const std::vector<std::string>& sentences) {
+  std::string list;
+  for (const std::string& sentence : sentences) {
+    if (sentence.find_first_not_of(" \t") == std::string::npos) return invalid("a constraint is empty");
+    if (sentence.size() > kLongestConstraint || !is_utf8(sentence) ||
+        std::any_of(sentence.begin(), sentence.end(), [](unsigned char c) { return std::iscntrl(c) != 0; })) {
+      return with_hint(invalid("the constraint \"{}\" is not one line of at most {} bytes of UTF-8",
+                               sentence.substr(0, 40), kLongestConstraint),
+                       "state one thing in each --constraint");
+    }
+    list += "- " + yaml_text(sentence) + "\n";
+  }
+  if (!list.empty()) spec.extra[kConstraintsKey] = list;
+  return ok_status();
+}
+
+std::vector<std::string> constraints_of(const CampaignSpec& spec) {
+  const auto found = spec.extra.find(kConstraintsKey);
+  std::vector<std::string> sentences;
+  if (found == spec.extra.end()) return sentences;
+  const auto text = [](const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : YAML::Dump(node); };
+  try {
+    const YAML::Node node = YAML::Load(found->second);
+    if (node.IsNull()) return sentences;
+    if (!node.IsSequence()) return {text(node)};
+    for (const YAML::Node& item : node) sentences.push_back(text(item));
+  } catch (const YAML::Exception&) {
+    sentences = {found->second};
+  }
+  return sentences;
 }
 
 std::string default_campaign_id(const CampaignSpec& spec, std::string_view day) {

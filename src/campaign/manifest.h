@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "record/campaign.h"
 #include "ridge/result.h"
@@ -31,6 +32,12 @@ std::string differing_keys(const record::CampaignSpec& a, const record::Campaign
 // A text as a YAML scalar, and the text of a key that the engine does not know; empty when it is not there or no text.
 std::string yaml_text(const std::string& text);
 std::string extra_text(const record::CampaignSpec& spec, const std::string& key);
+
+// What the user wants to hold and no gate knows ("no inline PTX"), a sentence each: a key of `extra`, so that it is
+// confirmed with the rest and every proposer is told. In a manifest that was written by hand it may also be one text.
+inline constexpr const char* kConstraintsKey = "constraints";
+Status set_constraints(record::CampaignSpec& spec, const std::vector<std::string>& sentences);
+std::vector<std::string> constraints_of(const record::CampaignSpec& spec);
 
 // <op>_<backend>_<gpu>_<date>, lower case, characters safe in a path.
 std::string default_campaign_id(const record::CampaignSpec& spec, std::string_view day);

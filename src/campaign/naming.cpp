@@ -16,9 +16,9 @@ namespace {
 struct Language {
   std::string_view backend, language;
 };
-constexpr Language kLanguages[] = {{"cpu", "c++"},       {"cpu", "c"},     {"cpu", "python"},
-                                   {"cuda", "c++"},      {"cuda", "cuda"}, {"cuda", "ptx"},
-                                   {"triton", "triton"}, {"hip", "hip"},   {"hip", "c++"}};
+constexpr Language kLanguages[] = {{"cpu", "c++"},       {"cpu", "c"},    {"cpu", "python"},  {"cuda", "c++"},
+                                   {"cuda", "cuda"},     {"cuda", "ptx"}, {"cuda", "python"}, {"cuda", "cutedsl"},
+                                   {"triton", "triton"}, {"hip", "hip"},  {"hip", "c++"},     {"hip", "python"}};
 
 // What the tables of an operator of Ridgeline give.
 struct MetricColumn {
@@ -127,6 +127,24 @@ std::string id_problem(const record::CampaignSpec& spec) {
 std::string branch_name(const record::CampaignSpec& spec) {
   if (spec.git_branch == "none") return {};
   return spec.git_branch.empty() || spec.git_branch == "auto" ? "optimize/" + spec.id : spec.git_branch;
+}
+
+// The rules of git for the name of a reference (git help check-ref-format).
+std::string branch_problem(const record::CampaignSpec& spec) {
+  const std::string& name = spec.git_branch;
+  if (branch_name(spec) != name) return {};
+  bool sound = name.size() <= 200 && name != "@" && !name.starts_with('-') && name.find("@{") == std::string::npos;
+  for (std::size_t at = 0; sound && at <= name.size();) {
+    const std::size_t end = std::min(name.find('/', at), name.size());
+    const std::string part = name.substr(at, end - at);
+    sound = !part.empty() && !part.starts_with('.') && !part.ends_with('.') && !part.ends_with(".lock") &&
+            part.find("..") == std::string::npos && std::none_of(part.begin(), part.end(), [](unsigned char c) {
+              return c <= ' ' || c == 127 ||
+                     std::string_view("~^:?*[\\").find(static_cast<char>(c)) != std::string_view::npos;
+            });
+    at = end + 1;
+  }
+  return sound ? std::string() : fmt::format("git_branch \"{}\" is not auto, none or the name of a branch", name);
 }
 
 std::map<std::string, std::string> frozen_digests(const State& state) {

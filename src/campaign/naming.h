@@ -24,6 +24,9 @@ std::string id_problem(const record::CampaignSpec& spec);
 // optimize/<id>, or the branch that the manifest names; empty when it asks for none.
 std::string branch_name(const record::CampaignSpec& spec);
 
+// Why git_branch cannot be the name of a branch; empty: it can, or it is auto or none.
+std::string branch_problem(const record::CampaignSpec& spec);
+
 // Among the frozen digests, of a campaign of a project that began with it: its ridge-project.toml.
 inline constexpr const char* kProjectDigest = "project";
 

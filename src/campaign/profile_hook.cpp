@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "campaign/escalate.h"
 #include "record/json.h"
 
 namespace ridge::campaign {
@@ -11,7 +12,26 @@ std::filesystem::path path_of(const State& state, const std::filesystem::path& d
   return directory / "profiles" / (state.incumbent.build.artifact.substr(0, 24) + ".json");
 }
 
+// The engine's own look at the incumbent's build, or null.
+const record::Profiled* own_profile(const State& state) {
+  for (auto one = state.profiles.rbegin(); one != state.profiles.rend(); ++one) {
+    if (one->artifact == state.incumbent.build.artifact) return &*one;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+std::string profile_trigger(const State& state) {
+  if (!state.baseline_committed || state.open_round() != nullptr || state.final_measurement || state.reported)
+    return {};
+  const auto& facts = state.prepared->environment.facts;
+  const auto found = facts.find(kProfilerFact);
+  if (found == facts.end() || found->second.starts_with(kNoProfiler) || own_profile(state) != nullptr) return {};
+  if (state.rounds.empty()) return "baseline";
+  if (state.terminated()) return state.termination->condition == "T4" ? "" : "end";  // a stop is not kept waiting
+  return rollbacks_before(state, state.next_round()) >= 2 ? "rollbacks" : "";
+}
 
 Result<std::string> keep_profile(const State& state, const std::filesystem::path& directory,
                                  const record::ProfileReport& report) {
@@ -29,7 +49,10 @@ Result<std::optional<record::ProfileReport>> profile_of_incumbent(const State& s
                                                                   const std::filesystem::path& directory) {
   const std::filesystem::path path = path_of(state, directory);
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::optional<record::ProfileReport>();
+  if (!std::filesystem::exists(path, ignored)) {
+    const record::Profiled* own = own_profile(state);
+    return own == nullptr ? std::optional<record::ProfileReport>() : own->report;
+  }
   RIDGE_TRY(text, read_file(path));
   RIDGE_TRY(report, record::parse_record<record::ProfileReport>(text, path.string()));
   return std::optional(std::move(report));

@@ -16,7 +16,17 @@ namespace ridge::campaign {
 Result<std::string> keep_profile(const State& state, const std::filesystem::path& directory,
                                  const record::ProfileReport& report);
 
-// The report about the incumbent's build, if there is one; a damaged file is an error that names it.
+// The fact of the environment that names the campaign's profiler; one that begins with "none" says why there is none.
+// Campaigns of before the engine profiled lack it.
+inline constexpr const char* kProfilerFact = "profiler";
+inline constexpr const char* kNoProfiler = "none";
+
+// Why the incumbent is to be profiled now: baseline, rollbacks or end. Empty: it is not, also where no profiler is
+// known, and where its build was looked at already.
+std::string profile_trigger(const State& state);
+
+// The report about the incumbent's build that a person gave, or else the engine's own; a damaged file is an error that
+// names it.
 Result<std::optional<record::ProfileReport>> profile_of_incumbent(const State& state,
                                                                   const std::filesystem::path& directory);
 

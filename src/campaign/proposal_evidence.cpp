@@ -11,8 +11,8 @@
 namespace ridge::campaign {
 namespace {
 
-constexpr std::string_view kParts[] = {"baseline", "build",   "ceilings", "directions", "environment",
-                                       "findings", "history", "roofline", "space",      "tips"};
+constexpr std::string_view kParts[] = {"baseline", "build",     "ceilings", "directions", "environment", "findings",
+                                       "history",  "knowledge", "roofline", "space",      "tips"};
 
 const record::Evaluation* evaluation_of_round(const State& state, std::int64_t round) {
   if (round == 1) return state.baseline ? &state.baseline->evaluation : nullptr;
@@ -29,6 +29,7 @@ std::set<std::string> known_ids(const ProposalView& view) {
   ids.insert(view.state.baseline->evaluation.build.artifact);
   ids.insert(view.state.incumbent.build.artifact);
   ids.insert("round-1");
+  if (view.state.tips) ids.insert(view.state.tips->knowledge.begin(), view.state.tips->knowledge.end());
   for (const Round* round : view.state.known_before(view.round)) {
     ids.insert(fmt::format("round-{}", round->number));
     for (const Attempt& attempt : round->attempts) {

@@ -16,18 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The round of `campaign` that a record is about; 0: none.
-std::int64_t round_of(const record::Iteration& iteration, const std::string& campaign) {
-  constexpr std::string_view kRound = "round ";
-  for (const record::IterationReference& one : iteration.references) {
-    if (one.source_type != "campaign" || one.path_or_url != campaign || !one.description.starts_with(kRound)) continue;
-    std::int64_t number = 0;
-    std::from_chars(one.description.data() + kRound.size(), one.description.data() + one.description.size(), number);
-    return number;
-  }
-  return 0;
-}
-
 std::string baseline_candidate(const record::Iteration& iteration) {
   for (const record::IterationReference& one : iteration.references) {
     if (one.source_type == "candidate" && one.description == "baseline") return one.path_or_url;
@@ -69,6 +57,17 @@ std::set<std::int64_t> versions_in(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::int64_t round_of(const record::Iteration& iteration, const std::string& campaign) {
+  constexpr std::string_view kRound = "round ";
+  for (const record::IterationReference& one : iteration.references) {
+    if (one.source_type != "campaign" || one.path_or_url != campaign || !one.description.starts_with(kRound)) continue;
+    std::int64_t number = 0;
+    std::from_chars(one.description.data() + kRound.size(), one.description.data() + one.description.size(), number);
+    return number;
+  }
+  return 0;
+}
 
 fs::path memory_root(const State& state, const fs::path& directory) {
   const auto found = state.spec().extra.find(kWorkspaceKey);
@@ -157,7 +156,11 @@ std::vector<ForgedRecord> forged_memory(const State& state, const fs::path& dire
     }
     const auto expected = wanted.find(round_of(*found, state.spec().id));
     const bool own = expected != wanted.end();
-    if (own && !expected->second.contains(content_of(*found))) wrong.push_back({path, "is not what the journal gives"});
+    // Strictly: what another tool may add to a workspace's record is a change of a campaign's own.
+    const Result<std::string> text = read_file(directory / path);
+    const bool as_written = text && record::parse_record<record::Iteration>(*text, path);
+    if (own && !(as_written && expected->second.contains(content_of(*found))))
+      wrong.push_back({path, "is not what the journal gives"});
     if (own) wanted.erase(expected);
   }
   if (wanted.size() <= damaged) return wrong;

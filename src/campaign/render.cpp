@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/visible.h"
 #include "campaign/files.h"
+#include "campaign/inside.h"
 #include "campaign/level.h"
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
@@ -58,15 +59,33 @@ void add_baseline(FileMap& files, const State& state) {
   if (!evaluation.build.command.empty()) files["rounds/round-1/artifacts/build.log"] = build_log(evaluation.build);
 }
 
-// Population standard deviation of the candidate's rate over sessions.
+// Population standard deviation; `otherwise` of fewer than two values.
+double deviation_of(const std::vector<double>& values, double otherwise) {
+  const double n = static_cast<double>(values.size());
+  return values.size() < 2 ? otherwise : stats::standard_deviation(values) * std::sqrt((n - 1) / n);
+}
+
+// Of the candidate's rate over sessions.
 double throughput_deviation(const record::Evaluation& evaluation, const record::RooflinePoint& point, Rate rate) {
   std::vector<double> values;
   for (const record::Session& session : evaluation.sessions) {
     const std::vector<double> times = launches(std::span(&session, 1), point.label, Arm::kCandidate);
     if (!times.empty()) values.push_back(rate.of(point.cost, stats::median(times)));
   }
-  const double n = static_cast<double>(values.size());
-  return values.size() < 2 ? 0.0 : stats::standard_deviation(values) * std::sqrt((n - 1) / n);
+  return deviation_of(values, 0.0);
+}
+
+// The same of one direction of a project's table; NaN of fewer than two sessions. A direction that is no column of its
+// own in the sessions is what the primary metric counts.
+double direction_deviation(const record::Evaluation& evaluation, const std::string& label,
+                           const record::DirectionPoint& direction, Rate rate) {
+  std::vector<double> values;
+  for (const record::Session& session : evaluation.sessions) {
+    std::vector<double> times = column_values(std::span(&session, 1), direction.name, label, Arm::kCandidate);
+    if (times.empty()) times = launches(std::span(&session, 1), label, Arm::kCandidate);
+    if (!times.empty()) values.push_back(rate.of(direction.cost, stats::median(times)));
+  }
+  return deviation_of(values, std::nan(""));
 }
 
 std::string check_word(const record::CheckRow* row, const record::Evaluation& evaluation) {
@@ -110,17 +129,20 @@ std::string project_benchmark(const record::Metric& metric, const std::vector<re
   const bool shaped =
       !cases.empty() && cells_of_table(evaluation.table, cases.front().get("label"), kShape).size() == 4;
   std::string csv = fmt::format(
-      "label,{1}Check,Forward {0},Backward {0},Forward Time (ms),Backward Time (ms),{2}out_snr,da_snr,db_snr\r\n",
+      "label,{1}Check,Forward {0},Forward {0}_stddev,Backward {0},Backward {0}_stddev,Forward Time (ms),"
+      "Backward Time (ms),{2}out_snr,da_snr,db_snr\r\n",
       rate.unit(), shaped ? "B,M,N,K," : "", own ? csv_cell(title_of(metric)) + "," : "");
   for (const record::Case& one : cases) {
     const std::string label = one.label();
     const auto point = std::ranges::find(points, label, &record::RooflinePoint::label);
     double rates[2] = {std::nan(""), std::nan("")}, times[2] = {std::nan(""), std::nan("")};
+    double deviations[2] = {std::nan(""), std::nan("")};
     for (std::size_t i = 0; point != points.end() && i < point->directions.size(); ++i) {
       const record::DirectionPoint& direction = point->directions[i];
       const std::size_t at = direction.name == "backward" ? 1 : 0;
       rates[at] = rate.of(direction.cost, direction.latency);
       times[at] = direction.latency * 1e3;
+      deviations[at] = direction_deviation(evaluation, label, direction, rate);
     }
     csv += csv_cell(label);
     if (shaped) {
@@ -128,8 +150,8 @@ std::string project_benchmark(const record::Metric& metric, const std::vector<re
       shape.resize(4, "nan");
       for (const std::string& cell : shape) csv += "," + csv_cell(cell);
     }
-    csv += fmt::format(",{},{},{},{},{}", check_word(with_label(evaluation.checks, label), evaluation), rates[0],
-                       rates[1], times[0], times[1]);
+    csv += fmt::format(",{},{},{},{},{},{},{}", check_word(with_label(evaluation.checks, label), evaluation), rates[0],
+                       deviations[0], rates[1], deviations[1], times[0], times[1]);
     if (own) csv += fmt::format(",{}", point == points.end() ? std::nan("") : metric_value(metric, *point));
     for (const char* const noise : {"out_snr", "da_snr", "db_snr"})
       csv += fmt::format(",{}", stats::median(column_values(evaluation.sessions, noise, label, Arm::kCandidate)));
@@ -193,7 +215,7 @@ Status write_campaign_files(const std::filesystem::path& directory, const FileMa
     if (old && is_append_only(path) && !std::string_view(content).starts_with(*old)) {
       RIDGE_CHECK_OK(write_file_durably(directory / (path + ".edited"), *old));
     }
-    RIDGE_CHECK_OK(write_file_durably(directory / path, content));
+    RIDGE_CHECK_OK(write_inside(directory, path, content));
   }
   return ok_status();
 }

@@ -29,9 +29,14 @@ bool is_append_only(const std::string& path);
 Status write_campaign_files(const std::filesystem::path& directory, const FileMap& files);
 
 // The parts, one per file format.
-std::string render_optimize_log(const State& state);      // logs/optimize.md
-std::string render_trend(const State& state, Rate rate);  // logs/performance_trend.md
-std::string render_cost(const State& state);              // logs/cost.md
+std::string render_optimize_log(const State& state);  // logs/optimize.md
+// logs/performance_trend.md. For the viewer: its header and no other column, rounds as integers, the three words that
+// it knows of a round, and no round that was not measured, which it would draw at zero.
+enum class TrendReader { kPeople, kViewer };
+std::string render_trend(const State& state, Rate rate, TrendReader reader = TrendReader::kPeople);
+// logs/cost.md; `phase` names what an event ended, null: the event's own name does.
+using PhaseOf = std::string_view (*)(record::EventKind kind);
+std::string render_cost(const State& state, PhaseOf phase = nullptr);
 std::string render_baseline_summary(const State& state);  // rounds/round-1/summary.md
 std::string render_round_summary(const State& state, const Round& round);
 std::string render_benchmark(const record::CampaignSpec& spec, const std::vector<record::Case>& cases,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "campaign/ledger.h"
+#include "campaign/project_table.h"
 #include "campaign/render.h"
 #include "campaign/score.h"
 #include "campaign/state.h"
@@ -164,10 +165,10 @@ std::string ending_block(const State& state, const Ending& ending) {
   return text + attribution_block(ledger_of(state, ending.rounds), accepted == 0 ? 1.0 : ratio);
 }
 
-std::string trend_row(std::int64_t number, std::string_view status, const std::string& description,
+std::string trend_row(const std::string& round, std::string_view status, const std::string& description,
                       const StepScore& score, const std::string& own, const std::string& versus,
                       const std::string& finding) {
-  return fmt::format("| round-{} | {} | {} | {} | {} | {} | {} | {} |{} {} | {} |\n", number, status, cell(description),
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |{} {} | {} |\n", round, status, cell(description),
                      score_text(score.forward), score_text(score.forward_peak), score_text(score.backward),
                      score_text(score.backward_peak), score_text(score.step), own, versus, cell(finding));
 }
@@ -192,42 +193,54 @@ std::string render_optimize_log(const State& state) {
   return text;
 }
 
-std::string render_trend(const State& state, Rate rate) {
+std::string render_trend(const State& state, Rate rate, TrendReader reader) {
+  const bool viewer = reader == TrendReader::kViewer;
+  const auto name = [&](std::int64_t number) { return fmt::format("{}{}", viewer ? "" : "round-", number); };
   // A metric that is no rate of a direction has a column of its own.
-  std::optional<record::Metric> own = project_metric(state.spec());
+  std::optional<record::Metric> own = viewer ? std::nullopt : project_metric(state.spec());
   if (own && (own->quantity == record::Quantity::kFlops || own->quantity == record::Quantity::kBytes)) own.reset();
   const auto own_cell = [&](const std::vector<record::RooflinePoint>& points) {
     return own ? fmt::format(" {} |", score_text(metric_value(*own, points))) : std::string();
   };
   std::string text = fmt::format(
       "| Round | Status | Description | Fwd Avg {0} | Fwd Peak {0} | Bwd Avg {0} | Bwd Peak {0} | "
-      "Combined Step {0} |{1} vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|{2}\n",
-      rate.unit(), own ? fmt::format(" {} |", cell(title_of(*own))) : std::string(), own ? "---|" : "");
-  const StepScore baseline = step_score(baseline_points(state), rate);
-  text += trend_row(1, "BASELINE", "the kernel to beat", baseline, own_cell(baseline_points(state)), "—",
+      "{3} {0} |{1} vs Baseline | Key Finding |\n|---|---|---|---|---|---|---|---|---|---|{2}\n",
+      rate.unit(), own ? fmt::format(" {} |", cell(title_of(*own))) : std::string(), own ? "---|" : "",
+      viewer ? "Step Geomean" : "Combined Step");
+  const auto score_of = [&](const std::vector<record::RooflinePoint>& points) {
+    StepScore score = step_score(points, rate);
+    if (viewer) score.step = step_geomean(score);
+    return score;
+  };
+  const StepScore baseline = score_of(baseline_points(state));
+  text += trend_row(name(1), "BASELINE", "the kernel to beat", baseline, own_cell(baseline_points(state)), "—",
                     fmt::format("noise {:.2f} % per session", 100 * state.baseline->calibration.noise));
   for (const Round& round : state.rounds) {
     if (!round.closed()) continue;
     const std::string& title = round.last().proposal.hypothesis.title;
+    const std::string& reason = round.decision->reason;
     if (round.state() == record::RoundState::kNotMeasured) {
-      text += trend_row(round.number, "NOT MEASURED", title, {}, own_cell({}), "not measured", round.decision->reason);
+      if (viewer) continue;
+      text += trend_row(name(round.number), "NOT MEASURED", title, {}, own_cell({}), "not measured", reason);
       continue;
     }
+    const bool undone = viewer && round.state() == record::RoundState::kNotSettled;  // its code went back
     const std::vector<record::RooflinePoint> points = points_of(state, round);
-    const StepScore score = step_score(points, rate);
+    const StepScore score = score_of(points);
     const std::string versus = std::isfinite(score.step) ? versus_baseline(score, baseline) : std::string("-");
-    text += trend_row(round.number, state_word(round, "ROLLBACK"), title, score, own_cell(points), versus,
-                      round.decision->reason);
+    text += trend_row(name(round.number), undone ? "ROLLBACK" : state_word(round, "ROLLBACK"), title, score,
+                      own_cell(points), versus, undone ? "not settled: " + reason : reason);
   }
   return text;
 }
 
-std::string render_cost(const State& state) {
+std::string render_cost(const State& state, PhaseOf phase) {
   std::string text =
       "# Campaign Cost Log\n\n| Time | Phase | Round | Status | Wall s | SDK s | Turns | Cost USD | Cumulative USD |\n"
       "|---|---|---|---|---|---|---|---|---|\n";
   for (const CostRow& row : state.costs) {
-    text += fmt::format("| {} | {} | {} | ok | {:.1f} | - | - | - | - |\n", second(row.time), record::name_of(row.kind),
+    text += fmt::format("| {} | {} | {} | ok | {:.1f} | - | - | - | - |\n", second(row.time),
+                        phase != nullptr ? phase(row.kind) : record::name_of(row.kind),
                         row.round == 0 ? std::string("-") : std::to_string(row.round), row.seconds);
   }
   return text;

@@ -78,8 +78,26 @@ std::string unquoted(std::string_view line) {
   return code;
 }
 
-std::string identity_memory(std::string_view whole) {
+// Python: what keys a table on an object rather than on its value. A tensor's hash is its identity, and the caches of
+// functools ask for it.
+std::string python_memory(std::string_view line) {
+  for (const std::string_view word : {"hash(", "__hash__"}) {
+    if (has_word(line, word)) return fmt::format("\"{}\" of a tensor is its identity", word);
+  }
+  if (has_word(line, "OrderedDict")) return "an OrderedDict: a cache that evicts its oldest entry";
+  const bool imported = has_word(line, "functools") && has_word(line, "import") && has_any(line, {"cache", "*"});
+  const bool decorates = line.starts_with('@') && has_word(line, "cache");
+  if (imported || decorates || has_any(line, {"functools.cache", ".cache(", "getattr(functools"})) {
+    return "a cache of functools finds a tensor again by its identity";
+  }
+  return {};
+}
+
+std::string identity_memory(std::string_view whole, std::string_view path) {
   const std::string line = unquoted(whole);
+  if (path.ends_with(".py")) {
+    if (std::string found = python_memory(line); !found.empty()) return found;
+  }
   for (const std::string_view word : {"weakref", "data_ptr", "lru_cache", "WeakKeyDictionary", "_version", "id("}) {
     if (has_word(line, word)) return fmt::format("\"{}\" finds a tensor again by its identity", word);
   }
@@ -93,7 +111,7 @@ std::string identity_memory(std::string_view whole) {
   return {};
 }
 
-std::string baked_in_load(std::string_view line) {
+std::string baked_in_load(std::string_view line, std::string_view /*path*/) {
   if (has_any(line, {"assert", "static_assert", "TORCH_CHECK", "tl.static_assert"}) &&
       line.find('%') != std::string_view::npos && has_any(line, {"BLOCK_M", "M_per_group", "tokens", "group_size"})) {
     return "asserts that a group divides by the block";
@@ -110,10 +128,10 @@ std::string baked_in_load(std::string_view line) {
 }
 
 std::vector<ScanFinding> scan(const record::Candidate& before, const record::Candidate& candidate,
-                              std::string (*question)(std::string_view)) {
+                              std::string (*question)(std::string_view, std::string_view)) {
   std::vector<ScanFinding> findings;
   for (const auto& [path, line] : added_lines(before, candidate)) {
-    std::string what = question(line);
+    std::string what = question(line, path);
     if (!what.empty()) findings.push_back({path, line, std::move(what)});
   }
   return findings;
@@ -179,7 +197,8 @@ std::vector<ScanFinding> find_baked_in_load(const record::Candidate& before, con
 
 std::vector<std::string> cache_words(std::string_view prose) {
   std::vector<std::string> found;
-  for (const std::string_view word : {"OrderedDict", "weakref", "lru_cache", "id(", "data_ptr", "memoize", "memoise"}) {
+  for (const std::string_view word : {"OrderedDict", "weakref", "lru_cache", "functools.cache", "__hash__", "hash(",
+                                      "id(", "data_ptr", "memoize", "memoise"}) {
     if (has_word(prose, word)) found.emplace_back(word);
   }
   return found;

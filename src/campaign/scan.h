@@ -27,8 +27,8 @@ struct ScanFinding {
 std::vector<std::pair<std::string, std::string>> added_lines(const record::Candidate& before,
                                                              const record::Candidate& candidate);
 
-// Memory of a tensor's identity: id(), data_ptr(), weakref, lru_cache, _version; in C++ a static map or set, or a
-// static pointer to constant data.
+// Memory of a tensor's identity: id(), data_ptr(), weakref, lru_cache, _version; in Python hash(), __hash__,
+// OrderedDict and functools.cache as well; in C++ a static map or set, or a static pointer to constant data.
 std::vector<ScanFinding> find_identity_memory(const record::Candidate& before, const record::Candidate& candidate);
 // Group sizes baked in at compile time, divisibility asserted, groups assumed not to be empty.
 std::vector<ScanFinding> find_baked_in_load(const record::Candidate& before, const record::Candidate& candidate);

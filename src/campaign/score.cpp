@@ -43,6 +43,10 @@ StepScore step_score(const std::vector<record::RooflinePoint>& points, Rate rate
           both ? peak(backward) : kNone};
 }
 
+double step_geomean(const StepScore& score) {
+  return std::isfinite(score.backward) ? std::sqrt(score.forward * score.backward) : score.forward;
+}
+
 double metric_value(const record::Metric& metric, const record::RooflinePoint& point) {
   switch (metric.quantity) {
     case record::Quantity::kFlops: return point.cost.flop / point.latency / 1e12;

@@ -19,6 +19,10 @@ struct StepScore {
 // A point without directions is a forward pass alone; backward then stays NaN.
 StepScore step_score(const std::vector<record::RooflinePoint>& points, Rate rate);
 
+// The step as the driver of the viewer counts it: sqrt(forward x backward), or forward alone. It can rise while a step
+// gets slower, and is therefore in exports only.
+double step_geomean(const StepScore& score);
+
 // What a metric says of one point, in its unit, and of all of them: the geometric mean. NaN for not measured.
 double metric_value(const record::Metric& metric, const record::RooflinePoint& point);
 double metric_value(const record::Metric& metric, const std::vector<record::RooflinePoint>& points);

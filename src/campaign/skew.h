@@ -1,4 +1,5 @@
-// Load of grouped operators: how many tokens each expert gets, as a parameter "tokens=128/0/64/320" of a case.
+// Load of grouped operators: how many tokens each expert gets, as a parameter "tokens=128/0/64/320" of a case, or
+// behind the colon of a project's label, "label=skewed:128-0-64x2" (64 twice).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct Load {
   [[nodiscard]] bool uniform() const { return known() && variation < 0.05; }
   [[nodiscard]] bool skewed() const { return known() && variation >= 0.25; }
 };
-// Unknown (no tokens) when the case has no such parameter or it is not a list of whole numbers.
+// Unknown (no tokens) when the case has neither, or it is not a list of whole numbers.
 Load load_of(const record::Case& one);
 
 }  // namespace ridge::campaign

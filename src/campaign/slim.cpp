@@ -9,6 +9,7 @@
 #include "campaign/lineage.h"
 #include "campaign/lock.h"
 #include "campaign/verify.h"
+#include "knowledge/folder_lock.h"
 #include "report/report.h"
 
 namespace ridge::campaign {
@@ -92,6 +93,8 @@ Result<SlimReport> slim_campaign(const fs::path& directory) {
     report.bytes += static_cast<std::int64_t>(content.size());
     remove_empty_folders(directory, fs::path(path).parent_path());
   }
+  RIDGE_CHECK_OK(knowledge::remove_stale_lock(directory / "memory"));
+  remove_empty_folders(directory, "memory");
   return report;
 }
 

@@ -46,9 +46,7 @@ std::string baseline_text(const record::Baseline& baseline) {
 std::optional<Provisional> provisional_best(const State& state) {
   std::optional<Provisional> best;
   for (const Round& round : state.rounds) {
-    const record::RoundState state_of_round = round.state();
-    const bool undecided = state_of_round == record::RoundState::kNotSettled ||
-                           state_of_round == record::RoundState::kNotMeasured || !round.decision;
+    const bool undecided = round.without_verdict() || !round.decision;
     if (!undecided || !round.last().evaluated || round.incumbent_round != state.incumbent.round) continue;
     const record::Evaluated& evaluated = *round.last().evaluated;
     std::vector<double> ratios;

@@ -126,7 +126,8 @@ Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
       return with_hint(make_error(ErrorCode::kToolFailed, "{}: {}", record::name_of(request.task), response->error),
                        response->error_hint);
     }
-    if (attempt == 1 || response.error().code == ErrorCode::kTimeout) return response;
+    const bool worth_another = request.task != WorkerTask::kProfile && response.error().code != ErrorCode::kTimeout;
+    if (attempt == 1 || !worth_another) return response;
   }
 }
 
@@ -211,14 +212,19 @@ Status Engine::measure_peers(record::Final& final_measurement) {
   return ok_status();
 }
 
+// Appends what the decided rounds teach and the file has not yet. After every round, so that nothing is lost of a
+// campaign that never ends.
+Status Engine::write_tips() const {
+  if (options_.experience.empty()) return ok_status();
+  const record::CampaignSpec& spec = state_.spec();
+  RIDGE_TRY(path, knowledge::tips_path(options_.experience, spec.gpu, spec.op, spec.backend));
+  return knowledge::append_tips(path, tips_of(state_));
+}
+
 Status Engine::report() {
   RIDGE_CHECK_OK(journal_.cut_foreign_bytes(true));
   RIDGE_CHECK_OK(intend("report", "append the tips and write the files"));
-  if (!options_.experience.empty()) {
-    const record::CampaignSpec& spec = state_.spec();
-    RIDGE_TRY(path, knowledge::tips_path(options_.experience, spec.gpu, spec.op, spec.backend));
-    RIDGE_CHECK_OK(knowledge::append_tips(path, tips_of(state_)));
-  }
+  RIDGE_CHECK_OK(write_tips());
   const FileMap files = render_campaign(state_);
   RIDGE_CHECK_OK(write_campaign_files(options_.directory, files));
   record::Reported reported;

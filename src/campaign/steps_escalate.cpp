@@ -155,7 +155,7 @@ Status Engine::escalate() {
   if (profile_) {
     for (const record::ProfileMetric& one : profile_->metrics) escalated.figures[one.name] = one.median;
   }
-  if (review_due(state_, round)) escalated.directions = review(state_, round);
+  if (review_due(state_, round)) escalated.directions = review(state_, round, advised(pages_->entries.size()));
   return record(record::EventKind::kEscalated, record::to_json(escalated));
 }
 

@@ -4,13 +4,17 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "campaign/advice.h"
 #include "campaign/campaign.h"
 #include "campaign/decide.h"
 #include "campaign/escalate.h"
+#include "campaign/iterations.h"
 #include "campaign/level.h"
+#include "campaign/manifest.h"
 #include "campaign/profile_hook.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/render.h"
+#include "campaign/versions.h"
 #include "record/json.h"
 #include "record/tunables.h"
 
@@ -57,6 +61,7 @@ record::ProposalRequest proposal_request(const State& state) {
   const Round* round = state.open_round();
   request.round = round != nullptr ? round->number : state.next_round();
   request.spec = manifest_of(state);
+  request.constraints = constraints_of(request.spec);
   request.incumbent = state.incumbent.candidate;
   if (Result<record::TuneSpace> space = record::tune_space(state.incumbent.candidate)) request.space = *space;
   request.build = state.incumbent.build;
@@ -80,6 +85,8 @@ record::ProposalRequest proposal_request(const State& state) {
 record::ProposalRequest Engine::request_of_round() const {
   record::ProposalRequest request = proposal_request(state_);
   request.memory = memory_;
+  request.knowledge = advised(kMostAdvice);
+  request.profile = profile_;
   if (profile_) {
     for (std::string& finding : findings_of(*profile_)) request.findings.push_back(std::move(finding));
   }
@@ -111,7 +118,9 @@ Status Engine::propose() {
   }
   // A parent is a fact, not a claim.
   for (record::Candidate& candidate : proposed.proposal.candidates) candidate.parent = state_.incumbent.candidate.id();
-  return record(EventKind::kProposed, record::to_json(proposed));
+  RIDGE_CHECK_OK(record(EventKind::kProposed, record::to_json(proposed)));
+  if (!store_ || !state_.spec().extra.contains(kWorkspaceKey)) return ok_status();
+  return write_plan(state_, *store_, memory_root(state_, options_.directory));
 }
 
 Status Engine::screen() {
@@ -237,6 +246,7 @@ Status Engine::commit() {
     committed.commit = commit;
   }
   RIDGE_CHECK_OK(record(EventKind::kCommitted, record::to_json(committed)));
+  RIDGE_CHECK_OK(write_tips());
   return render_files();
 }
 
@@ -255,6 +265,7 @@ Status Engine::roll_back() {
   RIDGE_CHECK_OK(write_tree(worktree(), accepted, present));
   const record::RolledBack rolled_back{round.number, state_.incumbent.snapshot};
   RIDGE_CHECK_OK(record(EventKind::kRolledBack, record::to_json(rolled_back)));
+  RIDGE_CHECK_OK(write_tips());
   return render_files();
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "campaign/advice.h"
 #include "campaign/baseline.h"
 #include "campaign/calibration.h"
 #include "campaign/campaign.h"
@@ -26,7 +27,14 @@ constexpr double kCalibrationSeconds = 600.0;  // stands for the wall budget whe
 constexpr double kCalibrationShare = 0.1;      // of the wall budget, for the baseline
 constexpr double kRecalibrationShare = 0.03;   // for each one later
 constexpr int kLookTries = 5;
-constexpr int kCalibrationTries = 2;  // a machine that is busy for a moment gets a second chance
+constexpr int kCalibrationTries = 2;   // a machine that is busy for a moment gets a second chance
+constexpr std::size_t kMostTips = 40;  // that a proposer is told
+
+// Every campaign appends to the file: the newest are passed on.
+std::vector<std::string> newest(std::vector<std::string> tips) {
+  if (tips.size() > kMostTips) tips.erase(tips.begin(), tips.end() - static_cast<std::ptrdiff_t>(kMostTips));
+  return tips;
+}
 
 }  // namespace
 
@@ -51,6 +59,23 @@ Status Engine::prepare() {
   return record(EventKind::kPrepared, record::to_json(prepared));
 }
 
+// The knowledge pages, once in a process.
+Status Engine::read_pages() {
+  if (pages_) return ok_status();
+  RIDGE_TRY(pages, knowledge::read_pages(options_.data / "knowledge"));
+  route_ = route_of(state_, options_.data);
+  pages_ = std::move(pages);
+  return ok_status();
+}
+
+// The entries for the incumbent as it is.
+std::vector<record::KnowledgeEntry> Engine::advised(std::size_t most) const {
+  if (!pages_) return {};
+  knowledge::Route route = *route_;
+  route.bottleneck = bottleneck_of(state_, profile_);
+  return advice(state_, pages_->entries, route, most);
+}
+
 Status Engine::read_tips() {
   record::TipsRead read;
   read.digest = "absent";
@@ -60,8 +85,12 @@ Status Engine::read_tips() {
     RIDGE_TRY(tips, knowledge::read_tips(path));
     read.digest = tips.digest;
     RIDGE_TRY(kept, knowledge::quarantine(path, tips.entries));
-    read.tips = std::move(kept);
+    read.tips = newest(std::move(kept));
   }
+  RIDGE_CHECK_OK(read_pages());
+  read.knowledge_digest = pages_->digest;
+  for (const record::KnowledgeEntry& entry : knowledge::routed(pages_->entries, *route_))
+    read.knowledge.push_back(entry.id);
   return record(EventKind::kTipsRead, record::to_json(read));
 }
 

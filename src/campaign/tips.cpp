@@ -1,13 +1,13 @@
 #include "campaign/tips.h"
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "base/visible.h"
 
 namespace ridge::campaign {
 namespace {
 
-constexpr std::size_t kMostTips = 5, kMostFailures = 2;
+constexpr std::size_t kHashDigits = 12;
+constexpr std::size_t kTextBytes = 200;  // of a proposer, so that the measured factor behind them is not cut off
 
 bool is_lesson(const Round& round) {
   if (round.committed) return true;
@@ -25,13 +25,19 @@ knowledge::NewTip tip_of(const State& state, const Round& round) {
   knowledge::NewTip tip;
   tip.time = round.closed_at.substr(0, 10) + " " + round.closed_at.substr(11, 5);
   tip.campaign = state.spec().id;
+  tip.journal = state.first_hash.substr(0, kHashDigits);
   tip.round = round.number;
   tip.accepted = round.committed.has_value();
   tip.context = fmt::format("{} on {}, {} shapes, bottleneck {}", state.spec().op, state.spec().gpu,
                             state.spec().target_cases.size(), hypothesis.bottleneck);
   tip.signal = round.decision->reason;
-  tip.takeaway = fmt::format("{} ({}): {}", hypothesis.title, hypothesis.mechanism,
-                             tip.accepted ? fmt::format("{:.2f}x", gain(round)) : std::string("did not help"));
+  const std::string factor = fmt::format("{:.2f}x", gain(round));
+  const bool measured = !round.decision->effects.empty();
+  tip.takeaway =
+      fmt::format("{} ({}): {}", short_line(hypothesis.title, kTextBytes), short_line(hypothesis.mechanism, kTextBytes),
+                  tip.accepted ? factor
+                  : measured   ? "did not help, " + factor
+                               : std::string("did not help"));
   tip.applicability = fmt::format("{} kernels for {}, category {}, bucket {}", state.spec().language,
                                   state.spec().backend, hypothesis.category, hypothesis.bucket);
   return tip;
@@ -40,18 +46,12 @@ knowledge::NewTip tip_of(const State& state, const Round& round) {
 }  // namespace
 
 std::vector<knowledge::NewTip> tips_of(const State& state) {
-  std::vector<const Round*> accepted, failed;
-  for (const Round* round : state.known_before(state.next_round())) {
-    if (is_lesson(*round)) (round->committed ? accepted : failed).push_back(round);
-  }
-  std::stable_sort(accepted.begin(), accepted.end(),
-                   [](const Round* a, const Round* b) { return gain(*a) > gain(*b); });
-  std::stable_sort(failed.begin(), failed.end(), [](const Round* a, const Round* b) { return gain(*a) < gain(*b); });
-  const std::size_t failures = std::min(failed.size(), kMostFailures);
-  const std::size_t gains = std::min(accepted.size(), kMostTips - failures);
   std::vector<knowledge::NewTip> tips;
-  for (std::size_t i = 0; i < gains; ++i) tips.push_back(tip_of(state, *accepted[i]));
-  for (std::size_t i = 0; i < failures; ++i) tips.push_back(tip_of(state, *failed[i]));
+  for (const Round* round : state.known_before(state.next_round())) {
+    if (!is_lesson(*round)) continue;
+    knowledge::NewTip tip = knowledge::on_one_line(tip_of(state, *round));
+    if (!tip.accepted || knowledge::hygiene_problem(tip.takeaway).empty()) tips.push_back(std::move(tip));
+  }
   return tips;
 }
 

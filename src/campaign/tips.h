@@ -1,4 +1,4 @@
-// What a finished campaign has to tell the next one.
+// What the decided rounds of a campaign have to tell the next one.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace ridge::campaign {
 
-// At most five: the largest accepted gains, then the clearest failures. Deterministic; every figure is a measured one.
+// One for each accepted round and for each that was measured and refuted, oldest first: not those without a verdict, of
+// a masked round, or that hygiene refuses. Deterministic; every figure is a measured one.
 std::vector<knowledge::NewTip> tips_of(const State& state);
 
 }  // namespace ridge::campaign

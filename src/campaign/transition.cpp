@@ -4,6 +4,7 @@
 #include "campaign/calibration.h"
 #include "campaign/decide.h"
 #include "campaign/escalate.h"
+#include "campaign/profile_hook.h"
 
 namespace ridge::campaign {
 namespace {
@@ -36,6 +37,9 @@ constexpr Transition kTable[] = {
      [](const State& s) { return !s.baseline; }},
     {Due::kCommit, Phase::kBaseline, "commit the baseline", "round 1 is not committed",
      [](const State& s) { return !s.baseline_committed; }},
+    {Due::kProfile, Phase::kAnalyze, "profile the incumbent",
+     "its build was not profiled, and it is the baseline, two rounds in a row were rolled back, or the end has come",
+     [](const State& s) { return !profile_trigger(s).empty(); }},
     {Due::kNothing, Phase::kDone, "nothing", "the report is written",
      [](const State& s) { return s.reported.has_value(); }},
     {Due::kReport, Phase::kReport, "write the report", "the final measurement is recorded",

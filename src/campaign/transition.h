@@ -20,6 +20,7 @@ enum class Due {
   kRollBack,
   kCheckTermination,
   kCalibrate,
+  kProfile,
   kEscalate,
   kPropose,
   kScreen,

@@ -9,6 +9,7 @@
 #include "evaluate/tasks.h"
 #include "measure/machine.h"
 #include "ops/cuda/device.h"
+#include "record/tuned_folder.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -69,7 +70,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
   RIDGE_TRY(stream, stream_of(job));
   const ops::DeviceInfo& device = ops::device_info(stream);
   dispatch::TunedTable table;
-  RIDGE_CHECK_OK(table.add_folder(cache / "tuned"));
+  RIDGE_CHECK_OK(table.add_folder(record::tuned_folder(cache)));
   const std::vector<ops::Problem> problems = one_of_each_bucket(op, bound.problems);
   dispatch::Tuner tuner(op, stream);
   for (std::size_t i = 0; i < problems.size(); ++i) {

@@ -119,7 +119,7 @@ class LeasedExecutor final : public Executor {
 bool measures(record::WorkerTask task) {
   using record::WorkerTask;
   return task == WorkerTask::kCeilings || task == WorkerTask::kScreen || task == WorkerTask::kCalibrate ||
-         task == WorkerTask::kEvaluate || task == WorkerTask::kBench;
+         task == WorkerTask::kEvaluate || task == WorkerTask::kBench || task == WorkerTask::kProfile;
 }
 
 Result<DeviceLease> DeviceLease::acquire(const fs::path& folder, const std::string& who, const ShouldStop& should_stop,

@@ -1,5 +1,7 @@
 #include "execute/project_copy.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <regex>
@@ -15,20 +17,22 @@ namespace ridge::execute {
 namespace {
 
 namespace fs = std::filesystem;
+using record::Outcome;
 
 // The clock that a process can only stretch: it cannot have worked for longer than it ran, but for rounding.
+constexpr std::size_t kLongestProfile = 64u << 20;
 constexpr double kClockSlack = 1.02;
 
 Error copy_error(const fs::path& path, const std::error_code& error) {
   return make_error(ErrorCode::kIo, "cannot copy {}: {}", path.string(), error.message());
 }
 
-// `skipped` is inside the project when a campaign lives there.
-Status copy_tree(const fs::path& from, const fs::path& to, const fs::path& skipped) {
+// `skipped` may be inside the project: a campaign that lives there, and what the project leaves out.
+Status copy_tree(const fs::path& from, const fs::path& to, const std::vector<fs::path>& skipped) {
   std::error_code error;
   for (fs::recursive_directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
     const fs::path relative = it->path().lexically_relative(from);
-    if (it->path().filename() == ".git" || it->path() == skipped) {
+    if (it->path().filename() == ".git" || std::ranges::find(skipped, it->path()) != skipped.end()) {
       it.disable_recursion_pending();
       continue;
     }
@@ -60,7 +64,9 @@ Status ProjectCopy::make() {
   std::error_code ignored;
   fs::remove_all(root_, ignored);
   RIDGE_CHECK_OK(make_directories(root_));
-  RIDGE_CHECK_OK(copy_tree(project_.root, root_, fs::absolute(root_).parent_path().parent_path()));
+  std::vector<fs::path> skipped = {fs::absolute(root_).parent_path().parent_path()};
+  for (const std::string& path : project_.leave_out) skipped.push_back((project_.root / path).lexically_normal());
+  RIDGE_CHECK_OK(copy_tree(project_.root, root_, skipped));
   RIDGE_CHECK_OK(seal());
   source_ = seal_;
   return ok_status();
@@ -195,12 +201,19 @@ Status ProjectCopy::check_outputs(const project::Fill& fill, const ShouldStop& s
   const project::Command command = project::filled(project_.reference, own);
   RIDGE_TRY(result, reference.run(command, should_stop));
   if (result.succeeded()) return ok_status();
-  const std::string said = last_lines(result.output + result.error_output);
-  if (result.end == ProcessResult::End::kExited && result.exit_code == 1) {
-    measured.wrong = "the reference process says: " + said;
-    return ok_status();
+  using End = ProcessResult::End;
+  if (result.end == End::kStopped) {
+    return make_error(ErrorCode::kConflict, "{} was stopped on request", quote_command(command));
   }
-  return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(command), result.describe(), said);
+  const std::string said = last_lines(result.output + result.error_output);
+  if (result.end == End::kExited && result.exit_code == 1) {
+    measured.outcome = Outcome::kWrong;
+    measured.detail = "the reference process says: " + said;
+  } else {  // on what the kernel's process left in {out}
+    measured.outcome = result.end == End::kTimedOut ? Outcome::kHang : Outcome::kCrash;
+    measured.detail = fmt::format("the reference process {}: {}", result.describe(), said);
+  }
+  return ok_status();
 }
 
 Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string>& labels, bool fresh,
@@ -214,25 +227,50 @@ Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string
   project::Command command = project::filled(project_.benchmark, fill);
   if (fresh) command.insert(command.end(), project_.fresh.begin(), project_.fresh.end());
   RIDGE_TRY(result, run(command, should_stop));
-  const Result<std::string> text = read_file(csv);
-  // An exit code of 1 with a table is how a benchmark says that a row failed; the rows say which.
-  if (!text) {
-    return make_error(ErrorCode::kToolFailed, "{} {} and wrote no table: {}", quote_command(command), result.describe(),
-                      last_lines(result.error_output + result.output));
-  }
-  if (result.end != ProcessResult::End::kExited || result.exit_code > 1) {
-    return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(command), result.describe(),
-                      last_lines(result.error_output + result.output));
-  }
-  RIDGE_TRY(rows, project::read_bench_table(*text, project_, labels));
-  const bool all_passed = std::all_of(rows.begin(), rows.end(), [](const auto& row) { return row.passed; });
-  if (result.exit_code == 1 && all_passed) {
-    return make_error(ErrorCode::kToolFailed, "{} exited with 1 although every row passes", quote_command(command));
-  }
-  Measured measured{std::move(rows), *text, result.wall, {}};
+  RIDGE_TRY(measured, measured_of(result, command, csv, labels));
+  if (measured.outcome != Outcome::kPass) return measured;
   RIDGE_CHECK_OK(check_claim(measured));
   if (reference != nullptr) RIDGE_CHECK_OK(check_outputs(fill, should_stop, *reference, measured));
   return measured;
+}
+
+// What one process of the benchmark came to. An exit code of 1 with a table is how a benchmark says that a row failed;
+// the rows say which.
+Result<ProjectCopy::Measured> ProjectCopy::measured_of(const ProcessResult& result, const project::Command& command,
+                                                       const fs::path& csv, const std::vector<std::string>& labels) {
+  using End = ProcessResult::End;
+  if (result.end == End::kStopped) {
+    return make_error(ErrorCode::kConflict, "{} was stopped on request", quote_command(command));
+  }
+  const Result<std::string> text = read_file(csv);
+  Measured measured;
+  measured.wall = result.wall;
+  if (text) measured.table = *text;
+  const auto failed = [&](Outcome outcome, std::string detail) {
+    measured.outcome = outcome;
+    measured.detail = std::move(detail);
+    return measured;
+  };
+  if (!text && text.error().code != ErrorCode::kNotFound) return failed(Outcome::kWrong, text.error().message);
+  if (!text || result.end != End::kExited || result.exit_code > 1) {
+    return failed(result.end == End::kTimedOut ? Outcome::kHang : Outcome::kCrash,
+                  fmt::format("{} {}{}: {}", quote_command(command), result.describe(),
+                              text ? "" : " and wrote no table", last_lines(result.error_output + result.output)));
+  }
+  Result<std::vector<project::BenchTableRow>> rows = project::read_bench_table(*text, project_, labels);
+  if (!rows) return failed(Outcome::kWrong, rows.error().message);
+  measured.rows = std::move(*rows);
+  const bool all_passed = std::ranges::all_of(measured.rows, [](const auto& row) { return row.passed; });
+  if (result.exit_code == 1 && all_passed)
+    return failed(Outcome::kWrong, quote_command(command) + " exited with 1 although every row passes");
+  return measured;
+}
+
+Result<ProjectCopy::Measured> ProjectCopy::measure_in_order(const std::vector<std::string>& labels, bool fresh,
+                                                            const ShouldStop& should_stop, ProjectCopy* reference) {
+  RIDGE_TRY(measured, measure(labels, fresh, should_stop, reference));
+  if (measured.outcome == Outcome::kPass) return measured;
+  return make_error(ErrorCode::kToolFailed, "{}", measured.detail);
 }
 
 Result<record::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) {
@@ -246,6 +284,20 @@ Result<record::TrainingTrace> ProjectCopy::train(const ShouldStop& should_stop) 
   }
   RIDGE_TRY(text, read_file(csv));
   return project::read_training_trace(text);
+}
+
+Result<std::string> ProjectCopy::profile(const std::vector<std::string>& labels, const ShouldStop& should_stop) {
+  RIDGE_TRY(directory, TempDir::create("ridge-profile"));
+  const fs::path csv = directory.path() / "profile.csv";
+  const project::Fill fill{csv.string(), fmt::format("{}", fmt::join(labels, ",")), root_.string()};
+  const project::Command command = project::filled(project_.profile, fill);
+  RIDGE_TRY(result, run(command, should_stop));
+  if (!result.succeeded()) {
+    return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(command), result.describe(),
+                      last_lines(result.error_output + result.output));
+  }
+  Result<std::string> text = read_file_up_to(csv, kLongestProfile);
+  return text ? text : Result<std::string>(in_context(quote_command(command) + " wrote no report", text.error()));
 }
 
 Result<TestCounts> test_counts(const project::Project& project, const std::string& output) {

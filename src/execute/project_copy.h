@@ -46,18 +46,27 @@ class ProjectCopy {
   // SHA-256 of what the build made, or of the in-scope files when nothing is built.
   [[nodiscard]] Result<std::string> artifact() const;
 
-  // One process of the benchmark, and the table that it wrote. An error in the process or the table is an Error.
+  // One process of the benchmark, and the table that it wrote. What became of the process, or of the reference process
+  // on its outputs, is its outcome: HANG, CRASH (also without a table), or WRONG: a table that is refused or cannot be
+  // read, or what the reference process says against the outputs.
+  // A row whose Check is not PASS is none of these. An Error is a fault of this machine, or of what ran in it.
   struct Measured {
-    std::vector<project::BenchTableRow> rows;
-    std::string table;       // as the benchmark wrote it
-    double wall = 0;         // seconds of the process, by our clock
-    std::string wrong = {};  // what the reference process says against its outputs
+    std::vector<project::BenchTableRow> rows;  // none of a table that is refused
+    std::string table;                         // as the benchmark wrote it
+    double wall = 0;                           // seconds of the process, by our clock
+    record::Outcome outcome = record::Outcome::kPass;
+    std::string detail = {};  // what is wrong with it
   };
   // `reference`: a copy without the kernel, whose process checks what this one left in {out}; null: none.
   Result<Measured> measure(const std::vector<std::string>& labels, bool fresh, const ShouldStop& should_stop,
                            ProjectCopy* reference = nullptr);
+  // The same, and a process that failed is an Error: where there is no candidate that it could be charged to.
+  Result<Measured> measure_in_order(const std::vector<std::string>& labels, bool fresh, const ShouldStop& should_stop,
+                                    ProjectCopy* reference = nullptr);
   // One process of the training command, and the trace that it wrote.
   Result<record::TrainingTrace> train(const ShouldStop& should_stop);
+  // One process of the profile command, and the report that it wrote.
+  Result<std::string> profile(const std::vector<std::string>& labels, const ShouldStop& should_stop);
 
   // What a command did that no honest one does: the file it changed, or the time it claims. Stays until make().
   [[nodiscard]] const std::string& offence() const { return offence_; }
@@ -70,6 +79,8 @@ class ProjectCopy {
   Status check_claim(const Measured& measured);
   Status check_outputs(const project::Fill& fill, const ShouldStop& should_stop, ProjectCopy& reference,
                        Measured& measured);
+  Result<Measured> measured_of(const ProcessResult& result, const project::Command& command,
+                               const std::filesystem::path& csv, const std::vector<std::string>& labels);
 
   const project::Project& project_;
   std::filesystem::path root_;

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "execute/plausible.h"
 #include "execute/project_copy.h"
+#include "execute/project_device.h"
 #include "execute/project_session.h"
 #include "record/case.h"
 #include "record/configuration.h"
@@ -78,7 +79,11 @@ class ProjectExecutor final : public Executor {
     started_ = Steady::now();
     WorkerResponse response;
     switch (request.task) {
-      case record::WorkerTask::kDescribe: response.environment = describe(); return response;
+      case record::WorkerTask::kDescribe: {
+        RIDGE_TRY(environment, describe());
+        response.environment = std::move(environment);
+        return response;
+      }
       case record::WorkerTask::kCeilings: response.ceilings = {ceiling()}; return response;
       case record::WorkerTask::kBench: return response;  // no other implementation is known
       case record::WorkerTask::kBuild: {
@@ -91,12 +96,18 @@ class ProjectExecutor final : public Executor {
         RIDGE_TRY(prepared, prepare(request, should_stop));
         if (prepared.outcome != Outcome::kPass) return make_error(ErrorCode::kToolFailed, "{}", prepared.detail);
         RIDGE_CHECK_OK(measure(request, "calibrate", prepared, on_progress, should_stop));
+        if (prepared.outcome != Outcome::kPass) return make_error(ErrorCode::kToolFailed, "{}", prepared.detail);
         response.sessions = std::move(prepared.sessions);
         return response;
       }
       case record::WorkerTask::kEvaluate: {
         RIDGE_TRY(evaluation, honest_evaluation(request, on_progress, should_stop));
         response.evaluation = std::move(evaluation);
+        return response;
+      }
+      case record::WorkerTask::kProfile: {
+        RIDGE_TRY(report, profile(request, should_stop));
+        response.profiler_report = std::move(report);
         return response;
       }
       case record::WorkerTask::kScreen: {
@@ -110,18 +121,43 @@ class ProjectExecutor final : public Executor {
   }
 
  private:
+  // The candidate under the project's own profiler, within the time that the request has. The build before it has its
+  // usual limit: a project that builds for minutes would never be looked at.
+  Result<std::string> profile(const WorkerRequest& request, const ShouldStop& should_stop) {
+    if (project_.profile.empty())
+      return with_hint(make_error(ErrorCode::kUnsupported, "the project states no profiler"),
+                       fmt::format("commands.profile in {}", project::kProjectFile));
+    RIDGE_CHECK_OK(candidate_.place(request.candidates.front()));
+    RIDGE_TRY(build, build_in(candidate_, request.candidates.front(), should_stop));
+    if (!build.problem.empty()) return make_error(ErrorCode::kToolFailed, "{}", build.problem);
+    const ShouldStop out_of_time = [&, built = Steady::now()] {
+      const std::chrono::duration<double> taken = Steady::now() - built;
+      return (should_stop && should_stop()) || (request.time_limit > 0 && taken.count() > request.time_limit);
+    };
+    Result<std::string> report = candidate_.profile(labels_of(request.cases), out_of_time);
+    if (!candidate_.offence().empty()) {
+      const Error offence = make_error(ErrorCode::kToolFailed, "{}", candidate_.offence());
+      RIDGE_CHECK_OK(candidate_.make());
+      return offence;
+    }
+    return report;
+  }
+
   struct Built {
     record::BuildEvidence evidence;
     std::string problem;
   };
 
-  record::Environment describe() const {
+  Result<record::Environment> describe() const {
+    RIDGE_TRY(device, device_of(project_));
     utsname system{};
     ::uname(&system);
     record::Environment environment;
     environment.facts["system.kernel"] = fmt::format("{} {}", system.sysname, system.release);
     environment.facts["system.machine"] = system.machine;
-    environment.facts["project.device"] = system.nodename;
+    environment.facts["system.node"] = system.nodename;
+    environment.facts["project.device"] = device;
+    if (!project_.prefix.empty()) environment.facts["project.prefix"] = quote_command(project_.prefix);
     environment.facts["project.outputs"] = project_.reference.empty()
                                                ? "checked by the project's benchmark alone, in the kernel's process"
                                                : "checked by a process that never sees the kernel (commands.reference)";
@@ -181,6 +217,7 @@ class ProjectExecutor final : public Executor {
   Result<std::vector<record::ScreenRow>> screen(const WorkerRequest& request, const OnProgress& on_progress,
                                                 const ShouldStop& should_stop) {
     std::vector<record::ScreenRow> rows;
+    int failed_in_turn = 0;  // configurations whose commands failed, since one passed
     for (std::size_t i = 0; i < request.candidates.size(); ++i) {
       const record::Candidate& candidate = request.candidates[i];
       record::ScreenRow row;
@@ -195,23 +232,49 @@ class ProjectExecutor final : public Executor {
           on_progress({"screening", fmt::format("{} of {}", i + 1, request.candidates.size()),
                        static_cast<double>(i) / static_cast<double>(request.candidates.size())});
         }
-        RIDGE_CHECK_OK(look(candidate, labels_of(request.cases), should_stop, row));
+        RIDGE_TRY(failed, look(candidate, labels_of(request.cases), should_stop, row));
+        failed_in_turn = failed ? failed_in_turn + 1 : 0;
+        if (failed_in_turn == 1) RIDGE_CHECK_OK(look_at_incumbent(request, row, should_stop));
       }
       rows.push_back(std::move(row));
     }
+    if (failed_in_turn > 1) RIDGE_CHECK_OK(look_at_incumbent(request, rows.back(), should_stop));
     return rows;
   }
 
-  // An error is the harness's fault; what the candidate does wrong stands in the row.
-  Status look(const record::Candidate& candidate, const std::vector<std::string>& labels, const ShouldStop& should_stop,
-              record::ScreenRow& row) {
+  // What a configuration failed at must succeed with the incumbent: where that fails too, a device or a network is
+  // gone, and nothing is known of the configurations that failed.
+  Status look_at_incumbent(const WorkerRequest& request, const record::ScreenRow& failed,
+                           const ShouldStop& should_stop) {
+    const auto gone = [&](const std::string& detail) {
+      return make_error(ErrorCode::kToolFailed,
+                        "a configuration of the sweep fails ({}), and so does the incumbent: {}", failed.detail,
+                        detail);
+    };
+    if (!request.incumbent) return invalid("a screening needs the incumbent");
+    RIDGE_CHECK_OK(incumbent_.place(*request.incumbent));
+    RIDGE_TRY(build, build_in(incumbent_, *request.incumbent, should_stop));
+    if (!build.problem.empty()) return gone(build.problem + ": " + build.evidence.log);
+    const auto measured = incumbent_.measure_in_order(labels_of(request.cases), true, should_stop);
+    if (!measured) return gone(measured.error().message);
+    for (const project::BenchTableRow& row : measured->rows) {
+      if (!row.passed) return gone(fmt::format("{}: Check is {}", row.label, row.check));
+    }
+    return ok_status();
+  }
+
+  // Whether a command of the project failed with this configuration. An error is the harness's fault; what the
+  // candidate does wrong stands in the row.
+  Result<bool> look(const record::Candidate& candidate, const std::vector<std::string>& labels,
+                    const ShouldStop& should_stop, record::ScreenRow& row) {
     const auto fails = [&](Outcome outcome, std::string detail) {
       row.outcome = outcome;
       row.detail = std::move(detail);
-      return ok_status();
+      return true;
     };
     if (const auto sources = record::configured_sources(candidate); !sources) {
-      return fails(Outcome::kCompile, sources.error().text());
+      fails(Outcome::kCompile, sources.error().text());
+      return false;  // nothing ran
     }
     RIDGE_CHECK_OK(candidate_.place(candidate));
     RIDGE_TRY(build, build_in(candidate_, candidate, should_stop));
@@ -222,7 +285,8 @@ class ProjectExecutor final : public Executor {
       RIDGE_CHECK_OK(candidate_.make());
       return fails(Outcome::kCheat, offence);
     }
-    if (!measured) return fails(Outcome::kCrash, measured.error().text());
+    if (!measured) return measured.error();
+    if (measured->outcome != Outcome::kPass) return fails(measured->outcome, measured->detail);
     std::vector<double> fractions;
     for (const project::BenchTableRow& one : measured->rows) {
       if (!one.passed) return fails(Outcome::kWrong, fmt::format("{}: Check is {}", one.label, one.check));
@@ -230,7 +294,7 @@ class ProjectExecutor final : public Executor {
       fractions.push_back(score_of(one));
     }
     row.score = stats::geomean(fractions);
-    return ok_status();
+    return false;
   }
 
   // What configurations are compared by: more is better.
@@ -312,9 +376,10 @@ class ProjectExecutor final : public Executor {
       }
       check->snr_db = row.noise_db.empty() ? NAN : row.noise_db.front().second;  // out_snr
       if (project_.min_snr_db > 0) {
-        const double ratio = std::pow(10.0, (project_.min_snr_db - check->snr_db) / 20.0);
-        check->max_error_ratio =
-            std::max(check->max_error_ratio, std::isfinite(ratio) || check->snr_db > 0 ? ratio : INFINITY);
+        double worst = check->snr_db;
+        for (const auto& [column, decibel] : row.noise_db) worst = decibel < worst ? decibel : worst;
+        const double ratio = std::pow(10.0, (project_.min_snr_db - worst) / 20.0);
+        check->max_error_ratio = std::max(check->max_error_ratio, std::isfinite(ratio) || worst > 0 ? ratio : INFINITY);
       }
       if (row.passed) {
         ++check->verified_calls;
@@ -327,7 +392,26 @@ class ProjectExecutor final : public Executor {
     }
   }
 
-  // Four processes. Stops early, without a session, when the candidate's rows do not pass.
+  // Charges a process of the candidate's benchmark that failed to the candidate. The same command must succeed with the
+  // incumbent afterwards: where that fails too, a device or a network is gone, and it is an Error of the harness.
+  Status charge(const ProjectCopy::Measured& failed, const WorkerRequest& request, bool fresh,
+                record::Evaluation& evaluation, const ShouldStop& should_stop) {
+    const auto incumbent = incumbent_.measure_in_order(labels_of(request.cases), fresh, should_stop, reference());
+    if (!incumbent) {
+      return make_error(ErrorCode::kToolFailed,
+                        "the benchmark fails with the candidate ({}) and with the incumbent: {}", failed.detail,
+                        incumbent.error().message);
+    }
+    evaluation.table = failed.table;
+    if (evaluation.outcome != Outcome::kPass) return ok_status();  // a row said so already
+    evaluation.outcome = failed.outcome;
+    evaluation.detail = "the benchmark: " + failed.detail;
+    return ok_status();
+  }
+
+  [[nodiscard]] ProjectCopy* reference() { return project_.reference.empty() ? nullptr : &reference_; }
+
+  // Four processes. Stops early, without a session, when the candidate's process fails or its rows do not pass.
   Result<std::optional<record::Session>> session(const WorkerRequest& request, std::int64_t index,
                                                  const std::string& role, record::Evaluation& evaluation,
                                                  const ShouldStop& should_stop) {
@@ -336,17 +420,15 @@ class ProjectExecutor final : public Executor {
     std::vector<std::vector<project::BenchTableRow>> processes;
     const Steady::time_point began = Steady::now();
     for (const char arm : order) {
-      ProjectCopy* const reference = project_.reference.empty() ? nullptr : &reference_;
-      RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop, reference));
-      if (!measured.wrong.empty() && arm == 'A')
-        return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.wrong);
+      RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop, reference()));
+      if (measured.outcome != Outcome::kPass && arm == 'A')
+        return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.detail);
       if (arm == 'B') note_rows(measured.rows, evaluation);
       if (arm == 'B') evaluation.table = measured.table;
-      if (evaluation.outcome == Outcome::kPass && !measured.wrong.empty()) {
-        evaluation.outcome = Outcome::kWrong;
-        evaluation.detail = measured.wrong;
+      if (measured.outcome != Outcome::kPass) {
+        RIDGE_CHECK_OK(charge(measured, request, true, evaluation, should_stop));
+        return std::optional<record::Session>();
       }
-      if (!measured.wrong.empty()) return std::optional<record::Session>();
       note_process(measured, arm);
       for (const project::BenchTableRow& row : measured.rows) {
         if (!row.passed && arm == 'A') {
@@ -410,13 +492,12 @@ class ProjectExecutor final : public Executor {
   // time, and what a cache saves is there in every process. A gap that would be refused is looked at again.
   Status compare_fresh_with_reused(const WorkerRequest& request, record::Evaluation& evaluation,
                                    const ShouldStop& should_stop) {
-    const std::vector<std::string> labels = labels_of(request.cases);
     FastestRows reused[2], fresh[2];
     for (int look = 0; look < kFreshLooks; ++look) {
       for (int i = 0; i < 2 * kFreshProcesses; ++i) {
-        ProjectCopy& copy = i % 2 == 0 ? incumbent_ : candidate_;
-        RIDGE_CHECK_OK(note_fastest(copy, labels, false, should_stop, reused[i % 2]));
-        RIDGE_CHECK_OK(note_fastest(copy, labels, true, should_stop, fresh[i % 2]));
+        RIDGE_CHECK_OK(note_fastest(i % 2, request, false, evaluation, should_stop, reused[i % 2]));
+        RIDGE_CHECK_OK(note_fastest(i % 2, request, true, evaluation, should_stop, fresh[i % 2]));
+        if (evaluation.outcome != Outcome::kPass) return ok_status();
       }
       const double before = ratio_of(fresh[0], reused[0]), now = ratio_of(fresh[1], reused[1]);
       evaluation.build.counts["incumbent_fresh_over_reused"] = before;
@@ -426,10 +507,16 @@ class ProjectExecutor final : public Executor {
     return ok_status();
   }
 
-  // One more process; its rows that pass.
-  static Status note_fastest(ProjectCopy& copy, const std::vector<std::string>& labels, bool fresh,
-                             const ShouldStop& should_stop, FastestRows& fastest) {
-    RIDGE_TRY(measured, copy.measure(labels, fresh, should_stop));
+  // One more process, of the incumbent (arm 0) or the candidate (1); its rows that pass.
+  Status note_fastest(int arm, const WorkerRequest& request, bool fresh, record::Evaluation& evaluation,
+                      const ShouldStop& should_stop, FastestRows& fastest) {
+    if (evaluation.outcome != Outcome::kPass) return ok_status();
+    ProjectCopy& copy = arm == 0 ? incumbent_ : candidate_;
+    RIDGE_TRY(measured, copy.measure(labels_of(request.cases), fresh, should_stop));
+    if (measured.outcome != Outcome::kPass) {
+      if (arm == 0) return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.detail);
+      return charge(measured, request, fresh, evaluation, should_stop);
+    }
     for (const project::BenchTableRow& row : measured.rows) {
       if (!row.passed) continue;
       const auto at = fastest.emplace(row.label, row.latency).first;
@@ -493,6 +580,7 @@ class ProjectExecutor final : public Executor {
     if (evaluation.outcome != Outcome::kPass) return evaluation;
     if (!request.quick_look) {
       RIDGE_CHECK_OK(compare_fresh_with_reused(request, evaluation, should_stop));
+      if (evaluation.outcome != Outcome::kPass) return evaluation;
       RIDGE_CHECK_OK(train(evaluation, should_stop));
       if (evaluation.outcome != Outcome::kPass) return evaluation;
     }
@@ -517,8 +605,8 @@ std::unique_ptr<Executor> make_project_executor(project::Project project, Projec
   return std::make_unique<ProjectExecutor>(std::move(project), std::move(options));
 }
 
-Result<project::TableContents> look_at_table(const project::Project& project, const fs::path& workspace,
-                                             const ShouldStop& should_stop) {
+Result<LookAtTable> look_at_table(const project::Project& project, const fs::path& workspace,
+                                  const ShouldStop& should_stop) {
   ProjectCopy made(project, workspace);
   RIDGE_CHECK_OK(made.make());
   RIDGE_TRY(built, made.build(should_stop));
@@ -526,19 +614,22 @@ Result<project::TableContents> look_at_table(const project::Project& project, co
     return make_error(ErrorCode::kToolFailed, "the build {}: {}", built.describe(),
                       last_lines(built.error_output + built.output));
   }
-  RIDGE_TRY(measured, made.measure(project.shapes, false, should_stop));
-  return project::contents_of(measured.table, project);
+  RIDGE_TRY(measured, made.measure_in_order(project.shapes, false, should_stop));
+  RIDGE_TRY(contents, project::contents_of(measured.table, project));
+  return LookAtTable{std::move(contents), std::move(measured.rows), std::move(measured.table)};
 }
 
 std::vector<HandoffCheck> check_handoff(const project::Project& project, const fs::path& workspace,
-                                        const OnProgress& on_progress, const ShouldStop& should_stop) {
+                                        const OnProgress& on_progress, const ShouldStop& should_stop,
+                                        bool compile_only) {
   std::vector<HandoffCheck> checks;
   ProjectCopy made(project, workspace);
   const auto step = [&](const char* what, const std::function<Result<std::string>()>& attempt) {
     if (!checks.empty() && !checks.back().works) return;
     if (on_progress) on_progress({"checking", what, 0});
     const Result<std::string> result = attempt();
-    checks.push_back({what, result ? *result : result.error().text(), result.ok()});
+    const bool unavailable = !result && result.error().code == ErrorCode::kUnsupported;
+    checks.push_back({what, result ? *result : result.error().text(), result.ok(), unavailable});
   };
   const auto succeeded = [](const Result<ProcessResult>& result) -> Result<std::string> {
     if (!result) return result.error();
@@ -549,9 +640,16 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
     return format_duration(result->wall);
   };
   const auto measured = [&](bool fresh) -> Result<std::string> {
-    RIDGE_TRY(table, made.measure(project.shapes, fresh, should_stop));
+    RIDGE_TRY(table, made.measure_in_order(project.shapes, fresh, should_stop));
     for (const project::BenchTableRow& row : table.rows) {
       if (!row.passed) return make_error(ErrorCode::kToolFailed, "{}: Check is {}", row.label, row.check);
+      for (const auto& [column, decibel] : row.noise_db) {
+        if (!(decibel < project.min_snr_db)) continue;
+        return make_error(ErrorCode::kInvalidArgument,
+                          "{}: {} is {:.4g} dB, below benchmark.min_snr_db = {:.4g}: every candidate like it would be "
+                          "rejected; lower min_snr_db, or make the kernel more accurate first",
+                          row.label, column, decibel, project.min_snr_db);
+      }
       for (const project::BenchTableRow::Direction& one : row.directions) {
         const double rate = one.work / one.seconds / project.metric_unit;
         if (rate <= project.peak) continue;
@@ -578,11 +676,19 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
     RIDGE_CHECK_OK(made.make());
     return workspace.string();
   });
-  step("it builds", [&] { return succeeded(made.build(should_stop)); });
+  step("it builds", [&]() -> Result<std::string> {
+    if (project.build.empty()) return std::string("nothing is built");
+    const std::string& program = project.build.front();
+    if (program.find('/') == std::string::npos && find_program(program).empty())
+      return make_error(ErrorCode::kUnsupported, "{} is not installed on this machine", program);
+    return succeeded(made.build(should_stop));
+  });
   step("the build makes its artefact", [&]() -> Result<std::string> {
     RIDGE_TRY(digest, made.artifact());
     return (project.artifact.empty() ? "the sources themselves" : project.artifact) + " " + digest.substr(0, 12);
   });
+  if (compile_only) return checks;
+  step("the device says its name", [&] { return device_of(project); });
   step("the focused test passes and counts", [&]() -> Result<std::string> {
     const Result<ProcessResult> result = made.test(should_stop);
     RIDGE_CHECK_OK(succeeded(result));
@@ -599,8 +705,7 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
     step("the reference process finds the outputs right", [&]() -> Result<std::string> {
       RIDGE_CHECK_OK(reference.make());
       RIDGE_CHECK_OK(reference.without_kernel());
-      RIDGE_TRY(table, made.measure(project.shapes, true, should_stop, &reference));
-      if (!table.wrong.empty()) return make_error(ErrorCode::kToolFailed, "{}", table.wrong);
+      RIDGE_TRY(table, made.measure_in_order(project.shapes, true, should_stop, &reference));
       return fmt::format("{} shapes, in a folder without the kernel", table.rows.size());
     });
   }
@@ -610,6 +715,12 @@ std::vector<HandoffCheck> check_handoff(const project::Project& project, const f
       if (trace.failed > 0) return make_error(ErrorCode::kToolFailed, "{} steps fail their Check", trace.failed);
       return fmt::format("{} steps, the kernel takes {:.1f} % of one, its work on the weight {:.1f} %", trace.steps,
                          100 * trace.kernel / trace.step, 100 * trace.weight / trace.step);
+    });
+  }
+  if (!project.profile.empty()) {
+    step("the profile command writes its report", [&]() -> Result<std::string> {
+      RIDGE_TRY(report, made.profile({project.shapes.front()}, should_stop));
+      return fmt::format("{} bytes; ridge profile --from reads such a file", report.size());
     });
   }
   return checks;

@@ -31,16 +31,23 @@ std::unique_ptr<Executor> make_project_executor(project::Project project, Projec
 // One thing that must really work before a campaign starts.
 struct HandoffCheck {
   std::string what, detail;
-  bool works = false;
+  bool works = false, unavailable = false;  // unavailable: a program that this machine lacks
 };
 // Copies the project, builds it, runs its test, its benchmark once per mode, and reads what it wrote. Stops at the
-// first that does not work, because the later ones rest on it.
+// first that does not work, because the later ones rest on it. `compile_only`: as far as its build, on a machine
+// without the device.
 std::vector<HandoffCheck> check_handoff(const project::Project& project, const std::filesystem::path& workspace,
-                                        const OnProgress& on_progress = {}, const ShouldStop& should_stop = {});
+                                        const OnProgress& on_progress = {}, const ShouldStop& should_stop = {},
+                                        bool compile_only = false);
 
 // What the project's own table holds: one build and one process of its benchmark, in a private copy.
-Result<project::TableContents> look_at_table(const project::Project& project, const std::filesystem::path& workspace,
-                                             const ShouldStop& should_stop = {});
+struct LookAtTable {
+  project::TableContents contents;
+  std::vector<project::BenchTableRow> rows;
+  std::string text;
+};
+Result<LookAtTable> look_at_table(const project::Project& project, const std::filesystem::path& workspace,
+                                  const ShouldStop& should_stop = {});
 
 // A candidate may take this much longer on fresh tensors than on reused ones, beside what the incumbent shows. What a
 // cache that remembers tensors saves is far more.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "inspect/listing.h"
 #include "record/code_object.h"
 
 namespace ridge::inspect {
@@ -47,17 +48,29 @@ AmdKernel kernel_of(const record::CodeObjectKernel& noted) {
   return kernel;
 }
 
+AmdCodeObject object_of(const record::CodeObjectMetadata& metadata) {
+  AmdCodeObject object;
+  const std::string& target = metadata.target;
+  object.target = target.substr(std::min(target.rfind('-') + 1, target.size()));
+  for (const record::CodeObjectKernel& kernel : metadata.kernels) object.kernels.push_back(kernel_of(kernel));
+  return object;
+}
+
 }  // namespace
+
+Result<AmdCodeObject> read_amdgpu_text(std::string_view assembly) {
+  const std::string_view text = amdgpu_metadata(assembly);
+  if (text.empty()) return Error{ErrorCode::kNotFound, "the assembly has no metadata", {}};
+  RIDGE_TRY(metadata_of, record::read_code_object_text(text));
+  return object_of(metadata_of);
+}
 
 Result<AmdCodeObject> read_amdgpu(const Elf& elf) {
   if (elf.machine != kMachineAmdgpu) return invalid("an ELF file of machine {}, not an AMD code object", elf.machine);
   const std::string_view note = metadata(elf);
   if (note.empty()) return Error{ErrorCode::kCorrupt, "the code object has no metadata note", {}};
   RIDGE_TRY(metadata_of, record::read_code_object_metadata(note));
-  AmdCodeObject object;
-  const std::string& target = metadata_of.target;
-  object.target = target.substr(std::min(target.rfind('-') + 1, target.size()));
-  for (const record::CodeObjectKernel& kernel : metadata_of.kernels) object.kernels.push_back(kernel_of(kernel));
+  AmdCodeObject object = object_of(metadata_of);
   for (AmdKernel& kernel : object.kernels) {
     for (const Symbol& symbol : elf.symbols) {
       if (symbol.is_function() && symbol.name == kernel.name)

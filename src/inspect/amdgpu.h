@@ -21,5 +21,7 @@ struct AmdCodeObject {
 };
 
 Result<AmdCodeObject> read_amdgpu(const Elf& elf);
+// The same of assembly text, from the metadata in it; kNotFound when it has none.
+Result<AmdCodeObject> read_amdgpu_text(std::string_view assembly);
 
 }  // namespace ridge::inspect

@@ -84,7 +84,18 @@ class Inspector {
 
   void text(Isa isa, std::string_view content) {
     record::Inspection& inspection = begin("listing", isa, "");
+    if (isa == Isa::kAmdgcn) add_metadata(content, inspection);
     take_listing(parse_listing(isa, content), inspection, true);
+  }
+
+  // Registers, spills and memory as the compiler noted them in its assembly.
+  void add_metadata(std::string_view assembly, record::Inspection& inspection) {
+    Result<AmdCodeObject> noted = read_amdgpu_text(assembly);
+    if (!noted && noted.error().code != ErrorCode::kNotFound) inspection.notes.push_back(noted.error().message);
+    if (!noted) return;
+    inspection.target = noted->target;
+    for (AmdKernel& kernel : noted->kernels)
+      add_kernel(inspection, std::move(kernel.name), std::move(kernel.resources));
   }
 
   record::Inspection& begin(std::string format, Isa isa, std::string target) {

@@ -254,10 +254,23 @@ Result<Isa> detect_listing(std::string_view text) {
       "give a cubin, a fat binary, an object file, or the output of nvdisasm, cuobjdump, llvm-objdump or objdump");
 }
 
+std::string_view amdgpu_metadata(std::string_view text) {
+  constexpr std::string_view kBegin = ".amdgpu_metadata", kEnd = ".end_amdgpu_metadata", kKey = "\namdhsa.kernels:";
+  if (const std::size_t begin = text.find(kBegin); begin != std::string_view::npos) {
+    text.remove_prefix(std::min(text.find('\n', begin), text.size()));
+    text = text.substr(0, text.find(kEnd));
+    return text.substr(0, text.find_last_not_of(" \t") + 1);
+  }
+  const std::size_t key = text.find(kKey);
+  if (key == std::string_view::npos) return {};
+  text.remove_prefix(key);
+  return text.substr(0, text.find("\n..."));
+}
+
 Listing parse_listing(Isa isa, std::string_view text) {
   Builder builder(isa);
   PtxParser ptx;
-  bool metadata = false;
+  const std::string_view metadata = isa == Isa::kAmdgcn ? amdgpu_metadata(text) : std::string_view();
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -266,9 +279,7 @@ Listing parse_listing(Isa isa, std::string_view text) {
       case Isa::kSass: sass_line(line, builder); break;
       case Isa::kPtx: ptx.line(line, builder); break;
       case Isa::kAmdgcn:
-        // What a compiler says about its kernels is YAML between two directives, and no code.
-        if (trimmed(line) == ".amdgpu_metadata" || trimmed(line) == ".end_amdgpu_metadata") metadata = !metadata;
-        if (!metadata) gcn_line(line, builder);
+        if (line.data() < metadata.data() || line.data() >= metadata.data() + metadata.size()) gcn_line(line, builder);
         break;
       case Isa::kX86: x86_line(line, builder); break;
     }

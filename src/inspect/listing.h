@@ -45,6 +45,10 @@ struct Listing {
 Result<Isa> detect_listing(std::string_view text);
 Listing parse_listing(Isa isa, std::string_view text);
 
+// What a compiler says about its kernels inside AMDGCN assembly: YAML between two directives, or from the line
+// "amdhsa.kernels:" on where a tool has kept it without them. Empty when there is none.
+std::string_view amdgpu_metadata(std::string_view text);
+
 // A loop: the instructions [first, last], closed by a branch backwards.
 struct Loop {
   std::size_t first = 0, last = 0;

@@ -290,6 +290,17 @@ Status on_escalated(State& state, const Event& event) {
   return ok_status();
 }
 
+Status on_profiled(State& state, const Event& event) {
+  if (!state.baseline_committed) return impossible(event, "the baseline is not committed");
+  if (open_round(state) != nullptr) return impossible(event, "a round is open");
+  RIDGE_TRY(profiled, payload<record::Profiled>(event));
+  if (profiled.artifact != state.incumbent.build.artifact) return impossible(event, "it is not of the incumbent");
+  if (profiled.report.has_value() != profiled.note.empty())
+    return impossible(event, "it is a report, or says why there is none");
+  state.profiles.push_back(std::move(profiled));
+  return ok_status();
+}
+
 Status on_reported(State& state, const Event& event) {
   RIDGE_TRY(reported, payload<record::Reported>(event));
   state.reported = std::move(reported);
@@ -370,6 +381,7 @@ constexpr Handler kHandlers[] = {
     {EventKind::kWaived, on_waived},
     {EventKind::kEscalated, on_escalated},
     {EventKind::kMasked, on_masked},
+    {EventKind::kProfiled, on_profiled},
 };
 
 std::map<std::string, std::int64_t> changed_defines(const record::Candidate& from, const record::Candidate& to) {
@@ -400,6 +412,11 @@ record::RoundState Round::state() const {
   // An audit that failed makes the sessions void, whatever effects they gave.
   if (decision->outcome == record::Outcome::kHarnessFault) return record::RoundState::kNotMeasured;
   return decision->effects.empty() ? record::RoundState::kNotMeasured : record::RoundState::kNotSettled;
+}
+
+bool Round::without_verdict() const {
+  const record::RoundState came_to = state();
+  return came_to == record::RoundState::kNotSettled || came_to == record::RoundState::kNotMeasured;
 }
 
 std::string incumbent_artifact(const State& state, const Round& round) {
@@ -435,6 +452,7 @@ Status apply(State& state, const Event& event) {
     if (completes_an_effect(event.kind)) state.intents.clear();
   }
   ++state.events;
+  if (state.first_hash.empty()) state.first_hash = event.hash;
   state.last_hash = event.hash;
   state.updated_at = event.time;
   note_cost(state, event);

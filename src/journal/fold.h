@@ -50,6 +50,7 @@ struct Round {
 
   [[nodiscard]] bool closed() const { return committed.has_value() || rolled_back.has_value(); }
   [[nodiscard]] record::RoundState state() const;
+  [[nodiscard]] bool without_verdict() const;  // closed, and nothing is known of its candidate
   [[nodiscard]] const Attempt& last() const { return attempts.back(); }
 };
 
@@ -89,7 +90,7 @@ struct Ending {
 
 struct State {
   std::int64_t events = 0;
-  std::string last_hash, created_at, updated_at;
+  std::string first_hash, last_hash, created_at, updated_at;
   double active = 0;
 
   std::optional<record::Created> created;
@@ -116,6 +117,7 @@ struct State {
 
   std::map<std::int64_t, record::Waived> waivers;  // by rule
   std::vector<record::Escalated> escalations;      // oldest first
+  std::vector<record::Profiled> profiles;          // the same
   record::Masked masked;                           // rounds and records hidden from the proposer
 
   std::string ended_at;         // event time of the final measurement

@@ -1,22 +1,20 @@
 #include "knowledge/memory.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "knowledge/folder_lock.h"
 #include "record/archive.h"
+#include "record/iteration_file.h"
 
 namespace fs = std::filesystem;
 
@@ -34,31 +32,6 @@ std::optional<std::int64_t> number_of(std::string_view version) {
   return digits && failure == std::errc() && end == version.data() + version.size() ? std::optional(number)
                                                                                     : std::nullopt;
 }
-
-// One writer at a time, also across processes.
-class Lock {
- public:
-  static Result<Lock> take(const fs::path& directory) {
-    const int file = ::open((directory / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (file < 0 || ::flock(file, LOCK_EX) != 0) {
-      if (file >= 0) ::close(file);
-      return with_hint(make_error(ErrorCode::kIo, "cannot lock {}: {}", directory.string(), std::strerror(errno)),
-                       "free some space on its disk, or make the folder writable, and run the same command again");
-    }
-    return Lock(file);
-  }
-  Lock(Lock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  Lock& operator=(Lock&&) = delete;
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  ~Lock() {
-    if (file_ >= 0) ::close(file_);
-  }
-
- private:
-  explicit Lock(int file) : file_(file) {}
-  int file_;
-};
 
 void check_number(std::vector<std::string>& out, const char* name, const std::optional<double>& value, double low,
                   double high) {
@@ -101,7 +74,10 @@ Result<record::Iteration> assigned(const record::Iteration& iteration, const std
 
 }  // namespace
 
-std::vector<std::string> problems(const record::Iteration& it) {
+namespace {
+
+// Numbers that no measurement gives, and a record under another name: nothing may rest on such a record.
+std::vector<std::string> impossible(const record::Iteration& it) {
   std::vector<std::string> out;
   if (!number_of(it.version)) out.push_back(fmt::format("version is \"{}\", not v<number>", it.version));
   const record::IterationPerformance& p = it.performance;
@@ -118,6 +94,14 @@ std::vector<std::string> problems(const record::Iteration& it) {
     if (!std::isfinite(m.target) || !std::isfinite(m.current))
       out.push_back("isa_metric_progress of " + m.metric + " is not finite");
   }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> problems(const record::Iteration& it) {
+  std::vector<std::string> out = impossible(it);
+  const record::IterationPerformance& p = it.performance;
   const bool passed = it.quality_gate.result == record::IterationStatus::kPass;
   if (passed && !p.latency_us) out.push_back("the gate passed, but there is no performance.latency_us");
   if (passed && it.correctness.status != record::IterationStatus::kPass)
@@ -128,8 +112,8 @@ std::vector<std::string> problems(const record::Iteration& it) {
     out.push_back(fmt::format("{} open_directions, at most {}", it.open_directions.size(), kMostDirections));
   const std::string& hash = it.git_commit_hash;
   if (!hash.empty() &&
-      (hash.size() < 7 || hash.size() > 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)) {
-    out.push_back(fmt::format("git_commit_hash \"{}\" is not 7 to 64 hex digits", hash));
+      (hash.size() < 4 || hash.size() > 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)) {
+    out.push_back(fmt::format("git_commit_hash \"{}\" is not 4 to 64 hex digits", hash));
   }
   return out;
 }
@@ -180,7 +164,7 @@ Result<record::Iteration> Memory::load(const std::string& version) const {
   if (!text)
     return with_hint(make_error(ErrorCode::kNotFound, "there is no {}", version),
                      "ridge memory summary lists the versions");
-  auto iteration = record::parse_record<record::Iteration>(*text, version + ".json");
+  auto iteration = record::read_iteration(*text, version + ".json");
   if (!iteration) return in_context(version + ".json", iteration.error());
   cached = {now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec, *iteration};
   return iteration;
@@ -190,10 +174,34 @@ Result<std::vector<record::Iteration>> Memory::list(bool with_masked) const {
   RIDGE_TRY(names, versions());
   std::vector<record::Iteration> found;
   for (const std::string& name : names) {
+    if (!fault_of(name).empty()) continue;
     RIDGE_TRY(iteration, load(name));
     if (with_masked || !iteration.masked) found.push_back(std::move(iteration));
   }
   return found;
+}
+
+std::string Memory::fault_of(const std::string& version) const {
+  const Result<record::Iteration> iteration = load(version);
+  if (!iteration) return iteration.error().message;
+  if (iteration->version != version) return fmt::format("{}.json: says it is {}", version, iteration->version);
+  const std::vector<std::string> wrong = impossible(*iteration);
+  return wrong.empty() ? std::string() : fmt::format("{}.json: {}", version, fmt::join(wrong, "; "));
+}
+
+Result<std::vector<std::string>> Memory::set_aside() const {
+  RIDGE_TRY(names, versions());
+  std::vector<std::string> reasons;
+  for (const std::string& name : names) {
+    if (std::string fault = fault_of(name); !fault.empty()) reasons.push_back(std::move(fault));
+  }
+  return reasons;
+}
+
+Result<std::string> Memory::text(const std::string& version, bool with_masked) const {
+  RIDGE_TRY(iteration, read(version, with_masked));
+  RIDGE_TRY(original, read_file(file(version)));
+  return record::iteration_text(iteration, original);
 }
 
 Result<record::Iteration> Memory::read(const std::string& version, bool with_masked) const {
@@ -211,14 +219,19 @@ Result<std::string> Memory::next_version() const {
   return names.empty() ? std::string("v0") : "v" + std::to_string(*number_of(names.back()) + 1);
 }
 
-Status Memory::store(const record::Iteration& iteration) const {
+Status Memory::store(const record::Iteration& iteration, std::string_view original) const {
   const std::vector<std::string> wrong = problems(iteration);
   if (!wrong.empty()) return invalid("{}: {}", iteration.version, fmt::join(wrong, "; "));
-  return write_file_durably(file(iteration.version), record::to_pretty(iteration));
+  std::error_code missing;
+  if (original.empty() && fs::exists(file(iteration.version), missing)) {
+    RIDGE_TRY(before, read_file(file(iteration.version)));
+    return write_file_durably(file(iteration.version), record::iteration_text(iteration, before));
+  }
+  return write_file_durably(file(iteration.version), record::iteration_text(iteration, original));
 }
 
-Result<record::Iteration> Memory::create(record::Iteration iteration, Clock& clock) const {
-  RIDGE_TRY(lock, Lock::take(directory_));
+Result<record::Iteration> Memory::create(record::Iteration iteration, Clock& clock, std::string_view original) const {
+  RIDGE_TRY(lock, FolderLock::take(directory_));
   if (iteration.version.empty()) {
     RIDGE_TRY(next, next_version());
     iteration.version = next;
@@ -227,13 +240,13 @@ Result<record::Iteration> Memory::create(record::Iteration iteration, Clock& clo
   if (fs::exists(file(iteration.version), missing))
     return make_error(ErrorCode::kConflict, "{} exists already", iteration.version);
   if (iteration.timestamp.empty()) iteration.timestamp = format_minute(clock.unix_time());
-  RIDGE_CHECK_OK(store(iteration));
+  RIDGE_CHECK_OK(store(iteration, original));
   return iteration;
 }
 
 Result<record::Iteration> Memory::update(const std::string& version,
                                          const std::vector<std::string>& assignments) const {
-  RIDGE_TRY(lock, Lock::take(directory_));
+  RIDGE_TRY(lock, FolderLock::take(directory_));
   RIDGE_TRY(old, read(version));
   RIDGE_TRY(iteration, with_fields(std::move(old), assignments));
   if (iteration.version != version)
@@ -254,7 +267,7 @@ Result<std::string> Memory::best() const {
 }
 
 Status Memory::set_masked(const std::string& version, bool masked) const {
-  RIDGE_TRY(lock, Lock::take(directory_));
+  RIDGE_TRY(lock, FolderLock::take(directory_));
   RIDGE_TRY(iteration, read(version, true));
   RIDGE_TRY(best_version, best());
   if (masked && version == "v0") return make_error(ErrorCode::kConflict, "v0 is the baseline and is never masked");
@@ -264,8 +277,13 @@ Status Memory::set_masked(const std::string& version, bool masked) const {
   return store(iteration);
 }
 
+Status Memory::locked(const std::function<Status()>& work) const {
+  RIDGE_TRY(lock, FolderLock::take(directory_));
+  return work();
+}
+
 Result<record::MemoryRestart> Memory::restart(std::int64_t seed, Clock& clock) const {
-  RIDGE_TRY(lock, Lock::take(directory_));
+  RIDGE_TRY(lock, FolderLock::take(directory_));
   RIDGE_TRY(all, list());
   record::MemoryRestart entry;
   RIDGE_TRY(best_version, best());

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,17 +33,25 @@ class Memory {
   static Result<Memory> open(const std::filesystem::path& workspace);
   static Result<Memory> init(const std::filesystem::path& workspace);
 
-  // Versions in ascending order; masked ones only when asked for. A file that is damaged is an error that names it.
+  // Versions in ascending order; masked ones only when asked for. A file that is damaged, or holds what cannot be, is
+  // left out: `set_aside` names each with its reason.
   [[nodiscard]] Result<std::vector<record::Iteration>> list(bool with_masked = false) const;
   [[nodiscard]] Result<record::Iteration> read(const std::string& version, bool with_masked = false) const;
+  [[nodiscard]] Result<std::vector<std::string>> set_aside() const;
+  // The record with what other tools keep in its file.
+  [[nodiscard]] Result<std::string> text(const std::string& version, bool with_masked = false) const;
   // "v<max over all, masked ones too, + 1>"; "v0" when there is none.
   [[nodiscard]] Result<std::string> next_version() const;
 
-  // A new record with its timestamp; an empty version takes the next. Refuses to replace one.
-  Result<record::Iteration> create(record::Iteration iteration, Clock& clock) const;
+  // A new record with its timestamp; an empty version takes the next. Refuses to replace one. `original`: the text that
+  // it was read from, whose other keys are kept.
+  Result<record::Iteration> create(record::Iteration iteration, Clock& clock, std::string_view original = {}) const;
   Result<record::Iteration> update(const std::string& version, const std::vector<std::string>& assignments) const;
   // Refuses v0 and the best version.
   Status set_masked(const std::string& version, bool masked) const;
+
+  // Runs `work` while no other process writes records.
+  [[nodiscard]] Status locked(const std::function<Status()>& work) const;
 
   // Masks about half of the unmasked records, never v0, never the best, the same ones for the same seed and memory;
   // appends what it did to memory/restarts.jsonl.
@@ -59,7 +69,9 @@ class Memory {
   }
   [[nodiscard]] Result<record::Iteration> load(const std::string& version) const;
   [[nodiscard]] Result<std::vector<std::string>> versions() const;
-  [[nodiscard]] Status store(const record::Iteration& iteration) const;
+  [[nodiscard]] Status store(const record::Iteration& iteration, std::string_view original = {}) const;
+  // Why nothing may rest on a record; empty: it is sound.
+  [[nodiscard]] std::string fault_of(const std::string& version) const;
 
   // Records as last read, by version. A write replaces the file, so a changed record is another inode, size or time.
   struct Cached {

@@ -32,14 +32,19 @@ std::string hygiene_problem(std::string_view tip);
 Result<std::vector<std::string>> quarantine(const std::filesystem::path& path, const std::vector<std::string>& entries);
 
 struct NewTip {
-  std::string time;      // "2026-11-21 07:30"
-  std::string campaign;  // with `round` the tip's identity: appending it again does nothing
+  std::string time;  // "2026-11-21 07:30"
+  // The tip's identity, with which appending it again does nothing: `journal` are the first bytes of the hash of its
+  // first event, because two campaigns of one day have the same name.
+  std::string campaign, journal;
   std::int64_t round = 0;
   bool accepted = false;
   std::string context, signal, takeaway, applicability;  // all needed; a tip without evidence is not written
 };
-// Appends what is not there yet; never changes what is. Refuses a tip with an empty field, and one that praises a
-// cache keyed on the identity of an activation or a gradient: such a gain does not exist in training.
+// Every text of the tip as one line of at most 500 bytes in which no comment begins: texts of proposers write no
+// headings and no identities. Doing it again changes nothing.
+NewTip on_one_line(NewTip tip);
+// Appends what is not there yet, on_one_line; never changes what is. Refuses a tip with an empty field, and one that
+// praises a cache keyed on the identity of an activation or a gradient: such a gain does not exist in training.
 Status append_tips(const std::filesystem::path& path, const std::vector<NewTip>& tips);
 
 // Where the tips of one target are; an error when a part could leave the folder.

@@ -57,11 +57,13 @@ Result<std::string> program_of(std::string_view tool) {
                    "ncu, cupti, rocprofv3 and perf do; a report of rocprof-compute is read with --from");
 }
 
-Result<std::string> run(std::vector<std::string> argv) {
+Result<std::string> run(std::vector<std::string> argv, const Options& options) {
   ProcessSpec spec;
   spec.argv = std::move(argv);
   spec.output_limit_bytes = kLongestReport;
-  spec.timeout = 1800;
+  spec.timeout = options.timeout;
+  spec.should_stop = options.should_stop;
+  spec.every_descendant = true;
   RIDGE_TRY(result, run_process(spec));
   if (result.succeeded()) return result.output;
   return make_error(ErrorCode::kToolFailed, "{} {}: {}", quote_command(spec.argv), result.describe(),
@@ -70,15 +72,17 @@ Result<std::string> run(std::vector<std::string> argv) {
 
 // The report of one run, as text; files in `folder`.
 Result<std::string> record_run(const std::string& tool, const std::string& program, const fs::path& folder,
-                               const std::vector<std::string>& command) {
+                               const std::vector<std::string>& command, const Options& options) {
   std::vector<std::string> argv;
   fs::path report;
   if (tool == "ncu") {
     report = folder / "ncu.csv";
     // ncu would lock the clocks to their base, which is a setting of the card that others share; utilisations do not
     // need it.
-    argv = {program, "--csv",     "--page",    "raw",        "--clock-control",
-            "none",  "--metrics", kNcuMetrics, "--log-file", report.string()};
+    argv = {program,     "--csv",           "--page",
+            "raw",       "--clock-control", "none",
+            "--metrics", kNcuMetrics,       "--target-processes",
+            "all",       "--log-file",      report.string()};
   } else if (tool == "cupti") {
     argv = {program, "profile", "-t", "cuda", "--force-overwrite", "true", "-o", (folder / "trace").string()};
   } else if (tool == "rocprofv3") {
@@ -96,11 +100,12 @@ Result<std::string> record_run(const std::string& tool, const std::string& progr
             "--"};
   }
   argv.insert(argv.end(), command.begin(), command.end());
-  RIDGE_TRY(printed, run(argv));
+  RIDGE_TRY(printed, run(argv, options));
   (void)printed;
   if (tool == "cupti") {
     return run(
-        {program, "stats", "--report", "cuda_gpu_trace", "--format", "csv", (folder / "trace.nsys-rep").string()});
+        {program, "stats", "--report", "cuda_gpu_trace", "--format", "csv", (folder / "trace.nsys-rep").string()},
+        options);
   }
   return read_file(report);
 }
@@ -114,7 +119,7 @@ Result<record::ProfileReport> read_report(const fs::path& file, const std::strin
   const bool binary = file.extension() == ".ncu-rep";
   if (binary) {
     RIDGE_TRY(program, program_of("ncu"));
-    RIDGE_TRY(printed, run({program, "--import", file.string(), "--csv", "--page", "raw"}));
+    RIDGE_TRY(printed, run({program, "--import", file.string(), "--csv", "--page", "raw"}, options));
     text = std::move(printed);
   } else {
     RIDGE_TRY(read, read_file(file));
@@ -127,13 +132,18 @@ Result<record::ProfileReport> read_report(const fs::path& file, const std::strin
   return report;
 }
 
+std::string why_not(const std::string& tool) {
+  const Result<std::string> program = program_of(tool);
+  return program ? std::string() : program.error().text();
+}
+
 Result<record::ProfileReport> collect(const std::string& tool, const std::vector<std::string>& command,
                                       const Options& options) {
   RIDGE_TRY(program, program_of(tool));
   std::string pattern = (fs::temp_directory_path() / "ridge-profile-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) return make_error(ErrorCode::kIo, "cannot make a folder like {}", pattern);
   const fs::path folder = pattern;
-  const Result<std::string> text = record_run(tool, program, folder, command);
+  const Result<std::string> text = record_run(tool, program, folder, command, options);
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   if (!text) return text.error();

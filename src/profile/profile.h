@@ -10,6 +10,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,9 +21,11 @@
 namespace ridge::profile {
 
 struct Options {
-  std::string kernel;          // part of the target's name; empty: by its share of the time
-  double bandwidth = 0;        // B/s of the memory, for tools that count bytes and no fraction; 0: not known
-  double flops = 0;            // FLOP/s, for tools that count operations
+  std::string kernel;                 // part of the target's name; empty: by its share of the time
+  double bandwidth = 0;               // B/s of the memory, for tools that count bytes and no fraction; 0: not known
+  double flops = 0;                   // FLOP/s, for tools that count operations
+  double timeout = 1800;              // collect: seconds, then the program is killed with all that it started
+  std::function<bool()> should_stop;  // collect: asked about ten times a second; true kills it
   std::filesystem::path keep;  // collect: where the tool's own report goes as well, before it is read; empty: nowhere
 };
 
@@ -34,6 +37,9 @@ Result<record::ProfileReport> analyse(const Capture& capture, const Options& opt
 // A report file of any of the tools; a .ncu-rep is opened with ncu, which must be there. `tool` empty: by its looks.
 Result<record::ProfileReport> read_report(const std::filesystem::path& file, const std::string& tool,
                                           const Options& options);
+
+// Empty where the tool can be run here; otherwise what is missing, and how to get it.
+std::string why_not(const std::string& tool);
 
 // Runs `command` under ncu, cupti (nsys), rocprofv3 or perf. kUnsupported says what is missing and how to get it.
 // rocprof-compute is read only: it runs a program many times into a folder of its own.

@@ -41,7 +41,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 // A rate and the work that is known otherwise may differ by this factor: a mean of rates is not the rate of a mean.
 constexpr double kWorkTolerance = 1.5;
-constexpr std::string_view kNoiseColumns[] = {"out_snr", "da_snr", "db_snr"};
+constexpr std::string_view kNoiseSuffix = "_snr";
 
 bool is_measure(double value) { return std::isfinite(value) && value > 0; }
 
@@ -59,6 +59,7 @@ class Line {
     return at < cells_.size() ? cells_[at] : std::string();
   }
   [[nodiscard]] double value(std::string_view name) const { return number_of(text(name)); }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] bool has_column(std::string_view name) const {
     return std::find(names_.begin(), names_.end(), name) != names_.end();
   }
@@ -142,8 +143,8 @@ Result<BenchTableRow> read_row(const Line& line, const Project& project) {
   row.passed = row.check == "PASS";
   row.metric = line.value(project.metric_column);
   row.latency = row.work = row.value = kNone;
-  for (const std::string_view name : kNoiseColumns) {
-    if (line.has_column(name)) row.noise_db.emplace_back(name, line.value(name));
+  for (const std::string& name : line.names()) {
+    if (name.ends_with(kNoiseSuffix)) row.noise_db.emplace_back(name, line.value(name));
   }
   if (!row.passed) return row;
   RIDGE_CHECK_OK(read_directions(line, project, row));

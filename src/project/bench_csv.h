@@ -23,7 +23,7 @@ struct BenchTableRow {
     double seconds = 0, work = 0;
   };
   std::vector<Direction> directions;                     // of a passing row: those that it has
-  std::vector<std::pair<std::string, double>> noise_db;  // out_snr, da_snr, db_snr, where there are such columns
+  std::vector<std::pair<std::string, double>> noise_db;  // of every column NAME_snr, in the header's order
 
   // One launch of every direction.
   [[nodiscard]] double seconds() const {

@@ -114,6 +114,11 @@ Status check(const Project& p) {
   }
   if (!p.artifact.empty() && !stays_inside(p.artifact))
     return invalid("project.artifact \"{}\" leaves the project", p.artifact);
+  for (const std::string& path : p.leave_out) {
+    if (!stays_inside(path)) return invalid("project.leave_out \"{}\" leaves the project", path);
+    if (std::find(p.kernel.begin(), p.kernel.end(), path) != p.kernel.end())
+      return invalid("project.leave_out \"{}\" is one of project.kernel", path);
+  }
   std::set<std::string> seen;
   for (const std::string& label : p.shapes) {
     if (!plain_label(label)) return invalid("benchmark.shapes \"{}\" may hold letters, digits and _ - . : only", label);
@@ -145,6 +150,9 @@ Status check(const Project& p) {
   if (!writes(p.benchmark)) return invalid("commands.benchmark must hold {{csv}}, the file that it writes");
   if (!p.training.empty() && !writes(p.training)) {
     return invalid("commands.training must hold {{csv}}, the file that it writes");
+  }
+  if (!p.profile.empty() && !writes(p.profile)) {
+    return invalid("commands.profile must hold {{csv}}, the file that its profiler's report goes to");
   }
   try {
     if (std::regex(p.test_summary).mark_count() != 2) return invalid("commands.test_summary must capture two numbers");
@@ -186,14 +194,20 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   project.text("language", p.language);
   project.list("kernel", p.kernel, true);
   project.text("artifact", p.artifact);
+  project.text("device", p.device);
+  project.list("leave_out", p.leave_out);
+  project.text("branch", p.branch);
+  project.list("constraints", p.constraints);
   project.finish();
   Section commands(file, "commands", problem);
+  commands.list("prefix", p.prefix);
   commands.list("build", p.build);
   commands.list("test", p.test, true);
   commands.text("test_summary", p.test_summary, true);
   commands.list("benchmark", p.benchmark, true);
   commands.list("fresh", p.fresh, true);
   commands.list("training", p.training);
+  commands.list("profile", p.profile);
   commands.list("acceptance", p.acceptance);
   commands.list("reference", p.reference);
   commands.list("writes", p.writes);
@@ -231,6 +245,9 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
     problem = invalid("benchmark.header is not the frozen one of schema {}", schema_name);
   }
   if (problem) return refused(*problem);
+  for (Command* command : {&p.build, &p.test, &p.benchmark, &p.training, &p.profile, &p.acceptance, &p.reference}) {
+    if (!command->empty()) command->insert(command->begin(), p.prefix.begin(), p.prefix.end());
+  }
   if (const Status sound = check(p); !sound) return refused(sound.error());
   p.digest = sha256(text);
   return p;

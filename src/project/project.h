@@ -20,11 +20,17 @@ struct Project {
   std::filesystem::path root;  // the folder that holds ridge-project.toml
   std::string digest;          // SHA-256 of that file's text
   std::string op, backend = "cpu", language = "c++";
-  std::vector<std::string> kernel;  // files that may change, relative to the root
-  std::string artifact;             // what a build makes; empty: nothing is built, the sources are the artefact
+  std::vector<std::string> kernel;       // files that may change, relative to the root
+  std::string artifact;                  // what a build makes; empty: nothing is built, the sources are the artefact
+  std::string device;                    // that the commands run on; empty: asked (execute/project_device.h)
+  std::vector<std::string> leave_out;    // files and folders that the private copies do without, relative to the root
+  std::string branch;                    // of a campaign's commits; empty: its own
+  std::vector<std::string> constraints;  // what the user wants to hold, in words, for every proposer
 
+  Command prefix;                              // begins every command already: ssh, a container; may be empty
   Command build, test, benchmark, acceptance;  // build and acceptance may be empty
   Command training;                            // optional: writes the trace of training.h to {csv}
+  Command profile;                             // optional: writes a profiler's report to {csv}
   Command reference;                           // optional: checks {out}; never sees the kernel's files
   std::vector<std::string> writes;             // files and folders that the commands may change, relative to the root
   Command fresh;                               // added to `benchmark`: every repeat gets tensors of its own
@@ -37,7 +43,7 @@ struct Project {
   std::string p50_column, p99_column;                        // of the forward time, milliseconds; empty: none
   double metric_unit = 1e12;                                 // of the metric columns, per second
   double peak = 0.0;                // of the device, in the metric's unit: no time may be shorter than this allows
-  double min_snr_db = 0.0;          // of out_snr, da_snr and db_snr; 0: none
+  double min_snr_db = 0.0;          // of every column NAME_snr; 0: none
   double snr_margin_db = 0.0;       // that they may be below the baseline's; 0: the campaign's own
   double launches = 0.0;            // of every shape in one process of the benchmark; 0: not known
   std::vector<std::string> shapes;  // labels that the benchmark knows

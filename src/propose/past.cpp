@@ -8,6 +8,9 @@ bool measured(const record::RoundSummary& round) {
   return round.state != record::RoundState::kNotMeasured && round.state != record::RoundState::kUnfinished;
 }
 
+// What the candidate itself did wrong, whatever became of its round.
+bool own_fault(record::Outcome outcome) { return record::settles(outcome) && outcome != record::Outcome::kPass; }
+
 }  // namespace
 
 bool Past::spent(const std::string& mechanism) const {
@@ -25,11 +28,13 @@ Past digest_history(const Space& space, const record::ProposalRequest& request) 
   Past past;
   past.seen.insert(space.complete(request.incumbent.defines));
   for (const record::RoundSummary& round : request.history) {
-    if (!measured(round)) continue;  // nothing was learned: its direction is as open as before
     if (round.candidate.sources == request.incumbent.sources) {
-      past.seen.insert(space.complete(round.candidate.defines));
-      for (const record::ScreenRow& row : round.sweep) past.seen.insert(space.complete(row.defines));
+      if (measured(round)) past.seen.insert(space.complete(round.candidate.defines));
+      for (const record::ScreenRow& row : round.sweep) {
+        if (measured(round) || own_fault(row.outcome)) past.seen.insert(space.complete(row.defines));
+      }
     }
+    if (!measured(round)) continue;                    // nothing was learned: its direction is as open as before
     if (round.hypothesis.mechanism.empty()) continue;  // the baseline
     past.attempts[round.hypothesis.mechanism] = {round.round, round.state, round.suite_ratio};
     if (round.state == record::RoundState::kRolledBack) past.last_rollback = &round;

@@ -135,6 +135,12 @@ std::string standing_text(const View& view) {
   return text;
 }
 
+std::string profile_text(const View& view) {
+  const auto& profile = view.request.profile;
+  if (!profile || profile->bottleneck == record::Bottleneck::kUnknown) return {};
+  return fmt::format(" {} says: {}; what works on another limit counts half.", profile->tool, profile->verdict);
+}
+
 std::string lesson_text(const View& view) {
   const record::RoundSummary* last = view.past.last_rollback;
   if (view.past.consecutive_rollbacks == 0 || last == nullptr) return {};
@@ -219,7 +225,7 @@ Proposal follow(const View& view, const Direction& direction, const std::vector<
         fmt::format(" {} of {} unseen values are looked at: the model's favourites, neighbours and some at random.",
                     configs.size(), direction.configs.size());
   }
-  h.reasoning += lesson_text(view);
+  h.reasoning += profile_text(view) + lesson_text(view);
   h.risks = risks_of(direction.role);
   h.verification_signal = signal_of(view, direction.role, h.expected_gain);
   return make_proposal(view, std::move(h), configs);
@@ -314,11 +320,19 @@ Proposal exhausted(const View& view) {
   return proposal;
 }
 
-// Two rollbacks in a row: what their categories promise counts half, so that the search looks elsewhere.
+// Whether a profile says that something else limits than what this direction works on.
+bool off_the_limit(const View& view, const Direction& direction) {
+  const auto& profile = view.request.profile;
+  if (!profile || profile->bottleneck == record::Bottleneck::kUnknown) return false;
+  return bottleneck_of(view, direction.role) != record::name_of(profile->bottleneck);
+}
+
+// Two rollbacks in a row: what their categories promise counts half, so that the search looks elsewhere. So does what a
+// direction promises that works on another limit than the profiler saw.
 double score(const View& view, const Direction& direction) {
   const bool penalised =
       view.past.consecutive_rollbacks >= 2 && view.past.recent_categories.contains(direction.category);
-  return direction.prediction.gain * (penalised ? 0.5 : 1.0);
+  return direction.prediction.gain * (penalised ? 0.5 : 1.0) * (off_the_limit(view, direction) ? 0.5 : 1.0);
 }
 
 // Asked again within a round: what this proposed first did not build or was wrong, so the next best of the same
@@ -363,6 +377,8 @@ class Search final : public Proposer {
   [[nodiscard]] std::uint64_t seed_of(const ProposalRequest& request) const {
     ProposalRequest timeless = request;
     timeless.memory.clear();  // its records carry the time of day
+    timeless.knowledge.clear();
+    timeless.profile.reset();
     const std::string digest = sha256(record::to_line(timeless) + seed_);
     std::uint64_t seed = 0;
     std::from_chars(digest.data(), digest.data() + 16, seed, 16);

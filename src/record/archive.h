@@ -78,6 +78,8 @@ Json write(const T& value) {
     if (std::isnan(value)) return Json("nan");
     if (std::isinf(value)) return Json(value > 0 ? "inf" : "-inf");
     return Json(value);
+  } else if constexpr (IsOptional<T>::value) {
+    return value.has_value() ? write(*value) : Json(nullptr);
   } else if constexpr (IsVector<T>::value) {
     Json array = Json::array();
     for (const auto& item : value) array.push_back(write(static_cast<const typename T::value_type&>(item)));
@@ -131,6 +133,8 @@ class Reader {
       return;
     }
     if constexpr (IsOptional<T>::value) {
+      value.reset();
+      if (required && found->is_null()) return;
       value.emplace();
       keep(read(*found, *value, place_ + "." + key));
     } else {

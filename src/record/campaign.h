@@ -10,8 +10,10 @@
 #include "record/candidate.h"
 #include "record/case.h"
 #include "record/iteration.h"
+#include "record/knowledge.h"
 #include "record/measurement.h"
 #include "record/names.h"
+#include "record/profile.h"
 
 namespace ridge::record {
 
@@ -336,6 +338,22 @@ struct Escalated {
   }
 };
 
+// What a profiler saw of an incumbent, or why it saw nothing.
+struct Profiled {
+  std::string trigger;     // baseline | rollbacks | end
+  std::int64_t round = 1;  // of the incumbent
+  std::string artifact;    // the build that was looked at
+  std::optional<ProfileReport> report;
+  std::string note;  // why there is none
+  static void fields(auto& v, auto& self) {
+    v("trigger", self.trigger);
+    v("round", self.round);
+    v("artifact", self.artifact);
+    v.optional("report", self.report);
+    v.optional("note", self.note);
+  }
+};
+
 // What a proposer sees: records only, read-only. Also the body of the JSON request to `--proposer command:CMD`.
 struct ProposalRequest {
   std::int64_t version = 1;
@@ -352,13 +370,19 @@ struct ProposalRequest {
   std::vector<Iteration> memory;  // what is not masked, earlier campaigns of the same workspace included
   double seconds_left = 0;        // of the budget; 0 = no budget
   std::optional<std::int64_t> rounds_left;
-  std::string last_error;             // why the previous answer in this round was refused; empty at first
-  std::vector<std::string> findings;  // evidence gathered after rollbacks in a row
-  std::vector<Direction> directions;  // the review of a stagnation: categories not used of late
+  std::string last_error;                 // why the previous answer in this round was refused; empty at first
+  std::vector<std::string> findings;      // evidence gathered after rollbacks in a row
+  std::vector<Direction> directions;      // the review of a stagnation: categories not used of late
+  std::vector<std::string> constraints;   // what the user wants to hold, a sentence each
+  std::optional<ProfileReport> profile;   // of the incumbent
+  std::vector<KnowledgeEntry> knowledge;  // pages about such a kernel, best first for what limits the incumbent
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("round", self.round);
     v("spec", self.spec);
+    v.optional("constraints", self.constraints);
+    v.optional("profile", self.profile);
+    v.optional("knowledge", self.knowledge);
     v("incumbent", self.incumbent);
     v("space", self.space);
     v("build", self.build);

@@ -18,6 +18,7 @@ template struct Codec<ForeignRun>;
 template struct Codec<GateResult>;
 template struct Codec<Ineffective>;
 template struct Codec<PendingEdits>;
+template struct Codec<Profiled>;
 template struct Codec<Promotion>;
 template struct Codec<ProposalRequest>;
 template struct Codec<RoundSummary>;

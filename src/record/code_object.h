@@ -1,4 +1,4 @@
-// The metadata note of an AMD code object: MessagePack with the resources of every kernel.
+// The metadata of an AMD code object, the resources of every kernel: MessagePack in its note, YAML in assembly text.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,8 @@ struct CodeObjectMetadata {
 
 // kCorrupt when the bytes are no MessagePack or name no kernels; a key that is missing or of another type stays empty.
 Result<CodeObjectMetadata> read_code_object_metadata(std::string_view note);
+// The same of the YAML that compilers write between .amdgpu_metadata and .end_amdgpu_metadata: a list of kernels, each
+// with its keys in lines of their own. Lines that are not understood are left.
+Result<CodeObjectMetadata> read_code_object_text(std::string_view text);
 
 }  // namespace ridge::record

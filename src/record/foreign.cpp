@@ -119,11 +119,19 @@ Result<ForeignIteration> parse_foreign_iteration(std::string_view text, std::vec
   root.part("profile_evidence").read("bottleneck_type", one.profile_evidence.bottleneck);
   root.part("correctness").read("status", one.correctness.status);
   root.part("quality_gate").read("result", one.quality_gate.result);
-  root.part("quality_gate").read("failure_reason", one.quality_gate.reason);
+  std::string reason;
+  root.part("quality_gate").read("failure_reason", reason);
+  if (!reason.empty()) one.quality_gate.reason = reason;
   std::string commit;
   root.read("git_commit_hash", commit);
   if (!commit.empty()) one.commit = commit;
-  if (const Json* open = root.list("open_directions")) one.open_directions.resize(open->size());
+  if (const Json* open = root.list("open_directions")) {
+    for (const Json& item : *open) {
+      const bool object = item.is_object();
+      one.open_directions.push_back(
+          {object ? text_of(item, "direction") : std::string(), object ? text_of(item, "rationale") : std::string()});
+    }
+  }
   return one;
 }
 

@@ -173,6 +173,7 @@ struct RooflineReport {
   double target_fraction = 0.9, target_latency = 0;
   std::string calculation;  // how the target follows, with its numbers
   std::vector<std::string> stop_conditions;
+  std::vector<std::string> unknown;  // limits that no source states: the bound rests on the others
   static void fields(auto& v, auto& self) {
     v("label", self.label);
     v("on", self.on);
@@ -192,6 +193,7 @@ struct RooflineReport {
     v("target_latency", self.target_latency);
     v("calculation", self.calculation);
     v("stop_conditions", self.stop_conditions);
+    v.optional("unknown", self.unknown);
   }
 };
 

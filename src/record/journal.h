@@ -39,6 +39,7 @@ enum class EventKind {
   kWaived,       // a rule that shall not block, by whom and why
   kEscalated,    // evidence gathered after rollbacks in a row, and the review of a stagnation
   kMasked,       // the rounds whose memory is hidden from the proposer from here on
+  kProfiled,     // what a profiler saw of the incumbent, or why it saw nothing
 };
 template <>
 struct EnumNames<EventKind> {
@@ -63,7 +64,8 @@ struct EnumNames<EventKind> {
                                                                       {EventKind::kBudget, "budget"},
                                                                       {EventKind::kWaived, "waived"},
                                                                       {EventKind::kEscalated, "escalated"},
-                                                                      {EventKind::kMasked, "masked"}};
+                                                                      {EventKind::kMasked, "masked"},
+                                                                      {EventKind::kProfiled, "profiled"}};
 };
 
 struct Created {
@@ -85,8 +87,8 @@ struct Confirmed {
 
 // How the files of a campaign are rendered from its journal, and what becomes of a sweep that was not looked at.
 // 1: a round that was not measured was rendered as rolled back and ineffective; 2: it has a state of its own, and each
-// round names its proposer.
-inline constexpr std::int64_t kRendering = 2;
+// round names its proposer; 3: a project's benchmark.csv has the deviations of its rates.
+inline constexpr std::int64_t kRendering = 3;
 
 struct Prepared {
   std::int64_t rendering = 1;  // of the version that began the campaign
@@ -108,9 +110,13 @@ struct Prepared {
 struct TipsRead {
   std::string digest;  // "absent" when there is no tips file
   std::vector<std::string> tips;
+  std::string knowledge_digest;        // of the knowledge pages; empty in records of before they were read
+  std::vector<std::string> knowledge;  // ids of the entries that hold for such a kernel
   static void fields(auto& v, auto& self) {
     v("digest", self.digest);
     v("tips", self.tips);
+    v.optional("knowledge_digest", self.knowledge_digest);
+    v.optional("knowledge", self.knowledge);
   }
 };
 

@@ -85,6 +85,27 @@ struct HandoffRow {
   }
 };
 
+// `ridge handoff init`: what it wrote, or would write, and what the handoff then found.
+struct HandoffInit {
+  struct File {
+    std::string path, text;
+    static void fields(auto& v, auto& self) {
+      v("path", self.path);
+      v("text", self.text);
+    }
+  };
+  std::string project;
+  bool written = false;
+  std::vector<File> files;
+  std::vector<HandoffRow> checks;  // empty: not run
+  static void fields(auto& v, auto& self) {
+    v("project", self.project);
+    v("written", self.written);
+    v("files", self.files);
+    v("checks", self.checks);
+  }
+};
+
 // One row of `ridge campaign list`.
 struct CampaignRow {
   std::string name, directory;

@@ -141,9 +141,10 @@ struct ReportShape {
   std::string bound;                     // compute | memory
   double baseline_latency = 0;           // seconds, median; NaN when unknown
   double best_latency = 0;
-  std::optional<Effect> total;  // best against baseline
-  std::optional<Effect> last;   // of the last accepted round
-  double noise = 0;             // robust standard deviation of a session's log ratio; NaN when unknown
+  std::optional<double> baseline_value, best_value;  // of the primary metric's column, where it is one
+  std::optional<Effect> total;                       // best against baseline
+  std::optional<Effect> last;                        // of the last accepted round
+  double noise = 0;  // robust standard deviation of a session's log ratio; NaN when unknown
   static void fields(auto& v, auto& self) {
     v("key", self.key);
     v("label", self.label);
@@ -154,6 +155,8 @@ struct ReportShape {
     v("bound", self.bound);
     v("baseline_latency", self.baseline_latency);
     v("best_latency", self.best_latency);
+    v.optional("baseline_value", self.baseline_value);
+    v.optional("best_value", self.best_value);
     v.optional("total", self.total);
     v.optional("last", self.last);
     v("noise", self.noise);

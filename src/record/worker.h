@@ -13,6 +13,7 @@
 #include "record/kernel_pack.h"
 #include "record/measurement.h"
 #include "record/param.h"
+#include "record/profile.h"
 #include "record/tuned.h"
 
 namespace ridge::record {
@@ -30,7 +31,8 @@ enum class WorkerTask {
   kEvaluate,
   kPlainCall,
   kTune,
-  kKernels
+  kKernels,
+  kProfile
 };
 template <>
 struct EnumNames<WorkerTask> {
@@ -47,8 +49,10 @@ struct EnumNames<WorkerTask> {
       {WorkerTask::kEvaluate, "evaluate"},    // incumbent, candidate, cases, protocol -> evaluation
       // CUDA candidates x cases, one call each in the worker's own process, for a tool that watches it -> checks
       {WorkerTask::kPlainCall, "plain_call"},
-      {WorkerTask::kTune, "tune"},         // cases, backend -> tuned; kept in the cache as they are found
-      {WorkerTask::kKernels, "kernels"}};  // cases, pack -> the pack that is written; without cases: the pack, checked
+      {WorkerTask::kTune, "tune"},        // cases, backend -> tuned; kept in the cache as they are found
+      {WorkerTask::kKernels, "kernels"},  // cases, pack -> the pack that is written; without cases: the pack, checked
+      // a candidate x cases, watched by a profiler -> profile, or the report of a project's own; no worker does it
+      {WorkerTask::kProfile, "profile"}};
 };
 
 struct WorkerRequest {
@@ -70,12 +74,12 @@ struct WorkerRequest {
   double time_limit = 0;                   // seconds for the whole request; 0 = none
   std::string cache_directory;             // content-addressed artefacts
   bool fresh_build = false;                // build: in a private folder, past the cache
-  std::string backend = "cpu";             // explain, ceilings, and where no subject says it: what is asked about
-  bool again = false;                      // tune: also what the cache's table knows already
-  bool keep_disturbed = false;             // tune: keep what was measured while others used the processors
-  std::string pack;                        // kernels: the file
-  std::int64_t configurations = 0;         // kernels: of each implementation, by expected time
-  std::optional<std::int64_t> seed;        // check: repeats one; without it the operating system gives one
+  std::string backend = "cpu";       // explain, ceilings, where no subject says it; kernels: "sm_90a", or the GPU here
+  bool again = false;                // tune: also what the cache's table knows already
+  bool keep_disturbed = false;       // tune: keep what was measured while others used the processors
+  std::string pack;                  // kernels: the file
+  std::int64_t configurations = 0;   // kernels: of each implementation, by expected time
+  std::optional<std::int64_t> seed;  // check: repeats one; without it the operating system gives one
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("task", self.task);
@@ -213,6 +217,8 @@ struct WorkerResponse {
   std::vector<TunedChoice> tuned;
   std::optional<KernelPack> pack;
   std::vector<std::string> pack_problems;
+  std::optional<ProfileReport> profile;
+  std::string profiler_report;  // of a project's own profiler, as it was written
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v.optional("error", self.error);
@@ -232,6 +238,8 @@ struct WorkerResponse {
     v.optional("tuned", self.tuned);
     v.optional("pack", self.pack);
     v.optional("pack_problems", self.pack_problems);
+    v.optional("profile", self.profile);
+    v.optional("profiler_report", self.profiler_report);
   }
 };
 

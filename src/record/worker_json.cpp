@@ -9,6 +9,7 @@ template struct Codec<Progress>;
 template struct Codec<WorkerRequest>;
 template struct Codec<WorkerResponse>;
 template struct Codec<KernelPack>;
+template struct Codec<std::vector<KernelPack>>;
 template struct Codec<PackHeader>;
 template struct Codec<PackedKernel>;
 template struct Codec<ShippedBuilds>;

@@ -32,8 +32,7 @@ Answer how_fast(const Model& model) {
     return answer;
   }
   if (model.spec.execution_mode == "repo" && model.spec.primary_metric != "forward_tflops") {
-    answer.lines.push_back(
-        fmt::format("Ratios are those of {}; speeds, those of the table's throughput.", model.spec.primary_metric));
+    answer.lines.push_back(fmt::format("Ratios and speeds are those of {}.", model.spec.primary_metric));
   }
   answer.key = fmt::format("{} as fast as the baseline", ratio_text(model.total->ratio));
   answer.lines.push_back(fmt::format("From {} to {}, {}.", unit.text(before), unit.text(after), over));

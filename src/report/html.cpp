@@ -92,6 +92,10 @@ std::string header(const Model& model) {
 
 std::string shape_table(const Model& model) {
   const SpeedUnit unit = speed_unit(model);
+  const auto figure = [&](double speed, double latency) {
+    const std::string time = time_beside_speed(model, latency);
+    return escape_html(unit.text(speed)) + (time.empty() ? "" : "<br><small>" + time + "</small>");
+  };
   Table table({{"Key"},
                {"Shape"},
                {"Baseline", true},
@@ -101,15 +105,13 @@ std::string shape_table(const Model& model) {
                {"Share of its bound", true},
                {"Bound by"}});
   for (const auto& shape : model.shapes) {
-    table.row(
-        {fmt::format("<b>{}</b>", shape.key),
-         escape_html(shape.label + (shape.representative ? " (representative)" : "")),
-         fmt::format("{}<br><small>{}</small>", unit.text(speed_before(model, shape)),
-                     latency_text(shape.baseline_latency)),
-         fmt::format("{}<br><small>{}</small>", unit.text(speed_after(model, shape)), latency_text(shape.best_latency)),
-         shape.total ? ratio_text(shape.total->ratio) : std::string("–"),
-         shape.total ? interval_text(*shape.total) : std::string("–"),
-         percent_text(shape.bound_time / shape.best_latency), escape_html(shape.bound)});
+    table.row({fmt::format("<b>{}</b>", shape.key),
+               escape_html(shape.label + (shape.representative ? " (representative)" : "")),
+               figure(speed_before(model, shape), shape.baseline_latency),
+               figure(speed_after(model, shape), shape.best_latency),
+               shape.total ? ratio_text(shape.total->ratio) : std::string("–"),
+               shape.total ? interval_text(*shape.total) : std::string("–"),
+               percent_text(shape.bound_time / shape.best_latency), escape_html(shape.bound)});
   }
   return table.str();
 }

@@ -63,12 +63,15 @@ std::string answer_part(const Answer& answer) {
 
 std::string shapes(const Model& model, const std::string& shared) {
   const SpeedUnit unit = speed_unit(model);
+  const auto figure = [&](double speed, double latency) {
+    const std::string time = time_beside_speed(model, latency);
+    return time.empty() ? md(unit.text(speed)) : fmt::format("{} ({})", md(unit.text(speed)), time);
+  };
   std::string text = shared.empty() ? "" : fmt::format("Shapes, all with {}:\n\n", md(shared));
   text += head({"", "Shape", "Baseline", "Best", "Speed-up", "Interval", "Share of its bound", "Bound by"}, "llrrrrrl");
   for (const auto& shape : model.shapes) {
-    text += row({shape.key, md(shape.label),
-                 fmt::format("{} ({})", unit.text(speed_before(model, shape)), latency_text(shape.baseline_latency)),
-                 fmt::format("{} ({})", unit.text(speed_after(model, shape)), latency_text(shape.best_latency)),
+    text += row({shape.key, md(shape.label), figure(speed_before(model, shape), shape.baseline_latency),
+                 figure(speed_after(model, shape), shape.best_latency),
                  shape.total ? ratio_text(shape.total->ratio) : "–", shape.total ? interval_text(*shape.total) : "–",
                  percent_text(shape.bound_time / shape.best_latency), md(shape.bound)});
   }

@@ -131,6 +131,7 @@ class Drawing {
   std::map<std::string, double> spent_;
   std::vector<Effect> final_effects_, last_accepted_effects_;
   std::map<std::string, double> final_initial_, final_best_;  // median latencies in the final sessions
+  std::vector<record::Session> final_sessions_;
   std::vector<record::RooflinePoint> best_roofline_;
   std::map<std::string, record::ReportPeer> peers_;        // of the escalations, the latest, by label
   std::map<std::string, record::ReportPeer> final_peers_;  // in turns with the best kernel, by label
@@ -246,6 +247,8 @@ void Drawing::draw_baseline() {
     shape.bound = bound.bound;
     shape.baseline_latency = shape.best_latency =
         arm_latency(baseline.evaluation.sessions, bound.label, record::Arm::kCandidate);
+    shape.baseline_value = shape.best_value =
+        metric_value(baseline.evaluation.sessions, bound.label, record::Arm::kCandidate);
     model_.shapes.push_back(std::move(shape));
   }
   best_roofline_ = state_.incumbent.roofline;
@@ -366,6 +369,7 @@ void Drawing::draw_round(const Round& round) {
 void Drawing::draw_final(const record::Final& final_event, double seconds) {
   model_.final_trial = trial(final_event.evaluation, "final", seconds);
   final_effects_ = final_event.effects;
+  final_sessions_ = final_event.evaluation.sessions;
   model_.product_of_accepted = final_event.product_of_accepted;
   for (const auto& point : model_.final_trial->roofline) {
     final_initial_[point.label] = arm_latency(final_event.evaluation.sessions, point.label, record::Arm::kIncumbent);
@@ -451,7 +455,13 @@ void Drawing::fill_shapes() {
     const auto& chosen = model_.spec.representative_labels;
     shape.representative = std::find(chosen.begin(), chosen.end(), shape.label) != chosen.end();
     for (const auto& point : best_roofline_) {
-      if (point.label == shape.label) shape.best_latency = point.latency;
+      if (point.label != shape.label) continue;
+      shape.best_latency = point.latency;
+      if (point.value) shape.best_value = point.value;
+    }
+    if (const std::optional<double> initial = metric_value(final_sessions_, shape.label, record::Arm::kIncumbent)) {
+      shape.baseline_value = initial;
+      shape.best_value = metric_value(final_sessions_, shape.label, record::Arm::kCandidate);
     }
     if (final_initial_.contains(shape.label) && std::isfinite(final_initial_[shape.label])) {
       shape.baseline_latency = final_initial_[shape.label];

@@ -36,6 +36,14 @@ SpeedUnit speed_unit(double speed, const std::string& unit) {
   return {1, unit};
 }
 
+SpeedUnit time_unit(double seconds) {
+  constexpr std::array<Prefix, 4> kTimes = {{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}};
+  for (const Prefix& time : kTimes) {
+    if (std::isfinite(seconds) && seconds >= time.scale) return {time.scale, time.name};
+  }
+  return {1e-9, "ns"};
+}
+
 std::string SpeedUnit::text(double speed) const {
   if (!std::isfinite(speed)) return "unknown";
   return fmt::format("{} {}", digits3(speed / scale), name);

@@ -14,6 +14,7 @@ struct SpeedUnit {
   [[nodiscard]] std::string text(double speed) const;  // "0.41 TFLOP/s"
 };
 SpeedUnit speed_unit(double speed, const std::string& unit);  // the multiple of a unit in which this speed reads best
+SpeedUnit time_unit(double seconds);                          // the same of a time
 
 std::string plain(double value);                     // three digits at most, no trailing zeros: "5", "0.05", "1.5"
 std::string digits3(double value);                   // "8.91", "0.0123", "141"

@@ -58,6 +58,12 @@ double arm_latency(std::span<const record::Session> sessions, std::string_view l
   return stats::median(record::launches(sessions, label, arm));
 }
 
+std::optional<double> metric_value(std::span<const record::Session> sessions, std::string_view label, record::Arm arm) {
+  const record::ColumnSamples* const metric = sessions.empty() ? nullptr : record::metric_column(sessions.front());
+  if (metric == nullptr) return std::nullopt;
+  return stats::median(record::column_values(sessions, metric->name, label, arm));
+}
+
 std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role) {
   std::vector<double> values;
   for (const auto& session : trial.sessions) {

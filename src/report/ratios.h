@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ record::SessionRatios reduce(const record::Session& session);
 
 // Median latency of one arm of one shape, as the campaign's own files give it. NaN when nothing was timed.
 double arm_latency(std::span<const record::Session> sessions, std::string_view label, record::Arm arm);
+
+// The same of the column of the primary metric; nothing where that is no column.
+std::optional<double> metric_value(std::span<const record::Session> sessions, std::string_view label, record::Arm arm);
 
 // Sessions that carry the claim: not voided, of the role given.
 std::vector<double> suite_log_ratios(const record::ReportTrial& trial, std::string_view role);

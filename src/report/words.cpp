@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "record/backend.h"
+#include "record/metric.h"
 #include "report/numbers.h"
 #include "report/ratios.h"
 
@@ -37,6 +38,22 @@ double work_of(const Model& model, const record::ReportShape& shape) {
   return memory_bounds(model) ? shape.cost.bytes : shape.cost.flop;
 }
 
+// What a project is judged by, where that is a time or a column of its table and no rate of work.
+std::optional<record::Metric> own_metric(const Model& model) {
+  if (model.spec.execution_mode != "repo") return std::nullopt;
+  const Result<record::Metric> metric = record::parse_metric(model.spec.primary_metric);
+  const bool rate =
+      !metric || metric->quantity == record::Quantity::kFlops || metric->quantity == record::Quantity::kBytes;
+  return rate ? std::nullopt : std::optional(*metric);
+}
+
+double speed_of(const Model& model, const record::ReportShape& shape, double latency,
+                const std::optional<double>& value) {
+  const std::optional<record::Metric> own = own_metric(model);
+  if (!own) return over(work_of(model, shape), latency);
+  return own->quantity == record::Quantity::kColumn ? value.value_or(std::nan("")) : latency;
+}
+
 double fraction(const record::ReportShape& shape, double latency) {
   return latency > 0 ? shape.bound_time / latency : std::nan("");
 }
@@ -53,14 +70,23 @@ double flops_before(const record::ReportShape& shape) { return over(shape.cost.f
 double flops_after(const record::ReportShape& shape) { return over(shape.cost.flop, shape.best_latency); }
 
 double speed_before(const Model& model, const record::ReportShape& shape) {
-  return over(work_of(model, shape), shape.baseline_latency);
+  return speed_of(model, shape, shape.baseline_latency, shape.baseline_value);
 }
 
 double speed_after(const Model& model, const record::ReportShape& shape) {
-  return over(work_of(model, shape), shape.best_latency);
+  return speed_of(model, shape, shape.best_latency, shape.best_value);
+}
+
+std::string time_beside_speed(const Model& model, double latency) {
+  const std::optional<record::Metric> own = own_metric(model);
+  return own && own->quantity == record::Quantity::kSeconds ? std::string() : latency_text(latency);
 }
 
 SpeedUnit speed_unit(const Model& model) {
+  if (const std::optional<record::Metric> own = own_metric(model)) {
+    return own->quantity == record::Quantity::kColumn ? SpeedUnit{1, own->column}
+                                                      : time_unit(geomean_speed_after(model));
+  }
   return speed_unit(geomean_speed_after(model), memory_bounds(model) ? "B/s" : "FLOP/s");
 }
 SpeedUnit flops_unit(const Model& model) { return speed_unit(geomean_of(model, flops_after), "FLOP/s"); }
@@ -81,6 +107,9 @@ double geomean_fraction_after(const Model& model) {
 // details.
 std::string machine_name(const Model& model) {
   const auto& facts = model.environment.facts;
+  // Before system.node was a fact, project.device named the host.
+  if (const auto found = facts.find("project.device"); found != facts.end() && facts.contains("system.node"))
+    return found->second;
   for (const char* name : {record::runs_on_host(model.spec.backend) ? "cpu.model" : "gpu", "cpu.model", "cpu"}) {
     if (const auto found = facts.find(name); found != facts.end())
       return found->second.substr(0, found->second.find(" ("));

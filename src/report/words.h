@@ -76,10 +76,13 @@ const Facts& glossary();
 std::string short_id(std::string_view id);              // the first 12 digits
 double flops_before(const record::ReportShape& shape);  // FLOP/s of the baseline; NaN when unknown
 double flops_after(const record::ReportShape& shape);
-// The speeds of a page: FLOP/s, or, where memory bounds every shape, B/s.
+// The speeds of a page: FLOP/s, or, where memory bounds every shape, B/s; of a project that is judged by a time or a
+// column of its table, that.
 double speed_before(const Model& model, const record::ReportShape& shape);
 double speed_after(const Model& model, const record::ReportShape& shape);
 SpeedUnit speed_unit(const Model& model);
+// "1.23 ms", to stand beside a speed; empty where the speeds are times themselves.
+std::string time_beside_speed(const Model& model, double latency);
 SpeedUnit flops_unit(const Model& model);  // of a chart of arithmetic against intensity
 double geomean_speed_before(const Model& model);
 double geomean_speed_after(const Model& model);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "roofline/numbers.h"
 
@@ -15,6 +17,8 @@ constexpr double kIdle = 0.30;
 constexpr double kAtCeiling = 0.90;
 // A call shorter than this many empty launches is mostly launch.
 constexpr double kLaunchDominates = 2.0;
+constexpr const char* kAnswers =
+    "give what you know or measured: --measured RATE for arithmetic, --bandwidth RATE for memory";
 
 record::RooflineAxis axis(const Limit& limit, const char* unit, double work, double latency) {
   record::RooflineAxis a;
@@ -35,7 +39,7 @@ Status check_problem(const Problem& problem, const Machine& machine) {
   if (problem.phases.empty() || machine.memory.empty()) return invalid("a roofline needs arithmetic and memory");
   double flop = 0;
   for (const Phase& phase : problem.phases) {
-    if (phase.flop < 0 || !(phase.limit.peak > 0))
+    if (phase.flop < 0 || !(phase.limit.peak >= 0))
       return invalid("{}: {:.4g} FLOP at {:.4g} FLOP/s", phase.limit.name, phase.flop, phase.limit.peak);
     flop += phase.flop;
   }
@@ -69,11 +73,19 @@ Status check_possible(const record::RooflineReport& report, double arithmetic_ti
   return ok_status();
 }
 
+// A limit that nothing states takes no part, and the report says so.
+bool is_known(const Limit& limit, record::RooflineReport& report) {
+  if (limit.peak > 0) return true;
+  report.unknown.push_back(limit.source);
+  return false;
+}
+
 std::string classify(const record::RooflineReport& report, const Machine& machine) {
   if (report.latency <= 0) return {};
   if (machine.launch_latency > 0 && report.latency < kLaunchDominates * machine.launch_latency) return "launch";
   if (report.utilisation >= kAtCeiling) return "at-ceiling";
   if (report.utilisation < kIdle) return "latency";
+  if (!report.unknown.empty()) return {};  // the limit that is not known may bind
   for (const record::RooflineAxis& a : report.axes) {
     if (a.name == report.bound) return a.unit == "B/s" ? "memory" : "compute";
   }
@@ -110,23 +122,30 @@ Result<record::RooflineReport> analyse(const Problem& problem, const Machine& ma
   report.target_fraction = problem.target_fraction;
   double arithmetic_time = 0;
   for (const Phase& phase : problem.phases) {
-    report.axes.push_back(axis(phase.limit, "FLOP/s", phase.flop, problem.latency));
     report.flop += phase.flop;
+    if ((phase.flop == 0 && phase.limit.peak == 0) || !is_known(phase.limit, report)) continue;
+    report.axes.push_back(axis(phase.limit, "FLOP/s", phase.flop, problem.latency));
     arithmetic_time += phase.flop / phase.limit.peak;
   }
   for (const Limit& level : machine.memory) {
     const double bytes = &level == &machine.memory.front() ? report.bytes
                          : level.name == "L2"              ? problem.l2_bytes
                                                            : problem.shared_bytes;
-    if (bytes > 0) report.axes.push_back(axis(level, "B/s", bytes, problem.latency));
+    if (bytes > 0 && is_known(level, report)) report.axes.push_back(axis(level, "B/s", bytes, problem.latency));
   }
   report.intensity = report.bytes > 0 ? report.flop / report.bytes : 0;
-  report.ridge = (arithmetic_time > 0 ? report.flop / arithmetic_time : problem.phases.front().limit.peak) /
-                 machine.memory.front().peak;
-  report.bound = std::max_element(problem.phases.begin(), problem.phases.end(), [](const Phase& a, const Phase& b) {
-                   return a.flop / a.limit.peak < b.flop / b.limit.peak;
-                 })->limit.name;
-  report.bound_time = arithmetic_time;
+  if (report.axes.empty()) {
+    return with_hint(make_error(ErrorCode::kUnsupported, "{} on {}: {}", problem.label, machine.name,
+                                fmt::join(report.unknown, "; ")),
+                     kAnswers);
+  }
+  const double peak = arithmetic_time > 0 ? report.flop / arithmetic_time : problem.phases.front().limit.peak;
+  if (machine.memory.front().peak > 0) report.ridge = peak / machine.memory.front().peak;
+  const auto longest = std::max_element(report.axes.begin(), report.axes.end(), [](const auto& a, const auto& b) {
+    return (a.unit == "B/s" ? -1 : a.time) < (b.unit == "B/s" ? -1 : b.time);
+  });
+  report.bound = longest->name;
+  report.bound_time = longest->unit == "B/s" ? longest->time : arithmetic_time;
   for (const record::RooflineAxis& a : report.axes) {
     if (a.unit == "B/s" && a.time > report.bound_time) report.bound = a.name, report.bound_time = a.time;
   }

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "ridge/dtype.h"
 #include "roofline/roofline.h"
 
 namespace ridge::roofline {
@@ -21,6 +22,7 @@ constexpr Peak kPeaks[] = {{"f64", "matrix_fp64", "fp64 matrix"},  {"f32", "vect
                            {"fp4", "matrix_fp4", "fp4 matrix"},    {"f16-vector", "vector_fp16", "fp16 vector"}};
 
 Result<const Peak*> peak_of(std::string_view dtype) {
+  dtype = canonical_type(dtype);
   const auto* found =
       std::find_if(std::begin(kPeaks), std::end(kPeaks), [&](const Peak& p) { return p.dtype == dtype; });
   if (found != std::end(kPeaks)) return found;
@@ -69,6 +71,11 @@ double ceiling_of(std::span<const record::Ceiling> ceilings, std::int64_t thread
 
 }  // namespace
 
+std::string_view canonical_type(std::string_view name) {
+  const Result<DType> known = parse_dtype(name);
+  return known ? to_string(*known) : name;
+}
+
 Result<std::string> peak_metric(std::string_view dtype) {
   RIDGE_TRY(peak, peak_of(dtype));
   return std::string(peak->metric);
@@ -82,10 +89,16 @@ Result<Limit> arithmetic_limit(const hardware::Spec& spec, std::string_view dtyp
   return Limit{name, value, false, spec.find(peak->metric)->citation()};
 }
 
+Limit unknown_limit(std::string_view dtype, const Error& unknown) {
+  const Result<const Peak*> peak = peak_of(dtype);
+  return {peak ? std::string((*peak)->name) : std::string(dtype), 0, false, unknown.message};
+}
+
 Result<Machine> machine_of(const hardware::Spec& spec, const Override& given) {
   Machine machine{spec.name, {}, 0};
   add_level(spec, "memory_bandwidth", "memory", given.bandwidth, given, machine.memory);
-  if (machine.memory.empty()) return spec.value("memory_bandwidth").error();
+  if (machine.memory.empty())
+    machine.memory.push_back({"memory", 0, false, spec.value("memory_bandwidth").error().message});
   add_level(spec, "l2_bandwidth", "L2", given.l2_bandwidth, given, machine.memory);
   add_level(spec, "shared_memory_bandwidth", "shared memory", given.shared_bandwidth, given, machine.memory);
   return machine;
@@ -93,7 +106,7 @@ Result<Machine> machine_of(const hardware::Spec& spec, const Override& given) {
 
 Result<Limit> arithmetic_limit(std::span<const record::Ceiling> ceilings, std::int64_t threads, std::string_view dtype,
                                const Override& given) {
-  const std::string multiply_adds = std::string(dtype) + " FMA";
+  const std::string multiply_adds = std::string(canonical_type(dtype)) + " FMA";
   if (given.flops > 0) return Limit{multiply_adds, given.flops, true, given.source};
   RIDGE_TRY(found, limits_of_type(ceilings, threads, dtype));
   const Result<const Peak*> peak = peak_of(dtype);

@@ -35,7 +35,7 @@ Result<Limits> limits_of_type(std::span<const record::Ceiling> ceilings, std::in
     Result<Limits> matrix = limits(ceilings, threads, *metric);
     if (matrix) return matrix;
   }
-  return limits(ceilings, threads, "fma_" + std::string(dtype));
+  return limits(ceilings, threads, "fma_" + std::string(canonical_type(dtype)));
 }
 
 record::RooflinePoint place(std::string label, const record::Cost& cost, const Limits& limits, double latency) {

@@ -23,6 +23,7 @@ std::string hardware_spec(const record::RooflineReport& report) {
   }
   const bool measured = std::any_of(report.axes.begin(), report.axes.end(), [](const auto& a) { return a.measured; });
   if (measured) text += "- measured ceilings: see Roofline\n";
+  for (const std::string& fact : report.unknown) text += fmt::format("- {}\n", fact);
   return text + "\n";
 }
 
@@ -36,8 +37,9 @@ std::string roofline(const record::RooflineReport& report) {
     text += fmt::format("| {} | {} | {} | {:.4g} | {} |\n", a.name, rate_text(a.peak, a.unit), a.source, a.work,
                         time_text(a.time));
   }
-  return text +
-         fmt::format("\nBound by {}: nothing is faster than {}.\n\n", report.bound, time_text(report.bound_time));
+  text += fmt::format("\nBound by {}: nothing is faster than {}.\n\n", report.bound, time_text(report.bound_time));
+  if (!report.unknown.empty()) text += "Of what is known: the limits that read UNKNOWN above may bind sooner.\n\n";
+  return text;
 }
 
 std::string stop_conditions(const record::RooflineReport& report) {
@@ -90,6 +92,9 @@ std::string to_text(const record::RooflineReport& report) {
     text += fmt::format("  {} is {:.1f} % of that bound: {}\n", time_text(report.latency), 100 * report.utilisation,
                         report.limit);
   }
+  for (const std::string& fact : report.unknown) text += fmt::format("  UNKNOWN and left out: {}\n", fact);
+  if (!report.unknown.empty())
+    text += "  give what you know: --measured RATE for arithmetic, --bandwidth RATE for memory\n";
   return text + fmt::format("  target {}: {}\n", time_text(report.target_latency), report.calculation);
 }
 

@@ -14,20 +14,25 @@
 #include "ops/cuda/kernels.h"
 #include "record/architecture.h"
 #include "record/kernel_pack.h"
+#include "record/kernel_target.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::evaluate {
 namespace {
 
-// What is compiled for where there is no GPU to ask: a whole Hopper.
+// Of a whole Hopper, where there is no GPU to ask.
 constexpr int kMultiprocessors = 132;
 
-ops::DeviceInfo target() {
-  if (auto here = gpu_device_info()) return std::move(*here);
+// For a named architecture, else for the GPU here, else for a Hopper.
+Result<ops::DeviceInfo> target(const record::WorkerRequest& request) {
+  const bool named = request.backend != record::WorkerRequest().backend;
+  auto here = gpu_device_info();
+  if (here && (!named || here->arch == request.backend)) return std::move(*here);
+  RIDGE_TRY(wanted, record::find_kernel_target(named ? request.backend : record::kUsualTarget));
   ops::DeviceInfo info;
   info.backend = Backend::kCuda;
-  info.name = "a Hopper GPU";
-  info.arch = record::kUsualTarget;
+  info.name = wanted.gpus;
+  info.arch = wanted.arch;
   info.features = record::features_of(info.arch);
   info.multiprocessors = kMultiprocessors;
   return info;
@@ -65,6 +70,19 @@ void add_builds(const ops::Problem& problem, const ops::DeviceInfo& device, std:
       }
     }
   }
+}
+
+// What the kernels of ours say about the first case.
+std::string refusals(const Job& job, const ops::DeviceInfo& device) {
+  std::string all;
+  const auto problems = problems_of(job.request.cases.front());
+  if (!problems || problems->empty()) return "no case";
+  const ops::Operator& op = **ops::find_operator(problems->front().problem_case.op);
+  for (const ops::Implementation& one : op.implementations) {
+    const ops::Refusal why = one.kernels ? ops::why_not(one, problems->front(), device) : std::nullopt;
+    if (why) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.name, *why);
+  }
+  return all.empty() ? "they have none" : all;
 }
 
 struct Compiled {
@@ -106,7 +124,7 @@ Compiled compile(const Job& job, const std::vector<ops::KernelBuild>& builds, co
 }
 
 Status build_pack(const Job& job, record::WorkerResponse& response) {
-  const ops::DeviceInfo device = target();
+  RIDGE_TRY(device, target(job.request));
   Builds wanted;
   for (const record::Case& one : job.request.cases) {
     RIDGE_TRY(problems, problems_of(one));
@@ -115,7 +133,7 @@ Status build_pack(const Job& job, record::WorkerResponse& response) {
     }
   }
   if (wanted.empty()) {
-    return with_hint(invalid("these cases need no kernel of ours on {}", device.arch),
+    return with_hint(invalid("these cases need no kernel of ours on {}: {}", device.arch, refusals(job, device)),
                      "ridge ops explain OP CASE --on cuda says what would run them");
   }
   RIDGE_TRY(compiler, toolchain::find_device_compiler());

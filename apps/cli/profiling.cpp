@@ -1,0 +1,101 @@
+#include "profiling.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/profile_hook.h"
+#include "profile/profile.h"
+#include "record/backend.h"
+#include "record/json.h"
+#include "worker_call.h"
+
+namespace ridge::cli {
+namespace {
+
+using record::WorkerRequest;
+using record::WorkerResponse;
+using record::WorkerTask;
+
+constexpr double kWatchedSeconds = 1.0;  // of timed calls, under perf
+constexpr double kWorkShare = 0.7;       // of the time allowed; the rest is for the tool's own work
+
+std::string_view tool_of(const std::string& backend) {
+  if (backend == record::info_of(Backend::kCpu).name) return "perf";
+  return backend == record::info_of(Backend::kCuda).name ? "ncu" : "";
+}
+
+class ProfilingExecutor final : public execute::Executor {
+ public:
+  ProfilingExecutor(std::unique_ptr<execute::Executor> inner, ProfilingSubject subject)
+      : inner_(std::move(inner)), subject_(std::move(subject)) {}
+
+  Result<WorkerResponse> run(const WorkerRequest& request, const execute::OnProgress& on_progress,
+                             const execute::ShouldStop& should_stop) override {
+    if (request.task == WorkerTask::kProfile) {
+      if (on_progress) on_progress({"profiling", profiler(), 0});
+      return subject_.project ? of_project(request, on_progress, should_stop) : of_operator(request, should_stop);
+    }
+    Result<WorkerResponse> response = inner_->run(request, on_progress, should_stop);
+    if (response && request.task == WorkerTask::kDescribe && response->environment)
+      response->environment->facts[campaign::kProfilerFact] = profiler();
+    return response;
+  }
+  [[nodiscard]] double waited() const override { return inner_->waited(); }
+
+ private:
+  // The fact of the environment.
+  [[nodiscard]] std::string profiler() const {
+    const auto none = [](const std::string& why) { return fmt::format("{}: {}", campaign::kNoProfiler, why); };
+    if (subject_.project) return subject_.stated ? "commands.profile" : none("the project states no commands.profile");
+    const std::string tool(tool_of(subject_.backend));
+    if (tool.empty()) return none("none is known for " + subject_.backend);
+    const std::string missing = profile::why_not(tool);
+    return missing.empty() ? tool : none(missing);
+  }
+
+  Result<WorkerResponse> of_project(const WorkerRequest& request, const execute::OnProgress& on_progress,
+                                    const execute::ShouldStop& should_stop) {
+    RIDGE_TRY(response, inner_->run(request, on_progress, should_stop));
+    RIDGE_TRY(capture, profile::parse_capture(response.profiler_report, {}));
+    RIDGE_TRY(report, profile::analyse(capture, {}));
+    report.from = "the project's commands.profile";
+    response.profiler_report.clear();
+    response.profile = std::move(report);
+    return response;
+  }
+
+  // A worker that calls the kernel, and no reference, under the tool.
+  Result<WorkerResponse> of_operator(const WorkerRequest& request, const execute::ShouldStop& should_stop) const {
+    const std::string tool(tool_of(subject_.backend));
+    RIDGE_TRY(folder, TempDir::create("ridge-profiled"));
+    WorkerRequest watched = request;
+    watched.task = tool == "ncu" ? WorkerTask::kPlainCall : WorkerTask::kBench;
+    watched.min_time = kWatchedSeconds;
+    watched.time_limit = kWorkShare * request.time_limit;
+    const std::filesystem::path asked = folder.path() / "request.json";
+    RIDGE_CHECK_OK(write_file_durably(asked, record::to_line(watched)));
+    profile::Options options;
+    options.timeout = request.time_limit;
+    options.should_stop = should_stop;
+    RIDGE_TRY(report, profile::collect(
+                          tool, {worker_program().string(), asked.string(), (folder.path() / "response.json").string()},
+                          options));
+    report.from = fmt::format("ridge-worker {} of {}", record::name_of(watched.task), request.cases.front().text());
+    WorkerResponse response;
+    response.profile = std::move(report);
+    return response;
+  }
+
+  std::unique_ptr<execute::Executor> inner_;
+  ProfilingSubject subject_;
+};
+
+}  // namespace
+
+std::unique_ptr<execute::Executor> make_profiling_executor(std::unique_ptr<execute::Executor> inner,
+                                                           ProfilingSubject subject) {
+  return std::make_unique<ProfilingExecutor>(std::move(inner), std::move(subject));
+}
+
+}  // namespace ridge::cli
