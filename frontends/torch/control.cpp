@@ -21,6 +21,10 @@ Stream stream_on(const c10::Device& device) {
 
 void force(std::string_view op, std::string_view implementation) { check(dispatch::force(op, implementation)); }
 void unforce(std::string_view op) { dispatch::unforce(op); }
+void reset(bool tables) {
+  if (tables) value_of(dispatch::remove_kept_tables());
+  dispatch::reset();
+}
 void autotune(bool on) { dispatch::autotune(on); }
 
 c10::List<std::string> listed(const std::vector<std::string>& names) {
@@ -49,6 +53,7 @@ std::string build_info() { return RIDGE_VERSION " " RIDGE_TORCH_VERSION; }
 void define_control(torch::Library& library) {
   library.def("force(str op, str implementation) -> ()", &force);
   library.def("unforce(str op) -> ()", &unforce);
+  library.def("reset(bool tables) -> ()", &reset);
   library.def("last_used(str op) -> str", &last_used);
   library.def("autotune(bool on) -> ()", &autotune);
   library.def("operators() -> str[]", &operators);

@@ -13,7 +13,9 @@ namespace {
 constexpr std::pair<at::ScalarType, DType> kTypes[] = {
     {at::kFloat, DType::kF32},        {at::kBFloat16, DType::kBf16},
     {at::kHalf, DType::kF16},         {at::kFloat8_e4m3fn, DType::kE4m3fn},
-    {at::kFloat8_e5m2, DType::kE5m2}, {at::kFloat8_e8m0fnu, DType::kE8m0}};
+    {at::kFloat8_e5m2, DType::kE5m2}, {at::kFloat8_e8m0fnu, DType::kE8m0},
+    {at::kInt, DType::kI32},          {at::kLong, DType::kI64},
+    {at::kByte, DType::kU8},          {at::kUInt64, DType::kU64}};
 
 // [rows, cols] of the last two dimensions, swapped when the matrix is to be seen as its transpose.
 struct Matrix {
@@ -71,19 +73,21 @@ constexpr WorkspaceAllocator kPyTorchMemory = {[](void*, std::size_t bytes, cons
 
 }  // namespace
 
-DType check_known(at::ScalarType type, std::string_view op, std::string_view name) {
+DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name) {
   for (const auto& [theirs, ours] : kTypes) {
-    if (type == theirs) return ours;
+    if (tensor.scalar_type() == theirs) return ours;
   }
-  TORCH_CHECK_TYPE(false, op, ": ", name, " is ", name_of(type),
+  TORCH_CHECK_TYPE(false, op, ": ", name, " is ", type_of(tensor),
                    ", which no operator takes; convert it with .to(torch.float32), .bfloat16() or .half()");
 }
 
-DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name) {
-  return check_known(tensor.scalar_type(), op, name);
+void check_same_type(const Tensor& a, const Tensor& b, std::string_view op) {
+  const bool equal = a.scalar_type() == b.scalar_type();
+  TORCH_CHECK_TYPE(equal, op, ": a is ", type_of(a), " and b is ", type_of(b), "; cast one of them: a.to(", type_of(b),
+                   ") or b.to(", type_of(a), "), or call it under torch.autocast");
 }
 
-std::string name_of(at::ScalarType type) { return "torch." + c10::getDtypeNames(type).first; }
+std::string name_of(at::ScalarType type) { return "torch." + std::string(c10::getDtypeNames(type).first); }
 
 at::ScalarType scalar_type_of(DType dtype) {
   for (const auto& [theirs, ours] : kTypes) {
@@ -108,6 +112,19 @@ TensorView row_major_view(const Tensor& tensor, std::string_view op, std::string
   Matrix m = last_two(tensor, false);
   if (!adjacent_rows(m)) refuse_strides(tensor, op, name, "row-major");
   return view_of(tensor, m, dtype_of(tensor, op, name));
+}
+
+TensorView rows_view(const Tensor& tensor, std::string_view op, std::string_view name) {
+  TensorView view;
+  view.data = tensor.data_ptr();
+  view.dtype = dtype_of(tensor, op, name);
+  view.rank = 2;
+  view.shape[1] = tensor.size(-1);
+  view.shape[0] = view.shape[1] == 0 ? 0 : tensor.numel() / view.shape[1];
+  const bool strided = tensor.dim() == 2 && view.shape[0] > 1 && view.shape[1] > 0;
+  view.stride[0] = strided ? tensor.stride(0) : view.shape[1];
+  view.stride[1] = 1;
+  return view;
 }
 
 TensorView dense_view(const Tensor& tensor, std::string_view op, std::string_view name) {

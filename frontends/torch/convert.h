@@ -15,9 +15,12 @@ namespace ridge::torch_frontend {
 
 using at::Tensor;
 
-// The element type of a tensor of ours; TypeError with the way out for what no operator takes.
+// The element type of a tensor of ours; TypeError with the way out for what no operator takes. Which one takes which
+// type says its own check.
 DType dtype_of(const Tensor& tensor, std::string_view op, std::string_view name);
-DType check_known(at::ScalarType type, std::string_view op, std::string_view name);
+// Two factors have one dtype, as torch.matmul asks: a product of two would have to say in which it is computed.
+// TypeError with both and the casts.
+void check_same_type(const Tensor& a, const Tensor& b, std::string_view op);
 at::ScalarType scalar_type_of(DType dtype);
 // As Python spells it: torch.float32.
 std::string name_of(at::ScalarType type);
@@ -29,6 +32,8 @@ inline std::string type_of(const Tensor& tensor) { return name_of(tensor.scalar_
 TensorView matrix_view(const Tensor& tensor, bool& transposed, std::string_view op, std::string_view name);
 // The same where a transpose will not do: an output, codes, scales.
 TensorView row_major_view(const Tensor& tensor, std::string_view op, std::string_view name);
+// [..., columns] as a matrix of rows; check_rows() has seen it.
+TensorView rows_view(const Tensor& tensor, std::string_view op, std::string_view name);
 // Contiguous, of any rank up to kMaxRank.
 TensorView dense_view(const Tensor& tensor, std::string_view op, std::string_view name);
 

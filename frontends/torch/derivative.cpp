@@ -2,6 +2,8 @@
 
 #include <torch/csrc/dynamo/compiled_autograd.h>
 
+#include <algorithm>
+
 namespace ridge::torch_frontend {
 namespace {
 
@@ -15,6 +17,10 @@ struct Refusal final : torch::autograd::Node {
   variable_list apply(variable_list&&) override { TORCH_CHECK_NOT_IMPLEMENTED(false, message); }
 };
 
+bool any_defined(const variable_list& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) { return tensor.defined(); });
+}
+
 }  // namespace
 
 std::vector<bool> BackwardNode::wanted() const {
@@ -23,16 +29,16 @@ std::vector<bool> BackwardNode::wanted() const {
   return result;
 }
 
-variable_list BackwardNode::unpacked() const {
+variable_list BackwardNode::unpacked() {
   variable_list tensors;
-  for (const auto& variable : saved) tensors.push_back(variable.unpack());
+  for (const auto& variable : saved) tensors.push_back(variable.unpack(getptr()));  // also of an output of the node
   return tensors;
 }
 
 variable_list BackwardNode::apply(variable_list&& grads) {
   const std::scoped_lock lock(mutex_);
-  if (!grads[0].defined()) return variable_list(next_edges().size());
-  variable_list result = (*gradients)(grads[0], unpacked(), main_grad, wanted());
+  if (!any_defined(grads)) return variable_list(next_edges().size());
+  variable_list result = (*gradients)(grads, unpacked(), main_grad, wanted());
   const std::string refusal = at::GradMode::is_enabled() ? gradients->refuses_second() : "";
   if (refusal.empty()) return result;
   // The gradient of one input depends on the other inputs, and on the gradient that came in.
@@ -73,8 +79,8 @@ variable_list BackwardNode::apply_with_saved(const variable_list& grads, SwapSav
     const auto tensors = given.unpack<variable_list>();
     const auto target = given.unpack<variable_list>();
     const auto which = given.unpack<std::vector<bool>>();
-    if (!inputs[0].defined()) return variable_list(which.size());
-    return (*formula)(inputs[0], tensors, target[0], which);
+    if (!any_defined(inputs)) return variable_list(which.size());
+    return (*formula)(inputs, tensors, target[0], which);
   };
   const auto& python = torch::dynamo::autograd::getPyCompilerInterface();
   const std::string bound = python->bind_function(swap.get_py_compiler(), gradients->text(), run, schema,
@@ -94,7 +100,7 @@ void check_once(std::string_view op) {
 }
 
 void refuse_derivative(const Tensor& result, torch::autograd::edge_list edges, const std::string& message) {
-  const std::shared_ptr<Refusal> node(new Refusal, torch::autograd::deleteNode);
+  const NodePointer<Refusal> node = new_node<Refusal>();
   node->message = message;
   node->set_next_edges(std::move(edges));
   torch::autograd::set_history(result, node);

@@ -8,12 +8,14 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <charconv>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace ridge::torch_frontend {
@@ -28,8 +30,9 @@ struct Gradients {
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
   virtual ~Gradients() = default;
-  // Of the inputs that are wanted; the others stay undefined. `grad` and what is wanted of `saved` are defined.
-  [[nodiscard]] virtual variable_list operator()(const Tensor& grad, const variable_list& saved,
+  // Of the inputs that are wanted; the others stay undefined. `grads` are those of the outputs that have one, of which
+  // at least one is defined; what is wanted of `saved` is, too.
+  [[nodiscard]] virtual variable_list operator()(const variable_list& grads, const variable_list& saved,
                                                  const Tensor& main_grad, const std::vector<bool>& wanted) const = 0;
   // What a profile and grad_fn show.
   [[nodiscard]] virtual std::string name() const = 0;
@@ -38,6 +41,12 @@ struct Gradients {
   // Why the gradients cannot be differentiated again; empty where they can.
   [[nodiscard]] virtual std::string refuses_second() const { return {}; }
 };
+
+// A constant of a formula for its text(): the shortest form that no other number has (c10::str keeps six digits).
+inline std::string exact_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
 
 class BackwardNode final : public torch::autograd::Node {
  public:
@@ -55,12 +64,25 @@ class BackwardNode final : public torch::autograd::Node {
 
  private:
   [[nodiscard]] std::vector<bool> wanted() const;
-  [[nodiscard]] variable_list unpacked() const;
+  [[nodiscard]] variable_list unpacked();
 };
 
+// What PyTorch holds the nodes of its graph by: a std::shared_ptr in 2.11, its own pointer in later versions.
+inline constexpr bool kCountedNodes = std::is_base_of_v<c10::intrusive_ptr_target, torch::autograd::Node>;
+template <class T>
+using NodePointer = std::conditional_t<kCountedNodes, c10::intrusive_ptr<T>, std::shared_ptr<T>>;
+template <class T>
+NodePointer<T> new_node() {
+  if constexpr (kCountedNodes) {
+    return c10::make_intrusive<T>();
+  } else {  // deleteNode keeps long graphs off the stack; later versions have none, so it is looked up by its argument
+    return NodePointer<T>(new T, [](T* node) { deleteNode(node); });
+  }
+}
+
 template <class... Inputs>
-std::shared_ptr<BackwardNode> make_node(const Inputs&... inputs) {
-  auto node = std::shared_ptr<BackwardNode>(new BackwardNode, torch::autograd::deleteNode);
+NodePointer<BackwardNode> make_node(const Inputs&... inputs) {
+  auto node = new_node<BackwardNode>();
   node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
   return node;
 }

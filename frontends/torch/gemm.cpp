@@ -33,13 +33,17 @@ Activation activation_of(OptionalText name) {
 
 void check_types(const Tensor& a, const Tensor& b) {
   const auto type = a.scalar_type();
-  const bool usable_type = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf ||
-                           (type == at::kDouble && !a.is_cuda());  // by_torch
+  const auto usable_type = [](const Tensor& t) {
+    const auto one = t.scalar_type();
+    return one == at::kFloat || one == at::kBFloat16 || one == at::kHalf ||
+           (one == at::kDouble && !t.is_cuda());  // by_torch
+  };
   const char* const hint = type == at::kDouble                              ? " (float64: on the CPU only)"
                            : a.is_floating_point() && a.element_size() == 1 ? " (gemm_fp8 multiplies 8-bit floats)"
                                                                             : "";
-  TORCH_CHECK_TYPE(type == b.scalar_type() && usable_type, kOp, ": a is ", name_of(type), " and b is ", type_of(b),
+  TORCH_CHECK_TYPE(usable_type(a) && usable_type(b), kOp, ": a is ", name_of(type), " and b is ", type_of(b),
                    "; give both the same one of torch.float32, torch.bfloat16 and torch.float16", hint);
+  check_same_type(a, b, kOp);
 }
 
 bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
@@ -279,8 +283,9 @@ struct GemmGradients final : Gradients {
     return c10::str("ridgeline_gemm_", trans_a, trans_b, "_", inputs, "_", bias);
   }
 
-  [[nodiscard]] variable_list operator()(const Tensor& given, const variable_list& saved, const Tensor& main_grad,
-                                         const std::vector<bool>& wanted) const override {
+  [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved,
+                                         const Tensor& main_grad, const std::vector<bool>& wanted) const override {
+    const Tensor& given = grads[0];
     variable_list result(4);
     if (wanted[kResidual]) result[kResidual] = given;
     if (wanted[kBias]) result[kBias] = grad_of_bias(given);
@@ -309,9 +314,9 @@ struct GemmGradients final : Gradients {
   }
 };
 
-std::shared_ptr<BackwardNode> backward_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
-                                          const OptionalTensor& bias, const OptionalTensor& main_grad,
-                                          const OptionalTensor& residual) {
+NodePointer<BackwardNode> backward_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b,
+                                      const OptionalTensor& bias, const OptionalTensor& main_grad,
+                                      const OptionalTensor& residual) {
   auto formula = std::make_shared<GemmGradients>();
   formula->trans_a = trans_a, formula->trans_b = trans_b;
   formula->inputs = a.scalar_type();

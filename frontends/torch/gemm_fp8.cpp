@@ -233,8 +233,7 @@ void check_matrices(const Tensor& a, const Tensor& b) {
   TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2, kOp, ": a has ", a.dim(), " dimensions and b has ", b.dim(),
                     "; give a matrix b, and a with leading dimensions or without (x.unsqueeze(0) makes a matrix of a "
                     "vector; gemm multiplies batches)");
-  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), kOp, ": a is ", type_of(a), " and b is ", type_of(b),
-                   "; give both the same dtype");
+  check_same_type(a, b, kOp);
   check_same_device(kOp, {{"a", &a}, {"b", &b}});
 }
 
@@ -300,8 +299,9 @@ struct GemmFp8Gradients final : Gradients {
            "again (create_graph=True, gradient penalties)";
   }
 
-  [[nodiscard]] variable_list operator()(const Tensor& given, const variable_list& saved, const Tensor& main_grad,
-                                         const std::vector<bool>& wanted) const override {
+  [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved,
+                                         const Tensor& main_grad, const std::vector<bool>& wanted) const override {
+    const Tensor& given = grads[0];
     // BackwardNode says what a second derivative is; the parts would each say that they have none.
     std::optional<at::AutoDispatchBelowADInplaceOrView> below;
     if (at::GradMode::is_enabled()) below.emplace();

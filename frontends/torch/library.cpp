@@ -25,12 +25,26 @@ constexpr const char* kSchemas[] = {
     "quantize(Tensor x, ScalarType format, str granularity, str rule=\"exact\", bool row=True, bool column=False, "
     "Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
     "dequantize(Tensor q, Tensor scale, str granularity, ScalarType out_dtype) -> Tensor",
+    "rmsnorm(Tensor x, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor rstd)",
+    "rmsnorm_add(Tensor x, Tensor residual, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor "
+    "sum, "
+    "Tensor rstd)",
+    "rmsnorm_backward(Tensor dy, Tensor x, Tensor rstd, Tensor? weight, bool zero_centred=False, Tensor? dsum=None, "
+    "bool need_dx=True, bool need_dweight=True) -> (Tensor dx, Tensor dweight)",
+    "activation(Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, float alpha, float "
+    "limit) "
+    "-> Tensor",
+    "activation_backward(Tensor dy, Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, "
+    "float alpha, float limit, bool need_x=True, bool need_up=True, bool need_probs=True) -> (Tensor dx, Tensor dup, "
+    "Tensor dprobs)",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {
   register_gemm(library, key);
   register_quantize(library, key);
   register_gemm_fp8(library, key);
+  register_rmsnorm(library, key);
+  register_activation(library, key);
 }
 
 }  // namespace

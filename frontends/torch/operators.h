@@ -16,6 +16,8 @@ using OptionalTensor = std::optional<Tensor>;
 using OptionalType = std::optional<at::ScalarType>;
 using OptionalText = std::optional<std::string_view>;
 
+inline bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
 // c = f(op(a) op(b) + bias) + residual. `main_grad` is where the gradient of b is added instead of being returned.
 Tensor call_gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
                  const OptionalTensor& bias = {}, OptionalText activation = {}, const OptionalTensor& main_grad = {},
@@ -28,9 +30,32 @@ using Quantized = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 Quantized call_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                         bool row, bool column, const OptionalTensor& random);
 
+// The norm of rows and what backward needs of it; the same of x + residual, with the sum; and its gradients, of which
+// what is not asked for is empty.
+using Normalised = std::tuple<Tensor, Tensor>;
+using NormalisedSum = std::tuple<Tensor, Tensor, Tensor>;
+using NormGradients = std::tuple<Tensor, Tensor>;
+Normalised call_rmsnorm(const Tensor& x, const OptionalTensor& weight, double eps, bool zero_centred);
+NormalisedSum call_rmsnorm_add(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double eps,
+                               bool zero_centred);
+NormGradients call_rmsnorm_backward(const Tensor& dy, const Tensor& x, const Tensor& rstd, const OptionalTensor& weight,
+                                    bool zero_centred, const OptionalTensor& dsum, bool need_dx, bool need_dweight);
+
+// f(x) times a gate, a factor and a mask of rows; its gradients, of which what is not asked for is empty. A packed x
+// [..., 2 columns] holds the gate behind, and its gradient is of the same form.
+using ActivationGradients = std::tuple<Tensor, Tensor, Tensor>;
+Tensor call_activation(const Tensor& x, const OptionalTensor& up, const OptionalTensor& probs,
+                       const OptionalTensor& mask, std::string_view function, bool packed, double alpha, double limit);
+ActivationGradients call_activation_backward(const Tensor& dy, const Tensor& x, const OptionalTensor& up,
+                                             const OptionalTensor& probs, const OptionalTensor& mask,
+                                             std::string_view function, bool packed, double alpha, double limit,
+                                             bool need_x, bool need_up, bool need_probs);
+
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
+void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
+void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
 

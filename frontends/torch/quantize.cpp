@@ -14,11 +14,11 @@ namespace {
 
 template <class Value, std::size_t kCount>
 Value named(const std::pair<std::string_view, Value> (&known)[kCount], std::string_view name, const char* what) {
-  std::string all;
   for (const auto& [text, value] : known) {
     if (name == text) return value;
-    all += (all.empty() ? "" : ", ") + std::string(text);
   }
+  std::string all;
+  for (const auto& one : known) all += (all.empty() ? "" : ", ") + std::string(one.first);
   TORCH_CHECK_VALUE(false, "quantize: ", what, " \"", name, "\" is unknown; use one of ", all);
 }
 
@@ -58,9 +58,13 @@ Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granula
 
 void check_words(const OptionalTensor& random) {
   if (!random || !random->defined()) return;
-  TORCH_CHECK_TYPE(random->scalar_type() == at::kLong && same(random->sym_numel(), 2) && random->is_contiguous(),
-                   "quantize: random is ", type_of(*random), " of shape ", random->sym_sizes(),
-                   "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64)");
+  const auto type = random->scalar_type();
+  TORCH_CHECK_TYPE(
+      (type == at::kLong || type == at::kUInt64) && same(random->sym_numel(), 2), "quantize: random is ",
+      type_of(*random), " of shape ", random->sym_sizes(),
+      "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64), or uint64");
+  TORCH_CHECK_VALUE(random->is_contiguous(),
+                    "quantize: random has words that are not adjacent; call .contiguous() on it first");
 }
 
 Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,

@@ -36,6 +36,13 @@ void check_strides(const Tensor& tensor, std::string_view op, std::string_view n
                     "; call .contiguous() on it first (expanded tensors have stride 0)");
 }
 
+void check_rows(const Tensor& tensor, std::string_view op, std::string_view name) {
+  TORCH_CHECK_VALUE(tensor.dim() >= 1, op, ": ", name, " has no dimension; give [..., columns]");
+  if (tensor.dim() == 2) return check_strides(tensor, op, name, false);
+  TORCH_CHECK_VALUE(tensor.is_contiguous(), op, ": ", name, " of shape ", tensor.sym_sizes(), " has strides ",
+                    tensor.sym_strides(), ", not contiguous; call .contiguous() on it first");
+}
+
 void check_like(const Tensor& tensor, std::string_view op, std::string_view name, c10::SymIntArrayRef sizes,
                 at::ScalarType dtype) {
   const auto found = tensor.sym_sizes();
@@ -56,13 +63,14 @@ void check_main_grad(const Tensor& main_grad, const Tensor& b, std::string_view 
 }
 
 void check_result_type(at::ScalarType type, std::string_view op, std::initializer_list<at::ScalarType> allowed) {
-  check_known(type, op, "the result");
   const bool found = std::find(allowed.begin(), allowed.end(), type) != allowed.end();
   std::string all;
   for (const at::ScalarType one : allowed) {
     if (all.find(name_of(one)) == std::string::npos) all += (all.empty() ? "" : ", ") + name_of(one);
   }
-  TORCH_CHECK_VALUE(found, op, ": the result cannot be ", name_of(type), "; give ", all);
+  TORCH_CHECK_TYPE(found || at::isFloatingType(type), op, ": the result cannot be ", name_of(type), "; give ", all);
+  TORCH_CHECK_VALUE(found, op, ": the result cannot be ", name_of(type), "; give ", all, ", or cast it: .to(",
+                    name_of(type), ")");
 }
 
 std::vector<c10::SymInt> scale_sizes(Granularity granularity, const c10::SymInt& rows, const c10::SymInt& cols) {

@@ -7,11 +7,18 @@ from . import _library
 
 _library.load()
 
+from . import checkpoints  # noqa: E402, F401
+from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .config import QuantConfig  # noqa: E402
-from .control import autotune, backends, explain, last_used, set_backend  # noqa: E402
+from .control import autotune, backends, explain, last_used, reset, set_backend  # noqa: E402
+from .conversion import convert, quantize_  # noqa: E402
+from .delayed import update_scales  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
-from .modules import Fp8Linear, Linear, quantized_weights  # noqa: E402
-from .ops import gemm, gemm_fp8  # noqa: E402
+from .masters import MasterWeights  # noqa: E402
+from .modules import Fp8Linear, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
+from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
+from .ops import activation, gemm, gemm_fp8, rms_norm, swiglu  # noqa: E402
+from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
 from .fsdp import gather_in_fp8  # noqa: E402
@@ -26,14 +33,25 @@ _when_imported("torch.distributed.tensor", _register_sharding)
 
 __all__ = [
     "__version__",
+    "DelayedScaling",
     "Fp8Linear",
     "KeptWeights",
+    "LayerStatistics",
     "Linear",
+    "MasterWeights",
+    "OperandStatistics",
     "QuantConfig",
     "QuantizedTensor",
+    "RMSNorm",
+    "Recipe",
+    "Statistics",
+    "SwiGLU",
     "SwapReport",
+    "activation",
+    "autocast_fp8",
     "autotune",
     "backends",
+    "convert",
     "dequantize",
     "explain",
     "from_plain_tensors",
@@ -42,9 +60,17 @@ __all__ = [
     "gemm_fp8",
     "last_used",
     "quantize",
+    "quantize_",
     "quantized_weights",
+    "rms_norm",
+    "recipe",
+    "recipes",
+    "reset",
     "set_backend",
+    "statistics",
     "swap_linears",
+    "swiglu",
     "to_plain_tensors",
     "unswap",
+    "update_scales",
 ]

@@ -10,6 +10,7 @@ import torch
 Format = Literal["e4m3", "e5m2", "hybrid"]
 Granularity = Literal["tensorwise", "rowwise", "blockwise", "mx"]
 Rounding = Literal["nearest", "stochastic"]
+Sums = Literal["f32", "promoted", "fast"]
 
 _BLOCKS: dict[str, int] = {"blockwise": 128, "mx": 32}
 
@@ -30,6 +31,9 @@ class QuantConfig:
                  as float32 but for mx, which has no others). Default: float32, for mx float8_e8m0fnu
     block_size   128 (blockwise) or 32 (mx): what there is; None takes it
     rounding     "nearest", or "stochastic", which rounds gradients up with the probability of what would be lost
+    sums         the least exact sums that will do: "fast" (all of k in the matrix unit, about 14 bits on Hopper), "promoted" (moved
+                 to float32 every 128 of k), "f32" (never in the matrix unit). None: "fast" for forward products with one scale for
+                 all of k, else "promoted". On a CPU all sums are float32
     """
 
     format: Format = "e4m3"
@@ -37,11 +41,13 @@ class QuantConfig:
     scale_dtype: torch.dtype | None = None
     block_size: int | None = None
     rounding: Rounding = "nearest"
+    sums: Sums | None = None
 
     def __post_init__(self) -> None:
         _one_of("format", self.format, ("e4m3", "e5m2", "hybrid"))
         _one_of("granularity", self.granularity, ("tensorwise", "rowwise", "blockwise", "mx"))
         _one_of("rounding", self.rounding, ("nearest", "stochastic"))
+        _one_of("sums", self.sums, (None, "f32", "promoted", "fast"))
         _one_of("scale_dtype", self.scale_dtype, (None, torch.float32, torch.float8_e8m0fnu))
         if self.granularity == "mx" and self.scale_dtype == torch.float32:
             raise ValueError("QuantConfig: mx scales are torch.float8_e8m0fnu; leave scale_dtype out")

@@ -9,21 +9,39 @@ import torch
 
 
 def backends(op: str) -> list[str]:
-    """The implementations of an operator ("gemm", "gemm_fp8", "quantize", "dequantize"), best first."""
+    """The implementations of an operator ("gemm", "gemm_fp8", "quantize", "dequantize", "rmsnorm", "activation"), best first."""
     return list(torch.ops.ridgeline.implementations(op))
 
 
 def set_backend(op: str, implementation: str | None) -> None:
-    """Every later call of ``op`` runs ``implementation``, or raises if that cannot run it; None: the normal order again."""
+    """Every later call of ``op`` runs ``implementation``, or raises if that cannot run it; None: the normal order again.
+
+    A name of ``backends(op)``, also with a configuration ("cuda_wgmma/pp_128x192"), or names by the case's dtype as in
+    RIDGE_GEMM_BACKEND: "bf16:cpu_simd,other:cpu_onednn" (what is not named is as before), or "autotune": new cases are measured.
+    Every name is looked up now; a ValueError lists those there are.
+
+    >>> set_backend("gemm", "bf16:cpu_simd,other:cpu_blis")
+    """
     if implementation is None:
         torch.ops.ridgeline.unforce(op)
     else:
         torch.ops.ridgeline.force(op, implementation)
 
 
+def reset(*, tuned_tables: bool = False) -> None:
+    """Dispatch as when the process began: no ``set_backend`` holds, ``autotune`` is off, what this process measured is forgotten,
+    and environment variables (RIDGE_GEMM_BACKEND, RIDGE_AUTOTUNE) and tuned tables are read again.
+
+    tuned_tables  also removes the tables that autotune and ``ridge tune`` kept in the cache folder, of all devices and for all
+                  processes, as ``ridge tune --forget`` does
+    """
+    torch.ops.ridgeline.reset(tuned_tables)
+
+
 def last_used(op: str) -> str:
     """The implementation that ran in this thread's last call of ``op``; empty before the first, ValueError for an unknown ``op``."""
-    return torch.ops.ridgeline.last_used(op)
+    name: str = torch.ops.ridgeline.last_used(op)
+    return name
 
 
 _DTYPES = {
@@ -52,7 +70,8 @@ def explain(case: str, device: str | torch.device = "cpu", **parameters: object)
     >>> explain("gemm_fp8", dtype=(torch.float8_e5m2, torch.float8_e4m3fn), out=torch.bfloat16, accumulate=False)
     """
     words = [case, *(f"{name}={_word(name, value)}" for name, value in parameters.items())]
-    return torch.ops.ridgeline.explain(" ".join(words), torch.device(device))
+    text: str = torch.ops.ridgeline.explain(" ".join(words), torch.device(device))
+    return text
 
 
 @contextlib.contextmanager

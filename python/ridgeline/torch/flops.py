@@ -13,7 +13,8 @@ Shape = torch.Size
 def _product(a: Shape, b: Shape, trans_a: bool, trans_b: bool) -> int:
     """2 m n k for each pair of matrices."""
     k, m = (a[-2], a[-1]) if trans_a else (a[-1], a[-2])
-    return 2 * m * b[-2 if trans_b else -1] * k * math.prod(torch.broadcast_shapes(a[:-2], b[:-2]))
+    batch: Shape = torch.broadcast_shapes(a[:-2], b[:-2])  # type: ignore[no-untyped-call]
+    return 2 * m * b[-2 if trans_b else -1] * k * math.prod(batch)
 
 
 def _gemm(a: Shape, b: Shape, trans_a: bool = False, trans_b: bool = False, *_: Any, **__: Any) -> int:

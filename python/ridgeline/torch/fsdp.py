@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from torch._utils import _rebuild_parameter
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._pytree import tree_map_only
 
 from .config import QuantConfig
 from .modules import Fp8Linear
-from .quantized import QuantizedTensor
+from .quantized import QuantizedTensor, cast
 
 _aten = torch.ops.aten
 # What fully_shard, to() and copies do to a parameter: the result is a weight again, as a view is, which it may be changed through.
@@ -113,9 +115,9 @@ class GatheredWeight(torch.Tensor):
     whole: torch.Tensor
     config: QuantConfig
     scales: _Scales
-    index: int
+    index: int  # type: ignore[assignment]
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__: ClassVar[Any] = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, whole: torch.Tensor, config: QuantConfig, scales: _Scales, index: int) -> GatheredWeight:
@@ -131,8 +133,9 @@ class GatheredWeight(torch.Tensor):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # In files a plain tensor or parameter.
         if getattr(self, "_is_param", False):
-            return torch._utils._rebuild_parameter, (self.whole, self.requires_grad, OrderedDict())
-        return self.whole.detach().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
+            return _rebuild_parameter, (self.whole, self.requires_grad, OrderedDict())
+        plain: tuple[Any, ...] = self.whole.detach().requires_grad_(self.requires_grad).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+        return plain
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -155,13 +158,12 @@ class GatheredWeight(torch.Tensor):
         self, mesh: Any, outer_size: torch.Size, outer_stride: tuple[int, ...], module: Any, mp_policy: Any
     ) -> tuple[tuple[torch.Tensor, ...], Any]:
         scale = self.scales.of(module, self, mesh)
-        most = torch.finfo(self.config.forward_dtype).max
-        scaled = self.whole.detach().float() * scale.reciprocal()
-        scaled = torch.where(scaled.isinf(), scaled, scaled.clamp(-most, most))
-        missing = -(-outer_size[0] // mesh.size()) - scaled.shape[0]  # of an uneven split
+        whole = self.whole.detach().float()
+        codes = cast(whole, whole * scale.reciprocal(), self.config.forward_dtype).view(torch.uint8)
+        missing = -(-outer_size[0] // mesh.size()) - codes.shape[0]  # of an uneven split
         if missing:
-            scaled = torch.nn.functional.pad(scaled, (0, 0, 0, missing))
-        return (scaled.to(self.config.forward_dtype).view(torch.uint8),), (scale, outer_size[0])
+            codes = torch.nn.functional.pad(codes, (0, 0, 0, missing))
+        return (codes,), (scale, outer_size[0])
 
     def fsdp_post_all_gather(
         self, outputs: tuple[torch.Tensor, ...], metadata: Any, param_dtype: torch.dtype, *, out: torch.Tensor | None = None
@@ -171,7 +173,7 @@ class GatheredWeight(torch.Tensor):
         if out is not None:
             # Into what the parameter is made of: the codes are there, gathered in place. Backward keeps these tensors.
             made = [out.q_t.view(torch.uint8), out.scale, out.scale_t]  # type: ignore[attr-defined]
-            with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(made)):
+            with torch.no_grad(), _unsafe_preserve_version_counter(tuple(made)):
                 for target, new in zip(made, (codes.view(torch.uint8).t(), scale, scale)):
                     target.copy_(new)
             return None
@@ -190,12 +192,20 @@ def gather_in_fp8(module: torch.nn.Module) -> list[str]:
     Optimisers, state dicts and checkpoints see the parameters as before. Granularity "tensorwise" only (ValueError with the name).
     """
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, Fp8Linear)}
+    configs: list[QuantConfig] = []
     for name, layer in layers.items():
-        if layer.config.granularity != "tensorwise":
+        config = layer.config
+        if not isinstance(config, QuantConfig):
             raise ValueError(
-                f"gather_in_fp8: {name or 'the layer'} has granularity={layer.config.granularity!r}, whose scales are not one for all "
+                f"gather_in_fp8: {name or 'the layer'} has a recipe of its own for each product, or delayed scaling ({config}), and "
+                "gathered codes serve all products with the weight's own scale; use QuantConfig(granularity='tensorwise')"
+            )
+        if config.granularity != "tensorwise":
+            raise ValueError(
+                f"gather_in_fp8: {name or 'the layer'} has granularity={config.granularity!r}, whose scales are not one for all "
                 "shards; use QuantConfig(granularity='tensorwise'), or leave the layer to be gathered in high precision"
             )
+        configs.append(config)
         local = getattr(layer.weight, "_local_tensor", None)
         if local is not None and not isinstance(local, GatheredWeight):
             raise ValueError(
@@ -212,8 +222,8 @@ def gather_in_fp8(module: torch.nn.Module) -> list[str]:
     if not _models:
         register_optimizer_step_post_hook(_after_step)
     _models.add(scales)
-    for index, layer in enumerate(layers.values()):
-        weight = GatheredWeight(layer.weight.detach(), layer.config, scales, index)
+    for index, (layer, config) in enumerate(zip(layers.values(), configs)):
+        weight = GatheredWeight(layer.weight.detach(), config, scales, index)
         layer.weight = torch.nn.Parameter(weight, requires_grad=layer.weight.requires_grad)
     return list(layers)
 

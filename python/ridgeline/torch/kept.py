@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
+
+from ._recipe import Config, Recipe
 from .config import QuantConfig
 from .ops import autocast, transformed
+from .products import weight_config
 from .quantized import QuantizedTensor, quantize
 
 _BITS = {2: torch.int16, 4: torch.int32}
@@ -52,7 +56,8 @@ class _Slot:
         if codes is not None and grad and (codes.q_t is None or (weight.requires_grad and not codes.requires_grad)):
             codes = None  # made without a gradient
         if codes is None:
-            codes = quantize(used, config, weight=True, transpose=grad)
+            nearest = replace(config, rounding="nearest")  # gradients alone are rounded at random
+            codes = quantize(used, nearest, weight=True, transpose=grad)
             self.weight, self.key, self.codes = weight, key, codes
             self.bits = _sum_of_bits(weight) if self.checks else None
         return codes
@@ -62,10 +67,11 @@ class _Slot:
 _slots: weakref.WeakKeyDictionary[torch.nn.Module, _Slot] = weakref.WeakKeyDictionary()
 
 
-def factor(layer: torch.nn.Module, weight: torch.Tensor, config: QuantConfig) -> torch.Tensor:
+def factor(layer: torch.nn.Module, weight: torch.Tensor, config: Config) -> torch.Tensor:
     """The weight as a factor of gemm_fp8: kept codes inside ``quantized_weights``, else the weight itself.
 
-    Traced code, forward mode, transforms of torch.func and subclasses of tensors get the weight: the same result, made anew.
+    Traced code, forward mode, transforms of torch.func, subclasses of tensors and recipes whose products read the weight in more
+    than one format get the weight: the same result, made anew.
     """
     if torch.compiler.is_compiling() or not _slots:
         return weight
@@ -73,6 +79,11 @@ def factor(layer: torch.nn.Module, weight: torch.Tensor, config: QuantConfig) ->
     plain = type(weight) in (torch.Tensor, torch.nn.Parameter)
     if slot is None or not plain or transformed():
         return weight
+    if isinstance(config, Recipe):
+        one = weight_config(config)
+        if one is None:
+            return weight
+        config = one
     return slot.codes_of(weight, config)
 
 

@@ -1,4 +1,4 @@
-"""Linear layers."""
+"""Linear layers, norms and gated activations."""
 
 from __future__ import annotations
 
@@ -12,38 +12,54 @@ from torch.nn.utils import parametrize
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
+from . import delayed, observe, products
+from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .config import QuantConfig
 from .kept import KeptWeights, factor
-from .ops import gemm, gemm_fp8
+from .ops import ActivationFunction, _gemm, gated, gemm, gemm_fp8, rms_norm
+from .precision import in_force
+from .quantized import QuantizedTensor
 
-Layer = TypeVar("Layer", bound=torch.nn.Linear)
+Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 
-def become(layer: torch.nn.Linear, kind: type[Layer]) -> Layer:
+def become(layer: torch.nn.Module, kind: type[Layer]) -> Layer:
     """Makes ``layer`` one of ``kind`` by changing its class: parameters, buffers, hooks and attributes are what they were."""
     old = type(layer)
     if parametrize.is_parametrized(layer):  # its class is one that PyTorch made for it, with a property for each tensor
         members = {name: value for name, value in vars(old).items() if name not in ("__dict__", "__weakref__")}
-        kind = type(f"Parametrized{kind.__name__}", (kind,), members)
-    if issubclass(old, Fp8Linear):
+        kind = type(f"Parametrized{kind.__name__}", (kind,), members)  # pyright: ignore[reportAssignmentType]
+    if issubclass(old, Fp8Linear) and not issubclass(kind, Fp8Linear):
+        delayed.take_history(layer)
         del layer.config
     layer.__class__ = kind
     return layer  # type: ignore[return-value]
 
 
-def twin(layer: torch.nn.Linear) -> torch.nn.Linear:
+def configure(layer: Fp8Linear, config: Config) -> None:
+    """Gives a layer its recipe, and a history if that wants one; a history of the right length goes on."""
+    layer.config = config
+    settings = delayed_of(config)
+    if settings is None:
+        delayed.take_history(layer)
+    else:
+        delayed.give_history(layer, settings)
+
+
+def twin(layer: Layer) -> Layer:
     """Another module with the same parameters, buffers, hooks and attributes."""
     other = type(layer).__new__(type(layer))
     # Dictionaries and sets are copied, so that what one of the two gets later is not the other's.
     vars(other).update({name: copy.copy(value) if isinstance(value, (dict, set)) else value for name, value in vars(layer).items()})
     if parametrize.is_parametrized(layer):  # the lists are shared, and what holds them is not
-        other._modules["parametrizations"] = torch.nn.ModuleDict(dict(layer.parametrizations.items()))
+        lists: Any = layer.parametrizations
+        other._modules["parametrizations"] = torch.nn.ModuleDict(dict(lists.items()))
     return other
 
 
 def _main_grad(weight: torch.Tensor) -> torch.Tensor | None:
     """Where a trainer keeps the gradient over micro-batches (Megatron's convention); it is told that we add there."""
-    target = getattr(weight, "main_grad", None)
+    target: torch.Tensor | None = getattr(weight, "main_grad", None)
     if target is not None and weight.requires_grad and torch.is_grad_enabled():
         weight.grad_added_to_main_grad = True  # type: ignore[attr-defined]
         return target
@@ -52,14 +68,14 @@ def _main_grad(weight: torch.Tensor) -> torch.Tensor | None:
 
 def _readable(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """The input of a layer as the operators read it: at least a matrix, copied if it is expanded or has gaps."""
-    width = weight.shape[-1]
-    if input.dim() == 0 or input.shape[-1] != width:
+    dims, width = input.dim(), weight.size(-1)  # a shape costs 100 ns
+    if dims == 0 or input.size(-1) != width:
         raise ValueError(
             f"linear: the last dimension of the input, of shape {tuple(input.shape)}, is not in_features={width} of the weight, of "
             f"shape {tuple(weight.shape)}; reshape or transpose the input, or make the layer with in_features="
-            f"{input.shape[-1] if input.dim() else 1}"
+            f"{input.shape[-1] if dims else 1}"
         )
-    if input.dim() == 1:
+    if dims == 1:
         input = input.unsqueeze(0)
     if input.is_contiguous():
         return input
@@ -73,28 +89,82 @@ def _readable(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """torch.nn.functional.linear with Ridgeline's product."""
     if has_torch_function_variadic(input, weight):
-        return handle_torch_function(linear, (input, weight), input, weight, bias)
-    out = gemm(_readable(input, weight), weight, trans_b=True, bias=bias, main_grad=_main_grad(weight))
+        traced: torch.Tensor = handle_torch_function(linear, (input, weight), input, weight, bias)
+        return traced
+    rows, main_grad = _readable(input, weight), _main_grad(weight)
+    if main_grad is not None:
+        out = gemm(rows, weight, trans_b=True, bias=bias, main_grad=main_grad)
+    elif bias is not None:  # the operator itself, with no more arguments than it needs: a tenth of a small call
+        out = _gemm(rows, weight, False, True, None, bias)
+    else:
+        out = _gemm(rows, weight, False, True)
     return out if input.dim() > 1 else out.squeeze(0)
 
 
 def linear_fp8(
-    input: torch.Tensor, weight: torch.Tensor, factor: torch.Tensor, bias: torch.Tensor | None, config: QuantConfig
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    factor: torch.Tensor,
+    bias: torch.Tensor | None,
+    config: Config,
+    history: torch.Tensor | None = None,
+    now: torch.Tensor | None = None,
+    observer: products.Observer | None = None,
 ) -> torch.Tensor:
-    """``linear`` of 8-bit floats; ``factor`` is the weight, or its codes."""
+    """``linear`` of 8-bit floats; ``factor`` is the weight, or its codes.
+
+    With delayed scaling ``history`` is the layer's, and ``now`` collects the step that runs.
+    """
     if has_torch_function_variadic(input, weight):
-        return handle_torch_function(linear_fp8, (input, weight), input, weight, factor, bias, config)
-    if bias is not None and bias.dtype != input.dtype:
-        bias = bias.to(input.dtype)
-    out = gemm_fp8(_readable(input, weight), factor, trans_b=True, config=config, bias=bias, main_grad=_main_grad(weight))
+        traced: torch.Tensor = handle_torch_function(
+            linear_fp8, (input, weight), input, weight, factor, bias, config, history, now
+        )
+        return traced
+    x, main_grad = _readable(input, weight), _main_grad(weight)
+    if type(config) is QuantConfig and config.sums is None and observer is None:
+        if bias is not None and bias.dtype != input.dtype:
+            bias = bias.to(input.dtype)
+        multiple = products.rows_multiple(x, config.granularity, torch.is_grad_enabled() and weight.requires_grad)
+        if multiple == 1:
+            out = gemm_fp8(x, factor, trans_b=True, config=config, bias=bias, main_grad=main_grad)
+        else:
+            rows = x.flatten(0, -2)
+            out = gemm_fp8(products.padded(rows, multiple), factor, trans_b=True, config=config, bias=bias, main_grad=main_grad)
+            out = out[: rows.shape[0]].view(*x.shape[:-1], out.shape[-1])
+    else:
+        out = products.layer(
+            x, factor, as_recipe(config), bias, main_grad=main_grad, history=history, now=now, observer=observer
+        )
     return out if input.dim() > 1 else out.squeeze(0)
 
 
+class _NoWayBack(torch.autograd.Function):
+    """y, whose gradient cannot reach x."""
+
+    @staticmethod
+    def forward(ctx: Any, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise ValueError(
+            "linear: the weight is kept as codes without those of its transpose, which the gradient of the input is made of; call "
+            "quantize_(model, ..., transpose=True), or run it under torch.no_grad()"
+        )
+
+
 class Linear(torch.nn.Linear):
-    """torch.nn.Linear with Ridgeline's product. A weight with ``main_grad`` gets its gradient added there."""
+    """torch.nn.Linear with Ridgeline's product, or by the recipe of an ``autocast_fp8`` block.
+
+    A weight with ``main_grad`` gets its gradient added there.
+    """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return linear(input, self.weight, self.bias)
+        config = in_force(None)
+        if config is None:
+            return linear(input, self.weight, self.bias)
+        weight = self.weight
+        return linear_fp8(input, weight, weight, self.bias, config, observer=observe.observer_of(self, input))
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear) -> Linear:
@@ -103,9 +173,16 @@ class Linear(torch.nn.Linear):
 
 
 class Fp8Linear(torch.nn.Linear):
-    """torch.nn.Linear whose three products are made of 8-bit floats; parameters keep their dtype."""
+    """torch.nn.Linear whose products are made of 8-bit floats, as its recipe ``config`` says; parameters keep their dtype.
 
-    config: QuantConfig
+    config  a QuantConfig (all three products alike), a Recipe (each apart), or the name of one; ValueError for high precision in all
+            three, which is ``Linear``. ``convert`` and ``swap_linears`` change it later
+
+    With delayed scaling the layer has a buffer ``amax_history``, which a state dict may lack: then it is left as it is.
+    Cost: a QuantConfig's products are one operator of C++, a Recipe's are put together in Python (docs/pytorch.md has figures).
+    """
+
+    config: Config
 
     def __init__(
         self,
@@ -114,24 +191,167 @@ class Fp8Linear(torch.nn.Linear):
         bias: bool = True,
         device: Any = None,
         dtype: torch.dtype | None = None,
-        config: QuantConfig = QuantConfig(),
+        config: RecipeLike = QuantConfig(),
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        self.config = config
+        configure(self, _of_8_bits(config))
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         weight = self.weight  # read once: a parametrisation computes it
-        return linear_fp8(input, weight, factor(self, weight, self.config), self.bias, self.config)
+        config = in_force(self.config)
+        if isinstance(weight, QuantizedTensor) and config is not self.config:
+            if config is None:
+                weight = weight.dequantize(input.dtype if input.is_floating_point() else None)
+            else:
+                config = self.config  # what the codes were made for
+        if config is None:
+            return linear(input, weight, self.bias)
+        if isinstance(weight, QuantizedTensor) and weight.q_t is None and input.requires_grad and torch.is_grad_enabled():
+            with torch.no_grad():
+                out = self.forward(input)
+            no_way: torch.Tensor = _NoWayBack.apply(out, input)  # type: ignore[no-untyped-call]
+            return no_way
+        history = now = None
+        if delayed_of(config) is not None:
+            history, now = self._buffers[delayed.BUFFER], delayed.step_of(self) if self.training else None
+        observer = observe.observer_of(self, input)
+        return linear_fp8(input, weight, factor(self, weight, config), self.bias, config, history, now, observer)
 
     @classmethod
-    def from_float(cls, module: torch.nn.Linear, config: QuantConfig = QuantConfig()) -> Fp8Linear:
+    def from_float(cls, module: torch.nn.Linear, config: RecipeLike = QuantConfig()) -> Fp8Linear:
         """Another layer with the parameters, buffers, hooks and attributes of ``module``."""
+        chosen = _of_8_bits(config)
         layer = become(twin(module), cls)
-        layer.config = config
+        configure(layer, chosen)
         return layer
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if delayed_of(self.config) is not None:
+            delayed.track(self)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: Any,
+        unexpected_keys: Any,
+        error_msgs: list[str],
+    ) -> None:
+        refused = self._refuses(state_dict.get(prefix + "weight"))
+        if refused is not None:
+            error_msgs.append(f"{prefix}weight: {refused}")
+            return
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        if prefix + delayed.BUFFER in missing_keys:  # of a model that had no delayed scaling yet
+            missing_keys.remove(prefix + delayed.BUFFER)
+        history = self._buffers.get(delayed.BUFFER)
+        if history is not None and local_metadata.get("assign_to_params_buffers", False):  # the history goes where the file's tensors are
+            given = next((each for name, each in state_dict.items() if name.startswith(prefix)), history)
+            self._buffers[delayed.BUFFER] = delayed.kept(history, given if history.is_meta else history).float()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        delayed.clear_history(self)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Fp8Linear:
+        history = self._buffers.get(delayed.BUFFER)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        moved = self._buffers.get(delayed.BUFFER)
+        if history is not None and moved is not None:
+            self._buffers[delayed.BUFFER] = delayed.kept(history, moved)
+        return self
+
+    def _refuses(self, given: object) -> str | None:
+        """Why a weight of a state dict, which takes the place of ours whatever it is, does not go with the layer."""
+        own = self._parameters.get("weight")
+        if not isinstance(given, torch.Tensor) or not (isinstance(own, QuantizedTensor) or isinstance(given, QuantizedTensor)):
+            return None
+        if not isinstance(own, QuantizedTensor):
+            return "the file has codes, and the layer's weight is none; call quantize_ with the file's recipe first"
+        if not isinstance(given, QuantizedTensor):
+            return f"the file has no codes but {given.dtype}, and the layer keeps codes; load it before quantize_"
+        kinds = [(each.grouping, *(part if part is None else part.dtype for part in each._parts())) for each in (own, given)]
+        return None if kinds[0] == kinds[1] else f"the file's codes are {given}, the layer's {own}; call quantize_ with the file's recipe"
+
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, {self.config.format}, {self.config.granularity}"
+        words = describe(self.config).removeprefix("gemm_fp8: ")
+        codes = ", weight in codes" if isinstance(self._parameters.get("weight"), QuantizedTensor) else ""
+        return f"{super().extra_repr()}, {words}{codes}"
+
+
+def _of_8_bits(given: RecipeLike) -> Config:
+    config = as_config(given)
+    if config is None:
+        raise ValueError(f"Fp8Linear: {given!r} makes no product of 8-bit floats; use Linear, or another recipe")
+    return config
+
+
+class RMSNorm(torch.nn.RMSNorm):
+    """torch.nn.RMSNorm with Ridgeline's norm; ``zero_centred`` keeps the weight less 1, which weight decay draws to 1.
+
+    Called with a residual it is of input + residual and gives (norm, sum): the next layer's residual comes along.
+    """
+
+    zero_centred: bool = False
+
+    def __init__(
+        self,
+        normalized_shape: int | list[int] | torch.Size,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
+        zero_centred: bool = False,
+    ) -> None:
+        if zero_centred and not elementwise_affine:
+            raise ValueError("RMSNorm: zero_centred is about the weight, and elementwise_affine=False leaves it out")
+        self.zero_centred = zero_centred
+        super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if self.zero_centred:
+            torch.nn.init.zeros_(self.weight)
+
+    def forward(  # type: ignore[override]
+        self, x: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        return rms_norm(
+            x, self.normalized_shape, self.weight, self.eps, residual=residual, zero_centred=self.zero_centred
+        )
+
+    @classmethod
+    def from_float(cls, module: torch.nn.RMSNorm) -> RMSNorm:
+        """Another layer with the parameters, buffers, hooks and attributes of ``module``."""
+        return become(twin(module), cls)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, zero_centred=True" if self.zero_centred else super().extra_repr()
+
+
+class SwiGLU(torch.nn.Module):
+    """silu(gate) up in one pass, forward and backward; ``function`` and its constants are those of ``activation``.
+
+    Called with two tensors of one shape, or with one [..., 2 columns] that has the gate's half first.
+    """
+
+    def __init__(self, function: ActivationFunction = "silu", *, alpha: float = 1.702, limit: float = 7.0) -> None:
+        super().__init__()
+        self.function: ActivationFunction = function
+        self.alpha, self.limit = alpha, limit
+
+    def forward(
+        self, x: torch.Tensor, up: torch.Tensor | None = None, *, probs: torch.Tensor | None = None, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return gated(x, up, self.function, probs=probs, mask=mask, alpha=self.alpha, limit=self.limit)
+
+    def extra_repr(self) -> str:
+        constants = f", alpha={self.alpha}, limit={self.limit}" if self.function == "clamped_silu" else ""
+        return f"{self.function!r}{constants}"
 
 
 @contextlib.contextmanager

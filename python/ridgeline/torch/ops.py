@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -12,12 +14,17 @@ from .config import QuantConfig
 from .quantized import Parts, QuantizedTensor, parts_of
 
 Activation = Literal["gelu", "gelu_tanh", "silu"]
+ActivationFunction = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"]
 
 # The overloads themselves: a call through torch.ops.ridgeline.gemm looks for one first, half a microsecond each time.
-_gemm = torch.ops.ridgeline.gemm.default
-_gemm_fp8 = torch.ops.ridgeline.gemm_fp8.default
-_gemm_fp8_scaled = torch.ops.ridgeline.gemm_fp8_scaled.default
+_gemm: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm.default
+_gemm_fp8: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm_fp8.default
+_gemm_fp8_scaled: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm_fp8_scaled.default
 _gemm_fp8_scaled_add = torch.ops.ridgeline.gemm_fp8_scaled_add_.default
+
+_rmsnorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm.default
+_activation: Callable[..., torch.Tensor] = torch.ops.ridgeline.activation.default
+_rmsnorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm_add.default
 
 _SCALINGS = {
     ("tensor", "tensor"): "tensor",
@@ -51,8 +58,8 @@ def gemm(
     residual   of the result's shape and dtype, added last
     main_grad  of b's shape, float32 or b's dtype: backward adds b's gradient here and returns none for b
     """
-    if out_dtype is None and bias is None and activation is None and main_grad is None and residual is None:
-        return _gemm(a, b, trans_a, trans_b)  # every argument that is handed over costs 40 ns
+    if out_dtype is None and activation is None and main_grad is None and residual is None:  # an argument handed over costs 40 ns
+        return _gemm(a, b, trans_a, trans_b) if bias is None else _gemm(a, b, trans_a, trans_b, None, bias)
     return _gemm(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual)
 
 
@@ -74,8 +81,14 @@ def gemm_fp8(
     other's gradient one whose scales run across it.
     """
     if has_torch_function_variadic(a, b) and not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):  # torch.fx
-        return handle_torch_function(
+        traced: torch.Tensor = handle_torch_function(
             gemm_fp8, (a, b), a, b, trans_a, trans_b, out_dtype, config, bias=bias, main_grad=main_grad
+        )
+        return traced
+    if not isinstance(config, QuantConfig) or config.sums is not None:
+        raise ValueError(
+            f"gemm_fp8: config={config!r}; give a QuantConfig without sums. Recipes and sums are for layers (Fp8Linear); gemm_fp8_scaled "
+            "takes sums, too"
         )
     if isinstance(a, QuantizedTensor) or isinstance(b, QuantizedTensor):
         return _product_of_codes(a, b, trans_a, trans_b, out_dtype, config, bias, main_grad)
@@ -86,14 +99,14 @@ def gemm_fp8(
 
 def _codes(parts: Parts, transposed: bool, name: str, purpose: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes and scales of a matrix, or of its transpose, whose columns are what is summed over."""
-    codes, scale = parts[2:] if transposed else parts[:2]
+    codes, scale = (parts[2], parts[3]) if transposed else (parts[0], parts[1])
     if codes is None or scale is None:
         made = "transpose=True" if transposed else "its untransposed copy"
         raise ValueError(f"gemm_fp8: {name} has no scales along the sum{purpose}; quantize it with {made}")
     return codes, scale
 
 
-def _scaling(left: str, right: str) -> str:
+def scaling_of(left: str, right: str) -> str:
     scaling = _SCALINGS.get((left, right))
     if scaling is None:
         raise ValueError(
@@ -112,7 +125,7 @@ def _multiply(
     out_dtype: torch.dtype,
     bias: torch.Tensor | None,
 ) -> torch.Tensor:
-    scaling = _scaling(*groupings)
+    scaling = scaling_of(*groupings)
     left, scale_a = _codes(a, trans_a, "a", "")
     right, scale_b = _codes(b, not trans_b, "b", "")
     sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
@@ -137,7 +150,8 @@ class _ProductOfCodes(torch.autograd.Function):
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
         """Gradients are those of a and b; ``parts`` are what they were quantised to."""
-        of_a, of_b = parts[:4], parts[4:]
+        of_a: Parts = (parts[0], parts[1], parts[2], parts[3])
+        of_b: Parts = (parts[4], parts[5], parts[6], parts[7])
         if any(ctx.needs_input_grad[:2]):
             # Of the other operand, along the sum of the gradient.
             none = (None, None)
@@ -145,13 +159,13 @@ class _ProductOfCodes(torch.autograd.Function):
             for_a = _codes(of_b, trans_b, "b", " of a's gradient") if ctx.needs_input_grad[0] else none
             ctx.save_for_backward(*for_b, *for_a)
             grouping = config.grouping()
-            ctx.scalings = _scaling(grouping, groupings[1]), _scaling(grouping, groupings[0])
+            ctx.scalings = scaling_of(grouping, groupings[1]), scaling_of(grouping, groupings[0])
             ctx.call = trans_a, trans_b, a.dtype, config, main_grad
         ctx.bias = None if bias is None else bias.dtype
         return _multiply(of_a, of_b, groupings, trans_a, trans_b, out_dtype, bias)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if torch.is_grad_enabled():
             raise NotImplementedError(
                 "gemm_fp8: no second derivative: gradients through a QuantizedTensor are rounded to 8 bits; leave create_graph "
@@ -185,6 +199,127 @@ class _ProductOfCodes(torch.autograd.Function):
         return grad_a, grad_b, *[None] * 5, grad_bias, *[None] * 9
 
 
+def rms_norm(
+    input: torch.Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: torch.Tensor | None = None,
+    eps: float | None = None,
+    *,
+    residual: torch.Tensor | None = None,
+    zero_centred: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """torch.nn.functional.rms_norm: input / sqrt(mean(input^2) + eps) * weight over the last dimensions, with sums in float32.
+
+    input             [..., *normalized_shape], float32, bfloat16 or float16 (float64: on the CPU, by torch)
+    normalized_shape  the last dimensions of the input
+    weight            of normalized_shape, of any of these dtypes; another one than the input's is read as float32 (beside float64: as that).
+                      The result has the input's dtype
+    eps               None: torch.finfo(torch.float32).eps, of float64 its own, as torch does
+    residual          of the input's shape and dtype: input + residual is normalised, and the result is (norm, sum)
+    zero_centred      the weight counts as 1 + weight
+    """
+    if has_torch_function_variadic(input, weight, residual):
+        traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
+            rms_norm, (input, weight, residual), input, normalized_shape, weight, eps, residual=residual, zero_centred=zero_centred
+        )
+        return traced
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    sizes = input.shape
+    if not shape or sizes[-len(shape) :] != shape:
+        raise ValueError(
+            f"rms_norm: the last dimensions of the input, of shape {tuple(sizes)}, are not normalized_shape={shape}; give the "
+            "sizes of its last dimensions"
+        )
+    if weight is not None and weight.shape != shape:
+        raise ValueError(f"rms_norm: weight has shape {tuple(weight.shape)}; give it normalized_shape={shape}")
+    if eps is None:
+        eps = torch.finfo(torch.float64 if input.dtype == torch.float64 else torch.float32).eps
+    rows, more = _rows_of(input, len(shape)), None if residual is None else _rows_of(residual, len(shape))
+    factor = weight if weight is None or len(shape) == 1 else weight.flatten()
+    if factor is not None and factor.dtype != input.dtype:
+        factor = _wide(factor, input.dtype)
+    if more is None:
+        out = _rmsnorm(rows, factor, eps, zero_centred)[0]
+        return out if len(shape) == 1 else out.view(sizes)
+    both: tuple[torch.Tensor, ...] = _rmsnorm_add(rows, more, factor, eps, zero_centred)
+    return (both[0], both[1]) if len(shape) == 1 else (both[0].view(sizes), both[1].view(sizes))
+
+
+def activation(
+    x: torch.Tensor,
+    function: ActivationFunction = "silu",
+    *,
+    up: torch.Tensor | None = None,
+    packed: bool = False,
+    probs: torch.Tensor | None = None,
+    mask: torch.Tensor | None = None,
+    alpha: float = 1.702,
+    limit: float = 7.0,
+) -> torch.Tensor:
+    """f(x) up probs, in float32 and rounded once: an activation, with a gate SwiGLU, GEGLU or ReGLU.
+
+    x         [..., columns], float32, bfloat16 or float16 (float64: on the CPU, by torch)
+    function  "silu", "gelu", "gelu_tanh", "relu", "relu2" (its square), or "clamped_silu": h sigmoid(alpha h) of h = min(x, limit), and
+              then up counts as clamp(up, -limit, limit) + 1 (GPT-OSS)
+    up        of x's shape and dtype; None: 1
+    packed    x is [..., 2 columns], the activated half first and up behind: what one product of both weights gives. Its gradient has that form, too
+    probs     [...], a factor of each row (of an expert's tokens), read as float32; None: 1
+    mask      [...], bool or uint8: rows that are 0 there are 0, and so are their gradients, whatever x holds
+    """
+    if has_torch_function_variadic(x, up, probs, mask):
+        traced: torch.Tensor = handle_torch_function(
+            activation, (x, up, probs, mask), x, function, up=up, packed=packed, probs=probs, mask=mask, alpha=alpha, limit=limit
+        )
+        return traced
+    if x.dim() == 0:
+        raise ValueError("activation: the input has no dimension; give [..., columns]")
+    if probs is not None:
+        probs = probs.to(torch.float64 if x.dtype == torch.float64 else torch.float32).contiguous()
+    if mask is not None:
+        mask = (mask.view(torch.uint8) if mask.dtype == torch.bool else mask).contiguous()
+    return _activation(_rows_of(x, 1), None if up is None else _rows_of(up, 1), probs, mask, function, packed, alpha, limit)
+
+
+def swiglu(
+    x: torch.Tensor, up: torch.Tensor | None = None, *, probs: torch.Tensor | None = None, mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """silu(x) up, or of x [..., 2 columns] silu(first half) second half; ``activation`` has the other functions and what probs and mask are."""
+    return gated(x, up, probs=probs, mask=mask)
+
+
+def gated(
+    x: torch.Tensor,
+    up: torch.Tensor | None = None,
+    function: ActivationFunction = "silu",
+    *,
+    probs: torch.Tensor | None = None,
+    mask: torch.Tensor | None = None,
+    alpha: float = 1.702,
+    limit: float = 7.0,
+) -> torch.Tensor:
+    """``activation`` of two tensors, or without up of x [..., 2 columns]: one step of a graph of torch.fx, decided when that runs."""
+    if has_torch_function_variadic(x, up) and not (isinstance(x, torch.Tensor) and isinstance(up, (torch.Tensor, type(None)))):
+        traced: torch.Tensor = handle_torch_function(
+            gated, (x, up, probs, mask), x, up, function, probs=probs, mask=mask, alpha=alpha, limit=limit
+        )
+        return traced
+    return activation(x, function, up=up, packed=up is None, probs=probs, mask=mask, alpha=alpha, limit=limit)
+
+
+def _wide(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A weight of another dtype than its input's in one that the operator multiplies by: float32, of float64 its own."""
+    return weight.to(torch.float64 if dtype == torch.float64 else torch.float32) if weight.is_floating_point() else weight
+
+
+def _rows_of(x: torch.Tensor, normalised: int) -> torch.Tensor:
+    """x with its last dimensions as one, in a form that the operator reads; copied if it is expanded or has gaps within rows."""
+    if normalised > 1:
+        x = x.flatten(-normalised)
+    if x.is_contiguous() or (x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= x.shape[1]):
+        return x
+    return x.contiguous()
+
+
 def autocast(x: torch.Tensor) -> torch.Tensor:
     """x as the operators take it under torch.autocast."""
     device = x.device.type
@@ -195,7 +330,7 @@ def autocast(x: torch.Tensor) -> torch.Tensor:
 
 def transformed() -> bool:
     """Whether forward mode or a transform of torch.func is at work."""
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _product_of_codes(
@@ -215,16 +350,23 @@ def _product_of_codes(
     a, b = autocast(a), autocast(b)
     grad = torch.is_grad_enabled()
     need_a, need_b = grad and a.requires_grad, grad and b.requires_grad
-    groupings, parts = [], []
+    nearest = config if config.rounding == "nearest" else replace(config, rounding="nearest")
+    groupings: list[str] = []
+    parts: list[Parts] = []
     for x, weight, transpose in ((a, False, trans_a or need_b), (b, True, not trans_b or need_a)):
-        known = isinstance(x, QuantizedTensor)
-        groupings.append(x.grouping if known else config.grouping(weight))
-        parts.append(x._parts() if known else parts_of(x.detach() if x.requires_grad else x, config, weight, transpose))
-    out = out_dtype or a.dtype
+        known = x if isinstance(x, QuantizedTensor) else None
+        groupings.append(known.grouping if known is not None else config.grouping(weight))
+        # Gradients alone are rounded at random, as of plain tensors.
+        plain = x.detach() if known is None and x.requires_grad else x
+        parts.append(known._parts() if known is not None else parts_of(plain, nearest, weight, transpose))
+    dtype = out_dtype or a.dtype
     if bias is not None and torch.is_autocast_enabled(bias.device.type):
-        bias = bias.to(out)
+        bias = bias.to(dtype)
     shared = groupings[0], groupings[1]
     recorded = need_a or need_b or (grad and bias is not None and bias.requires_grad)
     if not recorded and (torch.compiler.is_compiling() or not transformed()):
-        return _multiply(*parts, shared, trans_a, trans_b, out, bias)
-    return _ProductOfCodes.apply(a, b, shared, trans_a, trans_b, out, config, bias, main_grad, *parts[0], *parts[1])
+        return _multiply(parts[0], parts[1], shared, trans_a, trans_b, dtype, bias)
+    made: torch.Tensor = _ProductOfCodes.apply(  # type: ignore[no-untyped-call]
+        a, b, shared, trans_a, trans_b, dtype, config, bias, main_grad, *parts[0], *parts[1]
+    )
+    return made

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from torch._utils import _rebuild_parameter
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from .config import QuantConfig
@@ -23,7 +24,7 @@ def _scale_of_checkpoint(codes: torch.Tensor, scale: torch.Tensor, grouping: str
     rows, cols = codes.shape
     tiles, steps, narrow = -(-rows // 128), -(-cols // 128), -(-cols // 32)
     bytes_of_mx = scale.dtype in (torch.uint8, torch.float8_e8m0fnu)
-    shapes = {  # in this order: a scale of one element in two dimensions is that of one tile
+    shapes: dict[str, list[tuple[int, ...]]] = {  # in this order: a scale of one element in two dimensions is that of one tile
         "mx": [(rows, narrow)] if bytes_of_mx else [],
         "128x128": [(tiles, steps)],
         "row": [(rows,), (rows, 1)],
@@ -59,7 +60,7 @@ class QuantizedTensor(torch.Tensor):
 
     Shape and dtype are the matrix's. It can be cloned, detached, moved, pickled, saved and loaded, and goes into
     ``gemm_fp8``, whose gradient it hands on to what was quantised; other arithmetic on it is refused, because what it would
-    lose is for the caller to decide: ``dequantize()``.
+    lose is for the caller to decide: ``dequantize()``, whose gradient goes the same way.
     """
 
     q: torch.Tensor | None
@@ -68,7 +69,7 @@ class QuantizedTensor(torch.Tensor):
     scale_t: torch.Tensor | None
     grouping: str
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # __torch_dispatch__ sees every call
+    __torch_function__: ClassVar[Any] = torch._C._disabled_torch_function_impl  # __torch_dispatch__ sees every call
 
     @staticmethod
     def __new__(
@@ -115,21 +116,27 @@ class QuantizedTensor(torch.Tensor):
         return QuantizedTensor(codes.contiguous(), ours, None, None, shared, dtype)
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """What the codes stand for, in ``dtype`` (default: this tensor's)."""
+        """What the codes stand for, in ``dtype`` (default: this tensor's); a gradient of it is one of this tensor."""
         out = dtype or self.dtype
+        if torch.is_grad_enabled() and self.requires_grad:
+            made: torch.Tensor = _PassGradientBack.apply(self, out)  # type: ignore[no-untyped-call]
+            return made
+        return self._stood_for(out)
+
+    def _stood_for(self, out: torch.dtype) -> torch.Tensor:
         q, scale, q_t, scale_t = self._parts()
-        if q is not None:
-            return torch.ops.ridgeline.dequantize(q, scale, self.grouping, out)
-        return torch.ops.ridgeline.dequantize(q_t, scale_t, self.grouping, out).t()
+        codes, scales = (q, scale) if q is not None else (q_t, scale_t)
+        made: torch.Tensor = torch.ops.ridgeline.dequantize(codes, scales, self.grouping, out)
+        return made if q is not None else made.t()
 
     def share_memory_(self) -> QuantizedTensor:
         for part in self._parts():
             if part is not None:
-                part.share_memory_()
+                part.share_memory_()  # type: ignore[no-untyped-call]
         return self
 
     def is_shared(self) -> bool:
-        return all(part is None or part.is_shared() for part in self._parts())
+        return all(part is None or part.is_shared() for part in self._parts())  # type: ignore[no-untyped-call]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         codes = self.q if self.q is not None else self.q_t
@@ -141,10 +148,12 @@ class QuantizedTensor(torch.Tensor):
         )
 
     def _part(self, name: str) -> torch.Tensor | None:
+        part: torch.Tensor | None
         try:
-            return getattr(self, name)
+            part = getattr(self, name)
         except RuntimeError:  # torch.export, which records how it is reached, knows no tensor that the trace made: its parts are known
-            return vars(self)[name]
+            part = vars(self)[name]
+        return part
 
     def _parts(self) -> Parts:
         return self._part("q"), self._part("scale"), self._part("q_t"), self._part("scale_t")
@@ -165,7 +174,7 @@ class QuantizedTensor(torch.Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if getattr(self, "_is_param", False):
-            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
+            return _rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
         # Codes as bytes: pickle has no storage of 8-bit floats.
         parts = [None if part is None else (part.view(torch.uint8), part.dtype) for part in self._parts()]
         return _from_bytes, (parts, self.grouping, self.dtype, self.requires_grad)
@@ -206,8 +215,10 @@ class QuantizedTensor(torch.Tensor):
 def _from_bytes(
     parts: list[tuple[torch.Tensor, torch.dtype] | None], grouping: str, dtype: torch.dtype, requires_grad: bool = False
 ) -> QuantizedTensor:
-    made = QuantizedTensor(*(None if part is None else part[0].view(part[1]) for part in parts), grouping, dtype)
-    return made.requires_grad_() if requires_grad else made
+    q, scale, q_t, scale_t = (None if part is None else part[0].view(part[1]) for part in parts)
+    made = QuantizedTensor(q, scale, q_t, scale_t, grouping, dtype)
+    made.requires_grad_(requires_grad)
+    return made
 
 
 class _PassGradient(torch.autograd.Function):
@@ -216,11 +227,33 @@ class _PassGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, make: Any) -> QuantizedTensor:
         ctx.set_materialize_grads(False)  # there is none where a product added it to main_grad
-        return make(x)
+        made: QuantizedTensor = make(x)
+        return made
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor | None) -> tuple[torch.Tensor | None, None]:
+    def backward(ctx: Any, grad: torch.Tensor | None) -> tuple[torch.Tensor | None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return grad, None
+
+
+class _PassGradientBack(torch.autograd.Function):
+    """A QuantizedTensor -> what it stands for; the counterpart of ``_PassGradient``."""
+
+    @staticmethod
+    def forward(ctx: Any, codes: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+        return codes._stood_for(dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return grad, None  # autograd casts it to the codes' dtype
+
+
+def cast(x: torch.Tensor, scaled: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """``scaled``, which was made of x, in an 8-bit format: clipped to its largest value, but infinities of x stay, or become NaN where
+    the format has none. Not left to the cast: PyTorch's clips them in later versions than 2.11.
+    """
+    most = torch.finfo(dtype).max
+    kept = scaled if dtype == torch.float8_e5m2 else torch.nan
+    return torch.where(x.isinf(), kept, scaled.clamp(-most, most)).to(dtype)
 
 
 def parts_of(x: torch.Tensor, config: QuantConfig, weight: bool, transpose: bool, seed: torch.Tensor | None = None) -> Parts:
@@ -252,12 +285,18 @@ def quantize(
     A gradient of the result is one of x, unchanged.
     """
     if has_torch_function_unary(x) and not isinstance(x, torch.Tensor):  # torch.fx
-        return handle_torch_function(quantize, (x,), x, config, weight=weight, transpose=transpose, seed=seed)
+        traced: QuantizedTensor = handle_torch_function(
+            quantize, (x,), x, config, weight=weight, transpose=transpose, seed=seed
+        )
+        return traced
 
     def make(matrix: torch.Tensor) -> QuantizedTensor:
         return QuantizedTensor(*parts_of(matrix, config, weight, transpose, seed), config.grouping(weight), matrix.dtype)
 
-    return _PassGradient.apply(x, make) if torch.is_grad_enabled() and x.requires_grad else make(x)
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return make(x)
+    made: QuantizedTensor = _PassGradient.apply(x, make)  # type: ignore[no-untyped-call]
+    return made
 
 
 def dequantize(x: QuantizedTensor, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -290,10 +329,10 @@ def from_plain_tensors(tensors: Mapping[str, torch.Tensor], metadata: Mapping[st
             continue
         name = key.removeprefix(_KEY)
         grouping, _, dtype = text.partition(" ")
-        parts = [state.pop(f"{name}.{part}", None) for part in _PARTS]
-        if all(part is None for part in parts):
+        q, scale, q_t, scale_t = (state.pop(f"{name}.{part}", None) for part in _PARTS)
+        if q is None and q_t is None:
             raise ValueError(f"from_plain_tensors: there are no codes of {name!r} ({name}.q or {name}.q_t), which the metadata name")
-        state[name] = QuantizedTensor(*parts, grouping, getattr(torch, dtype))
+        state[name] = QuantizedTensor(q, scale, q_t, scale_t, grouping, getattr(torch, dtype))
     return state
 
 

@@ -58,7 +58,7 @@ class _Rule:
         from torch.distributed.tensor import Partial, Replicate
 
         letters = [each for each in (*self.letters, *self.results) if each is not None]
-        ways = [([Replicate() for _ in self.results], [_placement(each, " ") for each in self.letters])]
+        ways: list[tuple[list[Any], list[Any]]] = [([Replicate() for _ in self.results], [_placement(each, " ") for each in self.letters])]
         for letter in along:
             if letter == "." or not self._whole_blocks(letter, letters):
                 continue
@@ -84,7 +84,7 @@ def _leading(own: torch.Size, sizes: torch.Size) -> str:
 def _factors(args: tuple[Any, ...], first: int, flags: int) -> tuple[str, str, str]:
     """Letters of a and b, which are at ``first``, with trans_a and trans_b at ``flags``, and of their product."""
     of_a, of_b = (each.shape[:-2] for each in args[first : first + 2])
-    sizes = torch.broadcast_shapes(of_a, of_b)
+    sizes: torch.Size = torch.broadcast_shapes(of_a, of_b)  # type: ignore[no-untyped-call]
     a = _leading(of_a, sizes) + ("km" if _get(args, flags, False) else "mk")
     b = _leading(of_b, sizes) + ("nk" if _get(args, flags + 1, False) else "kn")
     return a, b, _leading(sizes, sizes) + "mn"
@@ -185,6 +185,69 @@ def _gemm_fp8(*args: Any) -> Any:
     return rule.ways(along, "k")
 
 
+def _norm(operands: int, results: int) -> Any:
+    """rmsnorm (x) and rmsnorm_add (x, residual), then the weight: leading dimensions may be sharded, and rstd [...] is one result more."""
+
+    def rule(*args: Any) -> Any:
+        leading = _leading(args[0].shape[:-1], args[0].shape[:-1])
+        made = _Rule(len(args), [leading + "n"] * results + [leading])
+        made.letters[:operands] = [leading + "n"] * operands
+        if _get(args, operands) is not None:
+            made.letters[operands] = "n"
+        return made.ways(leading)
+
+    return rule
+
+
+def _norm_backward(*args: Any) -> Any:
+    """dy, x, rstd, weight, zero_centred, dsum, need_dx, need_dweight; dweight is a sum over the leading dimensions."""
+    from torch.distributed.tensor import Partial, Replicate
+
+    leading = _leading(args[1].shape[:-1], args[1].shape[:-1])
+    need_dx, need_dweight = _get(args, 6, True), _get(args, 7, True)
+    rule = _Rule(len(args), [leading + "n" if need_dx else "", "n" if need_dweight else ""])
+    rule.letters[:3] = [leading + "n", leading + "n", leading]
+    for at, letters in ((3, "n"), (5, leading + "n")):
+        if _get(args, at) is not None:
+            rule.letters[at] = letters
+    whole, *sharded = rule.ways(leading)
+    of_weight = Partial() if need_dweight else Replicate()  # what is not wanted is empty
+    return [whole, *(([results[0], of_weight], given) for results, given in sharded)]
+
+
+def _activation_letters(rule: _Rule, first: int, args: tuple[Any, ...], row: str, leading: str) -> None:
+    """Of x, up, probs and mask, from position ``first``."""
+    for at, letters in enumerate((row, row, leading, leading), first):
+        if _get(args, at) is not None:
+            rule.letters[at] = letters
+
+
+def _activation(*args: Any) -> Any:
+    """x, up, probs, mask, function, packed: halves of a packed row stay together."""
+    leading, packed = _leading(args[0].shape[:-1], args[0].shape[:-1]), args[5]
+    row = leading + ("" if packed else "n")
+    rule = _Rule(len(args), [row])
+    _activation_letters(rule, 0, args, row, leading)
+    return rule.ways(row)
+
+
+def _activation_backward(*args: Any) -> Any:
+    """dy, then as ``_activation``, then alpha, limit, need_x, need_up, need_probs; the gradient of probs is a sum over columns."""
+    from torch.distributed.tensor import Partial, Replicate
+
+    leading, packed = _leading(args[1].shape[:-1], args[1].shape[:-1]), args[6]
+    row = leading + ("" if packed else "n")
+    wanted = [_get(args, at, True) for at in (9, 10, 11)]
+    rule = _Rule(len(args), [letters if want else "" for letters, want in zip((row, row, leading), wanted)])
+    rule.letters[0] = row
+    _activation_letters(rule, 1, args, row, leading)
+    ways = rule.ways(leading)
+    if not packed:
+        _, (results, given) = rule.ways("n")
+        ways.append(([*results[:2], Partial() if wanted[2] else Replicate()], given))
+    return ways
+
+
 def register() -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
@@ -199,6 +262,11 @@ def register() -> None:
         (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
         (ops.quantize, _quantize, 1),
         (ops.dequantize, _dequantize, 2),
+        (ops.rmsnorm, _norm(1, 1), 2),
+        (ops.rmsnorm_add, _norm(2, 2), 3),
+        (ops.rmsnorm_backward, _norm_backward, 4),
+        (ops.activation, _activation, 4),
+        (ops.activation_backward, _activation_backward, 5),
     ):
         register_sharding(op.default)(rule)
         # Flags and words are part of what a choice is kept by, which register_sharding takes whole numbers alone for.

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar, Union
 
 import torch
 from torch.nn.utils import parametrize
 
-from .config import QuantConfig
-from .modules import Fp8Linear, Linear, become
+from ._recipe import Config, RecipeLike, as_config, describe
+from .delayed import BUFFER, NOW
+from .modules import Fp8Linear, Linear, RMSNorm, become, configure
+from .quantized import QuantizedTensor
 
-Keep = Callable[[str, torch.nn.Linear], bool]
+Keep = Callable[[str, Any], bool]
+Kind = TypeVar("Kind", bound=torch.nn.Module)
 
 
 @dataclass(frozen=True)
 class SwapReport:
-    """What became of each torch.nn.Linear of a model, by its name; one with two names is there twice.
+    """What became of each module of a model that the library has a counterpart of, by its name; one with two names is there twice.
 
-    swapped  the recipe: "gemm", or "gemm_fp8" with format and granularity; "torch" after ``unswap``
+    swapped  of linear layers the recipe: "gemm", or "gemm_fp8" with format and granularity, or each product's; of norms "rmsnorm";
+             "torch" after ``unswap``
     left     why it is as it was
     """
 
@@ -29,80 +34,179 @@ class SwapReport:
     def __str__(self) -> str:
         lines = [f"{name or '(the model)'}: {recipe}" for name, recipe in self.swapped.items()]
         lines += [f"{name or '(the model)'}: left: {reason}" for name, reason in self.left.items()]
-        return "\n".join(lines) or "no torch.nn.Linear"
+        return "\n".join(lines) or "nothing to exchange"
 
 
-def _linears(module: torch.nn.Module) -> Iterator[tuple[list[str], torch.nn.Linear]]:
-    names: dict[torch.nn.Linear, list[str]] = {}
+def _all_of(module: torch.nn.Module, kind: type[Kind]) -> Iterator[tuple[list[str], Kind]]:
+    """Every module of a kind, with all its names."""
+    names: dict[Kind, list[str]] = {}
     for name, layer in module.named_modules(remove_duplicate=False):
-        if isinstance(layer, torch.nn.Linear):
+        if isinstance(layer, kind):
             names.setdefault(layer, []).append(name)
     for layer, its_names in names.items():
         yield its_names, layer
 
 
-def _reason_to_leave(layer: torch.nn.Linear, kinds: tuple[type, ...], config: QuantConfig | None) -> str | None:
+@dataclass(frozen=True)
+class Target:
+    """What a layer becomes."""
+
+    kind: type[torch.nn.Linear]
+    config: Config | None = None
+
+    def __str__(self) -> str:
+        return "torch" if self.kind is torch.nn.Linear else describe(self.config)
+
+
+# What becomes of a layer of that name: a target, or why it is left.
+Choice = Callable[[str, Any], Union[Target, str]]
+_KINDS = (torch.nn.Linear, Linear, Fp8Linear)
+_TORCH = Target(torch.nn.Linear)
+
+
+def target_of(recipe: RecipeLike) -> Target:
+    config = as_config(recipe)
+    return Target(Linear) if config is None else Target(Fp8Linear, config)
+
+
+def _reason_to_leave(layer: torch.nn.Linear, target: Target) -> str | None:
     kind = parametrize.type_before_parametrizations(layer)
-    if kind not in kinds:
+    if kind not in _KINDS:
         return f"{kind.__module__}.{kind.__qualname__} has code of its own"
+    if target.kind is torch.nn.Linear and kind is torch.nn.Linear:
+        return "is a torch.nn.Linear"
+    if isinstance(layer._parameters.get("weight"), QuantizedTensor):
+        return "its weight is kept as codes, which quantize_ made for its recipe"
     original = next(layer.parameters(), None)
-    if config is not None and original is not None and original.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+    if target.config is not None and original is not None and original.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"its parameters are {original.dtype}, and 8-bit floats are made of float32, bfloat16 and float16"
     return None
 
 
-def _check_can_be_kept(name: str, layer: torch.nn.Linear, config: QuantConfig | None, ours: bool) -> None:
+def _check_can_be_kept(name: str, layer: torch.nn.Linear, target: Target) -> None:
+    if target.kind is torch.nn.Linear:  # whose own forward is torch's
+        return
     if "forward" in vars(layer):
         raise ValueError(
             f"swap_linears: {name or 'the layer'} has a forward of its own, set on the layer, which would go on running torch's "
             "product; remove it first, or leave the layer alone with keep="
         )
-    if config is not None and not ours and "config" in vars(layer):
+    if target.config is None or isinstance(layer, Fp8Linear):
+        return
+    for attribute in ("config", BUFFER, NOW):
+        if attribute in vars(layer) or attribute in layer._buffers:
+            raise ValueError(
+                f"swap_linears: {name or 'the layer'} has an attribute {attribute!r} of its own, which an Fp8Linear needs; rename it, or "
+                "leave the layer alone with keep="
+            )
+
+
+def _chosen(names: list[str], layer: torch.nn.Linear, choose: Choice) -> Target | str:
+    """One answer for all names of a layer: to leave it, if that is one of them."""
+    answers = [choose(name, layer) for name in names]
+    for answer in answers:
+        if isinstance(answer, str):
+            return answer
+    if any(answer != answers[0] for answer in answers):
         raise ValueError(
-            f"swap_linears: {name or 'the layer'} has an attribute 'config' of its own, which an Fp8Linear needs; rename it, or "
-            "leave the layer alone with keep="
+            f"convert: {' and '.join(names)} are one layer, and its names have different recipes: "
+            f"{' and '.join(str(answer) for answer in answers)}; give them one"
         )
+    return answers[0]
 
 
-def _exchange(
-    module: torch.nn.Module, kind: type[torch.nn.Linear], config: QuantConfig | None, keep: Keep | None, recipe: str
-) -> SwapReport:
-    report, chosen = SwapReport(), []
-    for names, layer in _linears(module):
-        reason = _reason_to_leave(layer, (torch.nn.Linear, Linear, Fp8Linear), config)
-        if reason is None and kind is torch.nn.Linear and parametrize.type_before_parametrizations(layer) is torch.nn.Linear:
-            reason = "is a torch.nn.Linear"
-        if reason is None and keep is not None and any([keep(name, layer) for name in names]):
-            reason = "keep() is true"
-        if reason is None:
-            if kind is not torch.nn.Linear:  # whose own forward is torch's
-                _check_can_be_kept(names[0], layer, config, isinstance(layer, Fp8Linear))
-            chosen.append(layer)
-        for name in names:
-            (report.swapped if reason is None else report.left)[name] = recipe if reason is None else reason
-    for layer in chosen:  # after all checks: a model is not left half exchanged
-        changed: Any = become(layer, kind)
-        if config is not None:
-            changed.config = config
-    return report
+class Plan:
+    """What is going to be exchanged: after all checks of all modules, so that a model is not left half exchanged."""
+
+    def __init__(self) -> None:
+        self.report = SwapReport()
+        self._steps: list[Callable[[], object]] = []
+
+    def add(self, names: list[str], recipe: str, step: Callable[[], object]) -> None:
+        self.report.swapped.update(dict.fromkeys(names, recipe))
+        self._steps.append(step)
+
+    def leave(self, names: list[str], reason: str) -> None:
+        self.report.left.update(dict.fromkeys(names, reason))
+
+    def carry_out(self) -> SwapReport:
+        for step in self._steps:
+            step()
+        return self.report
 
 
-def swap_linears(module: torch.nn.Module, config: QuantConfig | None = None, keep: Keep | None = None) -> SwapReport:
+def _become_linear(layer: torch.nn.Linear, target: Target) -> None:
+    changed = become(layer, target.kind)
+    if isinstance(changed, Fp8Linear) and target.config is not None:
+        configure(changed, target.config)
+
+
+def plan_linears(plan: Plan, module: torch.nn.Module, choose: Choice) -> None:
+    """Every linear layer becomes what ``choose`` says; ValueError for one that cannot."""
+    for names, layer in _all_of(module, torch.nn.Linear):
+        answer = _chosen(names, layer, choose)
+        reason = answer if isinstance(answer, str) else _reason_to_leave(layer, answer)
+        if isinstance(answer, str) or reason is not None:
+            plan.leave(names, str(reason))
+            continue
+        _check_can_be_kept(names[0], layer, answer)
+        plan.add(names, str(answer), functools.partial(_become_linear, layer, answer))
+
+
+def plan_norms(plan: Plan, module: torch.nn.Module, choose: Callable[[str, torch.nn.Module], str | None], kind: type[torch.nn.RMSNorm]) -> None:
+    """Every torch.nn.RMSNorm, or ours, becomes one of ``kind``, unless ``choose`` says why not."""
+    for names, layer in _all_of(module, torch.nn.RMSNorm):
+        now = parametrize.type_before_parametrizations(layer)
+        reason = next(filter(None, (choose(name, layer) for name in names)), None)
+        if now not in (torch.nn.RMSNorm, RMSNorm):
+            reason = f"{now.__module__}.{now.__qualname__} has code of its own"
+        elif kind is torch.nn.RMSNorm and now is kind:
+            reason = "is a torch.nn.RMSNorm"
+        elif kind is torch.nn.RMSNorm and getattr(layer, "zero_centred", False):
+            reason = "zero_centred, which torch.nn.RMSNorm has not"
+        elif kind is RMSNorm and "forward" in vars(layer):
+            reason = "has a forward of its own, set on the layer"
+        if reason is not None:
+            plan.leave(names, reason)
+        else:
+            plan.add(names, "torch" if kind is torch.nn.RMSNorm else "rmsnorm", functools.partial(become, layer, kind))
+
+
+def unless_kept(target: Target, keep: Keep | None) -> Choice:
+    """``target`` for all layers but those for which ``keep`` is true, and those that can become none."""
+
+    def choose(name: str, layer: torch.nn.Linear) -> Target | str:
+        reason = _reason_to_leave(layer, target)
+        return reason or kept_because(keep, name, layer) or target
+
+    return choose
+
+
+def swap_linears(module: torch.nn.Module, config: RecipeLike = None, keep: Keep | None = None) -> SwapReport:
     """Every torch.nn.Linear in ``module``, or ``module`` itself, becomes a Linear, or with ``config`` an Fp8Linear.
 
     In place, and the layer stays the same object: parameters, buffers, hooks, weight_norm, spectral_norm, pruning,
     parametrisations and attributes stay, and a layer with two names stays one. A Linear or Fp8Linear of ours gets the new
-    recipe. ``keep(name, layer)`` leaves those alone for which it is true: output heads, say; of a layer with several names it
-    is asked for each. Classes derived from torch.nn.Linear are left alone. ValueError with the layer's name, and nothing
-    changed, for a layer that cannot be exchanged and kept whole: one with a ``forward`` set on it.
+    recipe. ``config`` is a QuantConfig, a Recipe or the name of one. ``keep(name, layer)`` leaves those alone for which it is true:
+    output heads, say; of a layer with several names it is asked for each. Classes derived from torch.nn.Linear are left alone, and
+    layers whose weights are kept as codes. ValueError with the layer's name, and nothing changed, for a layer that cannot be
+    exchanged and kept whole: one with a ``forward`` set on it.
     """
-    if config is None:
-        return _exchange(module, Linear, None, keep, "gemm")
-    scales = f", scales {config.scale_dtype}" if config.scale_dtype is not None else ""
-    rounding = ", stochastic" if config.rounding == "stochastic" else ""
-    return _exchange(module, Fp8Linear, config, keep, f"gemm_fp8: {config.format}, {config.granularity}{scales}{rounding}")
+    plan = Plan()
+    plan_linears(plan, module, unless_kept(target_of(config), keep))
+    return plan.carry_out()
+
+
+def kept_because(keep: Keep | None, name: str, layer: torch.nn.Module) -> str | None:
+    return "keep() is true" if keep is not None and keep(name, layer) else None
 
 
 def unswap(module: torch.nn.Module, keep: Keep | None = None) -> SwapReport:
-    """Every Linear and Fp8Linear in ``module``, or ``module`` itself, becomes a torch.nn.Linear again, as whole as before."""
-    return _exchange(module, torch.nn.Linear, None, keep, "torch")
+    """Every Linear, Fp8Linear and RMSNorm in ``module``, or ``module`` itself, becomes torch.nn's again, as whole as before.
+
+    Left are layers whose weights are kept as codes, norms with ``zero_centred``, and those for which ``keep(name, layer)`` is true.
+    """
+    plan = Plan()
+    plan_linears(plan, module, unless_kept(_TORCH, keep))
+    plan_norms(plan, module, functools.partial(kept_because, keep), torch.nn.RMSNorm)
+    return plan.carry_out()

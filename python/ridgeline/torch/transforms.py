@@ -44,7 +44,7 @@ def _gemm_of_samples(
     main_grad: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, int]:
-    dims = dict(zip(("a", "b", "trans_a", "trans_b", "out_dtype", "bias", "activation", "main_grad", "residual"), in_dims))
+    dims: dict[str, Any] = dict(zip(("a", "b", "trans_a", "trans_b", "out_dtype", "bias", "activation", "main_grad", "residual"), in_dims))
     size = info.batch_size
     gemm = torch.ops.ridgeline.gemm.default
     one = {name: _one_sample(x, dims.get(name)) for name, x in (("a", a), ("b", b), ("bias", bias), ("residual", residual))}

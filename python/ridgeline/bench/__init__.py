@@ -1,0 +1,1 @@
+"""Times and checks the PyTorch front end: ``python -m ridgeline.bench --help`` (docs/pytorch.md)."""

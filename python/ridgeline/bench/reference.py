@@ -1,0 +1,123 @@
+"""The operators in float64 and how far a right result may be off. Shares no code with the library: PyTorch's float64 alone.
+
+An output is (name, exact, allowed): ``allowed`` holds for every element, from the rounding of inputs to codes, of sums and of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+Tensor = torch.Tensor
+_UNIT = 2.0**-24  # rounding of sums in float32
+_SHORT = 2.0**-13  # of those that a matrix unit adds up in about 14 bits (docs/operators/gemm_fp8.md)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What must come out, how far each element may be off, and the least ratio of signal to noise."""
+
+    name: str
+    exact: Tensor
+    allowed: Tensor
+    least_snr_db: float
+
+
+LEAST_SNR_DB = {torch.float32: 90.0, torch.float16: 45.0, torch.bfloat16: 35.0, torch.float8_e4m3fn: 25.0, torch.float8_e5m2: 20.0}
+
+
+def least_snr(exact: Tensor, format: torch.dtype) -> float:
+    """What codes and sums that cancel are held to beside the error of each element; of fewer elements the ratio is chance."""
+    return LEAST_SNR_DB[format] if exact.numel() >= 1024 else -math.inf
+
+
+def rounding(exact: Tensor, dtype: torch.dtype) -> Tensor:
+    """Of a result to its dtype."""
+    return 0.5 * torch.finfo(dtype).eps * exact.abs() + torch.finfo(dtype).smallest_normal
+
+
+def product(name: str, a: Tensor, b: Tensor, dtype: torch.dtype) -> Output:
+    """a b of factors that are exact."""
+    exact = a @ b
+    sums = 1.01 * _UNIT * (a.shape[-1] + 2) * (a.abs() @ b.abs())
+    return Output(name, exact, sums + 2 * rounding(exact, dtype), LEAST_SNR_DB[dtype])
+
+
+# ---- 8-bit floats
+
+_LARGEST = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
+_MX_EXPONENT = {torch.float8_e4m3fn: 8, torch.float8_e5m2: 15}
+
+
+def _blocks(x: Tensor, rows: int, cols: int) -> Tensor:
+    """The largest magnitude of the block that each element lies in."""
+    height, width = x.shape
+    padded = torch.zeros(-(-height // rows) * rows, -(-width // cols) * cols, dtype=x.dtype, device=x.device)
+    padded[:height, :width] = x.abs()
+    largest = padded.view(padded.shape[0] // rows, rows, padded.shape[1] // cols, cols).amax(dim=(1, 3))
+    return largest.repeat_interleave(rows, 0).repeat_interleave(cols, 1)[:height, :width]
+
+
+def scales(x: Tensor, format: torch.dtype, granularity: str, weight: bool = False) -> Tensor:
+    """What each element of x [rows, cols] is divided by, with groups along the columns; 1 where a group is all zeros."""
+    height, width = x.shape
+    if granularity == "mx":
+        largest = _blocks(x, 1, 32)
+        exponent = torch.frexp(largest).exponent - 1 - _MX_EXPONENT[format]
+        return torch.where(largest > 0, torch.ldexp(torch.ones_like(x), exponent), torch.ones_like(x))
+    block = {"tensorwise": (height, width), "rowwise": (1, width), "blockwise": (128, 128) if weight else (1, 128)}[granularity]
+    largest = _blocks(x, *block)
+    return torch.where(largest > 0, largest / _LARGEST[format], torch.ones_like(x))
+
+
+def quantisation(x: Tensor, format: torch.dtype, scale: Tensor) -> Tensor:
+    """How far an element may be moved when it is rounded to a code times its scale."""
+    relative = 0.5 * torch.finfo(format).eps * x.abs()
+    least = 0.5 * torch.finfo(format).smallest_normal * torch.finfo(format).eps * scale
+    above = (x.abs() - _LARGEST[format] * scale).clamp(min=0)  # with mx's scales the largest are cut off
+    return torch.maximum(torch.maximum(relative, least), above) + 4 * _UNIT * x.abs()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix, the format of its codes, and its scales; ``scale`` has the matrix's shape."""
+
+    exact: Tensor
+    format: torch.dtype
+    scale: Tensor
+
+    @property
+    def moved(self) -> Tensor:
+        return quantisation(self.exact, self.format, self.scale)
+
+
+def product_of_codes(name: str, a: Operand, b: Operand, dtype: torch.dtype) -> Output:
+    """a b of factors that are rounded to codes; what it is held to is the product of the factors themselves."""
+    exact = a.exact @ b.exact
+    left, right = a.exact.abs() + a.moved, b.exact.abs() + b.moved
+    codes = left @ right - a.exact.abs() @ b.exact.abs()
+    sums = _SHORT * left @ right
+    least = min(least_snr(exact, a.format), least_snr(exact, b.format))
+    return Output(name, exact, codes + sums + 2 * rounding(exact, dtype), least)
+
+
+# ---- Rows
+
+
+def rms_norm(x: Tensor, weight: Tensor, grad: Tensor, eps: float, dtype: torch.dtype) -> list[Output]:
+    """The norm of rows and its gradients, written out."""
+    rows, cols = x.shape
+    rstd = (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+    normal, through = x * rstd, grad * weight
+    mean = (through * normal).mean(-1, keepdim=True)
+    out, dx, dweight = normal * weight, rstd * (through - normal * mean), (grad * normal).sum(0)
+    sums = 2 * _UNIT * (cols + 16)
+    terms = rstd * (through.abs() + normal.abs() * (through * normal).abs().mean(-1, keepdim=True))
+    columns = 2 * _UNIT * (rows + cols + 16) * (grad * normal).abs().sum(0)
+    return [
+        Output("out", out, sums * out.abs() + 2 * rounding(out, dtype), least_snr(out, dtype)),
+        Output("dx", dx, sums * terms + 2 * rounding(dx, dtype), least_snr(dx, dtype)),
+        Output("dweight", dweight, columns + 2 * rounding(dweight, dtype), least_snr(dweight, dtype)),
+    ]

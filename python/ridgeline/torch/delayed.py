@@ -1,0 +1,179 @@
+"""Delayed scaling: histories of largest elements in the layers' buffers, and their step."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from ._recipe import DelayedScaling, Recipe
+from .quantized import cast
+
+BUFFER = "amax_history"  # float32 [3, history], newest first: rows of x, w and dy
+NOW = "amax_now"  # float32 [3]: of the step that runs. No buffer, because DistributedDataParallel gives all ranks the first one's
+_X, _W, _DY = range(3)
+
+
+def give_history(layer: torch.nn.Module, settings: DelayedScaling) -> None:
+    """What delayed scaling needs in a layer; a history of the right length goes on."""
+    known = layer._buffers.get(BUFFER)
+    if known is None or known.shape[1] != settings.history:
+        device = next((p.device for p in layer.parameters()), None)
+        layer.register_buffer(BUFFER, torch.zeros(3, settings.history, device=device))
+        setattr(layer, NOW, torch.zeros(3, device=device))
+    track(layer)
+
+
+def take_history(layer: torch.nn.Module) -> None:
+    layer._buffers.pop(BUFFER, None)
+    vars(layer).pop(NOW, None)
+
+
+def clear_history(layer: torch.nn.Module) -> None:
+    """As before the first step."""
+    history = layer._buffers.get(BUFFER)
+    if history is not None:
+        history.zero_()
+        step_of(layer).zero_()
+
+
+def kept(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """The history ``before`` where ``after`` is, which a module's own way to move or cast made of it: in float32, and never uninitialised.
+
+    One on the device "meta" has no elements to take along and becomes 0.
+    """
+    if before.is_meta and not after.is_meta:
+        return torch.zeros(before.shape, device=after.device)
+    return before.to(after.device)
+
+
+def step_of(layer: torch.nn.Module) -> torch.Tensor:
+    """Where the step that runs is collected, on the device of the history."""
+    now: torch.Tensor = getattr(layer, NOW)
+    history = layer._buffers[BUFFER]
+    if history is not None and now.device != history.device:  # the layer was moved, which takes buffers along
+        now = torch.zeros(3, device=history.device)
+        setattr(layer, NOW, now)
+    return now
+
+
+def largest(x: torch.Tensor) -> torch.Tensor:
+    """The largest magnitude of x as float32 []; 0 if x is empty or has an infinity or NaN."""
+    x = x.detach()
+    if x.numel() == 0:
+        return torch.zeros((), device=x.device)
+    if type(x) in (torch.Tensor, torch.nn.Parameter):
+        low, high = torch.aminmax(x)  # one pass
+        found = torch.maximum(-low, high).float()
+    else:
+        found = x.abs().amax().float()  # a DTensor
+    return torch.where(found.isfinite(), found, 0)
+
+
+def _past(history: torch.Tensor, row: int, settings: DelayedScaling) -> torch.Tensor:
+    past = history[row, 0] if settings.algorithm == "latest" else history[row].amax()
+    return past.float() * 2.0**settings.margin
+
+
+def _record(now: torch.Tensor | None, row: int, found: torch.Tensor) -> None:
+    """A maximum: a second call for the same tensor, by activation checkpointing, changes nothing."""
+    if now is not None:
+        now[row].copy_(torch.maximum(now[row], found))
+
+
+def before_forward(
+    history: torch.Tensor, now: torch.Tensor | None, x: torch.Tensor, weight: torch.Tensor, settings: DelayedScaling
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The largest elements that the scales of x, w and dy are made of; dy's is 0 where its history is empty."""
+    with torch.no_grad():
+        delayed = []
+        for row, matrix in ((_X, x), (_W, weight)):
+            found, past = largest(matrix), _past(history, row, settings)
+            _record(now, row, found)
+            delayed.append(torch.where(past > 0, past, found))
+        return delayed[0], delayed[1], _past(history, _DY, settings)
+
+
+def in_backward(now: torch.Tensor | None, dy: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+    """The largest element that the scale of dy is made of."""
+    found = largest(dy)
+    _record(now, _DY, found)
+    return torch.where(past > 0, past, found)
+
+
+def codes_of(x: torch.Tensor, amax: torch.Tensor, dtype: torch.dtype, rule: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of x with one scale [1], made of ``amax`` by the operator's own rule; clipped to the largest value, NaN and Inf kept."""
+    scale = torch.ops.ridgeline.quantize(amax.reshape(1, 1), dtype, "tensor", rule)[1]
+    return cast(x, x.float() * scale.reciprocal(), dtype), scale
+
+
+# Layers with a history, and the order in which they got it; weakly, and beside the layers, so that copies and files take nothing along.
+_layers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+_serial = itertools.count()
+_hook: Any = None
+
+
+def track(layer: torch.nn.Module) -> None:
+    """A step of an optimiser that has a parameter of ``layer`` is from now on one of its history."""
+    global _hook
+    if _hook is None:
+        _hook = register_optimizer_step_post_hook(_after_step)
+    if layer not in _layers:
+        _layers[layer] = next(_serial)
+
+
+def _after_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """In the order of the optimiser's parameters, and of layers with equal ones in that of their making: both are those of all ranks."""
+    if not _layers:
+        return
+    places: dict[int, int] = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            places.setdefault(id(parameter), len(places))
+    found: list[tuple[tuple[int, ...], int, torch.nn.Module]] = []
+    for layer, serial in _layers.items():
+        at = tuple(sorted(places[id(p)] for p in layer.parameters(recurse=True) if id(p) in places))
+        if at:
+            found.append((at, serial, layer))
+    _step([layer for *_, layer in sorted(found, key=lambda one: one[:2])])
+
+
+def _settings(layer: torch.nn.Module) -> DelayedScaling | None:
+    config = getattr(layer, "config", None)
+    return config.delayed if isinstance(config, Recipe) else None
+
+
+@torch.no_grad()
+def _step(layers: Iterable[torch.nn.Module]) -> None:
+    """Maxima over ranks, by one reduction for all layers of a device, then each history moves on by one."""
+    kinds: dict[tuple[torch.device, bool], list[torch.nn.Module]] = {}
+    seen: set[int] = set()  # layers made by from_float share a history, which has one step
+    for layer in layers:
+        settings = _settings(layer)
+        if settings is not None and id(layer._buffers[BUFFER]) not in seen:
+            seen.add(id(layer._buffers[BUFFER]))
+            kinds.setdefault((step_of(layer).device, settings.reduce), []).append(layer)
+    for (_, reduce), alike in kinds.items():
+        found = torch.stack([step_of(layer) for layer in alike])
+        if reduce and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            dist.all_reduce(found, dist.ReduceOp.MAX)
+        for layer, newest in zip(alike, found.unsqueeze(2)):
+            history: torch.Tensor = getattr(layer, BUFFER)
+            history.copy_(torch.where(newest > 0, torch.cat([newest, history[:, :-1]], 1), history))
+            step_of(layer).zero_()
+
+
+def update_scales(module: torch.nn.Module) -> int:
+    """Ends a step of every history in ``module``; how many layers have one.
+
+    For layers whose parameters are in no torch.optim.Optimizer (frozen ones, an optimiser of one's own), and after a compiled
+    optimiser's step. Reduced over the ranks where torch.distributed is initialised: call it on all of them.
+    """
+    layers = [layer for layer in module.modules() if _settings(layer) is not None]
+    _step(layers)
+    return len(layers)

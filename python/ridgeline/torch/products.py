@@ -1,0 +1,347 @@
+"""The three products of a layer, each made as a Recipe says: y = x w^T + bias, dx = dy w, dw = dy^T x."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from . import delayed
+from ._recipe import Recipe
+from .config import QuantConfig
+from .ops import autocast, scaling_of, transformed
+from .quantized import Parts, QuantizedTensor
+
+_gemm = torch.ops.ridgeline.gemm.default
+_gemm_add = torch.ops.ridgeline.gemm_add_.default
+_scaled = torch.ops.ridgeline.gemm_fp8_scaled.default
+_scaled_add = torch.ops.ridgeline.gemm_fp8_scaled_add_.default
+_quantize = torch.ops.ridgeline.quantize.default
+
+
+class Spec(NamedTuple):
+    """To what an operand is quantised for one product."""
+
+    dtype: torch.dtype
+    grouping: str
+    rule: str
+    stochastic: bool = False
+
+
+class Codes(NamedTuple):
+    """8-bit codes of a matrix, or of its transpose, with scales along the columns."""
+
+    q: torch.Tensor
+    scale: torch.Tensor
+
+
+class Observer(Protocol):
+    """Who is shown the operands and results of a layer (``statistics``)."""
+
+    def operand(self, name: str, matrix: torch.Tensor, codes: Codes | None, transposed: bool, grouping: str) -> None: ...
+
+    def product(self, name: str, left: torch.Tensor, right: torch.Tensor, result: torch.Tensor, quantised: bool) -> None: ...
+
+    def finished(self, phase: str) -> None: ...
+
+
+def _specs(recipe: Recipe, product: str) -> tuple[Spec | None, Spec | None]:
+    """Of the left and the right operand of a product: x and w, dy and w, dy and x."""
+    config: QuantConfig | None = getattr(recipe, product)
+    if config is None:
+        return None, None
+    left = config.forward_dtype if product == "y" else config.grad_dtype
+    random = config.rounding == "stochastic" and product != "y"
+    return (
+        Spec(left, config.grouping(), config.rule, random),
+        Spec(config.forward_dtype, config.grouping(weight=product != "dw"), config.rule),
+    )
+
+
+def _one(x: torch.Tensor, along: Spec | None, across: Spec | None) -> tuple[Codes | None, Codes | None]:
+    """By one call of ``quantize``: codes of x, of its transpose, or of both if their specs are equal."""
+    spec = along or across
+    if spec is None:
+        return None, None
+    random = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device) if spec.stochastic else None
+    q, scale, q_t, scale_t = _quantize(x, spec.dtype, spec.grouping, spec.rule, along is not None, across is not None, random)
+    return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
+
+
+def weight_config(recipe: Recipe) -> QuantConfig | None:
+    """By which ``quantize`` makes both copies of a weight that the recipe reads; None: there is no such one."""
+    along, across = _specs(recipe, "y")[1], _specs(recipe, "dx")[1]
+    if recipe.delayed is not None or recipe.y is None or along != across:
+        return None
+    return replace(recipe.y, rounding="nearest")
+
+
+def copies(
+    x: torch.Tensor, along: Spec | None, across: Spec | None, amax: torch.Tensor | None = None
+) -> tuple[Codes | None, Codes | None]:
+    """Codes of x as the left factor of a product, and of its transpose; with the scales of ``amax``, or of x itself."""
+    if amax is not None:
+        made = {spec: delayed.codes_of(x, amax, spec.dtype, spec.rule) for spec in (along, across) if spec}
+        first, second = (Codes(*made[spec]) if spec else None for spec in (along, across))
+        return first, second and Codes(second.q.view(torch.uint8).t().contiguous().view(second.q.dtype), second.scale)
+    if along is None or across is None or along == across:
+        return _one(x, along, across)
+    return _one(x, along, None)[0], _one(x, None, across)[1]
+
+
+def _sums(config: QuantConfig, product: str, scaling: str) -> str:
+    return config.sums or ("fast" if product == "y" and scaling in ("tensor", "row") else "promoted")
+
+
+def _multiply(
+    config: QuantConfig, product: str, left: Codes | None, right: Codes | None, out: torch.dtype, bias: torch.Tensor | None = None,
+    add_to: torch.Tensor | None = None,
+) -> torch.Tensor | None:
+    assert left is not None and right is not None
+    scaling = scaling_of(config.grouping(), config.grouping(weight=product != "dw"))
+    sums = _sums(config, product, scaling)
+    if add_to is not None:
+        _scaled_add(add_to, left.q, right.q, left.scale, right.scale, False, True, scaling, sums)
+        return None
+    made: torch.Tensor = _scaled(left.q, right.q, left.scale, right.scale, False, True, out, scaling, sums, bias)
+    return made
+
+
+def _codes_of_weight(parts: Parts, weight: torch.Tensor, along: Spec | None, across: Spec | None, amax: torch.Tensor | None) -> Any:
+    """Codes of the weight and of its transpose: those that were made before, or new ones."""
+    if all(part is None for part in parts):
+        return copies(weight, along, across, amax)
+    q, scale, q_t, scale_t = parts
+    if along is not None and (q is None or scale is None):
+        raise ValueError("linear: the weight has no codes along the sum; quantize it with its untransposed copy")
+    if across is not None and (q_t is None or scale_t is None):
+        raise ValueError("linear: the weight has no codes of its transpose, which the input's gradient needs; quantize it with transpose=True")
+    return (
+        Codes(q, scale) if along is not None and q is not None and scale is not None else None,
+        Codes(q_t, scale_t) if across is not None and q_t is not None and scale_t is not None else None,
+    )
+
+
+class _Operand(NamedTuple):
+    """What an observer wants of a forward call in backward, beside what autograd saves, which would mind a change in place."""
+
+    matrix: torch.Tensor
+    version: int
+
+    @staticmethod
+    def of(matrix: torch.Tensor) -> _Operand:
+        return _Operand(matrix, 0 if matrix.is_inference() else matrix._version)
+
+    def as_it_was(self) -> bool:
+        return self.matrix.is_inference() or self.matrix._version == self.version
+
+
+class _Seen(NamedTuple):
+    """A call that is looked at: by whom, the operands of its gradients, and how many rows are the caller's."""
+
+    observer: Observer
+    x: _Operand | None
+    w: _Operand | None
+    rows: int
+
+
+class _NoSecondDerivative(torch.autograd.Function):
+    """Gradients as they are, behind a tensor that asks for derivatives: they depend on more than autograd knows of."""
+
+    @staticmethod
+    def forward(ctx: Any, marker: torch.Tensor, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        return tuple(None if each is None else each.view_as(each) for each in gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError(
+            "gemm_fp8: no second derivative: gradients of a layer with a recipe are rounded to 8 bits; use a Linear where they are "
+            "differentiated again (gradient penalties, Hessians)"
+        )
+
+
+class _Layer(torch.autograd.Function):
+    """Saved are what the gradients read: codes where their products are of 8 bits, else the operand."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        w: torch.Tensor,
+        bias: torch.Tensor | None,
+        recipe: Recipe,
+        main_grad: torch.Tensor | None,
+        now: torch.Tensor | None,
+        late: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None,
+        observer: Observer | None,
+        count: int,
+        *parts: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """x [m, k], of which ``count`` rows are the caller's and the rest padded, w [n, k] or the matrix of the codes ``parts``, bias [n];
+        ``late`` are the delayed largest of x, w and dy."""
+        need_x, need_w, need_bias = ctx.needs_input_grad[:3]
+        x_for_y, w_for_y = _specs(recipe, "y")
+        _, w_for_dx = _specs(recipe, "dx")
+        _, x_for_dw = _specs(recipe, "dw")
+        amax_x, amax_w, amax_dy = late or (None, None, None)
+        x_codes, x_across = copies(x, x_for_y, x_for_dw if need_w else None, amax_x)
+        w_codes, w_across = _codes_of_weight(tuple(parts), w, w_for_y, w_for_dx if need_x else None, amax_w)  # type: ignore[arg-type]
+        if recipe.y is None:
+            y: torch.Tensor | None = _gemm(x, w, False, True, None, bias)
+        else:
+            y = _multiply(recipe.y, "y", x_codes, w_codes, x.dtype, bias)
+        assert y is not None
+        saved_x = (x_across or (x, None)) if need_w else (None, None)
+        saved_w = (w_across or (w, None)) if need_x else (None, None)
+        seen = None
+        if observer is not None:
+            of_x, of_w = x.detach()[:count], w.dequantize(x.dtype) if isinstance(w, QuantizedTensor) else w.detach()
+            _show_operand(observer, "x", of_x, (x_codes, x_across), (x_for_y, x_for_dw))
+            _show_operand(observer, "w", of_w, (w_codes, w_across), (w_for_y, w_for_dx))
+            made = y[:count]
+            observer.product("y", of_x, of_w.t(), made if bias is None else made - bias, recipe.y is not None)
+            observer.finished("forward")
+            seen = _Seen(observer, _Operand.of(of_x) if need_w else None, _Operand.of(of_w) if need_x else None, count)
+        ctx.call = recipe, x.dtype, None if bias is None else bias.dtype, main_grad, now, seen
+        ctx.save_for_backward(*saved_x, *saved_w, amax_dy)  # the same with an observer: what a checkpoint makes again has none
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        with torch.no_grad():
+            found = _Layer._gradients(ctx, grad)
+        if torch.is_grad_enabled():  # create_graph=True: refused where they are differentiated
+            found = _NoSecondDerivative.apply(torch.empty(0, requires_grad=True), *found)  # type: ignore[no-untyped-call]
+        return *found, *[None] * (len(ctx.needs_input_grad) - 3)
+
+    @staticmethod
+    def _gradients(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Of x, w and bias."""
+        recipe, dtype, bias, main_grad, now, seen = ctx.call
+        x, x_scale, w, w_scale, amax_dy = ctx.saved_tensors
+        need_x, need_w, need_bias = ctx.needs_input_grad[:3]
+        grad_bias = grad.sum(0, dtype=bias) if need_bias else None
+        dy = grad.to(dtype).contiguous()
+        for_dx, for_dw = (_specs(recipe, product)[0] if need else None for product, need in (("dx", need_x), ("dw", need_w)))
+        if amax_dy is not None:
+            amax_dy = delayed.in_backward(now, dy, amax_dy)
+        along, across = copies(dy, for_dx, for_dw, amax_dy)
+        of_dy = dy if seen is None else dy[: seen.rows]
+        if seen is not None:
+            _show_operand(seen.observer, "dy", of_dy, (along, across), (for_dx, for_dw))
+        dx = _input_gradient(recipe.dx, dy, along, Codes(w, w_scale)) if need_x else None
+        if seen is not None and dx is not None and seen.w is not None and seen.w.as_it_was():
+            seen.observer.product("dx", of_dy, seen.w.matrix, dx[: seen.rows], recipe.dx is not None)  # before another product runs
+        dw = _weight_gradient(recipe.dw, dy, across, Codes(x, x_scale), main_grad) if need_w else None
+        if seen is not None and dw is not None and seen.x is not None and seen.x.as_it_was():
+            seen.observer.product("dw", of_dy.t(), seen.x.matrix, dw, recipe.dw is not None)
+        if seen is not None:
+            seen.observer.finished("backward")
+        return dx, dw, grad_bias
+
+
+def _input_gradient(config: QuantConfig | None, dy: torch.Tensor, codes: Codes | None, w: Codes) -> torch.Tensor | None:
+    """dy [m, n] w [n, k]; of high precision ``w`` is the weight, without a scale."""
+    return _gemm(dy, w.q) if config is None else _multiply(config, "dx", codes, w, dy.dtype)
+
+
+def _weight_gradient(
+    config: QuantConfig | None, dy: torch.Tensor, codes: Codes | None, x: Codes, main_grad: torch.Tensor | None
+) -> torch.Tensor | None:
+    """dy^T [n, m] x [m, k], or nothing where it was added to ``main_grad``; of high precision ``x`` is the input, without a scale."""
+    if config is not None:
+        return _multiply(config, "dw", codes, x, dy.dtype, add_to=main_grad)
+    if main_grad is None:
+        made: torch.Tensor = _gemm(dy, x.q, True)
+        return made
+    _gemm_add(main_grad, dy, x.q, True)
+    return None
+
+
+def _show_operand(
+    observer: Observer,
+    name: str,
+    matrix: torch.Tensor,
+    codes: tuple[Codes | None, Codes | None],
+    specs: tuple[Spec | None, Spec | None],
+) -> None:
+    """One of the two copies that were made, if one was."""
+    spec = specs[0] or specs[1]
+    observer.operand(name, matrix, codes[0] or codes[1], codes[0] is None, spec.grouping if spec else "")
+
+
+def rows_multiple(x: torch.Tensor, granularity: str, weight_gradient: bool) -> int:
+    """What the matrix units' kernels of x's device want the rows to be a multiple of.
+
+    On a GPU the product of the weight gradient reads codes along the rows, 16 bytes at a time, and block scales go by 4 rows.
+    """
+    if not x.is_cuda or granularity == "mx":
+        return 1
+    return 16 if weight_gradient else 4 if granularity == "blockwise" else 1
+
+
+def padded(rows: torch.Tensor, multiple: int) -> torch.Tensor:
+    """A matrix with rows of 0 up to a multiple: neither the sums of a product nor scales change."""
+    missing = -rows.shape[0] % multiple
+    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows
+
+
+def _multiple(x: torch.Tensor, weight: torch.Tensor, recipe: Recipe) -> int:
+    if recipe.pad_rows is not None:
+        return recipe.pad_rows
+    multiple = 1
+    gradient = recipe.dw is not None and torch.is_grad_enabled() and weight.requires_grad
+    for config in (recipe.y, recipe.dx, recipe.dw):
+        if config is not None:
+            multiple = max(multiple, rows_multiple(x, config.granularity, gradient))
+    return multiple
+
+
+def layer(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    recipe: Recipe,
+    bias: torch.Tensor | None = None,
+    *,
+    main_grad: torch.Tensor | None = None,
+    history: torch.Tensor | None = None,
+    now: torch.Tensor | None = None,
+    observer: Observer | None = None,
+) -> torch.Tensor:
+    """x [..., k] weight [n, k]^T + bias [n] by ``recipe``; with delayed scaling by ``history``, and ``now`` collects the step."""
+    if not torch.compiler.is_compiling() and transformed():
+        raise NotImplementedError(
+            "a layer with a Recipe has no forward mode and no transforms of torch.func; use a QuantConfig, which serves all three "
+            "products, or high precision there"
+        )
+    x, weight = autocast(x), autocast(weight)
+    if x.dtype != weight.dtype and not isinstance(weight, QuantizedTensor):  # codes stand for numbers of any dtype
+        raise TypeError(
+            f"linear: the input is {x.dtype} and the weight is {weight.dtype}; cast one of them: x.to({weight.dtype}) or weight.to({x.dtype}), "
+            "or call it under torch.autocast"
+        )
+    if bias is not None and bias.dtype != x.dtype:
+        bias = bias.to(x.dtype)
+    rows = x if x.dim() == 2 else x.flatten(0, -2)
+    parts: Parts = (None, None, None, None)
+    if isinstance(weight, QuantizedTensor):
+        if recipe.y is None or recipe.dx is None:
+            weight = weight.dequantize(x.dtype)
+        elif weight.grouping != recipe.y.grouping(weight=True):
+            raise ValueError(
+                f"linear: the weight's codes have scales by {weight.grouping!r}, and the recipe wants them by "
+                f"{recipe.y.grouping(weight=True)!r}; quantize it with the recipe's config for y"
+            )
+        else:
+            parts = weight._parts()
+    late = None
+    if recipe.delayed is not None and history is not None:
+        late = delayed.before_forward(history, now, rows, weight, recipe.delayed)
+    if not torch.is_grad_enabled():  # a Function is told what its inputs ask for, and not whether there will be a gradient
+        rows, weight, bias = rows.detach(), weight.detach(), None if bias is None else bias.detach()
+    whole = padded(rows, _multiple(x, weight, recipe))
+    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, late, observer, rows.shape[0], *parts)  # type: ignore[no-untyped-call]
+    if whole is not rows:  # a slice's gradient is a copy
+        y = y[: rows.shape[0]]
+    return y if x.dim() == 2 else y.view(*x.shape[:-1], y.shape[-1])
