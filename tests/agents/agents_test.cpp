@@ -46,6 +46,7 @@ class AgentWorld {
       RIDGE_CHECK_OK(confirm_campaign(world_.path(), "test", world_.clock));
     }
     EngineOptions options;
+    options.data = RIDGE_SOURCE_DIR "/data";
     options.directory = world_.path();
     RIDGE_TRY(engine, Engine::open(std::move(options),
                                    Services{world_.executor, *proposer_, world_.clock, world_.git.get(), nullptr}));

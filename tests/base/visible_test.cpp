@@ -23,6 +23,24 @@ TEST(Visible, ShowsWhatWouldSteerATerminal) {
   EXPECT_EQ(visible("a,b\r\nc"), "a,b\r\nc");  // CSV
 }
 
+TEST(Visible, AShortLineIsOneLineOfWholeCharacters) {
+  EXPECT_EQ(short_line("plain, ünï", 20), "plain, ünï");
+  EXPECT_EQ(short_line("a\nb\tc\r\n\033[2J\x7f", 20), "a b c   [2J ");
+  EXPECT_EQ(short_line("a\x9B", 20), "a\xEF\xBF\xBD");
+  EXPECT_EQ(short_line("0123456789", 10), "0123456789");
+  EXPECT_EQ(short_line("0123456789a", 10), "0123456...");
+  EXPECT_EQ(short_line("abcdef一一一", 10), "abcdef...");  // no half of a character
+  EXPECT_EQ(short_line("", 10), "");
+  for (std::size_t most = 0; most < 12; ++most) {
+    const std::string once = short_line(
+        "ab一\ncdé\xFF"
+        "fgh",
+        most);
+    EXPECT_LE(once.size(), most);
+    EXPECT_EQ(short_line(once, most), once);
+  }
+}
+
 TEST(Visible, ColoursAreTheOnlySequencesThatAreKept) {
   EXPECT_EQ(visible_with_colors("\033[1;31mbad\033[0m"), "\033[1;31mbad\033[0m");
   EXPECT_EQ(visible("\033[31m"), "\\u001b[31m");

@@ -277,6 +277,7 @@ TEST(BusyCampaign, WaitingForQuietIsNotChargedToTheBudget) {
   std::string shown;
   double most_active = 0;
   EngineOptions engine_options;
+  engine_options.data = RIDGE_SOURCE_DIR "/data";
   engine_options.directory = world.path();
   engine_options.on_progress = [&](const EngineProgress& progress) {
     if (progress.detail.find("cc1plus") != std::string::npos) shown = progress.detail;

@@ -49,6 +49,7 @@ class ByHandTest : public testing::Test {
                         std::optional<Standpoint> expected = {}) {
     if (!std::filesystem::exists(world_.path() / "journal.jsonl")) RIDGE_CHECK_OK(world_.create());
     EngineOptions options;
+    options.data = RIDGE_SOURCE_DIR "/data";
     options.directory = world_.path();
     options.rounds = rounds;
     options.expected = std::move(expected);

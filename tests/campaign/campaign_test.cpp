@@ -3,6 +3,7 @@
 
 #include "campaign/manifest.h"
 #include "campaign/render.h"
+#include "campaign/tips.h"
 #include "campaign/verify.h"
 #include "world.h"
 
@@ -299,6 +300,98 @@ TEST(Campaign, TipsAreReadAppendedOnceAndPassedOn) {
   EXPECT_TRUE(after.starts_with("# Tips\n\n## Pack B"));
   EXPECT_NE(after.find("round-4 — ACCEPTED"), std::string::npos);
   EXPECT_NE(after.find("round-5 — ROLLED BACK"), std::string::npos);
+}
+
+TEST(Campaign, TipsOfDecidedRoundsOutliveACampaignThatNeverEnds) {
+  World world(one_per_round(story()));
+  world.engine_options.experience = world.base() / "experience";
+  world.engine_options.rounds = 3;
+  ASSERT_TRUE(world.run());
+  const State state = world.state();
+  ASSERT_TRUE(state.paused);
+  const std::filesystem::path path = world.base() / "experience/testcpu/gemm/cpu/tips.md";
+  const std::string text = *read_file(path);
+  EXPECT_EQ(knowledge::parse_tips(text).size(), tips_of(state).size());
+  EXPECT_NE(text.find("round-2 — "), std::string::npos);
+  EXPECT_NE(text.find("round-4 — ACCEPTED"), std::string::npos);
+  // The rounds that follow are appended; what is there stays.
+  world.engine_options.rounds.reset();
+  ASSERT_TRUE(world.run());
+  const std::string later = *read_file(path);
+  EXPECT_TRUE(later.starts_with(text));
+  EXPECT_GT(knowledge::parse_tips(later).size(), knowledge::parse_tips(text).size());
+  EXPECT_EQ(knowledge::parse_tips(later).size(), tips_of(world.state()).size());
+}
+
+TEST(Campaign, ATipThatAKillTookIsWrittenAfterTheNextRound) {
+  World world(one_per_round(story()));
+  world.engine_options.experience = world.base() / "experience";
+  world.engine_options.rounds = 2;
+  ASSERT_TRUE(world.run());
+  const std::filesystem::path path = world.base() / "experience/testcpu/gemm/cpu/tips.md";
+  std::filesystem::remove(path);
+  world.engine_options.rounds.reset();
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(knowledge::parse_tips(*read_file(path)).size(), tips_of(world.state()).size());
+}
+
+TEST(Campaign, ConstraintsAreBoundIntoTheManifestAndToldToEveryProposer) {
+  const std::vector<std::string> wanted = {"no inline assembly", "keep `pack`'s signature: it's public", "# 1: é"};
+  record::CampaignSpec spec = make_spec();
+  ASSERT_TRUE(set_constraints(spec, wanted));
+  spec.git_branch = "kernels/gemm";
+  World world(one_per_round(story()), spec);
+  ASSERT_TRUE(world.create());
+  const std::string manifest = *read_file(world.path() / "manifest.yaml");
+  EXPECT_EQ(constraints_of(*parse_manifest(manifest)), wanted);
+  ASSERT_TRUE(world.run());
+  for (const record::ProposalRequest& request : world.proposer.requests) {
+    EXPECT_EQ(request.constraints, wanted);
+    EXPECT_EQ(request.spec.git_branch, "kernels/gemm");
+  }
+  EXPECT_EQ(world.state().prepared->branch, "kernels/gemm");
+  EXPECT_TRUE(verify_campaign(world.path())->ok()) << verify_campaign(world.path())->text();
+}
+
+TEST(Campaign, AConstraintThatIsTakenOutAfterTheConfirmationIsRefused) {
+  record::CampaignSpec spec = make_spec();
+  ASSERT_TRUE(set_constraints(spec, {"no inline assembly", "C++17 only"}));
+  World world(one_per_round(story()), spec);
+  ASSERT_TRUE(world.create());
+  ASSERT_TRUE(set_constraints(spec, {"C++17 only"}));
+  spec.created = world.state().spec().created;
+  ASSERT_TRUE(write_file_durably(world.path() / "manifest.yaml", render_manifest(spec)));
+  const auto opened = world.open();
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find("was changed after it was confirmed"), std::string::npos)
+      << opened.error().message;
+}
+
+TEST(Campaign, AManifestMayStateItsConstraintsInAnyForm) {
+  const std::string plain = render_manifest(make_spec());
+  const auto in = [&](const std::string& more) { return constraints_of(*parse_manifest(plain + more)); };
+  EXPECT_TRUE(in("").empty());
+  EXPECT_TRUE(in("constraints:\n").empty());
+  EXPECT_EQ(in("constraints: C++17 only\n"), std::vector<std::string>{"C++17 only"});
+  EXPECT_EQ(in("constraints: [one, two]\n"), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(in("constraints: {a: b}\n").size(), 1u);
+}
+
+TEST(Campaign, RefusesConstraintsAndBranchesThatCannotBeKept) {
+  record::CampaignSpec spec = make_spec();
+  for (const std::string& bad :
+       {std::string(), std::string("  "), std::string("two\nlines"), std::string("\xff"), std::string(1001, 'a')}) {
+    EXPECT_FALSE(set_constraints(spec, {bad})) << bad;
+  }
+  for (const char* good : {"auto", "none", "", "kernels/gemm", "optimize/a.b-c", "main"}) {
+    spec.git_branch = good;
+    EXPECT_TRUE(validate_spec(spec)) << good;
+  }
+  for (const char* bad : {"-x", "a..b", "a b", "a//b", "/a", "a/", ".a", "a/.b", "a.lock", "a.", "@", "a@{1}", "a~1",
+                          "a:b", "a\\b", "a\nb", "a*"}) {
+    spec.git_branch = bad;
+    EXPECT_FALSE(validate_spec(spec)) << bad;
+  }
 }
 
 }  // namespace

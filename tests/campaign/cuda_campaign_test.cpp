@@ -31,6 +31,7 @@ class CudaCampaign : public testing::Test {
 
   Result<RunResult> run() {
     EngineOptions options;
+    options.data = RIDGE_SOURCE_DIR "/data";
     options.directory = path();
     const auto proposer = propose::make_proposer("search");
     RIDGE_TRY(engine, Engine::open(std::move(options), Services{executor, **proposer, clock, git.get(), nullptr}));

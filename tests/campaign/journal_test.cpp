@@ -107,6 +107,19 @@ TEST_F(JournalTest, AFullDiskIsAnErrorAndTheJournalStaysValid) {
   EXPECT_EQ(record::read_journal(path())->events.size(), 1u);
 }
 
+TEST_F(JournalTest, ALineThatItsReaderRefusesIsNotWritten) {
+  write_three();
+  const std::string before = *read_file(path());
+  Journal journal = Journal::open(path(), clock_).value();
+  const Result<record::Event> refused =
+      journal.append(EventKind::kPaused, note(std::string(std::size_t{64} << 20, 'x')));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text().find("\"paused\" has 6710"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(*read_file(path()), before);
+  ASSERT_TRUE(journal.append(EventKind::kPaused, note("goes on")));
+  EXPECT_EQ(record::read_journal(path())->events.size(), 4u);
+}
+
 TEST_F(JournalTest, AReadOnlyPlaceIsAnErrorWithTheWayOut) {
   const Result<Journal> journal = Journal::open("/proc/ridge/journal.jsonl", clock_);
   ASSERT_FALSE(journal);

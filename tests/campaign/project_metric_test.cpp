@@ -1,6 +1,7 @@
 // Campaigns of a project whose benchmark says what its kernel file tells it to: every column of the table can be bent
 // by itself, and the engine, the copies, the processes and the statistics are the real ones.
 #include <fstream>
+#include <regex>
 
 #include "campaign/baseline.h"
 #include "campaign/decide.h"
@@ -105,8 +106,9 @@ class ProjectMetric : public testing::Test {
   // As `ridge optimize --project` makes it; an empty metric is the table's own.
   [[nodiscard]] record::CampaignSpec spec_of(const std::string& metric) const {
     const project::Project project = this->project();
-    const Result<project::TableContents> table = execute::look_at_table(project, directory_.path() / "look" / "a");
-    EXPECT_TRUE(table) << table.error().text();
+    const Result<execute::LookAtTable> looked = execute::look_at_table(project, directory_.path() / "look" / "a");
+    EXPECT_TRUE(looked) << looked.error().text();
+    const Result<project::TableContents> table = looked->contents;
     record::CampaignSpec spec = make_spec();
     spec.id = "matmul_cpu_test_20260101";
     spec.op = project.op;
@@ -150,6 +152,7 @@ class ProjectMetric : public testing::Test {
     ScriptedProposer proposer(one_per_round(std::move(proposals)));
     const auto git = execute::make_fake_git(campaign() / "src");
     EngineOptions engine_options;
+    engine_options.data = RIDGE_SOURCE_DIR "/data";
     engine_options.directory = campaign();
     engine_options.project = project.digest;
     auto engine = Engine::open(std::move(engine_options), Services{*executor, proposer, clock, git.get(), nullptr});
@@ -215,6 +218,64 @@ TEST_F(ProjectMetric, TheLyingBackwardIsRolledBack) {
   EXPECT_TRUE(judge(input).accepted) << text_of(judge(input));
 }
 
+// Of eight in a row none is "not measured", which would pause the campaign after three.
+TEST_F(ProjectMetric, ABenchmarkThatFailsWithTheCandidateAloneIsTheCandidatesFault) {
+  std::string text = kProject;
+  write("ridge-project.toml", text.insert(text.find("[benchmark]"), "timeout = 3\n"));
+  const struct {
+    const char *kernel, *says;
+    Outcome outcome;
+  } rows[] = {{"kill -9 $$\n", "killed by signal 9", Outcome::kCrash},
+              {"exit 3\n", "exited with 3 and wrote no table", Outcome::kCrash},
+              {"sleep 600\n", "timed out", Outcome::kHang},
+              {"FORWARD=nan\n", "passes without a time and a throughput", Outcome::kWrong},
+              {"FORWARD=0\n", "passes without a time and a throughput", Outcome::kWrong},
+              {"FORWARD=-0.01\n", "passes without a time and a throughput", Outcome::kWrong},
+              {"TFLOPS=nan\n", "passes without a time and a throughput", Outcome::kWrong},
+              {"set -- \"$1\" small \"$3\"\n", "left out \"large\"", Outcome::kWrong}};
+  std::vector<std::string> kernels;
+  for (const auto& row : rows) kernels.emplace_back(row.kernel);
+  const auto decisions = decisions_on(kernels);
+  ASSERT_EQ(decisions.size(), std::size(rows));
+  for (std::size_t i = 0; i < std::size(rows); ++i) {
+    EXPECT_FALSE(decisions[i].accepted) << rows[i].kernel;
+    EXPECT_EQ(decisions[i].outcome, rows[i].outcome) << rows[i].kernel << text_of(decisions[i]);
+    EXPECT_NE(decisions[i].reason.find(rows[i].says), std::string::npos) << decisions[i].reason;
+  }
+  const State state = load_campaign(campaign()).value();
+  for (const Round& round : state.rounds) EXPECT_EQ(round.state(), record::RoundState::kRolledBack) << round.number;
+  expect_it_replays();
+}
+
+// A device that goes away while the candidate runs fails with the incumbent too: that says nothing of the candidate.
+TEST_F(ProjectMetric, ABenchmarkThatFailsWithTheIncumbentTooIsAFaultOfTheHarness) {
+  const std::string gone = (directory_.path() / "gone").string();
+  write("bench.sh", "#!/bin/sh\n[ ! -e " + gone + " ] || exit 7\n" + kBench);
+  execute::ProjectOptions options;
+  options.workspace = directory_.path() / "work";
+  record::WorkerRequest look;
+  look.task = record::WorkerTask::kEvaluate;
+  look.incumbent = project::baseline_of(project()).value();
+  record::Candidate candidate = *look.incumbent;
+  candidate.sources[0].text = "touch " + gone + "\nexit 7\n";
+  look.candidates = {candidate};
+  look.quick_look = true;
+  look.sessions = 1;
+  look.cases = spec_of("").target_cases;
+  const auto response = execute::make_project_executor(project(), options)->run(look);
+  ASSERT_FALSE(response);
+  EXPECT_NE(response.error().message.find("and with the incumbent"), std::string::npos) << response.error().message;
+}
+
+TEST_F(ProjectMetric, HandoffRefusesABaselineBelowItsNoiseFloor) {
+  write("ridge-project.toml", std::string(kProject) + "min_snr_db = 61\n");
+  const auto checks = execute::check_handoff(project(), directory_.path() / "handoff" / "a");
+  ASSERT_FALSE(checks.empty());
+  EXPECT_FALSE(checks.back().works);
+  EXPECT_NE(checks.back().detail.find("out_snr is 60 dB, below benchmark.min_snr_db = 61"), std::string::npos)
+      << checks.back().detail;
+}
+
 TEST_F(ProjectMetric, AProjectFileThatChangedAfterTheBaselineIsRefused) {
   decisions_on({});
   const auto open_with = [&](const std::string& digest) {
@@ -222,6 +283,7 @@ TEST_F(ProjectMetric, AProjectFileThatChangedAfterTheBaselineIsRefused) {
     execute::ScriptedExecutor executor;
     SystemClock clock;
     EngineOptions options;
+    options.data = RIDGE_SOURCE_DIR "/data";
     options.directory = campaign();
     options.project = digest;
     return Engine::open(std::move(options), Services{executor, proposer, clock, nullptr, nullptr});
@@ -287,12 +349,14 @@ TEST_F(ProjectMetric, AFasterForwardThatCostsMoreBackwardIsNoFasterStep) {
   EXPECT_EQ(summary.find("the engine's worker"), std::string::npos) << summary;
   EXPECT_NE(summary.find("a process of its own for every table"), std::string::npos) << summary;
   EXPECT_NE(report::markdown(report::load(campaign()).value()).find("label=large, backward"), std::string::npos);
-  const FileMap exported = render_export(load_campaign(campaign()).value(), ExportFormat::kTurboView).value();
-  EXPECT_NE(exported.at("logs/performance_trend.md").find("step +10."), std::string::npos);
+  const FileMap exported = render_export(load_campaign(campaign()).value(), ExportFormat::kTurboView).value().files;
+  EXPECT_NE(exported.at("logs/performance_trend.md").find("fwd +5"), std::string::npos);
   EXPECT_EQ(exported.at("rounds/round-2/artifacts/project_benchmark.csv"),
             file("rounds/round-2/artifacts/project_benchmark.csv"));
   const std::string theirs = exported.at("rounds/round-2/artifacts/benchmark.csv");
-  EXPECT_NE(theirs.find("label=large,1,64,64,64,True,60,60,60,0.013"), std::string::npos) << theirs;
+  EXPECT_EQ(theirs.find("nan"), std::string::npos) << theirs;
+  EXPECT_TRUE(std::regex_search(theirs, std::regex(R"(,[0-9.]+,[0-9.e-]+,[0-9.]+,[0-9.e-]+\r\n)"))) << theirs;
+  EXPECT_NE(theirs.find("label=large,1,64,64,64,PASS,60,60,60,0.013"), std::string::npos) << theirs;
   const std::string table = file("rounds/round-2/artifacts/project_benchmark.csv");
   EXPECT_TRUE(table.starts_with(std::string(project::frozen_header("gemm")) + "\n")) << table;
   EXPECT_EQ(table, *load_campaign(campaign())->rounds[0].last().evaluated->evaluation.table);
@@ -318,7 +382,7 @@ TEST_F(ProjectMetric, ATableOfBytesIsRecordedInBytes) {
   const std::string page = report::markdown(*model);
   EXPECT_EQ(page.find("FLOP/s"), std::string::npos) << page.substr(0, 3000);
   EXPECT_NE(page.find("B/s"), std::string::npos);
-  EXPECT_NE(page.find("Ratios are those of forward_gbps"), std::string::npos) << page.substr(0, 3000);
+  EXPECT_NE(page.find("Ratios and speeds are those of forward_gbps"), std::string::npos) << page.substr(0, 3000);
   EXPECT_NE(page.find("Each draws its own inputs"), std::string::npos);
   EXPECT_EQ(page.find("fresh secret inputs"), std::string::npos);
 }
@@ -339,6 +403,9 @@ TEST_F(ProjectMetric, AColumnOfTheProjectsOwnCountsInItsDirection) {
   const std::string trend = file("logs/performance_trend.md");
   EXPECT_NE(trend.find("| Ktoken/s | vs Baseline"), std::string::npos) << trend;
   EXPECT_NE(trend.find("| 0.0003"), std::string::npos) << trend;  // 0.00042 and half of it, in the geometric mean
+  const std::string page = report::markdown(report::load(campaign()).value());
+  EXPECT_TRUE(std::regex_search(page, std::regex("From 0.00029\\d Ktoken/s to 0.00035\\d Ktoken/s"))) << page;
+  EXPECT_EQ(page.find("GB/s, geometric mean"), std::string::npos) << page;
 }
 
 TEST_F(ProjectMetric, AQuantileCountsAndLessOfItIsBetter) {
@@ -350,6 +417,8 @@ TEST_F(ProjectMetric, AQuantileCountsAndLessOfItIsBetter) {
   EXPECT_FALSE(decisions[1].accepted) << text_of(decisions[1]);
   EXPECT_NE(file("logs/performance_trend.md").find("| latency_p99 us | vs Baseline"), std::string::npos);
   EXPECT_NE(file("rounds/round-2/summary.md").find("us (geomean of latency_p99)"), std::string::npos);
+  const std::string page = report::markdown(report::load(campaign()).value());
+  EXPECT_TRUE(std::regex_search(page, std::regex("From 42\\.\\d µs to 28\\.\\d µs"))) << page;
 }
 
 TEST_F(ProjectMetric, AMetricThatTheTableLacksIsRefusedWithTheColumnsItHas) {

@@ -70,6 +70,15 @@ TEST_F(SlimTest, WhatIsTakenAwayComesBackBitForBit) {
   EXPECT_EQ(verify_campaign(world.path())->rendered, 0);
 }
 
+TEST_F(SlimTest, NoEmptyLockIsLeft) {
+  // As an earlier version left it.
+  ASSERT_TRUE(write_file_durably(world.path() / "memory/.lock", ""));
+  ASSERT_TRUE(slim_campaign(world.path()));
+  EXPECT_FALSE(fs::exists(world.path() / "memory"));
+  ASSERT_TRUE(restore_campaign(world.path()));
+  EXPECT_FALSE(fs::exists(world.path() / "memory/.lock"));
+}
+
 TEST_F(SlimTest, WhatIsThereAndDiffersIsFound) {
   ASSERT_TRUE(slim_campaign(world.path()));
   ASSERT_EQ(finding(), "");

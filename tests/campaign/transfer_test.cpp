@@ -173,6 +173,40 @@ TEST(Scan, FindsWhatRemembersATensorAndOnlyThat) {
   EXPECT_TRUE(find_identity_memory(old, with_source("static  std::map<int, int> table; // moved\nint g();\n")).empty());
 }
 
+// Caches of a Python project's quantised activations, each as somebody would write it.
+TEST(Scan, FindsPythonCachesThatAskATensorForItsHash) {
+  const record::Candidate before = with_source("import torch\n", "kernel.py");
+  const char* const cheats[] = {
+      "_codes = collections.OrderedDict()",
+      "from collections import OrderedDict as Table",
+      "if x.__hash__() in _codes:",
+      "key = object.__hash__(x)",
+      "key = (hash(x), tuple(x.shape))",
+      "@functools.cache",
+      "    @ft.cache",
+      "from functools import wraps, cache",
+      "from functools import *",
+      "quantise = functools.cache(quantise)",
+      "quantise = ft.cache(quantise)",
+      "quantise = getattr(functools, 'cache')(quantise)",
+      "@cache",
+  };
+  for (const char* line : cheats) {
+    const record::Candidate after = with_source("import torch\n" + std::string(line) + "\n", "kernel.py");
+    EXPECT_EQ(find_identity_memory(before, after).size(), 1u) << line;
+  }
+  for (const char* line :
+       {"# @functools.cache would key on the tensor", "note = 'hash(x)'", "import functools", "x = rehash(7)",
+        "@triton.autotune(configs=CONFIGS, key=['M', 'N'])", "@functools.wraps(f)", "@cached_property",
+        "from functools import partial", "torch.cuda.empty_cache()", "cache_modifier = '.cg'"}) {
+    const record::Candidate after = with_source("import torch\n" + std::string(line) + "\n", "kernel.py");
+    EXPECT_TRUE(find_identity_memory(before, after).empty()) << line;
+  }
+  // An integer hash of a C++ kernel (a random number generator's) is none of a tensor.
+  EXPECT_TRUE(find_identity_memory(with_source(""), with_source("unsigned u = hash(row);\n")).empty());
+  EXPECT_EQ(cache_words("an OrderedDict keyed by x.__hash__(), behind functools.cache").size(), 3u);
+}
+
 TEST(Scan, FindsBakedInLoads) {
   const record::Candidate before = with_source("");
   for (const char* line : {"static_assert(M_per_group % BLOCK_M == 0);", "constexpr int M_per_group = 4096;",
@@ -203,6 +237,12 @@ TEST(Skew, ReadsLoads) {
   EXPECT_FALSE(load_of(*record::parse_case("moe_gemm k=64")).known());
   for (const char* bad : {"a/b", "1//2", "-1/2", "0/0"}) EXPECT_FALSE(load(bad).known()) << bad;
   EXPECT_FALSE(is_grouped("gemm"));
+  // Of a project's label, with repetitions.
+  const auto label = [](const std::string& text) { return load_of(*record::parse_case("moe label=" + text)); };
+  EXPECT_TRUE(label("even:64x4").uniform());
+  EXPECT_EQ(label("skewed:0-64x2-384").tokens, (std::vector<std::int64_t>{0, 64, 64, 384}));
+  for (const char* bad : {"skewed", "B4-M4096", "a:", "a:1--2", "a:x2", "a:1x", "a:b-c", "a:1x99999999"})
+    EXPECT_FALSE(label(bad).known()) << bad;
 }
 
 TEST(Tips, ThoseThatPraiseWhatTrainingCannotHaveAreQuarantinedAndKept) {
@@ -212,6 +252,12 @@ TEST(Tips, ThoseThatPraiseWhatTrainingCannotHaveAreQuarantinedAndKept) {
   EXPECT_EQ(knowledge::hygiene_problem("A weight cache is worth at most 1.5 % of a step."), "");
   EXPECT_EQ(knowledge::hygiene_problem("Never key on data_ptr of an activation."), "");
   EXPECT_EQ(knowledge::hygiene_problem("Pack B into panels."), "");
+  EXPECT_NE(knowledge::hygiene_problem("An OrderedDict of codes gave 36 %."), "");
+  EXPECT_NE(knowledge::hygiene_problem("Put functools.cache on quantise."), "");
+  EXPECT_NE(knowledge::hygiene_problem("Look the codes up by x.__hash__()."), "");
+  // A warning about something else does not excuse the praise.
+  EXPECT_NE(knowledge::hygiene_problem("Key on hash(x): 36 % faster. It was never slower."), "");
+  EXPECT_EQ(knowledge::hygiene_problem("### 2026-11-21 07:30 round-3 — ROLLED BACK\n- Takeaway: lru_cache: 1.30x"), "");
 
   World world(one_per_round({}));
   world.engine_options.experience = world.base() / "experience";

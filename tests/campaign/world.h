@@ -337,6 +337,7 @@ class World {
   Result<std::unique_ptr<Engine>> open(std::unique_ptr<JournalSink> sink = nullptr) {
     EngineOptions options = engine_options;
     options.directory = path();
+    options.data = RIDGE_SOURCE_DIR "/data";
     return Engine::open(std::move(options), Services{executor, proposer, clock, git.get(), std::move(sink)});
   }
   // Opens and runs; from creation if need be.

@@ -109,10 +109,30 @@ record::CheckRow check(const Item& item, const evaluate::Defences& defences) {
   return row;
 }
 
+namespace {
+
+// What candidates are not shut in by on this machine, as a check says it: "without pid_namespace, ...".
+const std::string& lacking() {
+  static const std::string lacks = [] {
+    const auto honest = std::ranges::find_if(corpus(), &Item::honest);
+    auto lanes = check(*honest).lanes;
+    return lanes["sandbox"];
+  }();
+  return lacks;
+}
+
+}  // namespace
+
 std::string missing(const Item& item) {
   if (item.needs == "root" && ::geteuid() != 0) return "only a measurement started by root has a root to hide";
   // Left behind on purpose: a key that exists already is as good.
   if (item.needs == "semaphore" && ::semget(kSemaphore, 1, IPC_CREAT | 0666) < 0) return "no System V semaphores here";
+  const bool shuts_in = item.gate == Defence::kOtherUser || item.gate == Defence::kUserNamespace ||
+                        item.gate == Defence::kPidNamespace || item.gate == Defence::kMountNamespace ||
+                        item.gate == Defence::kNetNamespace || item.gate == Defence::kIpcNamespace;
+  if (shuts_in && lacking().find(record::name_of(item.gate)) != std::string::npos) {
+    return fmt::format("this machine shuts candidates in {}", lacking());
+  }
   if (item.needs == "processors" && measure::usable_cpus().size() < 2) return "one processor has no other to move to";
   return {};
 }

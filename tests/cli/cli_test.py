@@ -175,6 +175,18 @@ class Workspace(Base):
         self.assertEqual(records[0]["optimization"]["action_category"], "baseline")
         self.assertEqual(self.ridge("memory", "validate", "--workspace", "two").returncode, 0)
         self.assertEqual(self.ridge("campaign", "verify", campaign).returncode, 0)
+        # Every version is committed with its kernel and, but for the baseline, its plan, accepted or not.
+        left = subprocess.run(["git", "status", "--short"], cwd=folder, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(left, "")
+        kept = subprocess.run(["git", "ls-files"], cwd=folder, capture_output=True, text=True, check=True).stdout.split()
+        for number in range(rounds):
+            self.assertTrue(any(path.startswith(f"versions/v{number}/") for path in kept), kept)
+            self.assertEqual(f"plans/v{number}_plan.md" in kept, number > 0, kept)
+        self.assertIn("baseline_report.md", kept)
+        # What is exported for another tool is valid by our own schema.
+        self.assertEqual(self.ridge("campaign", "export", campaign, "--format", "atrex", "--out", "exported").returncode, 0)
+        found = self.ridge("memory", "validate", "--workspace", "exported")
+        self.assertEqual(found.returncode, 0, found.stdout)
         self.refused(7, "baseline", "--workspace", "two", says="has a baseline")
 
     def test_a_baseline_is_checked_measured_and_committed(self):
@@ -753,7 +765,7 @@ class ByHand(Base):
         return self.ridge("campaign", "propose", "c", *words, **extra)
 
     def test_rounds_by_hand_and_of_the_search_take_turns(self):
-        stated = ("--title", "wider vectors", "--reason", "the inner loop is scalar", "--expect", "50%")
+        stated = ("--title", "wider vectors", "--reason", "the inner loop is scalar", "--expect", "2%")
         self.refused(2, "campaign", "propose", "c", "--defines", "VECTOR=8", *stated, says="holds no campaign")
         started = self.ridge("optimize", "gemm", "m=96", "n=96", "k=96", "--proposer", "manual", "--yes", "--quiet", "--budget", "240s",
                              "--max-foreign-load", "1", "--max-steal", "1", "--directory", "c")
@@ -842,6 +854,29 @@ class ByHand(Base):
         self.refused(1, "try", "nameless.cpp", "m=8", "n=8", "k=8", "--op", "gemm", says="no decision")
 
 
+class StartingKernels(Base):
+    """What campaigns of quantize and rmsnorm start from on a processor, with every tunable at work."""
+
+    CASES = {"quantize": ["rows=131", "cols=300", "scaling=1x128", "dtype=f32,bf16", "format=e4m3fn,e5m2", "copies=both"],
+             "rmsnorm": ["rows=33", "cols=1000", "dtype=f32,bf16", "rstd=0,1"]}
+    TUNABLES = {"quantize": [[], ["BLOCK=16", "VECTOR=4", "RECIPROCAL=1", "THREADS=4"]],
+                "rmsnorm": [[], ["VECTOR=4", "UNROLL=2", "KEEP=1", "WIDE_WEIGHT=1", "PREFETCH=8", "THREADS=4"]]}
+
+    def test_they_are_right(self):
+        for op, case in self.CASES.items():
+            for defines in self.TUNABLES[op]:
+                words = [word for one in defines for word in ("-D", one)]
+                said = self.ridge("check", op, *case, "--candidate", ROOT / f"src/ops/{op}/cpu_plain.cpp", *words, "--threads", "2")
+                self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+                self.assertIn(" 0 failed", said.stdout)
+
+    def test_campaigns_find_them_and_ask(self):
+        for op in self.CASES:
+            said = self.ridge("optimize", op, "--directory", self.tmp / op, "--no-git")
+            self.assertIn("shipped with ridge: cpu_plain.cpp", said.stdout + said.stderr)
+            self.assertNotIn("no kernel for", said.stderr)
+
+
 class Kernels(Base):
     def test_a_pack_is_built_listed_and_verified(self):
         pack = self.tmp / "mine.pack"
@@ -866,6 +901,30 @@ class Kernels(Base):
         self.refused(1, "kernels", "verify", pack, says="made from other sources than this library's")
         self.refused(2, "kernels", "list", self.tmp / "none.pack", says="none.pack: No such file")
         self.refused(2, "kernels", "build", "gemm", "m=64", "dtype=f8", "--out", pack, says="dtype")
+
+    def test_packs_for_several_architectures(self):
+        case = ["quantize", "rows=256", "cols=256", "dtype=bf16", "scaling=row"]
+        built = self.ridge("kernels", "build", *case, "--arch", "sm_90a,sm_89", "--out", self.tmp / "q.pack", "--json")
+        if built.returncode == 3:
+            self.skipTest(built.stderr.strip())
+        self.assertEqual(built.returncode, 0, built.stderr)
+        made = json.loads(built.stdout)
+        self.assertEqual([one["header"]["arch"] for one in made], ["sm_90a", "sm_89"])
+        self.assertEqual(self.json("kernels", "list", self.tmp / "q-sm_89.pack"), made[1])
+        self.assertEqual(self.json("kernels", "verify", self.tmp / "q-sm_90a.pack"), [])
+        self.assertFalse({one["key"] for one in made[0]["kernels"]} & {one["key"] for one in made[1]["kernels"]})
+        self.assertFalse((self.tmp / "q.pack").exists())
+
+    def test_architectures_that_cannot_be_compiled_for(self):
+        known = "sm_89 Ada .*sm_90a Hopper .*sm_120a"
+        for arch, why in (("sm_90", "asks for: sm_90a"), ("sm_80", "older than every kernel"), ("gfx942", "CUDA kernels alone"),
+                          ("hopper", "is no architecture"), ("sm_90a,sm_90a", "there twice"), ("sm_130a", "not known to this version")):
+            said = self.refused(2, "kernels", "build", "gemm", "m=64", "--arch", arch, says=why)
+            if "twice" not in why:
+                self.assertRegex(" ".join(said.stderr.split()), known)
+        # A product of f32 on Ada is a library's.
+        self.refused(2, "kernels", "build", "gemm", "m=64", "--arch", "sm_89", says="cuda_simt")
+        self.refused(2, "kernels", "build", "gemm", "m=64", "--arch", "", says="is no architecture")
 
 
 if __name__ == "__main__":

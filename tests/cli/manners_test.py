@@ -138,7 +138,8 @@ class EveryCommand(Base):
                  "memory update": ["v0", "--workspace", "w", "--set", "quality_gate.failure_reason=slow"],
                  "memory summary": ["--workspace", "w"], "memory validate": ["--workspace", "w"],
                  "memory restart": ["--workspace", "w", "--seed", "3"], "memory unmask": ["v0", "--workspace", "w"], "memory schema": [],
-                 "campaign schema": ["agent_answer"]}
+                 "campaign schema": ["agent_answer"], "tips search": ["wave", "--op", "gemm", "--device", "H200"],
+                 "tips show": ["ops/any-kernel#another-tile-shape"]}
         promised = {" ".join(entry["path"]): entry for entry in self.leaves if entry["has_json"]}
         for name, arguments in calls.items():
             with self.subTest(name):
@@ -171,6 +172,8 @@ class Words(Base):
         self.refused(2, "bench", "gemm", "--min-time", "1h", says=["--min-time", '"1h" is not a number'])
         self.refused(2, "bench", "gemm", "--threads", says=["--threads takes one value"])
         self.refused(2, "doctor", "please", says="one argument too many: please")
+        self.refused(2, "tips", "search", "--bottleneck", "magic", says=["--bottleneck magic", "compute, memory, latency"])
+        self.refused(2, "tips", "search", "--limit", "0", says=["--limit 0"])
         self.refused(2, "list", "--color", "sometimes", says=["--color sometimes", "auto, always or never"])
 
     def test_help_fits_the_width(self):

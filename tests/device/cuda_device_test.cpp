@@ -2,7 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/process.h"
 #include "device/cuda/device.h"
+#include "device/cuda/library.h"
 #include "device/cuda/module.h"
 #include "device/cuda/nvml.h"
 #include "device/cuda/tensor_map.h"
@@ -26,6 +32,33 @@ GpuInfo hopper() {
 std::string shape_error(const LaunchShape& shape, const GpuInfo& gpu = hopper()) {
   const Status checked = check_shape(shape, gpu);
   return checked ? "ok" : checked.error().text();
+}
+
+// What the test below asks a copy of this program.
+TEST(Toolkit, DISABLED_SaysWhereItLooks) {
+  for (const std::string& path : toolkit_library("ridge-test", {"7"})) std::printf("library %s\n", path.c_str());
+  for (const std::string& path : toolkit_include_folders()) std::printf("headers %s\n", path.c_str());
+}
+
+// A Python that is started by its path sets no VIRTUAL_ENV: NVRTC of PyTorch's wheels was not found there.
+TEST(Toolkit, IsFoundBesideThePackageThatThisCodeIsInstalledIn) {
+  const auto directory = TempDir::create("ridge-packages");
+  ASSERT_TRUE(directory);
+  const std::filesystem::path packages = directory->path(), component = packages / "nvidia" / "cu13";
+  for (const std::filesystem::path& folder :
+       {packages / "ridgeline" / "bin", component / "lib", component / "include"}) {
+    std::filesystem::create_directories(folder);
+  }
+  ASSERT_TRUE(write_file_durably(component / "lib" / "libridge-test.so.7", ""));
+  ASSERT_TRUE(write_file_durably(component / "include" / "cuda_fp16.h", ""));
+  const std::filesystem::path program = packages / "ridgeline" / "bin" / "program";
+  std::filesystem::copy_file(std::filesystem::read_symlink("/proc/self/exe"), program);
+  const auto said =
+      run_process({.argv = {program.string(), "--gtest_also_run_disabled_tests", "--gtest_filter=Toolkit.DISABLED_*"},
+                   .environment = {{"VIRTUAL_ENV", ""}}});
+  ASSERT_TRUE(said && said->succeeded()) << (said ? said->output : said.error().text());
+  EXPECT_THAT(said->output, HasSubstr("library " + (component / "lib" / "libridge-test.so.7").string()));
+  EXPECT_THAT(said->output, HasSubstr("headers " + (component / "include").string()));
 }
 
 TEST(CudaBackend, AnswersWithoutADriverAndSaysWhatIsMissing) {

@@ -122,6 +122,8 @@ TEST(CpuInfo, KnowsThisProcessor) {
   EXPECT_EQ(static_cast<std::size_t>(cpu.cpus), allowed_cpus().size());
 #if defined(__x86_64__)
   EXPECT_EQ(cpu.arch, "x86-64");
+  EXPECT_EQ(cpu.vendor == "AuthenticAMD", __builtin_cpu_is("amd") != 0);
+  EXPECT_EQ(cpu.vendor == "GenuineIntel", __builtin_cpu_is("intel") != 0);
   const bool avx2 = instruction_set_limit() >= InstructionSet::kAvx2;
   const bool avx512 = instruction_set_limit() >= InstructionSet::kAvx512;
   EXPECT_EQ(cpu.has("avx2"), avx2 && __builtin_cpu_supports("avx2") != 0);

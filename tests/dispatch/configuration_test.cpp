@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "dispatch/choose.h"
 #include "dispatch/launch.h"
+#include "dispatch/own_cache.h"
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
 
@@ -233,7 +234,7 @@ TEST_F(Configurations, TuningComparesThemRefusesTheWrongAndForgetsTheHopeless) {
 TEST_F(Configurations, TheEnvironmentAsksForTuningAndWhatIsForcedStays) {
   const auto folder = TempDir::create("ridge-autotune");
   ASSERT_TRUE(folder);
-  ::setenv("RIDGE_CACHE_DIR", folder->path().c_str(), 1);
+  const CacheIn own(folder->path().string());
   ::setenv("RIDGE_TILED_BACKEND", "autotune", 1);
   reload_environment();
   ASSERT_TRUE(call(48).ok());
@@ -248,7 +249,6 @@ TEST_F(Configurations, TheEnvironmentAsksForTuningAndWhatIsForcedStays) {
   ASSERT_TRUE(force("tiled", "cpu_tiled"));
   ASSERT_TRUE(call(512).ok());
   EXPECT_EQ(seen.configurations.size(), calls + 2) << "what is forced is not measured";
-  ::unsetenv("RIDGE_CACHE_DIR");
 }
 
 // Scripted times instead of a device.

@@ -21,14 +21,12 @@ constexpr const char* kVariable = "RIDGE_GEMM_BACKEND";
 
 class Dispatch : public ::testing::Test {
  protected:
-  void SetUp() override { reset(); }
-  void TearDown() override { reset(); }
-  static void reset() {
-    unforce("gemm");
+  void SetUp() override { begin(); }
+  void TearDown() override { begin(); }
+  static void begin() {
     unsetenv(kVariable);
-    set_preference(nullptr);
     on_fallback(nullptr);
-    reload_environment();
+    reset();
   }
   static void set_variable(const char* value) {
     setenv(kVariable, value, 1);
@@ -88,6 +86,63 @@ TEST_F(Dispatch, EnvironmentCanChooseByDtype) {
   set_variable("f16:reference");
   ASSERT_TRUE(multiply(DType::kF32).ok());
   EXPECT_EQ(last_used("gemm"), "cpu_simd");
+}
+
+TEST_F(Dispatch, EveryNameInTheEnvironmentIsLookedUpWhateverTheDtypeOfTheCase) {
+  set_variable("bf16:nonsense,other:cpu_simd");
+  EXPECT_THAT(multiply(DType::kF32).error().text(),
+              testing::AllOf(HasSubstr("RIDGE_GEMM_BACKEND"), HasSubstr("nonsense"), HasSubstr("cpu_simd")));
+  for (const char* empty : {"bf16:", "bf16:,other:cpu_simd", "f32:"}) {
+    set_variable(empty);
+    EXPECT_FALSE(multiply(DType::kF32).ok()) << empty;
+  }
+}
+
+TEST_F(Dispatch, CodeCanChooseByDtypeInTheFormOfTheEnvironment) {
+  ASSERT_TRUE(force("gemm", "bf16:reference,other:cpu_simd").ok());
+  ASSERT_TRUE(multiply(DType::kBf16).ok());
+  EXPECT_EQ(last_used("gemm"), "reference");
+  ASSERT_TRUE(multiply(DType::kF32).ok());
+  EXPECT_EQ(last_used("gemm"), "cpu_simd");
+  // What code does not name is the environment's.
+  ASSERT_TRUE(force("gemm", "bf16:cpu_simd").ok());
+  set_variable("reference");
+  ASSERT_TRUE(multiply(DType::kF32).ok());
+  EXPECT_EQ(last_used("gemm"), "reference");
+  ASSERT_TRUE(multiply(DType::kBf16).ok());
+  EXPECT_EQ(last_used("gemm"), "cpu_simd");
+}
+
+TEST_F(Dispatch, ABadListOfNamesIsRefusedBeforeAnyCallAndChangesNothing) {
+  ASSERT_TRUE(force("gemm", "reference").ok());
+  EXPECT_THAT(force("gemm", "bf16:cpu_simd,other:cpu_magic").error().text(),
+              testing::AllOf(HasSubstr("cpu_magic"), HasSubstr("cpu_simd")));
+  EXPECT_THAT(force("gemm", "bf16:cpu_simd,cpu_blis").error().text(), HasSubstr("\"cpu_blis\" names no dtype"));
+  EXPECT_THAT(force("gemm", "bf17:cpu_simd").error().text(), HasSubstr("\"bf17\" is not a dtype"));
+  EXPECT_THAT(
+      force("gemm_fp8", "bf16:reference").error().text(),
+      testing::AllOf(HasSubstr("gemm_fp8: no case has dtype bf16"), HasSubstr("use e4m3fn, e5m2, e4m3fn_e5m2")));
+  EXPECT_TRUE(force("gemm_fp8", "e5m2_e4m3fn:reference,other:reference").ok());
+  unforce("gemm_fp8");
+  EXPECT_THAT(force("gemm", "bf16:cpu_simd,bf16:reference").error().text(), HasSubstr("bf16 is there twice"));
+  EXPECT_FALSE(force("gemm", "").ok());
+  EXPECT_FALSE(force("gemm", "bf16:").ok());
+  ASSERT_TRUE(multiply().ok());
+  EXPECT_EQ(last_used("gemm"), "reference");
+}
+
+TEST_F(Dispatch, ResetIsAsWhenTheProcessBegan) {
+  ASSERT_TRUE(force("gemm", "reference").ok());
+  set_preference([](const ops::Problem&, const ops::DeviceInfo&) { return std::string("reference"); });
+  reset();
+  ASSERT_TRUE(multiply().ok());
+  EXPECT_EQ(last_used("gemm"), "cpu_simd");
+  ::setenv(kVariable, "reference", 1);
+  ASSERT_TRUE(multiply(DType::kF16).ok());
+  EXPECT_EQ(last_used("gemm"), "cpu_simd") << "the variable was read before";
+  reset();
+  ASSERT_TRUE(multiply(DType::kF16).ok());
+  EXPECT_EQ(last_used("gemm"), "reference");
 }
 
 TEST_F(Dispatch, UnknownNamesAreErrorsThatListTheKnownOnes) {

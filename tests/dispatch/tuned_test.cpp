@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "device/cuda/backend.h"
 #include "dispatch/launch.h"
+#include "dispatch/own_cache.h"
 #include "dispatch/probe.h"
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
@@ -18,6 +19,13 @@ namespace ridge::dispatch {
 namespace {
 
 using ::testing::HasSubstr;
+
+// Of the whole program, whose first call reads the tables.
+struct OwnCache {
+  Result<TempDir> folder = TempDir::create("ridge-dispatch-test");
+  CacheIn cache{folder->path().string()};
+};
+const OwnCache own_cache;  // NOLINT(cert-err58-cpp)
 
 const ops::Operator& the_gemm() { return **ops::find_operator("gemm"); }
 

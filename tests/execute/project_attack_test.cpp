@@ -131,6 +131,25 @@ TEST_F(ProjectAttack, ComputesNothingAndTalksTheCheckOutOfIt) {
   EXPECT_NE(e.detail.find("the reference process says: small: c[0][0] is 0.0"), std::string::npos) << e.detail;
 }
 
+// It leaves something in {out} that the reference process dies of, or a folder where its table should be.
+TEST_F(ProjectAttack, BreaksWhatReadsItsFiles) {
+  std::string reference = *read_file(root() / "reference.py");
+  reference.insert(reference.find("\nimport ") + 1,
+                   "import os\nimport sys\nif open(sys.argv[1]).read() == 'boom':\n    os.kill(os.getpid(), 11)\n");
+  std::ofstream(root() / "reference.py") << reference;
+  const auto at_exit = [&](const std::string& text) {
+    return importing(
+        "import atexit, os, sys\n\n\ndef bend():\n    if '--outputs' not in sys.argv:\n        return\n    " + text +
+        "\n\n\natexit.register(bend)");
+  };
+  const auto boom = evaluation_of(at_exit("open(sys.argv[sys.argv.index('--outputs') + 1], 'w').write('boom')"));
+  EXPECT_EQ(boom.outcome, Outcome::kCrash) << boom.detail;
+  EXPECT_NE(boom.detail.find("the reference process"), std::string::npos) << boom.detail;
+  const auto folder =
+      evaluation_of(at_exit("p = sys.argv[sys.argv.index('--summary-csv') + 1]\n    os.remove(p)\n    os.mkdir(p)"));
+  EXPECT_EQ(folder.outcome, Outcome::kWrong) << folder.detail;
+}
+
 TEST_F(ProjectAttack, ComputingNothingPassesWithoutAReference) {
   leave_out("reference");
   const auto e = evaluation_of(computes_nothing(kernel()));

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "base/files.h"
+#include "execute/project_device.h"
 #include "record/launches.h"
 
 namespace ridge::execute {
@@ -74,7 +76,7 @@ class ProjectExecutorTest : public testing::Test {
 
 TEST_F(ProjectExecutorTest, EverythingOfAnHonestProjectWorks) {
   EXPECT_EQ(failing_check(), "everything works");
-  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 10u);
+  EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 11u);
 }
 
 TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {
@@ -125,6 +127,45 @@ TEST_F(ProjectExecutorTest, MeasuresInAlternatingProcessesAndTouchesOnlyItsCopie
   EXPECT_GT(e.roofline[0].bound_time, 0);
   EXPECT_EQ(e.acceptance_exit_code, 0);
   EXPECT_EQ(kernel().sources[0].text, *read_file(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python/kernel.py"));
+}
+
+// What commands.profile writes comes back as it is; what it must not do, and a time that it has, hold as for any
+// command.
+TEST_F(ProjectExecutorTest, TheProjectsOwnProfilerRunsInItsCopyAndInItsTime) {
+  const Result<record::WorkerResponse> without = ask(record::WorkerTask::kProfile, kernel());
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().text().find("commands.profile"), std::string::npos) << without.error().text();
+
+  replace_in("ridge-project.toml", "acceptance = [",
+             "profile = [\"python3\", \"-B\", \"profile.py\", \"{csv}\", \"{shapes}\"]\nacceptance = [");
+  const auto with = [&](const std::string& script, double limit = 60) {
+    std::ofstream(root() / "profile.py") << "import sys, time\nout, shapes = sys.argv[1:]\n" << script;
+    record::WorkerRequest request;
+    request.task = record::WorkerTask::kProfile;
+    request.candidates = {kernel()};
+    request.cases = {*project::case_of("matmul", "small"), *project::case_of("matmul", "large")};
+    request.time_limit = limit;
+    return make_project_executor(project(), {directory_.path() / "work", nullptr})->run(request);
+  };
+  const auto good = with("open(out, 'w').write('7,msec,task-clock,' + shapes)\n");
+  ASSERT_TRUE(good) << good.error().text();
+  EXPECT_EQ(good->profiler_report, "7,msec,task-clock,small,large");
+  const std::pair<const char*, const char*> bad[] = {
+      {"sys.exit('no counters here')\n", "no counters here"},
+      {"pass\n", "wrote no report"},
+      {"open('kernel.py', 'a').write('\\n')\nopen(out, 'w').write('x')\n", "kernel.py"},
+  };
+  for (const auto& [script, says] : bad) {
+    const auto refused = with(script);
+    ASSERT_FALSE(refused) << script;
+    EXPECT_NE(refused.error().text().find(says), std::string::npos) << refused.error().text();
+  }
+  // The build is not part of the time that a look has: here it takes longer, and the profiler is reached.
+  replace_in("ridge-project.toml", "profile = [", "build = [\"sleep\", \"3\"]\nprofile = [");
+  const auto late = with("time.sleep(60)\n", 2);
+  ASSERT_FALSE(late);
+  EXPECT_NE(late.error().text().find("stopped after"), std::string::npos) << late.error().text();
+  EXPECT_NE(late.error().text().find("profile.py"), std::string::npos) << late.error().text();
 }
 
 // The whole training lane on the shipped project: honest, a weight cache as it should be, and three that are not.
@@ -244,6 +285,33 @@ TEST_F(ProjectExecutorTest, ASweepIsScreenedWithItsValuesInTheSource) {
   EXPECT_EQ(kernel().sources[0].text, before) << "the project's own file";
 }
 
+// The device is gone from the second configuration on: nothing is known of that and of the third.
+TEST_F(ProjectExecutorTest, ASweepInWhichTheIncumbentFailsTooIsNotMeasured) {
+  declare_tunable();
+  const fs::path down = root() / "down";
+  replace_in("quick_test_bench.py", "    good, outputs = True, {}\n",
+             "    import os\n    if os.path.exists('" + down.string() +
+                 "'):\n        sys.exit(7)\n    good, outputs = True, {}\n");
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kScreen;
+  request.incumbent = kernel();
+  for (const std::int64_t slow : {1, 3, 2}) {
+    request.candidates.push_back(kernel());
+    request.candidates.back().defines["SLOW"] = slow;
+  }
+  request.cases.push_back(*project::case_of("matmul", "small"));
+  for (const char* const from : {"2 of 3", "3 of 3"}) {  // with the second a streak of failures begins, or goes on
+    fs::remove(down);
+    const auto executor = make_project_executor(project(), {directory_.path() / "work", nullptr});
+    const auto lose = [&](const record::Progress& progress) {
+      if (progress.detail == from) std::ofstream(down) << "gone";
+    };
+    const auto response = executor->run(request, lose);
+    ASSERT_FALSE(response) << from;
+    EXPECT_NE(response.error().message.find("and so does the incumbent"), std::string::npos) << response.error().text();
+  }
+}
+
 TEST_F(ProjectExecutorTest, AConfigurationIsEvaluatedAsItStandsInTheSource) {
   declare_tunable();
   record::Candidate slow = kernel();
@@ -258,6 +326,38 @@ TEST_F(ProjectExecutorTest, AConfigurationIsEvaluatedAsItStandsInTheSource) {
   const auto built = ask(record::WorkerTask::kBuild, slow), plain = ask(record::WorkerTask::kBuild, kernel());
   ASSERT_TRUE(built && plain);
   EXPECT_NE(built->builds[0].artifact, plain->builds[0].artifact);
+}
+
+// Asked through the project's own prefix, by what its backend is asked with.
+TEST_F(ProjectExecutorTest, TheDeviceIsTheProjectsOwn) {
+  std::ofstream(root() / "box.sh")
+      << "case $1 in\n"
+         "  nvidia-smi) [ -z \"$NO_NVIDIA\" ] && echo 'NVIDIA H200' ;;\n"
+         "  rocminfo) printf '  Marketing Name:     AMD EPYC\\n  Device Type:   CPU\\n  Marketing Name:     "
+         "AMD Instinct MI300X\\n  Device Type:   GPU\\n' ;;\n"
+         "  cat) printf 'processor : 0\\nmodel name\\t: Far Away 9000\\n' ;;\n"
+         "esac\n";
+  replace_in("ridge-project.toml", "[commands] ", "[commands]\nprefix = [\"sh\", \"box.sh\"]\n#");
+  const auto device_on = [&](const std::string& backend) {
+    project::Project project = this->project();
+    project.backend = backend;
+    const Result<std::string> device = device_of(project);
+    return device ? *device : device.error().text();
+  };
+  EXPECT_EQ(project().test.front(), "sh");
+  EXPECT_EQ(device_on("cpu"), "Far Away 9000");
+  EXPECT_EQ(device_on("cuda"), "NVIDIA H200");
+  EXPECT_EQ(device_on("triton"), "NVIDIA H200");
+  EXPECT_EQ(device_on("hip"), "AMD Instinct MI300X");
+  ::setenv("NO_NVIDIA", "1", 1);
+  EXPECT_EQ(device_on("triton"), "AMD Instinct MI300X");
+  EXPECT_NE(device_on("cuda").find("say it in ridge-project.toml"), std::string::npos) << device_on("cuda");
+  ::unsetenv("NO_NVIDIA");
+  ::setenv("TRITON_INTERPRET", "1", 1);
+  EXPECT_EQ(device_on("triton"), "Far Away 9000");
+  ::unsetenv("TRITON_INTERPRET");
+  replace_in("ridge-project.toml", "op = \"matmul\"", "op = \"matmul\"\ndevice = \"MI325X\"");
+  EXPECT_EQ(device_on("hip"), "MI325X");
 }
 
 TEST_F(ProjectExecutorTest, HandoffFindsATunableThatCannotBeSet) {

@@ -369,7 +369,7 @@ TEST_F(Tools, NvdisasmOfAnInstalledPythonPackageIsFound) {
   EXPECT_EQ(code->text, "a listing\n");
 }
 
-TEST(Amdgpu, ReadsAssemblyOfGfx950AndLeavesItsMetadataAlone) {
+TEST(Amdgpu, ReadsAssemblyOfGfx950AndTheResourcesInItsMetadata) {
   const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.s", {});
   ASSERT_TRUE(inspections) << inspections.error().text();
   ASSERT_EQ(inspections->front().kernels.size(), 1u);
@@ -379,6 +379,11 @@ TEST(Amdgpu, ReadsAssemblyOfGfx950AndLeavesItsMetadataAlone) {
   EXPECT_EQ(kernel.counts.unknown, 0);
   ASSERT_EQ(kernel.loops.size(), 1u);
   EXPECT_EQ(kernel.loops[0].counts.classes.at("matrix"), 1);
+  EXPECT_EQ(inspections->front().target, "gfx950");
+  EXPECT_EQ(kernel.resources.registers, 14);
+  EXPECT_EQ(kernel.resources.scalar_registers, 18);
+  EXPECT_EQ(kernel.resources.spilled_registers, 0);
+  EXPECT_EQ(kernel.resources.max_threads, 1024);
 }
 
 }  // namespace

@@ -163,6 +163,55 @@ TEST(Amdgcn, ReadsAssemblyAndDisassembly) {
   }
 }
 
+// What a compiler writes behind the code of two kernels; one has spilled.
+const std::string kTwoKernels =
+    "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx942\"\nspilling:\n\tscratch_store_dword off, v1, off\n\ts_endpgm\n"
+    "small:\n\ts_endpgm\n";
+const std::string kTwoKernelsNoted =
+    "amdhsa.kernels:\n  - .agpr_count:     128\n    .args:\n      - .name:           y.coerce\n        .offset:        "
+    " 0\n"
+    "    .group_segment_fixed_size: 16384\n    .max_flat_workgroup_size: 256\n    .name:           spilling\n"
+    "    .private_segment_fixed_size: 96\n    .sgpr_count:     20\n    .sgpr_spill_count: 2\n    .vgpr_count:     256\n"
+    "    .vgpr_spill_count: 17\n    .wavefront_size: 64\n  - .name:           small\n    .vgpr_count:     4\n"
+    "    .vgpr_spill_count: 0\namdhsa.target:   amdgcn-amd-amdhsa--gfx942\n";
+
+TEST(Amdgcn, ReadsRegistersAndSpillsFromTheMetadataOfAssembly) {
+  // As a compiler ends a file, as a tool keeps it without the directives, and cut off behind the last kernel.
+  for (const std::string& noted :
+       {"\t.amdgpu_metadata\n---\n" + kTwoKernelsNoted + "...\n\t.end_amdgpu_metadata\n",
+        "---\n" + kTwoKernelsNoted + "...\n", "\t.amdgpu_metadata\n---\n" + kTwoKernelsNoted}) {
+    const auto inspections = inspect_bytes(kTwoKernels + noted, "x.s", {});
+    ASSERT_TRUE(inspections) << inspections.error().text();
+    EXPECT_TRUE(inspections->front().notes.empty()) << inspections->front().notes.front();
+    ASSERT_EQ(inspections->front().kernels.size(), 2u) << noted;
+    const record::KernelInspection& spilling = inspections->front().kernels[0];
+    EXPECT_EQ(spilling.name, "spilling");
+    EXPECT_EQ(spilling.counts.instructions, 2);
+    EXPECT_EQ(spilling.resources.registers, 256);
+    EXPECT_EQ(spilling.resources.accumulation_registers, 128);
+    EXPECT_EQ(spilling.resources.spilled_registers, 19);
+    EXPECT_EQ(spilling.resources.shared_bytes, 16384);
+    EXPECT_EQ(spilling.resources.stack_bytes, 96);
+    EXPECT_EQ(spilling.resources.max_threads, 256);
+    EXPECT_TRUE(std::any_of(spilling.verdicts.begin(), spilling.verdicts.end(), [](const auto& verdict) {
+      return verdict.severity == "bad" && verdict.message.find("19") != std::string::npos;
+    }));
+    EXPECT_EQ(inspections->front().kernels[1].resources.registers, 4);
+    EXPECT_EQ(inspections->front().kernels[1].counts.instructions, 1);
+  }
+}
+
+TEST(Amdgcn, MetadataThatIsNoneIsANoteAndTheCodeIsRead) {
+  for (const char* bad : {"amdhsa.kernels: [\n", "amdhsa.kernels: 7\n", "\t\tx: : y\n"}) {
+    const auto inspections =
+        inspect_bytes(kTwoKernels + "\t.amdgpu_metadata\n---\n" + bad + "\t.end_amdgpu_metadata\n", "x.s", {});
+    ASSERT_TRUE(inspections) << inspections.error().text();
+    EXPECT_EQ(inspections->front().kernels.size(), 2u) << bad;
+    ASSERT_EQ(inspections->front().notes.size(), 1u) << bad;
+    EXPECT_NE(inspections->front().notes[0].find("metadata"), std::string::npos) << inspections->front().notes[0];
+  }
+}
+
 TEST(Listing, IsRefusedWhenItIsNone) {
   const auto inspections = inspect_bytes("hello\nworld\n", "x.txt", {});
   ASSERT_FALSE(inspections);

@@ -5,9 +5,11 @@
 
 #include <thread>
 
+#include <nlohmann/json.hpp>
 #include "base/files.h"
+
+#include "record/iteration_file.h"
 #include "record/json.h"
-#include "record/schema.h"
 
 namespace ridge::knowledge {
 namespace {
@@ -170,19 +172,110 @@ TEST_F(MemoryTest, GivesEachOfManyWritersItsOwnVersion) {
   writers.clear();
   EXPECT_EQ(memory_.list()->size(), 8u);
   EXPECT_EQ(*memory_.next_version(), "v8");
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "memory" / ".lock"));
+}
+
+// As other tools write a record.
+constexpr const char* kForeign = R"({
+  "version": "v1", "masked": false, "timestamp": null, "supervisor": {"episode": 7},
+  "performance": {"latency_us": 12.5, "tflops": null, "bandwidth_gbps": null, "tflops_peak_utilization_pct": 43.5,
+                  "bandwidth_peak_utilization_pct": 20, "comparison_with_previous": {"latency_delta": null}},
+  "optimization": {"action_category": "swizzle", "action_description": "swizzle", "expected_impact": null},
+  "profile_evidence": {"tool_used": "ncu", "bottleneck_type": "compute_bound", "kernel": "k"},
+  "correctness": {"status": "PASS", "rel_err": null, "max_rel_err": 0.001},
+  "isa_metric_progress": [{"metric": "spills", "target": 0, "current": null, "met": false}],
+  "search_log": null, "open_directions": ["wider loads"],
+  "quality_gate": {"result": "PASS", "failure_reason": null}, "git_commit_hash": 1234567})";
+
+TEST_F(MemoryTest, TakesWhatOtherToolsWriteAndKeepsTheirKeys) {
+  ASSERT_TRUE(memory_.create(passing(20), clock_));
+  ASSERT_TRUE(write_file_durably(directory_.path() / "memory" / "v1.json", kForeign));
+  const auto read = memory_.read("v1");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->performance.latency_us, 12.5);
+  EXPECT_FALSE(read->performance.tflops);
+  EXPECT_DOUBLE_EQ(*read->performance.compute_utilisation, 0.435);
+  EXPECT_DOUBLE_EQ(*read->performance.memory_utilisation, 0.2);
+  EXPECT_EQ(read->profile_evidence.bottleneck_type, record::Bottleneck::kCompute);
+  EXPECT_EQ(read->correctness.rel_err, 0.001);
+  EXPECT_TRUE(read->isa_metric_progress.empty());
+  EXPECT_EQ(read->open_directions.at(0).direction, "wider loads");
+  EXPECT_EQ(read->git_commit_hash, "1234567");
+  EXPECT_EQ(*memory_.best(), "v1");
+  EXPECT_TRUE(memory_.validate()->empty()) << testing::PrintToString(*memory_.validate());
+  ASSERT_TRUE(memory_.update("v1", {"performance.latency_us=11"}));
+  const Json written = *parse_json(*read_file(directory_.path() / "memory" / "v1.json"));
+  EXPECT_EQ(written["supervisor"]["episode"], 7);
+  EXPECT_EQ(written["performance"]["latency_us"], 11);
+  EXPECT_EQ(written["performance"]["tflops_peak_utilization_pct"], 43.5);
+  EXPECT_TRUE(written["performance"]["comparison_with_previous"].contains("latency_delta"));
+  EXPECT_EQ(written["profile_evidence"]["kernel"], "k");
+}
+
+TEST_F(MemoryTest, AnUpdateTakesKeysOut) {
+  ASSERT_TRUE(memory_.create(passing(20), clock_));
+  ASSERT_TRUE(write_file_durably(directory_.path() / "memory" / "v1.json", kForeign));
+  const auto performance = [&] {
+    return (*parse_json(*read_file(directory_.path() / "memory" / "v1.json")))["performance"];
+  };
+  ASSERT_TRUE(memory_.update(
+      "v1", {R"(performance.latency_us_by_shape={"M=1": 3, "M=2": 4})", "performance.speedup_over_previous=2"}));
+  EXPECT_EQ(performance()["latency_us_by_shape"].size(), 2u);
+  ASSERT_TRUE(memory_.update("v1", {R"(performance.latency_us_by_shape={"M=2": 5})"}));
+  EXPECT_EQ(performance()["latency_us_by_shape"], Json({{"M=2", 5.0}}));
+  ASSERT_TRUE(memory_.update("v1", {"performance.latency_us_by_shape={}"}));
+  EXPECT_TRUE(memory_.read("v1")->performance.latency_us_by_shape.empty());
+  EXPECT_TRUE(performance()["latency_us_by_shape"].empty()) << performance();
+  EXPECT_EQ(performance()["tflops_peak_utilization_pct"], 43.5);
+  // Without a number again: the record that is written lacks it, and the file as well.
+  record::Iteration it = *memory_.read("v1");
+  it.performance.speedup_over_previous.reset();
+  const std::string text = record::iteration_text(it, *read_file(directory_.path() / "memory" / "v1.json"));
+  EXPECT_EQ(text.find("speedup_over_previous"), std::string::npos) << text;
+  EXPECT_NE(text.find("comparison_with_previous"), std::string::npos);
+}
+
+TEST_F(MemoryTest, SetsABadRecordAsideWithItsReason) {
+  fill();
+  const auto folder = directory_.path() / "memory";
+  const auto replace = [](std::string text, const std::string& from, const std::string& to) {
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const std::string foreign = replace(kForeign, "\"v1\"", "\"v9\"");
+  ASSERT_TRUE(write_file_durably(folder / "v8.json", "{\"version\": \"v8\", \"perf"));
+  ASSERT_TRUE(write_file_durably(folder / "v9.json", replace(foreign, "12.5", "-12.5")));
+  ASSERT_TRUE(write_file_durably(folder / "v10.json", replace(replace(kForeign, "\"v1\"", "\"v10\""), "43.5", "4350")));
+  ASSERT_TRUE(
+      write_file_durably(folder / "v11.json", replace(replace(kForeign, "\"v1\"", "\"v11\""), "12.5", "\"fast\"")));
+  ASSERT_TRUE(write_file_durably(folder / "v12.json", kForeign));
+  const auto listed = memory_.list();
+  ASSERT_TRUE(listed) << listed.error().text();
+  EXPECT_EQ(listed->size(), 8u);
+  EXPECT_EQ(*memory_.best(), "v3");
+  const auto aside = memory_.set_aside();
+  ASSERT_EQ(aside->size(), 5u) << testing::PrintToString(*aside);
+  EXPECT_THAT((*aside)[0], HasSubstr("v8"));
+  EXPECT_THAT((*aside)[1], HasSubstr("latency_us is -12.5"));
+  EXPECT_THAT((*aside)[2], HasSubstr("compute_utilisation is 43.5"));
+  EXPECT_THAT((*aside)[3], HasSubstr("latency_us: expected a number"));
+  EXPECT_THAT((*aside)[4], HasSubstr("says it is v1"));
+  EXPECT_EQ(*memory_.next_version(), "v13") << "its number is not given again";
+  for (const char* const bad : {"v8", "v11"}) EXPECT_FALSE(memory_.read(bad)) << bad;
 }
 
 TEST(Schema, SaysWhatTheReaderReads) {
-  const Json schema = record::schema_of<record::Iteration>("iteration");
-  EXPECT_EQ(schema["additionalProperties"], false);
-  EXPECT_EQ(schema["properties"]["quality_gate"]["properties"]["result"]["enum"].size(), 5u);
-  EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us"]["type"], "number");
+  const Json schema = *parse_json(record::iteration_schema());
+  EXPECT_EQ(schema["additionalProperties"], true);
+  EXPECT_EQ(schema["properties"]["quality_gate"]["properties"]["result"]["enum"].size(), 6u);
+  EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us"]["type"], (Json{"number", "null"}));
   EXPECT_EQ(schema["properties"]["performance"]["properties"]["latency_us_by_shape"]["additionalProperties"]["type"],
-            "number");
+            (Json{"number", "null"}));
   const auto required = schema["required"].get<std::vector<std::string>>();
-  EXPECT_NE(std::find(required.begin(), required.end(), "masked"), required.end());
+  EXPECT_NE(std::find(required.begin(), required.end(), "version"), required.end());
   EXPECT_EQ(std::find(required.begin(), required.end(), "search_log"), required.end());
-  for (const char* text : {"{}", "[]", "42"}) EXPECT_FALSE(record::parse_record<record::Iteration>(text)) << text;
+  for (const char* text : {"{}", "[]", "42", "{\"version\":\"v1\"}", "{\"version\":null}"})
+    EXPECT_FALSE(record::read_iteration(text, "x")) << text;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the kernels for GPUs of quantize, dequantize and attention are launched with. Needs no GPU.
+// What the kernels for GPUs of quantize, dequantize, rmsnorm and attention are launched with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,6 +83,118 @@ TEST(DequantizePlan, VectorsNeedBothMatricesAlignedAndAnEmptyOneIsNotLaunched) {
   EXPECT_TRUE(plan_of(kSource, empty, dense_views(empty)).kernels.empty());
 }
 
+constexpr const char* kNorm = "ops/rmsnorm/cuda_rmsnorm.cu";
+constexpr const char* kNormBackward = "ops/rmsnorm/backward/cuda_rmsnorm_backward.cu";
+
+ResolvedPlan norm_plan(const char* source, const std::string& words) {
+  const Problem problem = problem_of(words);
+  return plan_of(source, problem, dense_views(problem));
+}
+
+TEST(RmsnormPlan, TeamsGrowWithTheRow) {
+  struct Expected {
+    const char* size;
+    std::uint32_t grid, threads, cluster;
+  };
+  for (const Expected& one :
+       {Expected{"rows=131072 cols=128", 2048, 256, 1}, Expected{"rows=131072 cols=512", 264, 256, 1},
+        Expected{"rows=8192 cols=4096", 528, 128, 1}, Expected{"rows=8192 cols=5120", 396, 160, 1},
+        Expected{"rows=8192 cols=8192", 264, 256, 1}, Expected{"rows=100 cols=8192", 100, 256, 1},
+        Expected{"rows=4096 cols=16384", 132, 512, 1}, Expected{"rows=1000 cols=32768", 132, 512, 2},
+        Expected{"rows=1000 cols=65536", 132, 512, 4}, Expected{"rows=10 cols=65536", 40, 512, 4},
+        Expected{"rows=1000 cols=65536 dtype=f32", 128, 512, 8}, Expected{"rows=9000 cols=4097", 1056, 256, 1}}) {
+    const ResolvedPlan plan = norm_plan(kNorm, std::string("rmsnorm ") + one.size);
+    const auto& kernel = plan.kernels.at(0);
+    EXPECT_EQ(kernel.grid[0], one.grid) << one.size;
+    EXPECT_EQ(kernel.block[0], one.threads) << one.size;
+    EXPECT_EQ(kernel.cluster[0], one.cluster) << one.size;
+  }
+}
+
+// Threads, blocks that have registers (the launch bounds) and rows of a block, of the form that keeps no ring.
+TEST(RmsnormPlan, DirectBlocksFollowTheRowAndComeForAllRows) {
+  const DescribedKernel& kernel = described_kernel(kNorm);
+  const auto& configs = kernel.description().configs;
+  const auto found = std::ranges::find(configs, "direct", &record::KernelConfig::name);
+  ASSERT_NE(found, configs.end());
+  const int direct = static_cast<int>(found - configs.begin());
+  struct Expected {
+    const char* size;
+    std::uint32_t grid, threads;
+    const char* blocks;
+  };
+  for (const Expected& one : {Expected{"rows=131072 cols=128", 2048, 256, "RIDGE_BLOCKS=3"},
+                              Expected{"rows=131072 cols=8", 128, 256, "RIDGE_BLOCKS=2"},
+                              Expected{"rows=32768 cols=1024", 4096, 256, "RIDGE_BLOCKS=4"},
+                              Expected{"rows=8192 cols=4096", 8192, 128, "RIDGE_BLOCKS=2"},
+                              Expected{"rows=8193 cols=7168", 8193, 224, "RIDGE_BLOCKS=2"},
+                              Expected{"rows=8193 cols=8192 residual=1", 8193, 256, "RIDGE_BLOCKS=2"},
+                              Expected{"rows=77 cols=32768", 77, 1024, "RIDGE_BLOCKS=1"}}) {
+    const Problem problem = problem_of(std::string("rmsnorm ") + one.size);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = 132;
+    ASSERT_TRUE(kernel.fits(direct, facts)) << one.size;
+    const auto plan = kernel.resolve(direct, facts).value();
+    EXPECT_EQ(plan.kernels.at(0).grid[0], one.grid) << one.size;
+    EXPECT_EQ(plan.kernels[0].block[0], one.threads) << one.size;
+    EXPECT_EQ(plan.kernels[0].shared_bytes, 0u) << one.size;
+    EXPECT_THAT(kernel.build(direct, facts)->defines, testing::Contains(one.blocks)) << one.size;
+  }
+  const Problem longer = problem_of("rmsnorm rows=77 cols=32776");
+  EXPECT_FALSE(kernel.fits(direct, plan_facts(longer, dense_views(longer))));
+}
+
+// What a multiprocessor has, with the kibibyte that it keeps of every block.
+TEST(RmsnormPlan, RingsOfAllResidentBlocksFit) {
+  for (const char* words : {"rmsnorm", "rmsnorm residual=1", "rmsnorm_backward", "rmsnorm_backward residual=1"}) {
+    const char* const source = std::string_view(words).starts_with("rmsnorm_backward") ? kNormBackward : kNorm;
+    const DescribedKernel& kernel = described_kernel(source);
+    for (const char* dtype : {"bf16", "f32"}) {
+      for (std::int64_t cols = 8; cols <= 65536; cols += cols < 1024 ? 8 : 1000) {
+        const Problem problem = problem_of(fmt::format("{} rows=5000 cols={} dtype={}", words, cols, dtype));
+        record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+        facts.values["sm_count"] = 132;
+        for (const int configuration : kernel.fitting(facts)) {
+          const auto plan = kernel.resolve(configuration, facts);
+          ASSERT_TRUE(plan) << problem.problem_case.text() << ": " << plan.error().text();
+          const auto& one = plan->kernels.at(0);
+          const std::int64_t resident = kernel.variables(configuration, facts)->at("resident");
+          EXPECT_LE(resident * (static_cast<std::int64_t>(one.shared_bytes) + 1024), 233472)
+              << problem.problem_case.text();
+          EXPECT_LE(one.block[0], one.shared_bytes == 0 ? 1024u : 512u);
+        }
+      }
+    }
+  }
+}
+
+TEST(RmsnormPlan, PartialSumsAreARowForEveryBlockAndNoneWhereTheyAreNotWanted) {
+  const ResolvedPlan both = norm_plan(kNormBackward, "rmsnorm_backward rows=8192 cols=8192");
+  EXPECT_THAT(symbols(both), ElementsAre("ridge_rmsnorm_backward", "ridge_rmsnorm_dweight"));
+  EXPECT_EQ(both.workspaces.at(0).bytes, 132u * 8192 * 4);
+  EXPECT_TRUE(both.kernels[1].overlap_previous);
+  EXPECT_EQ(norm_plan(kNormBackward, "rmsnorm_backward rows=70 cols=65536").workspaces.at(0).bytes, 33u * 65536 * 4);
+  const ResolvedPlan dx = norm_plan(kNormBackward, "rmsnorm_backward rows=8192 cols=8192 wanted=dx");
+  EXPECT_THAT(symbols(dx), ElementsAre("ridge_rmsnorm_backward"));
+  EXPECT_EQ(dx.workspaces.at(0).bytes, 0u);
+  const ResolvedPlan none = norm_plan(kNormBackward, "rmsnorm_backward rows=0 cols=64");
+  EXPECT_THAT(symbols(none), ElementsAre("ridge_rmsnorm_dweight")) << "zeros";
+}
+
+TEST(RmsnormPlan, RowsThatStartOnNoSixteenBytesGoByElements) {
+  const Problem problem = problem_of("rmsnorm rows=5000 cols=4096 residual=1");
+  std::vector<TensorView> views = dense_views(problem);
+  const auto threads = [&] { return plan_of(kNorm, problem, views).kernels.at(0).block[0]; };
+  EXPECT_EQ(threads(), 128u);
+  views[1].stride[0] = 4104;
+  EXPECT_EQ(threads(), 128u);
+  views[1].stride[0] = 4100;
+  EXPECT_EQ(threads(), 256u) << "rows of 8 bytes more";
+  views[1].stride[0] = 4096;
+  views[4].data = reinterpret_cast<void*>(8);
+  EXPECT_EQ(threads(), 256u);
+}
+
 constexpr const char* kAttention = "ops/attention/cuda_attention.cu";
 
 TEST(AttentionPlan, MapsFollowStridesInAnyOrder) {
@@ -124,6 +236,42 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));
   EXPECT_EQ(refusal("dim=64", {16, 16, 16, 16, 4}), "") << "the log-sum-exp goes by elements";
+}
+
+constexpr const char* kBackward = "ops/attention/backward/cuda_attention_backward.cu";
+
+TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("attention_backward batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 " + words);
+    return plan_of(kBackward, problem, dense_views(problem));
+  };
+  const ResolvedPlan plain = plan("dim=128");
+  EXPECT_THAT(symbols(plain), ElementsAre("ridge_attention_backward_prepare", "ridge_attention_backward",
+                                          "ridge_attention_backward_finish"));
+  EXPECT_EQ(plain.kernels[0].grid[0], 8u) << "blocks of 64 queries";
+  EXPECT_EQ(plain.kernels[0].grid[1], 8u) << "heads of both sequences";
+  EXPECT_EQ(plain.kernels[1].grid[0], 12u) << "three blocks of keys of four heads";
+  EXPECT_EQ(plain.kernels[1].shared_bytes, 197888u);
+  ASSERT_EQ(plain.workspaces.size(), 4u);
+  EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
+  EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
+  EXPECT_EQ(plain.workspaces[3].bytes, 0u);
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 200u) << "AttentionBackwardView";
+  const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
+  EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
+  EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);
+  EXPECT_EQ(ordered.workspaces[3].bytes, 4u * 8 * 8);
+}
+
+TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
+  const DescribedKernel& kernel = described_kernel(kBackward);
+  const auto refusal = [&](const char* words) {
+    return kernel.refuses(plan_facts(problem_of(std::string("attention_backward ") + words))).value_or("");
+  };
+  EXPECT_EQ(refusal("dim=64"), "");
+  EXPECT_THAT(refusal("dim=96"), HasSubstr("heads of 64 and 128: dim=96"));
+  EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
+  EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
 }
 
 }  // namespace

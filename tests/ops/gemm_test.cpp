@@ -7,7 +7,10 @@
 #include <cstring>
 
 #include "device/cpu/cpu_info.h"
+#include "device/cpu/matrix_unit.h"
+#include "dispatch/choose.h"
 #include "dispatch/launch.h"
+#include "numerics/convert.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/simd/driver.h"
 #include "ops/harness.h"
@@ -226,8 +229,13 @@ std::vector<const ops::gemm::simd::KernelSet*> runnable_sets() {
     sets.push_back(simd::avx2_kernels());
   }
   if (&simd::best_kernels() == simd::avx512_kernels()) sets.push_back(simd::avx512_kernels());
+  if (simd::bf16dot_missing().empty()) sets.push_back(simd::bf16dot_kernels());
   return sets;
 }
+
+// Those of pairs multiply nothing but bf16.
+bool takes(const ops::gemm::simd::KernelSet& set, DType dtype) { return set.depth == 1 || dtype == DType::kBf16; }
+std::string usual_dtype(const ops::gemm::simd::KernelSet& set) { return set.depth == 1 ? "f32" : "bf16"; }
 INSTANTIATE_TEST_SUITE_P(Simd, KernelSets, ::testing::ValuesIn(runnable_sets()),
                          [](const auto& set) { return std::string(set.param->name); });
 
@@ -262,7 +270,7 @@ TEST_P(KernelSets, MatchTheReferenceOnEveryCheckCase) {
   std::uint64_t seed = 100;
   for (const ops::Problem& problem : check_problems(op)) {
     const ops::gemm::Shape s = ops::gemm::shape_of(problem);
-    if (s.epilogue() || s.batch != 1) continue;  // made of these kernels
+    if (s.epilogue() || s.batch != 1 || !takes(*GetParam(), s.dtype)) continue;  // the former are made of these kernels
     EXPECT_EQ(check_run(op, one, problem, kAwkward, ++seed, 2), "") << problem.problem_case.text();
   }
 }
@@ -271,14 +279,16 @@ TEST_P(KernelSets, MatchTheReferenceAtEveryTileHeightAndWidth) {
   const ops::Implementation one = implementation_of(*GetParam());
   const ops::Operator& op = **ops::find_operator("gemm");
   for (int size = 1; size <= 33; ++size) {
-    for (const char* layout : {"nn", "tt"}) {
+    for (const char* layout : {"nn", "nt", "tt"}) {
       const auto check = [&](int m, int n, int k) {
-        const ops::Problem problem = problem_of(fmt::format("m={} n={} k={} layout={}", m, n, k, layout));
+        const ops::Problem problem =
+            problem_of(fmt::format("m={} n={} k={} layout={} dtype={}", m, n, k, layout, usual_dtype(*GetParam())));
         EXPECT_EQ(check_run(op, one, problem, kAwkward, 7, 1), "") << problem.problem_case.text();
       };
       check(size, 35, 9);
       check(15, size, 9);
       check(3, 17, size);
+      check(size, 3, 65 + size);
     }
   }
 }
@@ -289,32 +299,111 @@ TEST_P(KernelSets, MatchTheReferenceAcrossCacheBlocks) {
   const ops::Operator& op = **ops::find_operator("gemm");
   for (const char* text : {"m=40 n=1100 k=1300", "m=700 n=40 k=900 layout=tt", "m=300 n=600 k=800 dtype=bf16",
                            "m=300 n=530 k=1030 dtype=f16 layout=nt accumulate=1", "m=1 n=2100 k=1100",
-                           "m=1 n=70 k=9000 layout=tt accumulate=1"}) {
-    EXPECT_EQ(check_run(op, one, problem_of(text), kAwkward, 9, 2), "") << text;
+                           "m=1 n=70 k=9000 layout=tt accumulate=1", "m=300 n=1100 k=1801 dtype=bf16 layout=nt",
+                           "m=90 n=1100 k=1801 layout=nn out=f32 dtype=bf16 accumulate=1",
+                           "m=9 n=70 k=4103 dtype=bf16 layout=nt", "m=300 n=1 k=2100 dtype=bf16 layout=nn",
+                           "m=70 n=5 k=4103 accumulate=1", "m=70 n=1 k=2100 layout=tn accumulate=1"}) {
+    const ops::Problem problem = problem_of(text);
+    if (!takes(*GetParam(), ops::gemm::shape_of(problem).dtype)) continue;
+    EXPECT_EQ(check_run(op, one, problem, kAwkward, 9, 2), "") << text;
+  }
+}
+
+// Threads cut C alone: along no side of it may they change how an element is summed.
+TEST_P(KernelSets, GiveTheSameBitsWhateverTheThreads) {
+  const ops::Implementation one = implementation_of(*GetParam());
+  for (const char* shape : {"m=9 n=700 k=2101 layout=nt", "m=700 n=3 k=1025", "m=700 n=1 k=1025 layout=tn",
+                            "m=1 n=700 k=1025", "m=130 n=700 k=1025", "m=700 n=130 k=1025 layout=tt"}) {
+    const ops::Problem problem = problem_of(fmt::format("{} dtype={}", shape, usual_dtype(*GetParam())));
+    std::vector<double> first;
+    for (const int threads : {1, 2, 3, 5, 8}) {
+      Operands operands = make_operands(problem, kAwkward, 11);
+      ASSERT_TRUE(one.run(problem, {operands.views(), operands.scalars}, Stream::cpu(threads)).ok());
+      if (threads == 1) first = operands.all[2].values();
+      EXPECT_EQ(operands.all[2].values(), first) << shape << " with " << threads << " threads";
+    }
   }
 }
 
 // Sums of equal terms, whose rounding errors all point one way: a column sum written as a product.
 TEST_P(KernelSets, KeepTheBoundInLongSumsOfEqualTerms) {
   constexpr std::int64_t kSteps = 200'000, kCols = 70;
-  const std::vector<float> ones(kSteps, 1.0f), tenths(kSteps * kCols, 0.1f);
-  const double exact = static_cast<double>(kSteps) * static_cast<double>(0.1f);
-  for (const bool trans_b : {false, true}) {
-    std::vector<float> sums(kCols);
-    ops::gemm::simd::Arguments g;
-    g.m = 1;
-    g.n = kCols;
-    g.k = kSteps;
-    g.a = ones.data();
-    g.a_stride = kSteps;
-    g.b = tenths.data();
-    g.b_stride = trans_b ? kSteps : kCols;
-    g.trans_b = trans_b;
-    g.c = sums.data();
-    g.c_stride = kCols;
-    ASSERT_TRUE(ops::gemm::simd::run(*GetParam(), g, 2));
-    const double bound = 8 * 0x1p-24 * std::sqrt(static_cast<double>(kSteps)) * exact;
-    for (const float sum : sums) EXPECT_NEAR(sum, exact, bound) << (trans_b ? "B transposed" : "B as it is");
+  const DType dtype = GetParam()->depth == 1 ? DType::kF32 : DType::kBf16;
+  std::vector<unsigned char> ones(size_bytes(dtype, kSteps)), tenths(size_bytes(dtype, kSteps * kCols));
+  for (std::int64_t i = 0; i < kSteps; ++i) numerics::store(dtype, ones.data(), i, 1.0);
+  for (std::int64_t i = 0; i < kSteps * kCols; ++i) numerics::store(dtype, tenths.data(), i, 0.1);
+  const double exact = static_cast<double>(kSteps) * numerics::load(dtype, tenths.data(), 0);
+  const double bound = 8 * 0x1p-24 * std::sqrt(static_cast<double>(kSteps)) * exact;
+  for (const std::int64_t rows : {1, 3}) {
+    for (const bool trans_b : {false, true}) {
+      std::vector<float> sums(static_cast<std::size_t>(rows * kCols));
+      ops::gemm::simd::Arguments g;
+      g.m = rows;
+      g.n = kCols;
+      g.k = kSteps;
+      g.dtype = dtype;
+      g.a = ones.data();
+      g.a_stride = 0;  // the same row again
+      g.b = tenths.data();
+      g.b_stride = trans_b ? kSteps : kCols;
+      g.trans_b = trans_b;
+      g.c = sums.data();
+      g.c_stride = kCols;
+      ASSERT_TRUE(ops::gemm::simd::run(*GetParam(), g, 2));
+      for (const float sum : sums) EXPECT_NEAR(sum, exact, bound) << rows << (trans_b ? ", B transposed" : "");
+    }
+  }
+}
+
+// What the contract says of numbers that bf16 instructions treat in their own way.
+TEST(Bf16Dot, CountsSubnormalNumbersAsZeroAndCarriesNanAndInf) {
+  namespace simd = ops::gemm::simd;
+  if (!simd::bf16dot_missing().empty()) GTEST_SKIP() << simd::bf16dot_missing();
+  const double inf = HUGE_VAL, subnormal = 0x1p-130, least = 0x1p-126, largest = 0x1.fep127;
+  const auto product = [&](std::vector<double> a, std::vector<double> b) {  // a row times two columns that are equal
+    const auto k = static_cast<std::int64_t>(a.size());
+    std::vector<std::uint16_t> x(a.size()), y(2 * a.size());
+    for (std::int64_t p = 0; p < k; ++p) {
+      numerics::store(DType::kBf16, x.data(), p, a[static_cast<std::size_t>(p)]);
+      for (std::int64_t j = 0; j < 2; ++j) {
+        numerics::store(DType::kBf16, y.data(), j * k + p, b[static_cast<std::size_t>(p)]);
+      }
+    }
+    std::vector<std::uint16_t> rows(20 * x.size());  // as few rows, then in tiles
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = x[i % x.size()];
+    std::vector<float> c(40, -1.0f);
+    for (const std::int64_t m : {2, 20}) {
+      simd::Arguments g{m, 2, k, DType::kBf16, DType::kF32, rows.data(), k, false, y.data(), k, true, c.data(), 2};
+      EXPECT_TRUE(simd::run(*simd::bf16dot_kernels(), g, 1));
+      for (std::int64_t e = 1; e < 2 * m; ++e) EXPECT_EQ(std::memcmp(&c[0], &c[static_cast<std::size_t>(e)], 4), 0);
+    }
+    return c[0];
+  };
+  EXPECT_EQ(product({subnormal, 1, 0}, {1, 2, 0}), 2) << "going in";
+  EXPECT_EQ(product({subnormal}, {0x1p100}), 0) << "going in, though the product would be normal";
+  EXPECT_EQ(product({0x1p-70}, {0x1p-60}), 0) << "coming out";
+  EXPECT_EQ(product({least, least}, {1, 1}), 2 * static_cast<float>(least));
+  EXPECT_EQ(product({largest, largest}, {largest, 1}), inf) << "overflow";
+  EXPECT_EQ(product({inf, 1}, {2, 1}), inf);
+  EXPECT_EQ(product({-inf, 1}, {2, 1}), -inf);
+  EXPECT_TRUE(std::isnan(product({inf, 1}, {0, 1})));
+  EXPECT_TRUE(std::isnan(product({inf, -inf, 0}, {1, 1, 0})));
+  EXPECT_TRUE(std::isnan(product({std::nan(""), 1, 1}, {1, 1, 1})));
+  EXPECT_EQ(product({1, 0x1p-12, 0x1p-12}, {1, 0x1p-12, 0x1p-12}), 1) << "ties to even, whichever comes first";
+}
+
+// The default order: the matrix unit, then dot products where they are at full rate, then the tiles of fp32.
+TEST_F(GemmContract, TakesTheFastestKernelOfTheProcessor) {
+  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
+  const bool dot = cpu.has("avx512_bf16") && cpu.vendor == "AuthenticAMD";
+  const std::string expected = device::cpu::matrix_unit_missing().empty() ? "cpu_amx"
+                               : dot                                      ? "cpu_bf16dot"
+                                                                          : "cpu_simd";
+  for (const auto& [dtype, name] : {std::pair{"bf16", expected}, {"f32", "cpu_simd"}, {"f16", "cpu_simd"}}) {
+    const auto explained =
+        dispatch::explain(*record::parse_case(fmt::format("gemm m=64 n=64 k=64 dtype={}", dtype)), Stream::cpu());
+    ASSERT_TRUE(explained.ok());
+    EXPECT_EQ(explained->choice, name) << dtype;
   }
 }
 

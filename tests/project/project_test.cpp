@@ -45,26 +45,55 @@ TEST(Project, ReadsItsFileAndFillsCommands) {
   EXPECT_EQ(label_of(*case_of("matmul", "B4-M4096")), "B4-M4096");
 }
 
+TEST(Project, SaysWhatItsCampaignsKeepToAndWhereTheyCommit) {
+  EXPECT_TRUE(good().branch.empty());
+  EXPECT_TRUE(good().constraints.empty());
+  const Project project =
+      parse_project(replaced(kGood, "op = \"matmul\"",
+                             "op = \"matmul\"\nbranch = \"kernels/mm\"\nconstraints = [\"no PTX\", \"one file\"]"),
+                    "/somewhere")
+          .value();
+  EXPECT_EQ(project.branch, "kernels/mm");
+  EXPECT_EQ(project.constraints, (std::vector<std::string>{"no PTX", "one file"}));
+}
+
+TEST(BenchTable, EveryColumnOfNoiseCounts) {
+  const Project project =
+      parse_project(replaced(kGood, "schema = \"gemm\"",
+                             "schema = \"custom\"\nheader = \"label,Check,GB/s,ms,out_snr,dx_snr,snr\"\n"
+                             "metric_column = \"GB/s\"\ntime_column = \"ms\"\nmetric_unit = 1e9"),
+                    "/somewhere")
+          .value();
+  const auto rows = read_bench_table(project.header + "\nsmall,PASS,1,1,120,-3,7\n", project);
+  ASSERT_TRUE(rows) << rows.error().text();
+  const std::vector<std::pair<std::string, double>> noise = {{"out_snr", 120}, {"dx_snr", -3}};
+  EXPECT_EQ(rows->front().noise_db, noise);
+}
+
 TEST(Project, RefusesWhatCannotBeRunWithTheKey) {
   const struct {
     const char *from, *to, *says;
-  } rows[] = {{"op = \"matmul\"", "", "project.op must be there"},
-              {"op = \"matmul\"", "op = 3", "project.op must be a text"},
-              {"kernel = [\"kernel.py\"]", "kernel = []", "project.kernel must be not empty"},
-              {"kernel = [\"kernel.py\"]", "kernel = [\"../secret\"]", "leaves the project"},
-              {"kernel = [\"kernel.py\"]", "kernel = [\".git/config\"]", "leaves the project"},
-              {"\"{csv}\"", "\"out.csv\"", "must hold {csv}"},
-              {"(\\d+) failed=(\\d+)", "(\\d+)", "capture two numbers"},
-              {"(\\d+) failed", "(\\d+ failed", "test_summary"},
-              {"schema = \"gemm\"", "schema = \"mine\"", "not gemm, memory or custom"},
-              {"schema = \"gemm\"", "schema = \"gemm\"\nheader = \"label,Check\"", "not the frozen one"},
-              {"peak = 2.5", "peak = 0", "benchmark.peak must be a positive number"},
-              {"peak = 2.5", "", "benchmark.peak must be there"},
-              {"\"small\", \"B4", "\"small\", \"small\", \"B4", "twice"},
-              {"\"small\"", "\"sm all\"", "letters, digits"},
-              {"fresh = [\"--fresh\"]", "fresh = [\"--fresh\"]\ncolour = \"red\"",
-               "commands.colour must be a key that is known"},
-              {"[benchmark]", "[benchmark", "line"}};
+  } rows[] = {
+      {"op = \"matmul\"", "", "project.op must be there"},
+      {"op = \"matmul\"", "op = 3", "project.op must be a text"},
+      {"kernel = [\"kernel.py\"]", "kernel = []", "project.kernel must be not empty"},
+      {"kernel = [\"kernel.py\"]", "kernel = [\"../secret\"]", "leaves the project"},
+      {"kernel = [\"kernel.py\"]", "kernel = [\".git/config\"]", "leaves the project"},
+      {"\"{csv}\"", "\"out.csv\"", "must hold {csv}"},
+      {"(\\d+) failed=(\\d+)", "(\\d+)", "capture two numbers"},
+      {"(\\d+) failed", "(\\d+ failed", "test_summary"},
+      {"schema = \"gemm\"", "schema = \"mine\"", "not gemm, memory or custom"},
+      {"schema = \"gemm\"", "schema = \"gemm\"\nheader = \"label,Check\"", "not the frozen one"},
+      {"peak = 2.5", "peak = 0", "benchmark.peak must be a positive number"},
+      {"peak = 2.5", "", "benchmark.peak must be there"},
+      {"\"small\", \"B4", "\"small\", \"small\", \"B4", "twice"},
+      {"\"small\"", "\"sm all\"", "letters, digits"},
+      {"fresh = [\"--fresh\"]", "fresh = [\"--fresh\"]\ncolour = \"red\"",
+       "commands.colour must be a key that is known"},
+      {"fresh = [\"--fresh\"]", "fresh = [\"--fresh\"]\nprofile = [\"perf\"]", "commands.profile must hold {csv}"},
+      {"op = \"matmul\"", "op = \"matmul\"\nbranch = 3", "project.branch must be a text"},
+      {"op = \"matmul\"", "op = \"matmul\"\nconstraints = \"one\"", "project.constraints must be a list of texts"},
+      {"[benchmark]", "[benchmark", "line"}};
   for (const auto& row : rows) {
     const Result<Project> project = parse_project(replaced(kGood, row.from, row.to), "/somewhere");
     ASSERT_FALSE(project) << row.to;

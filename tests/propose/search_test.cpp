@@ -85,6 +85,47 @@ TEST(Search, UsesThreadsOnlyWhenTheProtocolAllowsThem) {
   EXPECT_EQ(ask(request).hypothesis.mechanism, "THREADS");
 }
 
+// Two directions that the model expects equally little of: the order of tiles works on memory, the other does not.
+constexpr const char* kTwoDirections = R"(/* ridge-tunables
+[[tunable]]
+name = "WALK"
+values = [0, 1]
+default = 0
+category = "layout"
+title = "order of tiles"
+model = "walk"
+[[tunable]]
+name = "OTHER"
+values = [0, 1]
+default = 0
+category = "tile"
+title = "something else"
+*/
+int toy;
+)";
+
+TEST(Search, TurnsToWhatAProfilerSawLimit) {
+  ProposalRequest request = toy_request(0.0075);
+  request.incumbent.sources = {{"toy.cpp", kTwoDirections}};
+  request.space = *record::tune_space(request.incumbent);
+  request.profile = record::ProfileReport{};
+  request.profile->tool = "ncu";
+  request.profile->verdict = "seen";
+  for (const auto& [limit, mechanism] :
+       {std::pair(record::Bottleneck::kMemory, "WALK"), std::pair(record::Bottleneck::kLatency, "OTHER")}) {
+    request.profile->bottleneck = limit;
+    const Proposal proposal = ask(request);
+    EXPECT_EQ(proposal.hypothesis.mechanism, mechanism);
+    EXPECT_EQ(proposal.hypothesis.bottleneck, record::name_of(limit));
+    EXPECT_NE(proposal.hypothesis.reasoning.find("ncu says: seen"), std::string::npos);
+  }
+  // One that saw nothing changes nothing.
+  ProposalRequest plain = toy_request(0.6, {{"LANES", 16}, {"ROWS", 4}, {"COLS", 2}});
+  const std::string without = record::to_line(ask(plain));
+  plain.profile = record::ProfileReport{};
+  EXPECT_EQ(record::to_line(ask(plain)), without);
+}
+
 TEST(Search, GivesTheSameAnswerToTheSameRequest) {
   const ProposalRequest request = toy_request(0.12, {{"LANES", 16}});
   EXPECT_EQ(record::to_line(ask(request)), record::to_line(ask(request)));
@@ -113,6 +154,23 @@ TEST(Search, LearnsNothingFromARoundThatWasNotMeasured) {
   EXPECT_EQ(again.candidates.front().id(), first.candidates.front().id());
   EXPECT_FALSE(again.hypothesis.informed_by);
   EXPECT_THAT(again.hypothesis.reasoning, testing::Not(HasSubstr("rolled back")));
+}
+
+// A configuration of a sweep that crashed did so by itself, although others of its round were not looked at.
+TEST(Search, DoesNotOfferAgainWhatFailedByItselfInARoundThatWasNotMeasured) {
+  ProposalRequest request = toy_request();
+  const Proposal first = ask(request);
+  record::RoundSummary lost = toy_round(request, first, false);
+  lost.outcome = record::Outcome::kAmbiguous;
+  lost.state = record::RoundState::kNotMeasured;
+  ASSERT_GT(lost.sweep.size(), 1u);
+  for (record::ScreenRow& row : lost.sweep) row.outcome = record::Outcome::kAmbiguous;
+  lost.sweep.front().outcome = record::Outcome::kCrash;
+  request.history.push_back(lost);
+  const Proposal again = ask(request);
+  EXPECT_EQ(again.hypothesis.mechanism, first.hypothesis.mechanism);
+  for (const record::Candidate& one : again.candidates) EXPECT_NE(one.defines, first.candidates.front().defines);
+  EXPECT_EQ(again.candidates.back().defines, first.candidates.back().defines);
 }
 
 TEST(Search, WhatCouldNotBeToldIsNotCalledRolledBack) {

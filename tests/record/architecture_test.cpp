@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "record/kernel_target.h"
+
 namespace ridge::record {
 namespace {
 
@@ -14,6 +16,30 @@ Architecture read(std::string_view name) {
   const Result<Architecture> found = parse_architecture(name);
   EXPECT_TRUE(found) << name << ": " << found.error().text();
   return found ? *found : Architecture{};
+}
+
+TEST(KernelTargets, AreWhatAGpuAsksFor) {
+  for (const KernelTarget& one : kernel_targets()) {
+    const Architecture read_back = read(one.arch);
+    EXPECT_EQ(nvidia_target(read_back.major, read_back.minor), one.arch);
+    EXPECT_EQ(find_kernel_target(one.arch)->gpus, one.gpus);
+  }
+  EXPECT_TRUE(find_kernel_target(kUsualTarget));
+  EXPECT_THAT(*parse_kernel_targets("sm_100a, sm_89"), ElementsAre("sm_100a", "sm_89"));
+}
+
+TEST(KernelTargets, OthersAreRefusedWithTheList) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"sm_90", "asks for: sm_90a"},        {"sm_89a", "asks for: sm_89"},
+      {"sm_75", "older than every kernel"}, {"sm_130a", "not known to this version"},
+      {"gfx942", "CUDA kernels alone"},     {"x86-64-v3", "CUDA kernels alone"},
+      {"", "is no architecture"},           {"sm_90a,,sm_89", "is no architecture"}};
+  for (const auto& [given, why] : wrong) {
+    const auto found = parse_kernel_targets(given);
+    ASSERT_FALSE(found) << given;
+    EXPECT_THAT(found.error().text(), testing::AllOf(HasSubstr(why), HasSubstr("sm_90a Hopper"))) << given;
+  }
+  EXPECT_THAT(parse_kernel_targets("sm_89,sm_89").error().text(), HasSubstr("there twice"));
 }
 
 TEST(Architectures, AreReadIntoNumbers) {

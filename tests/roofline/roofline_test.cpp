@@ -47,6 +47,12 @@ TEST(Roofline, AnElementTypeIsBoundByItsMatrixUnitsWhereThereAreAny) {
   EXPECT_EQ(limits_of_type(gpu_ceilings(), 1, "e5m2")->flops, 1500e12);
   EXPECT_EQ(limits_of_type(gpu_ceilings(), 1, "f32")->flops_name, "fma_f32");
   EXPECT_EQ(limits_of_type(ceilings(), 1, "f32")->flops, 180e9);
+  for (const char* alias : {"fp32", "float32", "float"}) {
+    EXPECT_EQ(limits_of_type(ceilings(), 1, alias)->flops, 180e9) << alias;
+    EXPECT_EQ(*peak_metric(alias), "vector_fp32") << alias;
+  }
+  EXPECT_EQ(*peak_metric("fp16"), *peak_metric("f16"));
+  EXPECT_EQ(*peak_metric("f16-vector"), "vector_fp16");
   EXPECT_FALSE(limits_of_type(ceilings(), 1, "bf16")) << "a ceiling of another type says nothing";
 }
 

@@ -1,12 +1,29 @@
-"""Which device the tests run on: RIDGE_TORCH_DEVICE, else cpu."""
+"""Which device the tests run on: RIDGE_TORCH_DEVICE, else cpu. Workers of pytest-xdist have a GPU each."""
 
 import os
+import pathlib
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+
+from worker_gpu import visible_to
 
 os.environ.setdefault("RIDGE_CACHE_DIR", tempfile.mkdtemp(prefix="ridge-torch-test-"))
+_present = sorted(path.name[len("nvidia") :] for path in pathlib.Path("/dev").glob("nvidia[0-9]*"))
+if (gpu := visible_to(os.environ, _present)) is not None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # before PyTorch is imported
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs as several processes is ``distributed``."""
+    for item in items:
+        if "two_ranks" in getattr(item, "fixturenames", ()):
+            item.add_marker("distributed", append=False)
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +46,28 @@ def on_cpu(device: torch.device) -> None:
 def on_gpu(device: torch.device) -> None:
     if device.type != "cuda":
         pytest.skip("needs a GPU; set RIDGE_TORCH_DEVICE=cuda on a machine that has one")
+
+
+@pytest.fixture
+def two_ranks(on_cpu: None, tmp_path: pathlib.Path) -> Callable[..., None]:
+    """Runs a worker of this folder as two ranks over gloo, WORKER RANK RANKS STORE [WORD...]; both must end well and print what they say."""
+
+    def run(worker: str, *words: str, says: str) -> None:
+        command = [sys.executable, "-W", "ignore", pathlib.Path(__file__).with_name(worker)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        ranks = [
+            subprocess.Popen(
+                [*command, str(rank), "2", str(tmp_path / "store"), *words],
+                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            for rank in range(2)
+        ]
+        try:
+            outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+        assert all(says in output for output in outputs), "\n".join(outputs)
+        assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
+
+    return run

@@ -53,6 +53,29 @@ def sharded_training(ranks):
     assert losses(True) == expected and expected[-1] < 0.97 * expected[0], expected
 
 
+def codes_as_the_only_weights(rank, ranks):
+    """DDP around codes, whose masters step by the gradients of both ranks: no rank moves away, and both go where one process goes."""
+
+    def trained(part, wrap):
+        torch.manual_seed(1)
+        model = swapped(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.SiLU(), torch.nn.Linear(48, 16)), QuantConfig())
+        optimizer = rt.MasterWeights(model, lambda named: torch.optim.SGD(named, lr=0.1))
+        model = wrap(model)
+        for step in range(3):
+            optimizer.zero_grad()
+            model(part(torch.randn(32, 32, generator=torch.Generator().manual_seed(step)))).square().mean().backward()
+            optimizer.step()
+        return optimizer.state_dict()["masters"]
+
+    alone = trained(lambda x: x, lambda model: model)
+    found = trained(lambda x: x.chunk(ranks)[rank], lambda model: DistributedDataParallel(model, init_sync=False))
+    for name, master in found.items():
+        both = [torch.empty_like(master) for _ in range(ranks)]
+        dist.all_gather(both, master)
+        assert torch.equal(*both)
+        testing.assert_snr(alone[name].double(), master.double(), 40)
+
+
 def main():
     rank, ranks, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
@@ -70,6 +93,7 @@ def main():
             for want, have in zip(expected, found, strict=True):
                 testing.assert_snr(want, have, floor)
     sharded_training(ranks)
+    codes_as_the_only_weights(rank, ranks)
     dist.barrier()
     print("gradients agree", flush=True)
     # Not through the interpreter's end: a thread of torch's process groups that is still running there calls terminate() now and then.

@@ -199,6 +199,73 @@ def check_plans(mesh, rank):
             assert sum(calls.values()) == 1, (config, calls)  # one reduction of the row-parallel product: no weight is gathered
 
 
+class NormedBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.second = torch.nn.RMSNorm(64), torch.nn.RMSNorm(64, elementwise_affine=False)
+        self.up = torch.nn.Linear(64, 32)
+
+    def forward(self, x):
+        return self.up(self.second(self.norm(x)))
+
+
+def check_norms(mesh):
+    x, residual, w, dy = torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(16), torch.randn(2, 6, 16)
+    for places, (a, r, c, d) in every_placement(mesh, x, residual, w, dy):
+        for weight in (None, c):
+            plain = None if weight is None else w
+            expected, rstd = ops.rmsnorm(x, plain, 1e-5)
+            same(ops.rmsnorm(a, weight, 1e-5), (expected, rstd), 100, places)
+            same(ops.rmsnorm_add(a, r, weight, 1e-5), ops.rmsnorm_add(x, residual, plain, 1e-5), 100, places)
+            stat = distribute_tensor(rstd, mesh, [places[0] if places[0] in (Shard(0), Shard(1)) else Replicate()])
+            for flags in ((True, weight is not None), (True, False), (False, True))[: 3 if weight is not None else 1]:
+                for dsum, plain_dsum in ((None, None), (r, residual)):
+                    same(ops.rmsnorm_backward(d, a, stat, weight, False, dsum, *flags),
+                         ops.rmsnorm_backward(dy, x, rstd, plain, False, plain_dsum, *flags), 100, (places, flags))
+    # Where the rows lie nothing moves.
+    shards = [distribute_tensor(t, mesh, [Shard(1)]) for t in (x, residual)]
+    weight = distribute_tensor(w, mesh, [Replicate()])
+    with CommDebugMode() as comm:
+        y, total = rt.rms_norm(shards[0], 16, weight, residual=shards[1])
+    assert y.placements == total.placements == (Shard(1),) and not comm.get_total_counts()
+    torch.manual_seed(3)
+    one = NormedBlock()
+    torch.nn.init.normal_(one.norm.weight)
+    rt.convert(one, None)
+    parallel = copy.deepcopy(one)
+    parallelize_module(parallel, mesh, {"norm": SequenceParallel(), "second": SequenceParallel(), "up": ColwiseParallel(input_layouts=Shard(1))})
+    parallelize_module(parallel, mesh, PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Shard(1)))
+    x = torch.randn(2, 8, 64)
+    upstream = torch.randn(2, 8, 32)
+    one(x).backward(upstream)
+    out = parallel(x)
+    out.backward(upstream.chunk(mesh.size(), -1)[mesh.get_local_rank()].contiguous())
+    testing.assert_snr(one(x).detach().chunk(mesh.size(), -1)[mesh.get_local_rank()].double(), out.detach(), 100)
+    for want, have in zip(one.parameters(), parallel.parameters(), strict=True):
+        testing.assert_snr(want.grad.double(), have.grad.full_tensor(), 100)
+
+
+def check_activations(mesh):
+    x, up, dy = torch.randn(4, 16), torch.randn(4, 16), torch.randn(4, 16)
+    probs, mask = torch.rand(4), torch.tensor([1, 0, 1, 1], dtype=torch.uint8)
+    for places, (a, u, d) in every_placement(mesh, x, up, dy):
+        rows = [Shard(0) if places[0] == Shard(0) else Replicate()]
+        p, m = (distribute_tensor(t, mesh, rows) for t in (probs, mask))
+        same(ops.activation(a, u, p, m, "silu", False, 1.0, 1.0), ops.activation(x, up, probs, mask, "silu", False, 1.0, 1.0), 100, places)
+        same(ops.activation(a, None, None, None, "gelu", True, 1.0, 1.0), ops.activation(x, None, None, None, "gelu", True, 1.0, 1.0), 100, places)
+        for flags in itertools.product((True, False), repeat=3):
+            if any(flags):
+                same(ops.activation_backward(d, a, u, p, m, "silu", False, 1.0, 1.0, *flags),
+                     ops.activation_backward(dy, x, up, probs, mask, "silu", False, 1.0, 1.0, *flags), 100, (places, flags))
+    # Where rows or columns lie nothing moves.
+    for place in (Shard(0), Shard(1)):
+        shards = [distribute_tensor(t, mesh, [place]).requires_grad_() for t in (x, up)]
+        with CommDebugMode() as comm:
+            y = rt.swiglu(*shards)
+            y.sum().backward()
+        assert y.placements == shards[1].grad.placements == (place,) and not comm.get_total_counts()
+
+
 def check_objects(rank, ranks):
     torch.manual_seed(rank)
     q = rt.quantize(torch.randn(32, 64), QuantConfig(granularity="rowwise"), transpose=True)
@@ -331,6 +398,23 @@ def check_changes(mesh):
     assert sizes == [2, 2], sizes
 
 
+def check_gather_in_high_precision(mesh):
+    """Weights that were gathered as codes, in a block without 8-bit floats: the gradients of what the codes stand for."""
+    for policy in (MixedPrecisionPolicy(), MixedPrecisionPolicy(param_dtype=torch.bfloat16)):
+        model, x = two_layers(True, (mesh, mesh), mp_policy=policy), torch.randn(8, 32)
+        weights = [rt.quantize(layer.weight.full_tensor().detach(), QuantConfig()).dequantize().requires_grad_() for layer in model]
+        biases = [layer.bias.full_tensor().detach() for layer in model]
+        out = torch.nn.functional.linear(torch.nn.functional.linear(x, weights[0], biases[0]), weights[1], biases[1])
+        out.square().sum().backward()
+        with rt.autocast_fp8(enabled=False):
+            found = model(x)
+            found.float().square().sum().backward()
+        floor = 100 if policy.param_dtype is None else 30
+        testing.assert_snr(out.detach().double(), found.detach(), floor)
+        for weight, layer in zip(weights, model, strict=True):
+            testing.assert_snr(weight.grad.double(), layer.weight.grad.full_tensor(), floor)
+
+
 def check_gather(mesh, tmp):
     for policy in (MixedPrecisionPolicy(), MixedPrecisionPolicy(param_dtype=torch.bfloat16)):
         for config in (QuantConfig("hybrid"), QuantConfig(scale_dtype=torch.float8_e8m0fnu)):
@@ -351,6 +435,7 @@ def check_gather(mesh, tmp):
             testing.assert_snr(truth, have, testing.snr_db(truth, want) - 0.5)
             if policy.param_dtype is None:
                 testing.assert_snr(want, have, 60)
+    check_gather_in_high_precision(mesh)
     *_, trained, _, _ = gathered(mesh, MixedPrecisionPolicy(), True, QuantConfig(), 2)
     *_, other, _, _ = gathered(mesh, MixedPrecisionPolicy(), True, QuantConfig(), 1)
     checkpoint.save(trained.state_dict(), checkpoint_id=tmp + "-checkpoint")
@@ -391,6 +476,8 @@ def main():
         "leading": lambda: torch.inference_mode()(check_leading)(mesh),
         "codes": lambda: check_codes(mesh),
         "plans": lambda: check_plans(mesh, rank),
+        "norms": lambda: check_norms(mesh),
+        "activations": lambda: check_activations(mesh),
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
         "objects": lambda: check_objects(rank, ranks),

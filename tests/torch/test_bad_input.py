@@ -7,7 +7,6 @@ import torch
 from test_shape_functions import FOREIGN
 
 import ridgeline.torch as rt
-from ridgeline.torch import _library
 
 
 def matrix(*shape, dtype=torch.float32, **options):
@@ -18,8 +17,9 @@ def matrix(*shape, dtype=torch.float32, **options):
     "call,exception,message",
     [
         (lambda a: rt.gemm(a, a[:3]), ValueError, "check trans_a and trans_b"),
-        (lambda a: rt.gemm(a, a.bfloat16()), TypeError, "the same one of torch.float32"),
-        (lambda a: rt.gemm(a.double(), a), TypeError, "the same one of torch.float32"),
+        (lambda a: rt.gemm(a, a.bfloat16()), TypeError, r"a is torch\.float32 and b is torch\.bfloat16; cast .*a\.to\(torch\.bfloat16\) or b\.to\(torch\.float32\)"),
+        (lambda a: rt.gemm(a.half(), a.int()), TypeError, "b is torch.int32; give both the same one of"),
+        (lambda a: rt.gemm(a.double(), a), TypeError, r"the same one of torch\.float32|b\.to\(torch\.float64\)"),
         (lambda a: rt.gemm(a.double(), a.double(), out_dtype=torch.float32), TypeError, "leave out_dtype out|on the CPU only"),
         (lambda a: rt.gemm(a, a, residual=a[:3]), ValueError, "residual"),
         (lambda a: rt.gemm(a, a, residual=a.bfloat16()), ValueError, "residual"),
@@ -31,12 +31,23 @@ def matrix(*shape, dtype=torch.float32, **options):
         (lambda a: rt.gemm(a[:, ::2], a[:2]), ValueError, r"call \.contiguous\(\)"),
         (lambda a: rt.gemm(a, a, activation="relu"), ValueError, "use None, gelu"),
         (lambda a: rt.gemm(a, a, bias=a[0, :3]), ValueError, "bias"),
-        (lambda a: rt.gemm(a, a, out_dtype=torch.float16), ValueError, "give torch.float32$"),
-        (lambda a: rt.gemm(a, a, out_dtype=torch.int32), TypeError, "which no operator takes"),
-        (lambda a: rt.gemm_fp8(a, a.bfloat16()), TypeError, "the same dtype"),
+        (lambda a: rt.gemm(a, a, out_dtype=torch.float16), ValueError, r"give torch\.float32, or cast it: \.to\(torch\.float16\)$"),
+        (lambda a: rt.gemm(a, a, out_dtype=torch.int32), TypeError, "cannot be torch.int32; give torch.float32$"),
+        (lambda a: rt.gemm(a, a, bias=a[0].int()), ValueError, r"bias is torch\.int32 .*give torch\.float32"),
+        (lambda a: rt.gemm(a, a, residual=a.long()), ValueError, r"residual is torch\.int64 .*give torch\.float32"),
+        (lambda a: rt.gemm(a.long(), a.long()), TypeError, "the same one of torch.float32"),
+        (lambda a: rt.gemm(a.byte(), a.byte()), TypeError, "the same one of torch.float32"),
+        (lambda a: rt.gemm_fp8(a.int(), a.int()), TypeError, "torch.bfloat16"),
+        (lambda a: rt.rms_norm(a.int(), 4), TypeError, "give torch.float32"),
+        (lambda a: rt.rms_norm(a, 4, a[0].int()), ValueError, "weight is torch.int32"),
+        (lambda a: rt.rms_norm(a, 4, residual=a.bfloat16()), ValueError, "residual is torch.bfloat16"),
+        (lambda a: rt.gemm_fp8(a, a.bfloat16()), TypeError, r"b is torch\.bfloat16; cast one of them"),
+        (lambda a: torch.ops.ridgeline.quantize(a, torch.float8_e5m2, "row", random=a[0, :2].int()), TypeError, "two 64-bit words"),
+        (lambda a: torch.ops.ridgeline.quantize(a, torch.float8_e5m2, "row", random=a[0, :2].byte()), TypeError, "two 64-bit words"),
+        (lambda a: torch.ops.ridgeline.quantize(a, torch.float8_e5m2, "row", random=a[0, :4].long()[::2]), ValueError, r"random has words that are not adjacent; call .contiguous\(\)"),
         (lambda a: rt.gemm_fp8(a.double(), a.double()), TypeError, "torch.bfloat16"),
         (lambda a: rt.gemm_fp8(a[None], a[None]), ValueError, "give a matrix b"),
-        (lambda a: rt.gemm_fp8(a, a, out_dtype=torch.int8), TypeError, "which no operator takes"),
+        (lambda a: rt.gemm_fp8(a, a, out_dtype=torch.int8), TypeError, "cannot be torch.int8"),
         (lambda a: rt.quantize(a[0]), ValueError, "give a matrix"),
         (lambda a: rt.quantize(a.long()), TypeError, "give torch.float32"),
         (lambda a: rt.quantize(a.expand(4, 4)[:, :1].expand(4, 4)), ValueError, r"call \.contiguous\(\)"),
@@ -85,13 +96,3 @@ def test_unknown_operators_and_implementations_are_listed():
         rt.backends("matmul")
     with pytest.raises(ValueError, match="m"):
         rt.explain("gemm", rows=3)
-
-
-def test_another_version_of_pytorch_is_said_before_anything_is_loaded(tmp_path, monkeypatch):
-    (tmp_path / "libridgeline_torch-1.13.so").touch()
-    monkeypatch.setenv("RIDGELINE_LIBRARY_DIR", str(tmp_path))
-    with pytest.raises(ImportError, match=r"was built for torch 1\.13, and this is torch .*install it again"):
-        _library.load()
-    monkeypatch.setenv("RIDGELINE_LIBRARY_DIR", str(tmp_path / "nowhere"))
-    with pytest.raises(ImportError, match="no ridgeline library in"):
-        _library.load()

@@ -94,6 +94,7 @@ def test_main_grad_collects_micro_batches(device, granularity):
     testing.assert_snr(expected, main_grad, 25)
 
 
+@pytest.mark.deterministic
 def test_stochastic_rounding_is_unbiased_and_repeats_with_its_seed(device):
     x = torch.full((64, 64), 1.03, device=device)
     x[0, 0] = 448
@@ -107,6 +108,8 @@ def test_stochastic_rounding_is_unbiased_and_repeats_with_its_seed(device):
     assert set(inner.unique().tolist()) == {1.0, 1.125}
     assert abs(inner.mean().item() - 1.03) < 0.01
     assert set(rt.quantize(x).dequantize().flatten()[1:].unique().tolist()) == {1.0}
+    unsigned = torch.tensor([7, 0], dtype=torch.uint64, device=device)  # the words that the operator declares
+    assert torch.equal(first, rt.quantize(x, config, seed=unsigned).dequantize())
 
 
 @pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
@@ -217,13 +220,17 @@ def test_a_bias_is_added_before_the_one_rounding(device, granularity, out_dtype)
         return out.detach(), x.grad, w.grad, c.grad
 
     found = run(False)
-    assert torch.equal(found[0], expected)
+    if out_dtype == torch.float32:  # a kernel may scale and add in one rounding: `product` has had one of its own
+        exact = product.double() + bias.double()
+        assert ((found[0] - exact).abs() <= 1.01 * 2.0**-24 * (product.double().abs() + exact.abs())).all()
+    else:
+        assert torch.equal(found[0], expected)
     assert found[3].dtype == bias.dtype
     testing.assert_snr(upstream.double().sum((0, 1)), found[3], 45)
     for want, have in zip(found, run(True), strict=True):
         assert torch.equal(want, have)
     with torch.no_grad():
-        assert torch.equal(rt.gemm_fp8(a, b, trans_b=True, config=config, out_dtype=out_dtype, bias=bias), expected)
+        assert torch.equal(rt.gemm_fp8(a, b, trans_b=True, config=config, out_dtype=out_dtype, bias=bias), found[0])
 
 
 def test_a_bias_alone_gets_its_gradient_and_its_tangent(device):

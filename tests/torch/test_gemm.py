@@ -210,7 +210,52 @@ def test_the_forced_implementation_runs(on_cpu):
     finally:
         rt.set_backend("gemm", None)
     rt.gemm(a, b)
-    assert rt.last_used("gemm") == next(name for name in rt.backends("gemm") if name != "cpu_amx") == "cpu_simd"
+    assert rt.last_used("gemm") == next(name for name in rt.backends("gemm") if name not in ("cpu_amx", "cpu_bf16dot")) == "cpu_simd"
+
+
+@pytest.fixture
+def as_it_began():
+    yield
+    rt.reset()
+
+
+def ran(dtype):
+    rt.gemm(*(torch.ones(16, 16, dtype=dtype) for _ in range(2)))
+    return rt.last_used("gemm")
+
+
+def test_backends_are_forced_by_dtype_in_the_form_of_the_environment(on_cpu, as_it_began, monkeypatch):
+    rt.set_backend("gemm", "bf16:reference,other:cpu_simd")
+    assert (ran(torch.bfloat16), ran(torch.float16), ran(torch.float32)) == ("reference", "cpu_simd", "cpu_simd")
+    for wrong, message in (
+        ("bf16:cpu_simd,other:fastest", r"fastest.*cpu_simd"),
+        ("bf16:cpu_simd,reference", "names no dtype"),
+        ("bf17:cpu_simd", "is not a dtype"),
+        ("", "cpu_simd"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rt.set_backend("gemm", wrong)
+    assert ran(torch.bfloat16) == "reference"  # as before
+    rt.set_backend("gemm", "bf16:cpu_simd")
+    monkeypatch.setenv("RIDGE_GEMM_BACKEND", "f16:reference")
+    assert ran(torch.float16) != "reference"  # the variable was read before
+    rt.reset()
+    assert ran(torch.float16) == "reference" and ran(torch.bfloat16) != "reference"
+
+
+def test_reset_forgets_what_was_forced_and_what_was_measured(on_cpu, as_it_began, monkeypatch, tmp_path):
+    monkeypatch.setenv("RIDGE_CACHE_DIR", str(tmp_path))
+    rt.reset()
+    case = {"m": 48, "n": 80, "k": 56, "dtype": "f32"}
+    a, b = operands(48, 80, 56, False, False, torch.float32, "cpu")
+    rt.set_backend("gemm", "autotune")
+    rt.gemm(a, b)
+    (kept,) = (tmp_path / "tuned").glob("*.jsonl")
+    assert "preferred by the tuned table" in rt.explain("gemm", **case)
+    rt.reset()
+    assert "preferred by the tuned table" in rt.explain("gemm", **case)  # read again from the file
+    rt.reset(tuned_tables=True)
+    assert not kept.exists() and "first in the order" in rt.explain("gemm", **case)
 
 
 def test_explain_says_what_runs_and_why_the_others_do_not():

@@ -126,19 +126,9 @@ def test_training_learns_as_with_torch(device, config):
     assert found[-1] == pytest.approx(expected[-1], rel=1e-3 if config is None else 0.1)
 
 
-def test_ddp_and_fsdp_see_the_gradients_of_our_layers(on_cpu, tmp_path):
+def test_ddp_and_fsdp_see_the_gradients_of_our_layers(two_ranks):
     """Two processes over gloo, each with half of a batch, end with the gradients of one process with all of it."""
-    worker = pathlib.Path(__file__).with_name("distributed_worker.py")
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, worker, str(rank), "2", str(tmp_path / "store")],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        for rank in range(2)
-    ]
-    outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
-    assert all("gradients agree" in output for output in outputs), "\n".join(outputs)
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(outputs)
+    two_ranks("distributed_worker.py", says="gradients agree")
 
 
 def test_the_training_example_runs_and_its_modes_agree(on_cpu, tmp_path):

@@ -276,7 +276,7 @@ def test_a_weight_that_will_be_gathered_in_8_bits_is_a_plain_one_elsewhere(devic
     loaded = torch.load(tmp_path / "model.pt", weights_only=True)
     assert all(type(value) is torch.Tensor and torch.equal(value, plain.state_dict()[name]) for name, value in loaded.items())
     for one in (plain, model):
-        optimizer = torch.optim.AdamW(one.parameters(), lr=1e-2)
+        optimizer = torch.optim.AdamW(one.parameters(), lr=1e-2, foreach=False)  # it rounds otherwise, for plain tensors alone
         one(x).square().sum().backward()
         optimizer.step()
     assert torch.equal(plain(x), model(x))

@@ -1,0 +1,247 @@
+// What is particular to the gradients of attention: that they are the derivatives of the forward, rows without keys,
+// strides in any order, values that are not finite, and what the arguments' check says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "dispatch/launch.h"
+#include "numerics/convert.h"
+#include "ops/harness.h"
+#include "ops/operand_memory.h"
+#include "ridge/ops/attention.h"
+#include "ridge/ops/attention_backward.h"
+
+namespace ridge::testing {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A tensor [batch, length, heads, dim] that lies as [batch, heads, length, dim] when `heads_first`.
+struct Tensor {
+  std::vector<std::uint16_t> bits;
+  TensorView view;
+
+  Tensor(std::int64_t length, std::int64_t heads, bool heads_first, unsigned seed) {
+    constexpr std::int64_t kBatch = 2, kDim = 40;
+    bits.assign(static_cast<std::size_t>(kBatch * length * heads * kDim), 0x7fff);
+    view = TensorView::contiguous(bits.data(), DType::kBf16, {kBatch, length, heads, kDim});
+    if (heads_first) view.stride = {length * heads * kDim, kDim, length * kDim, 1};
+    std::mt19937 generator(seed);
+    std::normal_distribution<double> normal;
+    for (std::int64_t e = 0; e < view.element_count(); ++e) numerics::store_element(view, e, normal(generator));
+  }
+  [[nodiscard]] std::vector<double> values() const { return numerics::to_doubles(view); }
+};
+
+// Four heads of q, two of k and v; the forward has run.
+struct Problem {
+  Tensor q, k, v, o, d_o, d_q, d_k, d_v;
+  std::vector<float> sums;
+  AttentionBackwardArgs args;
+
+  Problem(std::int64_t q_len, std::int64_t k_len, bool heads_first, bool causal)
+      : q(q_len, 4, heads_first, 1),
+        k(k_len, 2, heads_first, 2),
+        v(k_len, 2, heads_first, 3),
+        o(q_len, 4, heads_first, 4),
+        d_o(q_len, 4, heads_first, 5),
+        d_q(q_len, 4, heads_first, 6),
+        d_k(k_len, 2, heads_first, 7),
+        d_v(k_len, 2, heads_first, 8),
+        sums(static_cast<std::size_t>(8 * q_len)) {
+    args.q = q.view;
+    args.k = k.view;
+    args.v = v.view;
+    args.o = o.view;
+    args.log_sum_exp = TensorView::contiguous(sums.data(), DType::kF32, {2, 4, q_len});
+    args.d_o = d_o.view;
+    args.d_q = d_q.view;
+    args.d_k = d_k.view;
+    args.d_v = d_v.view;
+    args.causal = causal;
+    run_forward();
+  }
+  void run_forward() {
+    AttentionArgs forward;
+    forward.q = args.q;
+    forward.k = args.k;
+    forward.v = args.v;
+    forward.o = args.o;
+    forward.log_sum_exp = args.log_sum_exp;
+    forward.causal = args.causal;
+    ASSERT_TRUE(attention(forward, Stream::cpu()).ok());
+  }
+  void run(int threads = 1) { ASSERT_TRUE(attention_backward(args, Stream::cpu(threads)).ok()); }
+};
+
+// The gradients that the forward's entry names, against differences of its fp64 reference.
+class AttentionGradients {
+ public:
+  explicit AttentionGradients(const std::string& words)
+      : op_(**ops::find_operator("attention")), problem_(*op_.bind(*record::parse_case(words))), memory_(problem_) {
+    for (std::size_t i = 0; i < 3; ++i) fill(memory_.views[i], static_cast<unsigned>(5 * i));
+    ops::Call forward = call_of(memory_.views);
+    EXPECT_TRUE(dispatch::launch(op_, forward, Stream::cpu()).ok());
+    upstream_ = numerics::to_doubles(memory_.views[3]);
+    for (std::size_t e = 0; e < upstream_.size(); ++e) upstream_[e] = eighths(e, 11);
+  }
+
+  void compare() {
+    std::vector<std::vector<std::uint16_t>> memory;
+    const auto like = [&](const TensorView& view) {
+      memory.emplace_back(static_cast<std::size_t>(view.element_count()), std::uint16_t{0x7fff});
+      TensorView copy = view;
+      copy.data = memory.back().data();
+      return copy;
+    };
+    memory.reserve(4);
+    const TensorView d_o = like(memory_.views[3]);
+    numerics::from_doubles(upstream_, d_o);
+    const std::vector<TensorView> found = {like(memory_.views[0]), like(memory_.views[1]), like(memory_.views[2])};
+    const auto calls =
+        ops::backward_calls(op_, problem_, {memory_.views}, std::vector<TensorView>{d_o, TensorView()}, found);
+    ASSERT_TRUE(calls.ok()) << calls.error().text();
+    ASSERT_EQ(calls->size(), 1u);
+    ASSERT_TRUE(dispatch::launch(*calls->front().op, calls->front().call, Stream::cpu()).ok());
+    for (std::size_t input = 0; input < 3; ++input) {
+      const std::vector<double> gradient = numerics::to_doubles(found[input]);
+      double size = 0;
+      for (const double one : gradient) size = std::max(size, std::fabs(one));
+      for (std::size_t e = 0; e < gradient.size(); ++e) {
+        EXPECT_NEAR(gradient[e], difference(input, static_cast<std::int64_t>(e)), 0.004 * size)
+            << problem_.problem_case.text() << ": " << problem_.operands[input].name << ", element " << e;
+      }
+    }
+  }
+
+ private:
+  static double eighths(std::size_t i, unsigned start) {
+    return static_cast<double>((start + 7u * i) % 23u) / 8.0 - 1.25;
+  }
+  static void fill(const TensorView& view, unsigned start) {
+    for (std::int64_t e = 0; e < view.element_count(); ++e) {
+      numerics::store_element(view, e, eighths(static_cast<std::size_t>(e), start));
+    }
+  }
+  ops::Call call_of(std::span<const TensorView> views) {
+    ops::Call call;
+    for (const std::int64_t value : problem_.values) call.values.push_back(value);
+    for (const TensorView& view : views) call.operands.push_back(view);
+    return call;
+  }
+  // Of the sum of o times what comes from above, by a step that fp16 holds exactly.
+  double difference(std::size_t input, std::int64_t element) {
+    constexpr double kStep = 0x1p-7;
+    const double kept = numerics::load_element(memory_.views[input], element);
+    const auto moved = [&](double by) {
+      numerics::store_element(memory_.views[input], element, kept + by);
+      const auto outputs = op_.reference(problem_, {memory_.views});
+      double sum = 0;
+      for (std::size_t e = 0; e < upstream_.size(); ++e) sum += upstream_[e] * (*outputs)[0].value[e];
+      return sum;
+    };
+    const double found = (moved(kStep) - moved(-kStep)) / (2 * kStep);
+    numerics::store_element(memory_.views[input], element, kept);
+    return found;
+  }
+
+  const ops::Operator& op_;
+  ops::Problem problem_;
+  OperandMemory memory_;
+  std::vector<double> upstream_;
+};
+
+TEST(AttentionBackward, GivesTheDerivativesOfTheForward) {
+  for (const char* mask : {"full", "causal"}) {
+    AttentionGradients(
+        fmt::format("attention batch=1 heads=4 kv_heads=2 q_len=5 k_len=7 dim=6 dtype=f16 mask={}", mask))
+        .compare();
+  }
+}
+
+TEST(AttentionBackward, ThereIsNoGradientThroughTheLogSumAndNoneAlone) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Problem problem = *op.bind(*record::parse_case("attention q_len=5 k_len=5 dim=8"));
+  OperandMemory memory(problem);
+  std::vector<TensorView> outputs = {memory.views[3], memory.views[4]},
+                          inputs = {memory.views[0], memory.views[1], memory.views[2]};
+  auto calls = ops::backward_calls(op, problem, {memory.views}, outputs, inputs);
+  ASSERT_FALSE(calls.ok());
+  EXPECT_NE(calls.error().text().find("no gradient through log_sum_exp"), std::string::npos) << calls.error().text();
+  outputs[1] = TensorView();
+  inputs[2] = TensorView();
+  calls = ops::backward_calls(op, problem, {memory.views}, outputs, inputs);
+  ASSERT_FALSE(calls.ok());
+  EXPECT_NE(calls.error().text().find("give memory for all three"), std::string::npos) << calls.error().text();
+}
+
+TEST(AttentionBackward, ReadsAndWritesStridesInAnyOrderWithEqualBitsForAnyThreads) {
+  for (const bool causal : {false, true}) {
+    Problem packed(37, 90, false, causal), turned(37, 90, true, causal);
+    packed.run(1);
+    turned.run(2);
+    EXPECT_EQ(packed.d_q.values(), turned.d_q.values());
+    EXPECT_EQ(packed.d_k.values(), turned.d_k.values());
+    EXPECT_EQ(packed.d_v.values(), turned.d_v.values());
+  }
+}
+
+TEST(AttentionBackward, ARowWithoutKeysAndAKeyWithoutRowsHaveGradientsOfZero) {
+  Problem problem(10, 4, false, true);  // the first six queries see nothing
+  problem.run();
+  for (std::int64_t e = 0; e < 6 * 4 * 40; ++e) EXPECT_EQ(numerics::load_element(problem.d_q.view, e), 0.0);
+  EXPECT_NE(numerics::load_element(problem.d_q.view, 7 * 4 * 40), 0.0);  // of one key the gradient is zero, too
+  Problem nothing(0, 4, false, false);
+  nothing.run();
+  for (const double one : nothing.d_k.values()) EXPECT_EQ(one, 0.0);
+  for (const double one : nothing.d_v.values()) EXPECT_EQ(one, 0.0);
+}
+
+TEST(AttentionBackward, WhatIsNotFiniteStaysWithItsHead) {
+  for (const bool causal : {false, true}) {
+    Problem clean(40, 70, true, causal), dirty(40, 70, true, causal);
+    numerics::store_element(dirty.d_o.view, (5 * 4 + 3) * 40 + 1, kInfinity);  // sequence 0, query 5, head 3
+    clean.run();
+    dirty.run();
+    const auto same = [](const Tensor& x, const Tensor& y, std::int64_t heads, std::int64_t other) {
+      const std::vector<double> a = x.values(), b = y.values();
+      std::size_t different = 0;
+      for (std::size_t e = 0; e < a.size(); ++e) {
+        const bool first_sequence = e < a.size() / 2;
+        if (a[e] == b[e]) continue;
+        EXPECT_TRUE(first_sequence && static_cast<std::int64_t>(e / 40) % heads == other) << e;
+        ++different;
+      }
+      EXPECT_GT(different, 0u);
+    };
+    same(clean.d_q, dirty.d_q, 4, 3);
+    same(clean.d_k, dirty.d_k, 2, 1);
+    same(clean.d_v, dirty.d_v, 2, 1);
+  }
+}
+
+TEST(AttentionBackward, RefusesWithTheValues) {
+  const auto refusal = [](auto change) {
+    Problem problem(5, 7, false, false);
+    change(problem);
+    const Status status = attention_backward(problem.args, Stream::cpu());
+    return status.ok() ? std::string() : status.error().text();
+  };
+  const auto says = [](const std::string& text, std::string_view words) {
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  };
+  says(refusal([](Problem& p) { p.args.d_o.shape[1] = 4; }), "give d_o the shape and dtype of q");
+  says(refusal([](Problem& p) { p.args.d_k.dtype = DType::kF16; }), "give d_k the shape and dtype of k");
+  says(refusal([](Problem& p) { p.args.d_v = p.args.d_k; }), "overlap");
+  says(refusal([](Problem& p) { p.args.d_q = p.args.q; }), "overlap");
+  says(refusal([](Problem& p) { p.args.log_sum_exp.shape[2] = 4; }), "[batch, heads, q_len]");
+  says(refusal([](Problem& p) { p.args.scale = -1; }), "a scale of -1");
+  says(refusal([](Problem& p) { p.args.d_q.data = nullptr; }), "null");
+}
+
+}  // namespace
+}  // namespace ridge::testing
