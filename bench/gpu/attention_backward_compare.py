@@ -3,7 +3,7 @@
 
     attention_backward_compare.py ROOT OUT [--cubins FOLDER] [--repeats 20] [--checks N] [--seconds S] [--quick] [--builds A,B] [--commit ID]
 
-Takes the builds below from --cubins, or compiles src/ops/attention/cuda_attention_backward.cu with nvcc, and launches them through
+Takes the builds below from --cubins, or compiles src/ops/attention/backward/cuda_attention_backward.cu with nvcc, and launches them through
 the driver: prepare, the kernel, finish. Every timed call is one backward pass on random normal data, with the L2 displaced before it,
 between two events; contenders change places from round to round, the median counts. FLOP: 10 x pairs of a query and a key x dim x
 heads, half of them when causal. Writes OUT/attention-backward.json (with every sample) and .csv. A deterministic contender carries
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-SOURCE = "src/ops/attention/cuda_attention_backward.cu"
+SOURCE = "src/ops/attention/backward/cuda_attention_backward.cu"
 SMALL = {"HEAD_DIM": 64, "BLOCK_M": 128}
 # name: dim, causal, dtype, defines
 BUILDS = {}
@@ -49,7 +49,7 @@ def compile_builds(root, names, folder):
 
     def compile_one(name):
         dim, causal, dtype, more = BUILDS[name]
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CAUSAL": causal, **more}
+        defines = {"TYPE": dtype, "HEAD_DIM": dim, "BLOCK_M": 64, "CAUSAL": causal, "ORDERED": 0, **more}
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
                    str(folder / f"backward_{name}.cubin"), str(root / SOURCE)]
         run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)

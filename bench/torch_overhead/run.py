@@ -4,7 +4,7 @@
   cmake --build build --target ridgeline_torch bench_torch_overhead
   PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib .venv/bin/python bench/torch_overhead/run.py [--device cuda] [--json FILE]
 
-Host time per call in microseconds, medians over interleaved batches of calls; on a GPU the device is drained between batches, and
+Host time per call in microseconds, also of a layer of 64 features on 8 rows, medians over interleaved batches of calls; on a GPU the device is drained between batches, and
 batches are short enough that its queue never fills, so that enqueueing is all that is timed. Also the 512^3 product itself
 (`wall`: a batch with the wait at its end), and what `import ridgeline.torch` adds to `import torch` in a fresh process.
 """
@@ -65,6 +65,19 @@ def measure(size, dtype, device, per_batch, batches, drain):
     return interleaved(calls, per_batch, batches, drain)
 
 
+def layers(device, dtype, per_batch, batches, drain):
+    """A layer of 64 features on 8 rows, each kind with and without recording."""
+    x = torch.randn(8, 64, device=device).to(dtype)
+    plain = torch.nn.Linear(64, 64, device=device, dtype=dtype)
+    kinds = {"torch.nn.Linear": plain, "ridgeline.torch.Linear": rt.Linear.from_float(plain), "Fp8Linear": rt.Fp8Linear.from_float(plain)}
+    calls = {}
+    for name, layer in kinds.items():
+        calls[f"{name}, recording"] = repeat(lambda layer=layer: layer(x))
+        calls[name] = torch.no_grad()(repeat(lambda layer=layer: layer(x)))
+    interleaved(calls, per_batch, 3, drain)
+    return interleaved(calls, per_batch, batches, drain)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
@@ -87,6 +100,13 @@ def main():
             print(f"  {name:34s} {host:9.2f} / {wall:9.2f}   over C++ {host - base:+.2f}")
         ours, theirs = times["ridgeline.torch.gemm"]["wall"], times["torch.matmul"]["wall"]
         print(f"  torch.matmul / ours, wall, paired: {statistics.median(t / o for t, o in zip(theirs, ours)):.3f}")
+    times = layers(options.device, dtype, 100, options.batches, drain)
+    result[f"layer 8x64 {str(dtype)[6:]}"] = times
+    print(f"layer 8 x 64 {dtype}: microseconds per call, host; over torch.nn.Linear, paired")
+    for name, both in times.items():
+        base = times["torch.nn.Linear, recording" if name.endswith("recording") else "torch.nn.Linear"]["host"]
+        over = statistics.median(mine - theirs for mine, theirs in zip(both["host"], base))
+        print(f"  {name:34s} {statistics.median(both['host']):9.2f}   smallest {min(both['host']):.2f}   over {over:+.2f}")
     for _ in range(5):
         result["import_ms"].append(float(subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True).stdout))
     print(f"import ridgeline.torch after torch: {statistics.median(result['import_ms']):.1f} ms (median of 5 processes)")
