@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "base/error.h"
 
@@ -37,6 +38,20 @@ bool side_by_side(const TensorView& x, const TensorView& y, std::uintptr_t dista
   if (row == 0 || row != size_bytes(y.dtype, y.stride[0])) return false;
   const std::size_t apart = distance % row;
   return apart >= size_bytes(x.dtype, x.shape[1]) && apart + size_bytes(y.dtype, y.shape[1]) <= row;
+}
+
+Status check_addressable(std::string_view where, std::string_view operand, std::span<const std::int64_t> shape) {
+  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size != 0 && count > kLimit / size) {
+      return with_hint(invalid("{}: {} would have {} elements, at most {} can be addressed", where, operand,
+                               fmt::join(shape, " x "), kLimit),
+                       "use smaller sizes");
+    }
+    count *= size;
+  }
+  return ok_status();
 }
 
 }  // namespace
@@ -77,6 +92,29 @@ Status check_layout(std::string_view op, std::string_view name, const TensorView
   return ok_status();
 }
 
+Status check_addressable(const Problem& problem) {
+  for (const OperandSpec& operand : problem.operands) {
+    RIDGE_CHECK_OK(check_addressable(problem.problem_case.text(), operand.name, operand.shape));
+  }
+  return ok_status();
+}
+
+Status check_addressable(std::string_view where, std::string_view operand, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t shape[] = {rows, cols};
+  return check_addressable(where, operand, shape);
+}
+
+Status check_row_length(std::string_view where, std::int64_t cols) {
+  if (cols >= 1) return ok_status();
+  return with_hint(invalid("{}: rows of {} elements", where, cols), "give rows of at least one element");
+}
+
+Status check_rows(const Problem& problem, std::int64_t rows, std::int64_t cols) {
+  const std::string where = problem.problem_case.text();
+  RIDGE_CHECK_OK(check_row_length(where, cols));
+  return check_addressable(where, "x", rows, cols);
+}
+
 bool has_shape(const TensorView& view, DType dtype, std::span<const std::int64_t> shape) {
   const auto found = sizes(view);
   return view.dtype == dtype && std::equal(found.begin(), found.end(), shape.begin(), shape.end());
@@ -88,6 +126,20 @@ Status check_shape(std::string_view op, std::string_view name, const TensorView&
   return with_hint(
       invalid("{}: {} is {}; it must be {} [{}]", op, name, view.describe(), to_string(dtype), fmt::join(shape, ", ")),
       std::string(way_out));
+}
+
+Status check_like_x(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
+                    std::span<const std::int64_t> shape) {
+  RIDGE_CHECK_OK(
+      check_shape(op, name, view, dtype, shape, [&] { return fmt::format("give {} the shape and dtype of x", name); }));
+  return check_layout(op, name, view, 2, "give a row-major matrix");
+}
+
+Status check_per_row(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
+                     std::int64_t rows) {
+  const std::int64_t shape[] = {rows};
+  RIDGE_CHECK_OK(check_shape(op, name, view, dtype, shape, "one number for each row"));
+  return check_layout(op, name, view, 1, "give a contiguous vector");
 }
 
 bool overlap(const TensorView& x, const TensorView& y) {

@@ -33,6 +33,15 @@ record::Case with_dtype_names(record::Case requested, std::initializer_list<std:
 Status check_layout(std::string_view op, std::string_view name, const TensorView& view, int rank,
                     std::string_view way_out);
 
+// Every byte of every operand has a 64-bit offset, whatever its dtype; asked of a case, whose sizes no memory has
+// bounded. The second asks of one matrix, before anything is computed from its sizes.
+Status check_addressable(const Problem& problem);
+Status check_addressable(std::string_view where, std::string_view operand, std::int64_t rows, std::int64_t cols);
+// At least one element in a row.
+Status check_row_length(std::string_view where, std::int64_t cols);
+// Both, of the matrix x of a case.
+Status check_rows(const Problem& problem, std::int64_t rows, std::int64_t cols);
+
 // Of exactly this dtype and shape.
 bool has_shape(const TensorView& view, DType dtype, std::span<const std::int64_t> shape);
 Status check_shape(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
@@ -46,6 +55,12 @@ requires std::is_invocable_r_v<std::string, MakeText> Status check_shape(std::st
   if (has_shape(view, dtype, shape)) return ok_status();
   return check_shape(op, name, view, dtype, shape, std::string_view(way_out()));
 }
+
+// A row-major matrix of this dtype and the shape of x; a contiguous vector with one number for each row.
+Status check_like_x(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
+                    std::span<const std::int64_t> shape);
+Status check_per_row(std::string_view op, std::string_view name, const TensorView& view, DType dtype,
+                     std::int64_t rows);
 
 // Whether the bytes from the first to the last element of both have any in common; columns that are side by side in one
 // matrix have none.

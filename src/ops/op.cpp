@@ -342,6 +342,17 @@ Operator assemble(Operator description, std::vector<Implementation> implementati
   return description;
 }
 
+TensorView operand(const Problem& problem, std::span<const TensorView> operands, std::string_view name) {
+  const auto at = problem.position(name);
+  return at ? operands[*at] : TensorView();
+}
+
+record::Case built_in_case(std::string_view text) {
+  auto parsed = record::parse_case(text);
+  check(parsed.ok(), fmt::format("the built-in case \"{}\" does not parse", text));
+  return *std::move(parsed);
+}
+
 Refusal why_not(const Implementation& implementation, const Problem& problem, const DeviceInfo& device) {
   if (implementation.backend != device.backend) {
     return fmt::format("runs on {}, the stream is {}", to_string(implementation.backend), to_string(device.backend));

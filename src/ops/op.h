@@ -76,6 +76,8 @@ struct Problem {
   [[nodiscard]] std::map<std::string, std::int64_t> wholes() const;
   [[nodiscard]] std::map<std::string, double> reals() const;
 };
+// Of a call, by name; of rank 0 where the case has none.
+TensorView operand(const Problem& problem, std::span<const TensorView> operands, std::string_view name);
 // 1, 2, 4, 8 or 16.
 int operand_alignment(const Problem& problem, std::size_t operand);
 // The same of a view in memory.
@@ -288,6 +290,9 @@ struct EntryCall {
 Result<std::vector<EntryCall>> backward_calls(const Operator& op, const Problem& problem, const Arguments& forward,
                                               std::span<const TensorView> grad_outputs,
                                               std::span<const TensorView> grad_inputs);
+
+// For an operator's cases(): "gemm m=7 n=5 k=3", which must parse.
+record::Case built_in_case(std::string_view text);
 
 // For an operator's vary(): `problem` with each of these size parameters drawn anew from three quarters of it up to one
 // less, or for kReduced from three quarters of `reduced`; a size of 0 or 1 stays. The aligned variations draw in steps

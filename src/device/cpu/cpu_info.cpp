@@ -119,7 +119,11 @@ bool CpuInfo::has(std::string_view feature) const {
   return std::find(features.begin(), features.end(), feature) != features.end();
 }
 
-bool CpuInfo::has_avx512() const { return has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"); }
+bool CpuInfo::has_avx2() const { return has("avx2") && has("fma") && has("f16c"); }
+
+bool CpuInfo::has_avx512() const {
+  return has_avx2() && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+}
 
 const CpuInfo& cpu_info() {
   static const CpuInfo info = read();

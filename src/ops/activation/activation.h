@@ -34,18 +34,10 @@ inline Shape shape_of(const Problem& problem) {
                v[kMask] == 1};
 }
 
-// An operand of a call by its name; of rank 0 where the case has none.
-inline TensorView operand(const Problem& problem, std::span<const TensorView> operands, const char* name) {
-  const auto at = problem.position(name);
-  return at ? operands[*at] : TensorView();
-}
-
 // What both operators declare, ask of a case and of operands, and put into a call; errors name the values and the way
 // out.
 std::vector<record::ParamInfo> params();
-Status check_sizes(const Problem& problem);
 Status check_inputs(std::string_view op, const Args& args);
-Status check_like_x(std::string_view op, const char* name, const TensorView& view, const TensorView& x);
 void add_inputs(Problem& problem);
 Call call_of(const Args& args);
 

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "ops/activation/activation.h"
 
 namespace ridge::ops::activation {
@@ -11,9 +10,7 @@ std::vector<record::Case> cases_of(std::string_view op, CaseSet set, Backend bac
   using Size = std::array<std::int64_t, 2>;
   std::vector<record::Case> cases;
   const auto add = [&](const Size& size, std::string_view more) {
-    auto parsed = record::parse_case(fmt::format("{} rows={} cols={} {}", op, size[0], size[1], more));
-    check(parsed.ok(), "a built-in case of an activation does not parse");
-    cases.push_back(*parsed);
+    cases.push_back(built_in_case(fmt::format("{} rows={} cols={} {}", op, size[0], size[1], more)));
   };
   if (set == CaseSet::kCheck) {
     for (const char* dtype : {"f32", "bf16", "f16"}) {

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "ops/activation/activation.h"
@@ -21,22 +20,10 @@ Status check_scalars(std::string_view op, const Args& args) {
   return with_hint(invalid("{}: a limit of {} is not possible", op, args.limit), "give a finite number from 0");
 }
 
-Status check_per_row(std::string_view op, const char* name, const TensorView& view, DType dtype, std::int64_t rows) {
-  if (view.rank == 0) return ok_status();
-  const std::int64_t shape[] = {rows};
-  RIDGE_CHECK_OK(check_shape(op, name, view, dtype, shape, "one number for each row"));
-  return check_layout(op, name, view, 1, "give a contiguous vector");
-}
-
-Status check_row_length(std::string_view where, std::int64_t cols) {
-  if (cols >= 1) return ok_status();
-  return with_hint(invalid("{}: rows of {} elements", where, cols), "give rows of at least one element");
-}
-
 Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params(kOp, params(), with_dtype_names(requested, {"dtype"})));
-  RIDGE_CHECK_OK(check_sizes(problem));
   const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_rows(problem, s.rows, s.cols));
   add_inputs(problem);
   problem.operands.push_back({"y", s.dtype, {s.rows, s.cols}, true});
   return problem;
@@ -79,32 +66,17 @@ std::vector<record::ParamInfo> params() {
           record::flag_param("mask", "1: rows whose mask is 0 are 0")};
 }
 
-Status check_sizes(const Problem& problem) {
-  const Shape s = shape_of(problem);
-  RIDGE_CHECK_OK(check_row_length(problem.problem_case.text(), s.cols));
-  constexpr std::int64_t kLimitOfElements = std::numeric_limits<std::int64_t>::max() / 16;
-  if (s.rows <= kLimitOfElements / s.cols) return ok_status();
-  return with_hint(invalid("{}: x would have {} x {} elements, at most {} can be addressed",
-                           problem.problem_case.text(), s.rows, s.cols, kLimitOfElements),
-                   "use smaller rows and cols");
-}
-
-Status check_like_x(std::string_view op, const char* name, const TensorView& view, const TensorView& x) {
-  const std::int64_t shape[] = {x.shape[0], x.shape[1]};
-  RIDGE_CHECK_OK(check_shape(op, name, view, x.dtype, shape, fmt::format("give {} the shape and dtype of x", name)));
-  return check_layout(op, name, view, 2, "give a row-major matrix");
-}
-
 Status check_inputs(std::string_view op, const Args& args) {
   RIDGE_CHECK_OK(check_layout(op, "x", args.x, 2, "copy it to a row-major matrix"));
   if (index_of(kDtypes, args.x.dtype) < 0) {
     return with_hint(invalid("{}: x is {}; this dtype is not supported", op, args.x.describe()),
                      "give f32, bf16 or f16");
   }
-  RIDGE_CHECK_OK(check_row_length(op, args.x.shape[1]));
-  if (args.up.rank != 0) RIDGE_CHECK_OK(check_like_x(op, "up", args.up, args.x));
-  RIDGE_CHECK_OK(check_per_row(op, "probs", args.probs, kProbsType, args.x.shape[0]));
-  RIDGE_CHECK_OK(check_per_row(op, "mask", args.mask, kMaskType, args.x.shape[0]));
+  const std::int64_t shape[] = {args.x.shape[0], args.x.shape[1]};
+  RIDGE_CHECK_OK(check_row_length(op, shape[1]));
+  if (args.up.rank != 0) RIDGE_CHECK_OK(check_like_x(op, "up", args.up, args.x.dtype, shape));
+  if (args.probs.rank != 0) RIDGE_CHECK_OK(check_per_row(op, "probs", args.probs, kProbsType, shape[0]));
+  if (args.mask.rank != 0) RIDGE_CHECK_OK(check_per_row(op, "mask", args.mask, kMaskType, shape[0]));
   return check_scalars(op, args);
 }
 
@@ -143,7 +115,7 @@ Call call_of(const Args& args) {
 
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_inputs(kOp, args));
-  RIDGE_CHECK_OK(check_like_x(kOp, "y", args.y, args.x));
+  RIDGE_CHECK_OK(check_like_x(kOp, "y", args.y, args.x.dtype, std::span(args.x.shape).first(2)));
   RIDGE_CHECK_OK(check_apart(kOp, {"y", &args.y},
                              {{"x", &args.x}, {"up", &args.up}, {"probs", &args.probs}, {"mask", &args.mask}}));
   Call call = call_of(args);

@@ -54,7 +54,6 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
                     const TensorView& log_sum_exp, std::optional<double> scale);
 Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
                   const TensorView& other);
-Status check_sizes(const Problem& problem);
 std::vector<record::ParamInfo> params();
 bool excuses(const Problem& problem, numerics::Family family);
 // Pairs of a query and a key that it sees.

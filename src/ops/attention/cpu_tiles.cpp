@@ -18,11 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TileStep best_step() {
-  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
-  if (cpu.has_avx512()) return tile_step_avx512;
-  return cpu.has("avx2") && cpu.has("fma") ? tile_step_avx2 : tile_step_portable;
-}
+TileStep best_step() { return device::cpu::widest<TileStep>(tile_step_avx512, tile_step_avx2, tile_step_portable); }
 
 const void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t h) {
   return static_cast<const char*>(view.data) +

@@ -90,22 +90,6 @@ Status check_like(std::string_view op, std::string_view name, const TensorView& 
                      fmt::format("give {} the shape and dtype of {}", name, other_name));
 }
 
-Status check_sizes(const Problem& problem) {
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
-  for (const OperandSpec& operand : problem.operands) {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : operand.shape) {
-      if (extent != 0 && count > kLimit / extent) {
-        return with_hint(invalid("{}: operand {} would have more than {} elements", problem.problem_case.text(),
-                                 operand.name, kLimit),
-                         "use smaller batch, heads and lengths");
-      }
-      count *= extent;
-    }
-  }
-  return ok_status();
-}
-
 std::vector<record::ParamInfo> params() {
   return {{"batch", "1", "sequences", {}},
           {"heads", "4", "of q", {}},
@@ -147,7 +131,7 @@ Result<Problem> bind(const record::Case& requested) {
                       {"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false}};
   const double usual = usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual * 2}};
-  RIDGE_CHECK_OK(check_sizes(problem));
+  RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
 

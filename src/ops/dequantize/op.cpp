@@ -1,4 +1,3 @@
-#include <limits>
 
 #include "base/error.h"
 #include "ops/arguments.h"
@@ -41,12 +40,7 @@ std::vector<record::ParamInfo> params() {
 Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params("dequantize", params(), with_dtype_names(requested, {"dtype", "format"})));
   const Shape s = shape_of(problem);
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
-  if (s.cols != 0 && s.rows > kLimit / s.cols) {
-    return with_hint(invalid("{}: q would have {} x {} elements, at most {} can be addressed",
-                             problem.problem_case.text(), s.rows, s.cols, kLimit),
-                     "use smaller rows and cols");
-  }
+  RIDGE_CHECK_OK(check_addressable(problem.problem_case.text(), "q", s.rows, s.cols));
   problem.operands = {{"q", s.format, {s.rows, s.cols}, false, false},
                       {"scale", scale_dtype(s.granularity), scale_shape(s.granularity, s.rows, s.cols), false, false},
                       {"y", s.dtype, {s.rows, s.cols}, true, false}};

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "ops/gemm/gemm.h"
 
 namespace ridge::ops::gemm {
@@ -11,9 +10,7 @@ namespace {
 using Size = std::array<std::int64_t, 3>;  // m, n, k
 
 record::Case make_case(const Size& size, std::string_view more) {
-  auto parsed = record::parse_case(fmt::format("gemm m={} n={} k={} {}", size[0], size[1], size[2], more));
-  check(parsed.ok(), "a built-in gemm case does not parse");
-  return *parsed;
+  return built_in_case(fmt::format("gemm m={} n={} k={} {}", size[0], size[1], size[2], more));
 }
 
 // Around the register tiles (4x8, 6x16, 14x32), the cache blocks (k = 256) and nothing at all.

@@ -20,7 +20,7 @@ struct OpenBlas {
 const char* core_for_this_processor() {
   const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
   if (cpu.has_avx512()) return "SkylakeX";
-  if (cpu.has("avx2") && cpu.has("fma")) return "Haswell";
+  if (cpu.has_avx2()) return "Haswell";
   return nullptr;
 }
 

@@ -1,5 +1,4 @@
 #include <array>
-#include <limits>
 
 #include "base/error.h"
 #include "ops/arguments.h"
@@ -108,27 +107,6 @@ Status check_args(const Args& args) {
                       {"residual", args.residual.rank != 0 ? &args.residual : &none}});
 }
 
-// Element counts beyond 64-bit byte offsets cannot be addressed.
-Status check_sizes(const Problem& problem) {
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
-  for (const OperandSpec& operand : problem.operands) {
-    if (operand.shape.size() < 2) continue;
-    const std::int64_t cols = operand.shape.back();
-    std::int64_t rows = operand.shape[operand.shape.size() - 2];
-    const std::int64_t batch = operand.shape.size() > 2 ? operand.shape[0] : 1;
-    if (rows != 0 && batch > kLimit / rows)
-      rows = kLimit;
-    else
-      rows *= batch;
-    if (cols != 0 && rows > kLimit / cols) {
-      return with_hint(invalid("{}: operand {} would have {} x {} elements, at most {} can be addressed",
-                               problem.problem_case.text(), operand.name, rows, cols, kLimit),
-                       "use smaller m, n, k");
-    }
-  }
-  return ok_status();
-}
-
 Result<Problem> bind(const record::Case& requested) {
   record::Case canonical = with_dtype_names(requested, {"dtype", "out"});
   // One case has one spelling: an `out` equal to the inputs' dtype is "same".
@@ -150,7 +128,7 @@ Result<Problem> bind(const record::Case& requested) {
   if (s.bias) problem.operands.push_back({"bias", s.out, {s.n}, false, false});
   if (s.residual) problem.operands.push_back({"residual", s.out, stored(s.m, s.n, false), false, false});
   problem.operands.push_back({"c", s.out, stored(s.m, s.n, false), true, s.accumulate});
-  RIDGE_CHECK_OK(check_sizes(problem));
+  RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
 

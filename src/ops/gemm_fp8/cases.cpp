@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "ops/gemm_fp8/gemm_fp8.h"
 
 namespace ridge::ops::gemm_fp8 {
@@ -11,9 +10,7 @@ namespace {
 using Size = std::array<std::int64_t, 3>;  // m, n, k
 
 record::Case make_case(const Size& size, std::string_view more) {
-  auto parsed = record::parse_case(fmt::format("gemm_fp8 m={} n={} k={} {}", size[0], size[1], size[2], more));
-  check(parsed.ok(), "a built-in gemm_fp8 case does not parse");
-  return *parsed;
+  return built_in_case(fmt::format("gemm_fp8 m={} n={} k={} {}", size[0], size[1], size[2], more));
 }
 
 // Around the blocks of 32 and 128, and nothing at all; every scaling with every pair of formats, layout, output and

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "numerics/convert.h"
@@ -78,15 +77,9 @@ Status check_args(const Args& args) {
 
 // Element counts beyond 64-bit byte offsets cannot be addressed.
 Status check_sizes(const Problem& problem, const Shape& s) {
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
   const std::int64_t sides[] = {s.m, s.n, s.k};
   for (int i = 0; i < 3; ++i) {
-    const std::int64_t rows = sides[i], cols = sides[(i + 1) % 3];
-    if (cols != 0 && rows > kLimit / cols) {
-      return with_hint(invalid("{}: an operand would have {} x {} elements, at most {} can be addressed",
-                               problem.problem_case.text(), rows, cols, kLimit),
-                       "use smaller m, n, k");
-    }
+    RIDGE_CHECK_OK(check_addressable(problem.problem_case.text(), "an operand", sides[i], sides[(i + 1) % 3]));
   }
   return ok_status();
 }

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "ops/quantize/quantize.h"
 
 namespace ridge::ops::quantize {
@@ -11,9 +10,7 @@ namespace {
 using Size = std::array<std::int64_t, 2>;
 
 record::Case make_case(const Size& size, std::string_view more) {
-  auto parsed = record::parse_case(fmt::format("quantize rows={} cols={} {}", size[0], size[1], more));
-  check(parsed.ok(), "a built-in quantize case does not parse");
-  return *parsed;
+  return built_in_case(fmt::format("quantize rows={} cols={} {}", size[0], size[1], more));
 }
 
 // Around the blocks of 32 and 128, and nothing at all; every granularity with every rule, format and dtype.

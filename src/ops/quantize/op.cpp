@@ -1,4 +1,3 @@
-#include <limits>
 
 #include "base/error.h"
 #include "ops/arguments.h"
@@ -65,14 +64,6 @@ Status check_args(const Args& args) {
   return check_apart("quantize", scale_t, {x});
 }
 
-Status check_sizes(const Problem& problem, const Shape& s) {
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
-  if (s.cols == 0 || s.rows <= kLimit / s.cols) return ok_status();
-  return with_hint(invalid("{}: x would have {} x {} elements, at most {} can be addressed",
-                           problem.problem_case.text(), s.rows, s.cols, kLimit),
-                   "use smaller rows and cols");
-}
-
 Result<Problem> bind(const record::Case& requested) {
   record::Case canonical = with_dtype_names(requested, {"dtype", "format"});
   const bool mx = canonical.get("scaling") == "mx";
@@ -83,7 +74,7 @@ Result<Problem> bind(const record::Case& requested) {
     return with_hint(invalid("{}: mx scales are powers of two", problem.problem_case.text()),
                      "scale is one of floor, even, ceil");
   }
-  RIDGE_CHECK_OK(check_sizes(problem, s));
+  RIDGE_CHECK_OK(check_addressable(problem.problem_case.text(), "x", s.rows, s.cols));
   problem.operands = {{"x", s.dtype, {s.rows, s.cols}, false, false}};
   if (s.stochastic) problem.operands.push_back({"random", DType::kU64, {2}, false, false});
   for (const Copy& copy : copies_of(s)) {

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/check.h"
 #include "ops/rmsnorm/rmsnorm.h"
 
 namespace ridge::ops::rmsnorm {
@@ -11,9 +10,7 @@ namespace {
 using Size = std::array<std::int64_t, 2>;
 
 record::Case make_case(const Size& size, std::string_view more) {
-  auto parsed = record::parse_case(fmt::format("rmsnorm rows={} cols={} {}", size[0], size[1], more));
-  check(parsed.ok(), "a built-in rmsnorm case does not parse");
-  return *parsed;
+  return built_in_case(fmt::format("rmsnorm rows={} cols={} {}", size[0], size[1], more));
 }
 
 // Rows of one element, of odd lengths, around a warp's and a block's pieces, and longer than a block keeps in

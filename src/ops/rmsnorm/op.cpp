@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "ops/arguments.h"
@@ -47,7 +46,7 @@ Status check_args(const Args& args) {
     RIDGE_CHECK_OK(check_like_x(kOp, "residual", args.residual, args.x.dtype, shape));
     RIDGE_CHECK_OK(check_like_x(kOp, "sum", args.sum, args.x.dtype, shape));
   }
-  if (args.rstd.rank != 0) RIDGE_CHECK_OK(check_rstd(kOp, args.rstd, shape[0]));
+  if (args.rstd.rank != 0) RIDGE_CHECK_OK(check_per_row(kOp, "rstd", args.rstd, DType::kF32, shape[0]));
   RIDGE_CHECK_OK(check_eps(args.eps));
   return check_outputs(args);
 }
@@ -65,7 +64,7 @@ std::vector<record::ParamInfo> params() {
 Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params(kOp, params(), with_dtype_names(requested, {"dtype"})));
   const Shape s = shape_of(problem);
-  RIDGE_CHECK_OK(check_sizes(problem, s.rows, s.cols));
+  RIDGE_CHECK_OK(check_rows(problem, s.rows, s.cols));
   if (s.zero_centred && s.weight == Weight::kNone)
     return zero_centred_without_weight(problem.problem_case.text()).error();
   const std::vector<std::int64_t> shape = {s.rows, s.cols};
@@ -115,38 +114,12 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
 
 }  // namespace
 
-Status check_sizes(const Problem& problem, std::int64_t rows, std::int64_t cols) {
-  RIDGE_CHECK_OK(check_row_length(problem.problem_case.text(), cols));
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 16;
-  if (rows <= kLimit / cols) return ok_status();
-  return with_hint(invalid("{}: x would have {} x {} elements, at most {} can be addressed",
-                           problem.problem_case.text(), rows, cols, kLimit),
-                   "use smaller rows and cols");
-}
-
-Status check_row_length(std::string_view where, std::int64_t cols) {
-  if (cols >= 1) return ok_status();
-  return with_hint(invalid("{}: rows of {} elements have no mean", where, cols), "give rows of at least one element");
-}
-
-Status check_like_x(std::string_view op, const char* name, const TensorView& view, DType dtype,
-                    std::span<const std::int64_t> shape) {
-  RIDGE_CHECK_OK(check_shape(op, name, view, dtype, shape, fmt::format("give {} the shape and dtype of x", name)));
-  return check_layout(op, name, view, 2, "give a row-major matrix");
-}
-
 Status check_weight(std::string_view op, const char* name, const TensorView& view, DType dtype, std::int64_t cols) {
   if (view.rank == 0) return ok_status();
   const std::int64_t shape[] = {cols};
   const DType own = view.dtype == DType::kF32 ? DType::kF32 : dtype;
   RIDGE_CHECK_OK(check_shape(op, name, view, own, shape, "one number for each column, of the dtype of x or f32"));
   return check_layout(op, name, view, 1, "give a contiguous vector");
-}
-
-Status check_rstd(std::string_view op, const TensorView& view, std::int64_t rows) {
-  const std::int64_t shape[] = {rows};
-  RIDGE_CHECK_OK(check_shape(op, "rstd", view, DType::kF32, shape, "one number for each row"));
-  return check_layout(op, "rstd", view, 1, "give a contiguous vector");
 }
 
 Status zero_centred_without_weight(std::string_view where) {

@@ -38,22 +38,11 @@ inline Shape shape_of(const Problem& problem) {
                v[kRstd] == 1};
 }
 
-// An operand of a call by its name; of rank 0 where the case has none.
-inline TensorView operand(const Problem& problem, std::span<const TensorView> operands, const char* name) {
-  const std::optional<std::size_t> at = problem.position(name);
-  return at ? operands[*at] : TensorView();
-}
-
 // For launch plans: whether every row of every operand can be read and written in pieces of 16 bytes (`vectors`).
 void vector_facts(const Problem& problem, std::span<const TensorView> operands,
                   std::map<std::string, std::int64_t>& facts);
 // What both operators ask of a case and of operands; errors name the values and the way out.
-Status check_sizes(const Problem& problem, std::int64_t rows, std::int64_t cols);
-Status check_row_length(std::string_view where, std::int64_t cols);
-Status check_like_x(std::string_view op, const char* name, const TensorView& view, DType dtype,
-                    std::span<const std::int64_t> shape);
 Status check_weight(std::string_view op, const char* name, const TensorView& view, DType dtype, std::int64_t cols);
-Status check_rstd(std::string_view op, const TensorView& view, std::int64_t rows);
 Status zero_centred_without_weight(std::string_view where);
 // The value of the parameter `weight` for this one, of rank 0 where there is none.
 inline std::int64_t weight_param(const TensorView& weight, DType dtype) {

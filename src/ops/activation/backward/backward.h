@@ -9,7 +9,6 @@
 
 namespace ridge::ops::activation_backward {
 
-using activation::operand;
 using activation::shape_of;
 
 // Positions in Problem::values behind those of activation.

@@ -22,14 +22,11 @@ Status check_args(const Args& args, const Wanted& wanted) {
   const activation::Args& forward = args.forward;
   RIDGE_CHECK_OK(activation::check_inputs(kOp, forward));
   RIDGE_CHECK_OK(check_wanted(kOp, wanted, forward.up.rank != 0, forward.probs.rank != 0));
-  RIDGE_CHECK_OK(activation::check_like_x(kOp, "dy", args.dy, forward.x));
-  if (wanted.dx) RIDGE_CHECK_OK(activation::check_like_x(kOp, "dx", args.dx, forward.x));
-  if (wanted.dup) RIDGE_CHECK_OK(activation::check_like_x(kOp, "dup", args.dup, forward.x));
-  if (wanted.dprobs) {
-    const std::int64_t shape[] = {forward.x.shape[0]};
-    RIDGE_CHECK_OK(check_shape(kOp, "dprobs", args.dprobs, DType::kF32, shape, "one number for each row"));
-    RIDGE_CHECK_OK(check_layout(kOp, "dprobs", args.dprobs, 1, "give a contiguous vector"));
-  }
+  const std::span<const std::int64_t> shape = std::span(forward.x.shape).first(2);
+  RIDGE_CHECK_OK(check_like_x(kOp, "dy", args.dy, forward.x.dtype, shape));
+  if (wanted.dx) RIDGE_CHECK_OK(check_like_x(kOp, "dx", args.dx, forward.x.dtype, shape));
+  if (wanted.dup) RIDGE_CHECK_OK(check_like_x(kOp, "dup", args.dup, forward.x.dtype, shape));
+  if (wanted.dprobs) RIDGE_CHECK_OK(check_per_row(kOp, "dprobs", args.dprobs, DType::kF32, shape[0]));
   const NamedView dx{"dx", &args.dx}, dup{"dup", &args.dup}, dprobs{"dprobs", &args.dprobs};
   for (const NamedView& output : {dx, dup, dprobs}) {
     RIDGE_CHECK_OK(check_apart(kOp, output,
@@ -61,8 +58,8 @@ Result<Problem> bind(const record::Case& requested) {
   usual("dup", "gated", "1");
   usual("dprobs", "probs", "0");
   RIDGE_TRY(problem, bind_params(kOp, all_params(), canonical));
-  RIDGE_CHECK_OK(activation::check_sizes(problem));
   const activation::Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_rows(problem, s.rows, s.cols));
   const Wanted wanted = wanted_of(problem);
   RIDGE_CHECK_OK(check_wanted(problem.problem_case.text(), wanted, s.gated, s.probs));
   const std::vector<std::int64_t> shape = {s.rows, s.cols};

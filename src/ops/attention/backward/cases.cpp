@@ -1,16 +1,11 @@
 #include <fmt/format.h>
 
-#include "base/check.h"
 #include "ops/attention/backward/backward.h"
 
 namespace ridge::ops::attention_backward {
 namespace {
 
-record::Case make_case(std::string_view text) {
-  auto parsed = record::parse_case(fmt::format("attention_backward {}", text));
-  check(parsed.ok(), "a built-in case of attention_backward does not parse");
-  return *parsed;
-}
+record::Case make_case(std::string_view text) { return built_in_case(fmt::format("attention_backward {}", text)); }
 
 // Around the tiles of 32 queries and 64 keys, unequal lengths both ways, groups, odd dims, and nothing at all.
 std::vector<record::Case> check_cases() {

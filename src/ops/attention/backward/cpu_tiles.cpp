@@ -20,9 +20,7 @@ using attention::Shape;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TileKernels best_kernels() {
-  const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
-  if (cpu.has_avx512()) return tile_kernels_avx512();
-  return cpu.has("avx2") && cpu.has("fma") ? tile_kernels_avx2() : tile_kernels_portable();
+  return device::cpu::widest(tile_kernels_avx512(), tile_kernels_avx2(), tile_kernels_portable());
 }
 
 void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t h) {

@@ -55,7 +55,7 @@ Result<Problem> bind(const record::Case& requested) {
                       {"d_v", s.dtype, keys, true, false}};
   const double usual = attention::usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual}};
-  RIDGE_CHECK_OK(attention::check_sizes(problem));
+  RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
 

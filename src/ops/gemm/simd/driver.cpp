@@ -376,7 +376,7 @@ const KernelSet& best_kernels() {
     if (avx512_kernels() != nullptr && cpu.has_avx512()) {
       return *avx512_kernels();
     }
-    if (avx2_kernels() != nullptr && cpu.has("avx2") && cpu.has("fma") && cpu.has("f16c")) return *avx2_kernels();
+    if (avx2_kernels() != nullptr && cpu.has_avx2()) return *avx2_kernels();
     return portable_kernels();
   }();
   return best;

@@ -10,7 +10,6 @@
 namespace ridge::ops::rmsnorm_backward {
 
 using rmsnorm::kDtypes;
-using rmsnorm::operand;
 using rmsnorm::Weight;
 using rmsnorm::weight_dtype;
 

@@ -26,13 +26,13 @@ Status check_args(const Args& args) {
                      "give f32, bf16 or f16");
   }
   const std::int64_t shape[] = {args.x.shape[0], args.x.shape[1]};
-  RIDGE_CHECK_OK(rmsnorm::check_row_length(kOp, shape[1]));
-  RIDGE_CHECK_OK(rmsnorm::check_like_x(kOp, "dy", args.dy, dtype, shape));
-  RIDGE_CHECK_OK(rmsnorm::check_rstd(kOp, args.rstd, shape[0]));
+  RIDGE_CHECK_OK(check_row_length(kOp, shape[1]));
+  RIDGE_CHECK_OK(check_like_x(kOp, "dy", args.dy, dtype, shape));
+  RIDGE_CHECK_OK(check_per_row(kOp, "rstd", args.rstd, DType::kF32, shape[0]));
   RIDGE_CHECK_OK(rmsnorm::check_weight(kOp, "weight", args.weight, dtype, shape[1]));
   if (args.dx.rank == 0 && args.dweight.rank == 0) return nothing_wanted();
-  if (args.dsum.rank != 0) RIDGE_CHECK_OK(rmsnorm::check_like_x(kOp, "dsum", args.dsum, dtype, shape));
-  if (args.dx.rank != 0) RIDGE_CHECK_OK(rmsnorm::check_like_x(kOp, "dx", args.dx, dtype, shape));
+  if (args.dsum.rank != 0) RIDGE_CHECK_OK(check_like_x(kOp, "dsum", args.dsum, dtype, shape));
+  if (args.dx.rank != 0) RIDGE_CHECK_OK(check_like_x(kOp, "dx", args.dx, dtype, shape));
   if (args.zero_centred && args.weight.rank == 0) return rmsnorm::zero_centred_without_weight(kOp);
   if (args.dweight.rank != 0) {
     if (args.weight.rank == 0) {
@@ -58,7 +58,7 @@ std::vector<record::ParamInfo> params() {
 }
 
 Status check_case(const Problem& problem, const Shape& s) {
-  RIDGE_CHECK_OK(rmsnorm::check_sizes(problem, s.rows, s.cols));
+  RIDGE_CHECK_OK(check_rows(problem, s.rows, s.cols));
   const std::string where = problem.problem_case.text();
   if (s.weight == Weight::kNone && s.dweight) {
     return with_hint(invalid("{}: there is no weight to have a gradient", where), "set weight=same or wanted=dx");
