@@ -1,0 +1,19 @@
+// What the files of this folder share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/cross_entropy/backward/contract.h"
+#include "ops/cross_entropy/cross_entropy.h"
+
+namespace ridge::ops::cross_entropy_backward {
+
+Result<Call> make_call(const Args& args);
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
+Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
+record::Cost cost(const Problem& problem);
+std::vector<record::Case> cases(CaseSet set, Backend backend);
+
+}  // namespace ridge::ops::cross_entropy_backward

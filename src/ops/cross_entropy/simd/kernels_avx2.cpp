@@ -1,0 +1,7 @@
+#include "ops/cross_entropy/simd/pieces_body.h"
+
+namespace ridge::ops::cross_entropy {
+
+const Pieces& pieces_avx2() { return kPieces; }
+
+}  // namespace ridge::ops::cross_entropy

@@ -1,0 +1,12 @@
+#include "ops/cross_entropy/simd/pieces.h"
+
+#include "device/cpu/cpu_info.h"
+
+namespace ridge::ops::cross_entropy {
+
+const Pieces& best_pieces() {
+  static const Pieces& best = device::cpu::widest(pieces_avx512(), pieces_avx2(), pieces_portable());
+  return best;
+}
+
+}  // namespace ridge::ops::cross_entropy

@@ -1,0 +1,108 @@
+// What pieces.h declares, for the instruction set of the file that includes this. Every function of one number is
+// free of branches, so that a compiler makes vectors of the loops.
+#pragma once
+
+#include <cmath>
+
+#include "ops/cross_entropy/simd/pieces.h"
+#include "ops/exponential.h"
+
+namespace ridge::ops::cross_entropy {
+namespace {
+
+constexpr std::int64_t kLanes = 64;
+
+// Calls block(first) for every 64 numbers, and rest(at, lane) for each of what is left.
+template <class Block, class Rest>
+inline __attribute__((always_inline)) void in_blocks(std::int64_t count, const Block& block, const Rest& rest) {
+  std::int64_t first = 0;
+  for (; first + kLanes <= count; first += kLanes) block(first);
+  for (std::int64_t lane = 0; first + lane < count; ++lane) rest(first + lane, lane);
+}
+
+float largest(const float* x, std::int64_t count) {
+  float most[kLanes];
+  for (float& one : most) one = -INFINITY;
+  in_blocks(
+      count,
+      [&](std::int64_t first) __attribute__((always_inline)) {
+        for (std::int64_t j = 0; j < kLanes; ++j) most[j] = x[first + j] > most[j] ? x[first + j] : most[j];
+      },
+      [&](std::int64_t at, std::int64_t lane) { most[lane] = x[at] > most[lane] ? x[at] : most[lane]; });
+  float found = -INFINITY;
+  for (const float one : most) found = one > found ? one : found;
+  return found;
+}
+
+template <bool kKept>
+inline __attribute__((always_inline)) void powers_of(const float* x, float most, float* e, Lanes& lanes,
+                                                     std::int64_t count) {
+  float sums[kLanes];
+  for (std::int64_t j = 0; j < kLanes; ++j) sums[j] = lanes.value[j];
+  in_blocks(
+      count,
+      [&](std::int64_t first) __attribute__((always_inline)) {
+        float terms[kLanes];
+        for (std::int64_t j = 0; j < kLanes; ++j) terms[j] = normal_power_of(x[first + j] - most);
+        for (std::int64_t j = 0; j < kLanes; ++j) sums[j] += terms[j];
+        for (std::int64_t j = 0; kKept && j < kLanes; ++j) e[first + j] = terms[j];
+      },
+      [&](std::int64_t at, std::int64_t lane) {
+        const float term = normal_power_of(x[at] - most);
+        sums[lane] += term;
+        if (kKept) e[at] = term;
+      });
+  for (std::int64_t j = 0; j < kLanes; ++j) lanes.value[j] = sums[j];
+}
+void powers(const float* x, float most, float* e, Lanes& lanes, std::int64_t count) {
+  if (e != nullptr) return powers_of<true>(x, most, e, lanes, count);
+  powers_of<false>(x, most, e, lanes, count);
+}
+
+void sum(const float* x, Lanes& lanes, std::int64_t count) {
+  in_blocks(
+      count,
+      [&](std::int64_t first) __attribute__((always_inline)) {
+        for (std::int64_t j = 0; j < kLanes; ++j) lanes.value[j] += x[first + j];
+      },
+      [&](std::int64_t at, std::int64_t lane) { lanes.value[lane] += x[at]; });
+}
+
+// tanh(x / cap) by the sigmoid s of twice that: s - (1 - s), and 1 - tanh^2 = 4 s (1 - s).
+void soften(const float* x, float cap, float* y, float* slope, std::int64_t count) {
+  const float inverse = 2 / cap;
+  if (slope == nullptr) {
+    for (std::int64_t j = 0; j < count; ++j) {
+      const Sigmoid s = sigmoid_of(x[j] * inverse);
+      y[j] = cap * (s.value - s.rest);
+    }
+    return;
+  }
+  for (std::int64_t j = 0; j < count; ++j) {
+    const Sigmoid s = sigmoid_of(x[j] * inverse);
+    y[j] = cap * (s.value - s.rest);
+    slope[j] = 4 * s.value * s.rest;
+  }
+}
+
+void scale(const float* e, const Share& share, float* out, std::int64_t count) {
+  const float factor = share.factor, shift = share.shift, scaled = share.scale;
+  for (std::int64_t j = 0; j < count; ++j) out[j] = scaled * (factor * e[j] - shift);
+}
+
+void gradient(const float* x, float base, const Share& share, float* out, std::int64_t count) {
+  const float factor = share.factor, shift = share.shift, scaled = share.scale;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float given = x[j] - base, most = given > 100 ? 100 : given;  // e^100 is infinite
+    out[j] = scaled * (factor * power_of(most) - shift);
+  }
+}
+
+void multiply(const float* factor, float* out, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) out[j] *= factor[j];
+}
+
+constexpr Pieces kPieces = {largest, powers, sum, soften, scale, gradient, multiply};
+
+}  // namespace
+}  // namespace ridge::ops::cross_entropy
