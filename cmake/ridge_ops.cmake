@@ -171,6 +171,10 @@ function(ridge_op_sources list sources_variable entries_variable)
     elseif(source MATCHES "_(avx2|avx512|bf16dot|amx)\\.cpp$" AND NOT source MATCHES "/cpu_")  # the same code once more, slower
       message(FATAL_ERROR "${source} is named after instructions that it is not compiled with; call it kernels_ or tile_")
     endif()
+    if(source MATCHES "/kernels_[a-z0-9]+\\.cpp$")  # or a root would be no vector
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -fno-math-errno)
+      set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+    endif()
     if(source MATCHES "/(kernels|tile)_(avx2|avx512|bf16dot|amx)\\.cpp$")  # a precompiled header is for one set of instructions
       set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endif()

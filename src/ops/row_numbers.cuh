@@ -102,9 +102,11 @@ RIDGE_ROWS Number operator/(const Number& a, const Number& b) {
   const double inverse = reciprocal(b.value);
   return a * function(b, inverse, inverse * inverse, 1);
 }
+// Near zero, where its slope has no limit, the root moves by no more than the root of the error.
 RIDGE_ROWS Number sqrt(const Number& x) {
-  const double value = root(x.value);
-  return function(x, value, 0.5 * reciprocal(value), 2);
+  const double value = root(x.value), slope = 0.5 * reciprocal(value);
+  return rounded(
+      {value, least_of(slope * x.error, root(x.error)), least_of(slope * slope * x.variance, root(x.variance))}, 2);
 }
 RIDGE_ROWS Number rsqrt(const Number& x) {
   const double inverse = inverse_root(x.value);

@@ -1,0 +1,37 @@
+// The definition, from which the full compare and the check after every launch are made.
+#include "ops/adamw/adamw.h"
+#include "ops/row_check.h"
+// clang-format off
+#include "ops/adamw/row_model.cuh"
+// clang-format on
+
+namespace ridge::ops::adamw {
+namespace {
+
+auto row_model(const Problem& problem, const Arguments& arguments) {
+  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
+  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
+    const auto at = problem.position(name);
+    if (!at) return -1;
+    reads[*at] = how;
+    return static_cast<rows::i64>(*at);
+  };
+  const rows::i64 factor = place("factor", rows::kShared), skip = place("skip", rows::kShared),
+                  param = place("param", rows::kRow), master = place("master", rows::kRow);
+  const Constants c = constants_of(problem, arguments);
+  return rows::model(std::move(reads),
+                     RowModel{c.decay, c.first, c.kept, c.second, c.step, c.root, c.eps, factor, skip, param,
+                              master < 0 ? param : master, shape_of(problem).maximize ? 1 : 0});
+}
+
+}  // namespace
+
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
+  return rows::reference<row_model>(problem, arguments);
+}
+
+Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
+  return rows::spot_check<row_model>(problem, arguments, seed);
+}
+
+}  // namespace ridge::ops::adamw
