@@ -130,7 +130,7 @@ void check_no_derivative_in_place(std::string_view op, std::initializer_list<Ten
   for (const Tensor& tensor : tensors) {
     TORCH_CHECK(
         !torch::autograd::compute_requires_grad(tensor) && !has_tangent(tensor), op,
-        " adds into c without recording a gradient or a tangent; call it under torch.no_grad(), outside of forward "
+        " writes in place without recording a gradient or a tangent; call it under torch.no_grad(), outside of forward "
         "mode");
   }
 }

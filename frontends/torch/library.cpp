@@ -37,6 +37,9 @@ constexpr const char* kSchemas[] = {
     "activation_backward(Tensor dy, Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, "
     "float alpha, float limit, bool need_x=True, bool need_up=True, bool need_probs=True) -> (Tensor dx, Tensor dup, "
     "Tensor dprobs)",
+    "adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] "
+    "masters, Tensor? factor, Tensor? skip, float lr, float beta1, float beta2, float eps, float weight_decay, "
+    "float step, bool maximize=False) -> ()",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {
@@ -45,6 +48,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_gemm_fp8(library, key);
   register_rmsnorm(library, key);
   register_activation(library, key);
+  register_adamw(library, key);
 }
 
 }  // namespace

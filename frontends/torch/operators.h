@@ -56,6 +56,7 @@ void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
 void register_activation(torch::Library& library, c10::DispatchKey key);
+void register_adamw(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
 

@@ -8,6 +8,7 @@ from . import _library
 _library.load()
 
 from . import checkpoints  # noqa: E402, F401
+from .adamw import AdamW  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, reset, set_backend  # noqa: E402
@@ -33,6 +34,7 @@ _when_imported("torch.distributed.tensor", _register_sharding)
 
 __all__ = [
     "__version__",
+    "AdamW",
     "DelayedScaling",
     "Fp8Linear",
     "KeptWeights",

@@ -1,0 +1,180 @@
+"""``AdamW``: torch.optim.AdamW in one pass over memory, with masters in float32 and clipping by the global norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.nn.utils import get_total_norm
+
+_adamw: Callable[..., None] = torch.ops.ridgeline.adamw_.default
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_STATES = (torch.float32, torch.bfloat16)
+_STATE = ("exp_avg", "exp_avg_sq", "master")
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a sharded parameter, gradient or state."""
+    part: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return part.wait() if hasattr(part, "wait") else part
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    whole: torch.Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return whole
+
+
+class AdamW(torch.optim.Optimizer):
+    """torch.optim.AdamW for parameters on the CPU in float32, bfloat16 and float16.
+
+    params, lr, betas, eps, weight_decay, maximize
+                    as torch.optim.AdamW; lr may be a tensor
+    master_weights  keeps a copy in float32 of every parameter of 16 bits in the state, which the steps change: steps that 16 bits
+                    cannot show are not lost
+    state_dtype     of both averages: torch.float32 (default) or torch.bfloat16
+    max_norm        the gradients of a step are scaled down to this global norm, in the same pass; ``last_norm`` is the norm before.
+                    The gradients themselves stay as they are
+    amsgrad, foreach, fused, capturable, differentiable
+                    there for calls that are written for torch's: amsgrad, capturable and differentiable are refused, foreach and fused
+                    mean nothing here
+
+    A torch.amp.GradScaler leaves unscaling to the step (do not call ``scaler.unscale_`` before it), and steps that it finds infinite change
+    nothing. Sharded parameters (FSDP2) are stepped where they lie. There is no CUDA kernel yet: use torch.optim.AdamW(fused=True) there.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]],
+        lr: float | torch.Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        master_weights: bool = False,
+        state_dtype: torch.dtype = torch.float32,
+        max_norm: float | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        for name, value in {"amsgrad": amsgrad, "capturable": capturable, "differentiable": differentiable}.items():
+            if value:
+                raise NotImplementedError(f"AdamW: {name}=True is not there; use torch.optim.AdamW")
+        if max_norm is not None and not max_norm > 0:
+            raise ValueError(f"AdamW: max_norm is {max_norm}; give a number above 0, or None")
+        self.max_norm, self.last_norm = max_norm, None
+        self._step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "master_weights": master_weights,
+            "state_dtype": state_dtype,
+        }
+        super().__init__(params, defaults)  # type: ignore[arg-type]  # what torch's own stubs call ParamsT
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        try:
+            self._check(group)
+        except Exception:
+            self.param_groups.pop()
+            raise
+
+    @staticmethod
+    def _check(group: dict[str, Any]) -> None:
+        lr, (beta1, beta2) = float(group["lr"]), group["betas"]
+        for name, value, limit in (("lr", lr, None), ("betas[0]", beta1, 1), ("betas[1]", beta2, 1), ("eps", group["eps"], None), ("weight_decay", group["weight_decay"], None)):
+            if not 0 <= value < (limit or float("inf")):
+                raise ValueError(f"AdamW: {name} is {value}; give a number from 0" + (f" to below {limit}" if limit else ""))
+        if group["state_dtype"] not in _STATES:
+            raise TypeError(f"AdamW: state_dtype is {group['state_dtype']}; give torch.float32 or torch.bfloat16")
+        for param in group["params"]:
+            if param.dtype not in _TYPES:
+                raise TypeError(f"AdamW: a parameter of shape {tuple(param.shape)} is {param.dtype}; float32, bfloat16 and float16 are stepped")
+            if param.device.type == "cuda":
+                raise NotImplementedError(f"AdamW: a parameter of shape {tuple(param.shape)} is on {param.device}, and there is no CUDA kernel yet; use torch.optim.AdamW(fused=True)")
+
+    def _state_of(self, param: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = self.state[param]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = torch.zeros_like(param, dtype=group["state_dtype"], memory_format=torch.preserve_format)
+        if group["master_weights"] and param.dtype != torch.float32 and "master" not in state:
+            state["master"] = param.detach().to(torch.float32, memory_format=torch.preserve_format)
+        return state
+
+    def _factor(self, gradients: list[torch.Tensor]) -> torch.Tensor | None:
+        """What the gradients are multiplied with: out of a loss scale, and down to max_norm."""
+        scale = getattr(self, "grad_scale", None)
+        factor = None if scale is None else scale.double().reciprocal().float().cpu().reshape(1)
+        if self.max_norm is None or not gradients:
+            return factor
+        norm = _whole(get_total_norm(gradients)).float().reshape(1)
+        self.last_norm = norm[0] if factor is None else (norm * factor)[0]
+        cut = (self.max_norm / (self.last_norm + 1e-6)).clamp(max=1.0).reshape(1)
+        return cut if factor is None else factor * cut
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """One step for every parameter that has a gradient; what ``closure`` gives, called with gradients on."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        found = [(group, param) for group in self.param_groups for param in group["params"] if param.grad is not None]
+        for _, param in found:
+            if param.grad.is_sparse:
+                raise RuntimeError("AdamW: a gradient is sparse; use torch.optim.SparseAdam, or an embedding with sparse=False")
+        infinite = getattr(self, "found_inf", None)
+        if infinite is not None and bool(infinite):
+            return loss
+        factor = self._factor([param.grad for _, param in found])
+        states = [self._state_of(param, group) for group, param in found]
+        if states:
+            torch._foreach_add_([state["step"] for state in states], 1.0)
+        runs: dict[tuple[int, float, bool], list[torch.Tensor]] = {}  # of a group, at one count of steps, with masters or without
+        for (group, param), state in zip(found, states, strict=True):
+            runs.setdefault((id(group), float(state["step"]), "master" in state), []).append(param)
+        groups = {id(group): group for group in self.param_groups}
+        for (which, count, has_master), params in runs.items():
+            self._run(groups[which], count, has_master, params, factor)
+        return loss
+
+    def _run(self, group: dict[str, Any], count: float, has_master: bool, params: list[torch.Tensor], factor: torch.Tensor | None) -> None:
+        parts, gradients, states = [], [], {name: [] for name in _STATE}  # type: ignore[var-annotated]
+        for param in params:
+            part, gradient = _local(param), _local(param.grad)  # type: ignore[arg-type]
+            if gradient.stride() != part.stride():
+                gradient = torch.empty_like(part, dtype=gradient.dtype).copy_(gradient)
+            parts.append(part)
+            gradients.append(gradient)
+            for name in _STATE if has_master else _STATE[:2]:
+                states[name].append(_local(self.state[param][name]))
+        beta1, beta2 = group["betas"]
+        _adamw(
+            parts, gradients, *(states[name] for name in _STATE), factor, None,
+            float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"], count, group["maximize"],
+        )  # fmt: skip
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Also what torch.optim.AdamW saved. As torch's, which would round averages and masters to the dtype of their parameters."""
+        super().load_state_dict(state_dict)
+        names = (name for group in state_dict["param_groups"] for name in group["params"])
+        for group in self.param_groups:
+            for key, value in self.defaults.items():
+                group.setdefault(key, value)
+            for param in group["params"]:
+                given = state_dict["state"].get(next(names), {})
+                for key in _STATE:
+                    if isinstance(given.get(key), torch.Tensor):
+                        dtype = torch.float32 if key == "master" else group["state_dtype"]
+                        self.state[param][key] = given[key].detach().to(param.device, dtype, copy=True)

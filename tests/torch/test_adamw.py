@@ -1,0 +1,252 @@
+"""AdamW against torch.optim.AdamW, in float64 and as it is."""
+
+import copy
+import io
+
+import pytest
+import torch
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+SETTINGS = {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}
+
+
+def parameters(dtype=torch.float32):
+    torch.manual_seed(7)
+    shapes = [(300, 70), (1,), (1029,), (0, 4), (5, 3, 2)]
+    return [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in shapes]
+
+
+def train(optimizer, params, steps=20, scale=1.0, seed=3):
+    random = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        for param in params:
+            param.grad = (scale * torch.randn(param.shape, generator=random)).to(param.dtype)
+        optimizer.step()
+    return params
+
+
+def exact(params, steps=20, **settings):
+    """The same in float64, from the gradients as they are stored."""
+    dtype = params[0].dtype
+    wide = [torch.nn.Parameter(param.detach().double()) for param in params]
+    optimizer = torch.optim.AdamW(wide, **{**SETTINGS, **settings})
+    random = torch.Generator().manual_seed(3)
+    for _ in range(steps):
+        for param in wide:
+            param.grad = torch.randn(param.shape, generator=random).to(dtype).double()
+        optimizer.step()
+    return wide
+
+
+@pytest.mark.parametrize("settings", [{}, {"maximize": True}, {"weight_decay": 0.0}, {"lr": torch.tensor(0.01)}], ids=str)
+def test_follows_float64(settings):
+    wide = exact(parameters(), **settings)
+    for found, expected in zip(train(rt.AdamW((p := parameters()), **{**SETTINGS, **settings}), p), wide, strict=True):
+        torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_master_follows_float64_where_sixteen_bits_do_not(dtype):
+    small = {"lr": 1e-5, "weight_decay": 0.0}
+    begun = parameters(dtype)
+    kept = rt.AdamW((with_master := parameters(dtype)), **{**SETTINGS, **small}, master_weights=True)
+    train(kept, with_master, 40)
+    train(rt.AdamW((without := parameters(dtype)), **{**SETTINGS, **small}), without, 40)
+    moved = exact(parameters(dtype), steps=40, **small)[0] - begun[0].double()
+    master = kept.state[with_master[0]]["master"]
+    assert master.dtype == torch.float32
+    testing.assert_snr(moved.detach(), (master.double() - begun[0].double()).detach(), 45)
+    assert torch.equal(master.to(dtype), with_master[0])
+    assert torch.equal(without[0], begun[0]) or testing.snr_db(moved.detach(), (without[0] - begun[0]).double().detach()) < 20
+
+
+def test_averages_in_bfloat16_train_as_well():
+    wide = exact(parameters())
+    optimizer = rt.AdamW((found := parameters()), **SETTINGS, state_dtype=torch.bfloat16)
+    train(optimizer, found)
+    assert optimizer.state[found[0]]["exp_avg"].dtype == torch.bfloat16
+    start = parameters()[0].double()
+    testing.assert_snr((wide[0] - start).detach(), (found[0].double() - start).detach(), 30)
+
+
+def test_groups_have_numbers_of_their_own_and_parameters_join_later():
+    ours, theirs = parameters(), parameters()
+
+    def begin(kind, params):
+        return kind([{"params": params[:2], "lr": 0.1}, {"params": params[2:3], "weight_decay": 0.5}], **SETTINGS)
+
+    def run(kind, params):
+        optimizer = begin(kind, params)
+        train(optimizer, params[:3], 3)
+        optimizer.add_param_group({"params": params[3:], "betas": (0.5, 0.5)})
+        train(optimizer, params, 3)
+        params[0].grad = None
+        optimizer.step()
+
+    run(rt.AdamW, ours)
+    run(torch.optim.AdamW, theirs)
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [torch.randn(40, 30).t(), torch.randn(6, 4, 5, 7).contiguous(memory_format=torch.channels_last)], ids=["transposed", "channels_last"])
+def test_a_parameter_of_another_layout_and_a_gradient_of_yet_another(start):
+    param = torch.nn.Parameter(start.clone(memory_format=torch.preserve_format))
+    twin = torch.nn.Parameter(param.detach().contiguous())
+    gradient = torch.randn(param.shape)
+    for kind, one in ((rt.AdamW, param), (torch.optim.AdamW, twin)):
+        one.grad = gradient.clone()
+        kind([one], **SETTINGS).step()
+    assert not param.is_contiguous()
+    torch.testing.assert_close(param, twin, rtol=1e-6, atol=1e-6)
+
+
+def test_clips_to_the_global_norm_in_the_same_pass():
+    ours, theirs = parameters(), parameters()
+    optimizer, other = rt.AdamW(ours, **SETTINGS, max_norm=0.5), torch.optim.AdamW(theirs, **SETTINGS)
+    for step in range(5):
+        random = torch.Generator().manual_seed(step)
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn(a.shape, generator=random)
+            b.grad = a.grad.clone()
+        norm = torch.nn.utils.clip_grad_norm_(theirs, 0.5)
+        before = ours[0].grad.clone()
+        optimizer.step()
+        other.step()
+        torch.testing.assert_close(optimizer.last_norm, norm)
+        assert torch.equal(ours[0].grad, before)
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_grad_scaler_leaves_unscaling_to_the_step_and_skips_infinite_ones():
+    ours, theirs = parameters(), parameters()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    optimizer, other = rt.AdamW(ours, **SETTINGS, max_norm=2.0), torch.optim.AdamW(theirs, **SETTINGS)
+    for step in range(4):
+        random = torch.Generator().manual_seed(step)
+        for a, b in zip(ours, theirs, strict=True):
+            b.grad = torch.randn(a.shape, generator=random)
+            a.grad = b.grad * scaler.get_scale()
+        scaler.scale(torch.zeros(()))  # as a loss would be, which makes the scale
+        if step == 2:
+            ours[0].grad[3, 3] = float("inf")
+            before = [p.detach().clone() for p in ours]
+        scaler.step(optimizer)
+        scaler.update()
+        if step == 2:
+            assert all(torch.equal(a, b) for a, b in zip(ours, before, strict=True)) and scaler.get_scale() == 512
+            continue
+        torch.nn.utils.clip_grad_norm_(theirs, 2.0)
+        other.step()
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_state_comes_back_as_it_was():
+    optimizer = rt.AdamW((whole := parameters(torch.bfloat16)), **SETTINGS, master_weights=True)
+    train(optimizer, whole, 3)
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    again = [torch.nn.Parameter(p.detach().clone()) for p in whole]
+    resumed = rt.AdamW(again, **SETTINGS, master_weights=True)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    assert resumed.state[again[0]]["master"].dtype == torch.float32 and resumed.state[again[0]]["exp_avg"].dtype == torch.float32
+    train(optimizer, whole, 3, seed=9)
+    train(resumed, again, 3, seed=9)
+    for found, expected in zip(again, whole, strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_takes_over_from_torchs_optimizer():
+    theirs = parameters()
+    train((other := torch.optim.AdamW(theirs, **SETTINGS)), theirs, 3)
+    ours = [torch.nn.Parameter(p.detach().clone()) for p in theirs]
+    optimizer = rt.AdamW(ours, lr=1.0)
+    optimizer.load_state_dict(copy.deepcopy(other.state_dict()))
+    train(optimizer, ours, 3, seed=9)
+    train(other, theirs, 3, seed=9)
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_moves_the_version_so_that_kept_codes_are_made_anew():
+    param = torch.nn.Parameter(torch.randn(8))
+    param.grad = torch.randn(8)
+    version = param._version
+    rt.AdamW([param]).step()
+    assert param._version > version
+
+
+def test_sharded_parameters_are_stepped_where_they_lie(tmp_path):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        whole, gradient = torch.randn(8, 6), torch.randn(8, 6)
+        one = torch.nn.Parameter(whole.clone())
+        one.grad = gradient.clone()
+        sharded = torch.nn.Parameter(distribute_tensor(whole, mesh, [Shard(0)]))
+        sharded.grad = distribute_tensor(gradient, mesh, [Shard(0)])
+        for param in (one, sharded):
+            rt.AdamW([param], **SETTINGS, max_norm=0.1).step()
+        assert torch.equal(sharded.redistribute(placements=[Replicate()]).to_local(), one)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_the_operator_passes_torchs_own_checks():
+    def lists(dtype):
+        return [torch.randn(9, 5).to(dtype), torch.randn(3).to(dtype)]
+
+    arguments = (lists(torch.bfloat16), lists(torch.float32), lists(torch.float32), [t.abs() for t in lists(torch.float32)], lists(torch.float32))
+    torch.library.opcheck(torch.ops.ridgeline.adamw_.default, (*arguments, torch.tensor([0.5]), None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0))
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def step(p, g, m, v):
+        torch.ops.ridgeline.adamw_([p], [g], [m], [v], [], None, None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0)
+        return p * 2
+
+    tensors = [torch.randn(9, 5), torch.randn(9, 5), torch.randn(9, 5), torch.rand(9, 5)]
+    same = [t.clone() for t in tensors]
+    doubled = step(*tensors)
+    torch.ops.ridgeline.adamw_([same[0]], [same[1]], [same[2]], [same[3]], [], None, None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0)
+    assert torch.equal(doubled, same[0] * 2) and torch.equal(tensors[3], same[3])
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "make"),
+    [
+        (NotImplementedError, "amsgrad=True is not there", lambda: rt.AdamW(parameters(), amsgrad=True)),
+        (ValueError, r"betas\[1\] is 1.0; give a number from 0 to below 1", lambda: rt.AdamW(parameters(), betas=(0.9, 1.0))),
+        (ValueError, "lr is -1", lambda: rt.AdamW(parameters(), lr=-1)),
+        (ValueError, "max_norm is 0", lambda: rt.AdamW(parameters(), max_norm=0)),
+        (TypeError, "state_dtype is torch.float16", lambda: rt.AdamW(parameters(), state_dtype=torch.float16)),
+        (TypeError, r"a parameter of shape \(2,\) is torch.float64", lambda: rt.AdamW([torch.nn.Parameter(torch.ones(2).double())])),
+    ],
+)
+def test_says_what_is_wrong(error, words, make):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_says_what_is_wrong_with_the_lists():
+    call = torch.ops.ridgeline.adamw_
+    p, numbers = torch.ones(4), (0.1, 0.9, 0.99, 1e-8, 0.01, 1.0)
+    for words, lists in {
+        "grads holds 0 tensors for 1 parameters": ([p], [], [p], [p], []),
+        "gradient 0": ([p], [torch.ones(5)], [p], [p], []),
+        "has strides": ([torch.ones(2, 3)], [torch.ones(3, 2).t()], [torch.ones(2, 3)], [torch.ones(2, 3)], []),
+        "exp_avg overlaps exp_avg_sq": ([torch.ones(4)], [torch.ones(4)], [p], [p], []),
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            call(*lists, None, None, *numbers)
+    with pytest.raises(RuntimeError, match="sparse"):
+        param = torch.nn.Parameter(torch.ones(4, 2))
+        param.grad = torch.sparse_coo_tensor([[1]], [[1.0, 1.0]], (4, 2))
+        rt.AdamW([param]).step()
