@@ -150,9 +150,8 @@ Result<record::Iteration> commit_baseline(const fs::path& folder, const record::
   RIDGE_CHECK_OK(
       write_file_durably(folder / kBaselineReport, report_of(workspace, made, performance, evidence, kDirection)));
   also.insert(also.end(), {"README.md", "memory/v0.json", kBaselineReport});
-  RIDGE_CHECK_OK(git->add(also));
   RIDGE_TRY(second,
-            git->commit(fmt::format("Baseline of {}: {:.2f} us", workspace.name, *made.performance.latency_us)));
+            git->commit(fmt::format("Baseline of {}: {:.2f} us", workspace.name, *made.performance.latency_us), also));
   if (!globals().quiet) say(stderr, "committed as {}\n", second.substr(0, 12));
   return made;
 }

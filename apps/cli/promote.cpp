@@ -156,8 +156,7 @@ std::string promoted_name(const std::string& words) {
 }
 
 Result<std::string> committed(execute::Git& git, const record::Promotion& promotion, const std::string& message) {
-  RIDGE_CHECK_OK(git.add(campaign::touched_files(promotion)));
-  return git.commit(message);
+  return git.commit(message, campaign::touched_files(promotion));
 }
 
 int promote(const PromoteOptions& options) {

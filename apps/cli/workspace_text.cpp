@@ -116,8 +116,7 @@ Status finish_workspace(const std::string& readme, const record::Workspace& work
   if (!memory) return memory.error();
   const std::unique_ptr<execute::Git> git = execute::make_git(folder);
   RIDGE_CHECK_OK(git->init());
-  RIDGE_CHECK_OK(git->add({"."}));
-  RIDGE_TRY(commit, git->commit("Workspace of " + name));
+  RIDGE_TRY(commit, git->commit("Workspace of " + name, {"."}));
   if (!globals().quiet) say(stderr, "{}: committed as {}\n", name, commit.substr(0, 12));
   return ok_status();
 }

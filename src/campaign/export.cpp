@@ -92,8 +92,7 @@ class Repository {
     RIDGE_TRY(changes, git_->changes());
     std::erase_if(changes, [&](const std::string& path) { return !files.contains(path) && !before.contains(path); });
     if (changes.empty()) return ok_status();
-    RIDGE_CHECK_OK(git_->add(changes));
-    RIDGE_CHECK_OK(git_->commit(message + "\n"));
+    RIDGE_CHECK_OK(git_->commit(message + "\n", changes));
     return ok_status();
   }
 

@@ -33,12 +33,8 @@ bool in_submodule(const fs::path& top, const std::string& path) {
 
 Status check_start(const State& state, execute::Git& repository, const fs::path& prefix) {
   const fs::path& top = repository.directory();
-  std::error_code ignored;
-  for (const char* file : {"MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD"}) {
-    if (fs::exists(top / ".git" / file, ignored)) {
-      return refused(fmt::format("a merge or rebase is under way in {}", top.string()), "finish it first");
-    }
-  }
+  if (repository.unfinished())
+    return refused(fmt::format("a merge or rebase is under way in {}", top.string()), "finish it first");
   RIDGE_TRY(dirty, repository.changes());
   for (const record::SourceFile& source : state.created->baseline.sources) {
     const std::string path = inside(prefix, source.path);

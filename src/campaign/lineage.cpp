@@ -137,8 +137,7 @@ Result<std::string> commit_tree(execute::Git& git, const Tree& tree, const Tree&
     if (tree.contains(path) || before.contains(path)) ours.push_back(path);
   }
   if (ours.empty()) return git.head();  // committed already, before a crash
-  RIDGE_CHECK_OK(git.add(ours));
-  return git.commit(message);
+  return git.commit(message, ours);
 }
 
 Status remove_stale_git_locks(const fs::path& worktree) {

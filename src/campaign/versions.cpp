@@ -86,8 +86,8 @@ Status keep_versions(const State& state, const knowledge::Memory& memory, const 
     RIDGE_TRY(changes, git.changes());
     std::erase_if(changes, [](const std::string& path) { return !is_kept(path); });
     if (changes.empty()) return ok_status();
-    RIDGE_CHECK_OK(git.add(changes));
-    const Result<std::string> commit = git.commit(message_of(all, changes));
+    if (git.unfinished()) return ok_status();  // the next version's commit takes these files, too
+    const Result<std::string> commit = git.commit(message_of(all, changes), changes);
     return commit ? ok_status() : Status(commit.error());
   });
 }

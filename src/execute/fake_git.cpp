@@ -33,9 +33,7 @@ std::string tree_id(const Files& files) {
 class FakeGit final : public Git {
  public:
   FakeGit(std::filesystem::path directory, std::shared_ptr<Repository> repository, std::string branch)
-      : directory_(std::move(directory)), repository_(std::move(repository)), branch_(std::move(branch)) {
-    staged_ = committed();
-  }
+      : directory_(std::move(directory)), repository_(std::move(repository)), branch_(std::move(branch)) {}
 
   Status init(const std::string& branch) override {
     if (!repository_->exists) branch_ = branch;
@@ -76,25 +74,27 @@ class FakeGit final : public Git {
     return std::vector<std::string>(paths.begin(), paths.end());
   }
 
-  Status add(const std::vector<std::string>& paths) override {
+  Result<std::string> commit(const std::string& message, const std::vector<std::string>& paths) override {
     const Files now = on_disk();
+    Files files = committed();
     for (const std::string& path : paths) {
       if (const auto found = now.find(path); found != now.end()) {
-        staged_[path] = found->second;
-      } else if (staged_.erase(path) == 0) {
+        files[path] = found->second;
+      } else if (files.erase(path) == 0) {
         return make_error(ErrorCode::kToolFailed, "git add: {} did not match any file", path);
       }
     }
-    return ok_status();
-  }
-
-  Result<std::string> commit(const std::string& message) override {
-    if (staged_ == committed()) return make_error(ErrorCode::kToolFailed, "git commit: nothing is staged");
+    if (files == committed()) return make_error(ErrorCode::kToolFailed, "git commit: nothing has changed");
     const std::string parent = head().ok() ? *head() : std::string();
-    const std::string id = sha256(parent + "\n" + tree_id(staged_) + "\n" + message).substr(0, 40);
-    repository_->commits[id] = {id, message, staged_};
+    const std::string id = sha256(parent + "\n" + tree_id(files) + "\n" + message).substr(0, 40);
+    repository_->commits[id] = {id, message, files};
     repository_->branches[branch_] = id;
     return id;
+  }
+
+  bool unfinished() override {
+    std::error_code ignored;
+    return std::filesystem::exists(directory_ / ".git" / "MERGE_HEAD", ignored);
   }
 
   Status add_worktree(const std::filesystem::path& path, const std::string& branch,
@@ -146,7 +146,6 @@ class FakeGit final : public Git {
   std::filesystem::path directory_;
   std::shared_ptr<Repository> repository_;
   std::string branch_;
-  Files staged_;
   std::map<std::string, std::string> worktrees_;
 };
 

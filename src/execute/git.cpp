@@ -50,23 +50,32 @@ class CommandGit final : public Git {
     return paths;
   }
 
-  Status add(const std::vector<std::string>& paths) override {
-    if (paths.empty()) return ok_status();
-    std::vector<std::string> arguments = {"add", "--all", "--force", "--"};
-    arguments.insert(arguments.end(), paths.begin(), paths.end());
-    return nothing(run(std::move(arguments)));
-  }
-
-  Result<std::string> commit(const std::string& message) override {
+  Result<std::string> commit(const std::string& message, const std::vector<std::string>& paths) override {
+    if (paths.empty()) return make_error(ErrorCode::kToolFailed, "git commit: no path is named");
+    // git does not know new files before they are added.
+    std::vector<std::string> add = {"add", "--all", "--force", "--"};
+    add.insert(add.end(), paths.begin(), paths.end());
+    RIDGE_CHECK_OK(run(std::move(add)));
     std::vector<std::string> arguments;
     if (!run({"config", "user.email"}).ok()) {
       arguments = {"-c", "user.name=Ridgeline", "-c", "user.email=ridge@localhost"};
     }
-    for (const char* word : {"-c", "commit.gpgsign=false", "commit", "--quiet", "--no-verify", "-F", "-"}) {
+    for (const char* word :
+         {"-c", "commit.gpgsign=false", "commit", "--quiet", "--no-verify", "-F", "-", "--only", "--"}) {
       arguments.emplace_back(word);
     }
+    arguments.insert(arguments.end(), paths.begin(), paths.end());
     RIDGE_CHECK_OK(run(std::move(arguments), true, message));
     return head();
+  }
+
+  bool unfinished() override {
+    for (const char* file : {"MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}) {
+      const Result<std::string> path = run({"rev-parse", "--git-path", file});
+      std::error_code ignored;
+      if (path && std::filesystem::exists(directory_ / *path, ignored)) return true;
+    }
+    return false;
   }
 
   Status add_worktree(const std::filesystem::path& path, const std::string& branch,
@@ -96,9 +105,10 @@ class CommandGit final : public Git {
     spec.standard_input = input;
     spec.timeout = 120.0;
     // A hook or an alias of the user must not change what a campaign commits, and nothing may ask a question.
-    // Nor may git look for a repository above the directory.
+    // Nor may git look for a repository above the directory, or read a name as a pattern.
     spec.environment = {{"GIT_TERMINAL_PROMPT", "0"},
                         {"GIT_OPTIONAL_LOCKS", "0"},
+                        {"GIT_LITERAL_PATHSPECS", "1"},
                         {"GIT_CEILING_DIRECTORIES", std::filesystem::absolute(directory_).parent_path().string()},
                         {"LC_ALL", "C"}};
     RIDGE_TRY(ended, run_process(spec));

@@ -26,10 +26,11 @@ class Git {
   virtual Result<std::string> tree(const std::string& commit) = 0;
   // Paths with changes, relative to the top, untracked ones included.
   virtual Result<std::vector<std::string>> changes() = 0;
-  // Stages exactly these paths, removals included.
-  virtual Status add(const std::vector<std::string>& paths) = 0;
-  // Commits what is staged and returns the id. Nothing staged is an error. Hooks and signing are not run.
-  virtual Result<std::string> commit(const std::string& message) = 0;
+  // Commits these files and folders as they are on the disk, removals and ignored files included, and nothing else:
+  // what a user has staged stays staged. Returns the id; no change in them is an error. Hooks and signing are not run.
+  virtual Result<std::string> commit(const std::string& message, const std::vector<std::string>& paths) = 0;
+  // A merge, rebase, cherry-pick or revert waits for its end: git then commits the whole index or nothing.
+  virtual bool unfinished() = 0;
   // A new worktree on a new branch that starts at `commit`; an existing branch is an error.
   virtual Status add_worktree(const std::filesystem::path& path, const std::string& branch,
                               const std::string& commit) = 0;

@@ -31,8 +31,7 @@ class HandBackTest : public testing::Test {
     write("sub/kernel.cpp", "#define SPEED 100\nint kernel;\n");
     write("readme.txt", "mine\n");
     ASSERT_TRUE(git->init());
-    ASSERT_TRUE(git->add({"sub/kernel.cpp", "readme.txt"}));
-    start = git->commit("start").value();
+    start = git->commit("start", {"sub/kernel.cpp", "readme.txt"}).value();
   }
   void write(const std::string& path, const std::string& text) {
     fs::create_directories((top() / path).parent_path());
@@ -70,8 +69,7 @@ TEST_F(HandBackTest, EveryAcceptedRoundIsOneCommitOnItsOwnBranch) {
 TEST_F(HandBackTest, ItIsRefusedWhenTheFilesAreNotWhatTheCampaignStartedFrom) {
   write("sub/kernel.cpp", "int mine;\n");
   EXPECT_NE(give().error().message.find("not committed"), std::string::npos);
-  ASSERT_TRUE(git->add({"sub/kernel.cpp"}));
-  ASSERT_TRUE(git->commit("mine"));
+  ASSERT_TRUE(git->commit("mine", {"sub/kernel.cpp"}));
   EXPECT_NE(give().error().message.find("not what the campaign started from"), std::string::npos);
 }
 

@@ -1,7 +1,10 @@
 #include "campaign/iterations.h"
 
+#include "base/files.h"
+#include "base/process.h"
 #include "campaign/profile_hook.h"
 #include "campaign/verify.h"
+#include "campaign/versions.h"
 #include "knowledge/memory.h"
 #include "world.h"
 
@@ -235,6 +238,37 @@ TEST(Iterations, AWorkspaceKeepsTheMemoryOfAllItsCampaigns) {
   EXPECT_EQ(memory.list()->size(), 6u);
   EXPECT_FALSE(std::filesystem::exists(world.path() / "memory"));
   EXPECT_EQ(world.proposer.requests.front().memory[0].optimization.action_description, "of an earlier campaign");
+}
+
+// Commits of versions take the files of the workspace alone: what its owner has staged meanwhile stays staged. While a
+// merge waits there is none, and the files are kept.
+TEST(Iterations, CommitsOfVersionsLeaveTheOwnersIndexAlone) {
+  record::CampaignSpec spec = make_spec();
+  spec.git_commit = true;
+  spec.extra[kWorkspaceKey] = "..";
+  World world(one_per_round(story()), spec);
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"git", "-C", world.base().string()});
+    const auto ended = run_process({.argv = words});
+    EXPECT_TRUE(ended && ended->succeeded());
+    return ended ? ended->output : std::string();
+  };
+  const std::unique_ptr<execute::Git> owner = execute::make_git(world.base());
+  ASSERT_TRUE(owner->init());
+  ASSERT_TRUE(write_file_durably(world.base() / "notes.md", "first\n"));
+  ASSERT_TRUE(owner->commit("start", {"notes.md"}));
+  ASSERT_TRUE(write_file_durably(world.base() / "notes.md", "second\n"));
+  run({"add", "notes.md"});
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(run({"log", "--format=%s", "--", "notes.md"}), "start\n");
+  EXPECT_NE(run({"log", "--format=%s", "--", "memory"}).find("v0: "), std::string::npos);
+  EXPECT_EQ(run({"diff", "--cached", "--name-only"}), "notes.md\n");
+  const std::string before = *owner->head();
+  ASSERT_TRUE(write_file_durably(world.base() / ".git/MERGE_HEAD", before + "\n"));
+  std::filesystem::remove(world.base() / "baseline_report.md");
+  ASSERT_TRUE(keep_versions(world.state(), *knowledge::Memory::init(world.base()), world.base(), *owner));
+  EXPECT_TRUE(std::filesystem::exists(world.base() / "baseline_report.md"));
+  EXPECT_EQ(*owner->head(), before);
 }
 
 }  // namespace

@@ -183,8 +183,7 @@ TEST(Kill, ARepositoryAboveTheCampaignIsLeftAlone) {
   ASSERT_TRUE(write_file_durably(world.base() / "users.txt", "mine"));
   const std::unique_ptr<execute::Git> users = execute::make_git(world.base());
   ASSERT_TRUE(users->init());
-  ASSERT_TRUE(users->add({"users.txt"}));
-  const std::string before = users->commit("mine").value();
+  const std::string before = users->commit("mine", {"users.txt"}).value();
   world.git = execute::make_git(world.path() / "src");
   ASSERT_TRUE(world.run());
   EXPECT_EQ(*users->head(), before);

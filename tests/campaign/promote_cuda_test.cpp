@@ -151,7 +151,7 @@ class PromoteCuda : public testing::Test {
   }
   void commit_all() {
     const auto changed = git->changes();
-    ASSERT_TRUE(changed && git->add(*changed) && git->commit("state"));
+    ASSERT_TRUE(changed && git->commit("state", *changed));
   }
   [[nodiscard]] fs::path tree() const { return world.base() / "tree"; }
   [[nodiscard]] std::map<std::string, std::string> files() const {

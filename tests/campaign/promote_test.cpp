@@ -60,7 +60,7 @@ class PromoteTest : public testing::Test {
   }
   void commit_all() {
     const auto changed = git->changes();
-    ASSERT_TRUE(changed && git->add(*changed) && git->commit("state"));
+    ASSERT_TRUE(changed && git->commit("state", *changed));
   }
   [[nodiscard]] fs::path tree() const { return world.base() / "tree"; }
   [[nodiscard]] Files files() const {
@@ -183,7 +183,7 @@ TEST_F(PromoteTest, WhatWasCommittedBeforeTheEndIsNotTakenBack) {
   const auto planned = plan();
   int steps = 0;
   ASSERT_FALSE(apply_promotion(*planned, tree(), [&] { return steps++ < 6; }));  // all but the end
-  ASSERT_TRUE(git->add(touched_files(planned->promotion)) && git->commit("promoted"));
+  ASSERT_TRUE(git->commit("promoted", touched_files(planned->promotion)));
   const Files after = files();
   EXPECT_TRUE(*recover_edits(tree(), *git));
   Files rest = files();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/process.h"
 #include "execute/git.h"
 
 namespace ridge::execute {
@@ -21,8 +22,7 @@ class GitTest : public ::testing::TestWithParam<bool> {
   std::filesystem::path root() { return directory_->path() / "repository"; }
   std::string commit_file(Git& git, const std::string& path, const std::string& text) {
     EXPECT_TRUE(write_file_durably(git.directory() / path, text).ok());
-    EXPECT_TRUE(git.add({path}).ok());
-    const auto id = git.commit("Add " + path);
+    const auto id = git.commit("Add " + path, {path});
     EXPECT_TRUE(id.ok()) << id.error().text();
     return id.ok() ? *id : std::string();
   }
@@ -36,7 +36,7 @@ TEST_P(GitTest, HasNoHeadBeforeTheFirstCommit) {
   EXPECT_EQ(*git_->branch(), "main");
 }
 
-TEST_P(GitTest, CommitsOnlyWhatWasAdded) {
+TEST_P(GitTest, CommitsOnlyWhatIsNamed) {
   ASSERT_TRUE(write_file_durably(root() / "other.txt", "x").ok());
   const std::string first = commit_file(*git_, "src/a b.txt", "one");
   EXPECT_EQ(*git_->head(), first);
@@ -45,7 +45,7 @@ TEST_P(GitTest, CommitsOnlyWhatWasAdded) {
 
 TEST_P(GitTest, RefusesAnEmptyCommit) {
   commit_file(*git_, "a", "one");
-  EXPECT_FALSE(git_->commit("again").ok());
+  EXPECT_FALSE(git_->commit("again", {"a"}).ok());
 }
 
 TEST_P(GitTest, RecordsARemoval) {
@@ -53,9 +53,22 @@ TEST_P(GitTest, RecordsARemoval) {
   commit_file(*git_, "b", "two");
   std::filesystem::remove(root() / "b");
   EXPECT_THAT(*git_->changes(), ElementsAre("b"));
-  ASSERT_TRUE(git_->add({"b"}).ok());
-  ASSERT_TRUE(git_->commit("Remove b").ok());
+  ASSERT_TRUE(git_->commit("Remove b", {"b"}).ok());
   EXPECT_THAT(*git_->changes(), IsEmpty());
+}
+
+// A name with a star is that file alone.
+TEST_P(GitTest, TakesNamesLiterally) {
+  ASSERT_TRUE(write_file_durably(root() / "ab.txt", "x").ok());
+  commit_file(*git_, "a*.txt", "one");
+  EXPECT_THAT(*git_->changes(), ElementsAre("ab.txt"));
+}
+
+TEST_P(GitTest, AMergeThatWaitsIsSeen) {
+  commit_file(*git_, "a", "one");
+  EXPECT_FALSE(git_->unfinished());
+  ASSERT_TRUE(write_file_durably(root() / ".git/MERGE_HEAD", "x\n").ok());
+  EXPECT_TRUE(git_->unfinished());
 }
 
 TEST_P(GitTest, GivesEqualTreesToEqualContent) {
@@ -84,6 +97,34 @@ TEST_P(GitTest, WorksInAWorktreeWithoutTouchingTheMainOne) {
   ASSERT_TRUE(git_->remove_worktree(path).ok());
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(git_->remove_worktree(path).ok());
+}
+
+// What a user has staged is not part of a commit, and is staged after it.
+TEST(CommandGit, LeavesTheIndexOfTheUserAlone) {
+  const Result<TempDir> directory = TempDir::create("ridge-test");
+  const std::filesystem::path root = directory->path();
+  const std::unique_ptr<Git> git = make_git(root);
+  ASSERT_TRUE(git->init().ok());
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"git", "-C", root.string()});
+    const auto ended = run_process({.argv = words});
+    EXPECT_TRUE(ended && ended->succeeded());
+    return ended ? ended->output : std::string();
+  };
+  for (const char* file : {"mine", "gone", "ours"}) ASSERT_TRUE(write_file_durably(root / file, "one\n").ok());
+  ASSERT_TRUE(git->commit("start", {"mine", "gone", "ours"}).ok());
+  ASSERT_TRUE(write_file_durably(root / "mine", "staged\n").ok());
+  ASSERT_TRUE(write_file_durably(root / "new", "staged\n").ok());
+  run({"add", "mine", "new"});
+  run({"rm", "--quiet", "gone"});
+  ASSERT_TRUE(write_file_durably(root / "mine", "and not staged\n").ok());
+  ASSERT_TRUE(write_file_durably(root / "ours", "two\n").ok());
+  ASSERT_TRUE(write_file_durably(root / "memory/v1.json", "{}\n").ok());
+  ASSERT_TRUE(git->commit("ours", {"ours", "memory/v1.json"}).ok());
+  EXPECT_EQ(run({"show", "--name-only", "--format=", "HEAD"}), "memory/v1.json\nours\n");
+  EXPECT_EQ(run({"diff", "--cached", "--name-status"}), "D\tgone\nM\tmine\nA\tnew\n");
+  EXPECT_EQ(run({"show", ":mine"}), "staged\n");
+  EXPECT_EQ(*read_file(root / "mine"), "and not staged\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(RealAndFake, GitTest, ::testing::Bool(),
