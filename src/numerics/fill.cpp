@@ -283,15 +283,6 @@ std::string_view to_string(Family family) {
   return "unknown";
 }
 
-Result<Family> parse_family(std::string_view text) {
-  std::string known;
-  for (const FamilyName& name : kNames) {
-    if (name.text == text) return name.family;
-    known += (known.empty() ? "" : ", ") + std::string(name.text);
-  }
-  return with_hint(invalid("unknown input family '{}'", text), "known: " + known);
-}
-
 namespace {
 
 void fill_bits(const TensorView& view, std::uint64_t key) {

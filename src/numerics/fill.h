@@ -37,7 +37,6 @@ inline constexpr Family kAllFamilies[] = {Family::kNormal,     Family::kUniform,
 
 // "normal", "uniform", "scaled", "heavy-tails", "spikes", "constant-blocks", "ties", "denormals", "mixture".
 std::string_view to_string(Family family);
-Result<Family> parse_family(std::string_view name);
 
 void fill(const TensorView& view, Family family, std::uint64_t seed);
 // Elements first .. first + out.size() of the same stream before rounding to a dtype; kDenormals as for f32.

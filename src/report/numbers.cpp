@@ -71,10 +71,6 @@ std::string plain_percent(double fraction) {
   return std::isfinite(fraction) ? plain(fraction * 100) + " %" : "unknown";
 }
 
-std::string flops_text(double flop_per_second) { return scaled(flop_per_second, "FLOP/s"); }
-
-std::string bandwidth_text(double byte_per_second) { return scaled(byte_per_second, "B/s"); }
-
 std::string rate_text(double value, const std::string& unit) { return scaled(value, unit.c_str()); }
 
 std::string latency_text(double seconds) {

@@ -16,10 +16,8 @@ struct SpeedUnit {
 SpeedUnit speed_unit(double speed, const std::string& unit);  // the multiple of a unit in which this speed reads best
 SpeedUnit time_unit(double seconds);                          // the same of a time
 
-std::string plain(double value);                     // three digits at most, no trailing zeros: "5", "0.05", "1.5"
-std::string digits3(double value);                   // "8.91", "0.0123", "141"
-std::string flops_text(double flop_per_second);      // "41.2 GFLOP/s"; alone, in the unit that suits it
-std::string bandwidth_text(double byte_per_second);  // "12.1 GB/s"
+std::string plain(double value);    // three digits at most, no trailing zeros: "5", "0.05", "1.5"
+std::string digits3(double value);  // "8.91", "0.0123", "141"
 std::string rate_text(double value, const std::string& unit);
 std::string latency_text(double seconds);                      // "1.23 ms"
 std::string percent_text(double fraction);                     // "84.1 %"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <random>
 
 namespace ridge::stats {
 namespace {
@@ -38,11 +37,6 @@ double median_in_place(std::vector<double>& values) {
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
-}
-
-// A uniform index below n from the upper 32 random bits; the bias of n / 2^32 does not matter here.
-std::size_t below(std::mt19937_64& random, std::size_t n) {
-  return static_cast<std::size_t>(((random() >> 32) * n) >> 32);
 }
 
 }  // namespace
@@ -128,22 +122,6 @@ Interval sign_interval(std::span<const double> values, double confidence) {
   while (k + 1 <= n / 2 && 1 - 2 * binomial_half_cdf(k, n) >= confidence) ++k;
   const double coverage = std::max(0.0, 1 - 2 * binomial_half_cdf(k - 1, n));
   return {ordered[static_cast<std::size_t>(k - 1)], ordered[static_cast<std::size_t>(n - k)], coverage};
-}
-
-Interval bootstrap_median_ratio(std::span<const double> a, std::span<const double> b, double confidence,
-                                std::uint64_t seed, int resamples) {
-  if (a.empty() || b.empty() || has_nan(a) || has_nan(b)) return {kNan, kNan, 0};
-  std::mt19937_64 random(seed);
-  std::vector<double> ratios(static_cast<std::size_t>(std::max(resamples, 1)));
-  std::vector<double> draw_a(a.size()), draw_b(b.size());
-  for (double& ratio : ratios) {
-    for (double& x : draw_a) x = a[below(random, a.size())];
-    for (double& x : draw_b) x = b[below(random, b.size())];
-    ratio = median_in_place(draw_a) / median_in_place(draw_b);
-  }
-  std::sort(ratios.begin(), ratios.end());
-  const double tail = (1 - confidence) / 2;
-  return {quantile_of_sorted(ratios, tail), quantile_of_sorted(ratios, 1 - tail), confidence};
 }
 
 }  // namespace ridge::stats

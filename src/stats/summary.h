@@ -38,11 +38,6 @@ struct Interval {
 // whose binomial coverage is at least `confidence`. Too few values (n = 4 covers 0.875): the range, with its coverage.
 Interval sign_interval(std::span<const double> values, double confidence);
 
-// Percentile bootstrap of median(a) / median(b) for two independent samples; deterministic for a seed. For display
-// (`ridge bench`): launches of one process are not independent, so it decides nothing.
-Interval bootstrap_median_ratio(std::span<const double> a, std::span<const double> b, double confidence,
-                                std::uint64_t seed, int resamples = 2000);
-
 // P(X <= k) for X ~ Binomial(n, 1/2), and the two-sided p-value of `k` wins among n fair coins.
 double binomial_half_cdf(int k, int n);
 double sign_test_p_value(int wins, int n);

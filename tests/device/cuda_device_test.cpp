@@ -129,7 +129,6 @@ TEST(Telemetry, AMissingLibraryIsNamedAndNothingIsInvented) {
   EXPECT_THAT(t.missing, HasSubstr("no NVIDIA management library"));
   EXPECT_FALSE(t.sm_clock_mhz);
   EXPECT_FALSE(t.processes);
-  EXPECT_FALSE(read_sm_clock_mhz("GPU-none"));
 }
 
 }  // namespace

@@ -33,11 +33,6 @@ double moment(const std::vector<double>& x, int power) {
   return sum / static_cast<double>(x.size());
 }
 
-TEST(Fill, NamesSurviveTheRoundTrip) {
-  for (const Family family : kAllFamilies) EXPECT_EQ(*parse_family(to_string(family)), family);
-  EXPECT_NE(parse_family("zeros").error().text().find("heavy-tails"), std::string::npos);
-}
-
 TEST(Fill, SameSeedSameValuesOtherSeedOtherValues) {
   for (const Family family : kAllFamilies) {
     const auto first = filled(DType::kF32, family, 1, 5000);

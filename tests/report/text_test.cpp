@@ -41,7 +41,7 @@ TEST(EscapeMarkdown, LeavesNamesReadable) {
 }
 
 TEST(Numbers, HaveThreeDigitsAndUnits) {
-  EXPECT_EQ(flops_text(41.23e9), "41.2 GFLOP/s");
+  EXPECT_EQ(rate_text(41.23e9, "FLOP/s"), "41.2 GFLOP/s");
   EXPECT_EQ(latency_text(359.4e-6), "359 µs");
   EXPECT_EQ(ratio_text(8.9123), "8.91×");
   EXPECT_EQ(ratio_text(1.0121), "1.012×");
@@ -52,7 +52,7 @@ TEST(Numbers, HaveThreeDigitsAndUnits) {
   EXPECT_EQ(plain_percent(0.05), "5 %");
   EXPECT_EQ(plain(2400), "2400");
   EXPECT_EQ(plain(100), "100");
-  EXPECT_EQ(flops_text(std::nan("")), "unknown");
+  EXPECT_EQ(rate_text(std::nan(""), "FLOP/s"), "unknown");
 }
 
 TEST(ShapeNames, KeepWhatVariesAndSayTheRestOnce) {

@@ -205,14 +205,6 @@ Telemetry read_telemetry(const std::string& uuid) {
   return t;
 }
 
-std::optional<double> read_sm_clock_mhz(const std::string& uuid) {
-  if (!nvml().trouble.empty() || nvml().clock == nullptr) return std::nullopt;
-  Handle handle = handle_of(uuid);
-  unsigned value = 0;
-  if (handle == nullptr || nvml().clock(handle, kClockSm, &value) != kSuccess) return std::nullopt;
-  return value;
-}
-
 std::string nvml_driver_version() {
   if (!nvml().trouble.empty() || nvml().driver_version == nullptr) return {};
   std::array<char, 96> text{};

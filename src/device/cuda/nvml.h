@@ -40,8 +40,6 @@ struct Telemetry {
 Status nvml_status();
 // The GPU with that UUID (GpuInfo::uuid), because the two libraries count differently. About 0.1 to 1 ms for all of it.
 Telemetry read_telemetry(const std::string& uuid);
-// The SM clock alone, in MHz: the cheapest reading, for use between launches.
-std::optional<double> read_sm_clock_mhz(const std::string& uuid);
 // Version of the driver package, "580.65.06"; empty when unknown.
 std::string nvml_driver_version();
 
