@@ -24,6 +24,8 @@ constexpr const char* kSchemas[] = {
     "str scaling, str sums=\"promoted\") -> ()",
     "quantize(Tensor x, ScalarType format, str granularity, str rule=\"exact\", bool row=True, bool column=False, "
     "Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
+    "quantize_by(Tensor x, Tensor amax, Tensor(a!)? found, ScalarType format, str rule=\"exact\", bool row=True, "
+    "bool column=False) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
     "dequantize(Tensor q, Tensor scale, str granularity, ScalarType out_dtype) -> Tensor",
     "rmsnorm(Tensor x, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor rstd)",
     "rmsnorm_add(Tensor x, Tensor residual, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor "

@@ -1,6 +1,9 @@
-// ridgeline::quantize and ridgeline::dequantize.
+// ridgeline::quantize, ridgeline::quantize_by and ridgeline::dequantize.
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "convert.h"
 #include "derivative.h"
@@ -105,6 +108,71 @@ Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view gran
   return out;
 }
 
+void check_magnitude(const Tensor& tensor, std::string_view name) {
+  TORCH_CHECK_TYPE(tensor.scalar_type() == at::kFloat && same(tensor.sym_numel(), 1), "quantize_by: ", name, " is ",
+                   type_of(tensor), " of shape ", tensor.sym_sizes(),
+                   "; give one element of torch.float32, the largest magnitude");
+}
+
+Quantized quantize_by_meta(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
+                           std::string_view rule, bool row, bool column) {
+  check_magnitude(amax, "amax");
+  if (given(found)) check_magnitude(*found, "found");
+  return quantize_meta(x, format, "tensor", rule, row, column, {});
+}
+
+// One pass over x: `amax` makes the scale (0: x's own does), and `found` becomes the larger of what it was and of x's
+// own largest magnitude, unless x holds an infinity or NaN.
+Quantized quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
+                      std::string_view rule, bool row, bool column) {
+  check_same_device("quantize_by", {{"x", &x}, {"amax", &amax}, {"found", found ? &*found : nullptr}});
+  Quantized out = quantize_by_meta(x, amax, found, format, rule, row, column);
+  float own = 0;
+  QuantizeArgs args;
+  args.x = row_major_view(x, "quantize_by", "x");
+  args.granularity = Granularity::kTensor;
+  args.rule = rule_of(rule);
+  args.amax = amax.const_data_ptr<float>();
+  args.found = &own;
+  if (row) {
+    args.q = row_major_view(std::get<0>(out), "quantize_by", "q");
+    args.scale = dense_view(std::get<1>(out), "quantize_by", "scale");
+  }
+  if (column) {
+    args.q_t = row_major_view(std::get<2>(out), "quantize_by", "q_t");
+    args.scale_t = dense_view(std::get<3>(out), "quantize_by", "scale_t");
+  }
+  check(ridge::quantize(args, stream_of(x)));
+  if (given(found) && std::isfinite(own)) {
+    float& most = *found->data_ptr<float>();
+    most = std::max(most, own);
+  }
+  return out;
+}
+
+Quantized quantize_by_on_gpu(const Tensor&, const Tensor&, const OptionalTensor&, at::ScalarType, std::string_view,
+                             bool, bool) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              "quantize_by: a scale made of a given largest magnitude: only processors have that; "
+                              "quantize makes scales of x itself");
+}
+
+Quantized dispatch_quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
+                               std::string_view rule, bool row, bool column) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::quantize_by", "").typed<decltype(quantize_by)>();
+  return op.call(x, amax, found, format, rule, row, column);
+}
+
+Quantized quantize_by_autograd(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
+                               std::string_view rule, bool row, bool column) {
+  if (given(found)) check_no_derivative_in_place("quantize_by", {*found});
+  Quantized out = without_derivative("quantize_by", {x},
+                                     [&] { return dispatch_quantize_by(x, amax, found, format, rule, row, column); });
+  if (given(found) && !found->is_inference()) found->unsafeGetTensorImpl()->bump_version();
+  return out;
+}
+
 Tensor dequantize_meta(const Tensor& q, const Tensor& scale, std::string_view granularity, at::ScalarType out_dtype) {
   TORCH_CHECK_VALUE(q.dim() == 2, "dequantize: q has ", q.dim(), " dimensions; give a matrix");
   TORCH_CHECK_VALUE(q.scalar_type() == at::kFloat8_e4m3fn || q.scalar_type() == at::kFloat8_e5m2, "dequantize: q is ",
@@ -162,14 +230,17 @@ void register_quantize(torch::Library& library, c10::DispatchKey key) {
     case c10::DispatchKey::CPU:
     case c10::DispatchKey::CUDA:
       library.impl("quantize", quantize);
+      library.impl("quantize_by", key == c10::DispatchKey::CPU ? quantize_by : quantize_by_on_gpu);
       library.impl("dequantize", dequantize);
       return;
     case c10::DispatchKey::Meta:
       library.impl("quantize", quantize_meta);
+      library.impl("quantize_by", quantize_by_meta);
       library.impl("dequantize", dequantize_meta);
       return;
     case c10::DispatchKey::Autograd:
       library.impl("quantize", quantize_autograd);
+      library.impl("quantize_by", quantize_by_autograd);
       library.impl("dequantize", dequantize_autograd);
       return;
     default: return;

@@ -181,6 +181,92 @@ TEST(Quantize, AndBackLosesHalfAStepAtMost) {
   }
 }
 
+TEST(Quantize, MakesTheScaleOfAGivenMagnitudeAndSaysItsOwn) {
+  Quantised m(1, 5, {1.0f, -2.0f, 0.5f, 8.0f, 1e30f});
+  float amax = 4, found = -1;
+  QuantizeArgs args = m.args();
+  args.amax = &amax, args.found = &found;
+  ASSERT_EQ(error_of(args), "");
+  EXPECT_EQ(m.scale[0], 4.0f / 448.0f);
+  EXPECT_THAT(m.codes(), ElementsAre(112, -224, 56, 448, 448)) << "what is beyond saturates";
+  EXPECT_EQ(found, 1e30f);
+  amax = 1e-30f;  // quotients beyond fp32
+  ASSERT_EQ(error_of(args), "");
+  EXPECT_EQ(m.codes()[4], 448);
+}
+
+TEST(Quantize, WithoutAMagnitudeYetIsWhatItIsWithoutOne) {
+  std::vector<float> values;
+  for (int i = 0; i < 40 * 70; ++i) values.push_back(std::sin(static_cast<float>(i)) * static_cast<float>(i % 11));
+  Quantised own(40, 70, values), given(40, 70, values);
+  const auto both = [](Quantised& m) {
+    QuantizeArgs args = m.args();
+    args.q_t = TensorView::contiguous(m.q_t.data(), DType::kE4m3fn, {m.cols, m.rows});
+    args.scale_t = TensorView::contiguous(m.scale_t.data(), DType::kF32, {1});
+    return args;
+  };
+  ASSERT_EQ(error_of(both(own)), "");
+  for (const float empty : {0.0f, -0.0f}) {
+    float amax = empty, found = -1;
+    QuantizeArgs args = both(given);
+    args.amax = &amax, args.found = &found;
+    ASSERT_EQ(error_of(args), "");
+    EXPECT_EQ(given.q, own.q);
+    EXPECT_EQ(given.q_t, own.q_t);
+    EXPECT_EQ(given.scale, own.scale);
+    EXPECT_EQ(given.scale_t, own.scale_t);
+    EXPECT_EQ(found / 448.0f, own.scale[0]);
+  }
+}
+
+TEST(Quantize, FindsAnInfinityWhereThereIsNanOrInf) {
+  const struct {
+    float bad, amax, scale, found;
+  } examples[] = {{kInf, 4, 4, kInf},          {-kInf, 4, 4, kInf}, {std::nanf(""), 4, 4, kInf},
+                  {std::nanf(""), 0, 3, kInf}, {-3, 4, 4, 3},       {-3, 0, 3, 3}};
+  for (const auto& [bad, amax, scale, found] : examples) {
+    for (const bool last : {false, true}) {  // rows before and behind it are looked at alike
+      Quantised m(3, 2, {1.0f, 2.0f, -3.0f, 0.5f, 0.25f, 3.0f});
+      m.x[last ? 4 : 0] = bad;
+      float most = -1;
+      QuantizeArgs args = m.args();
+      args.amax = &amax, args.found = &most;
+      ASSERT_EQ(error_of(args), "");
+      EXPECT_EQ(most, found) << bad;
+      EXPECT_EQ(m.scale[0], scale / 448.0f) << bad;
+      EXPECT_EQ(std::isnan(m.codes()[last ? 4 : 0]), !std::isfinite(bad)) << bad;
+    }
+  }
+}
+
+TEST(Quantize, RefusesAGivenMagnitudeThatIsNone) {
+  Quantised m(2, 3, {1, 2, 3, 4, 5, 6});
+  float amax = 1, found = 0;
+  QuantizeArgs args = m.args();
+  args.amax = &amax;
+  EXPECT_THAT(error_of(args), HasSubstr("amax is given and found is null"));
+  args.amax = nullptr, args.found = &found;
+  EXPECT_THAT(error_of(args), HasSubstr("found is given and amax is null"));
+  args.amax = &amax;
+  for (const float bad : {-1.0f, kInf, std::nanf("")}) {
+    amax = bad;
+    EXPECT_THAT(error_of(args), HasSubstr(fmt::format("amax is {}", bad)));
+    EXPECT_THAT(error_of(args), HasSubstr("give a finite magnitude, or 0 where there is none yet"));
+  }
+  amax = 1;
+  args.found = m.x.data();
+  EXPECT_THAT(error_of(args), HasSubstr("found overlaps x"));
+  args.found = &amax;
+  EXPECT_THAT(error_of(args), HasSubstr("found overlaps amax"));
+  args.found = &found;
+  args.granularity = Granularity::kRow;
+  args.scale = TensorView::contiguous(m.scale.data(), DType::kF32, {2});
+  EXPECT_THAT(error_of(args), HasSubstr("use kTensor, or leave amax and found out"));
+  const auto bound = (*ops::find_operator("quantize"))->bind(*record::parse_case("quantize scaling=row amax=given"));
+  ASSERT_FALSE(bound.ok());
+  EXPECT_THAT(bound.error().text(), HasSubstr("use scaling=tensor, or amax=own"));
+}
+
 TEST(Quantize, RefusesWithTheValuesAndTheWayOut) {
   Quantised m(2, 3, {1, 2, 3, 4, 5, 6});
   QuantizeArgs args = m.args();

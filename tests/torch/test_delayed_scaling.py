@@ -1,6 +1,7 @@
 """Delayed scaling: scales of earlier steps, histories that survive, and the same on every rank."""
 
 import copy
+import math
 import pickle
 
 import ml_dtypes
@@ -11,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import ridgeline.testing as testing
 import ridgeline.torch as rt
+import ridgeline.torch.delayed as late
 from ridgeline.torch import DelayedScaling, QuantConfig, Recipe
 
 HYBRID = QuantConfig("hybrid")
@@ -82,6 +84,63 @@ def test_the_first_step_is_current_scaling_bit_for_bit(device):
     for training in (True, False):
         assert all(torch.equal(want, have) for want, have in zip(expected, step(late.train(training)), strict=True))
     assert "amax_history" not in dict(current.named_buffers())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shape", [(33, 130), (1, 1), (5, 1), (0, 4), (4, 0)], ids=str)
+def test_the_operator_takes_a_magnitude_and_gives_its_own_in_one_pass(on_cpu, shape, dtype):
+    quantize, current = torch.ops.ridgeline.quantize_by, torch.ops.ridgeline.quantize
+    whole = torch.randn(shape[0], shape[1] + 3).to(dtype)
+    x, e4m3 = whole[:, : shape[1]], torch.float8_e4m3fn  # rows with gaps
+    own = x.float().abs().max().item() if x.numel() else 0.0
+    for amax in (4.0, 0.5):
+        found = torch.tensor([0.0, 0.25, 100.0])
+        q, scale, q_t, scale_t = quantize(x, torch.tensor(amax), found[1], e4m3, "floor", True, True)  # powers of two: one right code
+        assert scale == scale_t == 2.0 ** (math.floor(math.log2(amax)) - 8)
+        want = (x.float() / scale).clamp(-448, 448).to(e4m3)
+        assert torch.equal(q.view(torch.uint8), want.view(torch.uint8))
+        assert torch.equal(q_t.view(torch.uint8), want.view(torch.uint8).t())
+        assert found.tolist() == [0.0, max(own, 0.25), 100.0]
+    empty = torch.zeros(1)
+    for have, want in zip(quantize(x, empty, None, e4m3, "exact", True, True), current(x, e4m3, "tensor", "exact", True, True), strict=True):
+        assert torch.equal(have.view(torch.uint8), want.view(torch.uint8)) if have.dtype == e4m3 else torch.equal(have, want)
+    if x.numel():
+        for bad in (torch.inf, -torch.inf, torch.nan):
+            found = torch.full((1,), 0.125)
+            x[-1, -1] = bad
+            q = quantize(x, torch.tensor(4.0), found, e4m3)[0].float()
+            assert found == 0.125 and q[-1, -1].isnan() and q.flatten()[:-1].isfinite().all()
+        with pytest.raises(ValueError, match="amax is -1.*give a finite magnitude"):
+            quantize(x, torch.tensor(-1.0), None, e4m3)
+
+
+def test_quantising_by_a_magnitude_is_one_operator_and_as_by_pytorch(device, monkeypatch):
+    """On a processor one call for each operand, forward and backward; elsewhere PyTorch's operators, with the same results."""
+    calls = []
+    original = late._quantize_by
+
+    def one_call(*arguments):
+        calls.append(arguments[0].shape)
+        return original(*arguments)
+
+    results = []
+    for alone in (False, True):
+        torch.manual_seed(4)
+        layer = layer_of(device, delayed(history=2, margin=1), (48, 40))
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        if alone:
+            monkeypatch.setattr(late, "_on_processor", lambda x: False)
+        else:
+            monkeypatch.setattr(late, "_quantize_by", one_call)
+        for size in (1.0, 3.0):
+            x = (size * torch.randn(24, 48)).to(device).requires_grad_()
+            layer(x).square().sum().backward()
+            optimizer.step()
+        results.append((x.grad, layer.weight.grad, layer.weight.detach(), layer.amax_history))
+    if device.type == "cpu":
+        assert calls == 2 * [(24, 48), (40, 48), (24, 40)]
+    for one, other in zip(*results, strict=True):
+        testing.assert_snr(one.double(), other, 60)  # quotients by division, or by the reciprocal: codes next to a middle may differ
 
 
 def training(model, optimizer, steps, device, start=0):

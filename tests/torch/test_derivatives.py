@@ -152,6 +152,7 @@ def test_codes_have_no_tangent(device):
     q = rt.quantize(x, transpose=True)
     calls = {
         "quantize": lambda t: rt.quantize(t).scale,
+        "quantize_by": lambda t: torch.ops.ridgeline.quantize_by(t, torch.ones(()), None, torch.float8_e4m3fn)[1],
         "dequantize": lambda t: torch.ops.ridgeline.dequantize(q.q, t[0, :1], "tensor", torch.float32),
         "gemm_fp8_scaled": lambda t: torch.ops.ridgeline.gemm_fp8_scaled(
             q.q, q.q, q.scale, t[0, :1], False, True, torch.float32, "tensor"

@@ -168,6 +168,17 @@ class Rows(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("recipe", ["rowwise_with_gw_hp", "delayed", Recipe(CONFIGS["block"], CONFIGS["row"], CONFIGS["block"])], ids=str)
+def test_column_major_inputs_and_weights_change_nothing(device, recipe):
+    x, w, bias, dy = operands(device, 37, 51, 130)
+    expected = products(recipe, x, w, bias, dy)
+    turned = [each.t().contiguous().t() for each in (x, w)]
+    for given in ((turned[0], w), (x, turned[1]), turned):
+        assert same(products(recipe, *given, bias, dy), expected)
+    gaps = torch.cat([x, x]).t().contiguous().t()[:37]  # the columns further apart than they are long
+    assert not gaps.t().is_contiguous() and same(products(recipe, gaps, w, bias, dy), expected)
+
+
 @pytest.mark.parametrize("recipe", ["rowwise_with_gw_hp", "delayed", "blockwise"])
 def test_main_grad_and_micro_batches(device, recipe):
     x, w, bias, dy = operands(device, 40, 24, 56)

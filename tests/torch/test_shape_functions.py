@@ -55,6 +55,11 @@ def quantize(x=None, format=E4M3, granularity="tensor", rule="exact", row=True, 
     return lambda t, words: ops.quantize(t, format, granularity, rule, row, column, words), [x, random]
 
 
+def quantize_by(change=None, format=E4M3, rule="exact", row=True):
+    operands = {"x": torch.ones(6, 8), "amax": torch.ones(()), "found": torch.zeros(1)} | (change or {})
+    return lambda x, amax, found: ops.quantize_by(x, amax, found, format, rule, row), list(operands.values())
+
+
 def dequantize(q=None, scale=None, granularity="row", out=torch.float32):
     q, scale = torch.ones(6, 8).to(E4M3) if q is None else q, torch.ones(6) if scale is None else scale
     return lambda q, scale: ops.dequantize(q, scale, granularity, out), [q, scale]
@@ -116,6 +121,12 @@ REFUSED = {
     "quantize to nothing": quantize(row=False),
     "quantize with one word": quantize(random=torch.ones(1, dtype=torch.int64)),
     "quantize with words of 32 bits": quantize(random=torch.ones(2, dtype=torch.int32)),
+    "quantize by two magnitudes": quantize_by({"amax": ones(2)}),
+    "quantize by a magnitude in float64": quantize_by({"amax": ones(()).double()}),
+    "quantize by a magnitude into three": quantize_by({"found": torch.zeros(3)}),
+    "quantize by a magnitude a vector": quantize_by({"x": ones(8)}),
+    "quantize by a magnitude to nothing": quantize_by(row=False),
+    "quantize by a magnitude and no rule": quantize_by(rule="round"),
     "dequantize float32": dequantize(q=ones(6, 8)),
     "dequantize with a scale short": dequantize(scale=ones(5)),
     "dequantize with scales in float16": dequantize(scale=ones(6).half()),
@@ -147,7 +158,7 @@ def test_a_trace_refuses_what_a_call_refuses(case):
     assert raised(lambda: make_fx(call, tracing_mode="symbolic")(*operands)) is expected
 
 
-@pytest.mark.parametrize("case", [name for name in REFUSED if not name.startswith(("c ", "sum "))])
+@pytest.mark.parametrize("case", [name for name in REFUSED if not name.startswith(("c ", "sum ", "quantize by "))])
 def test_recording_a_gradient_refuses_what_a_call_refuses(case):
     call, operands = REFUSED[case]
     expected = raised(lambda: call(*operands))
@@ -173,6 +184,7 @@ ALLOWED = {
     "sum of codes": scaled({}, add=True),
     "codes with a bias": scaled({"bias": ones(4)}),
     "quantize": quantize(granularity="128x128", row=True, column=True, random=torch.ones(2, dtype=torch.int64)),
+    "quantize by a magnitude": quantize_by(),
     "dequantize": dequantize(),
 }
 

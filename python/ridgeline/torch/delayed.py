@@ -16,7 +16,9 @@ from .quantized import cast
 
 BUFFER = "amax_history"  # float32 [3, history], newest first: rows of x, w and dy
 NOW = "amax_now"  # float32 [3]: of the step that runs. No buffer, because DistributedDataParallel gives all ranks the first one's
-_X, _W, _DY = range(3)
+X, W, DY = range(3)  # rows of both
+
+_quantize_by = torch.ops.ridgeline.quantize_by.default
 
 
 def give_history(layer: torch.nn.Module, settings: DelayedScaling) -> None:
@@ -75,41 +77,41 @@ def largest(x: torch.Tensor) -> torch.Tensor:
     return torch.where(found.isfinite(), found, 0)
 
 
-def _past(history: torch.Tensor, row: int, settings: DelayedScaling) -> torch.Tensor:
-    past = history[row, 0] if settings.algorithm == "latest" else history[row].amax()
-    return past.float() * 2.0**settings.margin
-
-
-def _record(now: torch.Tensor | None, row: int, found: torch.Tensor) -> None:
-    """A maximum: a second call for the same tensor, by activation checkpointing, changes nothing."""
-    if now is not None:
-        now[row].copy_(torch.maximum(now[row], found))
-
-
-def before_forward(
-    history: torch.Tensor, now: torch.Tensor | None, x: torch.Tensor, weight: torch.Tensor, settings: DelayedScaling
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The largest elements that the scales of x, w and dy are made of; dy's is 0 where its history is empty."""
+def past(history: torch.Tensor, settings: DelayedScaling) -> torch.Tensor:
+    """Of x, w and dy [3], what their scales are made of; 0 where the history is empty."""
     with torch.no_grad():
-        delayed = []
-        for row, matrix in ((_X, x), (_W, weight)):
-            found, past = largest(matrix), _past(history, row, settings)
-            _record(now, row, found)
-            delayed.append(torch.where(past > 0, past, found))
-        return delayed[0], delayed[1], _past(history, _DY, settings)
+        if settings.algorithm == "latest":
+            return history[:, 0] * 2.0**settings.margin
+        most = history.amax(1)
+        return most * 2.0**settings.margin if settings.margin else most
 
 
-def in_backward(now: torch.Tensor | None, dy: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
-    """The largest element that the scale of dy is made of."""
-    found = largest(dy)
-    _record(now, _DY, found)
-    return torch.where(past > 0, past, found)
+def record(x: torch.Tensor, now: torch.Tensor | None) -> None:
+    """The largest magnitude of x into ``now``, by maximum: a second call, by activation checkpointing, changes nothing."""
+    if now is not None:
+        with torch.no_grad():
+            now.copy_(torch.maximum(now, largest(x)))
 
 
-def codes_of(x: torch.Tensor, amax: torch.Tensor, dtype: torch.dtype, rule: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of x with one scale [1], made of ``amax`` by the operator's own rule; clipped to the largest value, NaN and Inf kept."""
+def _on_processor(x: torch.Tensor) -> bool:
+    """Whether one operator does it; it has no kernel for GPUs and no rule for DTensors."""
+    return x.device.type == "cpu" and type(x) in (torch.Tensor, torch.nn.Parameter)
+
+
+def codes(
+    x: torch.Tensor, amax: torch.Tensor, now: torch.Tensor | None, dtype: torch.dtype, rule: str, row: bool, column: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What the operator ``quantize`` gives, with the scale of ``amax``, or of x itself where that is 0; finite elements beyond are clipped,
+    NaN and Inf stay. The largest magnitude of x goes into ``now``, as by ``record``.
+    """
+    if _on_processor(x):
+        made: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] = _quantize_by(x, amax, now, dtype, rule, row, column)
+        return made
+    record(x, now)
+    amax = torch.where(amax > 0, amax, largest(x))
     scale = torch.ops.ridgeline.quantize(amax.reshape(1, 1), dtype, "tensor", rule)[1]
-    return cast(x, x.float() * scale.reciprocal(), dtype), scale
+    q = cast(x, x.float() * scale.reciprocal(), dtype)
+    return q, scale, q.view(torch.uint8).t().contiguous().view(dtype) if column else q, scale
 
 
 # Layers with a history, and the order in which they got it; weakly, and beside the layers, so that copies and files take nothing along.

@@ -77,14 +77,35 @@ def weight_config(recipe: Recipe) -> QuantConfig | None:
     return replace(recipe.y, rounding="nearest")
 
 
+class Late(NamedTuple):
+    """Of an operand with delayed scaling: the largest magnitude that its scale is made of, 0 if there is none, and where its own goes."""
+
+    amax: torch.Tensor
+    now: torch.Tensor | None
+
+
+def _one_late(x: torch.Tensor, along: Spec | None, across: Spec | None, late: Late) -> tuple[Codes | None, Codes | None]:
+    """As ``_one``."""
+    spec = along or across
+    if spec is None:
+        return None, None
+    q, scale, q_t, scale_t = delayed.codes(x, *late, spec.dtype, spec.rule, along is not None, across is not None)
+    return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
+
+
 def copies(
-    x: torch.Tensor, along: Spec | None, across: Spec | None, amax: torch.Tensor | None = None
+    x: torch.Tensor, along: Spec | None, across: Spec | None, late: Late | None = None
 ) -> tuple[Codes | None, Codes | None]:
-    """Codes of x as the left factor of a product, and of its transpose; with the scales of ``amax``, or of x itself."""
-    if amax is not None:
-        made = {spec: delayed.codes_of(x, amax, spec.dtype, spec.rule) for spec in (along, across) if spec}
-        first, second = (Codes(*made[spec]) if spec else None for spec in (along, across))
-        return first, second and Codes(second.q.view(torch.uint8).t().contiguous().view(second.q.dtype), second.scale)
+    """Codes of x as the left factor of a product, and of its transpose; with a delayed scale, or those of x itself."""
+    if x.stride(1) != 1 and x.stride(0) == 1 and not x.is_contiguous():  # column-major: quantised as its transpose, without a copy
+        across, along = copies(x.t(), across, along, late)
+        return along, across
+    if late is not None:
+        if along is None and across is None:
+            delayed.record(x, late.now)
+        if along is None or across is None or along == across:
+            return _one_late(x, along, across, late)
+        return _one_late(x, along, None, late)[0], _one_late(x, None, across, late)[1]
     if along is None or across is None or along == across:
         return _one(x, along, across)
     return _one(x, along, None)[0], _one(x, None, across)[1]
@@ -108,10 +129,10 @@ def _multiply(
     return made
 
 
-def _codes_of_weight(parts: Parts, weight: torch.Tensor, along: Spec | None, across: Spec | None, amax: torch.Tensor | None) -> Any:
+def _codes_of_weight(parts: Parts, weight: torch.Tensor, along: Spec | None, across: Spec | None) -> Any:
     """Codes of the weight and of its transpose: those that were made before, or new ones."""
     if all(part is None for part in parts):
-        return copies(weight, along, across, amax)
+        return copies(weight, along, across)
     q, scale, q_t, scale_t = parts
     if along is not None and (q is None or scale is None):
         raise ValueError("linear: the weight has no codes along the sum; quantize it with its untransposed copy")
@@ -121,6 +142,10 @@ def _codes_of_weight(parts: Parts, weight: torch.Tensor, along: Spec | None, acr
         Codes(q, scale) if along is not None and q is not None and scale is not None else None,
         Codes(q_t, scale_t) if across is not None and q_t is not None and scale_t is not None else None,
     )
+
+
+def _pair(codes: torch.Tensor | None, scale: torch.Tensor | None) -> Codes | None:
+    return None if codes is None or scale is None else Codes(codes, scale)
 
 
 class _Operand(NamedTuple):
@@ -173,20 +198,23 @@ class _Layer(torch.autograd.Function):
         recipe: Recipe,
         main_grad: torch.Tensor | None,
         now: torch.Tensor | None,
-        late: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None,
+        past_dy: torch.Tensor | None,
         observer: Observer | None,
         count: int,
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
-        """x [m, k], of which ``count`` rows are the caller's and the rest padded, w [n, k] or the matrix of the codes ``parts``, bias [n];
-        ``late`` are the delayed largest of x, w and dy."""
+        """x [m, k], of which ``count`` rows are the caller's and the rest padded, w [n, k] or the matrix of its codes, bias [n]; ``parts``
+        are codes of w and then of x that were made before; ``past_dy`` is what dy's delayed scale is made of."""
         need_x, need_w, need_bias = ctx.needs_input_grad[:3]
         x_for_y, w_for_y = _specs(recipe, "y")
         _, w_for_dx = _specs(recipe, "dx")
         _, x_for_dw = _specs(recipe, "dw")
-        amax_x, amax_w, amax_dy = late or (None, None, None)
-        x_codes, x_across = copies(x, x_for_y, x_for_dw if need_w else None, amax_x)
-        w_codes, w_across = _codes_of_weight(tuple(parts), w, w_for_y, w_for_dx if need_x else None, amax_w)  # type: ignore[arg-type]
+        of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
+        if past_dy is None:
+            x_codes, x_across = copies(x, x_for_y, x_for_dw if need_w else None)
+        else:
+            x_codes, x_across = _pair(parts[4], parts[5]), _pair(parts[6], parts[7])
+        w_codes, w_across = _codes_of_weight(of_w, w, w_for_y, w_for_dx if need_x else None)
         if recipe.y is None:
             y: torch.Tensor | None = _gemm(x, w, False, True, None, bias)
         else:
@@ -196,15 +224,15 @@ class _Layer(torch.autograd.Function):
         saved_w = (w_across or (w, None)) if need_x else (None, None)
         seen = None
         if observer is not None:
-            of_x, of_w = x.detach()[:count], w.dequantize(x.dtype) if isinstance(w, QuantizedTensor) else w.detach()
-            _show_operand(observer, "x", of_x, (x_codes, x_across), (x_for_y, x_for_dw))
-            _show_operand(observer, "w", of_w, (w_codes, w_across), (w_for_y, w_for_dx))
+            rows, weight = x.detach()[:count], w.dequantize(x.dtype) if isinstance(w, QuantizedTensor) else w.detach()
+            _show_operand(observer, "x", rows, (x_codes, x_across), (x_for_y, x_for_dw))
+            _show_operand(observer, "w", weight, (w_codes, w_across), (w_for_y, w_for_dx))
             made = y[:count]
-            observer.product("y", of_x, of_w.t(), made if bias is None else made - bias, recipe.y is not None)
+            observer.product("y", rows, weight.t(), made if bias is None else made - bias, recipe.y is not None)
             observer.finished("forward")
-            seen = _Seen(observer, _Operand.of(of_x) if need_w else None, _Operand.of(of_w) if need_x else None, count)
+            seen = _Seen(observer, _Operand.of(rows) if need_w else None, _Operand.of(weight) if need_x else None, count)
         ctx.call = recipe, x.dtype, None if bias is None else bias.dtype, main_grad, now, seen
-        ctx.save_for_backward(*saved_x, *saved_w, amax_dy)  # the same with an observer: what a checkpoint makes again has none
+        ctx.save_for_backward(*saved_x, *saved_w, past_dy)  # the same with an observer: what a checkpoint makes again has none
         return y
 
     @staticmethod
@@ -219,14 +247,13 @@ class _Layer(torch.autograd.Function):
     def _gradients(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Of x, w and bias."""
         recipe, dtype, bias, main_grad, now, seen = ctx.call
-        x, x_scale, w, w_scale, amax_dy = ctx.saved_tensors
+        x, x_scale, w, w_scale, past_dy = ctx.saved_tensors
         need_x, need_w, need_bias = ctx.needs_input_grad[:3]
         grad_bias = grad.sum(0, dtype=bias) if need_bias else None
         dy = grad.to(dtype).contiguous()
         for_dx, for_dw = (_specs(recipe, product)[0] if need else None for product, need in (("dx", need_x), ("dw", need_w)))
-        if amax_dy is not None:
-            amax_dy = delayed.in_backward(now, dy, amax_dy)
-        along, across = copies(dy, for_dx, for_dw, amax_dy)
+        late = None if past_dy is None else Late(past_dy, None if now is None else now[delayed.DY])
+        along, across = copies(dy, for_dx, for_dw, late)
         of_dy = dy if seen is None else dy[: seen.rows]
         if seen is not None:
             _show_operand(seen.observer, "dy", of_dy, (along, across), (for_dx, for_dw))
@@ -298,6 +325,28 @@ def _multiple(x: torch.Tensor, weight: torch.Tensor, recipe: Recipe) -> int:
     return multiple
 
 
+def _parts(along: Codes | None, across: Codes | None) -> Parts:
+    return *(along or (None, None)), *(across or (None, None))
+
+
+def _late_codes(
+    x: torch.Tensor, weight: torch.Tensor, recipe: Recipe, history: torch.Tensor, now: torch.Tensor | None
+) -> tuple[torch.Tensor, Parts, Parts]:
+    """What dy's delayed scale is made of, and codes of w and x. Not made where the products are, because what a function of autograd
+    changes in place is not to be traced."""
+    assert recipe.delayed is not None
+    past = delayed.past(history, recipe.delayed)
+    need_x, need_w = (torch.is_grad_enabled() and each.requires_grad for each in (x, weight))
+    x_for_y, w_for_y = _specs(recipe, "y")
+    _, w_for_dx = _specs(recipe, "dx")
+    _, x_for_dw = _specs(recipe, "dw")
+    of = [Late(past[row], None if now is None else now[row]) for row in (delayed.X, delayed.W)]
+    with torch.no_grad():
+        of_x = copies(x, x_for_y, x_for_dw if need_w else None, of[0])
+        of_w = copies(weight, w_for_y, w_for_dx if need_x else None, of[1])
+    return past[delayed.DY], _parts(*of_w), _parts(*of_x)
+
+
 def layer(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -335,13 +384,14 @@ def layer(
             )
         else:
             parts = weight._parts()
-    late = None
-    if recipe.delayed is not None and history is not None:
-        late = delayed.before_forward(history, now, rows, weight, recipe.delayed)
     if not torch.is_grad_enabled():  # a Function is told what its inputs ask for, and not whether there will be a gradient
         rows, weight, bias = rows.detach(), weight.detach(), None if bias is None else bias.detach()
     whole = padded(rows, _multiple(x, weight, recipe))
-    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, late, observer, rows.shape[0], *parts)  # type: ignore[no-untyped-call]
+    of_x: Parts = (None, None, None, None)
+    past_dy = None
+    if recipe.delayed is not None and history is not None:
+        past_dy, parts, of_x = _late_codes(whole, weight, recipe, history, now)
+    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, past_dy, observer, rows.shape[0], *parts, *of_x)  # type: ignore[no-untyped-call]
     if whole is not rows:  # a slice's gradient is a copy
         y = y[: rows.shape[0]]
     return y if x.dim() == 2 else y.view(*x.shape[:-1], y.shape[-1])

@@ -38,6 +38,22 @@ std::vector<record::Case> check_cases() {
   return cases;
 }
 
+// A largest magnitude that is given, above and below x's own.
+void add_given(std::vector<record::Case>& cases) {
+  for (const Size& size : {Size{0, 5}, Size{5, 0}, Size{1, 1}, Size{130, 1}, Size{33, 129}}) {
+    cases.push_back(make_case(size, "amax=given copies=both"));
+  }
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    for (const char* format : {"e4m3fn", "e5m2"}) {
+      cases.push_back(make_case({45, 140}, fmt::format("amax=given dtype={} format={}", dtype, format)));
+    }
+  }
+  for (const char* more : {"scale=floor", "scale=even copies=both", "scale=ceil format=e5m2", "copies=column",
+                           "copies=both rounding=stochastic"}) {
+    cases.push_back(make_case({67, 133}, fmt::format("amax=given {}", more)));
+  }
+}
+
 // Activations and weights of small language models, at a CPU's size.
 std::vector<record::Case> bench_cases(const Size& activation, const Size& weight) {
   std::vector<record::Case> cases;
@@ -55,7 +71,11 @@ std::vector<record::Case> bench_cases(const Size& activation, const Size& weight
 
 std::vector<record::Case> cases(CaseSet set, Backend backend) {
   switch (set) {
-    case CaseSet::kCheck: return check_cases();
+    case CaseSet::kCheck: {
+      std::vector<record::Case> all = check_cases();
+      if (backend == Backend::kCpu) add_given(all);  // no kernel of a GPU takes one
+      return all;
+    }
     case CaseSet::kBench:
       return backend == Backend::kCpu ? bench_cases({512, 2048}, {1024, 1024})
                                       : bench_cases({8192, 8192}, {8192, 8192});

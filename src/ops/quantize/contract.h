@@ -3,6 +3,7 @@
 //   scale(g) = rule(max over the finite elements x of group g of |x|)          q = round(clamp(x / scale(g), +-fmax))
 //
 // so that x ~ q * scale; ridge/scaling.h says which elements are a group, how scales lie in memory, and the rules.
+// With `amax` the one scale of the tensor is rule(amax) instead, and x is read once.
 //
 // Shapes    x [rows, cols], q [rows, cols] with `scale` along the columns; q_t [cols, rows] is what quantising x^T
 //           gives, with its own scales `scale_t`: one rounding from x, never a copy of q. Either pair may be left out
@@ -18,6 +19,10 @@
 //           (row-major; of the transposed copy i + rows * cols) rounds up with the probability of the discarded
 //           fraction, drawn from word offset + i of the Philox4x32-10 stream `seed`. A graph that is replayed draws
 //           anew when the words change; a caller advances the offset by 2 * rows * cols. Equal words give equal bits.
+// Given     `amax` points to a largest magnitude, in f32 and memory of the stream's device, that the scale is made of
+//           instead of x's own (delayed scaling: that of earlier steps; shards of one matrix: that of all); kTensor
+//           only. 0 leaves the scale to x, as without it. Finite elements beyond fmax * scale saturate. `found` is
+//           written then: the largest magnitude of x, 0 of no elements, infinity where x holds an infinity or NaN.
 // NaN, Inf  Do not count for the scale, so the other elements of their group keep their values. NaN becomes NaN; Inf
 //           becomes Inf in e5m2 and NaN in e4m3fn, which has no infinity. A group without finite elements has scale 1.
 // Same bits Always, whatever the number of threads.
@@ -25,7 +30,8 @@
 //           tensor or row are known only at its end: a kernel that cannot keep it reads x twice.)
 // Backward  None: frameworks pass the gradient through.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, no output asked for, kExact with
-//           kMx; with the values.
+//           kMx, amax without found or with other scales than kTensor, on a processor an amax that is negative, NaN or
+//           infinite; with the values.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +50,8 @@ struct QuantizeArgs {
   Granularity granularity = Granularity::kTensor;
   ScaleRule rule = ScaleRule::kExact;
   const std::uint64_t* random = nullptr;  // {seed, offset}; null: round to nearest even
+  const float* amax = nullptr;            // what the scale is made of; null: x's own largest magnitude
+  float* found = nullptr;                 // written where amax is given: x's own largest magnitude
 };
 
 Status quantize(const QuantizeArgs& args, const Stream& stream);

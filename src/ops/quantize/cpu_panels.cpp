@@ -1,13 +1,14 @@
 // Panels of 32 rows (128 where a scale spans them) are widened to fp32 and stay in cache for both passes over them: the
 // largest magnitude, then the codes. The transposed copy reads panels of columns the same way and transposes while
 // widening, so both copies are one rounding from x. Memory-bound from a few megabytes up; scales of a whole tensor
-// need a pass of their own.
+// need a pass of their own, one for both copies, unless their largest magnitude is given.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "base/error.h"
 #include "device/cpu/thread_pool.h"
@@ -31,6 +32,20 @@ std::uint32_t largest(const float* x, std::int64_t count, std::uint32_t found) {
     most = finite > most ? finite : most;
   }
   return static_cast<std::uint32_t>(most);
+}
+
+// Of a tensor: bits of the largest magnitude of its finite elements, and of all.
+struct Magnitudes {
+  std::uint32_t finite = 0, any = 0;
+};
+void take_largest(Magnitudes& most, const Magnitudes& other) {
+  most = {std::max(most.finite, other.finite), std::max(most.any, other.any)};
+}
+void take_largest(Magnitudes& most, const float* x, std::int64_t count) {
+  auto any = static_cast<std::int32_t>(most.any);
+  for (std::int64_t i = 0; i < count; ++i) any = std::max(any, static_cast<std::int32_t>(magnitude_bits(x[i])));
+  most.any = static_cast<std::uint32_t>(any);
+  most.finite = most.any < kInfinity ? most.any : largest(x, count, most.finite);
 }
 
 struct Format {
@@ -61,13 +76,14 @@ Scale choose_scale(std::uint32_t amax, const Shape& s) {
   return {std::ldexp(1.0f, exponent), std::ldexp(1.0f, -exponent)};
 }
 
-// Finite elements within fmax; NaN and Inf stay what they are.
+// Finite elements within fmax, also where their product is not finite; NaN and Inf stay what they are.
 void scaled(const float* x, std::int64_t count, const Scale& scale, float most, float* out) {
   const auto limit = std::bit_cast<std::int32_t>(most);
   for (std::int64_t i = 0; i < count; ++i) {
     const float product = x[i] * scale.reciprocal;
     const auto bits = std::bit_cast<std::int32_t>(product), size = bits & 0x7fffffff;
-    const bool beyond = size > limit && size < static_cast<std::int32_t>(kInfinity);
+    const bool beyond =
+        size > limit && static_cast<std::int32_t>(magnitude_bits(x[i])) < static_cast<std::int32_t>(kInfinity);
     out[i] = std::bit_cast<float>(beyond ? (bits - size) | limit : bits);
   }
 }
@@ -98,15 +114,12 @@ class Writer {
   // Floats that a thread needs: the panel, a row of codes to be, a row of x.
   [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + cols_ + panel_rows(); }
 
-  [[nodiscard]] std::uint32_t largest_of_panel(std::int64_t panel, float* scratch) const {
-    const Panel rows = load(panel, scratch);
-    std::uint32_t found = 0;
-    for (std::int64_t r = 0; r < rows.count; ++r) found = largest(rows.at(r), cols_, found);
-    return found;
-  }
+  void look(std::int64_t panel, float* scratch, Magnitudes& most) const { look(load(panel, scratch), most); }
 
-  void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch) const {
+  // `seen`: where the largest magnitudes of the panel go; null: they are known.
+  void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch, Magnitudes* seen) const {
     const Panel rows = load(panel, scratch);
+    if (seen != nullptr) look(rows, *seen);
     const std::int64_t count = rows.count, first = panel * panel_rows();
     float* const codes = scratch + panel_rows() * cols_;
     const std::int64_t tall = s_.granularity == Granularity::kBlock ? count : 1;  // rows that share a scale
@@ -150,6 +163,10 @@ class Writer {
     std::int64_t stride = 0, count = 0;
     [[nodiscard]] const float* at(std::int64_t row) const { return data + row * stride; }
   };
+
+  void look(const Panel& rows, Magnitudes& most) const {
+    for (std::int64_t r = 0; r < rows.count; ++r) take_largest(most, rows.at(r), cols_);
+  }
 
   // The panel's rows: those of x where they are as wanted, else widened in `out`.
   Panel load(std::int64_t panel, float* out) const {
@@ -199,29 +216,45 @@ class Writer {
   numerics::Rounding rounding_;
 };
 
+// What both copies of a tensor with one scale have in common.
+struct Whole {
+  std::uint32_t given = 0;          // bits of the largest magnitude that the scale is made of; 0: x's own
+  std::optional<Magnitudes> found;  // of x, once it was looked at
+};
+
 // Every thread takes the panels whose number is its own, modulo the threads: results do not depend on how many.
-void quantize_copy(const Writer& writer, const Shape& s, int threads, float* scratch) {
+void quantize_copy(const Writer& writer, const Shape& s, int threads, float* scratch, Whole& whole) {
+  std::vector<Magnitudes> seen(static_cast<std::size_t>(threads));
   const auto each_panel = [&](auto&& take) {
     device::cpu::thread_pool().run(threads, [&](int thread) {
       for (std::int64_t p = thread; p < writer.panels(); p += threads)
-        take(p, thread, scratch + thread * writer.scratch());
+        take(p, seen[static_cast<std::size_t>(thread)], scratch + thread * writer.scratch());
     });
   };
-  std::uint32_t amax = 0;
-  if (s.granularity == Granularity::kTensor) {
-    std::vector<std::uint32_t> found(static_cast<std::size_t>(threads), 0);
-    each_panel([&](std::int64_t panel, int thread, float* mine) {
-      std::uint32_t& most = found[static_cast<std::size_t>(thread)];
-      most = std::max(most, writer.largest_of_panel(panel, mine));
-    });
-    amax = *std::max_element(found.begin(), found.end());
-    writer.write_tensor_scale(amax);
+  const auto found = [&] {
+    Magnitudes most;
+    for (const Magnitudes& each : seen) take_largest(most, each);
+    return most;
+  };
+  const bool tensor = s.granularity == Granularity::kTensor;
+  if (tensor && whole.given == 0 && !whole.found) {
+    each_panel([&](std::int64_t panel, Magnitudes& most, float* mine) { writer.look(panel, mine, most); });
+    whole.found = found();
   }
-  each_panel([&](std::int64_t panel, int, float* mine) { writer.write(panel, amax, mine); });
+  const std::uint32_t amax = !tensor ? 0 : whole.given != 0 ? whole.given : whole.found->finite;
+  if (tensor) writer.write_tensor_scale(amax);
+  const bool look = tensor && !whole.found;
+  each_panel([&](std::int64_t panel, Magnitudes& most, float* mine) {
+    writer.write(panel, amax, mine, look ? &most : nullptr);
+  });
+  if (look) whole.found = found();
 }
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
   const Shape s = shape_of(problem);
+  Whole whole;
+  RIDGE_TRY(given, given_amax(problem, operands));
+  whole.given = given;
   for (const Copy& copy : copies_of(s)) {
     const Writer writer(s, operands, copy);
     const int threads =
@@ -233,7 +266,11 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
                                   threads * writer.scratch()),
                        "use fewer threads");
     }
-    quantize_copy(writer, s, threads, scratch.get());
+    quantize_copy(writer, s, threads, scratch.get(), whole);
+  }
+  if (s.given) {
+    const float most = std::bit_cast<float>(std::min(whole.found->any, kInfinity));  // NaN counts as infinity
+    numerics::store(DType::kF32, operands.back().data, 0, most);
   }
   return ok_status();
 }

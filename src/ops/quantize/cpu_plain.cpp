@@ -25,6 +25,7 @@ dtype = ["f32", "bf16"]
 scaling = ["1x128"]
 scale = ["f32"]
 rounding = ["nearest"]
+amax = ["own"]
 */
 /* ridge-tunables
 [[tunable]]

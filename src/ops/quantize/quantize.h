@@ -11,7 +11,7 @@
 namespace ridge::ops::quantize {
 
 // Positions in Problem::values and in the operator's parameter list.
-enum Param : std::size_t { kRows, kCols, kDtype, kFormat, kScaling, kScale, kCopies, kRounding, kParamCount };
+enum Param : std::size_t { kRows, kCols, kDtype, kFormat, kScaling, kScale, kCopies, kRounding, kAmax, kParamCount };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
 inline constexpr DType kFormats[] = {DType::kE4m3fn, DType::kE5m2};           // of `format`
@@ -25,6 +25,7 @@ struct Shape {
   ScaleRule rule = ScaleRule::kExact;
   Copies copies = kAsIs;
   bool stochastic = false;
+  bool given = false;  // the largest magnitude: operands `amax` and `found`
 };
 
 inline Shape shape_of(const Problem& problem) {
@@ -37,7 +38,8 @@ inline Shape shape_of(const Problem& problem) {
                kGranularities[at(kScaling)],
                kRules[at(kScale)],
                static_cast<Copies>(v[kCopies]),
-               v[kRounding] == 1};
+               v[kRounding] == 1,
+               v[kAmax] == 1};
 }
 
 // One copy that is asked for, as operands of a Problem: codes at `q`, scales behind them.
@@ -47,7 +49,7 @@ struct Copy {
 };
 inline std::vector<Copy> copies_of(const Shape& s) {
   std::vector<Copy> copies;
-  std::size_t next = s.stochastic ? 2 : 1;  // x, and the random words
+  std::size_t next = 1 + (s.stochastic ? 1 : 0) + (s.given ? 1 : 0);  // x, the random words, the largest magnitude
   for (const bool transposed : {false, true}) {
     if (s.copies == (transposed ? kAsIs : kTransposed)) continue;
     copies.push_back({transposed, next});
@@ -55,6 +57,9 @@ inline std::vector<Copy> copies_of(const Shape& s) {
   }
   return copies;
 }
+
+// Bits of the largest magnitude that a call on a processor brings along; 0: it leaves the scale to x.
+Result<std::uint32_t> given_amax(const Problem& problem, std::span<const TensorView> operands);
 
 // The operator's parts, one per file.
 std::vector<record::ParamInfo> params();

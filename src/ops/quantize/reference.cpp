@@ -1,6 +1,8 @@
 // The definition, in fp64 and element by element.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "numerics/convert.h"
@@ -71,7 +73,8 @@ numerics::RoundedOnce code(double x, double scale, const Shape& s) {
                       : numerics::rounded_once(s.format, bounded, slack);
 }
 
-void quantize_copy(const Matrix& x, const Shape& s, std::vector<ReferenceOutput>& outputs) {
+// `given`: what the scale of the tensor is made of where it is not 0.
+void quantize_copy(const Matrix& x, const Shape& s, double given, std::vector<ReferenceOutput>& outputs) {
   std::int64_t groups = 1;
   for (const std::int64_t extent : scale_shape(s.granularity, x.rows, x.cols)) groups *= extent;
   std::vector<double> scales(static_cast<std::size_t>(groups), 0.0);
@@ -85,7 +88,7 @@ void quantize_copy(const Matrix& x, const Shape& s, std::vector<ReferenceOutput>
   }
   ReferenceOutput q, stored;
   for (double& scale : scales) {
-    scale = scale_of(scale, s);
+    scale = scale_of(given > 0 ? given : scale, s);
     append(stored_scale(scale, s), stored);
   }
   for (std::int64_t e = 0; e < count; ++e) append(code(x.values[static_cast<std::size_t>(e)], scales[group(e)], s), q);
@@ -93,13 +96,30 @@ void quantize_copy(const Matrix& x, const Shape& s, std::vector<ReferenceOutput>
   outputs.push_back(std::move(stored));
 }
 
+// Of an input: nothing is rounded.
+ReferenceOutput largest_magnitude(const Matrix& x) {
+  double found = 0;
+  for (const double value : x.values) {
+    found = std::isfinite(value) ? std::max(found, std::fabs(value)) : std::numeric_limits<double>::infinity();
+    if (std::isinf(found)) break;
+  }
+  const double step = numerics::ulp(DType::kF32, std::isinf(found) ? 1.0 : found) * 0x1p-10;
+  ReferenceOutput output;
+  append({found, step, step * step / 4}, output);
+  return output;
+}
+
 }  // namespace
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands) {
   const Shape s = shape_of(problem);
   const Matrix x{numerics::to_doubles(operands[0]), s.rows, s.cols};
+  RIDGE_TRY(given, given_amax(problem, operands));
   std::vector<ReferenceOutput> outputs;
-  for (const Copy& copy : copies_of(s)) quantize_copy(copy.transposed ? transpose(x) : x, s, outputs);
+  for (const Copy& copy : copies_of(s)) {
+    quantize_copy(copy.transposed ? transpose(x) : x, s, static_cast<double>(std::bit_cast<float>(given)), outputs);
+  }
+  if (s.given) outputs.push_back(largest_magnitude(x));
   return outputs;
 }
 
