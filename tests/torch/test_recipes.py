@@ -4,8 +4,11 @@ import copy
 import math
 import pathlib
 import pickle
+import re
 import threading
 
+import ml_dtypes
+import numpy as np
 import pytest
 import torch
 import torch._dynamo.testing
@@ -124,9 +127,10 @@ def test_sums_are_said_for_each_product(device):
         assert sums.seen == expected, str(recipe)
 
 
-def test_gradients_are_right_in_float64_where_nothing_is_rounded(on_cpu):
+@pytest.mark.parametrize("features", [None, 4])
+def test_gradients_are_right_in_float64_where_nothing_is_rounded(on_cpu, features):
     """The shapes, paddings and sums around the products: with all of them in high precision they can be differentiated."""
-    layer = rt.Fp8Linear(5, 3, dtype=torch.float64, config=Recipe(None, None, None, pad_rows=4))
+    layer = rt.Fp8Linear(5, 3, dtype=torch.float64, config=Recipe(None, None, None, pad_rows=4, pad_features=features))
     x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
 
     def call(x, weight, bias):
@@ -134,6 +138,43 @@ def test_gradients_are_right_in_float64_where_nothing_is_rounded(on_cpu):
 
     inputs = x, layer.weight.detach().requires_grad_(), layer.bias.detach().requires_grad_()
     assert torch.autograd.gradcheck(call, inputs)
+    assert torch.autograd.gradgradcheck(call, inputs)
+
+
+@pytest.mark.parametrize("recipe", [Recipe(CONFIGS["tensor"], None, None), Recipe(CONFIGS["block"], None, CONFIGS["row"]),
+                                    Recipe(None, CONFIGS["row"], None), Recipe(CONFIGS["tensor"], None, None, pad_rows=16, pad_features=16),
+                                    Recipe(CONFIGS["tensor"], CONFIGS["tensor"], CONFIGS["tensor"], DelayedScaling())], ids=str)
+def test_gradients_of_high_precision_are_differentiated_and_others_name_their_recipe(device, recipe):
+    """Against float64: dx and dw are functions of dy and of the other operand, whatever y was made of."""
+    x, w, bias, dy = (each.requires_grad_() for each in operands(device, 37, 51, 70))
+    exact = [each.detach().double().cpu().requires_grad_() for each in (x, w, bias, dy)]
+    layer = torch.nn.Linear(70, 51, device=device)
+    rt.convert(layer, recipe)
+    y = torch.func.functional_call(layer, {"weight": w, "bias": bias}, (x,))
+    made = torch.autograd.grad(y, (x, w, bias), dy, create_graph=True)
+    wanted = torch.autograd.grad(torch.nn.functional.linear(*exact[:3]), exact[:3], exact[3], create_graph=True)
+    for product, config, have, want in zip(("dx", "dw", "db"), (recipe.dx, recipe.dw, None), made, wanted, strict=True):
+        upstream = torch.randn(have.shape)
+        call = lambda: torch.autograd.grad(have, (x, w, dy), upstream.to(device), retain_graph=True, allow_unused=True)
+        if config is not None:
+            with pytest.raises(NotImplementedError, match=f"no second derivative: {product} .*{re.escape(str(recipe))}.*{product}=None.*autocast_fp8") as raised:
+                (have * upstream.to(device)).sum().backward(retain_graph=True)
+            assert len(str(raised.value)) < 600
+            continue
+        second = torch.autograd.grad(want, (exact[0], exact[1], exact[3]), upstream.double(), retain_graph=True, allow_unused=True)
+        for one, other in zip(call(), second, strict=True):
+            assert (one is None) == (other is None)
+            if other is not None:
+                testing.assert_snr(other, one, 110)
+
+
+def test_main_grad_under_create_graph_is_refused(device):
+    layer = torch.nn.Linear(16, 8, device=device)
+    rt.convert(layer, "rowwise_with_gw_hp")
+    layer.weight.main_grad = torch.zeros(8, 16, device=device)
+    with pytest.raises(NotImplementedError, match="leave main_grad out"):
+        layer(torch.randn(4, 16, device=device)).square().sum().backward(create_graph=True)
+    assert not layer.weight.main_grad.any()
 
 
 @pytest.mark.parametrize("config", [config for config in CONFIGS.values() if config], ids=lambda c: c.granularity)
@@ -153,6 +194,104 @@ def test_padded_rows_change_nothing(device, config, rows):
         with Rows() as seen:
             products(Recipe(config, config, config, pad_rows=multiple), x, w, bias, dy)
         assert seen.rows == {-(-rows // multiple) * multiple}
+
+
+@pytest.mark.parametrize("config", [config for config in CONFIGS.values() if config], ids=lambda c: c.granularity)
+@pytest.mark.parametrize("n,k", [(1, 3), (24, 131), (130, 40), (127, 129), (48, 64)])
+def test_padded_features_change_nothing(device, config, n, k):
+    x, w, bias, dy = operands(device, 33, n, k)
+    expected = products(Recipe(config, config, config, pad_rows=1), x, w, bias, dy)
+    size = [each.double().abs() for each in (x, w, bias, dy)]
+    terms = size[0] @ size[1].t() + size[2], size[3] @ size[1], size[3].t() @ size[0], size[3].sum(0)
+    for multiple, rows in ((16, None), (128, 16)):
+        found = products(Recipe(config, config, config, pad_rows=rows, pad_features=multiple), x, w, bias, dy)
+        for want, have, sums, count in zip(expected, found, terms, (k, n, 33, 33), strict=True):
+            assert have.is_contiguous() and bool(((want - have).double().abs() <= 2 * 1.27 * 8 * 2.0**-24 * math.sqrt(count + 1) * sums).all())
+        with Shapes() as seen:
+            products(Recipe(config, config, config, pad_features=multiple), x, w, bias, dy)
+        full = -(-n // multiple) * multiple, -(-k // multiple) * multiple
+        assert seen.shapes == {(33, full[1]), full, (33, full[0])}
+
+
+class Shapes(TorchDispatchMode):
+    """Of what is quantised."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.ridgeline.quantize.default:
+            self.shapes.add(tuple(args[0].shape))
+        return func(*args, **(kwargs or {}))
+
+
+def codes_by_definition(matrix, dtype, most, block, power):
+    """What codes stand for, in float64 by numpy and ml_dtypes: ``block`` [rows, columns] shares a scale; None: all of them."""
+    rows, cols = matrix.shape
+    high, wide = (size or full for size, full in zip(block, matrix.shape))
+    made = np.zeros_like(matrix)
+    for top in range(0, rows, high):
+        for left in range(0, cols, wide):
+            part = matrix[top : top + high, left : left + wide].astype(np.float32)
+            amax = np.abs(part).max()
+            scale = np.float32(2.0 ** (math.floor(math.log2(amax)) - math.floor(math.log2(most)))) if power else amax / np.float32(most)
+            made[top : top + high, left : left + wide] = np.clip(part / scale, -most, most).astype(dtype).astype(np.float64) * np.float64(scale)
+    return made
+
+
+@pytest.mark.parametrize("padding", [{}, {"pad_features": 16}, {"pad_rows": 16, "pad_features": 128}], ids=str)
+@pytest.mark.parametrize("m,n,k", [(33, 130, 200), (40, 127, 129), (129, 7, 257)])
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+def test_features_off_the_blocks_are_right_in_float64(device, granularity, m, n, k, padding):
+    """Products of what the codes stand for: blocks at the edges are the shorter ones, whether or not features are padded."""
+    config = QuantConfig("hybrid", granularity)
+    x, w, bias, dy = operands(device, m, n, k)
+    found = products(Recipe(config, config, config, **(padding or {"pad_rows": 1})), x, w, bias, dy)
+    x, w, bias, dy = (each.double().cpu().numpy() for each in (x, w, bias, dy))
+    along = {"tensorwise": (None, None), "rowwise": (1, None), "blockwise": (1, 128), "mx": (1, 32)}[granularity]
+    of_w = (128, 128) if granularity == "blockwise" else along
+    e4m3, e5m2, power = (ml_dtypes.float8_e4m3fn, 448.0), (ml_dtypes.float8_e5m2, 57344.0), granularity == "mx"
+    code = lambda matrix, kind, block: codes_by_definition(matrix, *kind, block, power)
+    exact = (
+        code(x, e4m3, along) @ code(w, e4m3, of_w).T + bias,
+        code(dy, e5m2, along) @ code(w.T, e4m3, of_w).T,
+        code(dy.T, e5m2, along) @ code(x.T, e4m3, along).T,
+        dy.sum(0),
+    )
+    for want, have in zip(exact, found, strict=True):
+        # Quotients by division, or by the reciprocal: a code next to a middle may be the other neighbour, one in 10^5.
+        testing.assert_snr(torch.from_numpy(want), have, 60)
+
+
+def test_main_grad_of_padded_features(device):
+    x, w, bias, dy = operands(device, 40, 24, 57)
+    for config, dtype in ((CONFIGS["block"], torch.float32), (None, torch.float32), (CONFIGS["row"], torch.bfloat16)):
+        recipe = Recipe(CONFIGS["tensor"], CONFIGS["tensor"], config, pad_features=16)
+        x, w, bias, dy = (each.to(dtype) for each in (x, w, bias, dy))
+        expected = products(Recipe(CONFIGS["tensor"], CONFIGS["tensor"], config), x.float(), w.float(), bias.float(), dy.float())[2]
+        layer = torch.nn.Linear(57, 24, device=device, dtype=dtype)
+        layer.weight = torch.nn.Parameter(w.clone())
+        rt.convert(layer, recipe)
+        layer.weight.main_grad = torch.zeros(24, 57, device=device)
+        for _ in range(2):
+            layer(x).backward(dy)
+        assert layer.weight.grad is None and layer.weight.grad_added_to_main_grad
+        testing.assert_snr(2 * expected, layer.weight.main_grad, 100 if dtype == torch.float32 else 60)
+
+
+def test_statistics_of_padded_features_are_those_without(device):
+    x, w, bias, dy = operands(device, 40, 24, 57)
+    seen = []
+    for features in (None, 16):
+        layer = torch.nn.Linear(57, 24, device=device)
+        layer.weight, layer.bias = torch.nn.Parameter(w.clone()), torch.nn.Parameter(bias.clone())
+        rt.convert(layer, Recipe(CONFIGS["block"], CONFIGS["tensor"], CONFIGS["row"], pad_rows=1, pad_features=features))
+        with rt.statistics(layer) as found:
+            layer(x.clone().requires_grad_()).backward(dy)
+        seen.append(found.layers[""])
+    assert seen[0].operands == seen[1].operands
+    assert seen[0].snr_db == pytest.approx(seen[1].snr_db, abs=0.01)
 
 
 class Rows(TorchDispatchMode):
@@ -222,7 +361,7 @@ def test_stochastic_rounding_is_of_gradients_alone_with_kept_weights_too(device)
 
 WRONG = [
     (lambda: rt.recipe("rowise"), r"'rowise' is unknown \(did you mean 'rowwise'\?\); use one of 'high_precision', 'tensorwise'"),
-    (lambda: rt.recipe("rowwise", dq=None), r"field 'dq' is unknown.*'y', 'dx', 'dw', 'delayed', 'pad_rows', 'sums'"),
+    (lambda: rt.recipe("rowwise", dq=None), r"field 'dq' is unknown.*'y', 'dx', 'dw', 'delayed', 'pad_rows', 'pad_features', 'sums'"),
     (lambda: Recipe(dz=None), r"Recipe: field 'dz' is unknown.*'y', 'dx', 'dw'"),
     (lambda: DelayedScaling(length=3), r"field 'length' is unknown.*'history', 'algorithm', 'margin', 'reduce'"),
     (lambda: DelayedScaling(algorithm="mean"), r"'mean' is unknown.*'max', 'latest'"),
@@ -232,6 +371,7 @@ WRONG = [
     (lambda: Recipe(CONFIGS["row"], delayed=DelayedScaling()), "granularity='rowwise', and delayed scaling has one scale"),
     (lambda: Recipe(QuantConfig(rounding="stochastic"), delayed=DelayedScaling()), "rounds to nearest alone"),
     (lambda: Recipe(pad_rows=0), "pad_rows=0"),
+    (lambda: Recipe(pad_features=0), "pad_features=0"),
     (lambda: rt.convert(torch.nn.Linear(2, 2), "fp8"), "'fp8' is unknown"),
     (lambda: rt.convert(torch.nn.Linear(2, 2), 8), "8 is no recipe"),
     (lambda: rt.autocast_fp8(recipe="fp8"), "'fp8' is unknown"),
@@ -486,7 +626,8 @@ def test_blocks_inside_compiled_code(device):
         torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("recipe", ["rowwise_with_gw_hp", "delayed", Recipe(CONFIGS["block"], CONFIGS["tensor"], None, pad_rows=8)], ids=str)
+@pytest.mark.parametrize("recipe", ["rowwise_with_gw_hp", "delayed", Recipe(CONFIGS["block"], CONFIGS["tensor"], None, pad_rows=8),
+                                    Recipe(CONFIGS["block"], CONFIGS["tensor"], None, pad_rows=8, pad_features=12)], ids=str)
 def test_recipes_compile_as_one_graph_copy_and_pickle(device, recipe):
     torch._dynamo.reset()
     model, x = two(device, recipe), torch.randn(32, 32, device=device)
@@ -547,9 +688,9 @@ def test_what_recipes_have_no_derivatives_for_is_refused(device):
     once = torch.autograd.grad(layer(x).square().sum(), inputs)
     again = torch.autograd.grad(layer(x).square().sum(), inputs, create_graph=True)
     assert same(once, again)
-    for gradient in again:
-        with pytest.raises(NotImplementedError, match="no second derivative"):
-            gradient.square().sum().backward(retain_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivative: dx"):
+        again[0].square().sum().backward(retain_graph=True)
+    again[1].square().sum().backward(retain_graph=True)  # dw is of high precision
     (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)  # of a constant, by autograd's lights
     with pytest.raises(NotImplementedError, match="no second derivative"):
         (model(x).sum() + slope.square().sum()).backward()

@@ -69,10 +69,13 @@ class Recipe:
     delayed  scales from earlier steps (granularity "tensorwise" only); None: from the tensor itself
     pad_rows m is filled up to a multiple of this with rows of 0, whose results are dropped: equal results, at the price of a copy of
              x and of dy. None: 16 on a GPU, whose matrix units want it, and 1 on a CPU
+    pad_features
+             n and k are filled up to a multiple of this with features of 0, whose results are dropped: equal results, at the price of
+             copies of w, x and y. None: as they are. Weights that are codes are not padded
     name     for reports
 
     An operand that two products take with equal format, granularity and scales is read once for both. Without ``delayed`` and
-    ``pad_rows``, and with one config for all products, a recipe is that QuantConfig. ValueError for unknown fields.
+    padding, and with one config for all products, a recipe is that QuantConfig. ValueError for unknown fields.
     """
 
     y: QuantConfig | None = QuantConfig()
@@ -80,6 +83,7 @@ class Recipe:
     dw: QuantConfig | None = QuantConfig()
     delayed: DelayedScaling | None = None
     pad_rows: int | None = None
+    pad_features: int | None = None
     name: str = ""
 
     def __new__(cls, *args: Any, **given: Any) -> Recipe:
@@ -100,8 +104,10 @@ class Recipe:
                 raise ValueError(f"Recipe: {product} has rounding={config.rounding!r}; delayed scaling rounds to nearest alone")
         if self.delayed is not None and not isinstance(self.delayed, DelayedScaling):
             raise ValueError(f"Recipe: delayed={self.delayed!r}; give a DelayedScaling(), or None for scales of the tensor itself")
-        if self.pad_rows is not None and self.pad_rows < 1:
-            raise ValueError(f"Recipe: pad_rows={self.pad_rows}; give a whole number from 1 up, or None")
+        for field in ("pad_rows", "pad_features"):
+            multiple = getattr(self, field)
+            if multiple is not None and multiple < 1:
+                raise ValueError(f"Recipe: {field}={multiple}; give a whole number from 1 up, or None")
 
     def __str__(self) -> str:
         words = {product: _words(getattr(self, product)) for product in PRODUCTS}
@@ -109,6 +115,7 @@ class Recipe:
         made = words["y"] if alike else "; ".join(f"{product} {its_words}" for product, its_words in words.items())
         late = f"; delayed, {self.delayed.algorithm} of {self.delayed.history}" if self.delayed else ""
         padded = f"; rows padded to {self.pad_rows}" if self.pad_rows else ""
+        padded += f"; features padded to {self.pad_features}" if self.pad_features else ""
         return f"{self.name + ': ' if self.name else ''}{made}{late}{padded}"
 
 
@@ -189,7 +196,7 @@ def as_config(given: RecipeLike) -> Config | None:
             f"{given!r} is no recipe; give a Recipe, a QuantConfig, None for products of high precision, or one of the names "
             f"{', '.join(map(repr, _NAMED))}"
         )
-    if given.delayed is None and given.pad_rows is None and given.y == given.dx == given.dw:
+    if given.delayed is None and given.pad_rows is None and given.pad_features is None and given.y == given.dx == given.dw:
         return given.y
     return given
 

@@ -108,7 +108,8 @@ class _Observer:
             return
         at = _rows(matrix, self.owner.rows)
         q, made = _sampled(codes, at, transposed, grouping)
-        exact, made, bits = matrix[at].float().abs(), made.abs(), q.view(torch.uint8) & 0x7F
+        width = matrix.shape[1]  # codes may have columns that were padded
+        exact, made, bits = matrix[at].float().abs(), made[:, :width].abs(), q.view(torch.uint8)[:, :width] & 0x7F
         top = torch.tensor(torch.finfo(codes.q.dtype).max).to(codes.q.dtype).view(torch.uint8).to(bits.device)
         saturated = (bits == top) & (exact > made * (1 + _half_step(codes.q.dtype)))
         flushed = (bits == 0) & (exact != 0)

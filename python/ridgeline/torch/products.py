@@ -162,27 +162,37 @@ class _Operand(NamedTuple):
         return self.matrix.is_inference() or self.matrix._version == self.version
 
 
+Sizes = tuple[int, int, int]  # m, n, k
+
+
+def _refused(gradient: torch.Tensor, product: str, recipe: Recipe) -> torch.Tensor:
+    made: torch.Tensor = _NoSecondDerivative.apply(torch.empty(0, requires_grad=True), gradient, product, recipe)  # type: ignore[no-untyped-call]
+    return made
+
+
 class _Seen(NamedTuple):
-    """A call that is looked at: by whom, the operands of its gradients, and how many rows are the caller's."""
+    """A call that is looked at: by whom, the operands of its gradients, and which sizes are the caller's."""
 
     observer: Observer
     x: _Operand | None
     w: _Operand | None
-    rows: int
+    sizes: Sizes
 
 
 class _NoSecondDerivative(torch.autograd.Function):
-    """Gradients as they are, behind a tensor that asks for derivatives: they depend on more than autograd knows of."""
+    """A gradient as it is, behind a tensor that asks for derivatives: it depends on more than autograd knows of."""
 
     @staticmethod
-    def forward(ctx: Any, marker: torch.Tensor, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        return tuple(None if each is None else each.view_as(each) for each in gradients)
+    def forward(ctx: Any, marker: torch.Tensor, gradient: torch.Tensor, product: str, recipe: Recipe) -> torch.Tensor:
+        ctx.product, ctx.recipe = product, recipe
+        return gradient.view_as(gradient)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
         raise NotImplementedError(
-            "gemm_fp8: no second derivative: gradients of a layer with a recipe are rounded to 8 bits; use a Linear where they are "
-            "differentiated again (gradient penalties, Hessians)"
+            f"gemm_fp8: no second derivative: {ctx.product} of a layer is made of 8-bit floats by its recipe ({ctx.recipe}); where it is "
+            f"differentiated again (gradient penalties, Hessians) give a recipe with {ctx.product}=None, or make the forward call in "
+            "'with autocast_fp8(enabled=False)'"
         )
 
 
@@ -200,11 +210,11 @@ class _Layer(torch.autograd.Function):
         now: torch.Tensor | None,
         past_dy: torch.Tensor | None,
         observer: Observer | None,
-        count: int,
+        sizes: Sizes,
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
-        """x [m, k], of which ``count`` rows are the caller's and the rest padded, w [n, k] or the matrix of its codes, bias [n]; ``parts``
-        are codes of w and then of x that were made before; ``past_dy`` is what dy's delayed scale is made of."""
+        """x [m, k], w [n, k] or the matrix of its codes, bias [n], of which ``sizes`` are the caller's and the rest padded; ``parts`` are
+        codes of w and then of x that were made before; ``past_dy`` is what dy's delayed scale is made of."""
         need_x, need_w, need_bias = ctx.needs_input_grad[:3]
         x_for_y, w_for_y = _specs(recipe, "y")
         _, w_for_dx = _specs(recipe, "dx")
@@ -224,24 +234,45 @@ class _Layer(torch.autograd.Function):
         saved_w = (w_across or (w, None)) if need_x else (None, None)
         seen = None
         if observer is not None:
-            rows, weight = x.detach()[:count], w.dequantize(x.dtype) if isinstance(w, QuantizedTensor) else w.detach()
+            m, n, k = sizes
+            whole = w.dequantize(x.dtype) if isinstance(w, QuantizedTensor) else w.detach()
+            rows, weight = x.detach()[:m, :k], whole[:n, :k]
             _show_operand(observer, "x", rows, (x_codes, x_across), (x_for_y, x_for_dw))
             _show_operand(observer, "w", weight, (w_codes, w_across), (w_for_y, w_for_dx))
-            made = y[:count]
-            observer.product("y", rows, weight.t(), made if bias is None else made - bias, recipe.y is not None)
+            made = y if bias is None else y - bias
+            observer.product("y", rows, weight.t(), made[:m, :n], recipe.y is not None)
             observer.finished("forward")
-            seen = _Seen(observer, _Operand.of(rows) if need_w else None, _Operand.of(weight) if need_x else None, count)
+            seen = _Seen(observer, _Operand.of(rows) if need_w else None, _Operand.of(weight) if need_x else None, sizes)
         ctx.call = recipe, x.dtype, None if bias is None else bias.dtype, main_grad, now, seen
         ctx.save_for_backward(*saved_x, *saved_w, past_dy)  # the same with an observer: what a checkpoint makes again has none
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        main_grad = ctx.call[3]
+        if torch.is_grad_enabled() and main_grad is not None and ctx.needs_input_grad[1]:
+            raise NotImplementedError(
+                "linear: main_grad takes no gradient that is to be differentiated again (create_graph=True); leave main_grad out"
+            )
         with torch.no_grad():
             found = _Layer._gradients(ctx, grad)
-        if torch.is_grad_enabled():  # create_graph=True: refused where they are differentiated
-            found = _NoSecondDerivative.apply(torch.empty(0, requires_grad=True), *found)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled():  # create_graph=True
+            found = _Layer._with_derivatives(ctx, grad, found)
         return *found, *[None] * (len(ctx.needs_input_grad) - 3)
+
+    @staticmethod
+    def _with_derivatives(ctx: Any, grad: torch.Tensor, found: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+        """The gradients: those of high precision made again by operators that have derivatives, the others refused where they are
+        differentiated."""
+        recipe, dtype, bias, *_ = ctx.call
+        x, _, w, *_ = ctx.saved_tensors
+        dx, dw, grad_bias = found
+        dy = grad.to(dtype).contiguous()
+        if dx is not None:
+            dx = _gemm(dy, w) if recipe.dx is None else _refused(dx, "dx", recipe)
+        if dw is not None:
+            dw = _gemm(dy, x, True) if recipe.dw is None else _refused(dw, "dw", recipe)
+        return dx, dw, None if grad_bias is None else grad.sum(0, dtype=bias)
 
     @staticmethod
     def _gradients(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -254,15 +285,18 @@ class _Layer(torch.autograd.Function):
         for_dx, for_dw = (_specs(recipe, product)[0] if need else None for product, need in (("dx", need_x), ("dw", need_w)))
         late = None if past_dy is None else Late(past_dy, None if now is None else now[delayed.DY])
         along, across = copies(dy, for_dx, for_dw, late)
-        of_dy = dy if seen is None else dy[: seen.rows]
+        m = n = k = 0
+        of_dy = dy
         if seen is not None:
+            m, n, k = seen.sizes
+            of_dy = dy[:m, :n]
             _show_operand(seen.observer, "dy", of_dy, (along, across), (for_dx, for_dw))
         dx = _input_gradient(recipe.dx, dy, along, Codes(w, w_scale)) if need_x else None
         if seen is not None and dx is not None and seen.w is not None and seen.w.as_it_was():
-            seen.observer.product("dx", of_dy, seen.w.matrix, dx[: seen.rows], recipe.dx is not None)  # before another product runs
+            seen.observer.product("dx", of_dy, seen.w.matrix, dx[:m, :k], recipe.dx is not None)  # before another product runs
         dw = _weight_gradient(recipe.dw, dy, across, Codes(x, x_scale), main_grad) if need_w else None
         if seen is not None and dw is not None and seen.x is not None and seen.x.as_it_was():
-            seen.observer.product("dw", of_dy.t(), seen.x.matrix, dw, recipe.dw is not None)
+            seen.observer.product("dw", of_dy.t(), seen.x.matrix, dw[:n, :k], recipe.dw is not None)
         if seen is not None:
             seen.observer.finished("backward")
         return dx, dw, grad_bias
@@ -274,14 +308,24 @@ def _input_gradient(config: QuantConfig | None, dy: torch.Tensor, codes: Codes |
 
 
 def _weight_gradient(
-    config: QuantConfig | None, dy: torch.Tensor, codes: Codes | None, x: Codes, main_grad: torch.Tensor | None
+    config: QuantConfig | None,
+    dy: torch.Tensor,
+    codes: Codes | None,
+    x: Codes,
+    main_grad: torch.Tensor | None,
+    out: torch.dtype | None = None,
 ) -> torch.Tensor | None:
     """dy^T [n, m] x [m, k], or nothing where it was added to ``main_grad``; of high precision ``x`` is the input, without a scale."""
+    width = x.q.shape[0] if config is not None else x.q.shape[1]
+    if main_grad is not None and main_grad.shape != (dy.shape[1], width):  # features were padded
+        made = _weight_gradient(config, dy, codes, x, None, main_grad.dtype)
+        assert made is not None
+        main_grad.add_(made[: main_grad.shape[0], : main_grad.shape[1]])
+        return None
     if config is not None:
-        return _multiply(config, "dw", codes, x, dy.dtype, add_to=main_grad)
+        return _multiply(config, "dw", codes, x, out or dy.dtype, add_to=main_grad)
     if main_grad is None:
-        made: torch.Tensor = _gemm(dy, x.q, True)
-        return made
+        return _gemm(dy, x.q, True, False, out)
     _gemm_add(main_grad, dy, x.q, True)
     return None
 
@@ -308,10 +352,10 @@ def rows_multiple(x: torch.Tensor, granularity: str, weight_gradient: bool) -> i
     return 16 if weight_gradient else 4 if granularity == "blockwise" else 1
 
 
-def padded(rows: torch.Tensor, multiple: int) -> torch.Tensor:
-    """A matrix with rows of 0 up to a multiple: neither the sums of a product nor scales change."""
-    missing = -rows.shape[0] % multiple
-    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows
+def padded(matrix: torch.Tensor, rows: int, columns: int = 1) -> torch.Tensor:
+    """A matrix with rows and columns of 0 up to multiples: neither the sums of a product nor scales change."""
+    below, behind = -matrix.shape[0] % rows, -matrix.shape[1] % columns
+    return torch.nn.functional.pad(matrix, (0, behind, 0, below)) if below or behind else matrix
 
 
 def _multiple(x: torch.Tensor, weight: torch.Tensor, recipe: Recipe) -> int:
@@ -386,12 +430,21 @@ def layer(
             parts = weight._parts()
     if not torch.is_grad_enabled():  # a Function is told what its inputs ask for, and not whether there will be a gradient
         rows, weight, bias = rows.detach(), weight.detach(), None if bias is None else bias.detach()
-    whole = padded(rows, _multiple(x, weight, recipe))
+    sizes = (rows.shape[0], *weight.shape)
+    features = recipe.pad_features or 1
+    if isinstance(weight, QuantizedTensor):
+        features = 1  # codes stay as they are
+    whole = padded(rows, _multiple(x, weight, recipe), features)
+    weight = padded(weight, features, features)
+    if bias is not None and bias.shape[0] != weight.shape[0]:
+        bias = torch.nn.functional.pad(bias, (0, weight.shape[0] - bias.shape[0]))
     of_x: Parts = (None, None, None, None)
     past_dy = None
     if recipe.delayed is not None and history is not None:
         past_dy, parts, of_x = _late_codes(whole, weight, recipe, history, now)
-    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, past_dy, observer, rows.shape[0], *parts, *of_x)  # type: ignore[no-untyped-call]
-    if whole is not rows:  # a slice's gradient is a copy
-        y = y[: rows.shape[0]]
+    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, past_dy, observer, sizes, *parts, *of_x)  # type: ignore[no-untyped-call]
+    if y.shape[1] != sizes[1]:
+        y = y[: sizes[0], : sizes[1]].contiguous()
+    elif whole is not rows:  # a slice's gradient is a copy
+        y = y[: sizes[0]]
     return y if x.dim() == 2 else y.view(*x.shape[:-1], y.shape[-1])
