@@ -66,7 +66,8 @@ class AdamW(torch.optim.Optimizer):
                 raise NotImplementedError(f"AdamW: {name}=True is not there; use torch.optim.AdamW")
         if max_norm is not None and not max_norm > 0:
             raise ValueError(f"AdamW: max_norm is {max_norm}; give a number above 0, or None")
-        self.max_norm, self.last_norm = max_norm, None
+        self.max_norm = max_norm
+        self.last_norm: torch.Tensor | None = None
         self._step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
         defaults = {
             "lr": lr,
@@ -77,7 +78,7 @@ class AdamW(torch.optim.Optimizer):
             "master_weights": master_weights,
             "state_dtype": state_dtype,
         }
-        super().__init__(params, defaults)  # type: ignore[arg-type]  # what torch's own stubs call ParamsT
+        super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
@@ -103,7 +104,7 @@ class AdamW(torch.optim.Optimizer):
                 raise NotImplementedError(f"AdamW: a parameter of shape {tuple(param.shape)} is on {param.device}, and there is no CUDA kernel yet; use torch.optim.AdamW(fused=True)")
 
     def _state_of(self, param: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state = self.state[param]
+        state: dict[str, Any] = self.state[param]
         if not state:
             state["step"] = torch.tensor(0.0)
             for name in ("exp_avg", "exp_avg_sq"):
@@ -118,13 +119,14 @@ class AdamW(torch.optim.Optimizer):
         factor = None if scale is None else scale.double().reciprocal().float().cpu().reshape(1)
         if self.max_norm is None or not gradients:
             return factor
-        norm = _whole(get_total_norm(gradients)).float().reshape(1)
-        self.last_norm = norm[0] if factor is None else (norm * factor)[0]
-        cut = (self.max_norm / (self.last_norm + 1e-6)).clamp(max=1.0).reshape(1)
+        found: torch.Tensor = _whole(get_total_norm(gradients)).float().reshape(1)
+        norm = found if factor is None else found * factor
+        self.last_norm = norm[0]
+        cut: torch.Tensor = (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
         return cut if factor is None else factor * cut
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step for every parameter that has a gradient; what ``closure`` gives, called with gradients on."""
         loss = None
         if closure is not None:

@@ -98,8 +98,8 @@ def copies(
 ) -> tuple[Codes | None, Codes | None]:
     """Codes of x as the left factor of a product, and of its transpose; with a delayed scale, or those of x itself."""
     if x.stride(1) != 1 and x.stride(0) == 1 and not x.is_contiguous():  # column-major: quantised as its transpose, without a copy
-        across, along = copies(x.t(), across, along, late)
-        return along, across
+        of_transpose = copies(x.t(), across, along, late)
+        return of_transpose[1], of_transpose[0]
     if late is not None:
         if along is None and across is None:
             delayed.record(x, late.now)
@@ -325,7 +325,8 @@ def _weight_gradient(
     if config is not None:
         return _multiply(config, "dw", codes, x, out or dy.dtype, add_to=main_grad)
     if main_grad is None:
-        return _gemm(dy, x.q, True, False, out)
+        product: torch.Tensor = _gemm(dy, x.q, True, False, out)
+        return product
     _gemm_add(main_grad, dy, x.q, True)
     return None
 
