@@ -37,14 +37,14 @@ void add_round(FileMap& files, const State& state, const Round& round) {
   files[folder + "/summary.md"] = render_round_summary(state, round);
   if (const record::Candidate* candidate = round.last().candidate()) add_tree(files, folder, *candidate);
   if (!round.last().evaluated) return;
-  const std::vector<record::RooflinePoint>& bounds = state.baseline->evaluation.roofline;
+  const record::Evaluation& baseline = state.baseline->evaluation;
   const record::Evaluation& evaluation = round.last().evaluated->evaluation;
   files[folder + "/artifacts/benchmark.csv"] =
-      render_benchmark(state.spec(), cases_of_level(state, level_of(round)), evaluation, bounds);
+      render_benchmark(state.spec(), cases_of_level(state, level_of(round)), evaluation, baseline);
   if (evaluation.table) files[folder + "/artifacts/project_benchmark.csv"] = *evaluation.table;
   if (const std::optional<record::Evaluated>& quick = round.last().quick) {
     files[folder + "/artifacts/quick_benchmark.csv"] =
-        render_benchmark(state.spec(), cases_of_level(state, quick->level), quick->evaluation, bounds);
+        render_benchmark(state.spec(), cases_of_level(state, quick->level), quick->evaluation, baseline);
   }
   if (!evaluation.build.command.empty()) files[folder + "/artifacts/build.log"] = build_log(evaluation.build);
 }
@@ -54,7 +54,7 @@ void add_baseline(FileMap& files, const State& state) {
   files["rounds/round-1/summary.md"] = render_baseline_summary(state);
   add_tree(files, "rounds/round-1", state.baseline->candidate);
   files["rounds/round-1/artifacts/benchmark.csv"] =
-      render_benchmark(state.spec(), state.spec().target_cases, evaluation, evaluation.roofline);
+      render_benchmark(state.spec(), state.spec().target_cases, evaluation, evaluation);
   if (evaluation.table) files["rounds/round-1/artifacts/project_benchmark.csv"] = *evaluation.table;
   if (!evaluation.build.command.empty()) files["rounds/round-1/artifacts/build.log"] = build_log(evaluation.build);
 }
@@ -119,15 +119,26 @@ std::vector<std::string> cells_of_table(const std::optional<std::string>& table,
   return found;
 }
 
-// benchmark.csv of a project: a row for each shape, medians over the processes of the candidate, and the shape's B, M,
-// N and K where its table says so.
-std::string project_benchmark(const record::Metric& metric, const std::vector<record::Case>& cases,
-                              const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& points) {
+// B, M, N and K of a label as the round's table says, or else the baseline's: a candidate that gave no table has the
+// same shapes.
+std::vector<std::string> shape_cells(const std::string& label, const record::Evaluation& evaluation,
+                                     const record::Evaluation& baseline) {
   constexpr const char* kShape[] = {"B", "M", "N", "K"};
-  const Rate rate{std::ranges::any_of(points, [](const auto& point) { return point.cost.bytes > 0; })};
+  std::vector<std::string> cells = cells_of_table(evaluation.table, label, kShape);
+  if (cells.size() != std::size(kShape)) cells = cells_of_table(baseline.table, label, kShape);
+  cells.resize(std::size(kShape), "nan");
+  return cells;
+}
+
+// benchmark.csv of a project: a row for each shape, medians over the processes of the candidate, and the shape's B, M,
+// N and K where its table says so. Its columns and their unit are the baseline's: a candidate that failed its checks
+// was not timed.
+std::string project_benchmark(const record::Metric& metric, const std::vector<record::Case>& cases,
+                              const record::Evaluation& evaluation, const record::Evaluation& baseline) {
+  const std::vector<record::RooflinePoint> points = measured_roofline(baseline.roofline, evaluation.sessions);
+  const Rate rate{std::ranges::any_of(baseline.roofline, [](const auto& point) { return point.cost.bytes > 0; })};
   const bool own = metric.quantity == record::Quantity::kSeconds || metric.quantity == record::Quantity::kColumn;
-  const bool shaped =
-      !cases.empty() && cells_of_table(evaluation.table, cases.front().get("label"), kShape).size() == 4;
+  const bool shaped = !cases.empty() && shape_cells(cases.front().get("label"), baseline, baseline).front() != "nan";
   std::string csv = fmt::format(
       "label,{1}Check,Forward {0},Forward {0}_stddev,Backward {0},Backward {0}_stddev,Forward Time (ms),"
       "Backward Time (ms),{2}out_snr,da_snr,db_snr\r\n",
@@ -146,9 +157,7 @@ std::string project_benchmark(const record::Metric& metric, const std::vector<re
     }
     csv += csv_cell(label);
     if (shaped) {
-      std::vector<std::string> shape = cells_of_table(evaluation.table, one.get("label"), kShape);
-      shape.resize(4, "nan");
-      for (const std::string& cell : shape) csv += "," + csv_cell(cell);
+      for (const std::string& cell : shape_cells(one.get("label"), evaluation, baseline)) csv += "," + csv_cell(cell);
     }
     csv += fmt::format(",{},{},{},{},{},{},{}", check_word(with_label(evaluation.checks, label), evaluation), rates[0],
                        deviations[0], rates[1], deviations[1], times[0], times[1]);
@@ -221,10 +230,10 @@ Status write_campaign_files(const std::filesystem::path& directory, const FileMa
 }
 
 std::string render_benchmark(const record::CampaignSpec& spec, const std::vector<record::Case>& cases,
-                             const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& bounds) {
-  const std::vector<record::RooflinePoint> points = measured_roofline(bounds, evaluation.sessions);
+                             const record::Evaluation& evaluation, const record::Evaluation& baseline) {
   if (const std::optional<record::Metric> metric = project_metric(spec))
-    return project_benchmark(*metric, cases, evaluation, points);
+    return project_benchmark(*metric, cases, evaluation, baseline);
+  const std::vector<record::RooflinePoint> points = measured_roofline(baseline.roofline, evaluation.sessions);
   const bool product = are_products(cases);
   const char* const backward = product ? ",nan,nan" : "";  // a session times one call
   std::string csv = benchmark_header(cases) + "\r\n";

@@ -40,7 +40,7 @@ std::string render_cost(const State& state, PhaseOf phase = nullptr);
 std::string render_baseline_summary(const State& state);  // rounds/round-1/summary.md
 std::string render_round_summary(const State& state, const Round& round);
 std::string render_benchmark(const record::CampaignSpec& spec, const std::vector<record::Case>& cases,
-                             const record::Evaluation& evaluation, const std::vector<record::RooflinePoint>& bounds);
+                             const record::Evaluation& evaluation, const record::Evaluation& baseline);
 std::string render_ineffective(const State& state);  // verified_ineffective.jsonl
 
 // A text that fits a Markdown table cell: one line, no "|".

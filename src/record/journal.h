@@ -87,8 +87,9 @@ struct Confirmed {
 
 // How the files of a campaign are rendered from its journal, and what becomes of a sweep that was not looked at.
 // 1: a round that was not measured was rendered as rolled back and ineffective; 2: it has a state of its own, and each
-// round names its proposer; 3: a project's benchmark.csv has the deviations of its rates.
-inline constexpr std::int64_t kRendering = 3;
+// round names its proposer; 3: a project's benchmark.csv has the deviations of its rates; 4: and the
+// columns of the baseline also in a round that was not timed.
+inline constexpr std::int64_t kRendering = 4;
 
 struct Prepared {
   std::int64_t rendering = 1;  // of the version that began the campaign

@@ -6,6 +6,7 @@
 #include "campaign/baseline.h"
 #include "campaign/decide.h"
 #include "campaign/export.h"
+#include "campaign/foreign.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/target.h"
@@ -385,6 +386,35 @@ TEST_F(ProjectMetric, ATableOfBytesIsRecordedInBytes) {
   EXPECT_NE(page.find("Ratios and speeds are those of forward_gbps"), std::string::npos) << page.substr(0, 3000);
   EXPECT_NE(page.find("Each draws its own inputs"), std::string::npos);
   EXPECT_EQ(page.find("fresh secret inputs"), std::string::npos);
+}
+
+// A wrong candidate is not timed: its table keeps the unit and the columns of the baseline's.
+TEST_F(ProjectMetric, ACampaignWithAWrongRoundPassesItsOwnCheck) {
+  std::string bench = kServing, text = kProject;
+  const auto replace = [](std::string& in, const std::string& old, const std::string& now) {
+    ASSERT_NE(in.find(old), std::string::npos) << old;
+    in.replace(in.find(old), old.size(), now);
+  };
+  replace(bench, "OUT=inf", "OUT=inf CHECK=PASS");
+  replace(bench, "-v out=\"$OUT\"", "-v out=\"$OUT\" -v check=\"$CHECK\"");
+  replace(bench, "label,Check,Forward GB/s,Forward Time (ms),slowest,Ktoken/s,out_snr",
+          project::frozen_header("memory").data());
+  replace(bench,
+          "\",PASS,\" sprintf(\"%.9g\", 4.2e-5 / t) \",\" t \",\" noisy(p99 * i) \",\" noisy(tokens / i) \",\" out",
+          "\",\" check \",\" sprintf(\"%.9g\", 4.2e-5 / t) \",0,\" t \",\" out");
+  write("bench.sh", bench);
+  replace(text, "schema = \"gemm\"", "schema = \"memory\"");
+  write("ridge-project.toml", text);
+  write("kernel.sh", "TIME=0.010\n");
+  const auto decisions = decisions_on({"TIME=0.005\nCHECK=FAIL\n", "TIME=0.008\n"});
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_FALSE(decisions[0].accepted) << text_of(decisions[0]);
+  EXPECT_TRUE(decisions[1].accepted) << text_of(decisions[1]);
+  expect_it_replays();
+  const std::string wrong = file("rounds/round-2/artifacts/benchmark.csv");
+  EXPECT_TRUE(wrong.starts_with("label,Check,Forward GB/s,")) << wrong;
+  EXPECT_NE(wrong.find("label=small,FAIL,nan,nan"), std::string::npos) << wrong;
+  for (const LintFinding& one : lint_foreign(campaign())->findings) ADD_FAILURE() << one.path << ": " << one.what;
 }
 
 TEST_F(ProjectMetric, AColumnOfTheProjectsOwnCountsInItsDirection) {
