@@ -855,11 +855,15 @@ class ByHand(Base):
 
 
 class StartingKernels(Base):
-    """What campaigns of quantize and rmsnorm start from on a processor, with every tunable at work."""
+    """What campaigns of these operators start from on a processor, with every tunable at work."""
 
     CASES = {"quantize": ["rows=131", "cols=300", "scaling=1x128", "dtype=f32,bf16", "format=e4m3fn,e5m2", "copies=both"],
+             "dequantize": ["rows=131", "cols=300", "scaling=row,128x128", "dtype=f32,bf16", "format=e4m3fn,e5m2"],
+             "gemm_fp8": ["m=67", "n=131", "k=333", "scaling=block,vector", "dtype=e5m2_e4m3fn", "out=f32,bf16"],
              "rmsnorm": ["rows=33", "cols=1000", "dtype=f32,bf16", "rstd=0,1"]}
     TUNABLES = {"quantize": [[], ["BLOCK=16", "VECTOR=4", "RECIPROCAL=1", "THREADS=4"]],
+                "dequantize": [[], ["TABLE=1", "UNROLL=4"], ["VECTOR=4", "UNROLL=2", "THREADS=4"]],
+                "gemm_fp8": [[], ["UNPACK=1", "VECTOR=4", "MR=2", "NR=3", "PANEL=32", "THREADS=4"]],
                 "rmsnorm": [[], ["VECTOR=4", "UNROLL=2", "KEEP=1", "WIDE_WEIGHT=1", "PREFETCH=8", "THREADS=4"]]}
 
     def test_they_are_right(self):
