@@ -114,7 +114,10 @@ void prefer(const record::TunedChoice& line) {
 
 class Configurations : public ::testing::Test {
  protected:
-  void SetUp() override { seen = {}; }
+  void SetUp() override {
+    tiled_operator();  // forcing names an operator that is there
+    seen = {};
+  }
   void TearDown() override {
     ::unsetenv("RIDGE_TILED_BACKEND");
     reload_environment();
