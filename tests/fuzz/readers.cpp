@@ -38,6 +38,7 @@
 #include "record/kernel_pack.h"
 #include "record/launch_plan.h"
 #include "record/promotion.h"
+#include "record/reference.h"
 #include "record/scope.h"
 #include "record/signature.h"
 #include "record/tunables.h"
@@ -120,6 +121,21 @@ bool read_candidate(std::string_view text) {
   const bool plan = record::parse_launch_plan(text).ok();
   const bool block = record::parse_campaign_block(text).ok();
   return scope && space && plan && block;
+}
+
+// What a reference of a workspace says of itself: its operands have no other sizes than those it names.
+bool read_reference(std::string_view text) {
+  const Result<record::ReferenceBlock> block = record::parse_reference_block(text);
+  if (!block)
+    return demand(visible(block.error().message) == block.error().message, "an error steers the terminal"), false;
+  for (const auto* operands : {&block->inputs, &block->outputs}) {
+    for (const record::ReferenceOperand& one : *operands) {
+      for (const std::string& size : one.sizes)
+        demand(std::ranges::count(block->sizes, size) == 1, "an operand has a size that is not named");
+      demand(one.low <= one.high, "an operand is drawn from nothing");
+    }
+  }
+  return true;
 }
 
 // A kernel's description, and that a configuration that is added to it is there.
@@ -265,6 +281,13 @@ std::vector<Reader> make_readers() {
         "[variants]\nnt = { KIND = \"kK\", N = 1 }\n*/\n"
         "/* ridge-tunables\n[[tunable]]\nname = \"MR\"\nvalues = [1, 2]\ndefault = 1\ntitle = \"rows\"\n"
         "[[constraint]]\nexpression = \"MR < 3\"\nreason = \"why\"\n*/\n"}},
+      {"reference",
+       "what a reference in C++ says of itself",
+       read_reference,
+       {},
+       {"/* ridge-reference\nfunction = \"scaled\"\nsizes = [\"rows\", \"columns\"]\n"
+        "inputs = [\"x: rows columns\", \"scale: columns in 0.5 2\"]\noutputs = [\"out: rows columns\"]\n"
+        "sums = \"columns\"\nflop = \"5 rows columns\"\n*/\nvoid scaled(const double* x);\n"}},
       {"expression",
        "an expression of a scope, a launch plan or a constraint",
        read_expression,
