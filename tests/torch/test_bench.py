@@ -21,12 +21,23 @@ from ridgeline.bench.__main__ import main, parser
 from ridgeline.bench.measure import Found, Protocol, _last_level_caches, measure
 from ridgeline.bench.operators import BENCHES, Case
 
-SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24"}
+SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "activation": "8x24"}
 FROZEN = (
     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,Forward Time (ms),Backward Time (ms),"
     "out_snr,da_snr,db_snr"
 )
 MEMORY = "label,Check,Forward GB/s,Forward GB/s_stddev,Forward Time (ms),out_snr"
+ROWS_OF = (
+    "label,Check,Forward GB/s,Forward GB/s_stddev,Backward GB/s,Backward GB/s_stddev,Forward Time (ms),Backward Time (ms),out_snr,dx_snr,{}_snr"
+)
+HEADERS = {
+    "gemm": FROZEN,
+    "gemm_fp8": FROZEN,
+    "quantize": MEMORY,
+    "dequantize": MEMORY,
+    "rms_norm": ROWS_OF.format("dweight"),
+    "activation": ROWS_OF.format("dup"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +70,7 @@ def test_every_operator_is_timed_and_right(capsys, device, name):
     assert all(one["share_of_allowed"] <= 1 for one in row["ours"]["outputs"].values())
 
 
-@pytest.mark.parametrize("name,header", [("gemm", FROZEN), ("gemm_fp8", FROZEN), ("quantize", MEMORY), ("dequantize", MEMORY)])
+@pytest.mark.parametrize("name,header", HEADERS.items())
 def test_the_table_has_the_frozen_header(capsys, name, header):
     out = run(capsys, name, "--shapes", f"small={SMALL[name]}", "--repeats", "1", "--no-peer", "--csv", "-").out
     lines = out.split("\r\n")
@@ -70,6 +81,9 @@ def test_the_table_has_the_frozen_header(capsys, name, header):
         m, n, k = map(int, (row["M"], row["N"], row["K"]))
         assert float(row["Forward TFLOPS"]) * float(row["Forward Time (ms)"]) == pytest.approx(2e-9 * m * n * k)
         assert float(row["Backward TFLOPS"]) * float(row["Backward Time (ms)"]) == pytest.approx(4e-9 * m * n * k)
+    if name == "activation":  # bf16: two matrices are read and one is written; three and two
+        assert float(row["Forward GB/s"]) * float(row["Forward Time (ms)"]) == pytest.approx(1e-6 * 3 * 2 * 8 * 24)
+        assert float(row["Backward GB/s"]) * float(row["Backward Time (ms)"]) == pytest.approx(1e-6 * 5 * 2 * 8 * 24)
 
 
 def test_lists_give_a_row_each_and_labels_that_differ(capsys, tmp_path):
@@ -96,6 +110,7 @@ WRONG = {
     "quantize": lambda case, x: rt.quantize(x * 1.5, case.config),
     "dequantize": lambda case, q, scale: BENCHES["dequantize"].ours(case, q, scale * 1.02),
     "rms_norm": lambda case, x, w: torch.nn.functional.rms_norm(x, (case.shape[1],), w, 1e-1),
+    "activation": lambda case, x, up: torch.nn.functional.gelu(x) * up,
 }
 
 

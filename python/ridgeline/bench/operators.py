@@ -65,6 +65,7 @@ class Bench:
     expected: Callable[..., list[Output]]
     # Results of ours as `expected` names them.
     seen: Callable[[Tensor], list[Tensor]] = lambda out: [out]
+    gradients: tuple[str, ...] = ()  # of rows, as `expected` names them
 
     @property
     def scale(self) -> float:
@@ -225,6 +226,15 @@ def _norm(case: Case, x: Tensor, weight: Tensor) -> Tensor:
     return out
 
 
+def _gate_and_up(case: Case, draw: Callable[..., Tensor]) -> list[Tensor]:
+    return [draw(*case.shape), draw(*case.shape)]
+
+
+def _gated_work(case: Case) -> tuple[float, float]:
+    m, n = case.shape
+    return _item(case) * 3.0 * m * n, _item(case) * 5.0 * m * n
+
+
 _PRODUCTS = {
     "cpu": "256x192x160,64x64x64,512x512x512",
     "cuda": "4096x4096x4096,8192x4096x4096,8192x14336x4096,4096x4096x14336,8192x8192x8192",
@@ -319,6 +329,25 @@ BENCHES = {
             lambda case, x, w: torch.nn.functional.rms_norm(x, (case.shape[1],), w, _EPS),
             _rows_work,
             lambda case, grad, x, w: reference.rms_norm(x, w, grad, _EPS, case.dtype),
+            gradients=("dx", "dweight"),
+        ),
+        Bench(
+            "activation",
+            "silu(x) up of two matrices [M, N] (SwiGLU), with both gradients, beside torch's silu and product",
+            ("M", "N"),
+            _MATRICES,
+            ("bf16", "f16", "f32"),
+            False,
+            "GB/s",
+            "activation",
+            "torch: silu, multiply",
+            _gate_and_up,
+            2,
+            lambda case, x, up: rt.activation(x, "silu", up=up),
+            lambda case, x, up: torch.nn.functional.silu(x) * up,
+            _gated_work,
+            lambda case, grad, x, up: reference.swiglu(x, up, grad, case.dtype),
+            gradients=("dx", "dup"),
         ),
     )
 }

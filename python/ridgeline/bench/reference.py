@@ -121,3 +121,17 @@ def rms_norm(x: Tensor, weight: Tensor, grad: Tensor, eps: float, dtype: torch.d
         Output("dx", dx, sums * terms + 2 * rounding(dx, dtype), least_snr(dx, dtype)),
         Output("dweight", dweight, columns + 2 * rounding(dweight, dtype), least_snr(dweight, dtype)),
     ]
+
+
+def swiglu(x: Tensor, up: Tensor, grad: Tensor, dtype: torch.dtype) -> list[Output]:
+    """silu(x) up and its gradients, written out; e^x in float32 is off by a few of its steps, and so is all that follows from it."""
+    share = 1 / (1 + torch.exp(-x))
+    silu, through = x * share, grad * up * share
+    out, dx, dup = silu * up, through * (1 + x * (1 - share)), grad * silu
+    off = 32 * _UNIT
+    terms = through.abs() * (1 + x.abs() * (1 - share))
+    return [
+        Output("out", out, off * out.abs() + 2 * rounding(out, dtype), least_snr(out, dtype)),
+        Output("dx", dx, off * terms + 2 * rounding(dx, dtype), least_snr(dx, dtype)),
+        Output("dup", dup, off * dup.abs() + 2 * rounding(dup, dtype), least_snr(dup, dtype)),
+    ]

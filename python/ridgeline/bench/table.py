@@ -19,13 +19,15 @@ _PRODUCT = (
 _FORWARD = "label,Check,Forward GB/s,Forward GB/s_stddev,Forward Time (ms),out_snr"
 _ROWS = (
     "label,Check,Forward GB/s,Forward GB/s_stddev,Backward GB/s,Backward GB/s_stddev,Forward Time (ms),"
-    "Backward Time (ms),out_snr,dx_snr,dweight_snr"
+    "Backward Time (ms),out_snr"
 )
 _PEER = "Peer,Peer Forward Time (ms),Peer Backward Time (ms),Forward Ratio,Backward Ratio"
 
 
 def header(bench: Bench) -> str:
-    return _PRODUCT if bench.unit == "TFLOPS" else _ROWS if bench.leaves else _FORWARD
+    if bench.unit == "TFLOPS":
+        return _PRODUCT
+    return "".join((_ROWS, *(f",{name}_snr" for name in bench.gradients))) if bench.leaves else _FORWARD
 
 
 def full_header(bench: Bench) -> str:
