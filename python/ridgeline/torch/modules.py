@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from . import delayed, observe, products
+from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .config import QuantConfig
 from .kept import KeptWeights, factor
@@ -77,6 +77,8 @@ def _readable(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         )
     if dims == 1:
         input = input.unsqueeze(0)
+    elif dims > 2 and sharding.is_sharded(input):
+        input = sharding.with_rows(input)
     if input.is_contiguous():
         return input
     rows = input.flatten(0, -2)
@@ -121,7 +123,8 @@ def linear_fp8(
         )
         return traced
     x, main_grad = _readable(input, weight), _main_grad(weight)
-    if type(config) is QuantConfig and config.sums is None and observer is None:
+    in_parts = sharding.is_sharded(x) or sharding.is_sharded(factor)  # put together, because its codes may be made where shards lie
+    if type(config) is QuantConfig and config.sums is None and observer is None and not in_parts:
         if bias is not None and bias.dtype != input.dtype:
             bias = bias.to(input.dtype)
         multiple = products.rows_multiple(x, config.granularity, torch.is_grad_enabled() and weight.requires_grad)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from . import delayed
+from . import delayed, sharding
 from ._recipe import Recipe
 from .config import QuantConfig
 from .ops import autocast, scaling_of, transformed
@@ -64,6 +64,9 @@ def _one(x: torch.Tensor, along: Spec | None, across: Spec | None) -> tuple[Code
     spec = along or across
     if spec is None:
         return None, None
+    if spec.grouping in ("tensor", "row") and not spec.stochastic and sharding.is_sharded(x):
+        q, scale, q_t, scale_t = sharding.quantised(x, spec.dtype, spec.grouping, spec.rule, along is not None, across is not None)
+        return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
     random = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device) if spec.stochastic else None
     q, scale, q_t, scale_t = _quantize(x, spec.dtype, spec.grouping, spec.rule, along is not None, across is not None, random)
     return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
@@ -122,6 +125,9 @@ def _multiply(
     assert left is not None and right is not None
     scaling = scaling_of(config.grouping(), config.grouping(weight=product != "dw"))
     sums = _sums(config, product, scaling)
+    if sharding.is_sharded(left.q) or sharding.is_sharded(right.q):
+        of_left, of_right = sharding.aligned(left.q, right.q)
+        left, right = Codes(of_left, left.scale), Codes(of_right, right.scale)
     if add_to is not None:
         _scaled_add(add_to, left.q, right.q, left.scale, right.scale, False, True, scaling, sums)
         return None
@@ -211,11 +217,13 @@ class _Layer(torch.autograd.Function):
         past_dy: torch.Tensor | None,
         observer: Observer | None,
         sizes: Sizes,
+        recording: bool,
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
         """x [m, k], w [n, k] or the matrix of its codes, bias [n], of which ``sizes`` are the caller's and the rest padded; ``parts`` are
         codes of w and then of x that were made before; ``past_dy`` is what dy's delayed scale is made of."""
-        need_x, need_w, need_bias = ctx.needs_input_grad[:3]
+        # A Function is told what its inputs ask for, and not whether there will be a gradient.
+        need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
         x_for_y, w_for_y = _specs(recipe, "y")
         _, w_for_dx = _specs(recipe, "dx")
         _, x_for_dw = _specs(recipe, "dw")
@@ -429,8 +437,6 @@ def layer(
             )
         else:
             parts = weight._parts()
-    if not torch.is_grad_enabled():  # a Function is told what its inputs ask for, and not whether there will be a gradient
-        rows, weight, bias = rows.detach(), weight.detach(), None if bias is None else bias.detach()
     sizes = (rows.shape[0], *weight.shape)
     features = recipe.pad_features or 1
     if isinstance(weight, QuantizedTensor):
@@ -443,7 +449,7 @@ def layer(
     past_dy = None
     if recipe.delayed is not None and history is not None:
         past_dy, parts, of_x = _late_codes(whole, weight, recipe, history, now)
-    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, past_dy, observer, sizes, *parts, *of_x)  # type: ignore[no-untyped-call]
+    y: torch.Tensor = _Layer.apply(whole, weight, bias, recipe, main_grad, now, past_dy, observer, sizes, torch.is_grad_enabled(), *parts, *of_x)  # type: ignore[no-untyped-call]
     if y.shape[1] != sizes[1]:
         y = y[: sizes[0], : sizes[1]].contiguous()
     elif whole is not rows:  # a slice's gradient is a copy

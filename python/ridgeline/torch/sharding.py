@@ -7,9 +7,13 @@ Sharding along a letter shards each operand that has it and replicates the other
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
+
+from .delayed import codes
+from .quantized import cast
 
 # Letters of the scales of a matrix [r, c] that run along its columns.
 _SCALES = {"tensor": "", "row": "r", "1x128": "Cr", "128x128": "RC", "mx": "Cr"}
@@ -139,6 +143,101 @@ def _scaled_add(*args: Any) -> Any:
 def _independent(rule: _Rule, scales: list[str], letters: str) -> str:
     """Of ``letters`` those along which a shard has scales of its own."""
     return "".join(letter for letter in letters if all(letter in each.lower() for each in scales))
+
+
+def is_sharded(x: torch.Tensor) -> bool:
+    """Whether x is a DTensor of which a rank has a part: whole rows or columns."""
+    if type(x) in (torch.Tensor, torch.nn.Parameter) or "torch.distributed.tensor" not in sys.modules:
+        return False
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    if not isinstance(x, DTensor):
+        return False
+    return {type(place) for place in x.placements} <= {Shard, Replicate} and any(place.is_shard() for place in x.placements)
+
+
+def with_rows(x: Any) -> Any:
+    """x [..., c] gathered along the dimensions between the first and the last, by which no rank would have rows that follow each other."""
+    from torch.distributed.tensor import Replicate
+
+    places = [Replicate() if place.is_shard() and 0 < place.dim < x.dim() - 1 else place for place in x.placements]
+    return x.redistribute(x.device_mesh, places) if places != list(x.placements) else x
+
+
+def _everywhere(local: torch.Tensor, x: Any, reduced: tuple[int, ...]) -> torch.Tensor:
+    """The largest of ``local`` over the ranks that share dimensions ``reduced`` of x [r, c]."""
+    from torch.distributed.tensor import DTensor, Partial, Replicate
+
+    partial = [Partial("max") if place.is_shard() and place.dim in reduced else Replicate() for place in x.placements]
+    if not any(place.is_partial() for place in partial):
+        return local
+    placed = DTensor.from_local(local, x.device_mesh, partial, run_check=False)
+    return placed.redistribute(x.device_mesh, [Replicate()] * x.device_mesh.ndim).to_local()
+
+
+def _rows_by(x: torch.Tensor, amax: torch.Tensor, dtype: torch.dtype, rule: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of x [r, c] and a scale for each row, of ``amax`` [r], as the operator makes them."""
+    scale = torch.ops.ridgeline.quantize(amax.unsqueeze(1), dtype, "row", rule)[1]
+    return cast(x, x.float() * scale.reciprocal().unsqueeze(1), dtype), scale
+
+
+def quantised(
+    x: Any, dtype: torch.dtype, grouping: str, rule: str, row: bool, column: bool
+) -> tuple[Any, Any, Any, Any]:
+    """The operator ``quantize`` of a matrix that ``is_sharded``, with scales of "tensor" or "row": each shard is quantised where it lies, with
+    scales of the whole. What moves between ranks is the largest magnitude of the matrix, or those of its rows or columns.
+    """
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    mesh, local = x.device_mesh, x.to_local()
+    finite = torch.where(local.isfinite(), local, 0).abs().float()
+    turned = [Shard(1 - place.dim) if place.is_shard() else place for place in x.placements]
+
+    def placed(part: torch.Tensor, shape: tuple[int, ...], places: Any) -> Any:
+        return DTensor.from_local(part, mesh, places, run_check=False, shape=torch.Size(shape), stride=(shape[-1], 1)[-len(shape) :])
+
+    r, c = x.shape
+    if grouping == "tensor":
+        amax = _everywhere(finite.amax() if finite.numel() else finite.new_zeros(()), x, (0, 1))
+        q, scale, q_t, scale_t = codes(local, amax, None, dtype, rule, row, column)
+        everywhere = [Replicate()] * mesh.ndim
+        scales = [placed(each, (1,), everywhere) if wanted else each for each, wanted in ((scale, row), (scale_t, column))]
+        return placed(q, (r, c), x.placements) if row else q, scales[0], placed(q_t, (c, r), turned) if column else q_t, scales[1]
+    made: list[Any] = []
+    for wanted, matrix, size, shape, places, at in ((row, local, finite, (r, c), x.placements, 1), (column, local.t(), finite.t(), (c, r), turned, 0)):
+        if not wanted:
+            made += [local.new_empty(0, dtype=dtype), local.new_empty(0, dtype=torch.float32)]
+            continue
+        amax = _everywhere(size.amax(1) if size.shape[1] else size.new_zeros(size.shape[0]), x, (at,))
+        q, scale = _rows_by(matrix, amax, dtype, rule)
+        of_rows = [Shard(0) if place.is_shard() and place.dim == 0 else Replicate() for place in places]
+        made += [placed(q.contiguous(), shape, places), placed(scale, shape[:1], of_rows)]
+    return made[0], made[1], made[2], made[3]
+
+
+def _moved(q: Any, places: list[Any]) -> Any:
+    """Codes at other places; as bytes, because gloo has no 8-bit floats."""
+    from torch.distributed.tensor import DTensor
+
+    if tuple(places) == tuple(q.placements):
+        return q
+    whole = dict(run_check=False, shape=q.shape, stride=q.stride())
+    there = DTensor.from_local(q.to_local().view(torch.uint8), q.device_mesh, q.placements, **whole).redistribute(q.device_mesh, places)
+    return DTensor.from_local(there.to_local().view(q.dtype), q.device_mesh, places, **whole)
+
+
+def aligned(left: Any, right: Any) -> tuple[Any, Any]:
+    """Codes of left [m, k] and right [n, k] where their product can be made: rows of one of them sharded, or both along k. Of these ways the one
+    that moves the fewest bytes, on each dimension of the mesh."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    whole = Replicate()
+    ways = ((Shard(0), whole), (whole, Shard(0)), (Shard(1), Shard(1)), (whole, whole))
+    places: list[tuple[Any, Any]] = []
+    for own in zip(left.placements, right.placements):
+        moved = [sum(each.numel() for each, have, want in zip((left, right), own, way) if have.is_shard() and have != want) for way in ways]
+        places.append(ways[moved.index(min(moved))])
+    return _moved(left, [each for each, _ in places]), _moved(right, [each for _, each in places])
 
 
 def _quantize(*args: Any) -> Any:
