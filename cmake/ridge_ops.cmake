@@ -178,6 +178,10 @@ function(ridge_op_sources list sources_variable entries_variable)
     if(source MATCHES "/(kernels|tile)_(avx2|avx512|bf16dot|amx)\\.cpp$")  # a precompiled header is for one set of instructions
       set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endif()
+    # Without masks of its own a set of instructions computes both sides of a choice, which might trap: loops stay scalar for it.
+    if(source MATCHES "/simd/kernels_(portable|avx2|avx512)\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -fno-trapping-math)
+    endif()
     # GCC 12 warns of the operand that its own intrinsics leave open. No flag of the instruction set: candidates get those.
     if(source MATCHES "/(kernels|tile)_(avx512|bf16dot|amx)\\.cpp$")
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -Wno-uninitialized)

@@ -17,11 +17,15 @@ struct Normal {
 };
 RIDGE_INLINE Normal normal_of(float x) {
   const float size = size_of(x), z = (size > 28 ? 28 : size) * 0x1.6a09e6p-1F, w = 2 * z / (z + 2);
-  float fit = 0x1.ef321cp-14F;
-  for (const float term : {-0x1.02a072p-10F, 0x1.6280cp-9F, -0x1.126e06p-9F, 0x1.98f5aap-9F, -0x1.56f742p-6F,
-                           -0x1.15bad2p-5F, 0x1.be33c6p-2F, -0x1.20dd3ap0F}) {
-    fit = fit * w + term;
-  }
+  float fit = 0x1.ef321cp-14F;  // written out as the series of an exponential is
+  fit = fit * w - 0x1.02a072p-10F;
+  fit = fit * w + 0x1.6280cp-9F;
+  fit = fit * w - 0x1.126e06p-9F;
+  fit = fit * w + 0x1.98f5aap-9F;
+  fit = fit * w - 0x1.56f742p-6F;
+  fit = fit * w - 0x1.15bad2p-5F;
+  fit = fit * w + 0x1.be33c6p-2F;
+  fit = fit * w - 0x1.20dd3ap0F;
   const float power = power_of(-z * z), tail = 0.5F * power * (1 + w * fit);
   return {x < 0 ? tail : 1 - tail, 0x1.988454p-2F * power};
 }

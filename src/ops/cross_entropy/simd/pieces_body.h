@@ -29,9 +29,10 @@ float largest(const float* x, std::int64_t count) {
         for (std::int64_t j = 0; j < kLanes; ++j) most[j] = x[first + j] > most[j] ? x[first + j] : most[j];
       },
       [&](std::int64_t at, std::int64_t lane) { most[lane] = x[at] > most[lane] ? x[at] : most[lane]; });
-  float found = -INFINITY;
-  for (const float one : most) found = one > found ? one : found;
-  return found;
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {  // in pairs: one after the other they would wait
+    for (std::int64_t j = 0; j < width; ++j) most[j] = most[j + width] > most[j] ? most[j + width] : most[j];
+  }
+  return most[0];
 }
 
 template <bool kKept>
@@ -68,38 +69,55 @@ void sum(const float* x, Lanes& lanes, std::int64_t count) {
       [&](std::int64_t at, std::int64_t lane) { lanes.value[lane] += x[at]; });
 }
 
+// out[j] = term(j), through an array of its own: out may be what the terms are made of, and a compiler would not make
+// vectors of the loop.
+template <class Term>
+inline __attribute__((always_inline)) void write_each(std::int64_t count, float* out, const Term& term) {
+  in_blocks(
+      count,
+      [&](std::int64_t first) __attribute__((always_inline)) {
+        float terms[kLanes];
+        for (std::int64_t j = 0; j < kLanes; ++j) terms[j] = term(first + j);
+        for (std::int64_t j = 0; j < kLanes; ++j) out[first + j] = terms[j];
+      },
+      [&](std::int64_t at, std::int64_t) __attribute__((always_inline)) { out[at] = term(at); });
+}
+
 // tanh(x / cap) by the sigmoid s of twice that: s - (1 - s), and 1 - tanh^2 = 4 s (1 - s).
 void soften(const float* x, float cap, float* y, float* slope, std::int64_t count) {
   const float inverse = 2 / cap;
-  if (slope == nullptr) {
-    for (std::int64_t j = 0; j < count; ++j) {
-      const Sigmoid s = sigmoid_of(x[j] * inverse);
-      y[j] = cap * (s.value - s.rest);
-    }
-    return;
+  if (slope != nullptr) {
+    write_each(
+        count, slope, [&](std::int64_t j) __attribute__((always_inline)) {
+          const Sigmoid s = sigmoid_of(x[j] * inverse);
+          return 4 * s.value * s.rest;
+        });
   }
-  for (std::int64_t j = 0; j < count; ++j) {
-    const Sigmoid s = sigmoid_of(x[j] * inverse);
-    y[j] = cap * (s.value - s.rest);
-    slope[j] = 4 * s.value * s.rest;
-  }
+  write_each(
+      count, y, [&](std::int64_t j) __attribute__((always_inline)) {
+        const Sigmoid s = sigmoid_of(x[j] * inverse);
+        return cap * (s.value - s.rest);
+      });
 }
 
 void scale(const float* e, const Share& share, float* out, std::int64_t count) {
   const float factor = share.factor, shift = share.shift, scaled = share.scale;
-  for (std::int64_t j = 0; j < count; ++j) out[j] = scaled * (factor * e[j] - shift);
+  write_each(
+      count, out, [&](std::int64_t j) __attribute__((always_inline)) { return scaled * (factor * e[j] - shift); });
 }
 
 void gradient(const float* x, float base, const Share& share, float* out, std::int64_t count) {
   const float factor = share.factor, shift = share.shift, scaled = share.scale;
-  for (std::int64_t j = 0; j < count; ++j) {
-    const float given = x[j] - base, most = given > 100 ? 100 : given;  // e^100 is infinite
-    out[j] = scaled * (factor * power_of(most) - shift);
-  }
+  write_each(
+      count, out, [&](std::int64_t j) __attribute__((always_inline)) {
+        const float given = x[j] - base, most = given > 100 ? 100 : given;  // e^100 is infinite
+        return scaled * (factor * power_of(most) - shift);
+      });
 }
 
 void multiply(const float* factor, float* out, std::int64_t count) {
-  for (std::int64_t j = 0; j < count; ++j) out[j] *= factor[j];
+  write_each(
+      count, out, [&](std::int64_t j) __attribute__((always_inline)) { return out[j] * factor[j]; });
 }
 
 constexpr Pieces kPieces = {largest, powers, sum, soften, scale, gradient, multiply};
