@@ -115,6 +115,33 @@ Status check_rows(const Problem& problem, std::int64_t rows, std::int64_t cols) 
   return check_addressable(where, "x", rows, cols);
 }
 
+Status check_heads_layout(std::string_view op, std::string_view name, const TensorView& view) {
+  if (view.rank != 4) {
+    return with_hint(
+        invalid("{}: {} is {}; it must have rank 4 [batch, length, heads, dim]", op, name, view.describe()),
+        "give a view of rank 4 whose last dimension is contiguous, or copy it");
+  }
+  for (std::size_t d = 0; d < 4; ++d) {
+    if (view.shape[d] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
+  }
+  if (view.element_count() == 0) return ok_status();
+  if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
+  std::array<std::size_t, 3> order = {0, 1, 2};
+  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return view.stride[x] < view.stride[y]; });
+  std::int64_t needed = view.shape[3];
+  bool right = view.shape[3] == 1 || view.stride[3] == 1;
+  for (const std::size_t d : order) {
+    if (view.shape[d] == 1) continue;
+    right = right && view.stride[d] >= needed;
+    needed += (view.shape[d] - 1) * view.stride[d];
+  }
+  if (right) return ok_status();
+  return with_hint(
+      invalid("{}: {} is {} with strides [{}, {}, {}, {}]; rows of {} elements must be contiguous and apart", op, name,
+              view.describe(), view.stride[0], view.stride[1], view.stride[2], view.stride[3], view.shape[3]),
+      "give a view of rank 4 whose last dimension is contiguous, or copy it");
+}
+
 bool has_shape(const TensorView& view, DType dtype, std::span<const std::int64_t> shape) {
   const auto found = sizes(view);
   return view.dtype == dtype && std::equal(found.begin(), found.end(), shape.begin(), shape.end());

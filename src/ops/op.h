@@ -233,6 +233,7 @@ struct Backward {
                              std::span<const TensorView> grad_inputs)>
       call;
   std::vector<std::string> statistics;  // outputs that are written for it alone and have no gradient of their own
+  std::vector<std::string> constants;   // inputs of real numbers that have no gradient: a table
 };
 
 struct Operator {

@@ -297,14 +297,17 @@ class GradientCheck {
   }
 
  private:
+  static bool contains(const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  }
   [[nodiscard]] bool has_gradient(std::size_t operand) const {
     const ops::OperandSpec& spec = problem_.operands[operand];
-    if (op_.backward) return !is_integer(spec.dtype);
+    if (op_.backward) return !is_integer(spec.dtype) && !contains(op_.backward->constants, spec.name);
     return std::ranges::find(op_.gradients, spec.name, &ops::Gradient::input) != op_.gradients.end();
   }
 
   [[nodiscard]] bool is_statistic(const std::string& output) const {
-    return op_.backward && std::ranges::find(op_.backward->statistics, output) != op_.backward->statistics.end();
+    return op_.backward && contains(op_.backward->statistics, output);
   }
 
   [[nodiscard]] bool saves_an_output() const {

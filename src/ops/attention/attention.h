@@ -48,7 +48,6 @@ inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
 inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
 
 // Checks that forward and backward share; `op` is the operator that an error names.
-Status check_rows(std::string_view op, std::string_view name, const TensorView& view);
 Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim);
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale);

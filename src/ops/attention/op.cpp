@@ -10,40 +10,6 @@
 #include "ops/attention/contract.h"
 
 namespace ridge::ops::attention {
-namespace {
-
-constexpr std::string_view kWayOut = "give a view of rank 4 whose last dimension is contiguous, or copy it";
-
-}  // namespace
-
-// Of rank 4, contiguous in the last dimension, and no two elements at one place: the other dimensions may lie in any
-// order.
-Status check_rows(std::string_view op, std::string_view name, const TensorView& view) {
-  if (view.rank != 4) {
-    return with_hint(
-        invalid("{}: {} is {}; it must have rank 4 [batch, length, heads, dim]", op, name, view.describe()),
-        std::string(kWayOut));
-  }
-  for (std::size_t d = 0; d < 4; ++d) {
-    if (view.shape[d] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
-  }
-  if (view.element_count() == 0) return ok_status();
-  if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
-  std::array<std::size_t, 3> order = {0, 1, 2};
-  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return view.stride[x] < view.stride[y]; });
-  std::int64_t needed = view.shape[3];
-  bool right = view.shape[3] == 1 || view.stride[3] == 1;
-  for (const std::size_t d : order) {
-    if (view.shape[d] == 1) continue;
-    right = right && view.stride[d] >= needed;
-    needed += (view.shape[d] - 1) * view.stride[d];
-  }
-  if (right) return ok_status();
-  return with_hint(
-      invalid("{}: {} is {} with strides [{}, {}, {}, {}]; rows of {} elements must be contiguous and apart", op, name,
-              view.describe(), view.stride[0], view.stride[1], view.stride[2], view.stride[3], view.shape[3]),
-      std::string(kWayOut));
-}
 
 Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
   if (kv_heads < 1 || heads % kv_heads != 0) {
@@ -61,9 +27,9 @@ Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_h
 // What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale) {
-  RIDGE_CHECK_OK(check_rows(op, "q", q));
-  RIDGE_CHECK_OK(check_rows(op, "k", k));
-  RIDGE_CHECK_OK(check_rows(op, "v", v));
+  RIDGE_CHECK_OK(check_heads_layout(op, "q", q));
+  RIDGE_CHECK_OK(check_heads_layout(op, "k", k));
+  RIDGE_CHECK_OK(check_heads_layout(op, "v", v));
   if (index_of(kDtypes, q.dtype) < 0) {
     return with_hint(invalid("{}: q is {}; this dtype is not supported", op, q.describe()), "give bf16 or f16");
   }
@@ -84,7 +50,7 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
 // A tensor with the shape and dtype of another: rows of heads, in any order of dimensions.
 Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
                   const TensorView& other) {
-  RIDGE_CHECK_OK(check_rows(op, name, view));
+  RIDGE_CHECK_OK(check_heads_layout(op, name, view));
   const std::int64_t shape[] = {other.shape[0], other.shape[1], other.shape[2], other.shape[3]};
   return check_shape(op, name, view, other.dtype, shape,
                      fmt::format("give {} the shape and dtype of {}", name, other_name));

@@ -1,0 +1,7 @@
+#include "ops/rope/simd/pieces_body.h"
+
+namespace ridge::ops::rope {
+
+const Pieces& pieces_avx2() { return kPieces; }
+
+}  // namespace ridge::ops::rope
