@@ -42,6 +42,22 @@ constexpr const char* kSchemas[] = {
     "adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] "
     "masters, Tensor? factor, Tensor? skip, float lr, float beta1, float beta2, float eps, float weight_decay, "
     "float step, bool maximize=False) -> ()",
+    "cross_entropy(Tensor logits, Tensor target, int ignore_index=-100, float label_smoothing=0., float z_loss=0., "
+    "float soft_cap=0.) -> (Tensor loss, Tensor lse)",
+    "cross_entropy_backward(Tensor dloss, Tensor logits, Tensor target, Tensor lse, int ignore_index=-100, "
+    "float label_smoothing=0., float z_loss=0., float soft_cap=0., int first=0, int whole=0) -> Tensor",
+    "cross_entropy_with_gradient(Tensor logits, Tensor target, Tensor? grad=None, int ignore_index=-100, "
+    "float label_smoothing=0., float z_loss=0., float soft_cap=0.) -> (Tensor loss, Tensor dlogits)",
+    "cross_entropy_with_gradient_(Tensor(a!) logits, Tensor target, Tensor? grad=None, int ignore_index=-100, "
+    "float label_smoothing=0., float z_loss=0., float soft_cap=0.) -> Tensor",
+    "cross_entropy_shard(Tensor logits, Tensor target, int first, int whole, int ignore_index=-100, "
+    "float soft_cap=0.) -> (Tensor most, Tensor sum, Tensor picked, Tensor total)",
+    "rope(Tensor q, Tensor? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, "
+    "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
+    "rope_(Tensor(a!) q, Tensor(b!)? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, "
+    "bool interleaved=False, bool inverse=False) -> ()",
+    "rope_table_(Tensor(a!) cos, Tensor(b!) sin, float base, str scaling, float factor, float original_length, "
+    "float low_factor, float high_factor, float beta_fast, float beta_slow, float attention) -> ()",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {
@@ -51,6 +67,8 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_rmsnorm(library, key);
   register_activation(library, key);
   register_adamw(library, key);
+  register_cross_entropy(library, key);
+  register_rope(library, key);
 }
 
 }  // namespace

@@ -51,12 +51,33 @@ ActivationGradients call_activation_backward(const Tensor& dy, const Tensor& x, 
                                              std::string_view function, bool packed, double alpha, double limit,
                                              bool need_x, bool need_up, bool need_probs);
 
+// Losses of tokens and the log-sum-exp of their logits; the gradient of the logits, of a shard too.
+struct LossSettings {
+  std::int64_t ignore_index = -100;
+  double label_smoothing = 0, z_loss = 0, soft_cap = 0;
+};
+using LossAndSum = std::tuple<Tensor, Tensor>;
+using LossAndGradient = std::tuple<Tensor, Tensor>;
+using ShardStatistics = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+LossAndSum call_cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index,
+                              double label_smoothing, double z_loss, double soft_cap);
+Tensor call_cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target, const Tensor& lse,
+                                   std::int64_t ignore_index, double label_smoothing, double z_loss, double soft_cap,
+                                   std::int64_t first, std::int64_t whole);
+
+// q and k turned by the angles of their positions; what is left out is empty.
+using Turned = std::tuple<Tensor, Tensor>;
+Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
+                 const OptionalTensor& positions, std::int64_t offset, bool interleaved, bool inverse);
+
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
 void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_adamw(torch::Library& library, c10::DispatchKey key);
+void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
+void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
 

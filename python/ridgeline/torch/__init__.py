@@ -15,12 +15,14 @@ from .control import autotune, backends, explain, last_used, reset, set_backend 
 from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
+from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
 from .masters import MasterWeights  # noqa: E402
 from .modules import Fp8Linear, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
 from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
 from .ops import activation, gemm, gemm_fp8, rms_norm, swiglu  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
+from .rotary import RotaryEmbedding, rope, rope_table  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
 from .fsdp import gather_in_fp8  # noqa: E402
 from .flops import register as _register_flops  # noqa: E402
@@ -35,17 +37,21 @@ _when_imported("torch.distributed.tensor", _register_sharding)
 __all__ = [
     "__version__",
     "AdamW",
+    "CrossEntropyLoss",
     "DelayedScaling",
     "Fp8Linear",
     "KeptWeights",
     "LayerStatistics",
     "Linear",
+    "LinearCrossEntropy",
     "MasterWeights",
     "OperandStatistics",
     "QuantConfig",
     "QuantizedTensor",
     "RMSNorm",
     "Recipe",
+    "RotaryEmbedding",
+    "ShardStatistics",
     "Statistics",
     "SwiGLU",
     "SwapReport",
@@ -54,6 +60,7 @@ __all__ = [
     "autotune",
     "backends",
     "convert",
+    "cross_entropy",
     "dequantize",
     "explain",
     "from_plain_tensors",
@@ -61,6 +68,7 @@ __all__ = [
     "gemm",
     "gemm_fp8",
     "last_used",
+    "linear_cross_entropy",
     "quantize",
     "quantize_",
     "quantized_weights",
@@ -68,7 +76,10 @@ __all__ = [
     "recipe",
     "recipes",
     "reset",
+    "rope",
+    "rope_table",
     "set_backend",
+    "shard_gradient",
     "statistics",
     "swap_linears",
     "swiglu",

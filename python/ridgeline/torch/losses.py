@@ -1,0 +1,450 @@
+"""Losses of logits against targets, with the product that makes the logits fused in front where wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function_variadic
+
+from .ops import autocast, gemm
+
+Reduction = Literal["none", "mean", "sum"]
+Settings = tuple[int, float, float, float]  # ignore_index, label_smoothing, z_loss, soft_cap
+
+_loss = torch.ops.ridgeline.cross_entropy.default
+_gradient = torch.ops.ridgeline.cross_entropy_backward.default
+_with_gradient = torch.ops.ridgeline.cross_entropy_with_gradient.default
+_with_gradient_in_place = torch.ops.ridgeline.cross_entropy_with_gradient_.default
+_shard = torch.ops.ridgeline.cross_entropy_shard.default
+_gemm_add = torch.ops.ridgeline.gemm_add_.default
+
+CHUNK_BYTES = 256 << 20  # of the logits that linear_cross_entropy has at a time, unless it is told otherwise
+
+
+def _check(op: str, target: torch.Tensor, weight: torch.Tensor | None, reduction: str) -> None:
+    if weight is not None:
+        raise NotImplementedError(
+            f"{op}: class weights are not supported; take reduction='none', multiply the losses by weight[target], and divide their sum by "
+            "that of the weights"
+        )
+    if target.is_floating_point():
+        raise NotImplementedError(
+            f"{op}: the target is {target.dtype}, so class probabilities, which are not supported; give class indices (label_smoothing "
+            "spreads them), or use torch.nn.functional.cross_entropy"
+        )
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{op}: reduction={reduction!r} is unknown; use 'none', 'mean' or 'sum'")
+
+
+def _reduced(loss: torch.Tensor, target: torch.Tensor, ignore_index: int, reduction: str) -> torch.Tensor:
+    if reduction == "none":
+        return loss
+    return loss.sum() if reduction == "sum" else loss.sum() / (target != ignore_index).sum()
+
+
+def _refuse_second(op: str, way_out: str) -> None:
+    if torch.is_grad_enabled():
+        raise NotImplementedError(f"{op}: no second derivative of gradients that were made with the loss; {way_out}, or create_graph")
+
+
+class _OnePass(torch.autograd.Function):
+    """The gradient is made with the loss, for an upstream gradient of 1, and scaled in backward by what that is."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: torch.Tensor, target: torch.Tensor, settings: Settings, reduction: str, in_place: bool
+    ) -> torch.Tensor:
+        # Of a mean in float16 the 1 / count comes in backward, with the scale of the loss: small numbers would vanish before.
+        late = reduction == "none" or (reduction == "mean" and logits.dtype == torch.float16)
+        grad = count = None
+        if reduction == "mean":
+            counts = target != settings[0]
+            count = counts.sum()
+            grad = None if late else (counts / count).to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
+        if in_place:
+            loss, dlogits = _with_gradient_in_place(logits, target, grad, *settings), logits.detach()
+        else:
+            loss, dlogits = _with_gradient(logits, target, grad, *settings)
+        ctx.save_for_backward(dlogits, *([count] if late and count is not None else []))
+        return _reduced(loss, target, settings[0], reduction)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        _refuse_second("cross_entropy", "leave one_pass and in_place out")
+        dlogits, *count = ctx.saved_tensors
+        factor = upstream / count[0] if count else upstream
+        if factor.dim() == 0 and not torch.compiler.is_compiling() and factor.device.type == "cpu" and factor.item() == 1:
+            return dlogits, None, None, None, None
+        if factor.dim() > 0:
+            factor = factor.unsqueeze(-1)
+        return (dlogits * factor).to(dlogits.dtype), None, None, None, None
+
+
+def cross_entropy(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    one_pass: bool = False,
+    in_place: bool = False,
+) -> torch.Tensor:
+    """torch.nn.functional.cross_entropy of class indices, in float32 and not rounded: the loss of 16-bit logits is float32.
+
+    input            [C], [N, C] or [N, C, d1, ...] as torch's; float32, bfloat16 or float16 (float64: on the CPU, by torch)
+    target           class indices, int64 or int32; what is neither ``ignore_index`` nor a class is an error on a CPU
+    weight           class weights are not supported, and neither are class probabilities as the target: NotImplementedError says the way out
+    z_loss           times the square of the log-sum-exp, added to the loss of each token
+    soft_cap         logits count as soft_cap * tanh(logits / soft_cap)
+    one_pass         the gradient is made with the loss, from one read of the logits, and kept in their place; backward reads and writes it
+                     again only where the upstream gradient is not 1. For training steps whose backward is always called, once
+    in_place         one_pass, and the gradient overwrites the logits, which must not be used again
+    """
+    if has_torch_function_variadic(input, target) and not isinstance(input, torch.Tensor):
+        traced: torch.Tensor = handle_torch_function(
+            cross_entropy,
+            (input, target),
+            input,
+            target,
+            weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
+            label_smoothing=label_smoothing,
+            z_loss=z_loss,
+            soft_cap=soft_cap,
+            one_pass=one_pass,
+            in_place=in_place,
+        )
+        return traced
+    _check("cross_entropy", target, weight, reduction)
+    classes = input.dim() - 1 if input.dim() < 3 else 1
+    if input.dim() == 0 or tuple(target.shape) != (*input.shape[:classes], *input.shape[classes + 1 :]):
+        raise ValueError(
+            f"cross_entropy: input has shape {tuple(input.shape)} and target {tuple(target.shape)}; give input [C], [N, C] or [N, C, d1, "
+            "...] and target the same without C"
+        )
+    settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
+    logits = input.movedim(classes, -1) if classes != input.dim() - 1 else input
+    if in_place and (not _has_rows(logits) or (logits.is_leaf and logits.requires_grad)):
+        raise ValueError(
+            "cross_entropy: in_place=True is for logits that something computed, whose classes are the last dimension and adjacent; "
+            "leave it out"
+        )
+    rows = logits if logits.dim() == 2 else logits.reshape(-1, logits.shape[-1])
+    rows = rows if _has_rows(rows) else rows.contiguous()
+    places = target.reshape(-1).contiguous()
+    if (one_pass or in_place) and torch.is_grad_enabled() and rows.requires_grad:
+        loss: torch.Tensor = _OnePass.apply(rows, places, settings, reduction, in_place)  # type: ignore[no-untyped-call]
+    else:
+        loss = _reduced(_loss(rows, places, *settings)[0], places, ignore_index, reduction)
+    return loss.view(target.shape) if reduction == "none" else loss
+
+
+def _cap(soft_cap: float | None) -> float:
+    if soft_cap is not None and not soft_cap > 0:
+        raise ValueError(f"cross_entropy: soft_cap is {soft_cap}; give a number above 0, or None")
+    return soft_cap or 0.0
+
+
+def _has_rows(x: torch.Tensor) -> bool:
+    """Whether rows of two dimensions are read where they lie."""
+    return x.is_contiguous() or (x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= x.shape[1])
+
+
+class ShardStatistics(NamedTuple):
+    """What the columns of one shard know of each row, float32: ``merge`` of all shards gives loss and log-sum-exp."""
+
+    most: torch.Tensor  # the largest logit
+    sum: torch.Tensor  # of exp(logit - most)
+    picked: torch.Tensor  # the target's logit, 0 where it is in another shard
+    total: torch.Tensor  # the sum of the logits
+
+    @staticmethod
+    def of(
+        logits: torch.Tensor, target: torch.Tensor, first: int, whole: int, *, ignore_index: int = -100, soft_cap: float | None = None
+    ) -> ShardStatistics:
+        """Of columns ``first`` and up of ``whole``: logits [tokens, columns], target [tokens] counted over all columns."""
+        return ShardStatistics(*_shard(logits, target, first, whole, ignore_index, _cap(soft_cap)))
+
+    @staticmethod
+    def merge(shards: list[ShardStatistics]) -> ShardStatistics:
+        """Those of the shards' columns together, in their order: equal calls give equal bits."""
+        most = torch.stack([one.most for one in shards]).amax(0)
+        base = torch.where(most.isinf(), torch.zeros_like(most), most)
+        scaled = [one.sum * torch.exp(one.most - base) for one in shards]
+        merged = [sum(parts[1:], parts[0]) for parts in (scaled, [one.picked for one in shards], [one.total for one in shards])]
+        return ShardStatistics(most, *merged)
+
+    def loss(
+        self, target: torch.Tensor, whole: int, *, ignore_index: int = -100, label_smoothing: float = 0.0, z_loss: float = 0.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(loss, lse) of each token, of the merged statistics; the gradient of a shard's logits is ``shard_gradient``."""
+        lse = self.most + torch.log(self.sum)
+        loss = lse - (1 - label_smoothing) * self.picked
+        if label_smoothing > 0:
+            loss = loss - label_smoothing / whole * self.total
+        loss = loss + z_loss * lse * lse
+        counts, none = target != ignore_index, torch.zeros_like(lse)
+        return torch.where(counts, loss, none), torch.where(counts, lse, none)
+
+
+def shard_gradient(
+    grad: torch.Tensor,
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    lse: torch.Tensor,
+    first: int,
+    whole: int,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+) -> torch.Tensor:
+    """The gradient of a shard's logits from that of each token's loss and the log-sum-exp of all shards."""
+    out: torch.Tensor = _gradient(grad, logits, target, lse, ignore_index, label_smoothing, z_loss, _cap(soft_cap), first, whole)
+    return out
+
+
+class _Linear(torch.autograd.Function):
+    """Loss of x weight^T in chunks of tokens. The sum's gradients are made in forward; backward scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        target: torch.Tensor,
+        settings: Settings,
+        reduction: str,
+        chunk: int,
+        main_grad: torch.Tensor | None,
+    ) -> torch.Tensor:
+        need_x, need_weight = ctx.needs_input_grad[:2]
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        dx = torch.empty_like(x) if need_x else None
+        dweight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if need_weight else None
+        losses = []
+        for rows in _chunks(x.shape[0], chunk):
+            logits = gemm(x[rows], weight, trans_b=True)
+            losses.append(_with_gradient_in_place(logits, target[rows], None, *settings))
+            _differentiate(logits, x[rows], weight, None if dx is None else dx[rows], dweight)
+            del logits  # before the next chunk's: two of them would be the peak
+        loss = torch.cat(losses) if losses else x.new_empty(0, dtype=wide)
+        count = (target != settings[0]).sum() if reduction == "mean" else None
+        ctx.save_for_backward(dx, dweight, count)
+        ctx.main_grad = main_grad
+        ctx.dtype = weight.dtype
+        return _reduced(loss, target, settings[0], reduction)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        _refuse_second("linear_cross_entropy", "take cross_entropy of a product")
+        dx, dweight, count = ctx.saved_tensors
+        factor = upstream if count is None else upstream / count
+        grad_x = None if dx is None else dx * factor.to(dx.dtype if dx.dtype == torch.float64 else torch.float32)
+        if dweight is None:
+            return grad_x, *[None] * 6
+        if ctx.main_grad is None:
+            return grad_x, (dweight * factor).to(ctx.dtype), *[None] * 5
+        ctx.main_grad.add_(dweight * factor)
+        return grad_x, *[None] * 6
+
+
+class _LinearOfTokens(torch.autograd.Function):
+    """The same without a reduction: tokens' upstream gradients are known in backward, which makes the logits once more."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        target: torch.Tensor,
+        settings: Settings,
+        chunk: int,
+        main_grad: torch.Tensor | None,
+    ) -> torch.Tensor:
+        made = [_loss(gemm(x[rows], weight, trans_b=True), target[rows], *settings) for rows in _chunks(x.shape[0], chunk)]
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        loss, lse = (torch.cat(parts) if parts else x.new_empty(0, dtype=wide) for parts in (list(each) for each in zip(*made) or ((), ())))
+        ctx.save_for_backward(x, weight, target, lse)
+        ctx.call = settings, chunk, main_grad
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        _refuse_second("linear_cross_entropy", "take cross_entropy of a product")
+        x, weight, target, lse = ctx.saved_tensors
+        settings, chunk, main_grad = ctx.call
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        dx = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        dweight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if ctx.needs_input_grad[1] else None
+        upstream = upstream.contiguous()
+        for rows in _chunks(x.shape[0], chunk):
+            logits = gemm(x[rows], weight, trans_b=True)
+            dlogits = _gradient(upstream[rows], logits, target[rows], lse[rows], *settings)
+            del logits
+            _differentiate(dlogits, x[rows], weight, None if dx is None else dx[rows], dweight)
+            del dlogits
+        if main_grad is not None and dweight is not None:
+            main_grad.add_(dweight)
+            dweight = None
+        return dx, None if dweight is None else dweight.to(weight.dtype), *[None] * 4
+
+
+def _chunks(tokens: int, chunk: int) -> Iterator[slice]:
+    for first in range(0, tokens, chunk):
+        yield slice(first, min(first + chunk, tokens))
+
+
+def _differentiate(
+    dlogits: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, dx: torch.Tensor | None, dweight: torch.Tensor | None
+) -> None:
+    """dx = dlogits weight; dweight += dlogits^T x, with sums in float32."""
+    if dx is not None:
+        dx.copy_(gemm(dlogits, weight))
+    if dweight is None:
+        return
+    if dweight.dtype == torch.float64:
+        dweight += dlogits.t() @ x
+    else:
+        _gemm_add(dweight, dlogits, x, True, False)
+
+
+def linear_cross_entropy(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    chunk: int | None = None,
+    main_grad: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """cross_entropy(x @ weight.T, target) that has the logits of ``chunk`` tokens at a time, and never all.
+
+    x          [..., hidden], float32, bfloat16 or float16 (float64: on the CPU, by torch)
+    weight     [vocabulary, hidden], of x's dtype; its gradient is added up in float32
+    target     [...], class indices as for ``cross_entropy``
+    chunk      tokens; None: as many as have 256 MiB of logits (CHUNK_BYTES), at least 64
+    main_grad  [vocabulary, hidden], float32: backward adds the weight's gradient here and returns none for it
+
+    With "mean" and "sum" the gradients are made in the forward call, beside the logits; with "none" backward makes the logits again.
+    """
+    _check("linear_cross_entropy", target, None, reduction)
+    if x.dim() < 1 or weight.dim() != 2 or x.shape[-1] != weight.shape[1] or target.shape != x.shape[:-1]:
+        raise ValueError(
+            f"linear_cross_entropy: x has shape {tuple(x.shape)}, weight {tuple(weight.shape)} and target {tuple(target.shape)}; give "
+            "[..., hidden], [vocabulary, hidden] and [...]"
+        )
+    if main_grad is not None and (main_grad.shape != weight.shape or main_grad.dtype != torch.float32):
+        raise ValueError(
+            f"linear_cross_entropy: main_grad is {main_grad.dtype} of shape {tuple(main_grad.shape)}; give torch.float32 of shape "
+            f"{tuple(weight.shape)}"
+        )
+    x, weight = autocast(x), autocast(weight)
+    if chunk is None:
+        chunk = max(64, CHUNK_BYTES // max(1, weight.shape[0] * x.element_size()) // 64 * 64)
+    if chunk < 1:
+        raise ValueError(f"linear_cross_entropy: chunk={chunk}; give a number of tokens from 1")
+    rows, places = x.reshape(-1, x.shape[-1]).contiguous(), target.reshape(-1).contiguous()
+    settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
+    if not (torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)):
+        made = [_loss(gemm(rows[at], weight, trans_b=True), places[at], *settings)[0] for at in _chunks(len(places), chunk)]
+        loss = torch.cat(made) if made else rows.new_empty(0, dtype=torch.float32)
+        loss = _reduced(loss, places, ignore_index, reduction)
+    elif reduction == "none":
+        loss = _LinearOfTokens.apply(rows, weight, places, settings, chunk, main_grad)  # type: ignore[no-untyped-call]
+    else:
+        loss = _Linear.apply(rows, weight, places, settings, reduction, chunk, main_grad)  # type: ignore[no-untyped-call]
+    return loss.view(target.shape) if reduction == "none" else loss
+
+
+class CrossEntropyLoss(torch.nn.Module):
+    """torch.nn.CrossEntropyLoss of class indices, by ``cross_entropy``, with its further arguments."""
+
+    def __init__(
+        self,
+        weight: torch.Tensor | None = None,
+        *,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+        soft_cap: float | None = None,
+        one_pass: bool = False,
+        in_place: bool = False,
+    ) -> None:
+        super().__init__()
+        _check("CrossEntropyLoss", torch.empty(0, dtype=torch.int64), weight, reduction)
+        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
+        self.z_loss, self.soft_cap, self.one_pass, self.in_place = z_loss, soft_cap, one_pass, in_place
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(
+            input,
+            target,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+            z_loss=self.z_loss,
+            soft_cap=self.soft_cap,
+            one_pass=self.one_pass,
+            in_place=self.in_place,
+        )
+
+    def extra_repr(self) -> str:
+        return f"reduction={self.reduction!r}, ignore_index={self.ignore_index}"
+
+
+class LinearCrossEntropy(torch.nn.Module):
+    """The last layer of a language model and its loss: a weight [vocabulary, hidden], and ``linear_cross_entropy`` of it.
+
+    To share the weight of an embedding set ``layer.weight = embedding.weight``.
+    """
+
+    def __init__(
+        self,
+        hidden: int,
+        vocabulary: int,
+        *,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+        soft_cap: float | None = None,
+        chunk: int | None = None,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(vocabulary, hidden, device=device, dtype=dtype))
+        torch.nn.init.normal_(self.weight, std=hidden**-0.5)
+        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
+        self.z_loss, self.soft_cap, self.chunk = z_loss, soft_cap, chunk
+
+    def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return linear_cross_entropy(
+            x,
+            self.weight,
+            target,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+            z_loss=self.z_loss,
+            soft_cap=self.soft_cap,
+            chunk=self.chunk,
+        )
+
+    def extra_repr(self) -> str:
+        vocabulary, hidden = self.weight.shape
+        return f"hidden={hidden}, vocabulary={vocabulary}, reduction={self.reduction!r}"

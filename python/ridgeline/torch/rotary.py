@@ -1,0 +1,140 @@
+"""Rotary position embedding: the function, its tables, and a module that keeps them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import torch
+
+Scaling = Literal["none", "linear", "llama3", "yarn"]
+
+_rope = torch.ops.ridgeline.rope.default
+_rope_in_place = torch.ops.ridgeline.rope_.default
+_table = torch.ops.ridgeline.rope_table_.default
+
+
+def rope_table(
+    length: int,
+    rotary: int,
+    *,
+    base: float = 10000.0,
+    scaling: Scaling = "none",
+    factor: float = 1.0,
+    original_length: int = 8192,
+    low_factor: float = 1.0,
+    high_factor: float = 4.0,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    attention: float | None = None,
+    device: Any = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """cos and sin, float32 [length, rotary / 2], of the angles position * base^(-2 i / rotary), made in float64 on the host.
+
+    scaling  "linear" divides frequencies by factor; "llama3" those of waves longer than original_length / low_factor, with a ramp down to
+             original_length / high_factor; "yarn" those of pairs that turn less than beta_slow times in original_length, with a ramp up to beta_fast, and
+             multiplies cos and sin by ``attention`` (None: 0.1 ln(factor) + 1)
+    """
+    if rotary < 2 or rotary % 2 != 0 or length < 0:
+        raise ValueError(f"rope_table: length={length}, rotary={rotary}; give a length from 0 and an even rotary dimension from 2")
+    cos, sin = torch.empty(length, rotary // 2), torch.empty(length, rotary // 2)
+    _table(cos, sin, base, scaling, factor, original_length, low_factor, high_factor, beta_fast, beta_slow, attention or 0.0)
+    return cos.to(device), sin.to(device)
+
+
+@overload
+def rope(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = ...,
+    *,
+    offset: int = ...,
+    interleaved: bool = ...,
+    in_place: bool = ...,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+@overload
+def rope(
+    q: torch.Tensor,
+    k: None,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = ...,
+    *,
+    offset: int = ...,
+    interleaved: bool = ...,
+    in_place: bool = ...,
+) -> torch.Tensor: ...
+def rope(
+    q: torch.Tensor,
+    k: torch.Tensor | None,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    *,
+    offset: int = 0,
+    interleaved: bool = False,
+    in_place: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Pairs of elements of every head turned by the angles of their positions, q and k in one call, in float32 and rounded once.
+
+    q, k         [batch, length, heads, dim], of any strides but within a head (x.transpose(1, 2) of [batch, heads, length, dim]); k may
+                 have other heads than q, or be None: then q alone is returned
+    cos, sin     [rows, rotary / 2], float32 (``rope_table``); elements of a head from ``rotary`` on are copied
+    positions    [batch, length] or [length], int64 or int32: rows of the table; None: offset, offset + 1, ...
+    interleaved  pairs are neighbours (2 i, 2 i + 1), not (i, i + rotary / 2)
+    in_place     q and k are overwritten and returned; not where a gradient is recorded
+    """
+    if positions is not None and positions.dim() == 1:
+        positions = positions.expand(q.shape[0], -1)
+    q = q if in_place or q.dim() != 4 or q.stride(3) == 1 else q.contiguous()
+    if k is not None and not in_place and k.dim() == 4 and k.stride(3) != 1:
+        k = k.contiguous()
+    if in_place:
+        _rope_in_place(q, k, cos, sin, positions, offset, interleaved)
+        return q if k is None else (q, k)
+    both = _rope(q, k, cos, sin, positions, offset, interleaved)
+    return both[0] if k is None else (both[0], both[1])
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """Keeps the table of ``rope_table`` and turns q and k by it.
+
+    The table is no part of the state and stays float32 whatever the module is cast to.
+    """
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        length: int,
+        *,
+        rotary: int | None = None,
+        interleaved: bool = False,
+        device: Any = None,
+        **table: Any,
+    ) -> None:
+        super().__init__()
+        self.rotary, self.interleaved = rotary or dim, interleaved
+        if self.rotary > dim:
+            raise ValueError(f"RotaryEmbedding: rotary={self.rotary} is more than dim={dim}")
+        cos, sin = rope_table(length, self.rotary, device=device, **table)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> RotaryEmbedding:
+        kept = self.cos, self.sin
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.cos.dtype != torch.float32:  # the cast would have rounded it
+            self.cos, self.sin = (table.to(self.cos.device) for table in kept)
+        return self
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor | None = None, positions: torch.Tensor | None = None, *, offset: int = 0
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        return rope(q, k, self.cos, self.sin, positions, offset=offset, interleaved=self.interleaved)
+
+    def extra_repr(self) -> str:
+        return f"rotary={self.rotary}, length={self.cos.shape[0]}" + (", interleaved=True" if self.interleaved else "")

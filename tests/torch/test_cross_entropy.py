@@ -1,0 +1,248 @@
+"""cross_entropy, linear_cross_entropy and their modules against float64 and torch's own."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+
+F = torch.nn.functional
+ops = torch.ops.ridgeline
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+FLOOR = {torch.float32: 105, torch.bfloat16: 44, torch.float16: 60}
+SETTINGS = [{}, {"label_smoothing": 0.1, "z_loss": 1e-2}, {"soft_cap": 5.0, "z_loss": 1e-3}]
+
+
+def theirs(logits, target, z_loss=0.0, soft_cap=None, reduction="mean", **rest):
+    """By torch's functions; in float64 the definition."""
+    x = logits if soft_cap is None else soft_cap * torch.tanh(logits / soft_cap)
+    loss = F.cross_entropy(x, target.long(), reduction="none", **rest)
+    counts = target != rest.get("ignore_index", -100)
+    rows = x.movedim(1, -1) if x.dim() > 1 else x
+    loss = loss + torch.where(counts, z_loss * torch.logsumexp(rows, -1) ** 2, 0.0)
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / counts.sum()}[reduction]
+
+
+def batch(tokens, columns, dtype=torch.float32, device="cpu", ignored=True, index=torch.int64):
+    logits = (3 * torch.randn(tokens, columns, device=device)).to(dtype).requires_grad_()
+    target = torch.randint(columns, (tokens,), device=device, dtype=index)
+    if ignored:
+        target[tokens // 2] = -100
+    return logits, target
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("how", [{}, {"one_pass": True}, {"in_place": True}])
+def test_values_and_gradients(device, dtype, settings, reduction, how):
+    leaf, target = batch(9, 2100, dtype, device, index=torch.int32)
+    wide = leaf.detach().double().requires_grad_()
+    expected = theirs(wide, target, reduction=reduction, **settings)
+    logits = leaf * 1  # something computed
+    found = rt.cross_entropy(logits, target, reduction=reduction, **settings, **how)
+    assert found.dtype == torch.float32 and found.shape == expected.shape
+    testing.assert_snr(expected.detach(), found.detach(), 105)
+    upstream = torch.rand_like(found) + 0.5
+    (want,) = torch.autograd.grad(expected, wide, upstream.double())
+    (have,) = torch.autograd.grad(found, leaf, upstream)
+    # A gradient that is scaled in backward is rounded twice.
+    testing.assert_snr(want, have, FLOOR[dtype] - (4 if how else 0))
+    assert not have[4].any()
+
+
+def test_shapes_are_torchs(device):
+    for shape in [(7,), (5, 7), (2, 7, 3), (2, 7, 3, 4), (0, 7)]:
+        x = torch.randn(shape, device=device)
+        target = torch.randint(7, shape[:1][: len(shape) - 1] + shape[2:], device=device)
+        for reduction in ("none", "sum"):
+            have, want = (f(x, target, reduction=reduction) for f in (rt.cross_entropy, F.cross_entropy))
+            assert have.shape == want.shape
+            torch.testing.assert_close(have, want)
+    assert rt.cross_entropy(torch.zeros(0, 7, device=device), torch.zeros(0, dtype=torch.int64, device=device)).isnan()
+    rows = torch.randn(6, 20, device=device)[:, :11]
+    torch.testing.assert_close(rt.cross_entropy(rows, torch.arange(6, device=device)), F.cross_entropy(rows, torch.arange(6, device=device)))
+
+
+def test_an_upstream_gradient_of_one_takes_the_gradient_as_it_was_made(on_cpu):
+    leaf, target = batch(6, 50)
+    logits = leaf * 1
+    rt.cross_entropy(logits, target, in_place=True).backward()
+    torch.testing.assert_close(leaf.grad, torch.autograd.grad(F.cross_entropy(leaf, target), leaf)[0])
+    torch.testing.assert_close(logits.detach(), leaf.grad)  # where the logits were
+
+
+def test_float16_losses_that_are_scaled_keep_small_gradients(on_cpu):
+    leaf, target = batch(4096, 64, torch.float16, ignored=False)
+    for how in ({}, {"one_pass": True}):
+        (have,) = torch.autograd.grad(rt.cross_entropy(leaf, target, **how) * 65536, leaf)
+        wide = leaf.detach().double().requires_grad_()
+        (want,) = torch.autograd.grad(F.cross_entropy(wide, target) * 65536, wide)
+        testing.assert_snr(want, have, 55)
+
+
+def test_masked_vocabulary_nan_and_infinity(on_cpu):
+    x = torch.randn(5, 40)
+    x[0, 5:] = -torch.inf
+    x[1, 3], x[2, 3] = torch.nan, torch.inf
+    x[3, :] = -torch.inf
+    loss = rt.cross_entropy(x, torch.tensor([2, 2, 2, 2, 2]), reduction="none")
+    want = F.cross_entropy(x, torch.tensor([2, 2, 2, 2, 2]), reduction="none")
+    torch.testing.assert_close(loss, want, equal_nan=True)
+    assert loss[1:4].isnan().all() and loss[[0, 4]].isfinite().all()
+
+
+def test_what_is_not_supported_says_the_way_out(on_cpu):
+    x, target = torch.randn(3, 5), torch.tensor([0, 1, 2])
+    with pytest.raises(NotImplementedError, match="multiply the losses by weight"):
+        rt.cross_entropy(x, target, torch.ones(5))
+    with pytest.raises(NotImplementedError, match="torch.nn.functional.cross_entropy"):
+        rt.cross_entropy(x, torch.rand(3, 5))
+    with pytest.raises(NotImplementedError, match="multiply the losses"):
+        rt.CrossEntropyLoss(torch.ones(5))
+    for wrong, message in (
+        ({"reduction": "avg"}, "'avg' is unknown"),
+        ({"label_smoothing": 1.5}, "label_smoothing is 1.5"),
+        ({"z_loss": -1.0}, "z_loss is -1"),
+        ({"soft_cap": 0.0}, "soft_cap is 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rt.cross_entropy(x, target, **wrong)
+    for dtype in (torch.float32, torch.float64):
+        with pytest.raises(ValueError, match=r"targets\[1\] is 5; the vocabulary has 5 columns"):
+            rt.cross_entropy(x.to(dtype), torch.tensor([0, 5, 2]))
+    with pytest.raises(ValueError, match="target"):
+        rt.cross_entropy(x, torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match="leave it out"):
+        rt.cross_entropy(x.requires_grad_(), target, in_place=True)
+
+
+def test_gradients_match_differences(on_cpu):
+    logits, target = batch(4, 7, torch.float64)
+    for settings in SETTINGS:
+        for reduction in ("none", "mean"):
+            def call(x, settings=settings, reduction=reduction, **how):
+                return rt.cross_entropy(x, target, reduction=reduction, **settings, **how)
+
+            assert torch.autograd.gradcheck(call, logits, check_forward_ad=True)
+            assert torch.autograd.gradgradcheck(call, logits)
+            assert torch.autograd.gradcheck(lambda x, call=call: call(x, one_pass=True), logits)
+    x, w = torch.randn(6, 5, dtype=torch.float64, requires_grad=True), torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([0, 3, -100, 6, 1, 1])
+    for reduction in ("none", "mean", "sum"):
+        assert torch.autograd.gradcheck(lambda x, w, r=reduction: rt.linear_cross_entropy(x, w, targets, chunk=4, reduction=r, z_loss=0.1), (x, w))
+
+
+def test_gradients_of_float32_are_differentiated_again(on_cpu):
+    logits, target = batch(4, 30)
+    wide = logits.detach().double().requires_grad_()
+    (first,) = torch.autograd.grad(rt.cross_entropy(logits, target), logits, create_graph=True)
+    (exact,) = torch.autograd.grad(F.cross_entropy(wide, target), wide, create_graph=True)
+    testing.assert_snr(torch.autograd.grad(exact.square().sum(), wide)[0], torch.autograd.grad(first.square().sum(), logits)[0], 90)
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(30, 8)
+    for loss, leaf in ((rt.cross_entropy(logits, target, one_pass=True), logits), (rt.linear_cross_entropy(x, w, target), x), (rt.linear_cross_entropy(x, w, target, reduction="none").sum(), x)):
+        with pytest.raises(NotImplementedError, match="no second derivative"):
+            torch.autograd.grad(loss, leaf, create_graph=True)
+
+
+def test_the_modules_compile_and_the_operators_pass_pytorchs_own_checks(on_cpu):
+    logits, target = batch(6, 40)
+    for module in (rt.CrossEntropyLoss(label_smoothing=0.1), rt.CrossEntropyLoss(one_pass=True)):
+        compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(logits, target), module(logits, target))
+        assert torch.equal(*(torch.autograd.grad(call(logits, target), logits)[0] for call in (compiled, module)))
+    head, x = rt.LinearCrossEntropy(16, 40, chunk=4), torch.randn(6, 16, requires_grad=True)
+    compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, target), head(x, target))
+    for have, want in zip(*(torch.autograd.grad(call(x, target), [x, head.weight]) for call in (compiled, head)), strict=True):
+        torch.testing.assert_close(have, want)
+    plain = logits.detach()
+    loss, lse = ops.cross_entropy(plain, target)
+    torch.library.opcheck(ops.cross_entropy.default, (logits, target, -100, 0.1, 0.01, 5.0))
+    torch.library.opcheck(ops.cross_entropy_backward.default, (torch.ones(6), logits, target, lse))
+    torch.library.opcheck(ops.cross_entropy_with_gradient.default, (plain, target, torch.ones(6)))
+    torch.library.opcheck(ops.cross_entropy_with_gradient_.default, (plain.clone(), target))
+    torch.library.opcheck(ops.cross_entropy_shard.default, (plain, target, 10, 60))
+    assert rt.last_used("cross_entropy")
+    assert repr(rt.CrossEntropyLoss()) == "CrossEntropyLoss(reduction='mean', ignore_index=-100)"
+
+
+def test_autocast(device):
+    logits, target = batch(6, 40, torch.bfloat16, device)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        assert rt.cross_entropy(logits, target).dtype == torch.float32
+        head, x = rt.LinearCrossEntropy(16, 40, device=device), torch.randn(6, 16, device=device, requires_grad=True)
+        loss = head(x, target)
+    loss.backward()
+    assert x.grad.dtype == head.weight.grad.dtype == torch.float32
+    want = F.cross_entropy((x.detach().bfloat16() @ head.weight.detach().bfloat16().t()).float(), target)
+    torch.testing.assert_close(loss.detach(), want, rtol=1e-2, atol=1e-2)
+
+
+def test_shards_merge_to_the_whole(on_cpu):
+    logits, target = batch(8, 900)
+    settings = {"label_smoothing": 0.1, "z_loss": 1e-3}
+    cuts = [(0, 200), (200, 700), (700, 900)]
+    parts = [rt.ShardStatistics.of(logits.detach()[:, a:b], target, a, 900) for a, b in cuts]
+    loss, lse = rt.ShardStatistics.merge(parts).loss(target, 900, **settings)
+    whole = rt.cross_entropy(logits, target, reduction="none", **settings)
+    torch.testing.assert_close(loss, whole.detach())
+    (want,) = torch.autograd.grad(whole.sum(), logits)
+    have = [rt.shard_gradient(torch.ones(8), logits.detach()[:, a:b], target, lse, a, 900, **settings) for a, b in cuts]
+    torch.testing.assert_close(torch.cat(have, 1), want)
+
+
+class Largest(TorchDispatchMode):
+    """The most elements of any tensor that an operator makes."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, torch.Tensor):
+                self.most = max(self.most, tensor.numel())
+        return out
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_linear_cross_entropy_equals_the_unfused_one_and_never_has_all_logits(on_cpu, dtype, reduction):
+    tokens, hidden, columns, chunk = 600, 24, 512, 64
+    x = torch.randn(2, tokens // 2, hidden).to(dtype).requires_grad_()
+    w = (torch.randn(columns, hidden) * 0.3).to(dtype).requires_grad_()
+    target = torch.randint(columns, (2, tokens // 2))
+    target[1, 7] = -100
+    with Largest() as seen:
+        found = rt.linear_cross_entropy(x, w, target, chunk=chunk, reduction=reduction, z_loss=1e-4)
+        upstream = torch.rand_like(found)
+        have = torch.autograd.grad(found, [x, w], upstream)
+    assert seen.most <= chunk * columns < tokens * columns // 8
+    wide = [t.detach().double().requires_grad_() for t in (x, w)]
+    logits = wide[0] @ wide[1].t()
+    expected = theirs(logits.flatten(0, 1), target.flatten(), reduction=reduction, z_loss=1e-4)
+    testing.assert_snr(expected.detach().flatten(), found.detach().flatten(), 90 if dtype == torch.float32 else 44)
+    for want, gradient, given in zip(torch.autograd.grad(expected, wide, upstream.double().view_as(expected)), have, (x, w), strict=True):
+        assert gradient.dtype == given.dtype and gradient.shape == given.shape
+        testing.assert_snr(want, gradient, {torch.float32: 90, torch.bfloat16: 38, torch.float16: 55}[dtype])
+    with torch.no_grad(), Largest() as seen:
+        again = rt.linear_cross_entropy(x, w, target, chunk=chunk, reduction=reduction, z_loss=1e-4)
+    assert torch.equal(again, found) and seen.most <= chunk * columns
+
+
+def test_linear_cross_entropy_adds_to_main_grad_and_says_what_is_wrong(on_cpu):
+    x, w, target = torch.randn(9, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True), torch.randint(11, (9,))
+    main_grad = torch.ones(11, 6)
+    rt.linear_cross_entropy(x, w, target, main_grad=main_grad).backward()
+    assert w.grad is None
+    (want,) = torch.autograd.grad(F.cross_entropy(x.detach() @ w.t(), target), w)
+    torch.testing.assert_close(main_grad, 1 + want)
+    for wrong, message in (({"chunk": 0}, "chunk=0"), ({"main_grad": torch.ones(3)}, "main_grad is")):
+        with pytest.raises(ValueError, match=message):
+            rt.linear_cross_entropy(x, w, target, **wrong)
+    with pytest.raises(ValueError, match=r"\[vocabulary, hidden\]"):
+        rt.linear_cross_entropy(x, w.t(), target)
+    head = rt.LinearCrossEntropy(6, 11, reduction="sum")
+    torch.testing.assert_close(head(x, target), F.cross_entropy(x @ head.weight.t(), target, reduction="sum"))
