@@ -232,7 +232,8 @@ PLANS = {
 
 
 def check_plans(mesh, rank):
-    for config, (name, plan) in itertools.product((None, *(QuantConfig("hybrid", g) for g in ("tensorwise", "rowwise", "blockwise", "mx"))), PLANS.items()):
+    configs = [None, *(QuantConfig("hybrid", g) for g in ("tensorwise", "rowwise", "blockwise", "mx")), rt.recipe("rowwise_with_gw_hp"), rt.recipe("delayed")]
+    for config, (name, plan) in itertools.product(configs, PLANS.items()):
         torch.manual_seed(3)
         one = Block()
         rt.swap_linears(one, config)
@@ -255,10 +256,15 @@ def check_plans(mesh, rank):
                 inferred = DTensor.from_local(inferred, mesh, [Shard(1)]).full_tensor()
             testing.assert_snr(one(x).double(), inferred, 100 if config is None else 30)
         out.backward(upstream)
+        if isinstance(config, rt.Recipe) and config.delayed:
+            for model in (one, parallel):
+                assert rt.update_scales(model) == 2
+            for want, have in ((each.up.amax_history, other.up.amax_history) for each, other in ((one, parallel),)):
+                assert torch.allclose(have.full_tensor(), want, rtol=1e-5) and bool((want[:, 0] > 0).all())
         for (key, want), have in zip(one.named_parameters(), parallel.parameters(), strict=True):
             grad = have.grad.full_tensor() if isinstance(have.grad, DTensor) else have.grad
             testing.assert_snr(want.grad.double(), grad, 100 if config is None else 30)
-        if name == "column and row":
+        if name == "column and row" and not isinstance(config, rt.Recipe):
             calls = {str(op): count for op, count in comm.get_comm_counts().items()}
             # A reduction of the row-parallel product, and one for each operand whose shards share scales (two weights, an activation): no
             # weight and no activation is gathered.

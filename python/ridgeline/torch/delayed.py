@@ -64,22 +64,30 @@ def step_of(layer: torch.nn.Module) -> torch.Tensor:
     return now
 
 
+@torch.no_grad()
 def largest(x: torch.Tensor) -> torch.Tensor:
     """The largest magnitude of x as float32 []; 0 if x is empty or has an infinity or NaN."""
-    x = x.detach()
     if x.numel() == 0:
         return torch.zeros((), device=x.device)
     if type(x) in (torch.Tensor, torch.nn.Parameter):
         low, high = torch.aminmax(x)  # one pass
         found = torch.maximum(-low, high).float()
     else:
-        found = x.abs().amax().float()  # a DTensor
+        found = x.abs().amax().float()
+        found = getattr(found, "full_tensor", lambda: found)()  # of a DTensor: that of all its shards
     return torch.where(found.isfinite(), found, 0)
+
+
+def _local(history: torch.Tensor) -> torch.Tensor:
+    """The memory of a history, which a tensor-parallel plan makes a DTensor that every rank has."""
+    local: torch.Tensor = getattr(history, "to_local", lambda: history)()
+    return local
 
 
 def past(history: torch.Tensor, settings: DelayedScaling) -> torch.Tensor:
     """Of x, w and dy [3], what their scales are made of; 0 where the history is empty."""
     with torch.no_grad():
+        history = _local(history)
         if settings.algorithm == "latest":
             return history[:, 0] * 2.0**settings.margin
         most = history.amax(1)
@@ -165,7 +173,7 @@ def _step(layers: Iterable[torch.nn.Module]) -> None:
         if reduce and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             dist.all_reduce(found, dist.ReduceOp.MAX)
         for layer, newest in zip(alike, found.unsqueeze(2)):
-            history: torch.Tensor = getattr(layer, BUFFER)
+            history = _local(getattr(layer, BUFFER))
             history.copy_(torch.where(newest > 0, torch.cat([newest, history[:, :-1]], 1), history))
             step_of(layer).zero_()
 

@@ -92,7 +92,12 @@ def _one_late(x: torch.Tensor, along: Spec | None, across: Spec | None, late: La
     spec = along or across
     if spec is None:
         return None, None
-    q, scale, q_t, scale_t = delayed.codes(x, *late, spec.dtype, spec.rule, along is not None, across is not None)
+    row, column = along is not None, across is not None
+    if sharding.is_placed(x):
+        delayed.record(x, late.now)
+        q, scale, q_t, scale_t = sharding.quantised(x, spec.dtype, "tensor", spec.rule, row, column, late.amax)
+    else:
+        q, scale, q_t, scale_t = delayed.codes(x, *late, spec.dtype, spec.rule, row, column)
     return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
 
 

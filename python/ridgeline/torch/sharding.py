@@ -145,15 +145,19 @@ def _independent(rule: _Rule, scales: list[str], letters: str) -> str:
     return "".join(letter for letter in letters if all(letter in each.lower() for each in scales))
 
 
-def is_sharded(x: torch.Tensor) -> bool:
-    """Whether x is a DTensor of which a rank has a part: whole rows or columns."""
+def is_placed(x: torch.Tensor) -> bool:
+    """Whether x is a DTensor of which a rank has all, or whole rows or columns."""
     if type(x) in (torch.Tensor, torch.nn.Parameter) or "torch.distributed.tensor" not in sys.modules:
         return False
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
     if not isinstance(x, DTensor):
         return False
-    return {type(place) for place in x.placements} <= {Shard, Replicate} and any(place.is_shard() for place in x.placements)
+    return {type(place) for place in x.placements} <= {Shard, Replicate}
+
+
+def is_sharded(x: Any) -> bool:
+    return is_placed(x) and any(place.is_shard() for place in x.placements)
 
 
 def with_rows(x: Any) -> Any:
@@ -182,10 +186,11 @@ def _rows_by(x: torch.Tensor, amax: torch.Tensor, dtype: torch.dtype, rule: str)
 
 
 def quantised(
-    x: Any, dtype: torch.dtype, grouping: str, rule: str, row: bool, column: bool
+    x: Any, dtype: torch.dtype, grouping: str, rule: str, row: bool, column: bool, given: torch.Tensor | None = None
 ) -> tuple[Any, Any, Any, Any]:
-    """The operator ``quantize`` of a matrix that ``is_sharded``, with scales of "tensor" or "row": each shard is quantised where it lies, with
-    scales of the whole. What moves between ranks is the largest magnitude of the matrix, or those of its rows or columns.
+    """The operator ``quantize`` of a matrix that ``is_placed``, with scales of "tensor" or "row": each shard is quantised where it lies, with
+    scales of the whole. What moves between ranks is the largest magnitude of the matrix, or those of its rows or columns. ``given`` is what the
+    scale of "tensor" is made of where it is not 0.
     """
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
@@ -199,6 +204,8 @@ def quantised(
     r, c = x.shape
     if grouping == "tensor":
         amax = _everywhere(finite.amax() if finite.numel() else finite.new_zeros(()), x, (0, 1))
+        if given is not None:
+            amax = torch.where(given > 0, given, amax)
         q, scale, q_t, scale_t = codes(local, amax, None, dtype, rule, row, column)
         everywhere = [Replicate()] * mesh.ndim
         scales = [placed(each, (1,), everywhere) if wanted else each for each, wanted in ((scale, row), (scale_t, column))]
