@@ -144,9 +144,13 @@ class Lint {
 
   std::optional<std::string> read(const std::string& path, bool needed) {
     std::error_code error;
+    if (!fs::exists(directory_ / path, error)) {
+      if (needed) note(LintKind::kMissing, path, "is not there");
+      return std::nullopt;
+    }
     const auto size = fs::file_size(directory_ / path, error);
     if (error || !fs::is_regular_file(directory_ / path, error)) {
-      if (needed) note(LintKind::kMissing, path, "is not there");
+      note(LintKind::kMalformed, path, "is a folder, a pipe or a device, and no file");
       return std::nullopt;
     }
     if (!lies_in(directory_ / path, directory_)) {

@@ -67,9 +67,10 @@ class WorkspaceLint {
     }
     std::error_code error;
     const auto size = fs::file_size(directory_ / path, error);
-    if (error || !fs::is_regular_file(directory_ / path, error) || size > kLargestForeignFile) {
-      return note(LintKind::kMalformed, path, "is no file, or too large to be read");
-    }
+    if (error || !fs::is_regular_file(directory_ / path, error))
+      return note(LintKind::kMalformed, path, "is a folder, a pipe or a device, and no file");
+    if (size > kLargestForeignFile)
+      return note(LintKind::kMalformed, path, fmt::format("has {} bytes and was not read", size));
     if (!lies_in(directory_ / path, directory_)) {
       return note(LintKind::kForbidden, path, "is a link that leads out of the folder, and was not read");
     }

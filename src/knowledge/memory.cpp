@@ -161,9 +161,10 @@ Result<record::Iteration> Memory::load(const std::string& version) const {
       cached.seconds == now.st_mtim.tv_sec && cached.nanoseconds == now.st_mtim.tv_nsec)
     return cached.iteration;
   const Result<std::string> text = read_file(file(version));
-  if (!text)
+  if (!text && text.error().code == ErrorCode::kNotFound)
     return with_hint(make_error(ErrorCode::kNotFound, "there is no {}", version),
                      "ridge memory summary lists the versions");
+  if (!text) return with_hint(text.error(), "move it out of the memory folder");
   auto iteration = record::read_iteration(*text, version + ".json");
   if (!iteration) return in_context(version + ".json", iteration.error());
   cached = {now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec, *iteration};

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <thread>
 
@@ -262,6 +263,23 @@ TEST_F(MemoryTest, SetsABadRecordAsideWithItsReason) {
   EXPECT_THAT((*aside)[4], HasSubstr("says it is v1"));
   EXPECT_EQ(*memory_.next_version(), "v13") << "its number is not given again";
   for (const char* const bad : {"v8", "v11"}) EXPECT_FALSE(memory_.read(bad)) << bad;
+}
+
+// A folder, a pipe or a file that may not be read is there: its record is set aside for what it is.
+TEST_F(MemoryTest, WhatIsNoFileIsNotCalledMissing) {
+  fill();
+  const auto folder = directory_.path() / "memory";
+  std::filesystem::create_directory(folder / "v20.json");
+  ASSERT_EQ(::mkfifo((folder / "v21.json").c_str(), 0600), 0);
+  std::filesystem::create_symlink("v22.json", folder / "v22.json");
+  const auto aside = memory_.set_aside();
+  ASSERT_EQ(aside->size(), 3u) << testing::PrintToString(*aside);
+  EXPECT_THAT((*aside)[0], HasSubstr("v20.json is a folder"));
+  EXPECT_THAT((*aside)[1], HasSubstr("v21.json is a named pipe"));
+  EXPECT_THAT((*aside)[2], HasSubstr("v22.json"));
+  for (const std::string& reason : *aside) EXPECT_EQ(reason.find("there is no"), std::string::npos) << reason;
+  EXPECT_THAT(memory_.read("v20").error().hint, HasSubstr("move it"));
+  EXPECT_THAT(memory_.read("v23").error().message, HasSubstr("there is no v23"));
 }
 
 TEST(Schema, SaysWhatTheReaderReads) {
