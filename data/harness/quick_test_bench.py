@@ -47,6 +47,11 @@ def kernel_of(shape, label, seed):
     return getattr(importlib.import_module(KERNEL[0]), KERNEL[1])
 
 
+def closer_results_of(case):
+    """results_of once more where what is allowed is an estimate, a better one; nothing where it is none."""
+    return []
+
+
 def gradient_tensors(case):
     """The tensors of the reference whose gradients are checked."""
     return [one for one in case.own_inputs if one.is_floating_point()]
@@ -95,6 +100,19 @@ def judged(name, out, dtype, exact, allowed):
         return "", squares
     at = tuple(int(i) for i in bad.nonzero()[0])
     return f"{name}{list(at)} is {float(out[at])}, {float(exact[at])} is right: {int(bad.sum())} elements are wrong", squares
+
+
+def judgements(case, outputs, rows):
+    """The name of every output, what is wrong with it, or "", and its squares. Where it seems wrong it is judged once more
+    by a closer look, if the form has one."""
+    closer = None
+    for number, (out, dtype, (name, exact, allowed)) in enumerate(zip(outputs, case.dtypes(), rows)):
+        problem, squares = judged(name, out, dtype, exact, allowed)
+        if problem:
+            closer = closer_results_of(case) if closer is None else closer
+            if closer:
+                problem, squares = judged(name, out, dtype, *closer[number][1:])
+        yield name, problem, squares
 
 
 class Case:
@@ -247,8 +265,7 @@ class Run:
 
     def check(self, case, outputs, keep):
         columns = {}
-        for out, dtype, (name, exact, allowed) in zip(outputs, case.dtypes(), case.exact()):
-            problem, squares = judged(name, out, dtype, exact, allowed)
+        for name, problem, squares in judgements(case, outputs, case.exact()):
             self.fail(problem)
             columns.setdefault(name.split()[0], []).append(squares)
         for column, squares in columns.items():
@@ -325,8 +342,8 @@ def verify(options):
         if len(rows) != len(one["outputs"]):
             print(f"{label}: {len(one['outputs'])} outputs, not {len(rows)}")
             return 1
-        for out, dtype, (name, exact, allowed) in zip(one["outputs"], case.dtypes(), rows):
-            problem, _ = judged(name, out.to(DEVICE) if torch.is_tensor(out) else out, dtype, exact, allowed)
+        outputs = [out.to(DEVICE) if torch.is_tensor(out) else out for out in one["outputs"]]
+        for _, problem, _ in judgements(case, outputs, rows):
             if problem:
                 print(f"{label}: {problem}")
                 return 1

@@ -275,6 +275,20 @@ class Kernels(Base):
         self.assertIn("failed=0", self.harness("--test"))
         self.assertIn("| in0 | bfloat16 | [32, 8] |", (self.tmp / "w/README.md").read_text())
 
+    def test_a_right_kernel_passes_on_every_draw(self):
+        """Sums in order, of 1024 rows: two looks at what rounding does show next to nothing, by chance, for one row in a few hundred."""
+        self.write("ref.cpp", SCALE_REFERENCE)
+        self.write("scale.cpp", SCALE_KERNEL)
+        self.init("--reference", "ref.cpp", "--kernel", "scale.cpp", "--shapes", "a=1024x512", "--language", "c++", "--platform", "Sapphire Rapids")
+        build = tomllib.loads((self.tmp / "w/ridge-project.toml").read_text())["commands"]["build"]
+        subprocess.run(build, cwd=self.tmp / "w", check=True)
+        self.harness("--summary-csv", "t.csv", "--shapes", "a", "--seed", "1", "--fresh")
+        wrong = SCALE_KERNEL.replace("sum += x[i * columns + j] * by[j];", "sum += x[i * columns + j] * by[j];\n    if (i == 5) sum += 4e-4f;")
+        self.assertNotEqual(wrong, SCALE_KERNEL)
+        self.write("w/scale.cpp", wrong)
+        subprocess.run(build, cwd=self.tmp / "w", check=True)
+        self.assertIn("512 elements are wrong", self.harness("--summary-csv", "t.csv", "--shapes", "a", "--seed", "1", "--fresh", code=1))
+
     def test_a_library_is_called_by_the_signature_that_is_written(self):
         self.workspace(KERNEL_CPP, language="c++", file="model.cpp")
         self.assertIn('extern "C" void model(const float* in0, double in1, const float* linear_weight, const float* linear_bias, float* out, '
