@@ -14,6 +14,7 @@
 #include "campaign_slim.h"
 #include "campaign_verify.h"
 #include "campaign_watch.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "record/listing.h"
 #include "report/report.h"
@@ -63,12 +64,13 @@ int stop_after(const StopAfterOptions& options) {
 
 struct HandBackOptions {
   std::string directory, repository;
+  bool at_start = false;
 };
 
 int hand_back(const HandBackOptions& options) {
   const Result<campaign::State> state = campaign::load_campaign(options.directory);
   if (!state) return fail(state.error());
-  if (state->spec().execution_mode != "repo") {
+  if (!record::is_of_project(state->spec())) {
     return fail(with_hint(invalid("{} is about an operator of Ridgeline, not about a project", options.directory),
                           fmt::format("its commits are in {}/src", options.directory)));
   }
@@ -79,7 +81,8 @@ int hand_back(const HandBackOptions& options) {
   const auto repository = execute::make_git(*top);
   const std::filesystem::path prefix =
       options.repository.empty() ? project.lexically_relative(*top) : std::filesystem::path();
-  const auto back = campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix);
+  const auto back =
+      campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix, options.at_start);
   if (!back) return fail(back.error());
   if (!globals().json) {
     for (const std::string& commit : back->commits) say("{}\n", commit);
@@ -225,7 +228,11 @@ void define_campaign(Command root) {
       .positional("directory", back->directory, "Folder of the campaign")
       .option("--repository DIR", back->repository,
               "Another repository, whose top is the project (default: the one it came from)")
+      .flag("--at-start", back->at_start,
+            "Of a campaign in workspace mode: from the commit that was extracted, also when the project has moved on")
       .example("ridge campaign hand-back campaigns/rowsum_cpu_xeon_20260101", "one commit per accepted round")
+      .example("ridge campaign hand-back campaigns/rowsum_cpu_xeon_20260101 --at-start",
+               "where the project has changed since; merge or rebase the branch then")
       .exits({kSystem, {kHeld, "the repository has such a branch, or has changed since"}})
       .json(kAnswer)
       .action([back] { return hand_back(*back); });

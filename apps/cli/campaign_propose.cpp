@@ -12,6 +12,7 @@
 #include "campaign_run.h"
 #include "candidate_file.h"
 #include "propose/manual.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "say.h"
 #include "terminal.h"
@@ -79,7 +80,7 @@ std::string replaced_path(const record::Candidate& incumbent, const fs::path& na
 Result<std::vector<record::SourceFile>> sources_of(const campaign::State& state, const std::string& path) {
   RIDGE_TRY(candidate, candidate_of(state.spec().op, path, {}));
   const record::Candidate& incumbent = state.incumbent.candidate;
-  const bool of_project = state.spec().execution_mode == "repo";
+  const bool of_project = record::is_of_project(state.spec());
   const std::string replaced = replaced_path(incumbent, fs::path(path).filename());
   std::vector<record::SourceFile> sources;
   for (std::size_t i = 0; i < candidate.sources.size(); ++i) {

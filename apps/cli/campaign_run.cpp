@@ -15,11 +15,13 @@
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/standing.h"
+#include "campaign/upstream.h"
 #include "execute/lease.h"
 #include "execute/project_executor.h"
 #include "execute/quiet.h"
 #include "profiling.h"
 #include "propose/proposer.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "report/report.h"
 #include "say.h"
@@ -87,12 +89,19 @@ std::vector<fs::path> out_of_reach(const fs::path& directory, const RunOptions& 
   return hidden;
 }
 
+// The project's folder, or what the campaign extracted of it, which is written again where it is missing.
+Result<project::Project> project_of(const record::CampaignSpec& spec, const fs::path& directory) {
+  std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec);
+  if (!upstream) return project::read_project(spec.kernel_source);
+  return campaign::extract(*upstream, fs::absolute(directory) / campaign::kProjectFolder);
+}
+
 // ridge-worker for an operator of Ridgeline, a project's own commands for a project, whose digest goes into `digest`.
 Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& state, const fs::path& directory,
                                                        const RunOptions& run, std::string& digest) {
-  if (state.spec().execution_mode != "repo")
+  if (!record::is_of_project(state.spec()))
     return make_profiling_executor(local_executor(), {.backend = state.spec().backend});
-  RIDGE_TRY(project, project::read_project(state.spec().kernel_source));
+  RIDGE_TRY(project, project_of(state.spec(), directory));
   RIDGE_TRY(metric, record::parse_metric(state.spec().primary_metric));
   project.metric = std::move(metric);
   digest = project.digest;
@@ -101,6 +110,10 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& st
   options.settled = campaign::sessions_settled;
   options.hidden = out_of_reach(directory, run);
   const bool stated = !project.profile.empty();
+  if (record::is_extracted(state.spec()) && !project.extract.empty()) {
+    options.whole = project;
+    project = project::extracted_part(std::move(project));
+  }
   return make_profiling_executor(execute::make_project_executor(std::move(project), std::move(options)),
                                  {.backend = state.spec().backend, .project = true, .stated = stated});
 }
@@ -109,7 +122,7 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const campaign::State& st
 std::string next_command(const fs::path& directory, const campaign::State& state) {
   const bool accepted = std::any_of(state.rounds.begin(), state.rounds.end(),
                                     [](const auto& round) { return round.committed.has_value(); });
-  if (accepted && state.spec().execution_mode == "repo") return "ridge campaign hand-back " + directory.string();
+  if (accepted && record::is_of_project(state.spec())) return "ridge campaign hand-back " + directory.string();
   if (accepted) return "ridge campaign export-kernel " + directory.string();
   return fmt::format("ridge campaign extend {0} --budget 10m && ridge campaign resume {0}", directory.string());
 }

@@ -6,8 +6,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/process.h"
+#include "campaign/upstream.h"
 #include "campaign_run.h"
 #include "execute/project_executor.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "say.h"
 #include "subcommands.h"
@@ -17,9 +19,19 @@ namespace ridge::cli {
 namespace {
 
 struct HandoffOptions {
-  std::string op, project = ".";
+  std::string op, project = ".", mode;
   bool compile_only = false;
 };
+
+// As a campaign in workspace mode begins: the commit of HEAD, extracted into a folder of its own.
+Result<HandoffResult> try_extracted(const project::Project& project, bool compile_only) {
+  RIDGE_TRY(upstream, campaign::find_upstream(project));
+  RIDGE_TRY(folder, TempDir::create("ridge-extracted"));
+  RIDGE_TRY(extracted, campaign::extract(upstream, folder.path() / campaign::kProjectFolder));
+  RIDGE_TRY(result, try_project(project::extracted_part(std::move(extracted)), compile_only));
+  result.rows.insert(result.rows.begin(), record::HandoffRow{"extraction", campaign::text_of(upstream), true});
+  return result;
+}
 
 int handoff(const HandoffOptions& options) {
   const Result<project::Project> project = project::read_project(options.project);
@@ -29,7 +41,11 @@ int handoff(const HandoffOptions& options) {
   record::CampaignSpec scratch;
   if (const Status sound = add_wishes(scratch, project->branch, project->constraints); !sound)
     return fail(in_context(project::kProjectFile, sound.error()));
-  const Result<HandoffResult> result = try_project(*project, options.compile_only);
+  if (!options.mode.empty() && options.mode != record::kRepoMode && options.mode != record::kWorkspaceMode)
+    return fail(with_hint(invalid("--mode {} is not repo or workspace", options.mode), "ridge handoff --help"));
+  const Result<HandoffResult> result = options.mode == record::kWorkspaceMode
+                                           ? try_extracted(*project, options.compile_only)
+                                           : try_project(*project, options.compile_only);
   if (!result) return fail(result.error());
   if (globals().json) {
     say("{}\n", record::to_pretty(result->rows));
@@ -81,9 +97,15 @@ void define_handoff(Command root) {
   handoff_command
       .positional("operator", options->op, "What the project's kernel computes, as in its ridge-project.toml", false)
       .option("--project DIR", options->project, "The project's folder or its ridge-project.toml (default: here)")
+      .option(
+          "--mode repo|workspace", options->mode,
+          "workspace: tries the commit that HEAD names, extracted as ridge optimize --mode workspace does (default: "
+          "repo, the folder as it is)")
       .flag("--compile-only", options->compile_only,
             "As far as the build, on a machine without the device that test and benchmark need")
       .example("ridge handoff rowsum --project examples/project_cpp", "exit code 1 when something does not work")
+      .example("ridge handoff matmul --project . --mode workspace",
+               "whether the commit, or the part of it that project.extract names, is enough to build and test")
       .example("ridge handoff matmul --project examples/project_hip --compile-only",
                "whether the kernel builds; exit code 3 where its compiler is not installed")
       .exits({{kNo, "something of the project does not work"},

@@ -16,6 +16,7 @@
 #include "campaign/naming.h"
 #include "campaign/project_table.h"
 #include "campaign/target.h"
+#include "campaign/upstream.h"
 #include "campaign_run.h"
 #include "candidate_file.h"
 #include "execute/project_device.h"
@@ -24,6 +25,7 @@
 #include "propose/proposer.h"
 #include "record/backend.h"
 #include "record/configuration.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "record/report.h"
 #include "record/scope.h"
@@ -40,7 +42,7 @@ namespace fs = std::filesystem;
 
 struct OptimizeOptions {
   std::string op, backend = "cpu", proposer = "search", budget, kernel, directory, target, project, workspace, metric,
-                  timestamp_command, branch;
+                  timestamp_command, branch, mode;
   std::vector<std::string> words, defines, constraints;
   std::optional<std::int64_t> max_iterations, seed;
   std::int64_t threads = 1;
@@ -72,6 +74,9 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   say(stderr, "  operator      {} on {} ({}), {} thread{}\n", spec.op, spec.backend, spec.gpu, spec.protocol.threads,
       spec.protocol.threads == 1 ? "" : "s");
   say(stderr, "  starts from   {}\n", spec.kernel_source);
+  if (const auto upstream = campaign::upstream_of(spec))
+    say(stderr, "  workspace     {}, in {}\n", campaign::text_of(*upstream),
+        (directory / campaign::kProjectFolder).string());
   say(stderr, "  judged by     {}\n", spec.primary_metric);
   for (const record::Case& c : spec.target_cases) say(stderr, "  shape         {}\n", c.label());
   say(stderr, "  ends at       {:.0f} % of the measured roofline", 100 * spec.efficiency_target);
@@ -200,6 +205,10 @@ int start(const OptimizeOptions& options, record::CampaignSpec spec, const recor
     return fail(anchored.error());
   if (const auto created = campaign::create_campaign(directory, spec, baseline, clock, options.run.sign_key); !created)
     return fail(created.error());
+  if (std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec)) {
+    const auto project = campaign::extract(*upstream, fs::absolute(directory) / campaign::kProjectFolder);
+    if (!project) return fail(project.error());
+  }
   if (!globals().quiet) show(spec, directory);
   const Result<std::string> by = ask(options, directory);
   if (!by) return fail(by.error());
@@ -208,16 +217,16 @@ int start(const OptimizeOptions& options, record::CampaignSpec spec, const recor
   return run_campaign(directory, options.run);
 }
 
-// `table`: what the project's benchmark printed.
+// `table`: what the project's benchmark printed; `source`: its folder.
 Result<record::CampaignSpec> project_spec(const OptimizeOptions& options, const project::Project& project,
-                                          const project::TableContents& table) {
+                                          const fs::path& source, const project::TableContents& table) {
   RIDGE_TRY(spec, common_spec(options));
   spec.backend = project.backend;
   spec.language = project.language;
   RIDGE_TRY(device, execute::device_of(project));
   spec.gpu = campaign::short_machine_name(device);
-  spec.execution_mode = "repo";
-  spec.kernel_source = fs::absolute(project.root / project::kProjectFile).string();
+  spec.execution_mode = record::kRepoMode;
+  spec.kernel_source = fs::absolute(source / project::kProjectFile).string();
   for (const std::string& label : project.shapes) {
     RIDGE_TRY(one, project::case_of(project.op, label));
     spec.target_cases.push_back(std::move(one));
@@ -252,23 +261,34 @@ void place_in_workspace(OptimizeOptions& options, record::CampaignSpec& spec) {
 }
 
 int optimize_project(OptimizeOptions options) {
-  const Result<project::Project> project = project::read_project(options.project);
+  Result<project::Project> project = project::read_project(options.project);
   if (!project) return fail(project.error());
+  const fs::path source = project->root;
   if (project->op != options.op)
     return fail(invalid("{} is about {}, not {}", options.project, project->op, options.op));
   if (options.branch.empty() && !options.no_git) options.branch = project->branch;
   options.constraints.insert(options.constraints.begin(), project->constraints.begin(), project->constraints.end());
+  const Result<TempDir> folder = TempDir::create("ridge-table");
+  if (!folder) return fail(folder.error());
+  std::optional<campaign::Upstream> upstream;
+  if (options.mode == record::kWorkspaceMode) {
+    Result<campaign::Upstream> found = campaign::find_upstream(*project);
+    if (!found) return fail(found.error());
+    upstream = std::move(*found);
+    project = campaign::extract(*upstream, folder->path() / campaign::kProjectFolder);
+    if (!project) return fail(project.error());
+    project = project::extracted_part(std::move(*project));
+  }
   const Result<record::Candidate> baseline = project::baseline_of(*project);
   if (!baseline) return fail(baseline.error());
   if (const Status settable = record::check_tunables(*baseline); !settable) return fail(settable.error());
-  const Result<TempDir> folder = TempDir::create("ridge-table");
-  if (!folder) return fail(folder.error());
   const Result<execute::LookAtTable> table =
       execute::look_at_table(*project, folder->path() / "copy" / "a", [] { return interruptions() > 0; });
   if (!table)
     return fail(with_hint(table.error(), fmt::format("ridge handoff {} --project {}", options.op, options.project)));
-  Result<record::CampaignSpec> spec = project_spec(options, *project, table->contents);
+  Result<record::CampaignSpec> spec = project_spec(options, *project, source, table->contents);
   if (!spec) return fail(spec.error());
+  if (upstream) campaign::describe_upstream(*spec, *upstream);
   if (!options.workspace.empty()) place_in_workspace(options, *spec);
   return start(options, *spec, *baseline);
 }
@@ -281,6 +301,10 @@ int optimize_workspace(OptimizeOptions options) {
   }
   const Result<record::Workspace> workspace = read_workspace(options.workspace);
   if (!workspace) return fail(workspace.error());
+  if (!options.mode.empty()) {
+    return fail(with_hint(invalid("--mode {} with --workspace", options.mode),
+                          "leave --mode out: a folder of ridge workspace init is a copy already"));
+  }
   if (!workspace->reference.empty()) {
     options.project = options.workspace;
     options.op = workspace->op;
@@ -331,7 +355,21 @@ Result<fs::path> starting_kernel(OptimizeOptions& options) {
   return file;
 }
 
+// --mode is what a project is worked on in; an operator of Ridgeline has no repository of its own.
+Status check_mode(const OptimizeOptions& options) {
+  if (options.mode.empty()) return ok_status();
+  if (options.mode != record::kRepoMode && options.mode != record::kWorkspaceMode)
+    return with_hint(invalid("--mode {} is not repo or workspace", options.mode), "ridge optimize --help");
+  if (!options.project.empty() || !options.workspace.empty() || options.mode == record::kWorkspaceMode)
+    return ok_status();
+  return with_hint(
+      invalid("--mode repo is for a project"),
+      "name one with --project DIR, or leave it out; ridge promote puts what a campaign of an operator won "
+      "into the library");
+}
+
 int optimize(OptimizeOptions options) {
+  if (const Status known = check_mode(options); !known) return fail(known.error());
   if (!options.workspace.empty()) return optimize_workspace(options);
   if (options.op.empty())
     return fail(with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR"));
@@ -375,6 +413,9 @@ void define_optimize(Command root) {
       .option("--on cpu|cuda", options->backend, "Backend: cpu, or cuda for the GPU of this machine")
       .option("--project DIR", options->project,
               "A project's folder or ridge-project.toml, instead of an operator of Ridgeline")
+      .option("--mode repo|workspace", options->mode,
+              "Of a project: repo copies its folder as it is (default); workspace extracts the commit that HEAD names "
+              "into the campaign, and every accepted round passes in the whole project")
       .option("--workspace DIR", options->workspace,
               "A folder of ridge workspace init: its kernel, its cases or reference, and its memory, instead of an "
               "operator")
@@ -415,6 +456,8 @@ void define_optimize(Command root) {
                "proposals from any program that speaks JSON")
       .example("ridge optimize gemm_bf16 --on cuda --yes --budget 10m",
                "the shipped matrix-unit kernel on the GPU; gemm_fp8_blockwise is the other one")
+      .example("ridge optimize matmul --project . --mode workspace --yes --budget 20m",
+               "a commit of the project, extracted into the campaign: work on in the repository meanwhile")
       .example(
           "ridge optimize matmul --project . --metric latency --target 'latency < 20 us' --proposer 'command:agent'",
           "a project, judged by a time of its table; ridge handoff says what its table gives")

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "campaign/manifest.h"
+#include "record/execution.h"
 
 namespace ridge::campaign {
 namespace {
@@ -48,7 +49,7 @@ std::map<std::string, std::string> commands_of_project(const record::CampaignSpe
 
 void describe_commands(record::CampaignSpec& spec, const record::Candidate& baseline) {
   std::map<std::string, std::string> commands =
-      spec.execution_mode == "repo" ? commands_of_project(spec) : commands_of_operator(spec, baseline);
+      record::is_of_project(spec) ? commands_of_project(spec) : commands_of_operator(spec, baseline);
   commands["base_branch"] = "none";  // the campaign's own repository in src/ begins with its branch
   for (const auto& [key, text] : commands) {
     if (extra_text(spec, key).empty() && !text.empty()) spec.extra[key] = yaml_text(text);

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "campaign/lineage.h"
 #include "campaign/naming.h"
+#include "campaign/upstream.h"
 #include "record/configuration.h"
 
 namespace ridge::campaign {
@@ -53,6 +54,36 @@ Status check_start(const State& state, execute::Git& repository, const fs::path&
   return ok_status();
 }
 
+// The commit that the branch starts from.
+Result<std::string> base_of(const fs::path& directory, const std::optional<Upstream>& upstream,
+                            execute::Git& repository, bool at_start) {
+  RIDGE_TRY(head, repository.head());
+  if (!upstream || upstream->commit == head) return head;
+  if (!repository.tree(upstream->commit)) {
+    return refused(fmt::format("{} no longer has the commit {} that was extracted", repository.directory().string(),
+                               upstream->commit.substr(0, 12)),
+                   "fetch it from where it still is; the accepted kernels are in the campaign's src/");
+  }
+  if (at_start) return upstream->commit;
+  RIDGE_TRY(now, TempDir::create("ridge-upstream"));
+  RIDGE_CHECK_OK(repository.export_tree(upstream->commit, upstream->folder, now.path() / "then"));
+  RIDGE_CHECK_OK(repository.export_tree(head, upstream->folder, now.path() / "now"));
+  RIDGE_TRY(before, file_digests(now.path() / "then"));
+  RIDGE_TRY(after, file_digests(now.path() / "now"));
+  if (before == after) return head;
+  Tree both = before;
+  both.insert(after.begin(), after.end());
+  const auto differs = [&](const auto& file) {
+    return !before.contains(file.first) || !after.contains(file.first) || before.at(file.first) != after.at(file.first);
+  };
+  const auto first = std::ranges::find_if(both, differs);
+  return refused(
+      fmt::format("the project has moved on: {} is not at {} what it was at {}, the commit that was extracted",
+                  first->first, head.substr(0, 12), upstream->commit.substr(0, 12)),
+      fmt::format("ridge campaign hand-back {} --at-start makes the branch from {}; merge or rebase it then",
+                  directory.string(), upstream->commit.substr(0, 12)));
+}
+
 // The files as the project builds them: the values of tunables stand in the sources.
 Result<Tree> with_prefix(const record::Candidate& candidate, const fs::path& prefix) {
   RIDGE_TRY(sources, record::configured_sources(candidate));
@@ -86,15 +117,19 @@ Result<fs::path> repository_above(const fs::path& path) {
 }
 
 Result<HandBack> hand_back(const fs::path& directory, const State& state, execute::Git& repository,
-                           const fs::path& prefix) {
+                           const fs::path& prefix, bool at_start) {
   if (state.open_round() != nullptr || !state.baseline_committed) {
     return refused("a round is open",
                    fmt::format("finish or stop the campaign first: ridge campaign stop {}", directory.string()));
   }
-  RIDGE_CHECK_OK(check_start(state, repository, prefix));
+  const std::optional<Upstream> upstream = upstream_of(state.spec());
+  if (at_start && !upstream)
+    return with_hint(invalid("--at-start is for a campaign of --mode workspace, which knows its commit"),
+                     "leave it out");
+  if (!at_start) RIDGE_CHECK_OK(check_start(state, repository, prefix));
   HandBack result;
   result.branch = branch_name(state.spec()).empty() ? "optimize/" + state.spec().id : branch_name(state.spec());
-  RIDGE_TRY(base, repository.head());
+  RIDGE_TRY(base, base_of(directory, upstream, repository, at_start));
   result.base = base;
   const fs::path worktree = fs::absolute(directory) / "handback";
   if (const Status added = repository.add_worktree(worktree, result.branch, base); !added) {

@@ -19,8 +19,11 @@ struct HandBack {
 // `repository`: the top of the user's repository; `prefix`: the project's folder inside it, empty for the top itself.
 // Refused, with the way out, when a merge is under way, the branch exists already, or the files that the campaign
 // changed are no longer what it started from.
+//
+// Of a campaign in workspace mode the branch starts at HEAD if the project's folder is still what was extracted there,
+// and is refused otherwise; `at_start`: it starts at the commit that was extracted, whatever HEAD is.
 Result<HandBack> hand_back(const std::filesystem::path& directory, const State& state, execute::Git& repository,
-                           const std::filesystem::path& prefix);
+                           const std::filesystem::path& prefix, bool at_start = false);
 
 // The folder at or above `path` that holds .git; kNotFound when there is none.
 Result<std::filesystem::path> repository_above(const std::filesystem::path& path);

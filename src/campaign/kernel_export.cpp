@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "record/configuration.h"
+#include "record/execution.h"
 
 namespace ridge::campaign {
 namespace {
@@ -92,7 +93,7 @@ Result<KernelExport> export_kernel(const State& state) {
   KernelExport kernel;
   RIDGE_TRY(files, record::configured_sources(best));
   kernel.files = std::move(files);
-  const bool own_build = state.spec().execution_mode == "repo";
+  const bool own_build = record::is_of_project(state.spec());
   if (!own_build) kernel.compile = compile_line(best, state.incumbent.build.command);
   kernel.configuration = configuration_of(best);
   kernel.round = state.incumbent.round;

@@ -19,6 +19,7 @@
 #include "campaign/render.h"
 #include "campaign/target.h"
 #include "record/backend.h"
+#include "record/execution.h"
 #include "stats/bounds.h"
 
 namespace ridge::campaign {
@@ -231,10 +232,16 @@ Status validate_spec(const CampaignSpec& spec) {
   if (spec.max_iterations && (*spec.max_iterations < 1 || *spec.max_iterations > kMostIterations)) {
     return invalid("max_iterations = {} must be null or 1..{}", *spec.max_iterations, kMostIterations);
   }
-  if (spec.execution_mode != "workspace" && spec.execution_mode != "repo") {
-    return invalid("execution_mode \"{}\" is not workspace (an operator of Ridgeline) or repo (a project of its own)",
-                   spec.execution_mode);
+  if (spec.execution_mode != record::kWorkspaceMode && spec.execution_mode != record::kRepoMode) {
+    return invalid(
+        "execution_mode \"{}\" is not repo (a project's folder as it is) or workspace (a commit of a project that "
+        "`ridge optimize --mode workspace` extracted, or an operator of Ridgeline)",
+        spec.execution_mode);
   }
+  if (record::is_extracted(spec) && spec.execution_mode == record::kRepoMode)
+    return with_hint(
+        invalid("execution_mode \"repo\" and upstream: files that were extracted are worked on as workspace"),
+        "begin a new campaign with --mode repo");
   for (const std::string& problem :
        {id_problem(spec), branch_problem(spec), language_problem(spec.backend, spec.language),
         primary_metric_problem(spec), target_problem(spec)}) {
@@ -344,8 +351,10 @@ Status set_constraints(CampaignSpec& spec, const std::vector<std::string>& sente
   return ok_status();
 }
 
-std::vector<std::string> constraints_of(const CampaignSpec& spec) {
-  const auto found = spec.extra.find(kConstraintsKey);
+std::vector<std::string> constraints_of(const CampaignSpec& spec) { return extra_texts(spec, kConstraintsKey); }
+
+std::vector<std::string> extra_texts(const CampaignSpec& spec, const std::string& key) {
+  const auto found = spec.extra.find(key);
   std::vector<std::string> sentences;
   if (found == spec.extra.end()) return sentences;
   const auto text = [](const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : YAML::Dump(node); };

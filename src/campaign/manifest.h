@@ -32,6 +32,8 @@ std::string differing_keys(const record::CampaignSpec& a, const record::Campaign
 // A text as a YAML scalar, and the text of a key that the engine does not know; empty when it is not there or no text.
 std::string yaml_text(const std::string& text);
 std::string extra_text(const record::CampaignSpec& spec, const std::string& key);
+// The same of a list of texts; a single text is a list of one.
+std::vector<std::string> extra_texts(const record::CampaignSpec& spec, const std::string& key);
 
 // What the user wants to hold and no gate knows ("no inline PTX"), a sentence each: a key of `extra`, so that it is
 // confirmed with the rest and every proposer is told. In a manifest that was written by hand it may also be one text.

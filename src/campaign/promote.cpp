@@ -21,6 +21,7 @@
 #include "campaign/naming.h"
 #include "campaign/verify.h"
 #include "record/backend.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "record/kernel_description.h"
 
@@ -318,7 +319,7 @@ Result<State> promotable(const fs::path& directory, const fs::path& key) {
     return not_promoted(fmt::format("{} does not replay: {}", folder, replayed.differences.front()),
                         fmt::format("ridge campaign replay {} lists what differs", folder));
   }
-  if (state.spec().execution_mode == "repo") {
+  if (record::is_of_project(state.spec())) {
     return not_promoted(fmt::format("{} is about a project, not about a kernel of the library", folder),
                         fmt::format("ridge campaign hand-back {}", folder));
   }

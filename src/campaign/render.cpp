@@ -17,6 +17,7 @@
 #include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
+#include "record/execution.h"
 #include "record/json.h"
 #include "stats/summary.h"
 
@@ -289,7 +290,7 @@ std::string aggregate_text(const State& state, const std::vector<record::Rooflin
 }
 
 std::string_view ceiling_words(const State& state) {
-  return state.spec().execution_mode == "repo" ? "benchmark.peak" : "the measured ceiling";
+  return record::is_of_project(state.spec()) ? "benchmark.peak" : "the measured ceiling";
 }
 
 std::vector<record::RooflinePoint> points_of(const State& state, const Round& round) {

@@ -10,6 +10,7 @@
 #include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
+#include "record/execution.h"
 #include "record/json.h"
 
 namespace ridge::campaign {
@@ -59,7 +60,7 @@ std::string shape_table(const State& state, const record::Evaluation& evaluation
 // How it was tested and measured: an operator by the engine's worker, a project by its own commands.
 std::string validation(const State& state, const std::string& time, const std::string& level,
                        const std::string& folder) {
-  const bool project = state.spec().execution_mode == "repo";
+  const bool project = record::is_of_project(state.spec());
   const std::string test = project ? extra_text(state.spec(), "test_command") +
                                          "; and Check of every row of the benchmark, on inputs that the project draws"
                                    : "the engine's worker, every timed call on a fresh secret input";

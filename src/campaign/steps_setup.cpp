@@ -26,6 +26,7 @@ constexpr std::int64_t kFewestCalibrations = 4, kMostCalibrations = 12;
 constexpr double kCalibrationSeconds = 600.0;  // stands for the wall budget where there is none
 constexpr double kCalibrationShare = 0.1;      // of the wall budget, for the baseline
 constexpr double kRecalibrationShare = 0.03;   // for each one later
+constexpr double kCalibrationSlack = 2.0;      // times the fewest sessions, where they are longer than that share
 constexpr int kLookTries = 5;
 constexpr int kCalibrationTries = 2;   // a machine that is busy for a moment gets a second chance
 constexpr std::size_t kMostTips = 40;  // that a proposer is told
@@ -126,7 +127,9 @@ Result<std::vector<record::Session>> Engine::calibration_sessions(const record::
   calibrate.sessions = size.sessions;
   calibrate.protocol.max_quads = size.quads;
   calibrate.protocol.max_launches = size.launches;
-  if (state_.wall_budget > 0) calibrate.time_limit = std::max(2 * allowed, kShortestRequest);
+  // A request that ends before the fewest sessions are there is repeated as a whole: it gets what they take.
+  if (state_.wall_budget > 0)
+    calibrate.time_limit = std::max({2 * allowed, kCalibrationSlack * size.seconds, kShortestRequest});
   for (int attempt = 1;; ++attempt) {
     RIDGE_TRY(calibrated, work(calibrate));
     const auto valid = static_cast<std::int64_t>(valid_sessions(calibrated.sessions, "calibrate").size());

@@ -97,6 +97,16 @@ class FakeGit final : public Git {
     return std::filesystem::exists(directory_ / ".git" / "MERGE_HEAD", ignored);
   }
 
+  Status export_tree(const std::string& commit, const std::string& folder, const std::filesystem::path& into) override {
+    const auto found = repository_->commits.find(commit);
+    if (found == repository_->commits.end()) return make_error(ErrorCode::kNotFound, "no commit {}", commit);
+    const std::string prefix = folder.empty() ? std::string() : folder + "/";
+    for (const auto& [path, content] : found->second.files) {
+      if (path.starts_with(prefix)) RIDGE_CHECK_OK(write_file_durably(into / path.substr(prefix.size()), content));
+    }
+    return make_directories(into);
+  }
+
   Status add_worktree(const std::filesystem::path& path, const std::string& branch,
                       const std::string& commit) override {
     if (repository_->branches.contains(branch)) {

@@ -78,6 +78,16 @@ class CommandGit final : public Git {
     return false;
   }
 
+  Status export_tree(const std::string& commit, const std::string& folder, const std::filesystem::path& into) override {
+    RIDGE_CHECK_OK(make_directories(into));
+    RIDGE_TRY(own, TempDir::create("ridge-index"));
+    const std::map<std::string, std::string> index = {{"GIT_INDEX_FILE", (own.path() / "index").string()}};
+    RIDGE_CHECK_OK(run({"read-tree", commit + (folder.empty() ? "^{tree}" : ":" + folder)}, true, {}, index));
+    return nothing(
+        run({"checkout-index", "--all", "--force", "--prefix=" + std::filesystem::absolute(into).string() + "/"}, true,
+            {}, index));
+  }
+
   Status add_worktree(const std::filesystem::path& path, const std::string& branch,
                       const std::string& commit) override {
     return nothing(run({"worktree", "add", "--quiet", "-b", branch, path.string(), commit}));
@@ -98,7 +108,8 @@ class CommandGit final : public Git {
   }
 
   [[nodiscard]] Result<std::string> run(std::vector<std::string> arguments, bool trim = true,
-                                        const std::string& input = {}) const {
+                                        const std::string& input = {},
+                                        const std::map<std::string, std::string>& environment = {}) const {
     ProcessSpec spec;
     spec.argv = {"git", "-C", directory_.string()};
     spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
@@ -111,6 +122,7 @@ class CommandGit final : public Git {
                         {"GIT_LITERAL_PATHSPECS", "1"},
                         {"GIT_CEILING_DIRECTORIES", std::filesystem::absolute(directory_).parent_path().string()},
                         {"LC_ALL", "C"}};
+    for (const auto& [name, value] : environment) spec.environment[name] = value;
     RIDGE_TRY(ended, run_process(spec));
     if (!ended.succeeded()) {
       const std::string said(trimmed(ended.error_output.empty() ? ended.output : ended.error_output, "\r\n"));

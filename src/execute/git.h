@@ -31,6 +31,10 @@ class Git {
   virtual Result<std::string> commit(const std::string& message, const std::vector<std::string>& paths) = 0;
   // A merge, rebase, cherry-pick or revert waits for its end: git then commits the whole index or nothing.
   virtual bool unfinished() = 0;
+  // Writes the files of a commit below `folder` (empty: all) into a new folder, modes and links included, submodules
+  // left out. Neither the index nor the checkout is touched.
+  virtual Status export_tree(const std::string& commit, const std::string& folder,
+                             const std::filesystem::path& into) = 0;
   // A new worktree on a new branch that starts at `commit`; an existing branch is an error.
   virtual Status add_worktree(const std::filesystem::path& path, const std::string& branch,
                               const std::string& commit) = 0;

@@ -27,12 +27,21 @@ Error copy_error(const fs::path& path, const std::error_code& error) {
   return make_error(ErrorCode::kIo, "cannot copy {}: {}", path.string(), error.message());
 }
 
+// Whether a path is one of `only`, below one of them or a folder above one; of nothing, everything is.
+bool is_wanted(const std::string& path, const std::vector<std::string>& only) {
+  return only.empty() || std::ranges::any_of(only, [&](const std::string& one) {
+           return path == one || path.starts_with(one + "/") || one.starts_with(path + "/");
+         });
+}
+
 // `skipped` may be inside the project: a campaign that lives there, and what the project leaves out.
-Status copy_tree(const fs::path& from, const fs::path& to, const std::vector<fs::path>& skipped) {
+Status copy_tree(const fs::path& from, const fs::path& to, const std::vector<fs::path>& skipped,
+                 const std::vector<std::string>& only) {
   std::error_code error;
   for (fs::recursive_directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
     const fs::path relative = it->path().lexically_relative(from);
-    if (it->path().filename() == ".git" || std::ranges::find(skipped, it->path()) != skipped.end()) {
+    if (it->path().filename() == ".git" || std::ranges::find(skipped, it->path()) != skipped.end() ||
+        !is_wanted(relative.generic_string(), only)) {
       it.disable_recursion_pending();
       continue;
     }
@@ -66,7 +75,7 @@ Status ProjectCopy::make() {
   RIDGE_CHECK_OK(make_directories(root_));
   std::vector<fs::path> skipped = {fs::absolute(root_).parent_path().parent_path()};
   for (const std::string& path : project_.leave_out) skipped.push_back((project_.root / path).lexically_normal());
-  RIDGE_CHECK_OK(copy_tree(project_.root, root_, skipped));
+  RIDGE_CHECK_OK(copy_tree(project_.root, root_, skipped, project_.only));
   RIDGE_CHECK_OK(seal());
   source_ = seal_;
   return ok_status();

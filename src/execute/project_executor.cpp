@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/confinement.h"
@@ -64,6 +65,7 @@ class ProjectExecutor final : public Executor {
         incumbent_(project_, options_.workspace / "a", hidden_of(options_)),
         candidate_(project_, options_.workspace / "b", hidden_of(options_)),
         reference_(project_, options_.workspace / "reference", hidden_of(options_)) {
+    if (options_.whole) whole_.emplace(*options_.whole, options_.workspace / "whole", hidden_of(options_));
     incumbent_.guard(candidate_);
     candidate_.guard(incumbent_);
   }
@@ -340,7 +342,31 @@ class ProjectExecutor final : public Executor {
 
   // The project's focused test on the candidate.
   Status test(record::Evaluation& evaluation, const ShouldStop& should_stop) {
-    RIDGE_TRY(result, candidate_.test(should_stop));
+    return test_in(candidate_, evaluation, should_stop);
+  }
+
+  // The same in the whole project, where candidates are otherwise built in a part of it.
+  Status integrate(const record::Candidate& candidate, record::Evaluation& evaluation, const ShouldStop& should_stop) {
+    if (!whole_) return ok_status();
+    RIDGE_CHECK_OK(whole_->make());
+    RIDGE_CHECK_OK(whole_->place(candidate));
+    RIDGE_TRY(build, build_in(*whole_, candidate, should_stop));
+    if (build.problem.empty()) {
+      RIDGE_CHECK_OK(test_in(*whole_, evaluation, should_stop));
+    } else {
+      evaluation.outcome = Outcome::kCompile;
+      evaluation.detail = build.problem + ": " + build.evidence.log;
+    }
+    if (evaluation.outcome == Outcome::kPass) {
+      evaluation.build.counts[kPassedWhole] = 1;
+    } else {
+      evaluation.detail = "in the whole project: " + evaluation.detail;
+    }
+    return ok_status();
+  }
+
+  Status test_in(ProjectCopy& copy, record::Evaluation& evaluation, const ShouldStop& should_stop) const {
+    RIDGE_TRY(result, copy.test(should_stop));
     using End = ProcessResult::End;
     const std::string said = last_lines(result.output + result.error_output);
     evaluation.outcome = result.end == End::kTimedOut    ? Outcome::kHang
@@ -420,7 +446,11 @@ class ProjectExecutor final : public Executor {
     std::vector<std::vector<project::BenchTableRow>> processes;
     const Steady::time_point began = Steady::now();
     for (const char arm : order) {
-      RIDGE_TRY(measured, (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop, reference()));
+      // The incumbent's outputs were checked in every process when it was the candidate; here once for each request.
+      const bool checked = arm == 'B' || (index == 0 && processes.size() < 2);
+      RIDGE_TRY(
+          measured,
+          (arm == 'A' ? incumbent_ : candidate_).measure(labels, true, should_stop, checked ? reference() : nullptr));
       if (measured.outcome != Outcome::kPass && arm == 'A')
         return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.detail);
       if (arm == 'B') note_rows(measured.rows, evaluation);
@@ -572,11 +602,21 @@ class ProjectExecutor final : public Executor {
 
   Result<record::Evaluation> evaluate(const WorkerRequest& request, const OnProgress& on_progress,
                                       const ShouldStop& should_stop) {
+    // What a campaign fits later sessions into its budget by.
+    auto since = [last = Steady::now()]() mutable {
+      const Steady::time_point began = std::exchange(last, Steady::now());
+      return std::chrono::duration<double>(last - began).count();
+    };
     RIDGE_TRY(evaluation, prepare(request, should_stop));
+    evaluation.seconds["build"] = since();
     if (evaluation.outcome != Outcome::kPass) return evaluation;
     RIDGE_CHECK_OK(test(evaluation, should_stop));
     if (evaluation.outcome != Outcome::kPass) return evaluation;
+    RIDGE_CHECK_OK(integrate(request.candidates.front(), evaluation, should_stop));
+    evaluation.seconds["check"] = since();
+    if (evaluation.outcome != Outcome::kPass) return evaluation;
     RIDGE_CHECK_OK(measure(request, "confirm", evaluation, on_progress, should_stop));
+    evaluation.seconds["measure"] = since();
     if (evaluation.outcome != Outcome::kPass) return evaluation;
     if (!request.quick_look) {
       RIDGE_CHECK_OK(compare_fresh_with_reused(request, evaluation, should_stop));
@@ -595,6 +635,7 @@ class ProjectExecutor final : public Executor {
   project::Project project_;
   ProjectOptions options_;
   ProjectCopy incumbent_, candidate_, reference_;
+  std::optional<ProjectCopy> whole_;
   std::vector<TimedProcess> processes_[2];  // of the incumbent and of the candidate
   Steady::time_point started_;
 };

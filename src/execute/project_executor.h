@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "execute/executor.h"
@@ -24,6 +25,9 @@ struct ProjectOptions {
   std::function<bool(const record::WorkerRequest&, const std::vector<record::Session>&)> settled;
   std::vector<std::filesystem::path> hidden =
       {};  // what the project's commands must not see: caches, keys, the campaign
+  // Where candidates are built in a part of a project: all of it, in which a candidate must build and pass the test,
+  // too.
+  std::optional<project::Project> whole = std::nullopt;
 };
 
 std::unique_ptr<Executor> make_project_executor(project::Project project, ProjectOptions options);
@@ -52,6 +56,9 @@ Result<LookAtTable> look_at_table(const project::Project& project, const std::fi
 // A candidate may take this much longer on fresh tensors than on reused ones, beside what the incumbent shows. What a
 // cache that remembers tensors saves is far more.
 inline constexpr double kFreshTolerance = 1.25;
+
+// A count of evaluations whose candidate passed the test in the whole project, too.
+inline constexpr const char* kPassedWhole = "whole_project_passed";
 
 // The timing engine of project campaigns, as it stands in every evaluation.
 inline constexpr const char* kProjectTiming = "project-command";

@@ -119,6 +119,9 @@ Status check(const Project& p) {
     if (std::find(p.kernel.begin(), p.kernel.end(), path) != p.kernel.end())
       return invalid("project.leave_out \"{}\" is one of project.kernel", path);
   }
+  for (const std::string& path : p.extract) {
+    if (!stays_inside(path)) return invalid("project.extract \"{}\" leaves the project", path);
+  }
   std::set<std::string> seen;
   for (const std::string& label : p.shapes) {
     if (!plain_label(label)) return invalid("benchmark.shapes \"{}\" may hold letters, digits and _ - . : only", label);
@@ -196,6 +199,7 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   project.text("artifact", p.artifact);
   project.text("device", p.device);
   project.list("leave_out", p.leave_out);
+  project.list("extract", p.extract);
   project.text("branch", p.branch);
   project.list("constraints", p.constraints);
   project.finish();
@@ -258,6 +262,17 @@ Result<Project> read_project(const fs::path& given) {
   const fs::path path = fs::is_directory(given, ignored) ? given / kProjectFile : given;
   RIDGE_TRY(text, read_file(path));
   return parse_project(text, fs::absolute(path).parent_path().lexically_normal());
+}
+
+Project extracted_part(Project project) {
+  if (project.extract.empty()) return project;
+  for (const std::string& path : project.extract) project.only.push_back(fs::path(path).lexically_normal().string());
+  for (std::string& path : project.only) {
+    if (path.ends_with('/')) path.pop_back();
+  }
+  project.only.insert(project.only.end(), project.kernel.begin(), project.kernel.end());
+  project.only.emplace_back(kProjectFile);
+  return project;
 }
 
 Result<record::Candidate> baseline_of(const Project& project) {

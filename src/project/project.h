@@ -24,6 +24,8 @@ struct Project {
   std::string artifact;                  // what a build makes; empty: nothing is built, the sources are the artefact
   std::string device;                    // that the commands run on; empty: asked (execute/project_device.h)
   std::vector<std::string> leave_out;    // files and folders that the private copies do without, relative to the root
+  std::vector<std::string> extract;      // what a campaign in workspace mode builds candidates in; empty: everything
+  std::vector<std::string> only;         // files and folders that copies hold; empty: everything. Not in the file
   std::string branch;                    // of a campaign's commits; empty: its own
   std::vector<std::string> constraints;  // what the user wants to hold, in words, for every proposer
 
@@ -55,6 +57,9 @@ inline constexpr const char* kProjectFile = "ridge-project.toml";
 // Reads a file or the file in a folder. Errors name the key, what it holds and what is allowed.
 Result<Project> read_project(const std::filesystem::path& path);
 Result<Project> parse_project(std::string_view text, const std::filesystem::path& root);
+
+// The project whose copies hold `extract`, its kernel and its ridge-project.toml alone; itself where it names nothing.
+Project extracted_part(Project project);
 
 // The kernel as it is in the project's folder.
 Result<record::Candidate> baseline_of(const Project& project);

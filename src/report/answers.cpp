@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "record/execution.h"
 #include "report/ceilings.h"
 #include "report/escape.h"
 #include "report/numbers.h"
@@ -31,7 +32,7 @@ Answer how_fast(const Model& model) {
     answer.lines = {fmt::format("No round has been accepted; the speed is the {}.", over)};
     return answer;
   }
-  if (model.spec.execution_mode == "repo" && model.spec.primary_metric != "forward_tflops") {
+  if (record::is_of_project(model.spec) && model.spec.primary_metric != "forward_tflops") {
     answer.lines.push_back(fmt::format("Ratios and speeds are those of {}.", model.spec.primary_metric));
   }
   answer.key = fmt::format("{} as fast as the baseline", ratio_text(model.total->ratio));
@@ -190,7 +191,7 @@ std::vector<Command> next_commands(const Model& model) {
   }
   if (model.accepted > 0) {
     if (!model.best.command.empty()) commands.push_back({model.best.command, compile_words(model.best)});
-    if (model.spec.execution_mode == "repo") {
+    if (record::is_of_project(model.spec)) {
       commands.push_back({"ridge campaign hand-back .", "puts the accepted rounds on a branch of the project"});
     } else {
       commands.push_back({"ridge campaign export-kernel .",

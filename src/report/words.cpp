@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "record/backend.h"
+#include "record/execution.h"
 #include "record/metric.h"
 #include "report/numbers.h"
 #include "report/ratios.h"
@@ -40,7 +41,7 @@ double work_of(const Model& model, const record::ReportShape& shape) {
 
 // What a project is judged by, where that is a time or a column of its table and no rate of work.
 std::optional<record::Metric> own_metric(const Model& model) {
-  if (model.spec.execution_mode != "repo") return std::nullopt;
+  if (!record::is_of_project(model.spec)) return std::nullopt;
   const Result<record::Metric> metric = record::parse_metric(model.spec.primary_metric);
   const bool rate =
       !metric || metric->quantity == record::Quantity::kFlops || metric->quantity == record::Quantity::kBytes;
@@ -474,7 +475,7 @@ void operator_protocol(const Model& model, Facts& facts) {
 Facts protocol_words(const Model& model) {
   const auto& p = model.spec.protocol;
   Facts facts;
-  if (model.spec.execution_mode == "repo") {
+  if (record::is_of_project(model.spec)) {
     facts.emplace_back(
         "What is compared",
         fmt::format("Always two kernels in the same session: A, the kernel to beat, and B, the candidate, "
@@ -519,7 +520,7 @@ Facts protocol_words(const Model& model) {
   facts.emplace_back(
       "No shape may pay",
       fmt::format("A round is refused when some shape is slower by {} or more{}.", plain_percent(p.noninferiority),
-                  model.spec.execution_mode == "repo"
+                  record::is_of_project(model.spec)
                       ? ", forward or backward, or a signal-to-noise ratio of its table falls"
                       : ""));
   facts.emplace_back(
@@ -530,7 +531,7 @@ Facts protocol_words(const Model& model) {
 }
 
 std::string trust_words(const Model& model) {
-  if (model.spec.execution_mode != "repo") return {};
+  if (!record::is_of_project(model.spec)) return {};
   const auto fact = [&](const char* name, const char* otherwise) {
     const auto found = model.environment.facts.find(name);
     return found == model.environment.facts.end() ? std::string(otherwise) : found->second;

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "campaign/upstream.h"
 #include "campaign/verify.h"
 #include "world.h"
 
@@ -93,6 +94,38 @@ TEST_F(HandBackTest, ADetachedHeadAndASubmoduleAreNoObstacle) {
   write("sub/.git", "gitdir: nowhere\n");
   const Result<HandBack> inside = give();
   ASSERT_FALSE(inside);
+}
+
+// The campaign with its manifest as a campaign in workspace mode has it.
+TEST_F(HandBackTest, AnExtractedProjectThatMovedOnIsHandedBackToItsCommit) {
+  EXPECT_NE(hand_back(world.path(), world.state(), *git, "sub", true).error().message.find("--at-start"),
+            std::string::npos);
+  State state = world.state();
+  describe_upstream(state.created->spec, {top(), "sub", start, std::string(64, '0'), {}});
+  write("readme.txt", "outside of the project\n");
+  const std::string outside = git->commit("outside", {"readme.txt"}).value();
+  const Result<HandBack> at_head = hand_back(world.path(), state, *git, "sub");
+  ASSERT_TRUE(at_head) << at_head.error().text();
+  EXPECT_EQ(at_head->base, outside) << "the project's folder is the same";
+  state.created->spec.git_branch = "kernels/second";
+  write("sub/bench.py", "of the project\n");
+  ASSERT_TRUE(git->commit("inside", {"sub/bench.py"}));
+  const Result<HandBack> moved = hand_back(world.path(), state, *git, "sub");
+  ASSERT_FALSE(moved);
+  EXPECT_NE(moved.error().message.find("moved on: bench.py"), std::string::npos) << moved.error().text();
+  EXPECT_NE(moved.error().hint.find("--at-start"), std::string::npos);
+  write("sub/kernel.cpp", "being edited\n");
+  const Result<HandBack> back = hand_back(world.path(), state, *git, "sub", true);
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(back->base, start);
+  EXPECT_EQ(back->commits.size(), 2u);
+  EXPECT_EQ(*read_file(top() / "sub/kernel.cpp"), "being edited\n");
+  ASSERT_TRUE(git->export_tree(back->commits.back(), "sub", world.base() / "look"));
+  EXPECT_EQ(*read_file(world.base() / "look/kernel.cpp"), "#define SPEED 200\nint fastest;\n");
+  EXPECT_FALSE(fs::exists(world.base() / "look/bench.py"));
+  describe_upstream(state.created->spec, {top(), "sub", std::string(40, 'b'), std::string(64, '0'), {}});
+  EXPECT_NE(hand_back(world.path(), state, *git, "sub", true).error().message.find("no longer has the commit"),
+            std::string::npos);
 }
 
 TEST_F(HandBackTest, FindsTheRepositoryAbove) {

@@ -5,6 +5,7 @@
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/render.h"
+#include "campaign/upstream.h"
 #include "campaign/verify.h"
 #include "report/report.h"
 #include "world.h"
@@ -171,6 +172,10 @@ constexpr Offence kOffences[] = {
     {69, 7, "no review", [](State& s) { s.escalations.back().directions.clear(); }},
     {71, 2, "no commit", [](State& s) { round_of(s, 2).committed->commit.clear(); }},
     {72, 2, "no integration gate", [](State& s) { spec(s).execution_mode = "repo"; }},
+    {72, 2, "never tested in the whole project",
+     [](State& s) {
+       describe_upstream(spec(s), {"/up", "", "c0ffee", "", {"src"}});
+     }},
     {74, 2, "no final measurement", [](State& s) { s.final_measurement->effects.clear(); }},
     {75, 2, "an acceptance that was never run", [](State& s) { spec(s).extra["acceptance_command"] = "make check"; }},
 };

@@ -403,6 +403,37 @@ class Projects(Base):
         rounds = self.follow("project_python", "matmul")
         self.assertEqual([r["state"] for r in rounds], ["accepted"], self.said)
 
+    def test_a_commit_of_a_project_is_extracted(self):
+        top, folder = self.tmp / "repository", self.tmp / "draft"
+        project = top / "python"
+        shutil.copytree(ROOT / "examples/project_python", project)
+
+        def git(*words):
+            return subprocess.run(["git", "-C", top, "-c", "user.name=n", "-c", "user.email=e", *words], check=True, capture_output=True,
+                                  text=True).stdout.strip()
+
+        workspace = ("--project", project, "--mode", "workspace")
+        self.refused(2, "optimize", "matmul", "--project", project, "--mode", "branch", says="--mode branch is not repo or workspace")
+        self.refused(2, "optimize", "gemm", "--mode", "repo", says="--mode repo is for a project")
+        self.refused(2, "optimize", "matmul", *workspace, says="git init")
+        git("init", "--quiet", "--initial-branch=main")
+        git("add", ".")
+        git("commit", "--quiet", "-m", "start")
+        ready = self.ridge("handoff", "matmul", *workspace)
+        self.assertEqual(ready.returncode, 0, ready.stdout + ready.stderr)
+        self.assertIn(f"all files of {project} at {git('rev-parse', '--short=12', 'HEAD')}", ready.stdout)
+        kernel = project / "kernel.py"
+        kernel.write_text(kernel.read_text() + "# edited\n")
+        for verb in ("handoff", "optimize"):
+            self.refused(7, verb, "matmul", *workspace, says="not committed: kernel.py")
+        git("commit", "--quiet", "-a", "-m", "edited")
+        self.refused(7, "optimize", "matmul", *workspace, "--directory", folder, says="waits for confirmation")
+        manifest = (folder / "manifest.yaml").read_text()
+        self.assertIn("execution_mode: workspace", manifest)
+        self.assertIn(f"upstream_commit: {git('rev-parse', 'HEAD')}", manifest)
+        self.assertEqual((folder / "project/kernel.py").read_text(), kernel.read_text())
+        self.assertEqual(git("status", "--short"), "")
+
     def test_a_project_that_does_not_work_is_not_ready(self):
         self.refused(2, "handoff", "matmul", "--project", self.tmp, says="ridge-project.toml")
         self.refused(2, "handoff", "gemm", "--project", ROOT / "examples/project_python", says="matmul")

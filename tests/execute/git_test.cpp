@@ -64,6 +64,20 @@ TEST_P(GitTest, TakesNamesLiterally) {
   EXPECT_THAT(*git_->changes(), ElementsAre("ab.txt"));
 }
 
+TEST_P(GitTest, ExportsAFolderOfACommit) {
+  commit_file(*git_, "sub/a", "one");
+  const std::string then = commit_file(*git_, "b", "two");
+  commit_file(*git_, "sub/a", "three");
+  ASSERT_TRUE(write_file_durably(root() / "sub/a", "four").ok());
+  ASSERT_TRUE(git_->export_tree(then, "sub", directory_->path() / "sub").ok());
+  EXPECT_EQ(*read_file(directory_->path() / "sub/a"), "one");
+  EXPECT_FALSE(std::filesystem::exists(directory_->path() / "sub/b"));
+  ASSERT_TRUE(git_->export_tree(then, "", directory_->path() / "all").ok());
+  EXPECT_EQ(*read_file(directory_->path() / "all/b"), "two");
+  EXPECT_THAT(*git_->changes(), ElementsAre("sub/a"));
+  EXPECT_FALSE(git_->export_tree(std::string(40, 'a'), "", directory_->path() / "none").ok());
+}
+
 TEST_P(GitTest, AMergeThatWaitsIsSeen) {
   commit_file(*git_, "a", "one");
   EXPECT_FALSE(git_->unfinished());

@@ -79,6 +79,41 @@ TEST_F(ProjectExecutorTest, EverythingOfAnHonestProjectWorks) {
   EXPECT_EQ(check_handoff(project(), directory_.path() / "handoff" / "a").size(), 11u);
 }
 
+// Candidates are built in a part of the project; the test of the whole one has a file that the part lacks.
+TEST_F(ProjectExecutorTest, ACandidateOfAPartMustPassInTheWholeProject) {
+  replace_in("ridge-project.toml", "kernel = [\"kernel.py\"]",
+             "extract = [\"quick_test_bench.py\", \"test_kernel.py\", \"reference.py\", \"train.py\"]\n"
+             "kernel = [\"kernel.py\"]");
+  std::ofstream(root() / "user.py") << "import kernel\n\nkernel.matmul([[1.0]], [[1.0]]).index([1.0])\n";
+  replace_in("test_kernel.py", "import ", "import os\nif os.path.exists('user.py'):\n    import user\nimport ");
+  ProjectOptions options{directory_.path() / "work", nullptr};
+  options.whole = project();
+  const auto executor = make_project_executor(project::extracted_part(project()), options);
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kEvaluate;
+  request.incumbent = kernel();
+  request.sessions = 1;
+  request.quick_look = true;
+  request.cases = {*project::case_of("matmul", "small")};
+  for (const bool breaks : {false, true}) {
+    record::Candidate candidate = kernel();
+    candidate.sources[0].text +=
+        breaks ? "\n\nlists = matmul\n\n\ndef matmul(a, b):\n    return tuple(map(tuple, lists(a, b)))\n"
+               : "\n# the same\n";
+    request.candidates = {candidate};
+    const auto answer = executor->run(request);
+    ASSERT_TRUE(answer) << answer.error().text();
+    const record::Evaluation& evaluation = *answer->evaluation;
+    EXPECT_EQ(evaluation.outcome, breaks ? Outcome::kWrong : Outcome::kPass) << evaluation.detail;
+    EXPECT_EQ(evaluation.build.counts.contains(kPassedWhole), !breaks);
+    EXPECT_EQ(evaluation.detail.starts_with("in the whole project: "), breaks) << evaluation.detail;
+    EXPECT_GT(evaluation.seconds.at("check"), 0.0);
+    EXPECT_EQ(evaluation.seconds.contains("measure"), !breaks) << "what later sessions are fitted by";
+  }
+  EXPECT_FALSE(fs::exists(directory_.path() / "work/b/user.py"));
+  EXPECT_TRUE(fs::exists(directory_.path() / "work/whole/user.py"));
+}
+
 TEST_F(ProjectExecutorTest, HandoffFindsWhatDoesNotReallyWork) {
   const struct {
     const char *file, *from, *to, *says;

@@ -57,6 +57,18 @@ TEST(Project, SaysWhatItsCampaignsKeepToAndWhereTheyCommit) {
   EXPECT_EQ(project.constraints, (std::vector<std::string>{"no PTX", "one file"}));
 }
 
+TEST(Project, AnExtractedPartHoldsItsKernelAndItsFile) {
+  EXPECT_TRUE(extracted_part(good()).only.empty());
+  const Project project =
+      parse_project(replaced(kGood, "op = \"matmul\"", "op = \"matmul\"\nextract = [\"tests/\", \"./bench\"]"), "/x")
+          .value();
+  EXPECT_EQ(extracted_part(project).only,
+            (std::vector<std::string>{"tests", "bench", "kernel.py", "ridge-project.toml"}));
+  const auto outside =
+      parse_project(replaced(kGood, "op = \"matmul\"", "op = \"matmul\"\nextract = [\"../tests\"]"), "/x");
+  EXPECT_NE(outside.error().message.find("project.extract \"../tests\" leaves the project"), std::string::npos);
+}
+
 TEST(BenchTable, EveryColumnOfNoiseCounts) {
   const Project project =
       parse_project(replaced(kGood, "schema = \"gemm\"",

@@ -6,6 +6,9 @@
 #include "campaign/render.h"
 #include "campaign/rules/findings.h"
 #include "campaign/target.h"
+#include "campaign/upstream.h"
+#include "execute/project_executor.h"
+#include "record/execution.h"
 
 namespace ridge::campaign {
 namespace {
@@ -119,14 +122,22 @@ RuleFinding committed(const RuleContext& c) {
 }
 
 RuleFinding integrated(const RuleContext& c) {
-  if (c.state.spec().execution_mode != "repo") return not_applicable("the campaign's own worktree is where it ends");
+  if (!record::is_of_project(c.state.spec())) return not_applicable("the campaign's own worktree is where it ends");
+  const std::optional<Upstream> upstream = upstream_of(c.state.spec());
+  const bool in_part = upstream && !upstream->extracted.empty();
   for (const Round& round : c.state.rounds) {
     if (!round.committed) continue;
+    const auto& counts = round.last().evaluated->evaluation.build.counts;
+    if (in_part && !counts.contains(execute::kPassedWhole))
+      return unknown(fmt::format("round {} was not tested in the whole project as of {}", round.number,
+                                 upstream->commit.substr(0, 12)));
     const std::string& timing = round.last().evaluated->evaluation.timing;
     if (timing != "project-command")
       return unknown(fmt::format("round {} was not built and tested inside the project", round.number));
   }
-  return pass("every accepted round was built, tested and timed inside a copy of the whole project");
+  if (!in_part) return pass("every accepted round was built, tested and timed inside a copy of the whole project");
+  return pass(fmt::format("every accepted round was built and tested in the whole project as of {}, too",
+                          upstream->commit.substr(0, 12)));
 }
 
 RuleFinding final_measured(const RuleContext& c) {

@@ -9,6 +9,7 @@
 #include "campaign/transfer.h"
 #include "execute/project_executor.h"
 #include "knowledge/tips.h"
+#include "record/execution.h"
 
 namespace ridge::campaign {
 namespace {
@@ -71,7 +72,7 @@ RuleFinding fresh_inputs(const RuleContext& c) {
     const std::string problem = training_problem(*e->training, cache_of(c).has_value());
     if (!problem.empty()) return fail(problem);
   }
-  if (c.state.spec().execution_mode == "repo") return fresh_as_reused(*e);
+  if (record::is_of_project(c.state.spec())) return fresh_as_reused(*e);
   for (const record::CheckRow& row : e->checks) {
     const auto timed = static_cast<std::int64_t>(launches(e->sessions, row.label, Arm::kCandidate).size());
     if (row.verified_calls < timed) {
