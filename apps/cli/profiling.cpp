@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "campaign/profile_hook.h"
 #include "profile/profile.h"
 #include "record/backend.h"
 #include "record/json.h"
+#include "roofline/roofline.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -23,6 +27,22 @@ constexpr double kWorkShare = 0.7;       // of the time allowed; the rest is for
 std::string_view tool_of(const std::string& backend) {
   if (backend == record::info_of(Backend::kCpu).name) return "perf";
   return backend == record::info_of(Backend::kCuda).name ? "ncu" : "";
+}
+
+// What is known of a kernel beside what perf counted of the worker that called it: the memory's bandwidth and the time
+// that the calls took.
+Result<profile::Options> with_kernel(const record::ProfileReport& counted, const WorkerRequest& request,
+                                     const std::filesystem::path& answered, profile::Options options) {
+  RIDGE_TRY(text, read_file(answered));
+  RIDGE_TRY(response, record::parse_record<WorkerResponse>(text, answered.string()));
+  const Result<roofline::Limits> limits = roofline::limits(request.ceilings, request.protocol.threads);
+  if (limits) options.bandwidth = limits->bandwidth;
+  double called = 0;
+  for (const record::BenchRow& row : response.bench)
+    called = std::accumulate(row.samples.begin(), row.samples.end(), called);
+  const std::optional<double> all = profile::metric(counted, "duration");
+  options.kernel_share = all && *all > 0 ? std::min(1.0, called / *all) : 0;
+  return options;
 }
 
 class ProfilingExecutor final : public execute::Executor {
@@ -50,7 +70,8 @@ class ProfilingExecutor final : public execute::Executor {
     if (subject_.project) return subject_.stated ? "commands.profile" : none("the project states no commands.profile");
     const std::string tool(tool_of(subject_.backend));
     if (tool.empty()) return none("none is known for " + subject_.backend);
-    const std::string missing = profile::why_not(tool);
+    std::string missing = profile::why_not(tool);
+    if (missing.empty()) missing = profile::why_no_counters(tool);
     return missing.empty() ? tool : none(missing);
   }
 
@@ -78,13 +99,28 @@ class ProfilingExecutor final : public execute::Executor {
     profile::Options options;
     options.timeout = request.time_limit;
     options.should_stop = should_stop;
-    RIDGE_TRY(report, profile::collect(
-                          tool, {worker_program().string(), asked.string(), (folder.path() / "response.json").string()},
-                          options));
+    options.keep = folder.path() / "report";
+    const std::filesystem::path answered = folder.path() / "response.json";
+    RIDGE_TRY(report, profile::collect(tool, {worker_program().string(), asked.string(), answered.string()}, options));
+    if (tool == "perf") {
+      RIDGE_TRY(described, with_kernel(report, request, answered, options));
+      described.code = machine_code(request, should_stop);
+      RIDGE_TRY(again, profile::read_report(options.keep, tool, described));
+      report = std::move(again);
+    }
     report.from = fmt::format("ridge-worker {} of {}", record::name_of(watched.task), request.cases.front().text());
     WorkerResponse response;
     response.profile = std::move(report);
     return response;
+  }
+
+  // Of a build that is in the cache by now; empty where it cannot be had.
+  [[nodiscard]] std::map<std::string, double> machine_code(const WorkerRequest& request,
+                                                           const execute::ShouldStop& should_stop) const {
+    WorkerRequest build = request;
+    build.task = WorkerTask::kBuild;
+    const Result<WorkerResponse> built = inner_->run(build, {}, should_stop);
+    return built && !built->builds.empty() ? built->builds.front().counts : std::map<std::string, double>();
   }
 
   std::unique_ptr<execute::Executor> inner_;

@@ -162,8 +162,6 @@ class Classifier {
 
   // Why nothing can be said, and what would change that.
   [[nodiscard]] std::string no_utilisation() const {
-    if (report_.tool == "perf" && !get("instructions_per_cycle"))
-      return "this machine counts neither cycles nor instructions (virtual machines seldom do): nothing can be said";
     if (get("dram_bytes") && !get("dram_fraction"))
       return "bytes were counted, but not what the memory could move: name the product (--on)";
     return "no utilisation is in this report: nothing can be said about what limits the kernel";

@@ -70,6 +70,17 @@ Result<std::string> run(std::vector<std::string> argv, const Options& options) {
                     (result.error_output.empty() ? result.output : result.error_output).substr(0, 600));
 }
 
+// perf refuses an event that it has no name for, and only some processors have those of issue slots.
+std::string perf_events() {
+  std::string events =
+      "duration_time,task-clock,cycles,instructions,LLC-load-misses,cache-misses,branch-misses,stalled-cycles-frontend,"
+      "stalled-cycles-backend";
+  std::error_code ignored;
+  if (fs::exists("/sys/bus/event_source/devices/cpu/events/topdown-retiring", ignored))
+    events += ",{slots,topdown-retiring,topdown-bad-spec,topdown-fe-bound,topdown-be-bound}";
+  return events;
+}
+
 // The report of one run, as text; files in `folder`.
 Result<std::string> record_run(const std::string& tool, const std::string& program, const fs::path& folder,
                                const std::vector<std::string>& command, const Options& options) {
@@ -90,14 +101,7 @@ Result<std::string> record_run(const std::string& tool, const std::string& progr
     argv = {program, "--kernel-trace", "--output-format", "csv", "-d", folder.string(), "-o", "out", "--"};
   } else {
     report = folder / "perf.csv";
-    argv = {program,
-            "stat",
-            "-x,",
-            "-o",
-            report.string(),
-            "-e",
-            "duration_time,task-clock,cycles,instructions,LLC-load-misses,branch-misses",
-            "--"};
+    argv = {program, "stat", "-x,", "-o", report.string(), "-e", perf_events(), "--"};
   }
   argv.insert(argv.end(), command.begin(), command.end());
   RIDGE_TRY(printed, run(argv, options));
@@ -135,6 +139,21 @@ Result<record::ProfileReport> read_report(const fs::path& file, const std::strin
 std::string why_not(const std::string& tool) {
   const Result<std::string> program = program_of(tool);
   return program ? std::string() : program.error().text();
+}
+
+std::string why_no_counters(const std::string& tool) {
+  if (tool != "perf") return {};
+  static const std::string why = [] {
+    Options options;
+    options.timeout = 10;
+    const Result<record::ProfileReport> looked = collect("perf", {"/bin/true"}, options);
+    if (!looked) return looked.error().message;
+    if (metric(*looked, "instructions_per_cycle")) return std::string();
+    return std::string(
+        "perf counts neither cycles nor instructions on this machine (virtual machines seldom show their counters; "
+        "else /proc/sys/kernel/perf_event_paranoid must be 2 or less)");
+  }();
+  return why;
 }
 
 Result<record::ProfileReport> collect(const std::string& tool, const std::vector<std::string>& command,

@@ -69,6 +69,15 @@ constexpr Source kSources[] = {
     {"rocprof-compute", "local_accesses", "1", "Scratch_Per_Workitem", {}},
 
     {"perf", "instructions_per_cycle", "1", "instructions", "cycles"},
+    {"perf", "retiring_fraction", "1", "topdown-retiring", "slots"},
+    {"perf", "front_end_fraction", "1", "topdown-fe-bound", "slots"},
+    {"perf", "front_end_fraction", "1", "stalled-cycles-frontend", "cycles"},
+    {"perf", "bad_speculation_fraction", "1", "topdown-bad-spec", "slots"},
+    {"perf", "back_end_fraction", "1", "topdown-be-bound", "slots"},
+    {"perf", "back_end_fraction", "1", "stalled-cycles-backend", "cycles"},
+    {"perf", "llc_misses_per_instruction", "1", "LLC-load-misses", "instructions"},
+    {"perf", "llc_misses_per_instruction", "1", "cache-misses", "instructions"},
+    {"perf", "branch_misses_per_instruction", "1", "branch-misses", "instructions"},
 };
 
 double counter(const Launch& launch, std::string_view name, bool& there) {

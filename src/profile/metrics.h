@@ -12,6 +12,10 @@
 //   waves                              waves of blocks over the device
 //   stall_memory stall_barrier stall_shared stall_pipe   warps waiting for it per issued instruction
 //   registers shared_bytes dram_bytes instructions_per_cycle
+//   retiring_fraction front_end_fraction bad_speculation_fraction back_end_fraction   issue slots of a processor, or
+//   for
+//                                      the ends cycles in which they stood still: what became of them
+//   llc_misses_per_instruction branch_misses_per_instruction
 #pragma once
 
 #include <functional>

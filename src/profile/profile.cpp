@@ -84,7 +84,11 @@ Result<record::ProfileReport> analyse(const Capture& capture, const Options& opt
     if (launch.kernel == target) launches.push_back(&launch);
   }
   fill_metrics(capture, launches, options, report);
-  classify(report);
+  if (report.tool == "perf") {
+    classify_processor(report, options);
+  } else {
+    classify(report);
+  }
   return report;
 }
 

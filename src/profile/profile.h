@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,11 +22,13 @@
 namespace ridge::profile {
 
 struct Options {
-  std::string kernel;                 // part of the target's name; empty: by its share of the time
-  double bandwidth = 0;               // B/s of the memory, for tools that count bytes and no fraction; 0: not known
-  double flops = 0;                   // FLOP/s, for tools that count operations
-  double timeout = 1800;              // collect: seconds, then the program is killed with all that it started
-  std::function<bool()> should_stop;  // collect: asked about ten times a second; true kills it
+  std::string kernel;                  // part of the target's name; empty: by its share of the time
+  double bandwidth = 0;                // B/s of the memory, for tools that count bytes and no fraction; 0: not known
+  double flops = 0;                    // FLOP/s, for tools that count operations
+  double timeout = 1800;               // collect: seconds, then the program is killed with all that it started
+  std::function<bool()> should_stop;   // collect: asked about ten times a second; true kills it
+  double kernel_share = 1;             // perf: of the counted time, how much the kernel itself ran
+  std::map<std::string, double> code;  // perf: of the kernel's machine code, as toolchain/listing.h names it
   std::filesystem::path keep;  // collect: where the tool's own report goes as well, before it is read; empty: nowhere
 };
 
@@ -41,6 +44,10 @@ Result<record::ProfileReport> read_report(const std::filesystem::path& file, con
 // Empty where the tool can be run here; otherwise what is missing, and how to get it.
 std::string why_not(const std::string& tool);
 
+// Empty where the tool's counters count here, which one run of a program that does nothing shows (perf; of others it is
+// not known before they run); otherwise the reason. Asked once in a process.
+std::string why_no_counters(const std::string& tool);
+
 // Runs `command` under ncu, cupti (nsys), rocprofv3 or perf. kUnsupported says what is missing and how to get it.
 // rocprof-compute is read only: it runs a program many times into a folder of its own.
 Result<record::ProfileReport> collect(const std::string& tool, const std::vector<std::string>& command,
@@ -53,5 +60,7 @@ std::optional<double> metric(const record::ProfileReport& report, std::string_vi
 
 // classify.cpp: fills bottleneck, verdict and hypotheses from the metrics.
 void classify(record::ProfileReport& report);
+// processor.cpp: the same of what perf counted.
+void classify_processor(record::ProfileReport& report, const Options& options);
 
 }  // namespace ridge::profile

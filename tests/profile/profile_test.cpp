@@ -3,11 +3,13 @@
 // tools' public formats.
 #include "profile/profile.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "base/files.h"
 
@@ -178,9 +180,105 @@ TEST(Profile, PerfGivesInstructionsPerCycleAndBytesOfMissedLines) {
   EXPECT_EQ(report.bottleneck, Bottleneck::kMemory);
 }
 
+// A second of `perf stat -x,` with these counters.
+std::string counted(const std::map<std::string, double>& counters) {
+  std::string text = "1000000000,ns,duration_time,1000000000,100.00,,\n1000.0,msec,task-clock,1000000000,100.00,,\n";
+  for (const auto& [name, value] : counters) text += fmt::format("{:.0f},,{}:u,1000000000,100.00,,\n", value, name);
+  return text;
+}
+
+record::ProfileReport judged(const std::map<std::string, double>& counters, const Options& options = {}) {
+  const Result<record::ProfileReport> report = analyse(*parse_perf(counted(counters)), options);
+  EXPECT_TRUE(report) << report.error().text();
+  return report ? *report : record::ProfileReport{};
+}
+
+TEST(ProfileOfAProcessor, MemoryLimitsWhereItsBandwidthIsFullOrLoadsMissAndNothingElseRuns) {
+  const std::map<std::string, double> misses = {{"cycles", 3e9}, {"instructions", 1.2e9}, {"LLC-load-misses", 2e7}};
+  EXPECT_EQ(judged(misses).bottleneck, Bottleneck::kMemory);
+  EXPECT_THAT(judged(misses).verdict, HasSubstr("17 last-level misses per 1000 instructions"));
+  const record::ProfileReport full = judged(misses, {.bandwidth = 1.6e9});
+  EXPECT_EQ(full.bottleneck, Bottleneck::kMemory);
+  EXPECT_THAT(full.verdict, HasSubstr("memory at 80 %"));
+  ASSERT_EQ(full.hypotheses.size(), 1u);
+  EXPECT_NEAR(full.hypotheses[0].gain, 0.25, 1e-9);
+  // The same misses where the memory could do twenty times as much are no limit.
+  EXPECT_NE(judged(misses, {.bandwidth = 2.6e10}).bottleneck, Bottleneck::kMemory);
+}
+
+TEST(ProfileOfAProcessor, IssueSlotsTellTheFrontEndFromBranches) {
+  std::map<std::string, double> slots = {
+      {"cycles", 1e9},           {"instructions", 1e9},       {"slots", 4e9},           {"topdown-retiring", 1e9},
+      {"topdown-bad-spec", 2e8}, {"topdown-fe-bound", 1.8e9}, {"topdown-be-bound", 1e9}};
+  const record::ProfileReport front = judged(slots);
+  EXPECT_THAT(front.verdict, HasSubstr("fetching and decoding instructions limits"));
+  EXPECT_THAT(front.verdict, HasSubstr("front end 45 %"));
+  EXPECT_THAT(names_of(front), Contains("front end"));
+  EXPECT_EQ(front.bottleneck, Bottleneck::kCompute);
+  slots["topdown-bad-spec"] = 1.2e9;
+  slots["topdown-fe-bound"] = 8e8;
+  EXPECT_THAT(judged(slots).verdict, HasSubstr("mispredicted branches limit: 30 % of the slots"));
+  // Cycles in which the front end stood still say the same where slots are not counted.
+  EXPECT_THAT(judged({{"cycles", 1e9}, {"instructions", 1e9}, {"stalled-cycles-frontend", 5e8}}).verdict,
+              HasSubstr("fetching and decoding"));
+}
+
+TEST(ProfileOfAProcessor, MultiplyAddsLimitWhereTheHotLoopFillsTheirUnits) {
+  const std::map<std::string, double> busy = {{"cycles", 1e9}, {"instructions", 2.4e9}, {"LLC-load-misses", 1e4}};
+  const std::map<std::string, double> tile = {{"hot_loop_instructions", 40}, {"hot_loop_fma", 24}};
+  const record::ProfileReport report = judged(busy, {.code = tile});
+  EXPECT_EQ(report.bottleneck, Bottleneck::kCompute);
+  EXPECT_THAT(report.verdict, HasSubstr("multiply-add units limit, 1.44 of 2 a cycle"));
+  EXPECT_THAT(report.verdict, HasSubstr("24 of 40 instructions of the hot loop multiply and add"));
+  EXPECT_EQ(judged(busy, {.code = {{"hot_loop_instructions", 40}, {"hot_loop_fma", 4}}}).bottleneck,
+            Bottleneck::kUnknown);
+  const record::ProfileReport many = judged({{"cycles", 1e9}, {"instructions", 3.5e9}});
+  EXPECT_EQ(many.bottleneck, Bottleneck::kCompute);
+  EXPECT_THAT(many.verdict, HasSubstr("the number of instructions limits"));
+}
+
+TEST(ProfileOfAProcessor, LatencyLimitsWhereNeitherMemoryNorUnitsAreBusy) {
+  const std::map<std::string, double> chain = {{"cycles", 1e9}, {"instructions", 5e8}, {"LLC-load-misses", 1e3}};
+  EXPECT_EQ(judged(chain).bottleneck, Bottleneck::kLatency);
+  EXPECT_THAT(names_of(judged(chain)), Contains("dependences"));
+  EXPECT_EQ(judged({{"cycles", 1e9}, {"instructions", 5e8}}).bottleneck, Bottleneck::kUnknown)
+      << "it may wait for memory: misses were not counted";
+}
+
+TEST(ProfileOfAProcessor, NothingIsConcludedOfAKernelThatHardlyRan) {
+  const record::ProfileReport report = judged({{"cycles", 1e9}, {"instructions", 3.5e9}}, {.kernel_share = 0.2});
+  EXPECT_EQ(report.bottleneck, Bottleneck::kUnknown);
+  EXPECT_THAT(report.verdict, HasSubstr("the kernel ran 20 % of the counted time"));
+  EXPECT_TRUE(report.hypotheses.empty());
+}
+
+// The machine is asked once in a process.
+TEST(ProfileOfAProcessor, CountersThatAreOffAreFoundOutOnce) {
+  const Result<TempDir> folder = TempDir::create("ridge-perf");
+  ASSERT_TRUE(folder);
+  const std::filesystem::path program = folder->path() / "perf", log = folder->path() / "log";
+  ASSERT_TRUE(
+      write_file_durably(program, fmt::format("#!/bin/sh\necho run >> {}\nwhile [ \"$1\" != -o ]; do shift; done\n"
+                                              "echo '0.5,msec,task-clock,500000,100.00,,' > \"$2\"\n"
+                                              "echo '<not supported>,,cycles,0,100.00,,' >> \"$2\"\n",
+                                              log.string())));
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder->path().string() + ":" + path).c_str(), 1);
+  EXPECT_THAT(why_no_counters("perf"), HasSubstr("perf counts neither cycles nor instructions on this machine"));
+  EXPECT_THAT(why_no_counters("perf"), HasSubstr("neither cycles nor instructions"));
+  EXPECT_EQ(why_no_counters("ncu"), "");
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(*read_file(log), "run\n");
+}
+
 TEST(Profile, WhatCannotBeSaidIsSaidWithTheWayOut) {
-  EXPECT_THAT(good("perf.csv").verdict, HasSubstr("--on"));
-  EXPECT_EQ(good("perf.csv").bottleneck, Bottleneck::kUnknown);
+  const Result<record::ProfileReport> even =
+      analyse(*parse_perf(counted({{"cycles", 1e9}, {"instructions", 2e9}, {"LLC-load-misses", 2e6}})), {});
+  ASSERT_TRUE(even);
+  EXPECT_EQ(even->bottleneck, Bottleneck::kUnknown);
+  EXPECT_THAT(even->verdict, HasSubstr("no counter is near a limit: 2.00 instructions per cycle, 1 last-level misses"));
+  EXPECT_THAT(even->verdict, HasSubstr("--on"));
   const Result<record::ProfileReport> clock = analyse(*parse_perf("12.5,msec,task-clock,12500000,100.00,,\n"), {});
   ASSERT_TRUE(clock);
   EXPECT_THAT(clock->verdict, HasSubstr("neither cycles nor instructions"));
