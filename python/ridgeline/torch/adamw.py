@@ -14,13 +14,14 @@ _STATES = (torch.float32, torch.bfloat16)
 _STATE = ("exp_avg", "exp_avg_sq", "master")
 
 
-def _local(tensor: torch.Tensor) -> torch.Tensor:
+def _local(tensor: Any) -> torch.Tensor:
     """This rank's part of a sharded parameter, gradient or state."""
-    part: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part.wait() if hasattr(part, "wait") else part
+    part: Any = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    local: torch.Tensor = part.wait() if hasattr(part, "wait") else part
+    return local
 
 
-def _whole(tensor: torch.Tensor) -> torch.Tensor:
+def _whole(tensor: Any) -> torch.Tensor:
     whole: torch.Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return whole
 
@@ -142,7 +143,7 @@ class AdamW(torch.optim.Optimizer):
         factor = self._factor([param.grad for _, param in found])
         states = [self._state_of(param, group) for group, param in found]
         if states:
-            torch._foreach_add_([state["step"] for state in states], 1.0)
+            torch._foreach_add_([state["step"] for state in states], 1.0)  # pyright: ignore[reportPrivateImportUsage]
         runs: dict[tuple[int, float, bool], list[torch.Tensor]] = {}  # of a group, at one count of steps, with masters or without
         for (group, param), state in zip(found, states, strict=True):
             runs.setdefault((id(group), float(state["step"]), "master" in state), []).append(param)
@@ -154,7 +155,7 @@ class AdamW(torch.optim.Optimizer):
     def _run(self, group: dict[str, Any], count: float, has_master: bool, params: list[torch.Tensor], factor: torch.Tensor | None) -> None:
         parts, gradients, states = [], [], {name: [] for name in _STATE}  # type: ignore[var-annotated]
         for param in params:
-            part, gradient = _local(param), _local(param.grad)  # type: ignore[arg-type]
+            part, gradient = _local(param), _local(param.grad)
             if gradient.stride() != part.stride():
                 gradient = torch.empty_like(part, dtype=gradient.dtype).copy_(gradient)
             parts.append(part)

@@ -386,7 +386,8 @@ class CrossEntropyLoss(torch.nn.Module):
     ) -> None:
         super().__init__()
         _check("CrossEntropyLoss", torch.empty(0, dtype=torch.int64), weight, reduction)
-        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
+        self.reduction: Reduction = reduction
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         self.z_loss, self.soft_cap, self.one_pass, self.in_place = z_loss, soft_cap, one_pass, in_place
 
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -429,7 +430,8 @@ class LinearCrossEntropy(torch.nn.Module):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.empty(vocabulary, hidden, device=device, dtype=dtype))
         torch.nn.init.normal_(self.weight, std=hidden**-0.5)
-        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
+        self.reduction: Reduction = reduction
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         self.z_loss, self.soft_cap, self.chunk = z_loss, soft_cap, chunk
 
     def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

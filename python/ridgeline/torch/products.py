@@ -384,7 +384,9 @@ def _multiple(x: torch.Tensor, weight: torch.Tensor, recipe: Recipe) -> int:
 
 
 def _parts(along: Codes | None, across: Codes | None) -> Parts:
-    return *(along or (None, None)), *(across or (None, None))
+    q, scale = along or (None, None)
+    q_t, scale_t = across or (None, None)
+    return q, scale, q_t, scale_t
 
 
 def _late_codes(

@@ -228,7 +228,7 @@ def _moved(q: Any, places: list[Any]) -> Any:
 
     if tuple(places) == tuple(q.placements):
         return q
-    whole = dict(run_check=False, shape=q.shape, stride=q.stride())
+    whole: dict[str, Any] = {"run_check": False, "shape": q.shape, "stride": q.stride()}
     there = DTensor.from_local(q.to_local().view(torch.uint8), q.device_mesh, q.placements, **whole).redistribute(q.device_mesh, places)
     return DTensor.from_local(there.to_local().view(q.dtype), q.device_mesh, places, **whole)
 
