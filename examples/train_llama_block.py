@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Trains a small Llama-style model on this project's own texts: with torch's products, with Ridgeline's in bf16, and in FP8.
+"""Trains a small Llama-style model on this project's own texts: by torch, with Ridgeline's operators in bf16, and in FP8.
 
   python examples/train_llama_block.py                      about a minute on two CPU cores: loss curves and step times
   python examples/train_llama_block.py --device cuda        real sizes; also times one block of hidden size 4096, 8192 tokens
   python examples/train_llama_block.py --modes torch,fp8-blockwise --steps 200 --svg losses.svg --json run.json
+  python examples/train_llama_block.py --steps 0            the last table alone: what each operator contributes to a step
 
 Every mode starts from the same weights and sees the same batches, so curves differ by arithmetic alone. "torch-nudged" starts
 from weights off by a relative 1e-4, less than bf16 resolves: how far it drifts from "torch" is what noise means here. One run says
 little, because training amplifies any difference: --seeds 3 trains each mode from three starts and gives the mean difference.
-Weights are float32 and products bf16 (autocast); attention, normalisation and the loss are torch's in every mode.
+Weights are float32 and products bf16 (autocast). "ridgeline" has our products alone, "ridgeline-all" also normalisation, rotary positions,
+the activation, the loss and the optimizer; attention is torch's in every mode. The last table times a training step with one of these at a time.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import math
 import pathlib
 import statistics
 import time
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -31,7 +34,12 @@ FP8 = {
     "fp8-rowwise": rt.QuantConfig("hybrid", "rowwise"),
     "fp8-blockwise": rt.QuantConfig("e4m3", "blockwise"),
 }
-MODES = ("torch", "torch-nudged", "ridgeline", *FP8)
+PARTS = ("products", "norm", "rope", "activation", "loss", "optimizer")  # what can be Ridgeline's
+MODES = ("torch", "torch-nudged", "ridgeline", "ridgeline-all", *FP8)
+
+
+def parts_of(mode: str) -> tuple[str, ...]:
+    return PARTS if mode == "ridgeline-all" else () if mode.startswith("torch") else ("products",)
 
 
 def rotate(x: torch.Tensor) -> torch.Tensor:
@@ -54,14 +62,29 @@ class Block(nn.Module):
         self.norm_attention, self.norm_mlp = nn.RMSNorm(hidden), nn.RMSNorm(hidden)
         self.qkv, self.out = nn.Linear(hidden, 3 * hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
         self.gate_up, self.down = nn.Linear(hidden, 2 * inner, bias=False), nn.Linear(inner, hidden, bias=False)
+        self.parts: tuple[str, ...] = ()
+        self.table: tuple[torch.Tensor, torch.Tensor] | None = None  # of rope, for the longest sequence so far
+
+    def turn(self, q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """q and k of [batch, heads, sequence, channels] by their positions."""
+        if "rope" not in self.parts:
+            return rotate(q), rotate(k)
+        if self.table is None or len(self.table[0]) < q.shape[2]:
+            self.table = rt.rope_table(q.shape[2], q.shape[3], device=q.device)
+        q, k = rt.rope(q.transpose(1, 2), k.transpose(1, 2), *self.table)
+        return q.transpose(1, 2), k.transpose(1, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, sequence, hidden = x.shape
         qkv = self.qkv(self.norm_attention(x)).view(batch, sequence, 3, self.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        q, k = self.turn(q, k)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).reshape(batch, sequence, hidden))
-        gate, up = self.gate_up(self.norm_mlp(x)).chunk(2, dim=-1)
+        both = self.gate_up(self.norm_mlp(x))
+        if "activation" in self.parts:
+            return x + self.down(rt.swiglu(both))
+        gate, up = both.chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
 
@@ -79,18 +102,26 @@ class Llama(nn.Module):
         return self.head(self.norm(x))
 
 
-def convert(model: nn.Module, mode: str) -> nn.Module:
-    """The same model with the products of a mode; the output head stays in bf16 in every FP8 mode."""
+def convert(model: nn.Module, mode: str, parts: tuple[str, ...] | None = None) -> nn.Module:
+    """The same model with the operators of a mode, or with some parts; the output head stays in bf16 in every FP8 mode."""
+    parts = parts_of(mode) if parts is None else parts
     if mode == "torch-nudged":
         generator = torch.Generator().manual_seed(11)
         with torch.no_grad():
             for p in model.parameters():
                 p.mul_(1 + 1e-4 * torch.randn(p.shape, generator=generator).to(p.device))
-    if mode.startswith("torch"):
-        return model
     if mode in FP8:
         rt.swap_linears(model, FP8[mode], keep=lambda name, layer: name == "head")
-    rt.swap_linears(model, keep=lambda name, layer: isinstance(layer, rt.Fp8Linear))
+    if "products" in parts:
+        rt.swap_linears(model, keep=lambda name, layer: isinstance(layer, rt.Fp8Linear))
+    for module in list(model.modules()):
+        if isinstance(module, Block):
+            module.parts = parts
+        for name, child in list(module.named_children()):
+            if "norm" in parts and type(child) is nn.RMSNorm:
+                norm = rt.RMSNorm(child.weight.shape[0], eps=torch.finfo(torch.float32).eps, device="meta")
+                norm.weight = child.weight
+                setattr(module, name, norm)
     return model
 
 
@@ -104,30 +135,71 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def train(model: nn.Module, text: torch.Tensor, options: argparse.Namespace, seed: int) -> tuple[list[float], list[float]]:
-    """Losses and seconds of each step."""
-    device = torch.device(options.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+class Trainer:
+    """A model with its optimizer and the loss of its parts."""
+
+    def __init__(self, model: nn.Module, parts: tuple[str, ...], options: argparse.Namespace) -> None:
+        self.model, self.parts, self.device = model, parts, torch.device(options.device)
+        numbers = {"lr": options.lr, "betas": (0.9, 0.95), "weight_decay": 0.1}
+        self.clips = "optimizer" in parts
+        self.optimizer = rt.AdamW(model.parameters(), **numbers, max_norm=1.0) if self.clips else torch.optim.AdamW(model.parameters(), **numbers)
+
+    def step(self, window: torch.Tensor) -> tuple[float, float]:
+        """The loss of a batch of texts, and the seconds of the step."""
+        synchronize(self.device)
+        start = time.perf_counter()
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            logits = self.model(window[:, :-1]).flatten(0, 1)
+        target = window[:, 1:].flatten()
+        loss = rt.cross_entropy(logits, target, one_pass=True) if "loss" in self.parts else F.cross_entropy(logits.float(), target)
+        self.optimizer.zero_grad()
+        loss.backward()
+        if not self.clips:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return loss.item(), time.perf_counter() - start
+
+
+def batches(text: torch.Tensor, options: argparse.Namespace, seed: int, count: int) -> Iterator[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    losses, seconds = [], []
-    for step in range(options.steps):
+    for _ in range(count):
         starts = torch.randint(len(text) - options.sequence - 1, (options.batch,), generator=generator)
-        window = torch.stack([text[s : s + options.sequence + 1] for s in starts.tolist()]).long().to(device)
-        for group in optimizer.param_groups:
+        yield torch.stack([text[s : s + options.sequence + 1] for s in starts.tolist()]).long().to(options.device)
+
+
+def train(model: nn.Module, mode: str, text: torch.Tensor, options: argparse.Namespace, seed: int) -> tuple[list[float], list[float]]:
+    """Losses and seconds of each step."""
+    trainer = Trainer(model, parts_of(mode), options)
+    losses, seconds = [], []
+    for step, window in enumerate(batches(text, options, seed, options.steps)):
+        for group in trainer.optimizer.param_groups:
             warm = min(1.0, (step + 1) / (0.1 * options.steps))
             group["lr"] = options.lr * warm * (0.55 + 0.45 * math.cos(math.pi * step / options.steps))
-        synchronize(device)
-        start = time.perf_counter()
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            logits = model(window[:, :-1])
-        loss = F.cross_entropy(logits.float().flatten(0, 1), window[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-        seconds.append(time.perf_counter() - start)
+        loss, took = trainer.step(window)
+        losses.append(loss)
+        seconds.append(took)
     return losses, seconds
+
+
+def contributions(text: torch.Tensor, options: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of training steps with torch's operators, with one part of ours at a time, and with all; they take turns."""
+    torch.manual_seed(options.seed)
+    start = Llama(options.hidden, max(1, options.hidden // 64), options.layers).to(options.device)
+    trainers: dict[str, Trainer] = {}
+    seconds: dict[str, list[float]] = {}
+    for name, parts in {"torch": (), **{part: (part,) for part in PARTS}, "all": PARTS}.items():
+        trainer = Trainer(convert(copy.deepcopy(start), "ridgeline", parts), parts, options)
+        try:
+            for window in batches(text, options, options.seed, 3):  # first calls compile
+                trainer.step(window)
+        except NotImplementedError as error:  # no kernel for this part on this device
+            print(f"{name:15s} left out: {error}", flush=True)
+            continue
+        trainers[name], seconds[name] = trainer, []
+    for turn, window in enumerate(batches(text, options, options.seed, options.part_rounds)):
+        for name in trainers if turn % 2 == 0 else reversed(trainers):
+            seconds[name].append(trainers[name].step(window)[1])
+    return seconds
 
 
 def time_blocks(modes: list[str], options: argparse.Namespace) -> dict[str, list[float]]:
@@ -202,12 +274,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--block-hidden", type=int, help="of the block that is timed; default 256, on a GPU 4096")
     parser.add_argument("--block-tokens", type=int, help="default 256, on a GPU 8192")
     parser.add_argument("--block-rounds", type=int, help="default 6, on a GPU 20; 0: time no block")
+    parser.add_argument("--part-rounds", type=int, help="steps with each operator alone; default 12, on a GPU 40; 0: none")
     parser.add_argument("--svg", type=pathlib.Path, default=pathlib.Path("losses.svg"))
     parser.add_argument("--json", type=pathlib.Path, help="every loss and every time")
     options = parser.parse_args()
     gpu = options.device.startswith("cuda")
     defaults = {"steps": (60, 200), "hidden": (128, 1024), "layers": (2, 8), "batch": (4, 16), "sequence": (128, 1024),
-                "lr": (3e-3, 6e-4), "block_hidden": (256, 4096), "block_tokens": (256, 8192), "block_rounds": (6, 20)}
+                "lr": (3e-3, 6e-4), "block_hidden": (256, 4096), "block_tokens": (256, 8192), "block_rounds": (6, 20), "part_rounds": (12, 40)}
     for name, (small, large) in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, large if gpu else small)
@@ -232,7 +305,7 @@ def train_modes(text: torch.Tensor, options: argparse.Namespace) -> dict[str, di
             if seed > options.seed and mode not in runs:
                 continue
             try:
-                losses, seconds = train(convert(copy.deepcopy(start), mode), text, options, seed)
+                losses, seconds = train(convert(copy.deepcopy(start), mode), mode, text, options, seed)
             except NotImplementedError as error:  # no kernel for this mode on this device
                 print(f"{mode:15s} left out: {error}", flush=True)
                 continue
@@ -255,9 +328,8 @@ def compare_finals(runs: dict[str, dict]) -> None:
         print(f"{mode:15s} final loss {statistics.fmean(off):+.2f} % of {next(iter(runs))}, standard error {error:.2f} %, {len(off)} seeds")
 
 
-def main() -> None:
-    options = arguments()
-    text = corpus()
+def train_and_compare(text: torch.Tensor, options: argparse.Namespace) -> dict[str, dict]:
+    """Loss curves of every mode, and the time of one block."""
     runs = train_modes(text, options)
     if not runs:
         raise SystemExit("no mode runs here")
@@ -272,10 +344,27 @@ def main() -> None:
         runs[mode]["block_seconds"] = seconds
         ratios = [a / b for a, b in zip(runs[timed[0]]["block_seconds"], seconds)]
         print(f"{mode:15s} {1e3 * statistics.median(seconds):8.2f} ms   {statistics.median(ratios):.3f}x of {timed[0]}", flush=True)
+    return runs
+
+
+def time_parts(text: torch.Tensor, options: argparse.Namespace) -> dict[str, list[float]]:
+    print(f"a training step, hidden {options.hidden}, {options.batch * options.sequence} tokens, with one of Ridgeline's operators at a time:")
+    times = contributions(text, options)
+    for name, seconds in times.items():
+        ratios = [a / b for a, b in zip(times["torch"], seconds)]
+        print(f"{name:15s} {1e3 * statistics.median(seconds):8.2f} ms   {statistics.median(ratios):.3f}x of torch", flush=True)
+    return times
+
+
+def main() -> None:
+    options = arguments()
+    text = corpus()
+    runs = train_and_compare(text, options) if options.steps > 0 else {}
+    parts = time_parts(text, options) if options.part_rounds > 0 else {}
     if options.json:
         settings = {k: str(v) if isinstance(v, pathlib.Path) else v for k, v in vars(options).items()}
         device = torch.cuda.get_device_name() if options.device.startswith("cuda") else "cpu"
-        options.json.write_text(json.dumps({"options": settings, "torch": torch.__version__, "device": device, "runs": runs}))
+        options.json.write_text(json.dumps({"options": settings, "torch": torch.__version__, "device": device, "runs": runs, "parts": parts}))
 
 
 if __name__ == "__main__":

@@ -133,13 +133,15 @@ def test_ddp_and_fsdp_see_the_gradients_of_our_layers(two_ranks):
 
 def test_the_training_example_runs_and_its_modes_agree(on_cpu, tmp_path):
     example = pathlib.Path(__file__).parents[2] / "examples" / "train_llama_block.py"
-    small = "--steps 4 --hidden 64 --layers 1 --batch 1 --sequence 32 --block-hidden 64 --block-tokens 32 --block-rounds 1"
+    small = "--steps 4 --hidden 64 --layers 1 --batch 1 --sequence 32 --block-hidden 64 --block-tokens 32 --block-rounds 1 --part-rounds 1"
     subprocess.run(
         [sys.executable, example, *small.split(), "--svg", tmp_path / "losses.svg", "--json", tmp_path / "run.json"], check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL,
     )
-    runs = json.loads((tmp_path / "run.json").read_text())["runs"]
-    assert set(runs) == {"torch", "torch-nudged", "ridgeline", "fp8-tensorwise", "fp8-blockwise"}
+    found = json.loads((tmp_path / "run.json").read_text())
+    runs = found["runs"]
+    assert set(runs) == {"torch", "torch-nudged", "ridgeline", "ridgeline-all", "fp8-tensorwise", "fp8-blockwise"}
+    assert set(found["parts"]) == {"torch", "products", "norm", "rope", "activation", "loss", "optimizer", "all"}
     for run in runs.values():
         assert run["losses"] == pytest.approx(runs["torch"]["losses"], rel=0.02)
-    assert (tmp_path / "losses.svg").read_text().count("<polyline") == 5
+    assert (tmp_path / "losses.svg").read_text().count("<polyline") == 6
