@@ -103,6 +103,39 @@ function(ridge_described_kernel file op prefix sources_variable)
   set(${sources_variable} ${sources} "${generated}" PARENT_SCOPE)
 endfunction()
 
+# ridge_instruction_flags(<sources>...)
+# Files named after instructions are compiled with those.
+function(ridge_instruction_flags)
+  foreach(source IN LISTS ARGN)
+    if(source MATCHES "/(kernels|tile)_amx\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AMX_FLAGS})
+    elseif(source MATCHES "/(kernels|tile)_bf16dot\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_BF16DOT_FLAGS})
+    elseif(source MATCHES "/(kernels|tile)_avx512\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX512_FLAGS})
+    elseif(source MATCHES "/(kernels|tile)_avx2\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX2_FLAGS})
+    elseif(source MATCHES "_(avx2|avx512|bf16dot|amx)\\.cpp$" AND NOT source MATCHES "/cpu_")  # the same code once more, slower
+      message(FATAL_ERROR "${source} is named after instructions that it is not compiled with; call it kernels_ or tile_")
+    endif()
+    if(source MATCHES "/kernels_[a-z0-9]+\\.cpp$")  # or a root would be no vector
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -fno-math-errno)
+      set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+    if(source MATCHES "/(kernels|tile)_(avx2|avx512|bf16dot|amx)\\.cpp$")  # a precompiled header is for one set of instructions
+      set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+    # Without masks of its own a set of instructions computes both sides of a choice, which might trap: loops stay scalar for it.
+    if(source MATCHES "/simd/kernels_(portable|avx2|avx512)\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -fno-trapping-math)
+    endif()
+    # GCC 12 warns of the operand that its own intrinsics leave open. No flag of the instruction set: candidates get those.
+    if(source MATCHES "/(kernels|tile)_(avx512|bf16dot|amx)\\.cpp$")
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -Wno-uninitialized)
+    endif()
+  endforeach()
+endfunction()
+
 # ridge_op_sources(<list> <sources variable> <entries variable>)
 # Sources of the operators of a list, with the generated <list>_operators(); and the generated file with their public
 # entry points, which belongs to a library that may use src/dispatch. A list other than the product's own embeds its device
@@ -159,34 +192,7 @@ function(ridge_op_sources list sources_variable entries_variable)
     "${head}#include <span>\n#include <vector>\n\n#include \"ops/described_kernel.h\"\n\nnamespace ridge::ops {\n${declarations}\nstd::span<const Operator> ${list}_operators();\nstd::span<const Operator> ${list}_operators() {\n  static const std::vector<Operator> list = [] {\n    std::vector<Operator> result;\n${more}${assembled}    return result;\n  }();\n  return list;\n}\n}  // namespace ridge::ops\n")
   ridge_write_if_different("${RIDGE_GENERATED_DIR}/${list}_entries.cpp"
     "${head}#include \"dispatch/launch.h\"\n${includes}\nnamespace ridge {\n${entries}}  // namespace ridge\n")
-  foreach(source IN LISTS sources)
-    if(source MATCHES "/(kernels|tile)_amx\\.cpp$")
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AMX_FLAGS})
-    elseif(source MATCHES "/(kernels|tile)_bf16dot\\.cpp$")
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_BF16DOT_FLAGS})
-    elseif(source MATCHES "/(kernels|tile)_avx512\\.cpp$")
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX512_FLAGS})
-    elseif(source MATCHES "/(kernels|tile)_avx2\\.cpp$")
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS ${RIDGE_AVX2_FLAGS})
-    elseif(source MATCHES "_(avx2|avx512|bf16dot|amx)\\.cpp$" AND NOT source MATCHES "/cpu_")  # the same code once more, slower
-      message(FATAL_ERROR "${source} is named after instructions that it is not compiled with; call it kernels_ or tile_")
-    endif()
-    if(source MATCHES "/kernels_[a-z0-9]+\\.cpp$")  # or a root would be no vector
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -fno-math-errno)
-      set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
-    endif()
-    if(source MATCHES "/(kernels|tile)_(avx2|avx512|bf16dot|amx)\\.cpp$")  # a precompiled header is for one set of instructions
-      set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
-    endif()
-    # Without masks of its own a set of instructions computes both sides of a choice, which might trap: loops stay scalar for it.
-    if(source MATCHES "/simd/kernels_(portable|avx2|avx512)\\.cpp$")
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -fno-trapping-math)
-    endif()
-    # GCC 12 warns of the operand that its own intrinsics leave open. No flag of the instruction set: candidates get those.
-    if(source MATCHES "/(kernels|tile)_(avx512|bf16dot|amx)\\.cpp$")
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -Wno-uninitialized)
-    endif()
-  endforeach()
+  ridge_instruction_flags(${sources})
   set(${sources_variable} ${sources} "${RIDGE_GENERATED_DIR}/${list}_operators.cpp" PARENT_SCOPE)
   set(${entries_variable} "${RIDGE_GENERATED_DIR}/${list}_entries.cpp" PARENT_SCOPE)
 endfunction()

@@ -2,14 +2,6 @@
 
 namespace ridge::ops::rmsnorm {
 
-record::Cost cost(const Problem& problem) {
-  const Shape s = shape_of(problem);
-  record::Cost cost;
-  cost.flop = (s.residual ? 5.0 : 4.0) * static_cast<double>(s.rows) * static_cast<double>(s.cols);
-  for (const OperandSpec& operand : problem.operands) {
-    cost.bytes += static_cast<double>(size_bytes(operand.dtype, operand.element_count()));
-  }
-  return cost;
-}
+record::Cost cost(const Problem& problem) { return row_norm::cost(problem, shape_of(problem).residual ? 5 : 4); }
 
 }  // namespace ridge::ops::rmsnorm

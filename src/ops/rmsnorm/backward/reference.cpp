@@ -16,7 +16,7 @@ auto row_model(const Problem& problem, const Arguments&) {
     reads[*at] = how;
     return static_cast<rows::i64>(*at);
   };
-  const Shape s = shape_of(problem);
+  const row_norm::BackwardShape s = shape_of(problem);
   place("rstd", rows::kScalar);
   place("dweight", rows::kSum);
   const rows::i64 weight = place("weight", rows::kShared), dsum = place("dsum", rows::kRow);

@@ -1,12 +1,12 @@
-#include "ops/rmsnorm/simd/pieces.h"
+#include "ops/row_norm/simd/pieces.h"
 
 #include "device/cpu/cpu_info.h"
 
-namespace ridge::ops::rmsnorm {
+namespace ridge::ops::row_norm {
 
 const Pieces& best_pieces() {
   static const Pieces& best = device::cpu::widest(pieces_avx512(), pieces_avx2(), pieces_portable());
   return best;
 }
 
-}  // namespace ridge::ops::rmsnorm
+}  // namespace ridge::ops::row_norm

@@ -1,0 +1,7 @@
+#include "ops/row_norm/simd/pieces_body.h"
+
+namespace ridge::ops::row_norm {
+
+const Pieces& pieces_avx2() { return kPieces; }
+
+}  // namespace ridge::ops::row_norm
