@@ -34,7 +34,9 @@ struct Definition {
   }
   // A kernel may have 0 for what is below the normal numbers.
   static RIDGE_ROWS double flushed(double x) { return x; }
-  static RIDGE_ROWS rows::Number flushed(const rows::Number& x) { return {x.value, x.error + 0x1p-126, x.variance}; }
+  static RIDGE_ROWS rows::Number flushed(const rows::Number& x) {
+    return {x.value, x.error + 0x1p-126, x.variance + 0x1p-252};
+  }
   // What the gradient of a column is before it is scaled, of its share of the sum.
   template <class T>
   RIDGE_ROWS T gradient(const T& share, const T& lse, double target, rows::i64 column) const {

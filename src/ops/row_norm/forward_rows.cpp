@@ -60,33 +60,43 @@ struct Statistics {
   float square = 0;  // the mean of the squares of what is left
 };
 
+// What pieces add up to, in fp64: terms that are alike round alike, piece after piece.
+struct Moments {
+  double sum = 0, squares = 0;
+  void add(const Pieces& pieces, const float* numbers, float shift, std::int64_t count) {
+    Lanes sums, of_squares;
+    pieces.moments(sums, of_squares, numbers, shift, count);
+    sum += total_of(sums);
+    squares += total_of(of_squares);
+  }
+  [[nodiscard]] Statistics statistics(float shift, double length) const {
+    const double rest = sum / length;
+    return {{shift, static_cast<float>(rest)}, static_cast<float>(squares / length - rest * rest)};
+  }
+};
+
 Statistics statistics_of(const Pieces& pieces, const Operands& o, std::int64_t row, const RowOfMatrix& x) {
-  const auto length = static_cast<float>(o.cols);
-  Statistics found;
-  Lanes sums, squares;
+  const auto length = static_cast<double>(o.cols);
+  Lanes squares;
+  Moments moments;
+  float shift = 0;
   const auto add_up = [&](const float* numbers, std::int64_t first, std::int64_t count) {
     if (!o.centred) return pieces.square(squares, numbers, count);
-    if (first == 0) found.centre.shift = near_mean(numbers, count);
-    pieces.moments(sums, squares, numbers, found.centre.shift, count);
+    if (first == 0) shift = near_mean(numbers, count);
+    moments.add(pieces, numbers, shift, count);
   };
   in_pieces(x, o.cols, add_up, [&](std::int64_t first, std::int64_t count) {
     if (o.residual.rank != 0) add_residual(pieces, o, row, first, count);
   });
-  found.square = total_of(squares) / length;
-  if (!o.centred) return found;
-  const float rest = found.centre.rest = total_of(sums) / length, past = rest * rest;
-  if (!(4 * past > found.square)) {
-    found.square -= past;
-    return found;
-  }
-  found.centre.shift += rest;
-  sums = squares = {};
+  if (!o.centred) return {{}, total_of(squares) / static_cast<float>(o.cols)};
+  const double rest = moments.sum / length;
+  if (!(4 * rest * rest > moments.squares / length)) return moments.statistics(shift, length);
+  shift += static_cast<float>(rest);
+  moments = {};
   in_pieces(x, o.cols, [&](const float* numbers, std::int64_t, std::int64_t count) {
-    pieces.moments(sums, squares, numbers, found.centre.shift, count);
+    moments.add(pieces, numbers, shift, count);
   });
-  found.centre.rest = total_of(sums) / length;
-  found.square = total_of(squares) / length - found.centre.rest * found.centre.rest;
-  return found;
+  return moments.statistics(shift, length);
 }
 
 void normalise_row(const Pieces& pieces, const Operands& o, std::int64_t row) {

@@ -28,6 +28,9 @@ Result<Problem> bind(const record::Case& requested) {
                       cross_entropy::targets_of(problem),
                       {"lse", DType::kF32, vector},
                       {"dlogits", s.dtype, matrix, true}};
+  // As a forward call leaves them: lse is above every logit, so that no exponential is larger than 1.
+  problem.operands[1].fill = {Fill::Rule::kUniform, -8, 8};
+  problem.operands[3].fill = {Fill::Rule::kUniform, 8, 16};
   cross_entropy::add_scalars(problem);
   return problem;
 }
