@@ -51,6 +51,31 @@
 
 namespace ridge::ops::rows {
 
+// Finds the operands of a problem by name for a row model, and notes how it reads them: the others all in one way.
+class Places {
+ public:
+  explicit Places(const Problem& problem, Reads others = kRow)
+      : reads(problem.operands.size(), others), problem_(problem) {}
+  // Its position; -1: the case has none.
+  i64 operator()(std::string_view name, std::optional<Reads> how = {}) {
+    const auto at = problem_.position(name);
+    if (!at) return -1;
+    if (how) reads[*at] = *how;
+    return static_cast<i64>(*at);
+  }
+  // Which of the outputs it is; -1: the case has none.
+  i64 output(std::string_view name, std::optional<Reads> how = {}) {
+    const i64 at = (*this)(name, how);
+    return at < 0 ? at
+                  : std::count_if(problem_.operands.begin(), problem_.operands.begin() + at,
+                                  [](const OperandSpec& operand) { return operand.output; });
+  }
+  std::vector<Reads> reads;
+
+ private:
+  const Problem& problem_;
+};
+
 // The operands of one row, by their index; of an output its old content, where that is read. Operands that are read by
 // rows begin at column `first`.
 struct Row {

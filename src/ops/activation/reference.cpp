@@ -9,18 +9,11 @@ namespace ridge::ops::activation {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
-    const auto at = problem.position(name);
-    if (!at) return -1;
-    reads[*at] = how;
-    return static_cast<rows::i64>(*at);
-  };
-  const rows::i64 up = place("up", rows::kRow), probs = place("probs", rows::kScalar),
-                  mask = place("mask", rows::kScalar);
+  rows::Places place(problem);
+  const rows::i64 up = place("up"), probs = place("probs", rows::kScalar), mask = place("mask", rows::kScalar);
   const Definition f{static_cast<rows::i64>(shape_of(problem).function), arguments.scalar(problem, kAlpha).real(),
                      arguments.scalar(problem, kLimit).real()};
-  return rows::model(std::move(reads), RowModel{f, up, probs, mask});
+  return rows::model(std::move(place.reads), RowModel{f, up, probs, mask});
 }
 
 }  // namespace

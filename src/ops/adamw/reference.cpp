@@ -9,17 +9,11 @@ namespace ridge::ops::adamw {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
-    const auto at = problem.position(name);
-    if (!at) return -1;
-    reads[*at] = how;
-    return static_cast<rows::i64>(*at);
-  };
-  const rows::i64 factor = place("factor", rows::kShared), skip = place("skip", rows::kShared),
-                  param = place("param", rows::kRow), master = place("master", rows::kRow);
+  rows::Places place(problem);
+  const rows::i64 factor = place("factor", rows::kShared), skip = place("skip", rows::kShared), param = place("param"),
+                  master = place("master");
   const Constants c = constants_of(problem, arguments);
-  return rows::model(std::move(reads),
+  return rows::model(std::move(place.reads),
                      RowModel{c.decay, c.first, c.kept, c.second, c.step, c.root, c.eps, factor, skip, param,
                               master < 0 ? param : master, shape_of(problem).maximize ? 1 : 0});
 }

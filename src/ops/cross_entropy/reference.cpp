@@ -9,17 +9,9 @@ namespace ridge::ops::cross_entropy {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kScalar);
-  reads[0] = rows::kRow;
-  rows::i64 next = 0, lse = -1, dlogits = -1;
-  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-    const OperandSpec& spec = problem.operands[i];
-    if (!spec.output) continue;
-    if (spec.name == "lse") lse = next;
-    if (spec.name == "dlogits") dlogits = next, reads[i] = rows::kRow;
-    ++next;
-  }
-  const auto grad = problem.position("grad");
+  rows::Places place(problem, rows::kScalar);
+  place("logits", rows::kRow);
+  const rows::i64 grad = place("grad"), lse = place.output("lse"), dlogits = place.output("dlogits", rows::kRow);
   const CrossEntropySettings s = settings_of(problem, arguments);
   const Definition f{s.label_smoothing,
                      s.z_loss,
@@ -27,8 +19,8 @@ auto row_model(const Problem& problem, const Arguments& arguments) {
                      static_cast<double>(s.ignore_index),
                      static_cast<double>(s.first),
                      static_cast<double>(s.whole)};
-  return rows::model(std::move(reads), RowModel{f, s.grad_scale, grad ? static_cast<rows::i64>(*grad) : -1,
-                                                shape_of(problem).shard ? 1 : 0, lse, dlogits});
+  return rows::model(std::move(place.reads),
+                     RowModel{f, s.grad_scale, grad, shape_of(problem).shard ? 1 : 0, lse, dlogits});
 }
 
 }  // namespace

@@ -10,22 +10,11 @@ namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
   const row_norm::Shape s = row_norm::shape_of(problem);
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
-    const auto at = problem.position(name);
-    if (!at) return -1;
-    reads[*at] = how;
-    return static_cast<rows::i64>(*at);
-  };
-  const rows::i64 residual = place("residual", rows::kRow), weight = place("weight", rows::kShared),
-                  bias = place("bias", rows::kShared), first_output = place("y", rows::kRow);
-  const auto output = [&](const char* name, rows::Reads how) {
-    const rows::i64 at = place(name, how);
-    return at < 0 ? -1 : at - first_output;
-  };
-  const rows::i64 sum = output("sum", rows::kRow), mean = output("mean", rows::kScalar),
-                  rstd = output("rstd", rows::kScalar);
-  return rows::model(std::move(reads),
+  rows::Places place(problem);
+  const rows::i64 residual = place("residual"), sum = place.output("sum"), weight = place("weight", rows::kShared),
+                  bias = place("bias", rows::kShared), mean = place.output("mean", rows::kScalar),
+                  rstd = place.output("rstd", rows::kScalar);
+  return rows::model(std::move(place.reads),
                      RowModel{rows::format_of(s.dtype), arguments.scalar(problem, row_norm::kEps).real(), residual,
                               weight, bias, s.zero_centred ? 1 : 0, sum, mean, rstd});
 }

@@ -10,18 +10,11 @@ namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
   const Shape s = shape_of(problem);
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name) -> rows::i64 {
-    const auto at = problem.position(name);
-    return at ? static_cast<rows::i64>(*at) : -1;
-  };
-  const rows::i64 weight = place("weight"), rstd = place("rstd"), first_output = place("y");
-  if (weight >= 0) reads[static_cast<std::size_t>(weight)] = rows::kShared;
-  if (rstd >= 0) reads[static_cast<std::size_t>(rstd)] = rows::kScalar;
-  const auto output = [&](rows::i64 at) { return at < 0 ? -1 : at - first_output; };
-  return rows::model(std::move(reads),
-                     RowModel{rows::format_of(s.dtype), arguments.scalar(problem, kEps).real(), place("residual"),
-                              weight, s.zero_centred ? 1 : 0, output(place("sum")), output(rstd)});
+  rows::Places place(problem);
+  const rows::i64 residual = place("residual"), sum = place.output("sum"), weight = place("weight", rows::kShared),
+                  rstd = place.output("rstd", rows::kScalar);
+  return rows::model(std::move(place.reads), RowModel{rows::format_of(s.dtype), arguments.scalar(problem, kEps).real(),
+                                                      residual, weight, s.zero_centred ? 1 : 0, sum, rstd});
 }
 
 }  // namespace

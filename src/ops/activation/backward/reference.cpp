@@ -10,23 +10,13 @@ namespace ridge::ops::activation_backward {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
-    const auto at = problem.position(name);
-    if (!at) return -1;
-    reads[*at] = how;
-    return static_cast<rows::i64>(*at);
-  };
-  const rows::i64 up = place("up", rows::kRow), probs = place("probs", rows::kScalar),
-                  mask = place("mask", rows::kScalar);
-  place("dprobs", rows::kScalar);
-  const Wanted wanted = wanted_of(problem);
-  const rows::i64 dx = wanted.dx ? 1 : 0, dup = wanted.dup ? dx : -1;
+  rows::Places place(problem);
+  const rows::i64 up = place("up"), probs = place("probs", rows::kScalar), mask = place("mask", rows::kScalar);
+  const rows::i64 dup = place.output("dup"), dprobs = place.output("dprobs", rows::kScalar);
   const activation::Definition f{static_cast<rows::i64>(shape_of(problem).function),
                                  arguments.scalar(problem, activation::kAlpha).real(),
                                  arguments.scalar(problem, activation::kLimit).real()};
-  const rows::i64 dprobs = wanted.dprobs ? dx + (wanted.dup ? 1 : 0) : -1;
-  return rows::model(std::move(reads), RowModel{f, up, probs, mask, dup, dprobs});
+  return rows::model(std::move(place.reads), RowModel{f, up, probs, mask, dup, dprobs});
 }
 
 }  // namespace

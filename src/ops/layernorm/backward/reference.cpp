@@ -9,20 +9,12 @@ namespace ridge::ops::layernorm_backward {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments&) {
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
-    const auto at = problem.position(name);
-    if (!at) return -1;
-    reads[*at] = how;
-    return static_cast<rows::i64>(*at);
-  };
+  rows::Places place(problem);
   const row_norm::BackwardShape s = shape_of(problem);
   for (const char* name : {"mean", "rstd"}) place(name, rows::kScalar);
-  for (const char* name : {"dweight", "dbias"}) place(name, rows::kSum);
-  const rows::i64 weight = place("weight", rows::kShared), dsum = place("dsum", rows::kRow);
-  rows::i64 next = s.dx ? 1 : 0;
-  const rows::i64 dweight = s.dweight ? next++ : -1, dbias = s.dbias ? next : -1;
-  return rows::model(std::move(reads), RowModel{weight, dsum, s.zero_centred ? 1 : 0, dweight, dbias});
+  const rows::i64 weight = place("weight", rows::kShared), dsum = place("dsum"),
+                  dweight = place.output("dweight", rows::kSum), dbias = place.output("dbias", rows::kSum);
+  return rows::model(std::move(place.reads), RowModel{weight, dsum, s.zero_centred ? 1 : 0, dweight, dbias});
 }
 
 }  // namespace

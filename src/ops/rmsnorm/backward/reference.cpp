@@ -9,19 +9,12 @@ namespace ridge::ops::rmsnorm_backward {
 namespace {
 
 auto row_model(const Problem& problem, const Arguments&) {
-  std::vector<rows::Reads> reads(problem.operands.size(), rows::kRow);
-  const auto place = [&](const char* name, rows::Reads how) -> rows::i64 {
-    const auto at = problem.position(name);
-    if (!at) return -1;
-    reads[*at] = how;
-    return static_cast<rows::i64>(*at);
-  };
+  rows::Places place(problem);
   const row_norm::BackwardShape s = shape_of(problem);
   place("rstd", rows::kScalar);
-  place("dweight", rows::kSum);
-  const rows::i64 weight = place("weight", rows::kShared), dsum = place("dsum", rows::kRow);
-  const rows::i64 dweight = !s.dweight ? -1 : s.dx ? 1 : 0;
-  return rows::model(std::move(reads), RowModel{weight, dsum, s.zero_centred ? 1 : 0, dweight});
+  const rows::i64 weight = place("weight", rows::kShared), dsum = place("dsum"),
+                  dweight = place.output("dweight", rows::kSum);
+  return rows::model(std::move(place.reads), RowModel{weight, dsum, s.zero_centred ? 1 : 0, dweight});
 }
 
 }  // namespace
