@@ -40,8 +40,7 @@ class AdamW(torch.optim.Optimizer):
                     there for calls that are written for torch's: amsgrad, capturable and differentiable are refused, foreach and fused
                     mean nothing here
 
-    A torch.amp.GradScaler leaves unscaling to the step (do not call ``scaler.unscale_`` before it), and steps that it finds infinite change
-    nothing. Sharded parameters (FSDP2) are stepped where they lie. There is no CUDA kernel yet: use torch.optim.AdamW(fused=True) there.
+    A torch.amp.GradScaler leaves unscaling to the step, and steps that it finds infinite change nothing. Sharded parameters (FSDP2) are stepped where they lie. There is no CUDA kernel yet: use torch.optim.AdamW(fused=True) there.
     """
 
     def __init__(
