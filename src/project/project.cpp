@@ -261,7 +261,7 @@ Result<Project> read_project(const fs::path& given) {
   std::error_code ignored;
   const fs::path path = fs::is_directory(given, ignored) ? given / kProjectFile : given;
   RIDGE_TRY(text, read_file(path));
-  return parse_project(text, fs::absolute(path).parent_path().lexically_normal());
+  return parse_project(text, fs::absolute(path).lexically_normal().parent_path());
 }
 
 Project extracted_part(Project project) {

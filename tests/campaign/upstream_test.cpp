@@ -56,6 +56,20 @@ class UpstreamTest : public testing::Test {
   std::string commit;
 };
 
+// A root with a slash at its end once let every uncommitted change pass.
+TEST_F(UpstreamTest, AProjectThatIsNamedByADotIsTheFolder) {
+  fs::create_directories(top() / "other");
+  for (const char* name : {"fast/.", "fast/", "other/../fast/./"}) {
+    const project::Project project = project::read_project(top() / name).value();
+    EXPECT_EQ(project.root, top() / "fast") << name;
+    EXPECT_EQ(find_upstream(project).value().folder, "fast") << name;
+  }
+  write("fast/src/kernel.py", "not committed\n");
+  const Result<Upstream> refused = find_upstream(project::read_project(top() / "fast/.").value());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text().find("src/kernel.py"), std::string::npos) << refused.error().text();
+}
+
 TEST_F(UpstreamTest, TheFilesAreThoseOfTheCommitWhateverTheCheckoutHolds) {
   Upstream upstream = found().value();
   EXPECT_EQ(upstream.repository, top());
