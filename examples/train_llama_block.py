@@ -188,8 +188,8 @@ def contributions(text: torch.Tensor, options: argparse.Namespace) -> dict[str, 
     trainers: dict[str, Trainer] = {}
     seconds: dict[str, list[float]] = {}
     for name, parts in {"torch": (), **{part: (part,) for part in PARTS}, "all": PARTS}.items():
-        trainer = Trainer(convert(copy.deepcopy(start), "ridgeline", parts), parts, options)
         try:
+            trainer = Trainer(convert(copy.deepcopy(start), "ridgeline", parts), parts, options)
             for window in batches(text, options, options.seed, 3):  # first calls compile
                 trainer.step(window)
         except NotImplementedError as error:  # no kernel for this part on this device
