@@ -339,6 +339,29 @@ def check_activations(mesh):
         assert y.placements == shards[1].grad.placements == (place,) and not comm.get_total_counts()
 
 
+def check_adamw(mesh):
+    """Gradients that are partial sums, or lie otherwise than their parameters, give the step and the norm of the whole."""
+    whole = [torch.randn(8, 6), torch.randn(5), torch.randn(7, 3)]
+    gradients = [torch.randn_like(each) for each in whole]
+    plain = [torch.nn.Parameter(each.clone()) for each in whole]
+    optimizer = rt.AdamW(plain, lr=0.1, max_norm=0.5)
+    for param, grad in zip(plain, gradients, strict=True):
+        param.grad = grad
+    optimizer.step()
+    every = [Replicate(), Shard(0), Partial()]
+    for places in itertools.product([Replicate(), Shard(0)], every, every):
+        # The first two parameters are replicated or in shards, the third is in shards.
+        params = [torch.nn.Parameter(distribute_tensor(each.clone(), mesh, [place])) for each, place in zip(whole, (places[0], places[0], Shard(0)), strict=True)]
+        for param, grad, place in zip(params, gradients, (places[1], places[2], places[2]), strict=True):
+            share = grad * (mesh.get_local_rank() + 1) / sum(range(1, mesh.size() + 1))
+            param.grad = DTensor.from_local(share, mesh, [place]) if place.is_partial() else distribute_tensor(grad, mesh, [place])
+        other = rt.AdamW(params, lr=0.1, max_norm=0.5)
+        other.step()
+        torch.testing.assert_close(other.last_norm, optimizer.last_norm)
+        for have, want in zip(params, plain, strict=True):
+            torch.testing.assert_close(have.full_tensor(), want, msg=str(places))
+
+
 def check_objects(rank, ranks):
     torch.manual_seed(rank)
     q = rt.quantize(torch.randn(32, 64), QuantConfig(granularity="rowwise"), transpose=True)
@@ -555,6 +578,7 @@ def main():
         "activations": lambda: check_activations(mesh),
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
+        "adamw": lambda: check_adamw(mesh),
         "objects": lambda: check_objects(rank, ranks),
     }[part]()
     dist.barrier()

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 
 import pytest
 import torch
@@ -72,6 +73,24 @@ def test_averages_in_bfloat16_train_as_well():
     testing.assert_snr((wide[0] - start).detach(), (found[0].double() - start).detach(), 30)
 
 
+def test_averages_in_bfloat16_fall_again_or_are_refused():
+    random = torch.Generator().manual_seed(2)
+    param = torch.nn.Parameter(torch.zeros(4096))
+    optimizer = rt.AdamW([param], betas=(0.9, 1 - 2**-8), state_dtype=torch.bfloat16)
+    param.grad = torch.rand(param.shape, generator=random) + 0.5
+    optimizer.step()
+    first = optimizer.state[param]["exp_avg_sq"].clone()
+    param.grad = torch.zeros_like(param)
+    optimizer.step()
+    assert (optimizer.state[param]["exp_avg_sq"] < first).all()
+    for betas in ((0.9, 0.999), (0.997, 0.95)):
+        with pytest.raises(ValueError, match="less than 1/256 off an average is lost in bfloat16; give betas up to 0.99609375, or state_dtype=torch.float32"):
+            rt.AdamW([param], betas=betas, state_dtype=torch.bfloat16)
+    theirs = torch.optim.AdamW([torch.nn.Parameter(param.detach().clone())])
+    with pytest.raises(ValueError, match="betas up to"):  # theirs are 0.999
+        optimizer.load_state_dict(theirs.state_dict())
+
+
 def test_groups_have_numbers_of_their_own_and_parameters_join_later():
     ours, theirs = parameters(), parameters()
 
@@ -120,6 +139,22 @@ def test_clips_to_the_global_norm_in_the_same_pass():
         assert torch.equal(ours[0].grad, before)
     for found, expected in zip(ours, theirs, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_norm_is_added_up_in_float64_whatever_the_gradients_are():
+    for dtype, value in ((torch.float16, 6e4), (torch.bfloat16, 3.0)):
+        param = torch.nn.Parameter(torch.ones(300, 1000, dtype=dtype))
+        param.grad = torch.full_like(param, value)
+        optimizer = rt.AdamW([param], lr=0.5, weight_decay=0.0, max_norm=1.0)
+        optimizer.step()
+        exact = param.grad.double().norm().float()  # of float16 above its largest number
+        assert optimizer.last_norm.dtype == torch.float32 and abs(optimizer.last_norm / exact - 1) < 1e-6
+        assert torch.equal(param, torch.full_like(param, 0.5))
+    param = torch.nn.Parameter(torch.zeros(1 << 25))
+    param.grad = torch.full_like(param, 1.0 + 2**-11)  # a float32 sum of as many squares has no room for their digits
+    optimizer = rt.AdamW([param], max_norm=1.0)
+    optimizer.step()
+    assert abs(optimizer.last_norm.item() / (2**12.5 * (1 + 2**-11)) - 1) < 1e-6
 
 
 def test_a_grad_scaler_leaves_unscaling_to_the_step_and_skips_infinite_ones():
@@ -174,6 +209,19 @@ def test_takes_over_from_torchs_optimizer():
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["deepcopy", "pickle"])
+def test_a_copy_steps_as_the_original(copied):
+    params = parameters(torch.bfloat16)
+    optimizer = rt.AdamW(params, **SETTINGS, master_weights=True, max_norm=0.5)
+    train(optimizer, params, 3)
+    others, other = copied((params, optimizer))
+    assert torch.equal(other.last_norm, optimizer.last_norm) and other._step_supports_amp_scaling
+    train(optimizer, params, 3, seed=9)
+    train(other, others, 3, seed=9)
+    for found, expected in zip(others, params, strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_moves_the_version_so_that_kept_codes_are_made_anew():
     param = torch.nn.Parameter(torch.randn(8))
     param.grad = torch.randn(8)
@@ -196,6 +244,10 @@ def test_sharded_parameters_are_stepped_where_they_lie(tmp_path):
         for param in (one, sharded):
             rt.AdamW([param], **SETTINGS, max_norm=0.1).step()
         assert torch.equal(sharded.redistribute(placements=[Replicate()]).to_local(), one)
+        sharded.grad = None
+        sharded.grad = gradient
+        with pytest.raises(RuntimeError, match=r"shape \(8, 6\) and its gradient are not DTensors of one mesh"):
+            rt.AdamW([sharded]).step()
     finally:
         torch.distributed.destroy_process_group()
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.nn.utils import get_total_norm
 
 _adamw: Callable[..., None] = torch.ops.ridgeline.adamw_.default
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _STATES = (torch.float32, torch.bfloat16)
 _STATE = ("exp_avg", "exp_avg_sq", "master")
+_FALLS = 1 - 2**-8  # the largest beta whose step takes at least a bfloat16 step off every average of it
 
 
 def _local(tensor: Any) -> torch.Tensor:
@@ -21,9 +21,40 @@ def _local(tensor: Any) -> torch.Tensor:
     return local
 
 
-def _whole(tensor: Any) -> torch.Tensor:
-    whole: torch.Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-    return whole
+def _of_parameter(param: Any) -> Any:
+    """The gradient of a parameter, where that lies: shards and partial sums of another placement are reduced or moved."""
+    grad = param.grad
+    if not hasattr(param, "placements") and not hasattr(grad, "placements"):
+        return grad
+    if not (hasattr(param, "placements") and hasattr(grad, "placements")) or grad.device_mesh != param.device_mesh:
+        raise RuntimeError(
+            f"AdamW: a parameter of shape {tuple(param.shape)} and its gradient are not DTensors of one mesh; give the gradient by "
+            "DTensor.from_local(gradient, parameter.device_mesh, placements)"
+        )
+    return grad if grad.placements == param.placements else grad.redistribute(param.device_mesh, param.placements)
+
+
+def _squares(gradient: torch.Tensor) -> list[torch.Tensor]:
+    """Sums of the squares of 32768 elements each, float64: one float32 sum of 10^8 would be off by percents."""
+    return [torch.dot(part, part) for part in (each.double() for each in torch.split(gradient.reshape(-1), 1 << 15))]
+
+
+def _total_norm(gradients: list[Any]) -> torch.Tensor:
+    """The 2-norm of all of them, float32 [1], whatever dtype they have. Of shards that of all ranks, from one reduction for each way in which they lie."""
+    alike: dict[Any, list[Any]] = {}
+    for gradient in gradients:
+        alike.setdefault((gradient.device_mesh, gradient.placements) if hasattr(gradient, "placements") else None, []).append(gradient)
+    total: Any = None
+    for where, group in alike.items():
+        squares: Any = torch.stack([part for each in group for part in _squares(_local(each))]).sum()
+        if where is not None:
+            from torch.distributed.tensor import DTensor, Partial, Replicate
+
+            places = [Replicate() if place.is_replicate() else Partial() for place in where[1]]
+            squares = DTensor.from_local(squares, where[0], places, run_check=False).full_tensor()
+        total = squares if total is None else total + squares
+    norm: torch.Tensor = total.sqrt().float().reshape(1)
+    return norm
 
 
 class AdamW(torch.optim.Optimizer):
@@ -33,15 +64,19 @@ class AdamW(torch.optim.Optimizer):
                     as torch.optim.AdamW; lr may be a tensor
     master_weights  keeps a copy in float32 of every parameter of 16 bits in the state, which the steps change: steps that 16 bits
                     cannot show are not lost
-    state_dtype     of both averages: torch.float32 (default) or torch.bfloat16
+    state_dtype     of both averages: torch.float32 (default) or torch.bfloat16, which needs betas up to 1 - 2^-8: of a larger one a step takes
+                    less off an average than bfloat16 shows, so that it would never fall again
     max_norm        the gradients of a step are scaled down to this global norm, in the same pass; ``last_norm`` is the norm before.
                     The gradients themselves stay as they are
     amsgrad, foreach, fused, capturable, differentiable
                     there for calls that are written for torch's: amsgrad, capturable and differentiable are refused, foreach and fused
                     mean nothing here
 
-    A torch.amp.GradScaler leaves unscaling to the step, and steps that it finds infinite change nothing. Sharded parameters (FSDP2) are stepped where they lie. There is no CUDA kernel yet: use torch.optim.AdamW(fused=True) there.
+    A torch.amp.GradScaler leaves unscaling to the step, and steps that it finds infinite change nothing. Sharded parameters (FSDP2) are stepped
+    where they lie; gradients that lie otherwise are reduced or moved first. There is no CUDA kernel yet: use torch.optim.AdamW(fused=True) there.
     """
+
+    _step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
 
     def __init__(
         self,
@@ -68,7 +103,6 @@ class AdamW(torch.optim.Optimizer):
             raise ValueError(f"AdamW: max_norm is {max_norm}; give a number above 0, or None")
         self.max_norm = max_norm
         self.last_norm: torch.Tensor | None = None
-        self._step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -80,6 +114,10 @@ class AdamW(torch.optim.Optimizer):
         }
         super().__init__(params, defaults)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles, of which torch keeps groups and state alone."""
+        return {**super().__getstate__(), "max_norm": self.max_norm, "last_norm": self.last_norm}
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         group = self.param_groups[-1]
@@ -90,13 +128,21 @@ class AdamW(torch.optim.Optimizer):
             raise
 
     @staticmethod
-    def _check(group: dict[str, Any]) -> None:
+    def _check_numbers(group: dict[str, Any]) -> None:
         lr, (beta1, beta2) = float(group["lr"]), group["betas"]
         for name, value, limit in (("lr", lr, None), ("betas[0]", beta1, 1), ("betas[1]", beta2, 1), ("eps", group["eps"], None), ("weight_decay", group["weight_decay"], None)):
             if not 0 <= value < (limit or float("inf")):
                 raise ValueError(f"AdamW: {name} is {value}; give a number from 0" + (f" to below {limit}" if limit else ""))
         if group["state_dtype"] not in _STATES:
             raise TypeError(f"AdamW: state_dtype is {group['state_dtype']}; give torch.float32 or torch.bfloat16")
+        if group["state_dtype"] == torch.bfloat16 and max(beta1, beta2) > _FALLS:
+            raise ValueError(
+                f"AdamW: state_dtype is torch.bfloat16 and betas are {(beta1, beta2)}: a step that takes less than 1/256 off an average is lost in "
+                f"bfloat16; give betas up to {_FALLS}, or state_dtype=torch.float32"
+            )
+
+    def _check(self, group: dict[str, Any]) -> None:
+        self._check_numbers(group)
         for param in group["params"]:
             if param.dtype not in _TYPES:
                 raise TypeError(f"AdamW: a parameter of shape {tuple(param.shape)} is {param.dtype}; float32, bfloat16 and float16 are stepped")
@@ -119,7 +165,7 @@ class AdamW(torch.optim.Optimizer):
         factor = None if scale is None else scale.double().reciprocal().float().cpu().reshape(1)
         if self.max_norm is None or not gradients:
             return factor
-        found: torch.Tensor = _whole(get_total_norm(gradients)).float().reshape(1)
+        found = _total_norm(gradients)
         norm = found if factor is None else found * factor
         self.last_norm = norm[0]
         cut: torch.Tensor = (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -139,7 +185,8 @@ class AdamW(torch.optim.Optimizer):
         infinite = getattr(self, "found_inf", None)
         if infinite is not None and bool(infinite):
             return loss
-        factor = self._factor([param.grad for _, param in found])
+        gradients = {param: _of_parameter(param) for _, param in found}
+        factor = self._factor(list(gradients.values()))
         states = [self._state_of(param, group) for group, param in found]
         if states:
             torch._foreach_add_([state["step"] for state in states], 1.0)  # pyright: ignore[reportPrivateImportUsage]
@@ -148,13 +195,13 @@ class AdamW(torch.optim.Optimizer):
             runs.setdefault((id(group), float(state["step"]), "master" in state), []).append(param)
         groups = {id(group): group for group in self.param_groups}
         for (which, count, has_master), params in runs.items():
-            self._run(groups[which], count, has_master, params, factor)
+            self._run(groups[which], count, has_master, {param: gradients[param] for param in params}, factor)
         return loss
 
-    def _run(self, group: dict[str, Any], count: float, has_master: bool, params: list[torch.Tensor], factor: torch.Tensor | None) -> None:
+    def _run(self, group: dict[str, Any], count: float, has_master: bool, found: dict[torch.Tensor, Any], factor: torch.Tensor | None) -> None:
         parts, gradients, states = [], [], {name: [] for name in _STATE}  # type: ignore[var-annotated]
-        for param in params:
-            part, gradient = _local(param), _local(param.grad)
+        for param, given in found.items():
+            part, gradient = _local(param), _local(given)
             if gradient.stride() != part.stride():
                 gradient = torch.empty_like(part, dtype=gradient.dtype).copy_(gradient)
             parts.append(part)
@@ -169,6 +216,8 @@ class AdamW(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Also what torch.optim.AdamW saved. As torch's, which would round averages and masters to the dtype of their parameters."""
+        for group in state_dict["param_groups"]:
+            self._check_numbers({**self.defaults, **group})
         super().load_state_dict(state_dict)
         names = (name for group in state_dict["param_groups"] for name in group["params"])
         for group in self.param_groups:
