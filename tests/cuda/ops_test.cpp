@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "ops/cuda/kernels.h"
 #include "ops/described_kernel.h"
 #include "ridge/ops/gemm.h"
+#include "ridge/ops/rope.h"
 
 namespace ridge::testing {
 namespace {
@@ -63,6 +65,21 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("rows=600 cols=8192 dtype=f32");
     add("rows=600 cols=8192 dtype=f16 zero_centred=1");
     add("rows=3000 cols=777 dtype=bf16");
+  }
+  if (op.name == "rope") {
+    // Heads in chunks and by elements, numbers of heads that no block divides, several blocks of heads, an odd number
+    // of chunks that are copied.
+    for (const char* size :
+         {"batch=2 length=301 heads=32 kv_heads=8 dim=128",
+          "length=200 heads=64 kv_heads=8 dim=128 rows=500 positions=i64",
+          "length=77 heads=13 kv_heads=5 dim=128 rotary=80 rows=90 positions=i32",
+          "length=50 heads=7 kv_heads=3 dim=120 rotary=64", "length=3 heads=2100 kv_heads=1 dim=16",
+          "length=40 heads=9 kv_heads=0 dim=64 rotary=48 inverse=1", "batch=5 length=1 heads=32 kv_heads=32 dim=96",
+          "length=9 heads=70 kv_heads=1 dim=1000 rotary=300"}) {
+      for (const char* dtype : {"bf16", "f16", "f32"}) {
+        for (const int interleaved : {0, 1}) add(fmt::format("{} dtype={} interleaved={}", size, dtype, interleaved));
+      }
+    }
   }
   if (op.name != "gemm") return problems;
   const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
@@ -114,7 +131,8 @@ std::vector<Row> rows() {
 // Of operators of rows those with many rows come in every configuration of the kernel.
 std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const gpu::Stream& stream) {
   std::vector<ops::Problem> problems = gpu_problems(*row.op);
-  if (!row.op->name.starts_with("rmsnorm") || !row.implementation->promising) return problems;
+  const bool of_rows = row.op->name.starts_with("rmsnorm") || row.op->name == "rope";
+  if (!of_rows || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {
     for (const int one : row.implementation->promising(problems[i], ops::device_info(stream.view()))) {
@@ -506,6 +524,91 @@ TEST(CudaOps, AScalarIsOfItsCallAlone) {
     ASSERT_TRUE(own.run(problem, {operands->views(), after.scalars}, stream->view()));
     ASSERT_TRUE(operands->download(after, stream->handle()));
     EXPECT_EQ(judge(op, problem, before, after, 7), "") << scale;
+  }
+}
+
+// Packed [batch, length, q heads and k heads and others, dim] and the table of the positions below `rows`, on the
+// device.
+struct PackedRope {
+  static constexpr std::int64_t kBatch = 2, kLength = 37, kHeads = 5, kKvHeads = 2, kAll = 9, kDim = 128, kRotary = 96,
+                                kRows = 40;
+  std::vector<float> before = std::vector<float>(kBatch * kLength * kAll * kDim);
+  std::vector<float> table = std::vector<float>(kRows * kRotary);  // cos, then sin
+  std::vector<gpu::Buffer> memory;
+  RopeArgs args;
+
+  explicit PackedRope(const gpu::Stream& stream) {
+    for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<float>(i % 1009) / 500 - 1;
+    TensorView cos = TensorView::contiguous(table.data(), DType::kF32, {kRows, kRotary / 2}), sin = cos;
+    sin.data = table.data() + kRows * kRotary / 2;
+    EXPECT_TRUE(rope_table({}, cos, sin));
+    for (const std::vector<float>* one : {&before, &before, &table}) {
+      auto buffer = gpu::Buffer::allocate(the_device(), one->size() * sizeof(float));
+      EXPECT_TRUE(buffer);
+      memory.push_back(std::move(*buffer));
+      EXPECT_TRUE(gpu::copy_to_device(memory.back().data(), one->data(), one->size() * sizeof(float), stream.handle()));
+    }
+    args.cos = TensorView::contiguous(memory[2].data(), DType::kF32, {kRows, kRotary / 2});
+    args.sin = args.cos;
+    args.sin.data = static_cast<float*>(memory[2].data()) + kRows * kRotary / 2;
+    args.q = part(0, 0, kHeads), args.q_out = part(1, 0, kHeads);
+    args.k = part(0, kHeads, kKvHeads), args.k_out = part(1, kHeads, kKvHeads);
+    args.offset = 3;
+  }
+  TensorView part(std::size_t at, std::int64_t first, std::int64_t count) {
+    float* const start = static_cast<float*>(memory[at].data()) + first * kDim;
+    TensorView view = TensorView::contiguous(start, DType::kF32, {kBatch, kLength, count, kDim});
+    view.stride = {kLength * kAll * kDim, kAll * kDim, kDim, 1};
+    return view;
+  }
+  std::vector<float> read(std::size_t at, const gpu::Stream& stream) const {
+    std::vector<float> values(before.size());
+    EXPECT_TRUE(gpu::copy_to_host(values.data(), memory[at].data(), values.size() * sizeof(float), stream.handle()));
+    EXPECT_TRUE(stream.synchronize());
+    return values;
+  }
+};
+
+TEST(CudaRope, TurnsPartsOfAPackedTensorWhereTheyLieAsItDoesApart) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  PackedRope call(*stream);
+  ASSERT_TRUE(rope(call.args, stream->view()));
+  const std::vector<float> apart = call.read(1, *stream);
+  call.args.q_out = call.args.q, call.args.k_out = call.args.k;
+  ASSERT_TRUE(rope(call.args, stream->view()));
+  EXPECT_EQ(call.read(0, *stream), apart);
+  EXPECT_NE(apart, call.before);
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    const std::int64_t element = static_cast<std::int64_t>(i) % PackedRope::kDim;
+    const std::int64_t head = static_cast<std::int64_t>(i) / PackedRope::kDim % PackedRope::kAll;
+    if (element < PackedRope::kRotary && head < PackedRope::kHeads + PackedRope::kKvHeads) continue;
+    ASSERT_EQ(apart[i], call.before[i]) << i;
+  }
+}
+
+TEST(CudaRope, APositionOutsideOfTheTableMakesItsTokenNoNumber) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  PackedRope call(*stream);
+  std::vector<std::int64_t> positions(PackedRope::kLength, 4);  // the same for both sequences
+  const std::vector<std::pair<std::size_t, std::int64_t>> outside = {
+      {3, -1}, {4, PackedRope::kRows}, {20, std::int64_t{1} << 62}, {36, -(std::int64_t{1} << 62)}};
+  for (const auto& [token, position] : outside) positions[token] = position;
+  const auto memory = gpu::Buffer::allocate(the_device(), positions.size() * sizeof(std::int64_t));
+  ASSERT_TRUE(memory);
+  ASSERT_TRUE(gpu::copy_to_device(memory->data(), positions.data(), positions.size() * 8, stream->handle()));
+  call.args.positions = TensorView::contiguous(memory->data(), DType::kI64, {PackedRope::kBatch, PackedRope::kLength});
+  call.args.positions.stride[0] = 0;
+  ASSERT_TRUE(rope(call.args, stream->view()));
+  const std::vector<float> found = call.read(1, *stream);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::int64_t element = static_cast<std::int64_t>(i) % PackedRope::kDim;
+    const std::int64_t head = static_cast<std::int64_t>(i) / PackedRope::kDim % PackedRope::kAll;
+    const std::size_t token = i / (PackedRope::kDim * PackedRope::kAll) % PackedRope::kLength;
+    const bool turned = element < PackedRope::kRotary && head < PackedRope::kHeads + PackedRope::kKvHeads;
+    const bool wrong = std::ranges::any_of(outside, [&](const auto& one) { return one.first == token; });
+    ASSERT_EQ(std::isnan(found[i]), turned && wrong) << i;
   }
 }
 

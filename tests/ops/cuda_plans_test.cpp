@@ -1,4 +1,4 @@
-// What the kernels for GPUs of quantize, dequantize, rmsnorm and attention are launched with. Needs no GPU.
+// What the kernels for GPUs of quantize, dequantize, rmsnorm, rope and attention are launched with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -193,6 +193,98 @@ TEST(RmsnormPlan, RowsThatStartOnNoSixteenBytesGoByElements) {
   views[1].stride[0] = 4096;
   views[4].data = reinterpret_cast<void*>(8);
   EXPECT_EQ(threads(), 256u);
+}
+
+constexpr const char* kRope = "ops/rope/cuda_rope.cu";
+
+struct RopeLaunch {
+  std::uint32_t places, groups, tokens;  // of a block
+  std::uint32_t grid_x, grid_y;
+  std::int64_t each;  // heads of a thread
+};
+RopeLaunch rope_launch(const Problem& problem, std::span<const TensorView> views, int configuration = 0) {
+  const DescribedKernel& kernel = described_kernel(kRope);
+  record::PlanFacts facts = plan_facts(problem, views);
+  facts.values["sm_count"] = 132;
+  const ResolvedPlan plan = kernel.resolve(configuration, facts).value();
+  const auto& one = plan.kernels.at(0);
+  return {one.block[0], one.block[1], one.block[2],
+          one.grid[0],  one.grid[1],  kernel.variables(configuration, facts)->at("each")};
+}
+
+TEST(RopePlan, ABlockHasPlacesHeadsAndTokens) {
+  const auto launch = [](const std::string& words) {
+    const Problem problem = problem_of("rope " + words);
+    const RopeLaunch one = rope_launch(problem, dense_views(problem));
+    return std::vector<std::int64_t>{one.places, one.groups, one.tokens, one.grid_x, one.grid_y, one.each};
+  };
+  EXPECT_THAT(launch("batch=2 length=4096 heads=32 kv_heads=8 dim=128"), ElementsAre(8, 10, 3, 2732, 1, 4));
+  EXPECT_THAT(launch("length=8192 heads=64 kv_heads=8 dim=128"), ElementsAre(8, 18, 2, 4096, 1, 4));
+  EXPECT_THAT(launch("length=8192 heads=64 kv_heads=8 dim=64 interleaved=1"), ElementsAre(8, 9, 4, 2048, 1, 8));
+  EXPECT_THAT(launch("length=100 heads=32 kv_heads=32 dim=128 rotary=64"), ElementsAre(8, 16, 2, 50, 1, 4))
+      << "four places are turned, four copied";
+  EXPECT_THAT(launch("length=100 heads=2 kv_heads=1 dim=128 dtype=f32"), ElementsAre(16, 1, 16, 7, 1, 3));
+  EXPECT_THAT(launch("length=100 heads=9 kv_heads=7 dim=27 rotary=10"), ElementsAre(14, 4, 5, 20, 1, 4))
+      << "by elements: five pairs, and nine pairs of what is copied";
+  EXPECT_THAT(launch("length=3 heads=2100 kv_heads=1 dim=16"), ElementsAre(1, 256, 1, 3, 3, 4));
+  const Problem problem = problem_of("rope positions=i64");
+  EXPECT_EQ(plan_of(kRope, problem, dense_views(problem)).kernels.at(0).parameters.at(0).bytes, 240u)
+      << "RopeParameters";
+}
+
+// Every token and head has a thread, a block has no more of them than its registers are counted for, and none of its
+// dimensions more than a GPU has.
+TEST(RopePlan, EveryHeadOfEveryTokenIsTaken) {
+  const DescribedKernel& kernel = described_kernel(kRope);
+  for (const std::int64_t length : {1, 2, 65, 1000}) {
+    for (const std::int64_t heads : {0, 1, 5, 32, 127, 3000}) {
+      for (const char* dims : {"dim=128", "dim=128 interleaved=1", "dim=2", "dim=1024 dtype=f32 interleaved=1",
+                               "dim=1023 rotary=2", "dim=72 rotary=16 dtype=f16"}) {
+        const Problem problem = problem_of(fmt::format("rope length={} heads={} kv_heads=3 {}", length, heads, dims));
+        const std::vector<TensorView> views = dense_views(problem);
+        const record::PlanFacts facts = plan_facts(problem, views);
+        for (const int configuration : kernel.fitting(facts)) {
+          const RopeLaunch one = rope_launch(problem, views, configuration);
+          const std::string text = problem.problem_case.text();
+          EXPECT_GE(one.grid_x * one.tokens, length) << text;
+          EXPECT_LT((one.grid_x - 1) * one.tokens, length) << text;
+          EXPECT_GE(one.grid_y * one.groups * one.each, heads + 3) << text;
+          EXPECT_LE(one.tokens, 64u) << text;
+          const std::uint32_t threads = one.places * one.groups * one.tokens;
+          EXPECT_LE(threads, 768u) << text;
+          EXPECT_THAT(kernel.build(configuration, facts)->defines,
+                      testing::Contains(fmt::format("RIDGE_THREADS={}", (threads + 31) / 32 * 32)));
+        }
+      }
+    }
+  }
+}
+
+TEST(RopePlan, HeadsThatStartOnNoSixteenBytesGoByElements) {
+  const Problem problem = problem_of("rope length=64 heads=4 kv_heads=2 dim=128");
+  std::vector<TensorView> views = dense_views(problem);
+  const auto places = [&] { return rope_launch(problem, views).places; };
+  EXPECT_EQ(places(), 8u);
+  views[1].stride = {64 * 136 * 2, 136, 64 * 136, 1};  // heads before tokens, padded
+  EXPECT_EQ(places(), 8u);
+  views[1].stride[1] = 132;
+  EXPECT_EQ(places(), 64u) << "rows of 8 bytes more";
+  views = dense_views(problem);
+  views[5].data = reinterpret_cast<void*>(8);
+  EXPECT_EQ(places(), 64u) << "k_out";
+  views = dense_views(problem);
+  views[3].data = reinterpret_cast<void*>(4);
+  EXPECT_EQ(places(), 64u) << "sin";
+}
+
+TEST(RopePlan, RefusesMoreBlocksThanAGridHas) {
+  const DescribedKernel& kernel = described_kernel(kRope);
+  const auto refusal = [&](const char* words) {
+    return kernel.fitting(plan_facts(problem_of(std::string("rope ") + words))).empty();
+  };
+  EXPECT_FALSE(refusal("batch=2147483647 length=1 dim=2"));
+  EXPECT_TRUE(refusal("batch=2147483648 length=1 dim=2"));
+  EXPECT_TRUE(refusal("heads=4294967296 dim=2 length=1"));
 }
 
 constexpr const char* kAttention = "ops/attention/cuda_attention.cu";

@@ -23,8 +23,10 @@
 // Backward  rope with the other `inverse`, of the gradients of q_out and k_out; saves cos, sin and positions, which
 //           have no gradient.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, an offset at which the table ends
-//           too early, with the values. On a processor a position that the table does not have: the error names place
-//           and value, and nothing is written.
+//           too early, with the values.
+// Positions That the table does not have: on a processor kInvalidArgument, which names place and value, and nothing is
+//           written. On a GPU, where a call does not wait for them to be read, all elements of that token that are
+//           turned are NaN, its others are copied, and nothing outside of the table is read.
 #pragma once
 
 #include <cstdint>

@@ -213,6 +213,20 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
   return make_call(args);
 }
 
+// What q, k and their results are all aligned to, for launch plans, in which one that is left out has no name.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  int alignment = 16;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::string& name = problem.operands[i].name;
+    if (name == "cos" || name == "sin" || name == "positions") continue;
+    alignment = std::min(alignment, view_alignment(operands[i]));
+    // Of a case, before a call.
+    if (operands[i].data == nullptr) alignment = std::min(alignment, operand_alignment(problem, i));
+  }
+  facts["heads_align"] = alignment;
+}
+
 }  // namespace
 
 Operator describe() {
@@ -228,6 +242,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   op.backward = Backward{"rope", {"cos", "sin", "positions"}, backward_call, {}, {"cos", "sin"}};
   return op;
 }

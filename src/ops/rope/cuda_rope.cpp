@@ -1,0 +1,24 @@
+// Heads of q and k straight through registers, 16 bytes at a time (cuda_rope.cu). Any stride and alignment.
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/rope/rope.h"
+
+namespace ridge::ops::rope {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/rope/cuda_rope.cu");
+  return described;
+}
+
+}  // namespace
+
+Implementation cuda_rope() {
+  Implementation own = cuda_kernel("cuda_rope", "q and k in one launch, a row of the table for several heads at once",
+                                   kernel, no_cache_hints);
+  own.deterministic = true;
+  kernel().describe(own);
+  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
+  return own;
+}
+
+}  // namespace ridge::ops::rope
