@@ -83,6 +83,28 @@ def test_float16_losses_that_are_scaled_keep_small_gradients(on_cpu):
         testing.assert_snr(want, have, 55)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_where_no_target_counts_gradients_are_torchs_zeros(device, dtype, reduction):
+    target = torch.full((6,), -100, device=device)
+    for label_smoothing in (0.0, 0.1):
+        want, *ours = (torch.ones(6, 5, device=device, dtype=dtype, requires_grad=True) for _ in range(4))
+        right = F.cross_entropy(want, target, reduction=reduction, label_smoothing=label_smoothing)
+        right.sum().backward()
+        for leaf, how in zip(ours, ({}, {"one_pass": True}, {"in_place": True}), strict=True):
+            found = rt.cross_entropy(leaf * 1, target, reduction=reduction, label_smoothing=label_smoothing, **how)
+            found.sum().backward()
+            torch.testing.assert_close(found, right.float(), equal_nan=True)
+            assert torch.equal(leaf.grad, want.grad) and not want.grad.any()
+    x, w = (torch.randn(shape, device=device).to(dtype).requires_grad_() for shape in ((6, 4), (5, 4)))
+    main_grad = torch.ones(5, 4, device=device)
+    for how in ({}, {"main_grad": main_grad}):
+        loss = rt.linear_cross_entropy(x, w, target, reduction=reduction, chunk=4, **how)
+        assert reduction != "mean" or loss.isnan()
+        loss.sum().backward()
+    assert not x.grad.any() and not w.grad.any() and torch.equal(main_grad, torch.ones_like(main_grad))
+
+
 def test_masked_vocabulary_nan_and_infinity(on_cpu):
     x = torch.randn(5, 40)
     x[0, 5:] = -torch.inf
@@ -115,8 +137,14 @@ def test_what_is_not_supported_says_the_way_out(on_cpu):
             rt.cross_entropy(x.to(dtype), torch.tensor([0, 5, 2]))
     with pytest.raises(ValueError, match="target"):
         rt.cross_entropy(x, torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="leave it out"):
-        rt.cross_entropy(x.requires_grad_(), target, in_place=True)
+    leaf = torch.nn.Parameter(torch.randn(6, 5))
+    kept = leaf.detach().clone()
+    for view in (leaf, leaf[:3], leaf.view(6, 5), leaf.view(2, 3, 5)[1], leaf.view(30)[:15].view(3, 5)):
+        with pytest.raises(ValueError, match="leave it out"):
+            rt.cross_entropy(view, torch.arange(len(view)) % 5, in_place=True)
+    assert torch.equal(leaf.detach(), kept)
+    rt.cross_entropy((leaf * 1)[:3], target, in_place=True).backward()  # a view of what something computed
+    assert leaf.grad is not None and leaf.grad[:3].any()
 
 
 def test_gradients_match_differences(on_cpu):

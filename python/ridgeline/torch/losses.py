@@ -61,8 +61,8 @@ class _OnePass(torch.autograd.Function):
         grad = count = None
         if reduction == "mean":
             counts = target != settings[0]
-            count = counts.sum()
-            grad = None if late else (counts / count).to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
+            count = counts.sum().clamp(min=1)  # where none counts every gradient is 0, as torch's is
+            grad = None if late else counts.to(torch.float64 if logits.dtype == torch.float64 else torch.float32) / count
         if in_place:
             loss, dlogits = _with_gradient_in_place(logits, target, grad, *settings), logits.detach()
         else:
@@ -131,7 +131,7 @@ def cross_entropy(
         )
     settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
     logits = input.movedim(classes, -1) if classes != input.dim() - 1 else input
-    if in_place and (not _has_rows(logits) or (logits.is_leaf and logits.requires_grad)):
+    if in_place and (not _has_rows(logits) or _is_leaf(logits)):
         raise ValueError(
             "cross_entropy: in_place=True is for logits that something computed, whose classes are the last dimension and adjacent; "
             "leave it out"
@@ -166,6 +166,16 @@ class ShardStatistics(NamedTuple):
     total: torch.Tensor  # the sum of the logits
 
     @staticmethod
+def _has_shards_of_classes(rows: Any) -> bool:
+    return any(place.is_shard(1) for place in rows.placements)
+
+
+def _is_leaf(x: torch.Tensor) -> bool:
+    """Whether x is a parameter, or another tensor whose gradient is asked for, or a view of one."""
+    base = x if x._base is None else x._base  # pyright: ignore[reportPrivateUsage]
+    return base.is_leaf and base.requires_grad
+
+
     def of(
         logits: torch.Tensor, target: torch.Tensor, first: int, whole: int, *, ignore_index: int = -100, soft_cap: float | None = None
     ) -> ShardStatistics:
@@ -237,7 +247,7 @@ class _Linear(torch.autograd.Function):
             _differentiate(logits, x[rows], weight, None if dx is None else dx[rows], dweight)
             del logits  # before the next chunk's: two of them would be the peak
         loss = torch.cat(losses) if losses else x.new_empty(0, dtype=wide)
-        count = (target != settings[0]).sum() if reduction == "mean" else None
+        count = (target != settings[0]).sum().clamp(min=1) if reduction == "mean" else None  # of none every gradient is 0, as torch's is
         ctx.save_for_backward(dx, dweight, count)
         ctx.main_grad = main_grad
         ctx.dtype = weight.dtype
