@@ -147,3 +147,20 @@ def test_the_module_compiles_and_passes_pytorchs_own_checks(on_cpu):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert module(q, k)[0].dtype == torch.float32  # as it was given
     assert rt.last_used("rope")
+
+
+def test_a_module_on_meta_has_its_table_where_it_is_put(device):
+    want = rt.RotaryEmbedding(16, 32, base=1e6)
+    with torch.device("meta"):
+        inside = torch.nn.Sequential(rt.RotaryEmbedding(16, 32, base=1e6))
+    for module in (inside, torch.nn.Sequential(rt.RotaryEmbedding(16, 32, base=1e6, device="meta")).to(torch.bfloat16)):
+        assert module[0].cos.is_meta and module[0].cos.dtype == torch.float32
+        module.to_empty(device=device)
+        assert module[0].cos.device.type == device.type and torch.equal(module[0].cos.cpu(), want.cos) and torch.equal(module[0].sin.cpu(), want.sin)
+        module[0].sin.zero_()
+        module[0].reset_parameters()
+        assert torch.equal(module[0].sin.cpu(), want.sin)
+        module.to_empty(device=device)  # whose table was there
+        assert torch.equal(module[0].cos.cpu(), want.cos)
+    shared = rt.RotaryEmbedding(16, 32).share_memory()
+    assert shared.cos.is_shared()

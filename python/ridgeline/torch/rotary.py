@@ -36,10 +36,11 @@ def rope_table(
     """
     if rotary < 2 or rotary % 2 != 0 or length < 0:
         raise ValueError(f"rope_table: length={length}, rotary={rotary}; give a length from 0 and an even rotary dimension from 2")
-    cos, sin = torch.empty(length, rotary // 2), torch.empty(length, rotary // 2)
+    cos, sin = (torch.empty(length, rotary // 2, dtype=torch.float32, device="cpu") for _ in range(2))
     _table(cos, sin, base, scaling, factor, original_length, low_factor, high_factor, beta_fast, beta_slow, attention or 0.0)
     return cos.to(device), sin.to(device)
 
+    device = torch.get_default_device() if device is None else device
 
 @overload
 def rope(
@@ -100,7 +101,8 @@ def rope(
 class RotaryEmbedding(torch.nn.Module):
     """Keeps the table of ``rope_table`` and turns q and k by it.
 
-    The table is no part of the state and stays float32 whatever the module is cast to.
+    The table is no part of the state and stays float32 whatever the module is cast to. One on device "meta" is made where ``to_empty`` puts the module,
+    or by ``reset_parameters``.
     """
 
     cos: torch.Tensor
@@ -127,7 +129,9 @@ class RotaryEmbedding(torch.nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> RotaryEmbedding:
         kept = self.cos, self.sin
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.cos.dtype != torch.float32:  # the cast would have rounded it
+        if kept[0].is_meta and not self.cos.is_meta:
+            self.reset_parameters()
+        elif self.cos is not kept[0]:  # a cast would have rounded it, and to_empty left it out
             self.cos, self.sin = (table.to(self.cos.device) for table in kept)
         return self
 
@@ -138,3 +142,8 @@ class RotaryEmbedding(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"rotary={self.rotary}, length={self.cos.shape[0]}" + (", interleaved=True" if self.interleaved else "")
+        self.length, self._settings = length, table
+    def reset_parameters(self) -> None:
+        """Makes the table anew, on its device."""
+        self.cos, self.sin = rope_table(self.length, self.rotary, device=self.cos.device, **self._settings)
+
