@@ -223,11 +223,12 @@ Argument width_of(const TensorView& view) { return CheckLaunch::number(size_bits
 
 }  // namespace
 
-std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model) {
+std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model,
+                                                   std::string_view behind) {
   const auto rows = std::make_shared<const RowDeviceCheck>(std::move(model));
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source({"ops/row_numbers.cuh", file}) +
-                  fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type) +
+  check->source = check_source({"ops/row_numbers.cuh"}) + std::string(behind.empty() ? behind : source_of(behind)) +
+                  std::string(source_of(file)) + fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type) +
                   std::string(source_of("ops/row_check.cu"));
   check->refuses = [rows](const Problem& problem) { return rows->refuses(problem); };
   check->scratch_bytes = [rows](const Problem& problem) { return rows->scratch_bytes(problem); };

@@ -30,16 +30,20 @@ DeviceModel on_device(const Model<Definition>& model) {
 }
 
 using ModelOfCall = std::function<DeviceModel(const Problem&, const Arguments&)>;
-// `file`: where the model stands among device_sources(); `type`: its name from namespace ridge::ops.
-std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model);
+// `file`: where the model stands among device_sources(), behind another one that it uses (`behind`; empty: none);
+// `type`: its name from namespace ridge::ops.
+std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model,
+                                                   std::string_view behind = {});
 
 // For Operator::device_check, from the function that makes the model of a call. It is also asked without operands, for
 // how the model reads them.
 template <auto row_model>
-std::shared_ptr<const DeviceCheck> device_check(std::string_view file, std::string_view type) {
-  return device_check_of(file, type, [](const Problem& problem, const Arguments& arguments) {
+std::shared_ptr<const DeviceCheck> device_check(std::string_view file, std::string_view type,
+                                                std::string_view behind = {}) {
+  const auto model = [](const Problem& problem, const Arguments& arguments) {
     return on_device(row_model(problem, arguments));
-  });
+  };
+  return device_check_of(file, type, model, behind);
 }
 
 // Launches for a projection of an operator that moves rows, as check_moved_rows and check_same_rows do on the host:
