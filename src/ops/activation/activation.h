@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,9 +42,14 @@ std::vector<record::ParamInfo> params();
 Status check_inputs(std::string_view op, const Args& args);
 void add_inputs(Problem& problem);
 Call call_of(const Args& args);
+// For launch plans: `one_row`, where all rows follow on each other and nothing differs from row to row; `vectors`,
+// where all rows start on 16 bytes and are whole multiples of them.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts);
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

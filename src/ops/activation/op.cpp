@@ -113,6 +113,19 @@ Call call_of(const Args& args) {
   return call;
 }
 
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  const Shape s = shape_of(problem);
+  bool follow = !s.probs && !s.mask, vectors = size_bytes(s.dtype, s.cols) % 16 == 0;
+  for (const TensorView& matrix : operands) {
+    if (matrix.rank != 2) continue;
+    follow = follow && (s.rows <= 1 || matrix.stride[0] == s.cols);
+    vectors = vectors && view_alignment(matrix) >= 16;
+  }
+  facts["one_row"] = follow ? 1 : 0;
+  facts["vectors"] = vectors ? 1 : 0;
+}
+
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_inputs(kOp, args));
   RIDGE_CHECK_OK(check_like_x(kOp, "y", args.y, args.x.dtype, std::span(args.x.shape).first(2)));
@@ -131,9 +144,11 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   op.backward = Backward{"activation_backward", {"x", "up", "probs", "mask"}, backward_call, {}};
   return op;
 }

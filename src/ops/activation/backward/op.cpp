@@ -100,9 +100,11 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = activation::vary;
+  op.plan_values = activation::plan_values;
   return op;
 }
 

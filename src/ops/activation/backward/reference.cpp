@@ -1,6 +1,6 @@
 // The definition, from which the full compare and the check after every launch are made.
 #include "ops/activation/backward/backward.h"
-#include "ops/row_check.h"
+#include "ops/row_device_check.h"
 // clang-format off
 #include "ops/activation/row_model.cuh"
 #include "ops/activation/backward/row_model.cuh"
@@ -27,6 +27,11 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
   return rows::spot_check<row_model>(problem, arguments, seed);
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("ops/activation/backward/row_model.cuh", "activation_backward::RowModel",
+                                       "ops/activation/row_model.cuh");
 }
 
 }  // namespace ridge::ops::activation_backward

@@ -1,0 +1,26 @@
+// All gradients from one read of every element (cuda_activation_backward.cu). Any stride and alignment; slower where
+// rows start at different places between multiples of 16 bytes.
+#include "ops/activation/backward/backward.h"
+#include "ops/cuda/cuda_kernel.h"
+
+namespace ridge::ops::activation_backward {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/activation/backward/cuda_activation_backward.cu");
+  return described;
+}
+
+}  // namespace
+
+Implementation cuda_activation_backward() {
+  Implementation own = cuda_kernel(
+      "cuda_activation_backward",
+      "all gradients from one read, in chunks of 16 bytes; sums of rows by teams of threads", kernel, no_cache_hints);
+  own.deterministic = true;
+  kernel().describe(own);
+  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
+  return own;
+}
+
+}  // namespace ridge::ops::activation_backward
