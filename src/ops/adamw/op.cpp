@@ -117,6 +117,24 @@ Status check_args(const Args& args) {
   return check_all_apart(args);
 }
 
+// For launch plans: how many elements make 16 bytes of the widest operand, and whether every operand starts on whole
+// such units.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  const Shape s = shape_of(problem);
+  const bool wide = s.dtype == DType::kF32 || s.grad == DType::kF32 || s.state == DType::kF32 || s.master;
+  const std::int64_t unit = wide ? 4 : 8;
+  bool vectors = true;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::string& name = problem.operands[i].name;
+    if (name == "factor" || name == "skip") continue;
+    const auto bytes = static_cast<std::int64_t>(size_bytes(operands[i].dtype, unit));
+    vectors = vectors && view_alignment(operands[i]) >= bytes;
+  }
+  facts["unit"] = unit;
+  facts["vectors"] = vectors ? 1 : 0;
+}
+
 }  // namespace
 
 Constants constants_of(const Problem& problem, const Arguments& arguments) {
@@ -162,9 +180,11 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   return op;
 }
 

@@ -1,0 +1,294 @@
+// Elements from memory into registers, through the step and back: each operand once, in units that are 16 bytes of the
+// widest one (4 elements where anything is f32, else 8), so that a warp's loads and stores are whole lines. All loads
+// of a thread are in flight before it looks at `skip`, and before anything is stored. Bound by memory; division and
+// root are IEEE's, for which the issue slots are there.
+// With a master the parameter is written and not read. Operands that do not start on a unit go element by element,
+// eight or four of a thread at once, which is a few times slower.
+
+// clang-format off
+/* ridge-tunables
+[[tunable]]
+name = "THREADS"
+values = [128, 256, 512]
+default = 256
+category = "launch"
+title = "threads of a block"
+[[tunable]]
+name = "UNITS"
+values = [1, 2, 4]
+default = 1
+category = "tile"
+title = "units that a thread takes of every operand at once"
+[[tunable]]
+name = "ONCE"
+values = [0, 1]
+default = 1
+category = "memory"
+title = "inputs keep no place in the first-level cache, and the second gives them up first"
+*/
+/* ridge-kernel
+op = "adamw"
+max_registers = 128
+sass = [{ opcode = "LDG" }, { opcode = "STG" }]
+[define]
+RIDGE_TYPE_PARAM = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
+RIDGE_TYPE_GRAD = { value = "wide_grad ? 0 : dtype", names = ["kF32", "kBf16", "kF16"] }
+RIDGE_TYPE_STATE = { value = "state", names = ["kF32", "kBf16"] }
+RIDGE_UNIT = { value = "unit" }
+RIDGE_MASTER = { value = "master" }
+RIDGE_FACTOR = { value = "factor" }
+RIDGE_SKIP = { value = "skip" }
+RIDGE_MAXIMIZE = { value = "maximize" }
+RIDGE_ALIGNED = { value = "vectors" }
+RIDGE_SIDE = { value = "UNITS" }
+RIDGE_THREADS = { value = "THREADS" }
+RIDGE_ONCE = { value = "ONCE" }
+[configs]
+default = { }
+two_units = { UNITS = 2 }
+four_units = { UNITS = 4 }
+small_blocks = { THREADS = 128 }
+small_blocks_two_units = { THREADS = 128, UNITS = 2 }
+large_blocks = { THREADS = 512 }
+cached = { ONCE = 0 }
+[variants]
+f32 = { case = "adamw count=134217728 dtype=f32", every = true }
+bf16_master = { case = "adamw count=134217728 master=1", every = true }
+bf16_master_wide_grad = { case = "adamw count=134217728 master=1 wide_grad=1" }
+bf16_state_bf16 = { case = "adamw count=134217728 state=bf16", every = true }
+bf16_f32_state = { case = "adamw count=134217728" }
+bf16_all = { case = "adamw count=134217728 master=1 factor=1 skip=1 maximize=1" }
+bf16_master_state_bf16 = { case = "adamw count=134217728 master=1 state=bf16" }
+f16_master_skip = { case = "adamw count=134217728 dtype=f16 master=1 factor=1 skip=1" }
+f16_state_bf16 = { case = "adamw count=134217728 dtype=f16 state=bf16 factor=1" }
+f32_state_bf16 = { case = "adamw count=134217728 dtype=f32 state=bf16" }
+f32_unaligned = { case = "adamw count=134217728 dtype=f32", RIDGE_ALIGNED = "0" }
+bf16_unaligned = { case = "adamw count=134217728 master=1 factor=1 skip=1", RIDGE_ALIGNED = "0" }
+bf16_state_bf16_unaligned = { case = "adamw count=134217728 state=bf16", RIDGE_ALIGNED = "0" }
+*/
+/* ridge-launch
+[[value]]
+name = "blocks"
+expression = "ceil_div(count, THREADS * UNITS * unit)"
+# Of the smallest blocks that there are.
+[[needs]]
+expression = "ceil_div(count, 512) <= 2147483647"
+reason = "a grid has at most 2147483647 blocks, of 512 elements"
+# The numbers of a step are made of the call's scalars in fp64 and rounded once.
+[[kernel]]
+symbol = "ridge_adamw"
+grid = ["blocks"]
+block = ["THREADS"]
+args = [{ struct = [
+  { operand = "grad" }, { operand = "factor", when = "factor" }, { operand = "skip", when = "skip" },
+  { operand = "param" }, { operand = "exp_avg" }, { operand = "exp_avg_sq" }, { operand = "master", when = "master" },
+  { i64 = "count" },
+  { f32 = "1 - lr * weight_decay" }, { f32 = "1 - beta1" }, { f32 = "beta2" }, { f32 = "1 - beta2" },
+  { f32 = "lr / correction1" }, { f32 = "1 / correction2 ^ 0.5" }, { f32 = "eps" },
+] }]
+*/
+// clang-format on
+
+#include "../../device/cuda/kernel/chunk.cuh"
+
+namespace ridge::cuda {
+
+// As the launch plan fills it.
+struct AdamwParameters {
+  const u8* grad;
+  const float *factor, *skip;
+  u8 *param, *mean, *square, *master;  // mean: exp_avg; square: exp_avg_sq
+  i64 count;
+  float decay, first, kept, second, step, root, eps;  // Constants of adamw.h
+};
+
+namespace {
+
+constexpr Number kParam = Number::RIDGE_TYPE_PARAM, kGrad = Number::RIDGE_TYPE_GRAD, kState = Number::RIDGE_TYPE_STATE;
+constexpr bool kMaster = RIDGE_MASTER != 0, kFactor = RIDGE_FACTOR != 0, kSkip = RIDGE_SKIP != 0;
+constexpr bool kMaximize = RIDGE_MAXIMIZE != 0, kAligned = RIDGE_ALIGNED != 0, kOnce = RIDGE_ONCE != 0;
+constexpr u32 kUnit = RIDGE_UNIT, kSide = RIDGE_SIDE, kThreads = RIDGE_THREADS;
+constexpr Number kWeights = kMaster ? Number::kF32 : kParam;
+
+// Elements of one operand that a thread takes at once.
+template <Number kType>
+struct Unit {
+  static constexpr u32 kBytes = kType == Number::kF32 ? 4 : 2, kWords = kUnit * kBytes / 4;
+  static_assert(kWords == 2 || kWords == 4, "a unit is one load");
+  float values[kUnit];
+
+  __device__ __forceinline__ void unpack(const u32 (&words)[kWords]) {
+#pragma unroll
+    for (u32 i = 0; i < kUnit; ++i) {
+      if constexpr (kType == Number::kF32) {
+        values[i] = __uint_as_float(words[i]);
+      } else {
+        const u32 word = words[i / 2];
+        if constexpr (kType == Number::kF16)
+          values[i] = half_to_float(static_cast<u16>(i % 2 == 0 ? word : word >> 16));
+        if constexpr (kType == Number::kBf16) values[i] = __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xFFFF0000u);
+      }
+    }
+  }
+  __device__ __forceinline__ void store(u8* to) const {
+    u32 words[kWords];
+#pragma unroll
+    for (u32 w = 0; w < kWords; ++w) {
+      if constexpr (kType == Number::kF32) words[w] = __float_as_uint(values[w]);
+      if constexpr (kType == Number::kBf16) words[w] = pack_bf16(values[2 * w], values[2 * w + 1]);
+      if constexpr (kType == Number::kF16) words[w] = pack_f16(values[2 * w], values[2 * w + 1]);
+    }
+    if constexpr (kWords == 4) {
+      *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    } else {
+      *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+    }
+  }
+  // Of memory that this thread writes afterwards, so not by the path of constants.
+  __device__ __forceinline__ void load(const u8* from) {
+    u32 words[kWords];
+    if constexpr (kOnce && kWords == 4) {
+      asm volatile(
+          "{\n"
+          ".reg .b64 policy;\n"
+          "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+          "ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n"
+          "}"
+          : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+          : "l"(from)
+          : "memory");
+    } else if constexpr (kOnce) {
+      asm volatile(
+          "{\n"
+          ".reg .b64 policy;\n"
+          "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+          "ld.global.L1::no_allocate.L2::cache_hint.v2.u32 {%0, %1}, [%2], policy;\n"
+          "}"
+          : "=r"(words[0]), "=r"(words[1])
+          : "l"(from)
+          : "memory");
+    } else if constexpr (kWords == 4) {
+      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "l"(from)
+                   : "memory");
+    } else {
+      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(from) : "memory");
+    }
+    unpack(words);
+  }
+  // The elements at `first` and every kThreads from there, one by one.
+  __device__ __forceinline__ void load_elements(const u8* from, i64 first, i64 end) {
+#pragma unroll
+    for (u32 i = 0; i < kUnit; ++i) {
+      const i64 at = first + i * kThreads;
+      values[i] = at < end ? load_number<kType>(from, at) : 0.0f;
+    }
+  }
+  __device__ __forceinline__ void store_elements(u8* to, i64 first, i64 end) const {
+#pragma unroll
+    for (u32 i = 0; i < kUnit; ++i) {
+      const i64 at = first + i * kThreads;
+      if (at < end) store_number<kType>(to, at, values[i]);
+    }
+  }
+};
+
+// What a thread holds of a unit.
+struct Elements {
+  Unit<kGrad> grad;
+  Unit<kWeights> weights;
+  Unit<kState> mean, square;
+
+  __device__ __forceinline__ void load(const AdamwParameters& p, i64 unit) {
+    grad.load(p.grad + unit * kUnit * Unit<kGrad>::kBytes);
+    weights.load((kMaster ? p.master : p.param) + unit * kUnit * Unit<kWeights>::kBytes);
+    mean.load(p.mean + unit * kUnit * Unit<kState>::kBytes);
+    square.load(p.square + unit * kUnit * Unit<kState>::kBytes);
+  }
+  __device__ __forceinline__ void store(const AdamwParameters& p, i64 unit) const {
+    if constexpr (kMaster) weights.store(p.master + unit * kUnit * 4);
+    parameter().store(p.param + unit * kUnit * Unit<kParam>::kBytes);
+    mean.store(p.mean + unit * kUnit * Unit<kState>::kBytes);
+    square.store(p.square + unit * kUnit * Unit<kState>::kBytes);
+  }
+  __device__ __forceinline__ void load_elements(const AdamwParameters& p, i64 first) {
+    grad.load_elements(p.grad, first, p.count);
+    weights.load_elements(kMaster ? p.master : p.param, first, p.count);
+    mean.load_elements(p.mean, first, p.count);
+    square.load_elements(p.square, first, p.count);
+  }
+  __device__ __forceinline__ void store_elements(const AdamwParameters& p, i64 first) const {
+    if constexpr (kMaster) weights.store_elements(p.master, first, p.count);
+    parameter().store_elements(p.param, first, p.count);
+    mean.store_elements(p.mean, first, p.count);
+    square.store_elements(p.square, first, p.count);
+  }
+
+  // In the order of row_model.cuh's operations or with fewer roundings, so that its bounds hold.
+  __device__ __forceinline__ void step(const AdamwParameters& p, float factor) {
+#pragma unroll
+    for (u32 i = 0; i < kUnit; ++i) {
+      const float given = kMaximize ? -grad.values[i] : grad.values[i], g = kFactor ? given * factor : given;
+      const float m = fmaf(g - mean.values[i], p.first, mean.values[i]);
+      const float v = fmaf(square.values[i], p.kept, g * g * p.second);
+      mean.values[i] = m;
+      square.values[i] = v;
+      weights.values[i] = fmaf(weights.values[i], p.decay, -(p.step * m / fmaf(sqrtf(v), p.root, p.eps)));
+    }
+  }
+
+ private:
+  __device__ __forceinline__ Unit<kParam> parameter() const {
+    Unit<kParam> param;
+#pragma unroll
+    for (u32 i = 0; i < kUnit; ++i) param.values[i] = weights.values[i];
+    return param;
+  }
+};
+
+// The elements at `first` and every kThreads from there.
+__device__ __forceinline__ void by_elements(const AdamwParameters& p, i64 first) {
+  Elements elements;
+  elements.load_elements(p, first);
+  if (kSkip && *p.skip != 0.0f) return;
+  elements.step(p, kFactor ? *p.factor : 1.0f);
+  elements.store_elements(p, first);
+}
+
+__device__ __forceinline__ void by_units(const AdamwParameters& p) {
+  const i64 units = p.count / kUnit, first = static_cast<i64>(blockIdx.x) * (kThreads * kSide) + threadIdx.x;
+  Elements elements[kSide];
+#pragma unroll
+  for (u32 s = 0; s < kSide; ++s) {
+    if (first + s * kThreads < units) elements[s].load(p, first + s * kThreads);
+  }
+  const float factor = kFactor ? *p.factor : 1.0f;
+  if (kSkip && *p.skip != 0.0f) return;
+#pragma unroll
+  for (u32 s = 0; s < kSide; ++s) {
+    if (first + s * kThreads >= units) continue;
+    elements[s].step(p, factor);
+    elements[s].store(p, first + s * kThreads);
+  }
+  // What is left behind the last unit: fewer elements than a unit, by the last block.
+  if (blockIdx.x + 1 == gridDim.x && units * kUnit + threadIdx.x < p.count) by_elements(p, units * kUnit + threadIdx.x);
+}
+
+__device__ __forceinline__ void adamw(const AdamwParameters& p) {
+  if constexpr (kAligned) {
+    by_units(p);
+  } else {
+#pragma unroll
+    for (u32 s = 0; s < kSide; ++s) {
+      by_elements(p, (static_cast<i64>(blockIdx.x) * kSide + s) * (kThreads * kUnit) + threadIdx.x);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::cuda
+
+extern "C" __global__ void __launch_bounds__(RIDGE_THREADS) ridge_adamw(const ridge::cuda::AdamwParameters p) {
+  ridge::cuda::adamw(p);
+}
