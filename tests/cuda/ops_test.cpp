@@ -81,6 +81,30 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name.starts_with("activation")) {
+    // Teams of every size, rows of several pieces, a matrix that is one row, odd rows; each function in each dtype.
+    for (const char* size : {"rows=40000 cols=8", "rows=9000 cols=128", "rows=2000 cols=1000", "rows=1500 cols=1024",
+                             "rows=90 cols=16384", "rows=3 cols=300000", "rows=1500 cols=777", "rows=5 cols=70001"}) {
+      for (const char* more : {"dtype=bf16", "dtype=bf16 probs=1", "dtype=f32 probs=1 mask=1"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+    for (const char* function : {"silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"}) {
+      for (const char* more : {"dtype=bf16", "dtype=f16 gated=0", "dtype=f32 gated=0", "dtype=f32 probs=1"}) {
+        add(fmt::format("rows=300 cols=1000 function={} {}", function, more));
+      }
+    }
+  }
+  if (op.name == "adamw") {
+    for (const char* count : {"count=262144", "count=250003"}) {
+      for (const char* dtype : {"f32", "bf16", "f16"}) {
+        for (const char* more : {"", "state=bf16", "master=1", "master=1 wide_grad=1 factor=1 skip=1",
+                                 "master=1 state=bf16 factor=1 maximize=1"}) {
+          add(fmt::format("{} dtype={} {}", count, dtype, more));
+        }
+      }
+    }
+  }
   if (op.name != "gemm") return problems;
   const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
                                "m=8 n=1024 k=512", "m=1024 n=8 k=512",  "m=640 n=384 k=96",  "m=512 n=512 k=2048",
@@ -128,11 +152,12 @@ std::vector<Row> rows() {
   return all;
 }
 
-// Of operators of rows those with many rows come in every configuration of the kernel.
+// Of operators of rows and elements those with many come in every configuration of the kernel.
 std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const gpu::Stream& stream) {
   std::vector<ops::Problem> problems = gpu_problems(*row.op);
   const bool of_rows = row.op->name.starts_with("rmsnorm") || row.op->name == "rope";
-  if (!of_rows || !row.implementation->promising) return problems;
+  const bool elementwise = row.op->name.starts_with("activation") || row.op->name == "adamw";
+  if (!(of_rows || elementwise) || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {
     for (const int one : row.implementation->promising(problems[i], ops::device_info(stream.view()))) {

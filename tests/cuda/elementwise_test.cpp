@@ -1,0 +1,133 @@
+// Activations on a GPU where matrices share memory, and their rows start wherever: beyond what the conformance table
+// has.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cuda/gpu_operands.h"
+#include "device/cuda/device.h"
+#include "numerics/convert.h"
+#include "ops/op.h"
+
+namespace ridge::testing {
+namespace {
+
+namespace gpu = device::cuda;
+
+const gpu::Device& the_device() {
+  static const gpu::Device* const device = *gpu::Device::open(0);
+  return *device;
+}
+
+ops::Problem problem_of(const std::string& text) {
+  const auto parsed = record::parse_case(text);
+  return (*ops::find_operator(parsed->op))->bind(*parsed).value();
+}
+
+// A call whose x and up, and whose dx and dup, are the halves of one matrix each, with `gap` elements behind every
+// half. The first row starts `first` elements behind 64 bytes.
+struct Halves {
+  Halves(const std::string& words, std::int64_t gap, std::int64_t first)
+      : op(*ops::find_operator(record::parse_case(words)->op)), problem(problem_of(words)) {
+    const std::int64_t rows = problem.values[0], cols = problem.values[1];
+    const ops::OperandSpec& x = problem.operands[*problem.position("x")];
+    wide = problem_of(
+        fmt::format("activation rows={} cols={} gated=0 dtype={}", rows, 2 * (cols + gap), to_string(x.dtype)));
+    own = make_operands(problem, kPacked, 11);
+    both = make_operands(wide, Layout{"wide", 0, first}, 12);
+    half_width = cols + gap;
+  }
+  // Operands that lie in the wide matrices: the input's, and the output's.
+  std::vector<TensorView> views(const std::vector<TensorView>& apart, const std::vector<TensorView>& together) const {
+    std::vector<TensorView> all = apart;
+    const auto put = [&](const char* name, std::size_t from, std::int64_t half) {
+      const auto at = problem.position(name);
+      if (!at) return;
+      TensorView view = together[from];
+      view.shape[1] = problem.values[1];
+      view.data = static_cast<std::byte*>(view.data) + size_bytes(view.dtype, half * half_width);
+      all[*at] = view;
+    };
+    put("x", 0, 0), put("up", 0, 1), put("dx", 1, 0), put("dup", 1, 1);
+    return all;
+  }
+  std::vector<TensorView> host_views() const { return views(own.views(), both.views()); }
+  // Rows that do not count hold NaN.
+  void spoil_masked_rows() {
+    const auto* const mask = static_cast<const std::uint8_t*>(own.all[*problem.position("mask")].view().data);
+    for (Operand* operand : {&both.all[0], &own.all[0]}) {  // x and up; of the backward dy
+      std::vector<double> values = operand->values();
+      const auto width = static_cast<std::size_t>(operand->view().shape[1]);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (mask[i / width] == 0) values[i] = std::numeric_limits<double>::quiet_NaN();
+      }
+      operand->assign(values);
+    }
+  }
+  // Whether what lies behind the halves of the output is as it was: no number.
+  [[nodiscard]] bool gaps_are_left() const {
+    const std::vector<double> values = both.all[1].values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool gap = static_cast<std::int64_t>(i) % half_width >= problem.values[1];
+      if (gap && !std::isnan(values[i])) return false;
+    }
+    return true;
+  }
+
+  const ops::Operator* op;
+  ops::Problem problem, wide;
+  Operands own, both;
+  std::int64_t half_width = 0;
+};
+
+void check_halves(const std::string& words, std::int64_t gap, std::int64_t first, const gpu::Stream& stream) {
+  Halves call(words, gap, first);
+  if (call.problem.position("mask")) call.spoil_masked_rows();
+  const auto own = GpuOperands::upload(the_device(), call.own, stream.handle());
+  const auto both = GpuOperands::upload(the_device(), call.both, stream.handle());
+  ASSERT_TRUE(own && both);
+  const auto expected = call.op->reference(call.problem, {call.host_views(), call.own.scalars});
+  ASSERT_TRUE(expected) << expected.error().text();
+  for (const ops::Implementation& one : call.op->implementations) {
+    if (one.backend != Backend::kCuda || !one.name.starts_with("cuda_activation")) continue;
+    const Status status =
+        one.run(call.problem, {call.views(own->views(), both->views()), call.own.scalars}, stream.view());
+    ASSERT_TRUE(status) << words << ": " << status.error().text();
+  }
+  ASSERT_TRUE(own->download(call.own, stream.handle()));
+  ASSERT_TRUE(both->download(call.both, stream.handle()));
+  const std::vector<TensorView> found = call.host_views();
+  std::size_t output = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!call.problem.operands[i].output) continue;
+    EXPECT_EQ(compare(numerics::to_doubles(found[i]), (*expected)[output++], found[i].dtype), "")
+        << words << ", " << call.problem.operands[i].name << ", gap " << gap << ", from " << first;
+  }
+  EXPECT_TRUE(call.gaps_are_left()) << words << ", gap " << gap << ", from " << first;
+  for (const Operands* operands : {&call.own, &call.both}) {
+    for (const Operand& operand : operands->all) EXPECT_EQ(operand.guard_damage(), "") << words;
+  }
+}
+
+// Chunks of all matrices at the same elements, at different ones, and rows of which every other is aligned.
+TEST(CudaActivation, TakesHalvesOfOneMatrixAtAnyAlignment) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  for (const char* op : {"activation", "activation_backward"}) {
+    for (const char* size : {"rows=40 cols=1024", "rows=33 cols=1001", "rows=300 cols=67", "rows=500 cols=3",
+                             "rows=3 cols=9001", "rows=2 cols=8"}) {
+      for (const char* more : {"dtype=bf16", "dtype=f32", "dtype=f16 probs=1", "dtype=bf16 probs=1 mask=1"}) {
+        for (const std::int64_t gap : {0, 1, 4, 8}) {
+          for (const std::int64_t first : {0, 3}) {
+            check_halves(fmt::format("{} {} {}", op, size, more), gap, first, *stream);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::testing
