@@ -362,6 +362,100 @@ def check_adamw(mesh):
             torch.testing.assert_close(have.full_tensor(), want, msg=str(places))
 
 
+def check_rope(mesh):
+    """Batch, length and heads of q and k in every placement, also more ranks than heads; what is sharded alike moves nothing."""
+    cos, sin = rt.rope_table(32, 8)
+    for heads in (4, 1):
+        q, k, dq, dk = torch.randn(2, 6, 4, 10), torch.randn(2, 6, heads, 10), torch.randn(2, 6, 4, 10), torch.randn(2, 6, heads, 10)
+        for given in ({"offset": 3}, {"positions": torch.randint(32, (2, 6))}, {"positions": torch.randint(32, (6,), dtype=torch.int32), "interleaved": True}):
+            leaves = [t.clone().requires_grad_() for t in (q, k)]
+            want = rt.rope(*leaves, cos, sin, **given)
+            gradients = torch.autograd.grad(want, leaves, [dq, dk])
+            for places, shards in every_placement(mesh, q, k):
+                shards = [t.requires_grad_() for t in shards]
+                with CommDebugMode() as comm:
+                    found = rt.rope(*shards, cos, sin, **given)
+                same(found, [t.detach() for t in want], 200, (places, given))
+                along = [place.dim if place.is_shard() else None for place in places]
+                if set(along) <= {0} or set(along) <= {1} or (set(along) <= {2, None} and (heads > 1 or along[1] is None)):
+                    assert not comm.get_total_counts() and [x.placements for x in found] == [(place,) for place in places], (places, given)
+                whole = [distribute_tensor(t, mesh, [Replicate()]) for t in (dq, dk)]
+                same(torch.autograd.grad(found, shards, whole), gradients, 200, (places, given))
+                same(rt.rope(shards[0], None, cos, sin, **given), want[0].detach(), 200, (places, given))
+    try:
+        rt.rope(distribute_tensor(q, mesh, [Shard(0)]), None, cos, sin, in_place=True)
+    except NotImplementedError as error:
+        assert "leave it out, or give q.to_local()" in str(error)
+    else:
+        raise AssertionError("in place")
+
+
+def check_losses(mesh):
+    """Tokens and the vocabulary in every placement; shards of either move numbers of each token alone."""
+    tokens, columns = 6, 9
+    target = torch.randint(columns, (tokens,))
+    target[1] = target[4] = -100
+    for dtype, floor in ((torch.float32, 100), (torch.float64, 200)):
+        logits = 3 * torch.randn(tokens, columns, dtype=dtype)
+        for settings in ({}, {"label_smoothing": 0.1, "z_loss": 1e-2, "soft_cap": 5.0}, {"ignore_index": int(target[0])}):
+            here = torch.where(target == -100, int(target[0]), target) if settings.get("ignore_index") is not None else target
+            for reduction, how in itertools.product(("none", "mean", "sum"), ({}, {"one_pass": True})):
+                call = {"reduction": reduction, **settings, **how}
+                leaf = logits.clone().requires_grad_()
+                want = rt.cross_entropy(leaf, here, **call)
+                upstream = torch.rand_like(want) + 0.5
+                (gradient,) = torch.autograd.grad(want, leaf, upstream)
+                for places, (shard, placed) in every_placement(mesh, logits, here):
+                    shard.requires_grad_()
+                    for of_target in (placed, here):
+                        with CommDebugMode() as comm:
+                            found = rt.cross_entropy(shard, of_target, **call)
+                        same(found, want.detach(), floor, (places, call))
+                        assert not any("gather" in str(op) or "all_to_all" in str(op) for op in comm.get_comm_counts()) or places[1] == Shard(0), (places, call)
+                        (have,) = torch.autograd.grad(found, shard, distribute_tensor(upstream, mesh, [Replicate()]))
+                        same(have, gradient, floor, (places, call))
+    few = torch.randn(4, 1)  # a rank without a column
+    same(rt.cross_entropy(distribute_tensor(few, mesh, [Shard(1)]), torch.zeros(4, dtype=torch.int64)), torch.zeros(()), 0, "a rank without columns")
+    nothing = distribute_tensor(logits, mesh, [Shard(0)]).requires_grad_()
+    for how in ({}, {"one_pass": True}):
+        loss = rt.cross_entropy(nothing, torch.full((tokens,), -100), **how)
+        (have,) = torch.autograd.grad(loss, nothing)
+        assert loss.full_tensor().isnan() and not have.full_tensor().any()
+    masked = torch.randn(5, columns)
+    masked[0, 2:], masked[1, 3], masked[2, 3], masked[3, :] = -torch.inf, torch.nan, torch.inf, -torch.inf
+    for place in (Shard(0), Shard(1)):
+        found = rt.cross_entropy(distribute_tensor(masked, mesh, [place]), torch.zeros(5, dtype=torch.int64), reduction="none").full_tensor()
+        torch.testing.assert_close(found, torch.nn.functional.cross_entropy(masked, torch.zeros(5, dtype=torch.int64), reduction="none"), equal_nan=True)
+    large = torch.randn(tokens, columns) + 20000  # whose log-sum-exp has few digits
+    torch.testing.assert_close(
+        rt.cross_entropy(distribute_tensor(large, mesh, [Shard(1)]), target).full_tensor(), rt.cross_entropy(large, target), rtol=1e-6, atol=1e-6
+    )
+    check_fused_loss(mesh)
+
+
+def check_fused_loss(mesh):
+    x, w, target = torch.randn(2, 5, 8), torch.randn(7, 8), torch.randint(7, (2, 5))
+    target[1, 2] = -100
+    for reduction in ("none", "mean", "sum"):
+        leaves = [t.clone().requires_grad_() for t in (x, w)]
+        want = rt.linear_cross_entropy(*leaves, target, reduction=reduction, chunk=3)
+        upstream = torch.rand_like(want)
+        gradients = torch.autograd.grad(want, leaves, upstream)
+        for place, plain in itertools.product((Replicate(), Shard(0), Shard(2)), (True, False)):
+            shard = distribute_tensor(x, mesh, [place]).requires_grad_()
+            weight = (w.clone() if plain else distribute_tensor(w, mesh, [Replicate()])).requires_grad_()
+            found = rt.linear_cross_entropy(shard, weight, target, reduction=reduction, chunk=3)
+            same(found, want.detach(), 100, (place, reduction))
+            have = torch.autograd.grad(found, [shard, weight], distribute_tensor(upstream, mesh, [Replicate()]))
+            same(have, gradients, 100, (place, reduction, plain))
+    try:
+        rt.linear_cross_entropy(x, distribute_tensor(w, mesh, [Shard(0)]), target)
+    except NotImplementedError as error:
+        assert "whose vocabulary may be in shards" in str(error)
+    else:
+        raise AssertionError("a weight in shards")
+
+
 def check_objects(rank, ranks):
     torch.manual_seed(rank)
     q = rt.quantize(torch.randn(32, 64), QuantConfig(granularity="rowwise"), transpose=True)
@@ -578,6 +672,8 @@ def main():
         "activations": lambda: check_activations(mesh),
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
+        "rope": lambda: check_rope(mesh),
+        "losses": lambda: check_losses(mesh),
         "adamw": lambda: check_adamw(mesh),
         "objects": lambda: check_objects(rank, ranks),
     }[part]()

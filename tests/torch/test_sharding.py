@@ -4,6 +4,6 @@
 import pytest
 
 
-@pytest.mark.parametrize("part", ["ops", "leading", "codes", "quantised", "middle", "plans", "norms", "activations", "gather", "changes", "objects", "adamw"])
+@pytest.mark.parametrize("part", ["ops", "leading", "codes", "quantised", "middle", "plans", "norms", "activations", "gather", "changes", "objects", "adamw", "rope", "losses"])
 def test_ranks_agree_with_one_process(two_ranks, part):
     two_ranks("sharding_worker.py", part, says="all agree")

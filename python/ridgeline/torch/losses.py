@@ -9,6 +9,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from .ops import autocast, gemm
+from .sharding import beside, is_dtensor
 
 Reduction = Literal["none", "mean", "sum"]
 Settings = tuple[int, float, float, float]  # ignore_index, label_smoothing, z_loss, soft_cap
@@ -75,7 +76,8 @@ class _OnePass(torch.autograd.Function):
         _refuse_second("cross_entropy", "leave one_pass and in_place out")
         dlogits, *count = ctx.saved_tensors
         factor = upstream / count[0] if count else upstream
-        if factor.dim() == 0 and not torch.compiler.is_compiling() and factor.device.type == "cpu" and factor.item() == 1:
+        readable = factor.dim() == 0 and not torch.compiler.is_compiling() and not is_dtensor(factor) and factor.device.type == "cpu"
+        if readable and factor.item() == 1:
             return dlogits, None, None, None, None
         if factor.dim() > 0:
             factor = factor.unsqueeze(-1)
@@ -105,6 +107,9 @@ def cross_entropy(
     one_pass         the gradient is made with the loss, from one read of the logits, and kept in their place; backward reads and writes it
                      again only where the upstream gradient is not 1. For training steps whose backward is always called, once
     in_place         one_pass, and the gradient overwrites the logits, which must not be used again
+
+    DTensors may be sharded along tokens and, of two dimensions, along the vocabulary: then maxima and sums of each token are all that moves, and
+    backward reads the logits again. A target that is no DTensor is the same on every rank.
     """
     if has_torch_function_variadic(input, target) and not isinstance(input, torch.Tensor):
         traced: torch.Tensor = handle_torch_function(
@@ -123,6 +128,11 @@ def cross_entropy(
         )
         return traced
     _check("cross_entropy", target, weight, reduction)
+    placed = is_dtensor(input)
+    if placed and in_place:
+        raise NotImplementedError("cross_entropy: in_place=True does not take DTensors; take one_pass=True")
+    if placed:
+        target = beside(input, target)
     classes = input.dim() - 1 if input.dim() < 3 else 1
     if input.dim() == 0 or tuple(target.shape) != (*input.shape[:classes], *input.shape[classes + 1 :]):
         raise ValueError(
@@ -139,8 +149,12 @@ def cross_entropy(
     rows = logits if logits.dim() == 2 else logits.reshape(-1, logits.shape[-1])
     rows = rows if _has_rows(rows) else rows.contiguous()
     places = target.reshape(-1).contiguous()
-    if (one_pass or in_place) and torch.is_grad_enabled() and rows.requires_grad:
-        loss: torch.Tensor = _OnePass.apply(rows, places, settings, reduction, in_place)  # type: ignore[no-untyped-call]
+    if placed and _has_shards_of_classes(rows):
+        from .vocabulary import loss_over_shards
+
+        loss: torch.Tensor = _reduced(loss_over_shards(rows, places, settings), places, ignore_index, reduction)
+    elif (one_pass or in_place) and torch.is_grad_enabled() and rows.requires_grad:
+        loss = _OnePass.apply(rows, places, settings, reduction, in_place)  # type: ignore[no-untyped-call]
     else:
         loss = _reduced(_loss(rows, places, *settings)[0], places, ignore_index, reduction)
     return loss.view(target.shape) if reduction == "none" else loss
@@ -150,6 +164,16 @@ def _cap(soft_cap: float | None) -> float:
     if soft_cap is not None and not soft_cap > 0:
         raise ValueError(f"cross_entropy: soft_cap is {soft_cap}; give a number above 0, or None")
     return soft_cap or 0.0
+
+
+def _has_shards_of_classes(rows: Any) -> bool:
+    return any(place.is_shard(1) for place in rows.placements)
+
+
+def _is_leaf(x: torch.Tensor) -> bool:
+    """Whether x is a parameter, or another tensor whose gradient is asked for, or a view of one."""
+    base = x if x._base is None else x._base  # pyright: ignore[reportPrivateUsage]
+    return base.is_leaf and base.requires_grad
 
 
 def _has_rows(x: torch.Tensor) -> bool:
@@ -166,16 +190,6 @@ class ShardStatistics(NamedTuple):
     total: torch.Tensor  # the sum of the logits
 
     @staticmethod
-def _has_shards_of_classes(rows: Any) -> bool:
-    return any(place.is_shard(1) for place in rows.placements)
-
-
-def _is_leaf(x: torch.Tensor) -> bool:
-    """Whether x is a parameter, or another tensor whose gradient is asked for, or a view of one."""
-    base = x if x._base is None else x._base  # pyright: ignore[reportPrivateUsage]
-    return base.is_leaf and base.requires_grad
-
-
     def of(
         logits: torch.Tensor, target: torch.Tensor, first: int, whole: int, *, ignore_index: int = -100, soft_cap: float | None = None
     ) -> ShardStatistics:
@@ -195,10 +209,11 @@ def _is_leaf(x: torch.Tensor) -> bool:
         self, target: torch.Tensor, whole: int, *, ignore_index: int = -100, label_smoothing: float = 0.0, z_loss: float = 0.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(loss, lse) of each token, of the merged statistics; the gradient of a shard's logits is ``shard_gradient``."""
-        lse = self.most + torch.log(self.sum)
-        loss = lse - (1 - label_smoothing) * self.picked
+        rest = torch.log(self.sum)
+        lse = self.most + rest
+        loss = rest + (1 - label_smoothing) * (self.most - self.picked)  # beside the largest logit: large ones have no digits for their lse
         if label_smoothing > 0:
-            loss = loss - label_smoothing / whole * self.total
+            loss = loss + label_smoothing * (self.most - self.total / whole)
         loss = loss + z_loss * lse * lse
         counts, none = target != ignore_index, torch.zeros_like(lse)
         return torch.where(counts, loss, none), torch.where(counts, lse, none)
@@ -348,7 +363,7 @@ def linear_cross_entropy(
     chunk      tokens; None: as many as have 256 MiB of logits (CHUNK_BYTES), at least 64
     main_grad  [vocabulary, hidden], float32: backward adds the weight's gradient here and returns none for it
 
-    With "mean" and "sum" the gradients are made in the forward call, beside the logits; with "none" backward makes the logits again.
+    A DTensor x may be sharded along tokens, with a weight that every rank has whole: its gradient is then partial. With "mean" and "sum" the gradients are made in the forward call, beside the logits; with "none" backward makes the logits again.
     """
     _check("linear_cross_entropy", target, None, reduction)
     if x.dim() < 1 or weight.dim() != 2 or x.shape[-1] != weight.shape[1] or target.shape != x.shape[:-1]:
@@ -361,6 +376,11 @@ def linear_cross_entropy(
             f"linear_cross_entropy: main_grad is {main_grad.dtype} of shape {tuple(main_grad.shape)}; give torch.float32 of shape "
             f"{tuple(weight.shape)}"
         )
+    if is_dtensor(x) or is_dtensor(weight):
+        from .vocabulary import linear_over_tokens
+
+        settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
+        return linear_over_tokens(x, weight, target, settings, reduction, chunk, main_grad)
     x, weight = autocast(x), autocast(weight)
     if chunk is None:
         chunk = max(64, CHUNK_BYTES // max(1, weight.shape[0] * x.element_size()) // 64 * 64)

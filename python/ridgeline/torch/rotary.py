@@ -6,6 +6,8 @@ from typing import Any, Literal, overload
 
 import torch
 
+from .sharding import beside, is_dtensor
+
 Scaling = Literal["none", "linear", "llama3", "yarn"]
 
 _rope = torch.ops.ridgeline.rope.default
@@ -38,9 +40,9 @@ def rope_table(
         raise ValueError(f"rope_table: length={length}, rotary={rotary}; give a length from 0 and an even rotary dimension from 2")
     cos, sin = (torch.empty(length, rotary // 2, dtype=torch.float32, device="cpu") for _ in range(2))
     _table(cos, sin, base, scaling, factor, original_length, low_factor, high_factor, beta_fast, beta_slow, attention or 0.0)
+    device = torch.get_default_device() if device is None else device
     return cos.to(device), sin.to(device)
 
-    device = torch.get_default_device() if device is None else device
 
 @overload
 def rope(
@@ -85,7 +87,11 @@ def rope(
     positions    [batch, length] or [length], int64 or int32: rows of the table; None: offset, offset + 1, ...
     interleaved  pairs are neighbours (2 i, 2 i + 1), not (i, i + rotary / 2)
     in_place     q and k are overwritten and returned; not where a gradient is recorded
+
+    DTensors q and k may be sharded along batch, length and heads; what else is no DTensor is the same on every rank.
     """
+    if is_dtensor(q):
+        cos, sin, positions = _beside(q, cos, sin, positions, offset, in_place)
     if positions is not None and positions.dim() == 1:
         positions = positions.expand(q.shape[0], -1)
     q = q if in_place or q.dim() != 4 or q.stride(3) == 1 else q.contiguous()
@@ -96,6 +102,19 @@ def rope(
         return q if k is None else (q, k)
     both = _rope(q, k, cos, sin, positions, offset, interleaved)
     return both[0] if k is None else (both[0], both[1])
+
+
+def _beside(
+    q: Any, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, offset: int, in_place: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """What belongs to a DTensor q. Shards of its length do not know where they begin, unless they have positions."""
+    if in_place:
+        raise NotImplementedError("rope: in_place=True does not take DTensors; leave it out, or give q.to_local() and positions of these tokens")
+    if positions is None and q.dim() == 4 and any(place.is_shard(1) for place in q.placements):
+        positions = torch.arange(offset, offset + q.shape[1], device=q.device)
+    if positions is not None:
+        positions = beside(q, positions.expand(q.shape[0], -1) if positions.dim() == 1 else positions)
+    return beside(q, cos), beside(q, sin), positions
 
 
 class RotaryEmbedding(torch.nn.Module):
@@ -122,9 +141,14 @@ class RotaryEmbedding(torch.nn.Module):
         self.rotary, self.interleaved = rotary or dim, interleaved
         if self.rotary > dim:
             raise ValueError(f"RotaryEmbedding: rotary={self.rotary} is more than dim={dim}")
+        self.length, self._settings = length, table
         cos, sin = rope_table(length, self.rotary, device=device, **table)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
+
+    def reset_parameters(self) -> None:
+        """Makes the table anew, on its device."""
+        self.cos, self.sin = rope_table(self.length, self.rotary, device=self.cos.device, **self._settings)
 
     def _apply(self, fn: Any, recurse: bool = True) -> RotaryEmbedding:
         kept = self.cos, self.sin
@@ -142,8 +166,3 @@ class RotaryEmbedding(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"rotary={self.rotary}, length={self.cos.shape[0]}" + (", interleaved=True" if self.interleaved else "")
-        self.length, self._settings = length, table
-    def reset_parameters(self) -> None:
-        """Makes the table anew, on its device."""
-        self.cos, self.sin = rope_table(self.length, self.rotary, device=self.cos.device, **self._settings)
-

@@ -145,15 +145,31 @@ def _independent(rule: _Rule, scales: list[str], letters: str) -> str:
     return "".join(letter for letter in letters if all(letter in each.lower() for each in scales))
 
 
-def is_placed(x: torch.Tensor) -> bool:
-    """Whether x is a DTensor of which a rank has all, or whole rows or columns."""
+def is_dtensor(x: Any) -> bool:
     if type(x) in (torch.Tensor, torch.nn.Parameter) or "torch.distributed.tensor" not in sys.modules:
         return False
-    from torch.distributed.tensor import DTensor, Replicate, Shard
+    from torch.distributed.tensor import DTensor
 
-    if not isinstance(x, DTensor):
+    return isinstance(x, DTensor)
+
+
+def beside(x: Any, other: torch.Tensor) -> Any:
+    """``other`` as a DTensor of x's mesh: what is none is the same on every rank."""
+    if is_dtensor(other):
+        return other
+    from torch.distributed.tensor import DTensor, Replicate
+
+    return DTensor.from_local(other, x.device_mesh, [Replicate()] * x.device_mesh.ndim, run_check=False)
+
+
+def is_placed(x: torch.Tensor) -> bool:
+    """Whether x is a DTensor of which a rank has all, or whole rows or columns."""
+    if not is_dtensor(x):
         return False
-    return {type(place) for place in x.placements} <= {Shard, Replicate}
+    from torch.distributed.tensor import Replicate, Shard
+
+    placed: Any = x
+    return {type(place) for place in placed.placements} <= {Shard, Replicate}
 
 
 def is_sharded(x: Any) -> bool:
@@ -354,6 +370,35 @@ def _activation_backward(*args: Any) -> Any:
     return ways
 
 
+def _rope(*args: Any) -> Any:
+    """q, k, cos, sin, positions: heads of q and k may be sharded each by themselves, the length where the positions say which it is."""
+    keyed, placed = _get(args, 1) is not None, _get(args, 4) is not None
+    rule = _Rule(len(args), ["blh.", "blg." if keyed else ""])
+    rule.letters[:4] = ["blh.", "blg." if keyed else None, "", ""]
+    if placed:
+        rule.letters[4] = "bl"
+    ways = rule.ways("bl" if placed else "b")
+    _, *heads = rule.ways("hg" if keyed else "h")
+    if keyed:  # both, where each has enough
+        of_q, of_k = heads
+        heads.append(([of_q[0][0], of_k[0][1]], [of_q[1][0], *of_k[1][1:]]))
+    return [*ways, *heads]
+
+
+def _loss(letters: str, results: str) -> Any:
+    """A loss of ``letters`` of tensors, by position: r rows of logits, whose columns stay together, t numbers of each token."""
+
+    def rule(*args: Any) -> Any:
+        dims = {"r": "t.", "t": "t"}
+        made = _Rule(len(args), [dims[each] for each in results])
+        for at, each in enumerate(letters):
+            if _get(args, at) is not None:
+                made.letters[at] = dims[each]
+        return made.ways("t")
+
+    return rule
+
+
 def register() -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
@@ -373,6 +418,11 @@ def register() -> None:
         (ops.rmsnorm_backward, _norm_backward, 4),
         (ops.activation, _activation, 4),
         (ops.activation_backward, _activation_backward, 5),
+        (ops.rope, _rope, 5),
+        (ops.cross_entropy, _loss("rt", "tt"), 2),
+        (ops.cross_entropy_backward, _loss("trtt", "r"), 4),
+        (ops.cross_entropy_with_gradient, _loss("rtt", "tr"), 3),
+        (ops.cross_entropy_shard, _loss("rt", "tttt"), 2),
     ):
         register_sharding(op.default)(rule)
         # Flags and words are part of what a choice is kept by, which register_sharding takes whole numbers alone for.
