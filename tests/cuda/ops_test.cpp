@@ -105,6 +105,31 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "cross_entropy" || op.name == "cross_entropy_backward") {
+    // Teams from a warp to eight blocks on both sides of their boundaries, rows that are read twice, odd lengths; more
+    // rows than there are teams, and of the first sizes so many that every ring goes round.
+    const bool forward = op.name == "cross_entropy";
+    for (const char* size :
+         {"tokens=60000 vocabulary=64", "tokens=15000 vocabulary=1000", "tokens=2200 vocabulary=4096",
+          "tokens=1100 vocabulary=4104", "tokens=560 vocabulary=16384", "tokens=300 vocabulary=16392",
+          "tokens=800 vocabulary=32000", "tokens=140 vocabulary=50304", "tokens=140 vocabulary=128256",
+          "tokens=70 vocabulary=152064", "tokens=35 vocabulary=256000", "tokens=10 vocabulary=400000",
+          "tokens=200 vocabulary=50257", "tokens=30 vocabulary=90001"}) {
+      add(fmt::format("{}{}", size, forward ? " dlogits=1 grad=1" : ""));
+    }
+    for (const char* size :
+         {"tokens=2000 vocabulary=1000", "tokens=600 vocabulary=32000", "tokens=140 vocabulary=50304",
+          "tokens=70 vocabulary=128256", "tokens=20 vocabulary=50257"}) {
+      add(fmt::format("{} index=i32", size));
+    }
+    for (const char* more : {"soft_cap=1", "shard=1", "dtype=f16", "dtype=f32 index=i32"}) {
+      for (const char* size :
+           {"tokens=280 vocabulary=32000", "tokens=40 vocabulary=128256", "tokens=40 vocabulary=50257"}) {
+        const bool gradient = forward && std::string_view(more) != "shard=1";
+        add(fmt::format("{} {}{}", size, more, gradient ? " dlogits=1" : ""));
+      }
+    }
+  }
   if (op.name != "gemm") return problems;
   const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
                                "m=8 n=1024 k=512", "m=1024 n=8 k=512",  "m=640 n=384 k=96",  "m=512 n=512 k=2048",
@@ -155,7 +180,8 @@ std::vector<Row> rows() {
 // Of operators of rows and elements those with many come in every configuration of the kernel.
 std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const gpu::Stream& stream) {
   std::vector<ops::Problem> problems = gpu_problems(*row.op);
-  const bool of_rows = row.op->name.starts_with("rmsnorm") || row.op->name == "rope";
+  const bool of_rows = row.op->name.starts_with("rmsnorm") || row.op->name.starts_with("cross_entropy") ||
+                       row.op->name == "rope";
   const bool elementwise = row.op->name.starts_with("activation") || row.op->name == "adamw";
   if (!(of_rows || elementwise) || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();

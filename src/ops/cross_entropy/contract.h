@@ -28,7 +28,9 @@
 // Backward  backward/contract.h; saves logits, targets and lse.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, settings out of range, with the
 //           values. On a processor a target that is neither ignore_index nor from 0 to V - 1 (`whole` - 1): the error
-//           names row and value, and nothing is written.
+//           names row and value, and nothing is written. On a GPU, where a call returns before it runs, such a target
+//           makes its row NaN (loss, lse, gradient, the statistics of a shard) and nothing is read by it; the other
+//           rows keep their values.
 #pragma once
 
 #include <cstdint>

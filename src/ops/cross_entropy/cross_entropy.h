@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +59,10 @@ Status check_inputs(std::string_view op, const TensorView& logits, const TensorV
 Status check_gradient(std::string_view op, const TensorView& dlogits, const TensorView& logits);
 OperandSpec targets_of(const Problem& problem);
 void add_scalars(Problem& problem);
+// For launch plans: vectors, 1 where rows of logits and dlogits start on 16 bytes and are whole multiples of them; and
+// capped, 1 with a soft cap.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts);
 Call call_of(const TensorView& logits, const TensorView& targets, const CrossEntropySettings& settings,
              std::size_t params);
 
@@ -69,6 +76,7 @@ Status check_targets(const Problem& problem, const Arguments& arguments);
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

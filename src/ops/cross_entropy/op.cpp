@@ -223,6 +223,18 @@ void add_scalars(Problem& problem) {
       {"whole", "vocabulary of a shard", i64(whole), static_cast<double>(whole), static_cast<double>(whole)}};
 }
 
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  const Shape s = shape_of(problem);
+  bool vectors = size_bytes(s.dtype, s.vocabulary) % 16 == 0;
+  for (const char* name : {"logits", "dlogits"}) {
+    const auto at = problem.position(name);
+    if (at) vectors = vectors && view_alignment(operands[*at]) >= 16;
+  }
+  facts["vectors"] = vectors ? 1 : 0;
+  facts["capped"] = s.soft_cap ? 1 : 0;  // the scalar has the parameter's name
+}
+
 Call call_of(const TensorView& logits, const TensorView& targets, const CrossEntropySettings& settings,
              std::size_t params) {
   Call call;
@@ -275,9 +287,11 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   op.backward = Backward{"cross_entropy_backward",
                          {"logits", "targets", "lse"},
                          backward_call,

@@ -1,6 +1,6 @@
 // The definition, from which the full compare and the check after every launch are made.
 #include "ops/cross_entropy/cross_entropy.h"
-#include "ops/row_check.h"
+#include "ops/row_device_check.h"
 // clang-format off
 #include "ops/cross_entropy/row_model.cuh"
 // clang-format on
@@ -35,6 +35,10 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
   RIDGE_TRY(spot, rows::spot_check<row_model>(problem, arguments, seed));
   spot.finite = spot.finite || spot.residual <= spot.allowed;  // a loss may be infinite
   return spot;
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("ops/cross_entropy/row_model.cuh", "cross_entropy::RowModel");
 }
 
 }  // namespace ridge::ops::cross_entropy

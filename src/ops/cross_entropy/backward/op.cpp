@@ -54,9 +54,11 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = cross_entropy::vary;
+  op.plan_values = cross_entropy::plan_values;
   return op;
 }
 

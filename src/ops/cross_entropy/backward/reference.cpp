@@ -1,6 +1,6 @@
 // The definition, from which the full compare and the check after every launch are made.
 #include "ops/cross_entropy/backward/backward.h"
-#include "ops/row_check.h"
+#include "ops/row_device_check.h"
 // clang-format off
 #include "ops/cross_entropy/row_model.cuh"
 #include "ops/cross_entropy/backward/row_model.cuh"
@@ -30,6 +30,11 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
   RIDGE_CHECK_OK(cross_entropy::check_targets(problem, arguments));
   return rows::spot_check<row_model>(problem, arguments, seed);
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("ops/cross_entropy/backward/row_model.cuh", "cross_entropy_backward::RowModel",
+                                       "ops/cross_entropy/row_model.cuh");
 }
 
 }  // namespace ridge::ops::cross_entropy_backward

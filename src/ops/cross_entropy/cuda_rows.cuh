@@ -1,0 +1,119 @@
+// What the CUDA kernels of both directions share: which rows count, a logit as the formula knows it, its powers, and
+// rows that start anywhere.
+#pragma once
+#include "../../device/cuda/kernel/chunk.cuh"
+
+namespace ridge::cuda {
+
+inline constexpr float kLog2E = 1.44269504f;
+inline constexpr float kLeastFloat = -3.402823466e38f;
+
+__device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7FC00000u); }
+__device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
+
+// The scalars of a call. Whole numbers come as doubles, which launch plans carry: exact up to 2^53.
+struct LossSettings {
+  float smoothing, z_loss, cap, scale;
+  double ignored, first, whole;
+};
+
+// What becomes of a row: a wrong target makes it NaN, because a kernel has no other way to say so.
+enum class RowKind { kCounts, kIgnored, kWrong };
+
+template <bool kWide>
+class Targets {
+ public:
+  __device__ __forceinline__ Targets(const void* data, const LossSettings& s)
+      : data_(data), ignored_(static_cast<i64>(s.ignored)), whole_(static_cast<i64>(s.whole)) {}
+
+  __device__ __forceinline__ i64 operator[](i64 row) const {
+    if constexpr (kWide) return static_cast<const i64*>(data_)[row];
+    return static_cast<const i32*>(data_)[row];
+  }
+  __device__ __forceinline__ RowKind kind(i64 target) const {
+    if (target == ignored_) return RowKind::kIgnored;
+    return target >= 0 && target < whole_ ? RowKind::kCounts : RowKind::kWrong;
+  }
+
+ private:
+  const void* data_;
+  i64 ignored_, whole_;
+};
+
+// A logit as the formula knows it. tanh(x / cap) is (1 - u) / (1 + u) with u = exp(-2 |x| / cap), its slope 4 u / (1 +
+// u)^2: what u is off by counts at most half in the one and once in the other, as in the row model.
+template <bool kCapped>
+class LogitOf {
+ public:
+  __device__ __forceinline__ explicit LogitOf(float cap) : cap_(cap) {
+    if constexpr (kCapped) rate_ = fminf(2.0f * kLog2E / cap, -kLeastFloat);
+  }
+  __device__ __forceinline__ float operator()(float given) const {
+    if constexpr (!kCapped) return given;
+    const float u = exp2_approx(-fabsf(given) * rate_);
+    return copysignf((1.0f - u) * reciprocal(1.0f + u) * cap_, given);
+  }
+  __device__ __forceinline__ float operator()(float given, float& slope) const {
+    slope = 1.0f;
+    if constexpr (!kCapped) return given;
+    const float u = exp2_approx(-fabsf(given) * rate_), share = reciprocal(1.0f + u);
+    slope = 4.0f * u * share * share;
+    return copysignf((1.0f - u) * share * cap_, given);
+  }
+
+ private:
+  float cap_, rate_ = 0.0f;
+};
+
+// e^(x - base). The difference first: logits of thousands would lose it in a fused multiplication.
+__device__ __forceinline__ float power_beside(float x, float base) { return exp2_approx((x - base) * kLog2E); }
+
+// The gradient of a row's logits: scale (share e^(x - base) - shift) dx/dlogits, with scale multiplied in.
+struct RowGradient {
+  float base, share, shift;
+
+  template <bool kCapped>
+  __device__ __forceinline__ float operator()(float given, const LogitOf<kCapped>& logit) const {
+    float slope;
+    const float x = logit(given, slope), found = fmaf(power_beside(x, base), share, -shift);
+    return kCapped ? found * slope : found;
+  }
+  template <bool kCapped, class Words>
+  __device__ __forceinline__ void operator()(Words& chunk, const LogitOf<kCapped>& logit) const {
+    float found[Words::kCount];
+#pragma unroll
+    for (u32 i = 0; i < Words::kCount; ++i) found[i] = (*this)(chunk[i], logit);
+    chunk.set(found);
+  }
+};
+
+// Every row of 16 bytes alike.
+template <class Words>
+__device__ __forceinline__ Words filled_chunk(float value) {
+  float values[Words::kCount];
+#pragma unroll
+  for (u32 i = 0; i < Words::kCount; ++i) values[i] = value;
+  Words chunk;
+  chunk.set(values);
+  return chunk;
+}
+
+// A run of elements that starts anywhere: `head` of them go one by one, then `chunks` of 16 bytes, then what is left.
+// One by one go all of a run that is written where 16 bytes lie otherwise than where they are read.
+template <class Words>
+struct Span {
+  i64 count, head, chunks;
+
+  __device__ __forceinline__ Span(const u8* from, const u8* to, i64 elements) : count(elements) {
+    const u32 off = static_cast<u32>(reinterpret_cast<u64>(from) & 15u);
+    const bool alike = to == nullptr || ((reinterpret_cast<u64>(from) ^ reinterpret_cast<u64>(to)) & 15u) == 0;
+    head = alike ? min(elements, static_cast<i64>((16u - off) % 16u / Words::kBytes)) : elements;
+    chunks = (elements - head) / Words::kCount;
+  }
+  __device__ __forceinline__ i64 ones() const { return count - chunks * Words::kCount; }
+  // The i-th of those that go one by one.
+  __device__ __forceinline__ i64 one(i64 i) const { return i < head ? i : i + chunks * Words::kCount; }
+  __device__ __forceinline__ i64 chunk_at(i64 chunk) const { return head + chunk * Words::kCount; }
+};
+
+}  // namespace ridge::cuda
