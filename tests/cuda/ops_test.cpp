@@ -55,16 +55,20 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
-  if (op.name == "rmsnorm" || op.name == "rmsnorm_backward") {
+  if (op.name.starts_with("rmsnorm") || op.name.starts_with("layernorm")) {
+    const char* const bias = op.name == "layernorm" ? " bias=1" : "";
     // More rows than there are teams, so that rings go round, and every number of blocks in a cluster.
     for (const char* size : {"rows=40000 cols=8", "rows=9000 cols=128", "rows=5000 cols=1000", "rows=4500 cols=1024",
                              "rows=2000 cols=4096", "rows=1500 cols=8200", "rows=700 cols=16384", "rows=300 cols=24576",
                              "rows=150 cols=40000", "rows=90 cols=65536"}) {
-      for (const char* more : {"dtype=bf16", "dtype=bf16 residual=1 weight=f32"}) add(fmt::format("{} {}", size, more));
+      for (const char* more : {"dtype=bf16", "dtype=bf16 residual=1 weight=f32"}) {
+        add(fmt::format("{} {}{}", size, more, bias));
+      }
     }
-    add("rows=600 cols=8192 dtype=f32");
-    add("rows=600 cols=8192 dtype=f16 zero_centred=1");
-    add("rows=3000 cols=777 dtype=bf16");
+    for (const char* other : {"rows=600 cols=8192 dtype=f32", "rows=600 cols=8192 dtype=f16 zero_centred=1",
+                              "rows=3000 cols=777 dtype=bf16"}) {
+      add(fmt::format("{}{}", other, bias));
+    }
   }
   if (op.name == "rope") {
     // Heads in chunks and by elements, numbers of heads that no block divides, several blocks of heads, an odd number

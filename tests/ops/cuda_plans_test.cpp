@@ -287,6 +287,83 @@ TEST(RopePlan, RefusesMoreBlocksThanAGridHas) {
   EXPECT_TRUE(refusal("heads=4294967296 dim=2 length=1"));
 }
 
+constexpr const char* kLayernorm = "ops/layernorm/cuda_layernorm.cu";
+constexpr const char* kLayernormBackward = "ops/layernorm/backward/cuda_layernorm_backward.cu";
+
+TEST(LayernormPlan, TeamsGrowWithTheRowAsRmsnormsDo) {
+  for (const char* size : {"rows=131072 cols=128", "rows=131072 cols=512", "rows=8192 cols=4096", "rows=100 cols=8192",
+                           "rows=1000 cols=32768", "rows=10 cols=65536", "rows=9000 cols=4097"}) {
+    const auto own = norm_plan(kLayernorm, fmt::format("layernorm bias=1 {}", size)).kernels.at(0);
+    const auto other = norm_plan(kNorm, fmt::format("rmsnorm {}", size)).kernels.at(0);
+    EXPECT_EQ(own.grid[0], other.grid[0]) << size;
+    EXPECT_EQ(own.block[0], other.block[0]) << size;
+    EXPECT_EQ(own.cluster[0], other.cluster[0]) << size;
+    EXPECT_EQ(own.shared_bytes, other.shared_bytes) << size;
+  }
+}
+
+// Two chunks of a thread are what registers hold with both sums in fp32.
+TEST(LayernormPlan, BackwardTakesMoreBlocksForBothSumsAndGoesByElementsWhereEightDoNotHoldTheRow) {
+  struct Expected {
+    const char* words;
+    std::uint32_t threads, cluster;
+  };
+  for (const Expected& one : {Expected{"cols=65536", 512, 8}, Expected{"cols=65536 dbias=0", 512, 4},
+                              Expected{"cols=65544", 256, 1}, Expected{"cols=131072 dweight=0", 512, 8},
+                              Expected{"cols=65536 dtype=f32", 512, 8}, Expected{"cols=65540 dtype=f32", 256, 1}}) {
+    const auto kernel =
+        norm_plan(kLayernormBackward, fmt::format("layernorm_backward rows=500 {}", one.words)).kernels.at(0);
+    EXPECT_EQ(kernel.block[0], one.threads) << one.words;
+    EXPECT_EQ(kernel.cluster[0], one.cluster) << one.words;
+  }
+}
+
+TEST(LayernormPlan, RingsOfAllResidentBlocksFit) {
+  for (const char* words :
+       {"layernorm bias=1", "layernorm residual=1", "layernorm_backward", "layernorm_backward residual=1 dbias=0"}) {
+    const bool backward = std::string_view(words).starts_with("layernorm_backward");
+    const DescribedKernel& kernel = described_kernel(backward ? kLayernormBackward : kLayernorm);
+    for (std::int64_t cols = 8; cols <= 65536; cols += cols < 1024 ? 8 : 1000) {
+      const Problem problem = problem_of(fmt::format("{} rows=5000 cols={}", words, cols));
+      record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+      facts.values["sm_count"] = 132;
+      for (const int configuration : kernel.fitting(facts)) {
+        const auto plan = kernel.resolve(configuration, facts);
+        ASSERT_TRUE(plan) << problem.problem_case.text() << ": " << plan.error().text();
+        const auto& one = plan->kernels.at(0);
+        const std::int64_t resident = kernel.variables(configuration, facts)->at("resident");
+        EXPECT_LE(resident * (static_cast<std::int64_t>(one.shared_bytes) + 1024), 233472)
+            << problem.problem_case.text();
+        EXPECT_LE(one.block[0], 1024u);
+      }
+    }
+  }
+}
+
+TEST(LayernormPlan, PartialSumsAreARowForEveryBlockAndGradient) {
+  const auto plan = [](const char* words) {
+    return norm_plan(kLayernormBackward, fmt::format("layernorm_backward rows=8192 cols=8192 {}", words));
+  };
+  const ResolvedPlan all = plan("");
+  EXPECT_THAT(symbols(all), ElementsAre("ridge_layernorm_backward", "ridge_layernorm_columns"));
+  EXPECT_EQ(all.workspaces.at(0).bytes, 2u * 132 * 8192 * 4);
+  EXPECT_EQ(all.kernels[1].grid[1], 2u);
+  const ResolvedPlan one = plan("dweight=0");
+  EXPECT_EQ(one.workspaces.at(0).bytes, 132u * 8192 * 4);
+  EXPECT_EQ(one.kernels.at(1).grid[1], 1u);
+  EXPECT_THAT(symbols(plan("dweight=0 dbias=0")), ElementsAre("ridge_layernorm_backward"));
+}
+
+// Without a weight nothing else says it.
+TEST(LayernormPlan, ABiasAloneMayBeF32) {
+  const Problem problem = problem_of("layernorm rows=50 cols=4096 weight=none bias=1");
+  std::vector<TensorView> views = dense_views(problem);
+  const auto defines = [&] { return described_kernel(kLayernorm).build(0, plan_facts(problem, views))->defines; };
+  EXPECT_THAT(defines(), testing::Contains("RIDGE_TYPE_W=kBf16"));
+  views[*problem.position("bias")].dtype = DType::kF32;
+  EXPECT_THAT(defines(), testing::Contains("RIDGE_TYPE_W=kF32"));
+}
+
 constexpr const char* kAttention = "ops/attention/cuda_attention.cu";
 
 TEST(AttentionPlan, MapsFollowStridesInAnyOrder) {

@@ -11,6 +11,7 @@ inline constexpr row_norm::Kind kKind{"layernorm", true};
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
 

@@ -29,6 +29,7 @@ Operator describe() {
   op.bind = [](const record::Case& requested) { return row_norm::bind_forward(kKind, requested); };
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = row_norm::vary;

@@ -332,12 +332,14 @@ Result<BackwardViews> backward_views(const Problem& problem, const Arguments& fo
 
 void vector_facts(const Problem& problem, std::span<const TensorView> operands,
                   std::map<std::string, std::int64_t>& facts) {
-  bool vectors = size_bytes(operands[0].dtype, operands[0].shape[1]) % 16 == 0;
+  bool vectors = size_bytes(operands[0].dtype, operands[0].shape[1]) % 16 == 0, f32_columns = false;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const std::string& name = problem.operands[i].name;
     if (name != "rstd" && name != "mean") vectors = vectors && view_alignment(operands[i]) >= 16;
+    if (name == "weight" || name == "bias") f32_columns = operands[i].dtype == DType::kF32;
   }
   facts["vectors"] = vectors ? 1 : 0;
+  facts["f32_columns"] = f32_columns ? 1 : 0;
 }
 
 std::vector<record::Case> cases(std::string_view op, std::span<const char* const> forms, CaseSet set, Backend backend) {

@@ -71,7 +71,8 @@ Call backward_call(const BackwardViews& views, std::size_t params);
 Result<BackwardViews> backward_views(const Problem& problem, const Arguments& forward,
                                      std::span<const TensorView> grad_outputs, std::span<const TensorView> grad_inputs);
 
-// For launch plans: whether every row of every operand can be read and written in pieces of 16 bytes (`vectors`).
+// For launch plans: whether every row of every operand can be read and written in pieces of 16 bytes (`vectors`), and
+// whether the numbers of columns, weight and bias, are f32 (`f32_columns`: a bias may be so without a weight).
 void vector_facts(const Problem& problem, std::span<const TensorView> operands,
                   std::map<std::string, std::int64_t>& facts);
 

@@ -19,6 +19,7 @@ Result<Call> make_call(const Args& args);
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
 

@@ -1,6 +1,6 @@
 // The definition, from which the full compare and the check after every launch are made.
 #include "ops/layernorm/backward/backward.h"
-#include "ops/row_check.h"
+#include "ops/row_device_check.h"
 // clang-format off
 #include "ops/layernorm/backward/row_model.cuh"
 // clang-format on
@@ -25,6 +25,10 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
   return rows::spot_check<row_model>(problem, arguments, seed);
+}
+
+std::shared_ptr<const DeviceCheck> device_check() {
+  return rows::device_check<row_model>("ops/layernorm/backward/row_model.cuh", "layernorm_backward::RowModel");
 }
 
 }  // namespace ridge::ops::layernorm_backward

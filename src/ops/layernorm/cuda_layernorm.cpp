@@ -1,0 +1,26 @@
+// Rows by the copy engine, from their sums to their results in registers (cuda_layernorm.cu). Any stride and alignment;
+// rows that start on 16 bytes and are whole multiples of them are read once.
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/layernorm/layernorm.h"
+
+namespace ridge::ops::layernorm {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/layernorm/cuda_layernorm.cu");
+  return described;
+}
+
+}  // namespace
+
+Implementation cuda_layernorm() {
+  Implementation own =
+      cuda_kernel("cuda_layernorm", "rows by the copy engine, read once, by a part of a warp, a block or a cluster",
+                  kernel, no_bulk_copies);
+  own.deterministic = true;
+  kernel().describe(own);
+  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
+  return own;
+}
+
+}  // namespace ridge::ops::layernorm
