@@ -310,7 +310,13 @@ __device__ __forceinline__ void activation_backward(const ActivationBackwardPara
 }  // namespace
 }  // namespace ridge::cuda
 
-extern "C" __global__ void __launch_bounds__(RIDGE_THREADS)
-    ridge_activation_backward(const ridge::cuda::ActivationBackwardParameters p) {
+// The code for elements beside chunks takes more registers than the compiler would leave it.
+#if RIDGE_ALIGNED
+#define RIDGE_BOUNDS __launch_bounds__(RIDGE_THREADS)
+#else
+#define RIDGE_BOUNDS __launch_bounds__(RIDGE_THREADS, 512 / RIDGE_THREADS)
+#endif
+
+extern "C" __global__ void RIDGE_BOUNDS ridge_activation_backward(const ridge::cuda::ActivationBackwardParameters p) {
   ridge::cuda::activation_backward(p);
 }
