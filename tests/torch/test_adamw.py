@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 
 import pytest
@@ -10,21 +11,21 @@ import torch
 import ridgeline.testing as testing
 import ridgeline.torch as rt
 
-pytestmark = pytest.mark.usefixtures("on_cpu")
+DEVICE = torch.device(os.environ.get("RIDGE_TORCH_DEVICE", "cpu"))
 SETTINGS = {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}
 
 
 def parameters(dtype=torch.float32):
     torch.manual_seed(7)
     shapes = [(300, 70), (1,), (1029,), (0, 4), (5, 3, 2)]
-    return [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in shapes]
+    return [torch.nn.Parameter(torch.randn(shape).to(DEVICE, dtype)) for shape in shapes]
 
 
 def train(optimizer, params, steps=20, scale=1.0, seed=3):
     random = torch.Generator().manual_seed(seed)
     for _ in range(steps):
         for param in params:
-            param.grad = (scale * torch.randn(param.shape, generator=random)).to(param.dtype)
+            param.grad = (scale * torch.randn(param.shape, generator=random)).to(DEVICE, param.dtype)
         optimizer.step()
     return params
 
@@ -37,7 +38,7 @@ def exact(params, steps=20, **settings):
     random = torch.Generator().manual_seed(3)
     for _ in range(steps):
         for param in wide:
-            param.grad = torch.randn(param.shape, generator=random).to(dtype).double()
+            param.grad = torch.randn(param.shape, generator=random).to(DEVICE, dtype).double()
         optimizer.step()
     return wide
 
@@ -75,9 +76,9 @@ def test_averages_in_bfloat16_train_as_well():
 
 def test_averages_in_bfloat16_fall_again_or_are_refused():
     random = torch.Generator().manual_seed(2)
-    param = torch.nn.Parameter(torch.zeros(4096))
+    param = torch.nn.Parameter(torch.zeros(4096, device=DEVICE))
     optimizer = rt.AdamW([param], betas=(0.9, 1 - 2**-8), state_dtype=torch.bfloat16)
-    param.grad = torch.rand(param.shape, generator=random) + 0.5
+    param.grad = (torch.rand(param.shape, generator=random) + 0.5).to(DEVICE)
     optimizer.step()
     first = optimizer.state[param]["exp_avg_sq"].clone()
     param.grad = torch.zeros_like(param)
@@ -113,9 +114,9 @@ def test_groups_have_numbers_of_their_own_and_parameters_join_later():
 
 @pytest.mark.parametrize("start", [torch.randn(40, 30).t(), torch.randn(6, 4, 5, 7).contiguous(memory_format=torch.channels_last)], ids=["transposed", "channels_last"])
 def test_a_parameter_of_another_layout_and_a_gradient_of_yet_another(start):
-    param = torch.nn.Parameter(start.clone(memory_format=torch.preserve_format))
+    param = torch.nn.Parameter(start.to(DEVICE, copy=True, memory_format=torch.preserve_format))
     twin = torch.nn.Parameter(param.detach().contiguous())
-    gradient = torch.randn(param.shape)
+    gradient = torch.randn(param.shape, device=DEVICE)
     for kind, one in ((rt.AdamW, param), (torch.optim.AdamW, twin)):
         one.grad = gradient.clone()
         kind([one], **SETTINGS).step()
@@ -129,7 +130,7 @@ def test_clips_to_the_global_norm_in_the_same_pass():
     for step in range(5):
         random = torch.Generator().manual_seed(step)
         for a, b in zip(ours, theirs, strict=True):
-            a.grad = torch.randn(a.shape, generator=random)
+            a.grad = torch.randn(a.shape, generator=random).to(DEVICE)
             b.grad = a.grad.clone()
         norm = torch.nn.utils.clip_grad_norm_(theirs, 0.5)
         before = ours[0].grad.clone()
@@ -143,14 +144,14 @@ def test_clips_to_the_global_norm_in_the_same_pass():
 
 def test_the_norm_is_added_up_in_float64_whatever_the_gradients_are():
     for dtype, value in ((torch.float16, 6e4), (torch.bfloat16, 3.0)):
-        param = torch.nn.Parameter(torch.ones(300, 1000, dtype=dtype))
+        param = torch.nn.Parameter(torch.ones(300, 1000, dtype=dtype, device=DEVICE))
         param.grad = torch.full_like(param, value)
         optimizer = rt.AdamW([param], lr=0.5, weight_decay=0.0, max_norm=1.0)
         optimizer.step()
         exact = param.grad.double().norm().float()  # of float16 above its largest number
         assert optimizer.last_norm.dtype == torch.float32 and abs(optimizer.last_norm / exact - 1) < 1e-6
         assert torch.equal(param, torch.full_like(param, 0.5))
-    param = torch.nn.Parameter(torch.zeros(1 << 25))
+    param = torch.nn.Parameter(torch.zeros(1 << 25, device=DEVICE))
     param.grad = torch.full_like(param, 1.0 + 2**-11)  # a float32 sum of as many squares has no room for their digits
     optimizer = rt.AdamW([param], max_norm=1.0)
     optimizer.step()
@@ -159,14 +160,14 @@ def test_the_norm_is_added_up_in_float64_whatever_the_gradients_are():
 
 def test_a_grad_scaler_leaves_unscaling_to_the_step_and_skips_infinite_ones():
     ours, theirs = parameters(), parameters()
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
     optimizer, other = rt.AdamW(ours, **SETTINGS, max_norm=2.0), torch.optim.AdamW(theirs, **SETTINGS)
     for step in range(4):
         random = torch.Generator().manual_seed(step)
         for a, b in zip(ours, theirs, strict=True):
-            b.grad = torch.randn(a.shape, generator=random)
+            b.grad = torch.randn(a.shape, generator=random).to(DEVICE)
             a.grad = b.grad * scaler.get_scale()
-        scaler.scale(torch.zeros(()))  # as a loss would be, which makes the scale
+        scaler.scale(torch.zeros((), device=DEVICE))  # as a loss would be, which makes the scale
         if step == 2:
             ours[0].grad[3, 3] = float("inf")
             before = [p.detach().clone() for p in ours]
@@ -197,9 +198,10 @@ def test_the_state_comes_back_as_it_was():
         assert torch.equal(found, expected)
 
 
-def test_takes_over_from_torchs_optimizer():
+@pytest.mark.parametrize("fused", [False, True])  # fused, it counts steps on the device
+def test_takes_over_from_torchs_optimizer(fused):
     theirs = parameters()
-    train((other := torch.optim.AdamW(theirs, **SETTINGS)), theirs, 3)
+    train((other := torch.optim.AdamW(theirs, **SETTINGS, fused=fused)), theirs, 3)
     ours = [torch.nn.Parameter(p.detach().clone()) for p in theirs]
     optimizer = rt.AdamW(ours, lr=1.0)
     optimizer.load_state_dict(copy.deepcopy(other.state_dict()))
@@ -223,13 +225,14 @@ def test_a_copy_steps_as_the_original(copied):
 
 
 def test_moves_the_version_so_that_kept_codes_are_made_anew():
-    param = torch.nn.Parameter(torch.randn(8))
-    param.grad = torch.randn(8)
+    param = torch.nn.Parameter(torch.randn(8, device=DEVICE))
+    param.grad = torch.randn(8, device=DEVICE)
     version = param._version
     rt.AdamW([param]).step()
     assert param._version > version
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_sharded_parameters_are_stepped_where_they_lie(tmp_path):
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
@@ -254,17 +257,17 @@ def test_sharded_parameters_are_stepped_where_they_lie(tmp_path):
 
 def test_the_operator_passes_torchs_own_checks():
     def lists(dtype):
-        return [torch.randn(9, 5).to(dtype), torch.randn(3).to(dtype)]
+        return [torch.randn(9, 5).to(DEVICE, dtype), torch.randn(3).to(DEVICE, dtype)]
 
     arguments = (lists(torch.bfloat16), lists(torch.float32), lists(torch.float32), [t.abs() for t in lists(torch.float32)], lists(torch.float32))
-    torch.library.opcheck(torch.ops.ridgeline.adamw_.default, (*arguments, torch.tensor([0.5]), None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0))
+    torch.library.opcheck(torch.ops.ridgeline.adamw_.default, (*arguments, torch.tensor([0.5], device=DEVICE), None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0))
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def step(p, g, m, v):
         torch.ops.ridgeline.adamw_([p], [g], [m], [v], [], None, None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0)
         return p * 2
 
-    tensors = [torch.randn(9, 5), torch.randn(9, 5), torch.randn(9, 5), torch.rand(9, 5)]
+    tensors = [make(9, 5, device=DEVICE) for make in (torch.randn, torch.randn, torch.randn, torch.rand)]
     same = [t.clone() for t in tensors]
     doubled = step(*tensors)
     torch.ops.ridgeline.adamw_([same[0]], [same[1]], [same[2]], [same[3]], [], None, None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0)

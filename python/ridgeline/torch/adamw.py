@@ -34,31 +34,37 @@ def _of_parameter(param: Any) -> Any:
     return grad if grad.placements == param.placements else grad.redistribute(param.device_mesh, param.placements)
 
 
-def _squares(gradient: torch.Tensor) -> list[torch.Tensor]:
-    """Sums of the squares of 32768 elements each, float64: one float32 sum of 10^8 would be off by percents."""
-    return [torch.dot(part, part) for part in (each.double() for each in torch.split(gradient.reshape(-1), 1 << 15))]
+def _squares(gradients: list[torch.Tensor]) -> torch.Tensor:
+    """The sum of the squares of tensors on one device, float64. On a CPU from sums over 32768 elements in float64: one float32 sum of 10^8 would be off
+    by percents. A GPU adds up in a tree, and in float32."""
+    if gradients[0].is_cuda:
+        norms = torch._foreach_norm(gradients, 2, torch.float32)  # pyright: ignore[reportPrivateImportUsage]
+        return torch.stack(norms).double().square().sum()
+    parts = [each.double() for gradient in gradients for each in torch.split(gradient.reshape(-1), 1 << 15)]
+    return torch.stack([torch.dot(part, part) for part in parts]).sum()
 
 
 def _total_norm(gradients: list[Any]) -> torch.Tensor:
     """The 2-norm of all of them, float32 [1], whatever dtype they have. Of shards that of all ranks, from one reduction for each way in which they lie."""
     alike: dict[Any, list[Any]] = {}
     for gradient in gradients:
-        alike.setdefault((gradient.device_mesh, gradient.placements) if hasattr(gradient, "placements") else None, []).append(gradient)
+        where = (gradient.device_mesh, gradient.placements) if hasattr(gradient, "placements") else None
+        alike.setdefault((gradient.device, where), []).append(gradient)
     total: Any = None
-    for where, group in alike.items():
-        squares: Any = torch.stack([part for each in group for part in _squares(_local(each))]).sum()
+    for (_, where), group in alike.items():
+        squares: Any = _squares([_local(each) for each in group])
         if where is not None:
             from torch.distributed.tensor import DTensor, Partial, Replicate
 
             places = [Replicate() if place.is_replicate() else Partial() for place in where[1]]
             squares = DTensor.from_local(squares, where[0], places, run_check=False).full_tensor()
-        total = squares if total is None else total + squares
+        total = squares if total is None else total + squares.to(total.device)
     norm: torch.Tensor = total.sqrt().float().reshape(1)
     return norm
 
 
 class AdamW(torch.optim.Optimizer):
-    """torch.optim.AdamW for parameters on the CPU in float32, bfloat16 and float16.
+    """torch.optim.AdamW for parameters in float32, bfloat16 and float16, on a CPU or on a GPU (Ampere and later).
 
     params, lr, betas, eps, weight_decay, maximize
                     as torch.optim.AdamW; lr may be a tensor
@@ -73,7 +79,8 @@ class AdamW(torch.optim.Optimizer):
                     mean nothing here
 
     A torch.amp.GradScaler leaves unscaling to the step, and steps that it finds infinite change nothing. Sharded parameters (FSDP2) are stepped
-    where they lie; gradients that lie otherwise are reduced or moved first. There is no CUDA kernel yet: use torch.optim.AdamW(fused=True) there.
+    where they lie; gradients that lie otherwise are reduced or moved first. On a GPU every parameter is a launch of its own, and the host waits for
+    what a GradScaler found.
     """
 
     _step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
@@ -146,8 +153,6 @@ class AdamW(torch.optim.Optimizer):
         for param in group["params"]:
             if param.dtype not in _TYPES:
                 raise TypeError(f"AdamW: a parameter of shape {tuple(param.shape)} is {param.dtype}; float32, bfloat16 and float16 are stepped")
-            if param.device.type == "cuda":
-                raise NotImplementedError(f"AdamW: a parameter of shape {tuple(param.shape)} is on {param.device}, and there is no CUDA kernel yet; use torch.optim.AdamW(fused=True)")
 
     def _state_of(self, param: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = self.state[param]
@@ -162,14 +167,16 @@ class AdamW(torch.optim.Optimizer):
     def _factor(self, gradients: list[torch.Tensor]) -> torch.Tensor | None:
         """What the gradients are multiplied with: out of a loss scale, and down to max_norm."""
         scale = getattr(self, "grad_scale", None)
-        factor = None if scale is None else scale.double().reciprocal().float().cpu().reshape(1)
-        if self.max_norm is None or not gradients:
+        if not gradients:
+            return None
+        factor = None if scale is None else scale.double().reciprocal().float().reshape(1).to(gradients[0].device)
+        if self.max_norm is None:
             return factor
         found = _total_norm(gradients)
-        norm = found if factor is None else found * factor
+        norm = found if factor is None else found * factor.to(found.device)
         self.last_norm = norm[0]
         cut: torch.Tensor = (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
-        return cut if factor is None else factor * cut
+        return cut if factor is None else factor.to(cut.device) * cut
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -190,12 +197,14 @@ class AdamW(torch.optim.Optimizer):
         states = [self._state_of(param, group) for group, param in found]
         if states:
             torch._foreach_add_([state["step"] for state in states], 1.0)  # pyright: ignore[reportPrivateImportUsage]
-        runs: dict[tuple[int, float, bool], list[torch.Tensor]] = {}  # of a group, at one count of steps, with masters or without
+        # Of a group, at one count of steps, with masters or without, on one device.
+        runs: dict[tuple[int, float, bool, torch.device], list[torch.Tensor]] = {}
         for (group, param), state in zip(found, states, strict=True):
-            runs.setdefault((id(group), float(state["step"]), "master" in state), []).append(param)
+            runs.setdefault((id(group), float(state["step"]), "master" in state, param.device), []).append(param)
         groups = {id(group): group for group in self.param_groups}
-        for (which, count, has_master), params in runs.items():
-            self._run(groups[which], count, has_master, {param: gradients[param] for param in params}, factor)
+        for (which, count, has_master, device), params in runs.items():
+            there = None if factor is None else factor.to(device)
+            self._run(groups[which], count, has_master, {param: gradients[param] for param in params}, there)
         return loss
 
     def _run(self, group: dict[str, Any], count: float, has_master: bool, found: dict[torch.Tensor, Any], factor: torch.Tensor | None) -> None:
@@ -225,6 +234,8 @@ class AdamW(torch.optim.Optimizer):
                 group.setdefault(key, value)
             for param in group["params"]:
                 given = state_dict["state"].get(next(names), {})
+                if isinstance(given.get("step"), torch.Tensor):  # torch's fused steps are counted on the device
+                    self.state[param]["step"] = given["step"].detach().to("cpu", torch.float32, copy=True)
                 for key in _STATE:
                     if isinstance(given.get(key), torch.Tensor):
                         dtype = torch.float32 if key == "master" else group["state_dtype"]
