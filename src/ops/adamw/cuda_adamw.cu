@@ -28,7 +28,7 @@ title = "inputs keep no place in the first-level cache, and the second gives the
 */
 /* ridge-kernel
 op = "adamw"
-max_registers = 128
+max_registers = 160
 sass = [{ opcode = "LDG" }, { opcode = "STG" }]
 [define]
 RIDGE_TYPE_PARAM = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
