@@ -282,13 +282,12 @@ __device__ __forceinline__ void add_chunks(Found& found, const Words (&chunks)[k
   float x[kCount];
 #pragma unroll
   for (u32 k = first; k < kSize && k < last; ++k) {
+    // With a soft cap -infinity is a number. And one chunk after the other leaves registers for those that are kept.
+    if (kCapped && !there(k)) continue;
 #pragma unroll
-    for (u32 i = 0; i < kCount; ++i) {
-      x[i] = logit(chunks[k][i]);
-      if (kCapped && !there(k)) x[i] = minus_infinity();
-    }
+    for (u32 i = 0; i < kCount; ++i) x[i] = logit(chunks[k][i]);
     found.add(x);
-    if (kCapped && with_logits && there(k)) found.add_logits(x);
+    if (kCapped && with_logits) found.add_logits(x);
   }
   if constexpr (!kCapped) {
     if (!with_logits) return;
@@ -381,6 +380,7 @@ class Meeting {
 struct Row {
   const CrossEntropyParameters& p;
   i64 index, target;
+  float factor = 1.0f;  // `grad`
   RowGradient gradient{};
   float at_target = 0.0f, gradient_at_target = 0.0f;
 
@@ -390,9 +390,12 @@ struct Row {
   __device__ __forceinline__ const u8* logits() const { return p.logits + index * p.logits_pitch; }
   __device__ __forceinline__ u8* dlogits() const { return p.dlogits + index * p.dlogits_pitch; }
 
-  // The target's logit as it is stored: by the thread that writes the results, before a gradient of this row is
-  // written, which may be in place.
-  __device__ __forceinline__ void read_target() { at_target = here() ? load_number<kTypeX>(logits(), column()) : 0.0f; }
+  // Asks for what is needed beside the logits, before they come. The target's logit as it is stored, by the thread that
+  // writes the results: later a gradient in place may lie there.
+  __device__ __forceinline__ void read(bool writes) {
+    if (kGradient && p.grad != nullptr) factor = p.grad[index];
+    if (writes && here()) at_target = load_number<kTypeX>(logits(), column());
+  }
   __device__ __forceinline__ void write(float loss, float lse, float shard_target) const {
     if (p.loss != nullptr) p.loss[index] = loss;
     if (p.lse != nullptr) p.lse[index] = lse;
@@ -424,7 +427,7 @@ struct Row {
       write(loss, lse, 0.0f);
     }
     if constexpr (kGradient) {
-      const float scale = p.grad != nullptr ? s.scale * p.grad[index] : s.scale;
+      const float scale = s.scale * factor;
       const float share = (1.0f + 2.0f * s.z_loss * lse) / found.sum;
       const float spread = static_cast<float>(s.smoothing / static_cast<double>(p.columns));
       gradient = {found.most, scale * share, scale * spread};
@@ -583,6 +586,7 @@ __device__ __forceinline__ void write_kept(const Row& row, const Part& part, con
   u8* const to = row.dlogits();
 #pragma unroll
   for (u32 k = 0; k < kSize; ++k) {
+    if (kCapped && Part::chunk(k) >= part.count) continue;
     chunks[k].stay_packed(order);
     row.gradient(chunks[k], logit);
     if (Part::chunk(k) < part.count) chunks[k].store_global(part.address(to, Part::chunk(k)));
@@ -651,7 +655,7 @@ __device__ __forceinline__ void by_chunks(const CrossEntropyParameters& p, u8* m
       if constexpr (kGradient) part.fill(row.dlogits(), value);
       continue;
     }
-    if (writes) row.read_target();
+    row.read(writes);
     Found found;
     Words chunks[kKept == 0 ? 1 : kKept];
     if constexpr (kKept > 0) {
@@ -700,7 +704,7 @@ __device__ __forceinline__ void by_elements(const CrossEntropyParameters& p) {
       }
       continue;
     }
-    if (threadIdx.x == 0) row.read_target();
+    row.read(threadIdx.x == 0);
     const u8* const from = row.logits();
     const Span<Words> span(from, kGradient ? row.dlogits() : nullptr, p.columns);
     const auto load = [&](Words(&chunks)[kSide], i64 first) {

@@ -28,7 +28,7 @@ RIDGE_TYPE_X = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
 RIDGE_WIDE_TARGETS = { value = "index == 0" }
 RIDGE_CAPPED = { value = "capped" }
 RIDGE_THREADS = { value = "threads" }
-RIDGE_BLOCKS = { value = "min(32, floor_div(CHUNKS > 4 ? 1024 : 1536, threads))" }
+RIDGE_BLOCKS = { value = "min(32, floor_div(CHUNKS > 4 ? 1024 : CHUNKS > 2 ? 1280 : 1536, threads))" }
 [configs]
 default = { }
 chunks2 = { CHUNKS = 2 }
@@ -109,11 +109,13 @@ struct Row {
   }
 };
 
-__device__ __forceinline__ Row row_of(const CrossEntropyBackwardParameters& p, i64 index, i64 target, i64 begin) {
+// Of a piece that begins at this column.
+__device__ __forceinline__ Row row_of(const CrossEntropyBackwardParameters& p, float dloss, float lse, i64 target,
+                                      i64 begin) {
   const LossSettings& s = p.settings;
   Row row;
-  row.lse = p.lse[index];
-  row.scale = s.scale * p.dloss[index];
+  row.lse = lse;
+  row.scale = s.scale * dloss;
   row.share = 1.0f + 2.0f * s.z_loss * row.lse;
   const float spread = static_cast<float>(static_cast<double>(s.smoothing) / s.whole);
   row.shift = spread + (1.0f - s.smoothing);
@@ -130,6 +132,7 @@ __device__ __forceinline__ void differentiate(const CrossEntropyBackwardParamete
   const Span<Words> span(from, to, count);
   const AllTargets targets(p.targets, p.settings);
   const i64 target = targets[index];
+  const float dloss = p.dloss[index], lse = p.lse[index];  // asked for together
   const RowKind kind = targets.kind(target);
   if (kind != RowKind::kCounts) {  // not read
     const float value = kind == RowKind::kIgnored ? 0.0f : not_a_number();
@@ -148,7 +151,7 @@ __device__ __forceinline__ void differentiate(const CrossEntropyBackwardParamete
     if (c < span.chunks) chunks[j].load_own(from + span.chunk_at(c) * Words::kBytes);
   }
   const Logit logit(p.settings.cap);
-  const Row row = row_of(p, index, target, begin);
+  const Row row = row_of(p, dloss, lse, target, begin);
 #pragma unroll
   for (u32 j = 0; j < CHUNKS; ++j) {
     const u32 c = j * RIDGE_THREADS + threadIdx.x;
