@@ -100,12 +100,13 @@ def cross_entropy(
     """torch.nn.functional.cross_entropy of class indices, in float32 and not rounded: the loss of 16-bit logits is float32.
 
     input            [C], [N, C] or [N, C, d1, ...] as torch's; float32, bfloat16 or float16 (float64: on the CPU, by torch)
-    target           class indices, int64 or int32; what is neither ``ignore_index`` nor a class is an error on a CPU
+    target           class indices, int64 or int32; what is neither ``ignore_index`` nor a class is an error on a CPU, and on a GPU
+                     makes loss and gradient of its token NaN
     weight           class weights are not supported, and neither are class probabilities as the target: NotImplementedError says the way out
     z_loss           times the square of the log-sum-exp, added to the loss of each token
     soft_cap         logits count as soft_cap * tanh(logits / soft_cap)
     one_pass         the gradient is made with the loss, from one read of the logits, and kept in their place; backward reads and writes it
-                     again only where the upstream gradient is not 1. For training steps whose backward is always called, once
+                     again only where the upstream gradient is not 1, on a GPU always. For training steps whose backward is always called, once
     in_place         one_pass, and the gradient overwrites the logits, which must not be used again
 
     DTensors may be sharded along tokens and, of two dimensions, along the vocabulary: then maxima and sums of each token are all that moves, and
