@@ -116,6 +116,56 @@ def test_masked_vocabulary_nan_and_infinity(on_cpu):
     assert loss[1:4].isnan().all() and loss[[0, 4]].isfinite().all()
 
 
+def test_on_a_gpu_a_target_that_is_no_class_makes_its_token_nan(on_gpu, device):
+    leaf, target = batch(6, 700, torch.bfloat16, device, ignored=False)
+    target[1], target[4] = 700, -1
+    for how in ({}, {"one_pass": True}, {"in_place": True}):
+        loss = rt.cross_entropy(leaf * 1, target, reduction="none", **how)
+        (gradient,) = torch.autograd.grad(loss, leaf, torch.ones_like(loss))
+        for found in (loss, gradient.float().sum(1)):
+            assert found.isnan().tolist() == [False, True, False, False, True, False]
+
+
+def test_on_a_gpu_masked_columns_and_rows_that_are_no_distribution(on_gpu, device):
+    x = torch.randn(5, 40000, device=device)
+    x[0, 5:] = -torch.inf
+    x[1, 39999], x[2, 3] = torch.nan, torch.inf
+    x[3, :] = -torch.inf
+    target = torch.full((5,), 2, device=device)
+    loss = rt.cross_entropy(x, target, reduction="none")
+    torch.testing.assert_close(loss, F.cross_entropy(x, target, reduction="none"), equal_nan=True)
+    assert loss[1:4].isnan().all() and loss[[0, 4]].isfinite().all()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_on_a_gpu_linear_cross_entropy_and_shards_wait_for_nothing(on_gpu, device, reduction):
+    x = (torch.randn(200, 64, device=device) * 0.5).bfloat16().requires_grad_()
+    w = (torch.randn(4096, 64, device=device) * 0.3).bfloat16().requires_grad_()
+    target = torch.randint(4096, (200,), device=device)
+    wide = [t.detach().double().requires_grad_() for t in (x, w)]
+    expected = theirs(wide[0] @ wide[1].t(), target, reduction=reduction)
+    upstream = torch.rand_like(expected)
+    rt.linear_cross_entropy(x, w, target, chunk=64, reduction=reduction)  # kernels are compiled by the first call
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = rt.linear_cross_entropy(x, w, target, chunk=64, reduction=reduction)
+        have = torch.autograd.grad(found, [x, w], upstream.float())
+        logits = (x @ w.t()).detach()
+        parts = [rt.ShardStatistics.of(logits[:, a:b], target, a, 4096) for a, b in ((0, 1000), (1000, 4096))]
+        loss, lse = rt.ShardStatistics.merge(parts).loss(target, 4096)
+        gradient = rt.shard_gradient(torch.ones_like(loss), logits[:, :1000], target, lse, 0, 4096)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    testing.assert_snr(expected.detach(), found.detach(), 44)
+    for want, one in zip(torch.autograd.grad(expected, wide, upstream), have, strict=True):
+        testing.assert_snr(want, one, 38)
+    right = logits.double().requires_grad_()
+    losses = F.cross_entropy(right, target, reduction="none")
+    testing.assert_snr(losses.detach(), loss, 100)
+    testing.assert_snr(torch.autograd.grad(losses.sum(), right)[0][:, :1000], gradient, 44)
+
+
 def test_what_is_not_supported_says_the_way_out(on_cpu):
     x, target = torch.randn(3, 5), torch.tensor([0, 1, 2])
     with pytest.raises(NotImplementedError, match="multiply the losses by weight"):
