@@ -55,13 +55,13 @@ def test_values_and_gradients(device, dtype, interleaved, rotary):
         assert torch.equal(alone[..., 20:], q[..., 20:])
 
 
-def test_one_of_two_gradients_and_expanded_ones(on_cpu):
-    cos, sin = rt.rope_table(5, 8)
-    q, k = leaf(1, 5, 2, 8), leaf(1, 5, 1, 8)
+def test_one_of_two_gradients_and_expanded_ones(device):
+    cos, sin = rt.rope_table(5, 8, device=device)
+    q, k = leaf(1, 5, 2, 8, device=device), leaf(1, 5, 1, 8, device=device)
     a, b = rt.rope(q, k, cos, sin)
     (dk,) = torch.autograd.grad(b.sum(), k, retain_graph=True)
     (dq,) = torch.autograd.grad(a.sum(), q)
-    places = torch.arange(5)[None]
+    places = torch.arange(5, device=device)[None]
     for have, given in ((dq, q), (dk, k)):
         wide = given.detach().double().requires_grad_()
         testing.assert_snr(torch.autograd.grad(theirs(wide, cos, sin, places, False).sum(), wide)[0], have, 130)
@@ -129,6 +129,28 @@ def test_what_is_wrong_is_said(on_cpu):
         rt.rope(q, q.bfloat16(), cos, sin)
     with pytest.raises(ValueError, match="no gradient"):
         rt.rope(q, None, cos.requires_grad_(), sin)
+
+
+def test_a_gpu_does_not_wait_for_positions(on_gpu, device):
+    """Those outside of the table make what is turned of their token NaN, and a call can be captured: nothing on the host looks at them."""
+    module = rt.RotaryEmbedding(128, 40, rotary=96, device=device)
+    q, k = (torch.randn(2, 33, heads, 128, device=device).bfloat16() for heads in (8, 2))
+    positions = torch.randint(40, (33,), device=device)
+    want = module(q, k, positions)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = module(q, k, positions)
+    for outside in (-1, 40, 1 << 40):
+        kept = positions[7].clone()
+        positions[7] = outside
+        graph.replay()
+        for have, right, given in zip(captured, want, (q, k), strict=True):
+            assert have[:, 7, :, :96].isnan().all() and torch.equal(have[:, 7, :, 96:], given[:, 7, :, 96:])
+            assert torch.equal(have[:, :7], right[:, :7]) and torch.equal(have[:, 8:], right[:, 8:])
+        positions[7] = kept
+    graph.replay()
+    assert all(torch.equal(have, right) for have, right in zip(captured, want, strict=True))
+    assert rt.last_used("rope").startswith("cuda_rope")
 
 
 def test_the_module_compiles_and_passes_pytorchs_own_checks(on_cpu):

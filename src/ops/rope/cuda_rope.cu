@@ -15,7 +15,7 @@ category = "tile"
 title = "heads of a thread, of two pieces each, at most"
 [[tunable]]
 name = "THREADS"
-values = [128, 256, 512]
+values = [128, 256]
 default = 256
 category = "launch"
 title = "threads of a block, about"
@@ -25,9 +25,6 @@ values = [512, 768, 1024, 1280]
 default = 768
 category = "launch"
 title = "threads of a multiprocessor that have registers"
-[[constraint]]
-expression = "2 * SM_THREADS >= 3 * THREADS"
-reason = "a block of at most one and a half times THREADS must fit"
 [[constraint]]
 expression = "SM_THREADS <= (HEADS == 8 ? 512 : HEADS == 4 ? 768 : HEADS == 2 ? 1024 : 1280)"
 reason = "a thread has registers for its heads"
@@ -49,7 +46,7 @@ default = { }
 heads2 = { HEADS = 2, SM_THREADS = 1024 }
 heads8 = { HEADS = 8, SM_THREADS = 512 }
 threads128 = { THREADS = 128 }
-threads512 = { THREADS = 512 }
+heads2_threads128 = { HEADS = 2, THREADS = 128, SM_THREADS = 1024 }
 [variants]
 bf16_128 = { case = "rope batch=2 length=4096 heads=32 kv_heads=8 dim=128", every = true }
 bf16_128_wide = { case = "rope length=8192 heads=64 kv_heads=8 dim=128 positions=i64", every = true }
@@ -92,7 +89,7 @@ expression = "turned + rest"
 [[value]]
 name = "all_heads"
 expression = "heads + kv_heads"
-# Each thread has about as many heads as the others.
+# Each thread has about as many heads as the others, and each block of heads as many groups.
 [[value]]
 name = "groups"
 expression = "max(1, ceil_div(all_heads, alone ? 2 * HEADS : HEADS))"
@@ -100,8 +97,11 @@ expression = "max(1, ceil_div(all_heads, alone ? 2 * HEADS : HEADS))"
 name = "each"
 expression = "max(1, ceil_div(all_heads, groups))"
 [[value]]
+name = "head_blocks"
+expression = "ceil_div(groups, max(1, floor_div(THREADS, places)))"
+[[value]]
 name = "block_groups"
-expression = "max(1, min(groups, floor_div(THREADS, places)))"
+expression = "ceil_div(groups, head_blocks)"
 [[value]]
 name = "token_threads"
 expression = "places * block_groups"
@@ -118,11 +118,11 @@ expression = "ceil_div(length, block_tokens)"
 expression = "batch * sequence_blocks <= 2147483647"
 reason = "a grid has at most 2147483647 blocks of tokens"
 [[needs]]
-expression = "ceil_div(groups, block_groups) <= 65535"
+expression = "head_blocks <= 65535"
 reason = "a grid has at most 65535 blocks of heads"
 [[kernel]]
 symbol = "ridge_rope"
-grid = ["batch * sequence_blocks", "ceil_div(groups, block_groups)"]
+grid = ["batch * sequence_blocks", "head_blocks"]
 block = ["places", "block_groups", "block_tokens"]
 args = [{ struct = [
   { operand = "q" }, { operand = "q_out" },
