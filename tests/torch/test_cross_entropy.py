@@ -105,6 +105,19 @@ def test_where_no_target_counts_gradients_are_torchs_zeros(device, dtype, reduct
     assert not x.grad.any() and not w.grad.any() and torch.equal(main_grad, torch.ones_like(main_grad))
 
 
+@pytest.mark.parametrize("soft_cap", [0.5, 30.0, 1e3, 1e6, 1e38])
+def test_soft_caps_keep_the_digits_of_logits_far_below_them(on_cpu, soft_cap):
+    leaf, target = batch(16, 500)
+    wide = leaf.detach().double().requires_grad_()
+    found, expected = rt.cross_entropy(leaf, target, soft_cap=soft_cap), theirs(wide, target, soft_cap=soft_cap)
+    testing.assert_snr(expected.detach(), found.detach(), 120)
+    testing.assert_snr(torch.autograd.grad(expected, wide)[0], torch.autograd.grad(found, leaf)[0], 120)
+    shard = rt.ShardStatistics.of(leaf.detach(), target, 0, 500, soft_cap=soft_cap)
+    most = (soft_cap * torch.tanh(wide.detach() / soft_cap)).amax(1)
+    counts = target != -100
+    testing.assert_snr(most[counts], shard.most[counts], 130)
+
+
 def test_masked_vocabulary_nan_and_infinity(on_cpu):
     x = torch.randn(5, 40)
     x[0, 5:] = -torch.inf

@@ -83,21 +83,29 @@ inline __attribute__((always_inline)) void write_each(std::int64_t count, float*
       [&](std::int64_t at, std::int64_t) __attribute__((always_inline)) { out[at] = term(at); });
 }
 
-// tanh(x / cap) by the sigmoid s of twice that: s - (1 - s), and 1 - tanh^2 = 4 s (1 - s).
+// cap tanh(t) of t = x / cap, by the sigmoid s of 2 t: s - (1 - s). Of a small t that difference has no digits, which a
+// large cap would show: there it is x times a polynomial in t^2, the best of its degree for tanh(t) / t up to t = 1/2
+// (relative error 1.3e-8).
+inline __attribute__((always_inline)) float softened(float x, float cap, float inverse) {
+  const float t = x * inverse, square = t * t;
+  const float high = 0.13324779F + square * (-0.052986074F + square * 0.017135007F);
+  const float near = x * (1.0F + square * (-0.3333307F + square * high));
+  const Sigmoid s = sigmoid_of(2 * t);
+  const float far = cap * (s.value - s.rest);
+  return square < 0.25F ? near : far;
+}
+
 void soften(const float* x, float cap, float* y, float* slope, std::int64_t count) {
-  const float inverse = 2 / cap;
-  if (slope != nullptr) {
+  const float inverse = 1 / cap;
+  if (slope != nullptr) {  // 1 - tanh^2 = 4 s (1 - s)
     write_each(
         count, slope, [&](std::int64_t j) __attribute__((always_inline)) {
-          const Sigmoid s = sigmoid_of(x[j] * inverse);
+          const Sigmoid s = sigmoid_of(2 * (x[j] * inverse));
           return 4 * s.value * s.rest;
         });
   }
   write_each(
-      count, y, [&](std::int64_t j) __attribute__((always_inline)) {
-        const Sigmoid s = sigmoid_of(x[j] * inverse);
-        return cap * (s.value - s.rest);
-      });
+      count, y, [&](std::int64_t j) __attribute__((always_inline)) { return softened(x[j], cap, inverse); });
 }
 
 void scale(const float* e, const Share& share, float* out, std::int64_t count) {
