@@ -4,6 +4,8 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <cmath>
+
 #include "convert.h"
 #include "derivative.h"
 #include "operators.h"
@@ -49,14 +51,22 @@ Tensor empty_statistic(const Tensor& x) {
   return at::empty_symint(x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim() - 1)), x.options().dtype(type));
 }
 
-Normalised rmsnorm_meta(const Tensor& x, const OptionalTensor& weight, double, bool zero_centred) {
+void check_eps(double eps) {
+  const auto stored = static_cast<float>(eps);
+  TORCH_CHECK_VALUE(stored >= 0 && std::isfinite(stored), kOp, ": an eps of ", eps,
+                    " is not possible; give a finite number from 0");
+}
+
+Normalised rmsnorm_meta(const Tensor& x, const OptionalTensor& weight, double eps, bool zero_centred) {
+  check_eps(eps);
   check_input(x);
   check_weight(weight, x, zero_centred);
   return {empty_rows(x), empty_statistic(x)};
 }
 
-NormalisedSum rmsnorm_add_meta(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double,
+NormalisedSum rmsnorm_add_meta(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double eps,
                                bool zero_centred) {
+  check_eps(eps);
   check_input(x);
   check_same_rows(residual, x, "residual");
   check_weight(weight, x, zero_centred);

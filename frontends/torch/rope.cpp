@@ -59,7 +59,15 @@ void check_inputs(const Tensor& q, const OptionalTensor& k, const Angles& angles
                     ": cos or sin is not contiguous; call .contiguous() on it first");
   TORCH_CHECK_VALUE(!angles.cos.requires_grad() && !angles.sin.requires_grad(), kOp,
                     ": the table has no gradient; detach cos and sin");
-  if (!given(angles.positions)) return;
+  const c10::SymInt rows = angles.cos.sym_size(0), rotary = angles.cos.sym_size(1) * 2;
+  TORCH_CHECK_VALUE(TORCH_GUARD_OR_TRUE(rotary.sym_le(q.sym_size(3))), kOp, ": a rotary dimension of ", rotary,
+                    " in heads of ", q.sym_size(3), "; give tables of [positions, rotary / 2] of at most as many");
+  if (!given(angles.positions)) {
+    const c10::SymInt end = q.sym_size(1) + angles.offset;
+    TORCH_CHECK_VALUE(angles.offset >= 0 && TORCH_GUARD_OR_TRUE(end.sym_le(rows)), kOp, ": positions ", angles.offset,
+                      " to ", end - 1, " of a table of ", rows, " rows; make a longer table, or give an offset from 0");
+    return;
+  }
   const auto index = angles.positions->scalar_type();
   TORCH_CHECK_TYPE(index == at::kLong || index == at::kInt, kOp, ": the positions are ", type_of(*angles.positions),
                    "; give torch.int64 or torch.int32");
@@ -98,16 +106,9 @@ Tensor turned_by_torch(const Tensor& x, const Angles& a) {
 Turned by_torch(const Tensor& q, const OptionalTensor& k, const Angles& angles) {
   return {turned_by_torch(q, angles), given(k) ? turned_by_torch(*k, angles) : at::empty({0}, q.options())};
 }
-void check_double(const Tensor& q, const Angles& a) {
+void check_positions(const Angles& a) {
   const std::int64_t rows = a.cos.size(0);
-  TORCH_CHECK_VALUE(2 * a.cos.size(1) <= q.size(3), kOp, ": a rotary dimension of ", 2 * a.cos.size(1), " in heads of ",
-                    q.size(3));
-  if (!given(a.positions)) {
-    TORCH_CHECK_VALUE(a.offset >= 0 && a.offset + q.size(1) <= rows, kOp, ": positions ", a.offset, " to ",
-                      a.offset + q.size(1) - 1, " of a table of ", rows, " rows");
-    return;
-  }
-  if (a.positions->numel() == 0) return;
+  if (!given(a.positions) || a.positions->numel() == 0) return;
   TORCH_CHECK_VALUE(a.positions->min().item<std::int64_t>() >= 0 && a.positions->max().item<std::int64_t>() < rows, kOp,
                     ": a position is outside of the table of ", rows, " rows");
 }
@@ -154,7 +155,7 @@ Turned rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const T
   check_devices(q, k, angles);
   Turned out = rope_meta(q, k, angles);
   if (q.scalar_type() == at::kDouble) {
-    check_double(q, angles);
+    check_positions(angles);
     return by_torch(q, k, angles);
   }
   turn(q, k, angles, std::get<0>(out), std::get<1>(out));
@@ -167,7 +168,7 @@ void rope_in_place(Tensor& q, const OptionalTensor& k, const Tensor& cos, const 
   check_devices(q, k, angles);
   check_inputs(q, k, angles);
   if (q.scalar_type() == at::kDouble) {
-    check_double(q, angles);
+    check_positions(angles);
     const Turned out = by_torch(q, k, angles);
     q.copy_(std::get<0>(out));
     if (given(k)) k->copy_(std::get<1>(out));

@@ -65,6 +65,29 @@ def dequantize(q=None, scale=None, granularity="row", out=torch.float32):
     return lambda q, scale: ops.dequantize(q, scale, granularity, out), [q, scale]
 
 
+def normed(change=None, eps=1e-5):
+    operands = {"x": torch.ones(6, 8), "weight": torch.ones(8)} | (change or {})
+    return lambda x, weight: ops.rmsnorm(x, weight, eps), list(operands.values())
+
+
+def activated(change=None, function="silu", packed=False):
+    operands = {"x": torch.ones(6, 8), "up": torch.ones(6, 8), "probs": torch.ones(6), "mask": torch.ones(6, dtype=torch.uint8)} | (change or {})
+    return lambda x, up, probs, mask: ops.activation(x, up, probs, mask, function, packed, 1.0, 1.0), list(operands.values())
+
+
+def loss(change=None, smoothing=0.0, z_loss=0.0, soft_cap=0.0):
+    operands = {"logits": torch.ones(6, 8), "target": torch.zeros(6, dtype=torch.int64)} | (change or {})
+    return lambda logits, target: ops.cross_entropy(logits, target, -100, smoothing, z_loss, soft_cap), list(operands.values())
+
+
+def turned(change=None, offset=0, positions=True):
+    operands = {"q": torch.ones(2, 3, 4, 8), "k": torch.ones(2, 3, 1, 8), "cos": torch.ones(5, 4), "sin": torch.ones(5, 4)} | (change or {})
+    if positions:
+        operands = operands | {"positions": (change or {}).get("positions", torch.zeros(2, 3, dtype=torch.int64))}
+        return lambda q, k, cos, sin, positions: ops.rope(q, k, cos.detach(), sin.detach(), positions), list(operands.values())
+    return lambda q, k, cos, sin: ops.rope(q, k, cos.detach(), sin.detach(), None, offset), list(operands.values())
+
+
 ones = torch.ones
 REFUSED = {
     "bias of another length": gemm({"bias": ones(5)}),
@@ -133,6 +156,41 @@ REFUSED = {
     "dequantize to float64": dequantize(out=torch.float64),
     "dequantize to int8": dequantize(out=torch.int8),
     "dequantize column-major": dequantize(q=ones(8, 6).to(E4M3).t()),
+    "norm with a weight of another length": normed({"weight": ones(5)}),
+    "norm with a weight as a matrix": normed({"weight": ones(1, 8)}),
+    "norm with a weight with gaps": normed({"weight": ones(16)[::2]}),
+    "norm of gaps": normed({"x": ones(6, 16)[:, ::2]}),
+    "norm of integers": normed({"x": ones(6, 8).long()}),
+    "norm of a negative eps": normed(eps=-1.0),
+    "activation of another shape": activated({"up": ones(6, 4)}),
+    "activation of another dtype": activated({"up": ones(6, 8).half()}),
+    "activation with probs of another length": activated({"probs": ones(5)}),
+    "activation with probs in bfloat16": activated({"probs": ones(6).bfloat16()}),
+    "activation with a mask of integers": activated({"mask": ones(6).long()}),
+    "activation of gaps": activated({"x": ones(6, 16)[:, ::2]}),
+    "activation without a name": activated(function="swish"),
+    "activation packed beside a gate": activated(packed=True),
+    "loss with a target short": loss({"target": torch.zeros(5, dtype=torch.int64)}),
+    "loss with a target of 16 bits": loss({"target": torch.zeros(6, dtype=torch.int16)}),
+    "loss with a target of gaps": loss({"target": torch.zeros(12, dtype=torch.int64)[::2]}),
+    "loss of a vector": loss({"logits": ones(6)}),
+    "loss of gaps": loss({"logits": ones(6, 16)[:, ::2]}),
+    "loss without classes": loss({"logits": ones(6, 0)}),
+    "loss of integers": loss({"logits": ones(6, 8).long()}),
+    "loss smoothed beyond one": loss(smoothing=1.5),
+    "loss with a negative z_loss": loss(z_loss=-1.0),
+    "loss with an infinite cap": loss(soft_cap=float("inf")),
+    "rope of three dimensions": turned({"q": ones(2, 3, 8)}),
+    "rope of another length": turned({"k": ones(2, 4, 1, 8)}),
+    "rope of another dtype": turned({"k": ones(2, 3, 1, 8).half()}),
+    "rope of gaps": turned({"q": ones(2, 3, 4, 16)[..., ::2]}),
+    "rope by a table in float16": turned({"cos": ones(5, 4).half(), "sin": ones(5, 4).half()}),
+    "rope by a sine of another length": turned({"sin": ones(4, 4)}),
+    "rope by a table that is wider than heads": turned({"cos": ones(5, 8), "sin": ones(5, 8)}),
+    "rope at positions of another length": turned({"positions": torch.zeros(2, 4, dtype=torch.int64)}),
+    "rope at positions in float32": turned({"positions": torch.zeros(2, 3)}),
+    "rope beyond its table": turned(positions=False, offset=3),
+    "rope before its table": turned(positions=False, offset=-1),
 }
 
 
@@ -186,6 +244,11 @@ ALLOWED = {
     "quantize": quantize(granularity="128x128", row=True, column=True, random=torch.ones(2, dtype=torch.int64)),
     "quantize by a magnitude": quantize_by(),
     "dequantize": dequantize(),
+    "norm": normed(),
+    "activation": activated(),
+    "loss": loss({"target": torch.zeros(6, dtype=torch.int32)}, 0.1, 1e-3, 30.0),
+    "rope": turned({"q": ones(2, 4, 3, 8).transpose(1, 2)}),
+    "rope up to the end of its table": turned(positions=False, offset=2),
 }
 
 
