@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 
@@ -145,3 +146,18 @@ def test_the_training_example_runs_and_its_modes_agree(on_cpu, tmp_path):
     for run in runs.values():
         assert run["losses"] == pytest.approx(runs["torch"]["losses"], rel=0.02)
     assert (tmp_path / "losses.svg").read_text().count("<polyline") == 6
+
+
+def test_the_training_example_leaves_out_what_has_no_kernel(on_cpu, monkeypatch, capsys):
+    example = runpy.run_path(str(pathlib.Path(__file__).parents[2] / "examples" / "train_llama_block.py"))
+    small = "--hidden 64 --layers 1 --batch 1 --sequence 32 --part-rounds 1"
+    monkeypatch.setattr(sys, "argv", ["train_llama_block.py", *small.split()])
+
+    def missing(*args, **kwargs):
+        raise NotImplementedError("no kernel yet")
+
+    monkeypatch.setattr(rt, "AdamW", missing)
+    monkeypatch.setattr(rt, "rope", missing)
+    found = example["time_parts"](example["corpus"](), example["arguments"]())
+    assert set(found) == {"torch", "products", "norm", "activation", "loss"}
+    assert capsys.readouterr().out.count("left out: no kernel yet") == 3
