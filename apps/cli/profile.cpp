@@ -23,7 +23,7 @@ struct ProfileOptions {
   std::vector<std::string> command;
 };
 
-// Of the product, for tools that count bytes: its cited bandwidth.
+// Of the product: its cited bandwidth, for tools that count bytes, and whose events perf counted.
 Result<profile::Options> options_of(const ProfileOptions& o) {
   profile::Options options;
   options.kernel = o.kernel;
@@ -33,6 +33,7 @@ Result<profile::Options> options_of(const ProfileOptions& o) {
   RIDGE_TRY(spec, database.find(o.on));
   RIDGE_TRY(machine, roofline::machine_of(*spec, {}));
   options.bandwidth = machine.memory.front().peak;
+  options.vendor = spec->vendor;
   return options;
 }
 

@@ -41,6 +41,7 @@ Result<profile::Options> with_kernel(const record::ProfileReport& counted, const
   for (const record::BenchRow& row : response.bench)
     called = std::accumulate(row.samples.begin(), row.samples.end(), called);
   const std::optional<double> all = profile::metric(counted, "duration");
+  options.vendor = profile::vendor_here();
   options.kernel_share = all && *all > 0 ? std::min(1.0, called / *all) : 0;
   return options;
 }

@@ -1,4 +1,4 @@
-// Reports of rocprofv3 and of rocprof-compute, and of Linux perf.
+// Reports of rocprofv3 and of rocprof-compute.
 #include <algorithm>
 #include <map>
 
@@ -68,30 +68,6 @@ Result<Capture> parse_rocprof_compute(std::string_view text) {
     capture.launches.push_back(std::move(launch));
   }
   set_span(capture);
-  return capture;
-}
-
-// value,unit,event,run time,share,metric,metric unit; an event that the machine cannot count reads "<not supported>".
-Result<Capture> parse_perf(std::string_view text) {
-  Capture capture{.tool = "perf"};
-  Launch launch;
-  launch.kernel = "the program";
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::vector<std::string> cells = csv_cells(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    double number = 0;
-    if (cells.size() < 3 || cells[2].empty() || !read_number(cells[0], number)) continue;
-    std::string event = cells[2].substr(0, cells[2].find(':'));  // "cycles:u"
-    launch.counters[event] = in_base_units(number, cells[1]);
-  }
-  for (const char* clock : {"duration_time", "task-clock"}) {
-    const auto found = launch.counters.find(clock);
-    if (found == launch.counters.end() || launch.duration > 0) continue;
-    launch.duration = found->second.unit == "s" ? found->second.value : found->second.value * 1e-9;
-  }
-  if (launch.counters.empty()) return invalid("no event was counted: this machine shows no counters to perf");
-  capture.launches.push_back(std::move(launch));
   return capture;
 }
 

@@ -32,7 +32,8 @@ struct Launch {
 struct Capture {
   std::string tool, device;
   std::vector<Launch> launches;
-  double span = 0;  // seconds from the first start to the last end, where starts are known
+  double span = 0;                   // seconds from the first start to the last end, where starts are known
+  std::vector<std::string> remarks;  // counters that the report has and that say nothing, each with the reason
 };
 
 // By the tool's name, or by what the text looks like when `tool` is empty. kInvalidArgument says what was expected.

@@ -75,9 +75,18 @@ std::string perf_events() {
   std::string events =
       "duration_time,task-clock,cycles,instructions,LLC-load-misses,cache-misses,branch-misses,stalled-cycles-frontend,"
       "stalled-cycles-backend";
-  std::error_code ignored;
-  if (fs::exists("/sys/bus/event_source/devices/cpu/events/topdown-retiring", ignored))
-    events += ",{slots,topdown-retiring,topdown-bad-spec,topdown-fe-bound,topdown-be-bound}";
+  // The unit of the cores; where there are two kinds, that of the ones that count slots.
+  for (const std::string unit : {"cpu", "cpu_core"}) {
+    const fs::path known = "/sys/bus/event_source/devices/" + unit + "/events";
+    std::error_code ignored;
+    if (!fs::exists(known / "topdown-retiring", ignored)) continue;
+    std::string slots;
+    for (const char* event : {"slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound",
+                              "topdown-mem-bound"}) {
+      if (fs::exists(known / event, ignored)) slots += fmt::format("{}{}/{}/", slots.empty() ? "" : ",", unit, event);
+    }
+    return fmt::format("{},{{{}}}", events, slots);
+  }
   return events;
 }
 
@@ -141,6 +150,13 @@ std::string why_not(const std::string& tool) {
   return program ? std::string() : program.error().text();
 }
 
+std::string vendor_here() {
+  const Result<std::string> facts = read_file("/proc/cpuinfo");
+  if (!facts) return {};
+  if (facts->find("GenuineIntel") != std::string::npos) return "Intel";
+  return facts->find("AuthenticAMD") != std::string::npos ? "AMD" : "";
+}
+
 std::string why_no_counters(const std::string& tool) {
   if (tool != "perf") return {};
   static const std::string why = [] {
@@ -169,7 +185,9 @@ Result<record::ProfileReport> collect(const std::string& tool, const std::vector
   if (!options.keep.empty()) RIDGE_CHECK_OK(write_file_durably(options.keep, *text));
   const Result<Capture> capture = parse_capture(*text, tool);
   if (!capture) return capture.error();
-  RIDGE_TRY(report, analyse(*capture, options));
+  Options here = options;
+  here.vendor = vendor_here();
+  RIDGE_TRY(report, analyse(*capture, here));
   report.from = quote_command(command);
   return report;
 }

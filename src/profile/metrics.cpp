@@ -10,6 +10,7 @@ namespace {
 struct Source {
   std::string_view tool, quantity, unit, counter, over;
   double scale = 1;
+  std::string_view vendor = {};  // whose event of this name it is; empty: everybody's
 };
 constexpr Source kSources[] = {
     {"ncu", "occupancy_fraction", "1", "sm__warps_active.avg.pct_of_peak_sustained_active", {}},
@@ -76,7 +77,10 @@ constexpr Source kSources[] = {
     {"perf", "back_end_fraction", "1", "topdown-be-bound", "slots"},
     {"perf", "back_end_fraction", "1", "stalled-cycles-backend", "cycles"},
     {"perf", "llc_misses_per_instruction", "1", "LLC-load-misses", "instructions"},
-    {"perf", "llc_misses_per_instruction", "1", "cache-misses", "instructions"},
+    // The event of one name is another one on every processor: the last level on Intel's, the second on AMD's.
+    {"perf", "llc_misses_per_instruction", "1", "cache-misses", "instructions", 1, "Intel"},
+    {"perf", "l2_misses_per_instruction", "1", "cache-misses", "instructions", 1, "AMD"},
+    {"perf", "memory_stall_fraction", "1", "topdown-mem-bound", "slots"},
     {"perf", "branch_misses_per_instruction", "1", "branch-misses", "instructions"},
 };
 
@@ -126,7 +130,7 @@ double counted_bytes(const Capture& capture, const Launch& launch) {
     if (!a || !b || !c || !d) return -1;
     return 128 * wide + 64 * (read - wide - small) + 32 * small + 64 * full + 32 * (written - full);
   }
-  if (capture.tool == "perf") {
+  if (capture.tool == "perf") {  // at least: neither writes nor lines that were prefetched
     const double misses = counter(launch, "LLC-load-misses", a);
     return a ? 64 * misses : -1;
   }
@@ -161,8 +165,11 @@ void fill_metrics(const Capture& capture, const std::vector<const Launch*>& laun
   for (const Launch& launch : capture.launches) busy += launch.duration;
   if (capture.span > 0)
     add(report, "gpu_busy_fraction", "1", {std::min(1.0, busy / capture.span)}, "kernel time over the trace");
+  const auto is_ours = [&](const Source& source) {
+    return source.tool == capture.tool && (source.vendor.empty() || source.vendor == options.vendor);
+  };
   for (const Source& source : kSources) {
-    if (source.tool != capture.tool || is_there(report, source.quantity)) continue;
+    if (!is_ours(source) || is_there(report, source.quantity)) continue;
     std::vector<double> values;
     for (const Launch* launch : launches) {
       double value = 0;
@@ -174,7 +181,7 @@ void fill_metrics(const Capture& capture, const std::vector<const Launch*>& laun
   if (!is_there(report, "dram_bytes")) fill_bytes(capture, launches, options, report);
   for (const Source& source : kSources) {
     const std::string name(source.quantity);
-    if (source.tool != capture.tool || is_there(report, name)) continue;
+    if (!is_ours(source) || is_there(report, name)) continue;
     if (std::find(report.missing.begin(), report.missing.end(), name) == report.missing.end())
       report.missing.push_back(name);
   }

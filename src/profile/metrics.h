@@ -15,7 +15,8 @@
 //   retiring_fraction front_end_fraction bad_speculation_fraction back_end_fraction   issue slots of a processor, or
 //   for
 //                                      the ends cycles in which they stood still: what became of them
-//   llc_misses_per_instruction branch_misses_per_instruction
+//   memory_stall_fraction              issue slots of a processor that waited for loads and stores, from any cache
+//   llc_misses_per_instruction l2_misses_per_instruction branch_misses_per_instruction
 #pragma once
 
 #include <functional>

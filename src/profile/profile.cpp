@@ -84,6 +84,7 @@ Result<record::ProfileReport> analyse(const Capture& capture, const Options& opt
     if (launch.kernel == target) launches.push_back(&launch);
   }
   fill_metrics(capture, launches, options, report);
+  report.missing.insert(report.missing.end(), capture.remarks.begin(), capture.remarks.end());
   if (report.tool == "perf") {
     classify_processor(report, options);
   } else {

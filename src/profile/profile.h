@@ -28,6 +28,7 @@ struct Options {
   double timeout = 1800;               // collect: seconds, then the program is killed with all that it started
   std::function<bool()> should_stop;   // collect: asked about ten times a second; true kills it
   double kernel_share = 1;             // perf: of the counted time, how much the kernel itself ran
+  std::string vendor;                  // perf: "Intel" or "AMD", whose events of one name differ; empty: not known
   std::map<std::string, double> code;  // perf: of the kernel's machine code, as toolchain/listing.h names it
   std::filesystem::path keep;  // collect: where the tool's own report goes as well, before it is read; empty: nowhere
 };
@@ -43,6 +44,9 @@ Result<record::ProfileReport> read_report(const std::filesystem::path& file, con
 
 // Empty where the tool can be run here; otherwise what is missing, and how to get it.
 std::string why_not(const std::string& tool);
+
+// Of this machine's processor, for Options; empty where it is neither Intel's nor AMD's.
+std::string vendor_here();
 
 // Empty where the tool's counters count here, which one run of a program that does nothing shows (perf; of others it is
 // not known before they run); otherwise the reason. Asked once in a process.

@@ -237,12 +237,100 @@ TEST(ProfileOfAProcessor, MultiplyAddsLimitWhereTheHotLoopFillsTheirUnits) {
   EXPECT_THAT(many.verdict, HasSubstr("the number of instructions limits"));
 }
 
-TEST(ProfileOfAProcessor, LatencyLimitsWhereNeitherMemoryNorUnitsAreBusy) {
-  const std::map<std::string, double> chain = {{"cycles", 1e9}, {"instructions", 5e8}, {"LLC-load-misses", 1e3}};
+TEST(ProfileOfAProcessor, LatencyLimitsWhereSlotsWaitedAndNotForLoads) {
+  std::map<std::string, double> chain = {
+      {"cycles", 1e9},           {"instructions", 5e8},     {"slots", 4e9},
+      {"topdown-retiring", 8e8}, {"topdown-bad-spec", 1e8}, {"topdown-fe-bound", 2e8},
+      {"topdown-be-bound", 3e9}, {"topdown-mem-bound", 2e8}};
   EXPECT_EQ(judged(chain).bottleneck, Bottleneck::kLatency);
   EXPECT_THAT(names_of(judged(chain)), Contains("dependences"));
-  EXPECT_EQ(judged({{"cycles", 1e9}, {"instructions", 5e8}}).bottleneck, Bottleneck::kUnknown)
-      << "it may wait for memory: misses were not counted";
+  EXPECT_THAT(judged(chain).verdict, HasSubstr("loads and stores 5 %"));
+  chain["topdown-mem-bound"] = 2e9;
+  EXPECT_EQ(judged(chain).bottleneck, Bottleneck::kUnknown);
+  chain.erase("topdown-mem-bound");
+  EXPECT_EQ(judged(chain).bottleneck, Bottleneck::kUnknown);
+}
+
+// A stream that the prefetcher runs ahead of misses no load and fills the memory.
+TEST(ProfileOfAProcessor, FewMissesOfLoadsDoNotShowAnIdleMemory) {
+  const record::ProfileReport few =
+      judged({{"cycles", 1e9}, {"instructions", 5e8}, {"LLC-load-misses", 1e3}}, {.bandwidth = 1e10});
+  EXPECT_EQ(few.bottleneck, Bottleneck::kUnknown);
+  EXPECT_THAT(few.verdict, HasSubstr("do not tell memory from results"));
+  EXPECT_THAT(few.verdict, HasSubstr("memory at 0 % of its bandwidth at least"));
+  EXPECT_TRUE(few.hypotheses.empty());
+}
+
+// `cache-misses` is an event of another level on every processor.
+TEST(ProfileOfAProcessor, AnEventIsTheVendorsOwn) {
+  const std::map<std::string, double> misses = {{"cycles", 3e9}, {"instructions", 1.2e9}, {"cache-misses", 2e7}};
+  const record::ProfileReport intel = judged(misses, {.vendor = "Intel"}), amd = judged(misses, {.vendor = "AMD"}),
+                              unknown = judged(misses);
+  EXPECT_EQ(intel.bottleneck, Bottleneck::kMemory);
+  EXPECT_TRUE(metric(intel, "llc_misses_per_instruction"));
+  EXPECT_EQ(amd.bottleneck, Bottleneck::kUnknown) << "what lies in the third level looks like this, too";
+  EXPECT_FALSE(metric(amd, "llc_misses_per_instruction"));
+  EXPECT_TRUE(metric(amd, "l2_misses_per_instruction"));
+  EXPECT_THAT(amd.verdict, HasSubstr("17 second-level misses per 1000 instructions"));
+  EXPECT_EQ(unknown.bottleneck, Bottleneck::kUnknown);
+  EXPECT_FALSE(metric(unknown, "llc_misses_per_instruction"));
+  EXPECT_FALSE(metric(unknown, "l2_misses_per_instruction"));
+}
+
+// perf prints what it counted times wanted over counted: nothing is scaled again, and a short turn says nothing.
+TEST(ProfileOfAProcessor, ACounterThatHadAShortTurnSaysNothing) {
+  const std::string clock = "1000000000,ns,duration_time,1000000000,100.00,,\n";
+  const auto with = [&](const std::string& lines) { return *analyse(*parse_perf(clock + lines), {}); };
+  const record::ProfileReport half =
+      with("1000000000,,cycles,500000000,50.00,,\n2000000000,,instructions,500000000,50.00,,\n");
+  EXPECT_DOUBLE_EQ(*metric(half, "instructions_per_cycle"), 2);
+  const record::ProfileReport turns = with(
+      "1000000000,,cycles,1000000000,100.00,,\n500000000,,instructions,1000000000,100.00,,\n"
+      "9000000,,LLC-load-misses,50000000,5.00,,\n<not counted>,,branch-misses,0,0.00,,\n");
+  EXPECT_FALSE(metric(turns, "llc_misses_per_instruction"));
+  EXPECT_FALSE(metric(turns, "dram_bytes"));
+  EXPECT_FALSE(metric(turns, "branch_misses_per_instruction"));
+  EXPECT_EQ(turns.bottleneck, Bottleneck::kUnknown);
+  EXPECT_THAT(turns.missing, Contains("LLC-load-misses (counted for 5 % of the time)"));
+  const record::ProfileReport scattered =
+      with("1000000000,,cycles,0.31%,1000000000,100.00,,\n2000000000,,instructions,0.20%,1000000000,4.00,,\n");
+  EXPECT_FALSE(metric(scattered, "instructions_per_cycle"));
+  EXPECT_THAT(scattered.verdict, HasSubstr("instructions (counted for 4 % of the time)"));
+}
+
+TEST(ProfileOfAProcessor, WhatIsNoCountIsRefused) {
+  for (const char* count : {"-5", "nan", "inf"}) {
+    const Result<Capture> damaged =
+        parse_perf(std::string(count) + ",,cycles,1000,100.00,,\n5,,instructions,1000,,,\n");
+    ASSERT_FALSE(damaged) << count;
+    EXPECT_THAT(damaged.error().message, HasSubstr(std::string(count) + " of cycles is no count"));
+  }
+}
+
+// On processors with two kinds of cores every event is printed once for each.
+TEST(ProfileOfAProcessor, TheKindOfCoreThatTheProgramRanOnIsRead) {
+  const std::string clock = "1000000000,ns,duration_time,1000000000,100.00,,\n";
+  const auto ran = [&](const char* core, const char* atom) {
+    return *analyse(*parse_perf(clock + fmt::format("3000000000,,cpu_core/cycles/u,1,{0},,\n"
+                                                    "6000000000,,cpu_core/instructions/u,1,{0},,\n"
+                                                    "7000000,,cpu_core/LLC-load-misses/u,1,{0},,\n"
+                                                    "500000000,,cpu_atom/cycles/u,1,{1},,\n"
+                                                    "100000000,,cpu_atom/instructions/u,1,{1},,\n"
+                                                    "<not supported>,,cpu_atom/LLC-load-misses/u,0,{1},,\n"
+                                                    "12,,uncore_imc_0/cas_count_read/,1,100.00,,\n",
+                                                    core, atom)),
+                    {});
+  };
+  const record::ProfileReport one = ran("97.00", "3.00");
+  EXPECT_DOUBLE_EQ(*metric(one, "instructions_per_cycle"), 2);
+  EXPECT_DOUBLE_EQ(*metric(one, "dram_bytes"), 64 * 7e6);
+  const record::ProfileReport both = ran("63.00", "37.00");
+  EXPECT_FALSE(metric(both, "instructions_per_cycle"));
+  EXPECT_EQ(both.bottleneck, Bottleneck::kUnknown);
+  EXPECT_THAT(both.verdict, HasSubstr("counted on cpu_atom for 37 %, cpu_core for 63 % of the time"));
+  const record::ProfileReport plain =
+      *analyse(*parse_perf(clock + "3,,cpu/cycles/,1,100.00,,\n6,,cpu/instructions/,1,100.00,,\n"), {});
+  EXPECT_DOUBLE_EQ(*metric(plain, "instructions_per_cycle"), 2);
 }
 
 TEST(ProfileOfAProcessor, NothingIsConcludedOfAKernelThatHardlyRan) {
