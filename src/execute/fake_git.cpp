@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -94,7 +95,9 @@ class FakeGit final : public Git {
 
   bool unfinished() override {
     std::error_code ignored;
-    return std::filesystem::exists(directory_ / ".git" / "MERGE_HEAD", ignored);
+    const std::filesystem::path inside = directory_ / ".git";
+    return std::ranges::any_of(std::array{"MERGE_HEAD", "rebase-merge", "rebase-apply"},
+                               [&](const char* name) { return std::filesystem::exists(inside / name, ignored); });
   }
 
   Status export_tree(const std::string& commit, const std::string& folder, const std::filesystem::path& into) override {

@@ -1,5 +1,7 @@
 #include "execute/git.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -7,8 +9,35 @@
 #include "base/process.h"
 #include "base/text.h"
 
+extern char** environ;
+
 namespace ridge::execute {
 namespace {
+
+// What git finds while an operation waits for its end, by the name that `git rev-parse --git-path` takes. A rebase that
+// stopped at `break` or `edit` and `git am` have folders alone; "sequencer" is there between two commits of a
+// cherry-pick, and a bisection ends by leaving what was committed on its detached HEAD.
+constexpr const char* kUnfinished[] = {"MERGE_HEAD",   "REBASE_HEAD",  "CHERRY_PICK_HEAD", "REVERT_HEAD",
+                                       "rebase-merge", "rebase-apply", "sequencer",        "BISECT_LOG"};
+
+// Variables of git that say who commits and where the user's settings are. The others (GIT_DIR, GIT_WORK_TREE,
+// GIT_INDEX_FILE, ...), which a git that started this program sets, name another repository than the one asked for.
+constexpr std::string_view kKeptVariables[] = {"GIT_AUTHOR_",       "GIT_COMMITTER_",      "GIT_CONFIG_COUNT",
+                                               "GIT_CONFIG_KEY_",   "GIT_CONFIG_VALUE_",   "GIT_CONFIG_GLOBAL",
+                                               "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"};
+
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t end = text.find('=');
+    const std::string_view name = text.substr(0, end);
+    const bool known = !name.starts_with("GIT_") ||
+                       std::ranges::any_of(kKeptVariables, [&](auto prefix) { return name.starts_with(prefix); });
+    if (known && end != std::string_view::npos) kept[std::string(name)] = text.substr(end + 1);
+  }
+  return kept;
+}
 
 class CommandGit final : public Git {
  public:
@@ -70,7 +99,7 @@ class CommandGit final : public Git {
   }
 
   bool unfinished() override {
-    for (const char* file : {"MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}) {
+    for (const char* file : kUnfinished) {
       const Result<std::string> path = run({"rev-parse", "--git-path", file});
       std::error_code ignored;
       if (path && std::filesystem::exists(directory_ / *path, ignored)) return true;
@@ -111,18 +140,20 @@ class CommandGit final : public Git {
                                         const std::string& input = {},
                                         const std::map<std::string, std::string>& environment = {}) const {
     ProcessSpec spec;
-    spec.argv = {"git", "-C", directory_.string()};
+    // No hook of the user runs; --no-verify of a commit leaves out two of them only.
+    spec.argv = {"git", "-C", directory_.string(), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"};
     spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
     spec.standard_input = input;
     spec.timeout = 120.0;
-    // A hook or an alias of the user must not change what a campaign commits, and nothing may ask a question.
-    // Nor may git look for a repository above the directory, or read a name as a pattern.
+    // Nothing may ask a question, nor may git look for a repository above the directory, or read a name as a pattern.
+    spec.clear_environment = true;
     spec.environment = {{"GIT_TERMINAL_PROMPT", "0"},
                         {"GIT_OPTIONAL_LOCKS", "0"},
                         {"GIT_LITERAL_PATHSPECS", "1"},
                         {"GIT_CEILING_DIRECTORIES", std::filesystem::absolute(directory_).parent_path().string()},
                         {"LC_ALL", "C"}};
     for (const auto& [name, value] : environment) spec.environment[name] = value;
+    spec.environment.merge(own_environment());
     RIDGE_TRY(ended, run_process(spec));
     if (!ended.succeeded()) {
       const std::string said(trimmed(ended.error_output.empty() ? ended.output : ended.error_output, "\r\n"));

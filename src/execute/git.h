@@ -29,7 +29,8 @@ class Git {
   // Commits these files and folders as they are on the disk, removals and ignored files included, and nothing else:
   // what a user has staged stays staged. Returns the id; no change in them is an error. Hooks and signing are not run.
   virtual Result<std::string> commit(const std::string& message, const std::vector<std::string>& paths) = 0;
-  // A merge, rebase, cherry-pick or revert waits for its end: git then commits the whole index or nothing.
+  // A merge, rebase, `git am`, cherry-pick, revert or bisection waits for its end: git then commits the whole index or
+  // nothing, or its abort drops what was committed meanwhile.
   virtual bool unfinished() = 0;
   // Writes the files of a commit below `folder` (empty: all) into a new folder, modes and links included, submodules
   // left out. Neither the index nor the checkout is touched.
@@ -45,7 +46,8 @@ class Git {
   [[nodiscard]] virtual const std::filesystem::path& directory() const = 0;
 };
 
-// git(1) in `directory`. Commits carry the author configured there, or "Ridgeline <ridge@localhost>" when none is.
+// git(1) in `directory`, whatever repository a git that started this program works on (GIT_DIR), and without hooks.
+// Commits carry the author configured there, or "Ridgeline <ridge@localhost>" when none is.
 std::unique_ptr<Git> make_git(std::filesystem::path directory);
 
 // State of a repository in memory, for tests: commits are numbered, trees are digests of the files.

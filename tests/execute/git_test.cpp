@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/files.h"
 #include "base/process.h"
 #include "execute/git.h"
@@ -139,6 +141,89 @@ TEST(CommandGit, LeavesTheIndexOfTheUserAlone) {
   EXPECT_EQ(run({"diff", "--cached", "--name-status"}), "D\tgone\nM\tmine\nA\tnew\n");
   EXPECT_EQ(run({"show", ":mine"}), "staged\n");
   EXPECT_EQ(*read_file(root / "mine"), "and not staged\n");
+}
+
+// A repository with two commits, and git(1) on it as its user types it.
+class UsersRepository : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(git_->init().ok());
+    for (const char* text : {"one\n", "two\n"}) {
+      ASSERT_TRUE(write_file_durably(root() / "a", text).ok());
+      ASSERT_TRUE(git_->commit(text, {"a"}).ok());
+    }
+  }
+  [[nodiscard]] std::filesystem::path root() const { return directory_->path() / "repository"; }
+  // Whether it succeeded.
+  bool typed(std::vector<std::string> words, const std::string& input = {}) {
+    words.insert(words.begin(), {"git", "-C", root().string(), "-c", "user.name=x", "-c", "user.email=x@localhost"});
+    const auto ended = run_process({.argv = words,
+                                    .environment = {{"GIT_SEQUENCE_EDITOR", "sed -i 1ibreak"}, {"GIT_EDITOR", "true"}},
+                                    .standard_input = input});
+    return ended && ended->succeeded();
+  }
+
+  Result<TempDir> directory_ = TempDir::create("ridge-test");
+  std::unique_ptr<Git> git_ = make_git(directory_->path() / "repository");
+};
+
+// Their abort goes back to where HEAD was, and drops what was committed meanwhile.
+TEST_F(UsersRepository, OperationsThatWaitForTheirEndAreSeen) {
+  EXPECT_FALSE(git_->unfinished());
+  ASSERT_TRUE(typed({"rebase", "--interactive", "HEAD~1"}));
+  EXPECT_TRUE(git_->unfinished()) << "a rebase that stopped at break";
+  ASSERT_TRUE(typed({"rebase", "--abort"}));
+  EXPECT_FALSE(git_->unfinished());
+  const std::string patch =
+      "From: x <x@localhost>\nSubject: three\n\n---\n a | 2 +-\n\ndiff --git a/a b/a\n--- a/a\n+++ b/a\n"
+      "@@ -1 +1 @@\n-other\n+three\n--\n2.39\n";
+  ASSERT_FALSE(typed({"am"}, patch));
+  EXPECT_TRUE(git_->unfinished()) << "git am of a patch that does not apply";
+  ASSERT_TRUE(typed({"am", "--abort"}));
+  ASSERT_TRUE(typed({"bisect", "start", "HEAD", "HEAD~1"}));
+  EXPECT_TRUE(git_->unfinished()) << "a bisection";
+  ASSERT_TRUE(typed({"bisect", "reset"}));
+  EXPECT_FALSE(git_->unfinished());
+}
+
+TEST_F(UsersRepository, NoHookRuns) {
+  const std::filesystem::path ran = directory_->path() / "ran";
+  for (const char* hook : {"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout",
+                           "post-index-change", "reference-transaction"}) {
+    const std::filesystem::path path = root() / ".git/hooks" / hook;
+    ASSERT_TRUE(write_file_durably(path, "#!/bin/sh\necho " + std::string(hook) + " >> " + ran.string() + "\n").ok());
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+  ASSERT_TRUE(write_file_durably(root() / "a", "three\n").ok());
+  ASSERT_TRUE(git_->commit("three", {"a"}).ok());
+  ASSERT_TRUE(git_->add_worktree(directory_->path() / "tree", "optimize/x", "HEAD").ok());
+  EXPECT_FALSE(std::filesystem::exists(ran)) << *read_file(ran);
+  ASSERT_TRUE(typed({"commit", "--allow-empty", "--quiet", "--message", "by hand"}));
+  EXPECT_TRUE(std::filesystem::exists(ran)) << "the hooks are what a user's commit runs";
+}
+
+// As under a hook of another repository, whose git hands its own on to what it starts.
+TEST_F(UsersRepository, ARepositoryThatTheEnvironmentNamesIsLeftAlone) {
+  const std::filesystem::path other = directory_->path() / "other";
+  ASSERT_TRUE(make_git(other)->init().ok());
+  const std::map<std::string, std::string> variables = {{"GIT_DIR", (other / ".git").string()},
+                                                        {"GIT_WORK_TREE", other.string()},
+                                                        {"GIT_INDEX_FILE", (other / ".git/index").string()},
+                                                        {"GIT_OBJECT_DIRECTORY", (other / ".git/objects").string()},
+                                                        {"GIT_ICASE_PATHSPECS", "1"}};
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("GIT_AUTHOR_NAME", "A. Author", 1);
+  EXPECT_TRUE(write_file_durably(root() / "a", "three\n").ok());
+  const Result<std::string> commit = git_->commit("three", {"a"});
+  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  ::unsetenv("GIT_AUTHOR_NAME");
+  ASSERT_TRUE(commit.ok()) << commit.error().text();
+  EXPECT_EQ(*git_->head(), *commit);
+  EXPECT_THAT(*git_->changes(), IsEmpty());
+  EXPECT_FALSE(make_git(other)->head().ok());
+  EXPECT_TRUE(typed({"rev-parse", "--verify", "HEAD~2"}));
+  const auto author = run_process({.argv = {"git", "-C", root().string(), "log", "-1", "--format=%an"}});
+  EXPECT_EQ(author->output, "A. Author\n") << "who commits is the user's to say";
 }
 
 INSTANTIATE_TEST_SUITE_P(RealAndFake, GitTest, ::testing::Bool(),
