@@ -74,7 +74,7 @@ Status ProjectCopy::make() {
   fs::remove_all(root_, ignored);
   RIDGE_CHECK_OK(make_directories(root_));
   std::vector<fs::path> skipped = {fs::absolute(root_).parent_path().parent_path()};
-  for (const std::string& path : project_.leave_out) skipped.push_back((project_.root / path).lexically_normal());
+  for (const std::string& path : project_.leave_out) skipped.push_back(project_.root / path);
   RIDGE_CHECK_OK(copy_tree(project_.root, root_, skipped, project_.only));
   RIDGE_CHECK_OK(seal());
   source_ = seal_;

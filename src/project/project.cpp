@@ -104,11 +104,31 @@ bool stays_inside(const std::string& path) {
   return std::none_of(whole.begin(), whole.end(), [](const fs::path& part) { return part == ".." || part == ".git"; });
 }
 
+// "./src/" is "src", as every place that compares paths of the project has it; "." is the project itself. A path with
+// ".." is left alone, and refused.
+std::string plain_path(const std::string& path) {
+  if (path.empty() || !stays_inside(path)) return path;
+  std::string plain = fs::path(path).lexically_normal().generic_string();
+  if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  return plain;
+}
+
+void make_plain(Project& p) {
+  for (std::vector<std::string>* paths : {&p.kernel, &p.leave_out, &p.extract, &p.writes})
+    std::ranges::transform(*paths, paths->begin(), plain_path);
+  p.artifact = plain_path(p.artifact);
+  if (std::ranges::find(p.extract, ".") != p.extract.end()) p.extract.clear();  // everything, as without the key
+}
+
 bool is_column(std::string_view header, std::string_view column) {
   return ("," + std::string(header) + ",").find("," + std::string(column) + ",") != std::string::npos;
 }
 
 Status check(const Project& p) {
+  for (const auto& [key, paths] : {std::pair("project.kernel", &p.kernel), std::pair("project.leave_out", &p.leave_out),
+                                   std::pair("commands.writes", &p.writes)}) {
+    if (std::ranges::find(*paths, ".") != paths->end()) return invalid("{} \".\" is the whole project", key);
+  }
   for (const std::string& path : p.kernel) {
     if (!stays_inside(path)) return invalid("project.kernel \"{}\" leaves the project", path);
   }
@@ -137,8 +157,10 @@ Status check(const Project& p) {
   }
   for (const std::string& path : p.writes) {
     if (!stays_inside(path)) return invalid("commands.writes \"{}\" leaves the project", path);
-    if (std::find(p.kernel.begin(), p.kernel.end(), path) != p.kernel.end()) {
-      return invalid("commands.writes \"{}\" is one of project.kernel, which no command may change", path);
+    for (const std::string& file : p.kernel) {
+      if (file != path && !file.starts_with(path + "/")) continue;
+      return invalid("commands.writes \"{}\" is or holds {} of project.kernel, which no command may change", path,
+                     file);
     }
   }
   const auto holds = [](const Command& command, std::string_view name) {
@@ -252,6 +274,7 @@ Result<Project> parse_project(std::string_view text, const fs::path& root) {
   for (Command* command : {&p.build, &p.test, &p.benchmark, &p.training, &p.profile, &p.acceptance, &p.reference}) {
     if (!command->empty()) command->insert(command->begin(), p.prefix.begin(), p.prefix.end());
   }
+  make_plain(p);
   if (const Status sound = check(p); !sound) return refused(sound.error());
   p.digest = sha256(text);
   return p;
@@ -266,10 +289,7 @@ Result<Project> read_project(const fs::path& given) {
 
 Project extracted_part(Project project) {
   if (project.extract.empty()) return project;
-  for (const std::string& path : project.extract) project.only.push_back(fs::path(path).lexically_normal().string());
-  for (std::string& path : project.only) {
-    if (path.ends_with('/')) path.pop_back();
-  }
+  project.only = project.extract;
   project.only.insert(project.only.end(), project.kernel.begin(), project.kernel.end());
   project.only.emplace_back(kProjectFile);
   return project;

@@ -67,6 +67,33 @@ TEST(Project, AnExtractedPartHoldsItsKernelAndItsFile) {
   const auto outside =
       parse_project(replaced(kGood, "op = \"matmul\"", "op = \"matmul\"\nextract = [\"../tests\"]"), "/x");
   EXPECT_NE(outside.error().message.find("project.extract \"../tests\" leaves the project"), std::string::npos);
+  for (const char* all : {"\".\"", "\"./\"", "\"tests\", \".\""}) {
+    const std::string key = "op = \"matmul\"\nextract = [" + std::string(all) + "]";
+    const Project whole = parse_project(replaced(kGood, "op = \"matmul\"", key), "/x").value();
+    EXPECT_TRUE(whole.extract.empty()) << all;
+    EXPECT_TRUE(extracted_part(whole).only.empty()) << all;
+  }
+}
+
+// Every list is compared with paths that have neither a dot nor a slash at their end.
+TEST(Project, PathsMeanTheSameHoweverTheyAreWritten) {
+  std::string text = replaced(kGood, "kernel = [\"kernel.py\"]",
+                              "kernel = [\"./kernel.py\"]\nleave_out = [\"data/\", \"./more//raw/\"]");
+  text = replaced(text, "fresh =", "writes = [\"build/\", \"./log\"]\nfresh =");
+  const Project project = parse_project(text, "/x").value();
+  EXPECT_EQ(project.kernel, std::vector<std::string>{"kernel.py"});
+  EXPECT_EQ(project.leave_out, (std::vector<std::string>{"data", "more/raw"}));
+  EXPECT_EQ(project.writes, (std::vector<std::string>{"build", "log"}));
+  const auto nothing = parse_project(replaced(text, "\"data/\"", "\"./\""), "/x");
+  ASSERT_FALSE(nothing);
+  EXPECT_NE(nothing.error().message.find("project.leave_out \".\" is the whole project"), std::string::npos)
+      << nothing.error().text();
+  EXPECT_FALSE(parse_project(replaced(text, "\"data/\"", "\"kernel.py/\""), "/x"));
+  text = replaced(replaced(text, "./kernel.py", "src/kernel.py"), "\"build/\"", "\"src/\"");
+  const auto holds = parse_project(text, "/x");
+  ASSERT_FALSE(holds);
+  EXPECT_NE(holds.error().message.find("commands.writes \"src\" is or holds src/kernel.py"), std::string::npos)
+      << holds.error().text();
 }
 
 TEST(BenchTable, EveryColumnOfNoiseCounts) {
