@@ -190,13 +190,13 @@ class ProjectExecutor final : public Executor {
     return hidden;
   }
 
-  // What the incumbent's build changes are products of the project's build, and the candidate's may change no other
-  // file.
-  Result<Built> build_in(ProjectCopy& copy, const record::Candidate& candidate, const ShouldStop& should_stop,
-                         bool both_built = false) {
+  // `may_change`: what the incumbent's build changed, which are products of the project's build; the candidate's may
+  // change no other file.
+  static Result<Built> build_in(ProjectCopy& copy, const record::Candidate& candidate, const ShouldStop& should_stop,
+                                const std::vector<std::string>* may_change = nullptr) {
     Built built;
     built.evidence.candidate = candidate.id();
-    RIDGE_TRY(result, copy.build(should_stop, both_built ? &incumbent_.touched() : nullptr));
+    RIDGE_TRY(result, copy.build(should_stop, may_change));
     built.evidence.compiler = "the project's build";
     built.evidence.command = "build";
     built.evidence.wall = result.wall;
@@ -345,12 +345,27 @@ class ProjectExecutor final : public Executor {
     return test_in(candidate_, evaluation, should_stop);
   }
 
-  // The same in the whole project, where candidates are otherwise built in a part of it.
-  Status integrate(const record::Candidate& candidate, record::Evaluation& evaluation, const ShouldStop& should_stop) {
-    if (!whole_) return ok_status();
+  // What the build changes in the whole project. Once is enough: every later incumbent was held to it as a candidate.
+  Status build_whole(const record::Candidate& incumbent, const ShouldStop& should_stop) {
     RIDGE_CHECK_OK(whole_->make());
+    if (whole_may_change_) return ok_status();
+    RIDGE_CHECK_OK(whole_->place(incumbent));
+    RIDGE_TRY(build, build_in(*whole_, incumbent, should_stop));
+    if (!build.problem.empty()) {
+      return make_error(ErrorCode::kToolFailed, "the incumbent in the whole project: {}: {}", build.problem,
+                        build.evidence.log);
+    }
+    whole_may_change_ = whole_->touched();
+    return ok_status();
+  }
+
+  // The same in the whole project, where candidates are otherwise built in a part of it.
+  Status integrate(const WorkerRequest& request, record::Evaluation& evaluation, const ShouldStop& should_stop) {
+    if (!whole_) return ok_status();
+    const record::Candidate& candidate = request.candidates.front();
+    RIDGE_CHECK_OK(build_whole(*request.incumbent, should_stop));
     RIDGE_CHECK_OK(whole_->place(candidate));
-    RIDGE_TRY(build, build_in(*whole_, candidate, should_stop));
+    RIDGE_TRY(build, build_in(*whole_, candidate, should_stop, &*whole_may_change_));
     if (build.problem.empty()) {
       RIDGE_CHECK_OK(test_in(*whole_, evaluation, should_stop));
     } else {
@@ -577,8 +592,10 @@ class ProjectExecutor final : public Executor {
                                                const ShouldStop& should_stop) {
     processes_[0].clear();
     processes_[1].clear();
+    if (whole_ && !whole_->offence().empty()) RIDGE_CHECK_OK(whole_->make());  // an earlier candidate's
     Result<record::Evaluation> evaluation = evaluate(request, on_progress, should_stop);
     std::string offence = candidate_.offence().empty() ? incumbent_.offence() : candidate_.offence();
+    if (offence.empty() && whole_ && !whole_->offence().empty()) offence = "in the whole project: " + whole_->offence();
     if (offence.empty() && evaluation && evaluation->outcome == Outcome::kPass)
       offence = implausible_saving(project_.launches, processes_[0], processes_[1]);
     const record::Candidate& candidate = request.candidates.front();
@@ -612,7 +629,7 @@ class ProjectExecutor final : public Executor {
     if (evaluation.outcome != Outcome::kPass) return evaluation;
     RIDGE_CHECK_OK(test(evaluation, should_stop));
     if (evaluation.outcome != Outcome::kPass) return evaluation;
-    RIDGE_CHECK_OK(integrate(request.candidates.front(), evaluation, should_stop));
+    RIDGE_CHECK_OK(integrate(request, evaluation, should_stop));
     evaluation.seconds["check"] = since();
     if (evaluation.outcome != Outcome::kPass) return evaluation;
     RIDGE_CHECK_OK(measure(request, "confirm", evaluation, on_progress, should_stop));
@@ -636,7 +653,8 @@ class ProjectExecutor final : public Executor {
   ProjectOptions options_;
   ProjectCopy incumbent_, candidate_, reference_;
   std::optional<ProjectCopy> whole_;
-  std::vector<TimedProcess> processes_[2];  // of the incumbent and of the candidate
+  std::optional<std::vector<std::string>> whole_may_change_;  // files that the project's build changes there
+  std::vector<TimedProcess> processes_[2];                    // of the incumbent and of the candidate
   Steady::time_point started_;
 };
 

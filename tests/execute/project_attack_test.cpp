@@ -197,6 +197,49 @@ TEST(Plausible, NothingIsSaidWhereTheWallsCannotTell) {
   EXPECT_EQ(implausible_saving(5, processes(1.0, 0.1, 0.02, 5), hides), "") << "too few of them";
 }
 
+// A build that runs the kernel. In the part of the project that candidates are built in, user.py is not there; in the
+// whole one it is a test, which the candidate breaks.
+TEST_F(ProjectAttack, ChangesATestOfTheWholeProjectWhileItIsBuilt) {
+  std::string file = *read_file(root() / "ridge-project.toml");
+  file.insert(file.find("kernel = "),
+              "extract = [\"quick_test_bench.py\", \"test_kernel.py\", \"reference.py\", "
+              "\"train.py\", \"build.py\"]\n");
+  file.insert(file.find("test = "), "build = [\"python3\", \"-B\", \"build.py\"]\n");
+  std::ofstream(root() / "ridge-project.toml") << file;
+  std::ofstream(root() / "build.py") << "import os\nimport kernel\nif os.path.exists('made.txt'):\n"
+                                        "    open('made.txt', 'a').write('built')\n";
+  std::ofstream(root() / "made.txt") << "a product that is committed\n";
+  std::ofstream(root() / "user.py") << "import kernel\n\nkernel.matmul([[1.0]], [[1.0]]).index([1.0])\n";
+  std::string test = *read_file(root() / "test_kernel.py");
+  test.insert(test.find("import "), "import os\nif os.path.exists('user.py'):\n    import user\n");
+  std::ofstream(root() / "test_kernel.py") << test;
+  const project::Project whole = project::read_project(root()).value();
+  const auto executor = make_project_executor(project::extracted_part(whole), {.workspace = work(), .whole = whole});
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kEvaluate;
+  request.incumbent = kernel();
+  request.sessions = 1;
+  request.quick_look = true;
+  request.cases.push_back(*project::case_of("matmul", "small"));
+  const auto outcome_of = [&](const record::Candidate& candidate) {
+    request.candidates = {candidate};
+    const auto response = executor->run(request);
+    EXPECT_TRUE(response) << response.error().text();
+    return response ? *response->evaluation : record::Evaluation{};
+  };
+  record::Candidate broken = importing(
+      "import os, sys\nif sys.argv[0].endswith('build.py') and os.path.exists('user.py'):\n"
+      "    open('user.py', 'w').write('')");
+  broken.sources[0].text += "\n\nlists = matmul\n\n\ndef matmul(a, b):\n    return tuple(map(tuple, lists(a, b)))\n";
+  const record::Evaluation cheat = outcome_of(broken);
+  EXPECT_EQ(cheat.outcome, Outcome::kCheat) << cheat.detail;
+  EXPECT_EQ(cheat.detail, "in the whole project: user.py of its own copy of the project was changed by its build");
+  EXPECT_FALSE(cheat.build.counts.contains(kPassedWhole));
+  const record::Evaluation honest = outcome_of(importing("# the same"));
+  EXPECT_EQ(honest.outcome, Outcome::kPass) << honest.detail;
+  EXPECT_TRUE(honest.build.counts.contains(kPassedWhole)) << "made.txt is what the project's build changes";
+}
+
 TEST_F(ProjectAttack, AnHonestKernelPassesAllOfIt) {
   record::Candidate faster = kernel();
   std::string& text = faster.sources[0].text;
