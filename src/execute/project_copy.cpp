@@ -142,6 +142,8 @@ Result<ProcessResult> ProjectCopy::run(const project::Command& command, const Sh
   spec.confinement = confinement();
   spec.every_descendant = true;
   RIDGE_TRY(result, run_process(spec));
+  if (result.end == ProcessResult::End::kStopped)
+    return make_error(ErrorCode::kConflict, "{} {}: a stop was asked for", quote_command(command), result.describe());
   RIDGE_CHECK_OK(check_seals());
   return result;
 }
@@ -211,9 +213,6 @@ Status ProjectCopy::check_outputs(const project::Fill& fill, const ShouldStop& s
   RIDGE_TRY(result, reference.run(command, should_stop));
   if (result.succeeded()) return ok_status();
   using End = ProcessResult::End;
-  if (result.end == End::kStopped) {
-    return make_error(ErrorCode::kConflict, "{} was stopped on request", quote_command(command));
-  }
   const std::string said = last_lines(result.output + result.error_output);
   if (result.end == End::kExited && result.exit_code == 1) {
     measured.outcome = Outcome::kWrong;
@@ -248,9 +247,6 @@ Result<ProjectCopy::Measured> ProjectCopy::measure(const std::vector<std::string
 Result<ProjectCopy::Measured> ProjectCopy::measured_of(const ProcessResult& result, const project::Command& command,
                                                        const fs::path& csv, const std::vector<std::string>& labels) {
   using End = ProcessResult::End;
-  if (result.end == End::kStopped) {
-    return make_error(ErrorCode::kConflict, "{} was stopped on request", quote_command(command));
-  }
   const Result<std::string> text = read_file(csv);
   Measured measured;
   measured.wall = result.wall;

@@ -72,6 +72,7 @@ class ProjectCopy {
   [[nodiscard]] const std::string& offence() const { return offence_; }
 
  private:
+  // An Error where a user's stop ended it: that says nothing of what ran.
   Result<ProcessResult> run(const project::Command& command, const ShouldStop& should_stop);
   [[nodiscard]] Confinement confinement() const;
   Status check_seals();

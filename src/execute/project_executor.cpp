@@ -331,7 +331,7 @@ class ProjectExecutor final : public Executor {
     if (!old_build.problem.empty()) {
       return make_error(ErrorCode::kToolFailed, "the incumbent: {}: {}", old_build.problem, old_build.evidence.log);
     }
-    RIDGE_TRY(build, build_in(candidate_, b, should_stop, true));
+    RIDGE_TRY(build, build_in(candidate_, b, should_stop, &incumbent_.touched()));
     evaluation.build = build.evidence;
     if (!build.problem.empty()) {
       evaluation.outcome = Outcome::kCompile;
@@ -552,7 +552,7 @@ class ProjectExecutor final : public Executor {
     return ok_status();
   }
 
-  // One more process, of the incumbent (arm 0) or the candidate (1); its rows that pass.
+  // One more process, of the incumbent (arm 0) or the candidate (1), whose rows must pass as in a session.
   Status note_fastest(int arm, const WorkerRequest& request, bool fresh, record::Evaluation& evaluation,
                       const ShouldStop& should_stop, FastestRows& fastest) {
     if (evaluation.outcome != Outcome::kPass) return ok_status();
@@ -562,8 +562,15 @@ class ProjectExecutor final : public Executor {
       if (arm == 0) return make_error(ErrorCode::kToolFailed, "the incumbent: {}", measured.detail);
       return charge(measured, request, fresh, evaluation, should_stop);
     }
+    const auto failed = std::ranges::find_if(measured.rows, [](const auto& row) { return !row.passed; });
+    if (failed != measured.rows.end()) {
+      if (arm == 0)
+        return make_error(ErrorCode::kToolFailed, "the incumbent fails {}: Check is {}", failed->label, failed->check);
+      note_rows(measured.rows, evaluation);
+      evaluation.table = measured.table;
+      return ok_status();
+    }
     for (const project::BenchTableRow& row : measured.rows) {
-      if (!row.passed) continue;
       const auto at = fastest.emplace(row.label, row.latency).first;
       at->second = std::min(at->second, row.latency);
     }
@@ -578,10 +585,17 @@ class ProjectExecutor final : public Executor {
     const Result<record::TrainingTrace> now = candidate_.train(should_stop);
     if (now) {
       evaluation.training = *now;
-    } else {  // the incumbent's trace was in order
-      evaluation.outcome = Outcome::kWrong;
-      evaluation.detail = "training: " + now.error().message;
+      return ok_status();
     }
+    if (!candidate_.offence().empty() || (should_stop && should_stop())) return now.error();
+    // As with the benchmark (charge): a device that is gone fails the incumbent, too.
+    const Result<record::TrainingTrace> again = incumbent_.train(should_stop);
+    if (!again) {
+      return make_error(ErrorCode::kToolFailed, "the training fails with the candidate ({}) and with the incumbent: {}",
+                        now.error().message, again.error().message);
+    }
+    evaluation.outcome = Outcome::kWrong;
+    evaluation.detail = "training: " + now.error().message;
     return ok_status();
   }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 
@@ -14,6 +15,7 @@ namespace ridge::execute {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 using record::Outcome;
 
 class ProjectExecutorTest : public testing::Test {
@@ -267,6 +269,79 @@ TEST_F(ProjectExecutorTest, OneThatIsWrongOnlyOnceItWasTestedFailsInItsTable) {
   EXPECT_EQ(response->evaluation->outcome, Outcome::kWrong) << response->evaluation->detail;
   EXPECT_TRUE(response->evaluation->sessions.empty());
   EXPECT_NE(response->evaluation->detail.find("FAIL"), std::string::npos);
+}
+
+// Sessions are run on fresh tensors; the rows of the processes that are compared with them count as well.
+TEST_F(ProjectExecutorTest, OneThatIsWrongOnTensorsThatComeAgainFailsInItsTable) {
+  const record::Candidate sly = changed("def matmul(a, b):\n",
+                                        "import sys\n\n\ndef matmul(a, b):\n    if '--summary-csv' in sys.argv and "
+                                        "'--fresh' not in sys.argv:\n        return [[0.0] * len(b[0]) for _ in a]\n");
+  const auto executor = make_project_executor(project(), {directory_.path() / "work", nullptr});
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kEvaluate;
+  request.incumbent = kernel();
+  request.candidates = {sly};
+  request.sessions = 1;
+  request.cases.push_back(*project::case_of("matmul", "small"));
+  const auto response = executor->run(request);
+  ASSERT_TRUE(response) << response.error().text();
+  EXPECT_EQ(response->evaluation->outcome, Outcome::kWrong) << response->evaluation->detail;
+  EXPECT_EQ(response->evaluation->detail, "small: Check is FAIL");
+  request.incumbent = sly;
+  request.candidates = {kernel()};
+  const auto fault = executor->run(request);
+  ASSERT_FALSE(fault) << "the incumbent's own rows are no fault of the candidate";
+  EXPECT_NE(fault.error().message.find("the incumbent fails small"), std::string::npos) << fault.error().text();
+}
+
+// Build, test and benchmark of a candidate that a user's stop ended once counted as failed.
+TEST_F(ProjectExecutorTest, AStopSaysNothingOfTheCandidate) {
+  replace_in("ridge-project.toml", "test = [", "build = [\"python3\", \"-B\", \"kernel.py\"]\ntest = [");
+  for (const char* command : {"kernel.py", "test_kernel.py", "quick_test_bench.py"}) {
+    const record::Candidate slow =
+        changed("def matmul(a, b):\n", "import sys, time\nif sys.argv[0].endswith('" + std::string(command) +
+                                           "'):\n    time.sleep(60)\n\n\ndef matmul(a, b):\n");
+    record::WorkerRequest request;
+    request.task = record::WorkerTask::kEvaluate;
+    request.incumbent = kernel();
+    request.candidates = {slow};
+    request.sessions = 1;
+    request.cases.push_back(*project::case_of("matmul", "small"));
+    const auto began = std::chrono::steady_clock::now();
+    const auto response =
+        make_project_executor(project(), {directory_.path() / "work", nullptr})->run(request, {}, [&] {
+          return std::chrono::steady_clock::now() - began > 4s;
+        });
+    ASSERT_FALSE(response) << command << ": " << response->evaluation->detail;
+    EXPECT_NE(response.error().message.find("a stop was asked for"), std::string::npos) << response.error().text();
+  }
+}
+
+TEST_F(ProjectExecutorTest, ATrainingThatFailsWithTheIncumbentTooIsAFaultOfTheHarness) {
+  const fs::path gone = directory_.path() / "gone";
+  std::string script = *read_file(root() / "train.py");
+  script.insert(script.find("import "),
+                "import os\nif os.path.exists('" + gone.string() + "'):\n    raise SystemExit('the device is gone')\n");
+  std::ofstream(root() / "train.py") << script;
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kEvaluate;
+  request.incumbent = kernel();
+  request.sessions = 1;
+  request.cases.push_back(*project::case_of("matmul", "small"));
+  for (const bool device : {true, false}) {
+    const std::string fails = device ? "raise SystemExit('only this kernel')" : "open('" + gone.string() + "', 'w')";
+    request.candidates = {changed("def matmul(a, b):\n", "import sys\nif sys.argv[0].endswith('train.py'):\n    " +
+                                                             fails + "\n\n\ndef matmul(a, b):\n")};
+    if (!device) request.candidates[0].sources[0].text += "\nif sys.argv[0].endswith('train.py'):\n    sys.exit(3)\n";
+    const auto response = make_project_executor(project(), {directory_.path() / "work", nullptr})->run(request);
+    ASSERT_EQ(response.ok(), device);
+    if (device) {
+      EXPECT_EQ(response->evaluation->outcome, Outcome::kWrong);
+      EXPECT_NE(response->evaluation->detail.find("only this kernel"), std::string::npos);
+    } else {
+      EXPECT_NE(response.error().message.find("and with the incumbent"), std::string::npos) << response.error().text();
+    }
+  }
 }
 
 TEST_F(ProjectExecutorTest, AFileThatMayNotChangeIsRefused) {
