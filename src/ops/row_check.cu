@@ -416,7 +416,8 @@ extern "C" __global__ void __launch_bounds__(256, 2)
                   i64 lanes, u64 seed, ridge::row_check::Tally* tallies, Projection* result) {
   ridge::row_check::elements(model, x, lanes, seed, tallies, result);
 }
-extern "C" __global__ void __launch_bounds__(256, 2)
+// As many registers as it takes: the full compare runs once.
+extern "C" __global__ void __launch_bounds__(256, 1)
     rows_reference(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x,
                    i64 output, i64 first, i64 count, i64 width, i64 lanes, double* value, double* allowed,
                    double* variance, double* shift) {

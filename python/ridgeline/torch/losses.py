@@ -106,7 +106,7 @@ def cross_entropy(
     z_loss           times the square of the log-sum-exp, added to the loss of each token
     soft_cap         logits count as soft_cap * tanh(logits / soft_cap)
     one_pass         the gradient is made with the loss, from one read of the logits, and kept in their place; backward reads and writes it
-                     again only where the upstream gradient is not 1, on a GPU always. For training steps whose backward is always called, once
+                     again only where the upstream gradient is not 1, on a GPU always. For training steps whose backward is called, once
     in_place         one_pass, and the gradient overwrites the logits, which must not be used again
 
     DTensors may be sharded along tokens and, of two dimensions, along the vocabulary: then maxima and sums of each token are all that moves, and

@@ -18,13 +18,16 @@ struct Definition {
     if (infinite(value_of(given))) return T(value_of(given) > 0 ? cap : -cap);
     return T(cap) * (T(2.0) * rows::sigmoid(T(2.0) * given / T(cap)) - T(1.0));
   }
-  // The derivative of that, 1 - tanh^2.
+  // The same with its derivative, 1 - tanh^2.
   template <class T>
-  RIDGE_ROWS T slope(const T& given) const {
-    if (cap <= 0) return T(1.0);
-    if (infinite(value_of(given))) return T(0.0);
-    const T twice = T(2.0) * given / T(cap);
-    return T(4.0) * rows::sigmoid(twice) * rows::sigmoid(-twice);
+  RIDGE_ROWS T logit(const T& given, T& slope) const {
+    slope = T(1.0);
+    if (cap <= 0) return given;
+    slope = T(0.0);
+    if (infinite(value_of(given))) return T(value_of(given) > 0 ? cap : -cap);
+    const T twice = T(2.0) * given / T(cap), high = rows::sigmoid(twice);
+    slope = T(4.0) * high * rows::sigmoid(-twice);
+    return T(cap) * (T(2.0) * high - T(1.0));
   }
   // exp(x - most); -infinity has none, whatever it is compared with, but NaN and the infinities themselves.
   template <class T>
@@ -80,10 +83,11 @@ struct RowModel {
     }
     if (output == lse) return s[2];
     if (output == dlogits) {
-      const T x = f.logit(T(row(0, column)));
+      T slope;
+      const T x = f.logit(T(row(0, column)), slope);
       T found = f.gradient(Definition::power(x, s[0]) / s[1], s[2], target, column) * T(scale);
       if (grad >= 0) found = found * T(row(grad));
-      return f.cap > 0 ? found * f.slope(T(row(0, column))) : found;
+      return f.cap > 0 ? found * slope : found;
     }
     T loss = rows::log(s[1]) - (f.logit(T(row(0, at))) - s[0]) * T(1.0 - f.smoothing);
     if (f.smoothing > 0) loss = loss - T(f.smoothing) * (s[3] / T(f.whole) - s[0]);
