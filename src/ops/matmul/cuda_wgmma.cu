@@ -362,6 +362,7 @@ reason = "a thread has registers for 192 sums"
 #include "../../device/cuda/kernel/cluster_sum.cuh"
 #include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
+#include "../../device/cuda/kernel/shared_stage.cuh"
 #include "../../device/cuda/kernel/tile_scheduler.cuh"
 
 #ifndef RIDGE_DIRECT_STORE  // 1: an output that the copy engine cannot address (odd N or row stride)
@@ -449,24 +450,6 @@ struct SharedLayout {
 
 inline constexpr u32 kFinishBarrier = 3;  // and 4: named barriers of one warpgroup each
 
-struct BlockPlace {
-  u32 in_m, in_n;    // position in the cluster
-  u16 share_a_mask;  // blocks that read the same A tile: same in_m
-  u16 share_b_mask;  // blocks that read the same B tile: same in_n
-};
-
-__device__ __forceinline__ BlockPlace place_in_cluster() {
-  BlockPlace place{};
-  const u32 rank = Config::kMulticast ? cluster_rank() : 0;
-  place.in_m = rank % Config::kClusterM;
-  place.in_n = rank / Config::kClusterM;
-  for (u32 n = 0; n < Config::kClusterN; ++n)
-    place.share_a_mask |= static_cast<u16>(1u << (place.in_m + Config::kClusterM * n));
-  for (u32 m = 0; m < Config::kClusterM; ++m)
-    place.share_b_mask |= static_cast<u16>(1u << (m + Config::kClusterM * place.in_n));
-  return place;
-}
-
 // Bytes of scales for the rows (or columns) of a tile that lie inside the matrix.
 __device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 tile) {
   return count > first ? min(tile, count - first) * 4 : 0;
@@ -476,35 +459,13 @@ __device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 tile) {
 template <Major kMajor, u32 kTileRows, u32 kParts, bool kSplitColumns>
 __device__ __forceinline__ void load_operand(u32 stage_address, const TensorMap& map, u32 barrier, i32 k, i32 mn,
                                              u32 part, u16 mask) {
-  auto load = [&](u32 offset, i32 x, i32 y) {
+  load_part<Config, kMajor, kTileRows, kParts, kSplitColumns>(k, mn, part, [&](u32 offset, i32 x, i32 y) {
     if constexpr (kParts == 1) {
       load_box(stage_address + offset, map, barrier, x, y);
     } else {
       load_box_multicast(stage_address + offset, map, barrier, x, y, mask);
     }
-  };
-  if constexpr (kMajor == Major::kK) {
-    constexpr u32 kRows = kTileRows / kParts;
-    load(part * kRows * kRowBytes, k, mn + static_cast<i32>(part * kRows));
-  } else {
-    constexpr u32 kColumns = kTileRows / 64;
-    constexpr u32 kColumnBytes = Config::kBlockK * kRowBytes;
-    if constexpr (kSplitColumns) {
-      constexpr u32 kMine = kColumns / kParts;
-#pragma unroll
-      for (u32 i = 0; i < kMine; ++i) {
-        const u32 column = part * kMine + i;
-        load(column * kColumnBytes, mn + static_cast<i32>(column * 64), k);
-      }
-    } else {
-      constexpr u32 kDepth = Config::kBlockK / kParts;
-#pragma unroll
-      for (u32 column = 0; column < kColumns; ++column) {
-        load(column * kColumnBytes + part * kDepth * kRowBytes, mn + static_cast<i32>(column * 64),
-             k + static_cast<i32>(part * kDepth));
-      }
-    }
-  }
+  });
 }
 
 // Finishes and stores accumulators of a warp.
@@ -619,7 +580,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   const u32 warp = warp_uniform(threadIdx.x / kWarpThreads);
   const u32 lane = threadIdx.x % kWarpThreads;
   const u32 warpgroup = warp / 4;
-  const BlockPlace place = place_in_cluster();
+  const BlockPlace place = place_in_cluster<C>();
   const TileWalk walk = tile_walk<C::kClusterBlocks>(tiles);
   // The part of K that is this block's.
   const u32 part_of_k = C::kSplitK == 1 ? 0 : cluster_rank();

@@ -90,6 +90,13 @@ __device__ __forceinline__ void store_box_add(const TensorMap& map, u32 source, 
                : "memory");
 }
 
+__device__ __forceinline__ void store_box_add(const TensorMap& map, u32 source, const BoxCorner& at) {
+  asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+                   reinterpret_cast<u64>(&map)),
+               "r"(source), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
+               : "memory");
+}
+
 // Stores are tracked by the thread that issued them, in groups.
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Times grouped_gemm, forward and both gradients, beside torch._grouped_mm and QuACK, contenders in turns.
+
+    grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad]
+                       [--repeats 15] [--no-peers] [--commit ID]
+
+bfloat16, random normal data, every matrix stored as PyTorch's layers do ([experts, out, in]); wgrad is the sum over the rows of each expert. A skewed load gives
+expert g a share that grows as u^3, and one expert nothing. Every call is between two events; before it a gibibyte is written, which displaces the L2. Contenders change
+places from round to round; the median counts. TFLOP/s are 2 rows n k of all rows, of which every one has an expert. The first and the last result of every contender are
+compared with float64, in memory that held NaN before. Writes OUT/grouped.json (with every sample) and .csv. Peers that cannot be imported are named and left out. QuACK runs as its
+autotuner chooses. Exit status 1 on a wrong result of ours, 77 without PyTorch or a Hopper GPU. Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgeline installed.
+"""
+import argparse
+import csv
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+try:
+    import torch
+except ImportError:
+    sys.exit(77)
+if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+    print("grouped_compare: skipped: needs a Hopper GPU", file=sys.stderr)
+    sys.exit(77)
+import ridgeline.torch as rt  # noqa: E402
+
+CASES = [(8, 8192, 14336, 4096), (32, 16384, 4096, 7168), (64, 16384, 1408, 2048)]  # experts, rows, out, in
+DISPLACED_BYTES = 1 << 30
+
+
+def offsets_of(load, experts, rows):
+    if load == "uniform":
+        return [rows * g // experts for g in range(experts + 1)]
+    shares = [((g + 0.5) / experts) ** 3 for g in range(experts)]
+    shares[experts // 3] = 0.0
+    total, ends, sum_ = sum(shares), [0], 0.0
+    for share in shares:
+        sum_ += share
+        ends.append(round(rows * sum_ / total))
+    return ends
+
+
+class Work:
+    """The operands of one direction: c = a op(b) along rows, or the sums of a^T b."""
+
+    def __init__(self, direction, experts, rows, n, k, ends):
+        def draw(*sizes):
+            return torch.randn(*sizes, device="cuda").bfloat16()
+
+        self.direction, self.ends, self.offsets = direction, ends, torch.tensor(ends, dtype=torch.int32, device="cuda")
+        self.weight = draw(experts, n, k) if direction != "wgrad" else None
+        self.a = draw(rows, n if direction in ("dgrad", "wgrad") else k)
+        self.b = draw(rows, k) if direction == "wgrad" else None
+        self.flop = 2.0 * rows * n * k
+
+    def right(self):
+        """In float64, group by group, rounded to float32."""
+        parts = []
+        for g, (begin, end) in enumerate(zip(self.ends[:-1], self.ends[1:])):
+            own = self.a[begin:end].double()
+            if self.direction == "wgrad":
+                parts.append((own.t() @ self.b[begin:end].double()).float())
+            else:
+                matrix = self.weight[g].double()
+                parts.append((own @ (matrix.t() if self.direction == "forward" else matrix)).float())
+        return torch.stack(parts) if self.direction == "wgrad" else torch.cat(parts)
+
+    def ours(self):
+        if self.direction == "wgrad":
+            return rt.grouped_gemm(self.a, self.b, self.offsets, trans_a=True)
+        return rt.grouped_gemm(self.a, self.weight, self.offsets, self.direction == "forward")
+
+    def torch(self):
+        ends = self.offsets[1:]
+        if self.direction == "wgrad":
+            return torch._grouped_mm(self.a.t(), self.b, offs=ends)
+        return torch._grouped_mm(self.a, self.weight.mT if self.direction == "forward" else self.weight, offs=ends)
+
+    def quack(self):
+        from quack.gemm_interface import gemm
+
+        if self.direction == "wgrad":
+            return gemm(self.a.t(), self.b, cu_seqlens_k=self.offsets)
+        return gemm(self.a, self.weight.mT if self.direction == "forward" else self.weight, cu_seqlens_m=self.offsets)
+
+
+def error(found, right):
+    """The largest error in units of what bfloat16 leaves: two roundings of the element, or a part of the tensor's own size."""
+    size = right.square().mean().sqrt()
+    ratio = ((found.float() - right).abs() / (right.abs() * 2**-7 + size * 2**-8)).max().item()
+    return math.inf if math.isnan(ratio) else ratio
+
+
+class Contender:
+    def __init__(self, name, call, configuration=None):
+        self.name, self.call, self.configuration = name, call, configuration
+        self.samples, self.worst = [], 0.0
+
+    def run(self):
+        if self.configuration is not None:
+            rt.set_backend("grouped_gemm", self.configuration)
+        result = self.call()
+        if self.configuration is not None:
+            rt.set_backend("grouped_gemm", None)
+        return result
+
+
+def configurations(wanted):
+    if wanted != "all":
+        return ["", *(one for one in wanted.split(",") if one)]
+    source = pathlib.Path(__file__).resolve().parents[2] / "src/ops/grouped_gemm/cuda_groups.cu"
+    lines = source.read_text().split("[configs]\n")[1].split("[variants]")[0].splitlines()
+    return [line.split(" =")[0] for line in lines if " = {" in line]
+
+
+def measure(case, load, direction, options, displaced):
+    experts, rows, n, k = case
+    work = Work(direction, experts, rows, n, k, offsets_of(load, experts, rows))
+    right = work.right()
+    contenders = []
+    offered = [(f"ridgeline{'/' if name else ''}{name}", work.ours, f"cuda_groups{'/' if name else ''}{name}") for name in configurations(options.configs)]
+    offered += [] if options.no_peers else [("torch", work.torch, None), ("quack", work.quack, None)]
+    for name, call, configuration in offered:
+        one = Contender(name, call, configuration)
+        try:
+            one.run()
+            torch.cuda.synchronize()
+            contenders.append(one)
+        except Exception as reason:  # noqa: BLE001
+            rt.set_backend("grouped_gemm", None)
+            print(f"{name} {case} {load} {direction}: {type(reason).__name__}: {str(reason)[:160]}", flush=True)
+    for turn in range(options.repeats + 2):
+        for at in range(len(contenders)):
+            one = contenders[(at + turn) % len(contenders)]
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            displaced.fill_(1)
+            start.record()
+            result = one.run()
+            end.record()
+            end.synchronize()
+            if turn >= 2:
+                one.samples.append(start.elapsed_time(end) * 1e-3)
+            if turn in (0, options.repeats + 1):
+                one.worst = max(one.worst, error(result, right))
+            result.fill_(math.nan)  # the next result that is put there must be written
+    found, well = [], True
+    for one in sorted(contenders, key=lambda c: statistics.median(c.samples)):
+        median = statistics.median(one.samples)
+        ours = one.configuration is not None
+        well = well and (not ours or one.worst <= 1)
+        found.append({"case": "x".join(map(str, case)), "load": load, "direction": direction, "contender": one.name, "median_us": median * 1e6,
+                      "tflops": work.flop / median * 1e-12, "error": one.worst, "samples_us": [round(s * 1e6, 2) for s in one.samples]})
+        mark = "" if one.worst <= 1 else f"   WRONG by {one.worst:.3g}"
+        print(f"{'x'.join(map(str, case)):22s} {load:8s} {direction:8s} {one.name:28s} {median * 1e6:9.1f} us {work.flop / median * 1e-12:7.1f} TFLOP/s{mark}", flush=True)
+    return found, well
+
+
+def versions():
+    found = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": torch.cuda.get_device_name(), "ridgeline": rt.__version__}
+    module = sys.modules.get("quack")
+    if module is not None:
+        found["quack"] = getattr(module, "__version__", "unknown")
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"]
+    found["smi"] = subprocess.run(query, capture_output=True, text=True).stdout.strip()
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--configs", default="")
+    parser.add_argument("--cases", default="0,1,2")
+    parser.add_argument("--loads", default="uniform,skewed")
+    parser.add_argument("--directions", default="forward,dgrad,wgrad")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--commit", default="")
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    displaced = torch.empty(DISPLACED_BYTES // 4, device="cuda", dtype=torch.int32)
+    rows, right, began = [], True, time.time()
+    for case in (CASES[int(one)] for one in options.cases.split(",")):
+        for load in options.loads.split(","):
+            for direction in options.directions.split(","):
+                found, well = measure(case, load, direction, options, displaced)
+                rows += found
+                right = right and well
+    options.out.mkdir(parents=True, exist_ok=True)
+    record = {"commit": options.commit, "protocol": __doc__, "versions": versions(), "seconds": round(time.time() - began, 1), "rows": rows}
+    (options.out / "grouped.json").write_text(json.dumps(record, indent=1) + "\n")
+    with open(options.out / "grouped.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["case", "load", "direction", "contender", "median_us", "tflops", "error"])
+        for row in rows:
+            writer.writerow([row["case"], row["load"], row["direction"], row["contender"], *(f"{row[key]:.3f}" for key in ("median_us", "tflops", "error"))])
+    sys.exit(0 if right else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+#include "ops/grouped_gemm/grouped_gemm.h"
+
+namespace ridge::ops::grouped_gemm {
+
+// Of offsets that leave no row out.
+record::Cost cost(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  const auto rows = static_cast<double>(s.rows), groups = static_cast<double>(s.groups), n = static_cast<double>(s.n);
+  const auto depth = static_cast<double>(s.along_sums ? s.m : s.k);
+  const double in = size_bits(s.dtype) / 8.0, out = size_bits(s.out) / 8.0;
+  const double offsets = (groups + 1) * size_bits(s.offsets) / 8.0, stack = groups * depth * n;
+  record::Cost cost;
+  cost.flop = 2 * rows * depth * n;
+  cost.bytes = s.along_sums ? rows * (depth + n) * in + stack * out * (s.accumulate ? 2 : 1)
+                            : (rows * depth + stack) * in + rows * n * out;
+  cost.bytes += offsets;
+  return cost;
+}
+
+}  // namespace ridge::ops::grouped_gemm

@@ -1,0 +1,30 @@
+// Grouped products on Hopper's matrix units (cuda_groups.cu), without a copy of the offsets to the host.
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/grouped_gemm/grouped_gemm.h"
+#include "ops/matmul/cuda/calls.h"
+
+namespace ridge::ops::grouped_gemm {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/grouped_gemm/cuda_groups.cu");
+  return described;
+}
+
+Refusal no_wgmma(const DeviceInfo& device) {
+  if (device.has("wgmma")) return std::nullopt;
+  return matmul::no_wgmma(device);
+}
+
+}  // namespace
+
+Implementation cuda_groups() {
+  Implementation own = cuda_kernel(
+      "cuda_groups", "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel, no_wgmma);
+  own.deterministic = true;
+  kernel().describe(own);
+  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
+  return own;
+}
+
+}  // namespace ridge::ops::grouped_gemm

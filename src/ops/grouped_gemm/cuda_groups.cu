@@ -1,0 +1,708 @@
+// Products of groups on Hopper's tensor cores, from offsets that the device alone knows. One persistent block per
+// multiprocessor reads them, counts the tiles of every group, and walks its share of all tiles; what follows is the
+// pipeline of matmul/cuda_wgmma.cu: a producer thread fills a ring of shared-memory stages through the copy engine, and
+// two warpgroups multiply out of it.
+//
+// Along rows a tile is rows of one group times columns of its matrix. Its last rows may be another group's: they are
+// loaded and multiplied as well, and not stored. Along sums a tile is a part of one C[g], and its last step of K may
+// end within a stage: a warp beside the producer clears the rows behind it, another group's, before the stage is handed
+// to the consumers. Groups with more rows are walked first there, so that the last tiles are short ones.
+//
+// Wins from a few hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of
+// it. Refuses f32, and operands whose rows do not start on 16 bytes.
+
+// clang-format off
+/* ridge-kernel
+op = "grouped_gemm"
+# At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
+max_registers = 168
+sass = [{ opcode = "HGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when = "accumulate == 0" }, { opcode = "UTMAREDG", when = "accumulate" }]
+[define]
+RIDGE_TYPE_A = { value = "dtype - 1", names = ["kBf16", "kF16"] }
+RIDGE_TYPE_B = { value = "dtype - 1", names = ["kBf16", "kF16"] }
+RIDGE_TYPE_C = { value = "out ? 2 : dtype - 1", names = ["kBf16", "kF16", "kF32"] }
+RIDGE_MAJOR_A = { value = "layout == 2", names = ["kK", "kMn"] }
+RIDGE_MAJOR_B = { value = "layout != 1", names = ["kK", "kMn"] }
+RIDGE_STORE = { value = "accumulate", names = ["kOverwrite", "kAdd"] }
+RIDGE_ALONG_SUMS = { value = "layout == 2" }
+RIDGE_WIDE_OFFSETS = { value = "offsets" }
+[configs]
+coop_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS = 2 }
+coop_128x256 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 1 }
+coop_256x128 = { RIDGE_BLOCK_M = 256, RIDGE_SLAB_BUFFERS = 1 }
+coop_256x128_n2 = { RIDGE_BLOCK_M = 256, RIDGE_CLUSTER_N = 2, RIDGE_SLAB_BUFFERS = 1 }
+coop_256x192_n2 = { RIDGE_BLOCK_M = 256, RIDGE_BLOCK_N = 192, RIDGE_STAGES = 3, RIDGE_CLUSTER_N = 2, RIDGE_SLAB_BUFFERS = 2 }
+pp_128x192 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1 }
+pp_128x128 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1 }
+pp_128x128_n2 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_N = 2 }
+pp_64x256 = { RIDGE_BLOCK_M = 64, RIDGE_BLOCK_N = 256, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1 }
+pp_64x128 = { RIDGE_BLOCK_M = 64, RIDGE_STAGES = 8, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2 }
+[variants]
+nt_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt", every = true }
+nn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 k=14336 layout=nn", every = true }
+tn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn", every = true }
+tn_bf16_f32add = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn out=f32 accumulate=1", every = true }
+nt_f16_f32 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt dtype=f16 out=f32 offsets=i64" }
+tn_f16_f32 = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn dtype=f16 out=f32" }
+*/
+/* ridge-launch
+[[value]]
+name = "along_sums"
+expression = "layout == 2"
+[[value]]
+name = "rows_c"
+expression = "along_sums ? m : rows"
+[[value]]
+name = "row_b"
+expression = "along_sums ? b_stride0 : b_stride1"
+[[value]]
+name = "row_c"
+expression = "along_sums ? c_stride1 : c_stride0"
+[[value]]
+name = "tile_rows"
+expression = "ceil_div(rows_c, RIDGE_BLOCK_M * RIDGE_CLUSTER_M)"
+[[value]]
+name = "tile_cols"
+expression = "ceil_div(n, RIDGE_BLOCK_N * RIDGE_CLUSTER_N)"
+[[value]]
+name = "cluster_blocks"
+expression = "RIDGE_CLUSTER_M * RIDGE_CLUSTER_N"
+# At most: every group may end within a tile.
+[[value]]
+name = "most_tiles"
+expression = "(along_sums ? groups * tile_rows : tile_rows + min(groups, rows)) * tile_cols"
+[[value]]
+name = "shared_bytes"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
+[[value]]
+name = "accumulators"
+expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
+
+[[needs]]
+expression = "dtype > 0"
+reason = "the matrix unit has no fp32"
+[[needs]]
+expression = "rows > 0 && n > 0 && (along_sums ? m : k) > 0"
+reason = "an empty product needs no matrix unit"
+[[needs]]
+expression = "a_align % 16 == 0 && b_align % 16 == 0"
+reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them"
+[[needs]]
+expression = "c_align % 16 == 0 && n * c_bytes % 16 == 0"
+reason = "the copy engine writes rows of C that start and end on 16 bytes; pad them"
+[[needs]]
+expression = "accumulate == 0 || out"
+reason = "only an fp32 C is added to"
+[[needs]]
+expression = "groups <= 2048"
+reason = "the offsets of a call lie in shared memory beside the stages"
+[[needs]]
+expression = "max(rows, n, m, k) <= 2147483135"
+reason = "sides are counted in 32 bits"
+[[needs]]
+expression = "shared_bytes <= 232448"
+reason = "a block has 227 KiB of shared memory"
+[[needs]]
+expression = "layout == 1 || RIDGE_BLOCK_N % 64 == 0"
+reason = "tiles of a B with N contiguous are columns of 64"
+[[needs]]
+expression = "accumulate == 0 || RIDGE_BLOCK_N % (128 / c_bytes) == 0"
+reason = "the last slab of a row may overlap the one before it, but not when it is added"
+
+[[tensor_map]]
+name = "map_a"
+operand = "a"
+sizes = ["along_sums ? m : k", "rows"]
+strides = ["a_stride0 * a_bytes"]
+box = [64, "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
+l2_promotion = "a_stride0 * a_bytes % 128 == 0 ? 256 : 128"
+[[tensor_map]]
+name = "map_b"
+operand = "b"
+sizes = ["layout == 1 ? k : n", "along_sums ? rows : layout == 1 ? n : k", "along_sums ? 1 : groups", 1]
+strides = ["row_b * b_bytes", "along_sums ? 16 : b_stride0 * b_bytes", 16]
+box = [64, "layout == 1 ? RIDGE_BLOCK_N / RIDGE_CLUSTER_M : RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M", 1, 1]
+l2_promotion = "row_b * b_bytes % 128 == 0 ? 256 : 128"
+[[tensor_map]]
+name = "map_c"
+operand = "c"
+sizes = ["n", "rows_c", "along_sums ? groups : 1", 1]
+strides = ["row_c * c_bytes", "along_sums ? c_stride0 * c_bytes : 16", 16]
+box = ["128 / c_bytes", 16, 1, 1]
+l2_promotion = "row_c * c_bytes % 128 == 0 ? 256 : 128"
+
+[[kernel]]
+symbol = "ridge_grouped_gemm"
+grid = ["min(most_tiles, floor_div(sm_count, cluster_blocks)) * cluster_blocks"]
+block = [384]
+cluster = ["cluster_blocks"]
+shared = "shared_bytes"
+args = [
+  { tensor_map = "map_a" }, { tensor_map = "map_b" }, { tensor_map = "map_c" },
+  { struct = [{ operand = "offsets" }, { u32 = "groups" }, { u32 = "rows" }] },
+  { struct = [{ operand = "c" }, { i64 = "row_c" }, { u32 = "rows_c" }, { u32 = "n" }] },
+  { i64 = "along_sums ? c_stride0 : 0" },
+  { struct = [{ u32 = "tile_rows" }, { u32 = "tile_cols" }, { u32 = "min(RIDGE_GROUP, tile_rows)" }, { u32 = "0" }] },
+  { u32 = "ceil_div(k, 64)" },
+]
+*/
+/* ridge-tunables
+[[tunable]]
+name = "RIDGE_BLOCK_M"
+values = [64, 128, 256]
+default = 128
+title = "rows of C of one tile"
+effect = "an element of B brought into shared memory is used so often"
+model = "tile m"
+group = "tile"
+[[tunable]]
+name = "RIDGE_BLOCK_N"
+values = [64, 96, 128, 160, 192, 224, 256]
+default = 128
+title = "columns of C of one tile"
+effect = "an element of A brought into shared memory is used so often"
+model = "tile n"
+group = "tile"
+[[tunable]]
+name = "RIDGE_STAGES"
+values = [3, 4, 5, 6, 8, 12]
+default = 4
+title = "slices of k on their way through shared memory"
+effect = "loads are asked for so many steps ahead of the matrix unit"
+category = "pipeline"
+model = "stages k"
+group = "tile"
+[[tunable]]
+name = "RIDGE_PINGPONG"
+values = [0, 1]
+default = 0
+kind = "structure"
+category = "pipeline"
+title = "each warpgroup has a tile of its own"
+effect = "one warpgroup stores while the other multiplies"
+model = "overlap"
+group = "tile"
+[[tunable]]
+name = "RIDGE_CLUSTER_M"
+values = [1, 2]
+default = 1
+category = "layout"
+title = "blocks of a cluster that share their columns of B"
+effect = "B is read from L2 once for two blocks"
+model = "cluster m"
+group = "cluster"
+[[tunable]]
+name = "RIDGE_CLUSTER_N"
+values = [1, 2]
+default = 1
+category = "layout"
+title = "blocks of a cluster that share their rows of A"
+effect = "A is read from L2 once for two blocks"
+model = "cluster n"
+group = "cluster"
+[[tunable]]
+name = "RIDGE_GROUP"
+values = [1, 2, 4, 8, 16, 32]
+default = 8
+category = "layout"
+title = "tiles side by side along M in the order in which the tiles of a group are walked"
+effect = "tiles in flight form a compact rectangle, which reads less through L2"
+model = "walk"
+[[tunable]]
+name = "RIDGE_SLAB_BUFFERS"
+values = [1, 2]
+default = 1
+category = "pipeline"
+title = "buffers of a warp for parts of C on their way out"
+effect = "one is filled while the other is stored"
+group = "tile"
+[[constraint]]
+expression = "RIDGE_PINGPONG == 0 || RIDGE_BLOCK_M / 64 * RIDGE_BLOCK_N / 2 <= 192"
+reason = "a warpgroup holds its whole tile in registers"
+[[constraint]]
+expression = "RIDGE_PINGPONG || RIDGE_BLOCK_M >= 128"
+reason = "two warpgroups share the rows of a tile, 64 each or more"
+*/
+// clang-format on
+
+#include "../../device/cuda/kernel/main_loop.cuh"
+#include "../../device/cuda/kernel/shared_stage.cuh"
+#include "../../device/cuda/kernel/tile_scheduler.cuh"
+
+namespace ridge::cuda {
+
+// As the launch plan fills it.
+struct GroupView {
+  const void* offsets;  // [count + 1], of 4 or 8 bytes
+  u32 count, rows;
+};
+
+namespace {
+
+constexpr bool kAlongSums = RIDGE_ALONG_SUMS != 0, kWideOffsets = RIDGE_WIDE_OFFSETS != 0;
+
+struct Config : GemmBuild {
+  static constexpr u32 kBlockM = RIDGE_BLOCK_M, kBlockN = RIDGE_BLOCK_N, kStages = RIDGE_STAGES;
+  static constexpr u32 kClusterM = RIDGE_CLUSTER_M, kClusterN = RIDGE_CLUSTER_N, kClusterBlocks = kClusterM * kClusterN;
+  static constexpr bool kMulticast = kClusterBlocks > 1, kPingpong = RIDGE_PINGPONG != 0;
+  static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
+  static constexpr u32 kConsumers = 2;  // warpgroups that multiply
+  static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
+
+  // One stage is one swizzle row of K: 64 elements.
+  static constexpr u32 kBlockK = kRowBytes / kTypeBytes<kTypeA>;
+  static constexpr u32 kStageBytesA = kBlockM * kRowBytes, kStageBytesB = kBlockN * kRowBytes;
+  static constexpr u32 kStageBytes = kStageBytesA + kStageBytesB;
+  static constexpr u32 kRowsPerWarpgroup = kPingpong ? kBlockM : kBlockM / kConsumers;
+  static constexpr u32 kSubtiles = kRowsPerWarpgroup / 64;
+  static constexpr u32 kWarpsPerTile = kPingpong ? 4 : 4 * kConsumers;
+  static constexpr bool kSplitColumnsA = kBlockM / 64 % kClusterN == 0, kSplitColumnsB = kBlockN / 64 % kClusterM == 0;
+
+  static_assert(!kEightBit && !kFinishes, "16-bit operands, and sums alone");
+  static_assert(kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
+  static_assert(kMajorB == Major::kK || kBlockN % 64 == 0, "MN-major tiles are columns of 64 elements");
+  static_assert((kBlockM / kClusterN) % 8 == 0 && (kBlockN / kClusterM) % 8 == 0, "parts must be whole swizzle atoms");
+};
+
+// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, barriers, the groups.
+struct SharedLayout {
+  static constexpr u32 kA = 0;
+  static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
+  static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
+  static constexpr u32 kBarriers = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
+  static constexpr u32 kLoaded = kBarriers + Ring<Config::kStages>::kBytes;  // barriers of stages that are cut off
+  static constexpr u32 kGroups = kLoaded + Config::kStages * kBarrierBytes;
+};
+
+// ---- Groups and their tiles
+
+// In shared memory, made by every block for itself.
+struct GroupTable {
+  u32* begins;  // [count + 1]: the first row of each group, and the end of the last
+  u32* order;   // along rows [count + 1]: tiles of the groups before; along sums [count]: groups, the largest first
+};
+
+// The sum or the maximum over this lane and those before it.
+template <class Combine>
+__device__ __forceinline__ u32 scan_warp(u32 value, u32 lane, const Combine& combine) {
+#pragma unroll
+  for (u32 step = 1; step < kWarpThreads; step *= 2) {
+    const u32 before = __shfl_up_sync(~0u, value, step);
+    if (lane >= step) value = combine(value, before);
+  }
+  return value;
+}
+
+// By one warp. Offsets that fall are taken for the highest one before them, so that no row belongs to two groups.
+__device__ __forceinline__ void never_fall(const GroupView& groups, u32* begins, u32 lane) {
+  u32 highest = 0;
+  for (u32 first = 0; first <= groups.count; first += kWarpThreads) {
+    const u32 i = first + lane, own = i <= groups.count ? begins[i] : 0;
+    const u32 begin = scan_warp(max(own, highest), lane, [](u32 x, u32 y) { return max(x, y); });
+    if (i <= groups.count) begins[i] = begin;
+    highest = __shfl_sync(~0u, begin, kWarpThreads - 1);
+  }
+}
+
+__device__ __forceinline__ u32 tile_rows_of(u32 rows) {
+  constexpr u32 kHigh = Config::kBlockM * Config::kClusterM;
+  return (rows + kHigh - 1) / kHigh;
+}
+
+// By one warp.
+__device__ __forceinline__ void count_tiles(const GroupView& groups, const GroupTable& table, u32 tile_cols, u32 lane) {
+  u32 before = 0;
+  if (lane == 0) table.order[0] = 0;
+  for (u32 first = 0; first < groups.count; first += kWarpThreads) {
+    const u32 g = first + lane;
+    const u32 own = g < groups.count ? tile_rows_of(table.begins[g + 1] - table.begins[g]) * tile_cols : 0;
+    const u32 tiles = before + scan_warp(own, lane, [](u32 x, u32 y) { return x + y; });
+    if (g < groups.count) table.order[g + 1] = tiles;
+    before = __shfl_sync(~0u, tiles, kWarpThreads - 1);
+  }
+}
+
+// Every group at its rank by size, of equal ones the earlier first: those without rows come last.
+__device__ __forceinline__ void sort_groups(const GroupView& groups, const GroupTable& table) {
+  for (u32 g = threadIdx.x; g < groups.count; g += blockDim.x) {
+    const u32 rows = table.begins[g + 1] - table.begins[g];
+    u32 rank = 0;
+    for (u32 other = 0; other < groups.count; ++other) {
+      const u32 its = table.begins[other + 1] - table.begins[other];
+      rank += its > rows || (its == rows && other < g) ? 1 : 0;
+    }
+    table.order[rank] = g;
+  }
+}
+
+// By all threads of the block, which then may read the table.
+__device__ __forceinline__ void read_groups(const GroupView& groups, const GroupTable& table, u32 tile_cols) {
+  for (u32 i = threadIdx.x; i <= groups.count; i += blockDim.x) {
+    const i64 offset = kWideOffsets ? static_cast<const i64*>(groups.offsets)[i]
+                                    : static_cast<i64>(static_cast<const i32*>(groups.offsets)[i]);
+    table.begins[i] = static_cast<u32>(min(max(offset, static_cast<i64>(0)), static_cast<i64>(groups.rows)));
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarpThreads) {
+    never_fall(groups, table.begins, threadIdx.x);
+    __syncwarp();
+    if constexpr (!kAlongSums) count_tiles(groups, table, tile_cols, threadIdx.x);
+  }
+  __syncthreads();
+  if constexpr (kAlongSums) {
+    sort_groups(groups, table);
+    __syncthreads();
+  }
+}
+
+struct GroupTile {
+  u32 group, begin, rows;  // the group's first row, and how many it has
+  TileCoordinate at;       // of the cluster's tile within the group's part of C
+};
+
+// The tiles of one cluster of a persistent grid.
+struct GroupWalk {
+  GroupTable table;
+  TileGrid grid;  // of one C; along rows its number of rows is the group's own
+  u32 tile, step, count;
+  u32 group = 0;
+
+  __device__ __forceinline__ bool more() const { return tile < count; }
+  __device__ __forceinline__ void next() { tile += step; }
+  __device__ __forceinline__ GroupTile at() {
+    if constexpr (kAlongSums) {
+      const u32 each = grid.rows * grid.cols, place = tile / each;
+      return with(table.order[place], tile - place * each);
+    } else {
+      while (tile >= table.order[group + 1]) ++group;
+      return with(group, tile - table.order[group]);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ GroupTile with(u32 g, u32 index) const {
+    const u32 begin = table.begins[g], rows = table.begins[g + 1] - begin;
+    TileGrid own = grid;
+    if constexpr (!kAlongSums) {
+      own.rows = tile_rows_of(rows);
+      own.group = min(grid.group, own.rows);
+    }
+    return {g, begin, rows, tile_at(own, index)};
+  }
+};
+
+// Along sums groups without rows have no tiles: no sums are needed for them.
+__device__ __forceinline__ u32 groups_with_rows(const GroupTable& table, u32 count) {
+  while (count > 0 && table.begins[table.order[count - 1]] == table.begins[table.order[count - 1] + 1]) --count;
+  return count;
+}
+
+__device__ __forceinline__ GroupWalk group_walk(const GroupTable& table, const TileGrid& grid,
+                                                const GroupView& groups) {
+  const u32 count =
+      kAlongSums ? groups_with_rows(table, groups.count) * grid.rows * grid.cols : table.order[groups.count];
+  return {table, grid, blockIdx.x / Config::kClusterBlocks, gridDim.x / Config::kClusterBlocks, count};
+}
+
+// Steps of K of a tile.
+__device__ __forceinline__ u32 steps_of(const GroupTile& tile, u32 k_blocks) {
+  return kAlongSums ? (tile.rows + Config::kBlockK - 1) / Config::kBlockK : k_blocks;
+}
+
+// ---- Stages
+
+// One box of a stack of matrices.
+template <u32 kParts>
+__device__ __forceinline__ void load_of_stack(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, i32 matrix,
+                                              u16 mask) {
+  const BoxCorner at{x, y, matrix, 0};
+  if constexpr (kParts == 1) {
+    load_box(to, map, barrier, at);
+  } else {
+    load_box_multicast(to, map, barrier, at, mask);
+  }
+}
+
+// Of the last step of a group along sums, which may end within the stage: its rows of K that are the group's own.
+__device__ __forceinline__ u32 depth_left(const GroupTile& tile, u32 step) {
+  return min(tile.rows - step * Config::kBlockK, Config::kBlockK);
+}
+
+// Zeros in the rows of K from `first` on of a stage, in both operands: they are another group's, which may hold NaN. By
+// one warp.
+__device__ __forceinline__ void clear_depth(u32 stage_a, u32 stage_b, u32 first, u32 lane) {
+  constexpr u32 kColumnBytes = Config::kBlockK * kRowBytes;
+  const auto clear = [&](u32 base) {
+    for (u32 at = first * kRowBytes + lane * 16; at < kColumnBytes; at += kWarpThreads * 16) {
+      asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(base + at), "r"(0) : "memory");
+    }
+  };
+  for (u32 column = 0; column < Config::kBlockM / 64; ++column) clear(stage_a + column * kColumnBytes);
+  for (u32 column = 0; column < Config::kBlockN / 64; ++column) clear(stage_b + column * kColumnBytes);
+}
+
+// ---- Storing
+
+// Where the accumulators of a warp go: column and row of C, the matrix of a stack, and how many rows from there on are
+// the group's.
+struct Place {
+  i32 x, y, matrix, rows;
+};
+
+// The rows of a slab that are the group's own, 16 bytes by 16 bytes.
+__device__ __forceinline__ void copy_slab(u32 buffer, const OutputView& c, const Place& place, i32 x, u32 lane) {
+  constexpr u32 kPerChunk = 16 / (Config::kTypeC == OutputType::kF32 ? 4 : 2), kBytes = 16 / kPerChunk;
+#pragma unroll
+  for (u32 i = 0; i < kSlabRows * 8 / kWarpThreads; ++i) {
+    const u32 row = i * 4 + lane / 8, chunk = lane % 8;
+    const u32 column = static_cast<u32>(x) + chunk * kPerChunk;
+    if (static_cast<i32>(row) >= place.rows || column >= c.cols) continue;
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(buffer + swizzled_chunk(row, chunk))
+                 : "memory");
+    const i64 at = (static_cast<i64>(place.y) + row) * c.row_stride + column;
+    *reinterpret_cast<uint4*>(static_cast<u8*>(c.data) + at * kBytes) = words;
+  }
+  __syncwarp();
+}
+
+// As store_warp_tile of epilogue.cuh, but a slab with rows of another group, which the copy engine would write as well,
+// is copied by the warp.
+template <int kCount>
+__device__ __forceinline__ void store_group_rows(const float (&d)[kCount], const TensorMap& map, const OutputView& c,
+                                                 u32 buffers, const Place& place, u32 lane) {
+  using C = Config;
+  constexpr int kPerSlab = kSlabColumns<C::kTypeC> / 2;
+  constexpr int kSlabs = (kCount + kPerSlab - 1) / kPerSlab;
+  constexpr bool kWholeRounds = kSlabs % C::kSlabBuffers == 0;
+  static_assert(kCount >= kPerSlab, "the tile is at least one 128-byte slab wide");
+  const bool whole = kAlongSums || place.rows >= static_cast<i32>(kSlabRows);
+#pragma unroll  // fully: `d` is in registers, so its indices must be constants
+  for (int slab = 0; slab < kSlabs; ++slab) {
+    const int first = slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
+    const u32 buffer = buffers + (static_cast<u32>(slab) % C::kSlabBuffers) * kSlabBytes;
+    if (lane == 0) {
+      if (slab == 0 && !kWholeRounds) {
+        wait_stores_read<0>();
+      } else {
+        wait_stores_read<C::kSlabBuffers - 1>();
+      }
+    }
+    __syncwarp();
+    if constexpr (C::kTypeC == OutputType::kF32) {
+      write_slab_32bit(d, first, buffer, lane);
+    } else {
+      write_slab_16bit<C::kTypeC>(d, first, buffer, lane);
+    }
+    fence_proxy_async_shared();
+    __syncwarp();
+    const i32 x = place.x + 2 * first;
+    if (!whole) {
+      copy_slab(buffer, c, place, x, lane);
+    } else if (lane == 0) {
+      const BoxCorner at{x, place.y, place.matrix, 0};
+      if constexpr (C::kStore == StoreMode::kAdd) {
+        store_box_add(map, buffer, at);
+      } else {
+        store_box(map, buffer, at);
+      }
+      commit_stores();
+    }
+  }
+}
+
+// Zeros in rows of C, `count` from `first` on in steps of the grid's blocks, by `threads` threads of each.
+__device__ __forceinline__ void clear_rows(u8* data, i64 row_bytes, u32 width_bytes, u32 count, u32 thread,
+                                           u32 threads) {
+  for (u32 row = blockIdx.x; row < count; row += gridDim.x) {
+    uint4* const to = reinterpret_cast<uint4*>(data + row * row_bytes);
+    for (u32 chunk = thread; chunk < width_bytes / 16; chunk += threads) to[chunk] = make_uint4(0, 0, 0, 0);
+  }
+}
+
+// What no product is made for: rows of no group; along sums, unless they are added, the matrices of empty groups.
+__device__ __forceinline__ void clear_rest(const GroupView& groups, const GroupTable& table, const OutputView& c,
+                                           i64 matrix_stride, u32 thread, u32 threads) {
+  constexpr u32 kBytes = Config::kTypeC == OutputType::kF32 ? 4 : 2;
+  u8* const data = static_cast<u8*>(c.data);
+  const i64 row_bytes = c.row_stride * kBytes;
+  const u32 width = c.cols * kBytes;
+  if constexpr (!kAlongSums) {
+    const u32 end = table.begins[groups.count];
+    clear_rows(data, row_bytes, width, table.begins[0], thread, threads);
+    clear_rows(data + end * row_bytes, row_bytes, width, groups.rows - end, thread, threads);
+  } else if constexpr (Config::kStore == StoreMode::kOverwrite) {
+    for (u32 place = groups_with_rows(table, groups.count); place < groups.count; ++place) {
+      clear_rows(data + table.order[place] * matrix_stride * kBytes, row_bytes, width, c.rows, thread, threads);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::cuda
+
+extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
+    ridge_grouped_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a,
+                       const __grid_constant__ ridge::cuda::TensorMap map_b,
+                       const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::GroupView groups,
+                       const ridge::cuda::OutputView output, const ridge::cuda::i64 matrix_stride,
+                       const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks) {
+  using namespace ridge::cuda;
+  using C = Config;
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 base = shared_address(shared);
+  const Ring<C::kStages> ring{base + SharedLayout::kBarriers};
+  u32* const begins = reinterpret_cast<u32*>(shared + SharedLayout::kGroups);
+  const GroupTable table{begins, begins + groups.count + 1};
+
+  const u32 warp = warp_uniform(threadIdx.x / kWarpThreads);
+  const u32 lane = threadIdx.x % kWarpThreads;
+  const u32 warpgroup = warp / 4;
+  const BlockPlace place = place_in_cluster<C>();
+
+  if (warp == 0 && elect_one()) {
+    prefetch_tensor_map(map_a);
+    prefetch_tensor_map(map_b);
+    prefetch_tensor_map(map_c);
+    for (u32 stage = 0; stage < C::kStages; ++stage) {
+      barrier_init(base + SharedLayout::kLoaded + stage * kBarrierBytes, 1);
+    }
+    ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1));
+  }
+  // Barriers must exist in every block of the cluster before the first multicast or remote arrival can reach them.
+  if constexpr (C::kMulticast) {
+    cluster_arrive();
+    cluster_wait();
+  }
+  wait_for_prior_grid();
+  read_groups(groups, table, tiles.cols);
+  GroupWalk walk = group_walk(table, tiles, groups);
+
+  if (warpgroup == C::kConsumers) {
+    // ---- Beside the consumers: a thread that feeds the ring, a warp that clears the ends of groups, and two for the
+    // rows of C that have no product
+    decrease_registers<40>();
+    const u32 role = warp - C::kConsumers * 4;
+    if (role == 0) {
+      if (elect_one()) {
+        RingPosition<C::kStages> position;
+        for (; walk.more(); walk.next()) {
+          const GroupTile tile = walk.at();
+          const i32 m = static_cast<i32>((tile.at.row * C::kClusterM + place.in_m) * C::kBlockM);
+          const i32 n = static_cast<i32>((tile.at.col * C::kClusterN + place.in_n) * C::kBlockN);
+          const i32 first = static_cast<i32>(tile.begin);
+          const u32 steps = steps_of(tile, k_blocks);
+          for (u32 step = 0; step < steps; ++step) {
+            // A stage that is cut off goes to the warp that clears it.
+            const bool whole = !kAlongSums || depth_left(tile, step) == C::kBlockK;
+            const u32 loaded =
+                whole ? ring.full(position.stage) : base + SharedLayout::kLoaded + position.stage * kBarrierBytes;
+            barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
+            barrier_arrive_expect_bytes(loaded, C::kStageBytes);
+            const i32 k = static_cast<i32>(step * C::kBlockK) + (kAlongSums ? first : 0);
+            const u32 stage_a = base + SharedLayout::kA + position.stage * C::kStageBytesA;
+            const u32 stage_b = base + SharedLayout::kB + position.stage * C::kStageBytesB;
+            load_part<C, C::kMajorA, C::kBlockM, C::kClusterN, C::kSplitColumnsA>(
+                k, kAlongSums ? m : first + m, place.in_n, [&](u32 offset, i32 x, i32 y) {
+                  if constexpr (C::kClusterN == 1) {
+                    load_box(stage_a + offset, map_a, loaded, x, y);
+                  } else {
+                    load_box_multicast(stage_a + offset, map_a, loaded, x, y, place.share_a_mask);
+                  }
+                });
+            load_part<C, C::kMajorB, C::kBlockN, C::kClusterM, C::kSplitColumnsB>(
+                k, n, place.in_m, [&](u32 offset, i32 x, i32 y) {
+                  load_of_stack<C::kClusterM>(stage_b + offset, map_b, loaded, x, y,
+                                              kAlongSums ? 0 : static_cast<i32>(tile.group), place.share_b_mask);
+                });
+            position.advance();
+          }
+        }
+        let_next_grid_start();
+      }
+    } else if (role == 1) {
+      if constexpr (kAlongSums) {
+        RingPosition<C::kStages> position;
+        u32 parities = 0;  // of the barriers of stages that were cut off, a bit for each
+        for (; walk.more(); walk.next()) {
+          const GroupTile tile = walk.at();
+          const u32 steps = steps_of(tile, k_blocks), left = depth_left(tile, steps - 1);
+          position.advance_by(steps - 1);
+          if (left < C::kBlockK) {
+            const u32 stage = position.stage;
+            barrier_wait(base + SharedLayout::kLoaded + stage * kBarrierBytes, parities >> stage & 1u);
+            parities ^= 1u << stage;
+            clear_depth(base + SharedLayout::kA + stage * C::kStageBytesA,
+                        base + SharedLayout::kB + stage * C::kStageBytesB, left, lane);
+            fence_proxy_async_shared();  // the matrix unit reads what was written here
+            __syncwarp();
+            if (lane == 0) barrier_arrive(ring.full(stage));
+          }
+          position.advance();
+        }
+      }
+    } else {
+      clear_rest(groups, table, output, matrix_stride, threadIdx.x % (2 * kWarpThreads), 2 * kWarpThreads);
+    }
+    __syncwarp();
+  } else {
+    // ---- Consumers: multiply out of the ring, then store
+    increase_registers<232>();
+    const u32 row_in_tile = C::kPingpong ? 0 : warpgroup * C::kRowsPerWarpgroup;
+    const u32 slabs = base + SharedLayout::kSlabs + warp * C::kSlabBuffers * kSlabBytes;
+    // 64 rows of A are 8 KiB in either order: 64 swizzle rows (K-major), or one column of 64 K rows (MN-major).
+    const u64 first_a =
+        matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
+    const u64 first_b = matrix_descriptor<C::kMajorB>(base + SharedLayout::kB, C::kBlockK * kRowBytes);
+
+    // Lane i tells block i of the cluster that this warp no longer needs a stage it feeds.
+    const bool tells_peer = C::kMulticast && lane < C::kClusterBlocks &&
+                            (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
+    auto release = [&](u32 stage) {
+      if constexpr (!C::kMulticast) {
+        if (lane == 0) barrier_arrive(ring.empty(stage));
+      } else {
+        if (tells_peer) barrier_arrive_in_block(ring.empty(stage), lane);
+      }
+    };
+
+    RingPosition<C::kStages> position;
+    if (C::kPingpong && warpgroup == 1) named_barrier_arrive(kTurnBarrier, kTurnThreads);  // the first turn is 0's
+    for (u32 turn = 0; walk.more(); walk.next(), turn ^= 1u) {
+      const GroupTile tile = walk.at();
+      const u32 steps = steps_of(tile, k_blocks);
+      if (C::kPingpong && turn != warpgroup) {  // the other warpgroup's
+        position.advance_by(steps);
+        continue;
+      }
+      float sums[C::kSubtiles][C::kBlockN / 2];
+      if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
+      const u32 in_use = multiply<C>(sums, ring, position, first_a, first_b, steps, release);
+      if constexpr (C::kPingpong) named_barrier_arrive(kTurnBarrier + 1 - warpgroup, kTurnThreads);
+      wgmma_wait<0>();
+      release(in_use);
+
+      const i32 n = static_cast<i32>((tile.at.col * C::kClusterN + place.in_n) * C::kBlockN);
+      const i32 m = static_cast<i32>((tile.at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile +
+                                     (warp % 4) * kSlabRows);
+      const i32 rows = static_cast<i32>(kAlongSums ? output.rows : tile.rows);
+#pragma unroll
+      for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
+        const i32 y = m + static_cast<i32>(subtile * 64);
+        if (y >= rows) continue;
+        const Place to{n, kAlongSums ? y : static_cast<i32>(tile.begin) + y,
+                       kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
+        store_group_rows(sums[subtile], map_c, output, slabs, to, lane);
+      }
+    }
+    if (lane == 0) wait_stores_done();
+    __syncwarp();
+  }
+  // No block may leave while a peer can still multicast into its shared memory or arrive on its barriers.
+  if constexpr (C::kMulticast) {
+    cluster_arrive();
+    cluster_wait();
+  }
+}

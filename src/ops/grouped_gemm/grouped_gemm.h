@@ -1,0 +1,55 @@
+// Files of this folder share the parameters as numbers, the sizes of a bound problem, and its groups.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/grouped_gemm/contract.h"
+#include "ops/op.h"
+
+namespace ridge::ops::grouped_gemm {
+
+// Positions in Problem::values and in the operator's parameter list.
+enum Param : std::size_t { kRows, kGroups, kM, kN, kK, kDtype, kOut, kLayout, kAccumulate, kOffsets, kParamCount };
+enum Operand : std::size_t { kA, kB, kOffsetsOperand, kC };
+
+inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
+inline constexpr DType kOffsetTypes[] = {DType::kI32, DType::kI64};           // by that of `offsets`
+enum Out : std::int64_t { kOutSame, kOutF32 };
+enum Layout : std::int64_t { kNn, kNt, kTn };
+
+struct Shape {
+  std::int64_t rows = 0, groups = 1;
+  std::int64_t m = 0, n = 0, k = 0;  // m along sums only, k along rows only
+  DType dtype = DType::kBf16, out = DType::kBf16, offsets = DType::kI32;
+  bool along_sums = false, trans_b = false, accumulate = false;
+};
+Shape shape_of(const Problem& problem);
+
+// Where groups begin, and where the last ends.
+std::vector<std::int64_t> offsets_of(const Problem& problem, std::span<const TensorView> operands);
+// An error where they fall or leave 0 .. rows.
+Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets);
+
+// Rows first .. last of a matrix; matrix `index` of a stack.
+TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last);
+TensorView matrix_of(const TensorView& stack, std::int64_t index);
+
+// One product of the call.
+struct GroupProduct {
+  TensorView a, b, c;
+  bool trans_a = false, trans_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+};
+GroupProduct product_of(const Shape& shape, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
+                        std::int64_t group);
+
+// The operator's parts, one per file.
+std::vector<record::ParamInfo> params();
+Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
+Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed);
+record::Cost cost(const Problem& problem);
+record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
+std::vector<record::Case> cases(CaseSet set, Backend backend);
+
+}  // namespace ridge::ops::grouped_gemm

@@ -1,0 +1,278 @@
+#include "base/error.h"
+#include "ops/arguments.h"
+#include "ops/grouped_gemm/grouped_gemm.h"
+
+namespace ridge::ops::grouped_gemm {
+namespace {
+
+constexpr std::string_view kOp = "grouped_gemm";
+constexpr std::string_view kCopy = "copy it to row-major matrices";
+
+std::string operand_text(const Args& args) {
+  return fmt::format("A {}{}, B {}{}, C {}", args.a.describe(), args.trans_a ? " transposed" : "", args.b.describe(),
+                     args.trans_b ? " transposed" : "", args.c.describe());
+}
+
+Status check_dtypes(const Args& args) {
+  if (args.a.dtype != args.b.dtype || index_of(kDtypes, args.a.dtype) < 0) {
+    return with_hint(invalid("{}: {}: these dtypes are not supported", kOp, operand_text(args)),
+                     "give A and B the same one of f32, bf16, f16");
+  }
+  if (args.c.dtype != args.a.dtype && args.c.dtype != DType::kF32) {
+    return with_hint(invalid("{}: {}: C cannot be {}", kOp, operand_text(args), to_string(args.c.dtype)),
+                     fmt::format("give C the dtype {} or f32", to_string(args.a.dtype)));
+  }
+  if (index_of(kOffsetTypes, args.offsets.dtype) < 0) {
+    return with_hint(invalid("{}: offsets is {}", kOp, args.offsets.describe()), "give i32 or i64");
+  }
+  return ok_status();
+}
+
+Status check_layouts(const Args& args) {
+  if (args.trans_a && args.trans_b) {
+    return with_hint(
+        invalid("{}: {}: trans_a sums over the rows of both, so B cannot be transposed", kOp, operand_text(args)),
+        "drop trans_b");
+  }
+  if (args.accumulate && !args.trans_a) {
+    return with_hint(invalid("{}: {}: accumulate without trans_a", kOp, operand_text(args)),
+                     "only sums over rows are added to C; add the product of rows afterwards");
+  }
+  RIDGE_CHECK_OK(check_layout(kOp, "A", args.a, 2, kCopy));
+  RIDGE_CHECK_OK(check_layout(kOp, "B", args.b, args.trans_a ? 2 : 3, kCopy));
+  RIDGE_CHECK_OK(check_layout(kOp, "C", args.c, args.trans_a ? 3 : 2, kCopy));
+  return check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector");
+}
+
+Status check_groups(std::int64_t groups, std::int64_t offsets) {
+  if (groups < 1) return with_hint(invalid("{}: {} groups", kOp, groups), "give at least one");
+  if (offsets == groups + 1) return ok_status();
+  return with_hint(invalid("{}: {} offsets for {} groups", kOp, offsets, groups),
+                   fmt::format("give {}: where each begins, and where the last ends", groups + 1));
+}
+
+Status check_sizes(const Args& args, const Shape& s) {
+  const TensorView& stack = s.along_sums ? args.c : args.b;
+  RIDGE_CHECK_OK(check_groups(stack.shape[0], args.offsets.shape[0]));
+  const std::int64_t b_rows[] = {s.rows, s.n}, b_stack_nn[] = {s.groups, s.k, s.n}, b_stack_nt[] = {s.groups, s.n, s.k};
+  const std::int64_t c_rows[] = {s.rows, s.n}, c_stack[] = {s.groups, s.m, s.n};
+  const auto fits = [&](const char* name, const TensorView& view, std::span<const std::int64_t> shape) {
+    return check_shape(kOp, name, view, view.dtype, shape,
+                       [&] { return fmt::format("{}; check trans_a and trans_b", operand_text(args)); });
+  };
+  if (s.along_sums) {
+    RIDGE_CHECK_OK(fits("B", args.b, b_rows));
+    return fits("C", args.c, c_stack);
+  }
+  RIDGE_CHECK_OK(
+      fits("B", args.b,
+           args.trans_b ? std::span<const std::int64_t>(b_stack_nt) : std::span<const std::int64_t>(b_stack_nn)));
+  return fits("C", args.c, c_rows);
+}
+
+// A case names the sizes that its layout has: m along sums, k along rows. The other is 0.
+Result<record::Case> with_depth(record::Case requested) {
+  const bool along_sums = requested.get("layout", "nt") == "tn";
+  const char* const has = along_sums ? "m" : "k";
+  const char* const has_not = along_sums ? "k" : "m";
+  const std::string other(requested.get(has_not, "0"));
+  if (other != "0") {
+    return with_hint(
+        invalid("{}: {}={} with layout={}", kOp, has_not, other, requested.get("layout", "nt")),
+        along_sums ? "sums are over the rows of a group: give m and n" : "the rows of C are those of A: give k and n");
+  }
+  requested.set(has_not, "0");
+  if (requested.get(has).empty()) requested.set(has, "256");
+  return requested;
+}
+
+Result<Problem> bind(const record::Case& requested) {
+  record::Case canonical = with_dtype_names(requested, {"dtype", "out", "offsets"});
+  if (!canonical.get("out").empty() && canonical.get("out") == canonical.get("dtype", "bf16")) {
+    canonical.set("out", "same");
+  }
+  RIDGE_TRY(whole, with_depth(std::move(canonical)));
+  RIDGE_TRY(problem, bind_params(kOp, params(), whole));
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_groups(s.groups, s.groups + 1));
+  if (s.accumulate && !s.along_sums) {
+    return with_hint(invalid("{}: accumulate=1 without layout=tn", problem.problem_case.text()),
+                     "only sums over rows are added to C");
+  }
+  const std::vector<std::int64_t> stack = s.along_sums ? std::vector{s.groups, s.m, s.n}
+                                          : s.trans_b  ? std::vector{s.groups, s.n, s.k}
+                                                       : std::vector{s.groups, s.k, s.n};
+  const std::vector<std::int64_t> rows_n = {s.rows, s.n};
+  OperandSpec offsets{"offsets", s.offsets, {s.groups + 1}};
+  offsets.fill = {Fill::Rule::kOffsets, 0, static_cast<double>(s.rows - s.rows / 16)};
+  problem.operands = {{"a", s.dtype, {s.rows, s.along_sums ? s.m : s.k}},
+                      {"b", s.dtype, s.along_sums ? rows_n : stack},
+                      std::move(offsets),
+                      {"c", s.out, s.along_sums ? stack : rows_n, true, s.accumulate}};
+  RIDGE_CHECK_OK(check_addressable(problem));
+  return problem;
+}
+
+}  // namespace
+
+std::vector<record::ParamInfo> params() {
+  return {{"rows", "256", "of all groups together, and of none", {}},
+          {"groups", "4", "matrices of the stack", {}},
+          {"m", "0", "rows of each C, with layout=tn", {}},
+          {"n", "256", "columns of C", {}},
+          {"k", "0", "terms of each sum, without", {}},
+          {"dtype", "bf16", "of A and B", {"f32", "bf16", "f16"}},
+          {"out", "same", "dtype of C", {"same", "f32"}},
+          {"layout", "nt", "nn, nt: rows of A times a B for each group; tn: sums over the rows", {"nn", "nt", "tn"}},
+          record::flag_param("accumulate", "1: C += the sums"),
+          {"offsets", "i32", "their dtype", {"i32", "i64"}}};
+}
+
+Shape shape_of(const Problem& problem) {
+  const std::vector<std::int64_t>& v = problem.values;
+  const DType dtype = kDtypes[v[kDtype]];
+  return Shape{v[kRows],
+               v[kGroups],
+               v[kM],
+               v[kN],
+               v[kK],
+               dtype,
+               v[kOut] == kOutF32 ? DType::kF32 : dtype,
+               kOffsetTypes[v[kOffsets]],
+               v[kLayout] == kTn,
+               v[kLayout] == kNt,
+               v[kAccumulate] == 1};
+}
+
+std::vector<std::int64_t> offsets_of(const Problem& problem, std::span<const TensorView> operands) {
+  const Shape s = shape_of(problem);
+  const void* const data = operands[kOffsetsOperand].data;
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t g = 0; g <= s.groups; ++g) {
+    offsets.push_back(s.offsets == DType::kI64 ? static_cast<const std::int64_t*>(data)[g]
+                                               : std::int64_t{static_cast<const std::int32_t*>(data)[g]});
+  }
+  return offsets;
+}
+
+Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets) {
+  const std::int64_t rows = shape_of(problem).rows;
+  std::int64_t before = 0;
+  for (std::size_t g = 0; g < offsets.size(); ++g) {
+    if (offsets[g] < before || offsets[g] > rows) {
+      return with_hint(invalid("{}: offset {} is {}, after {} and of {} rows", kOp, g, offsets[g], before, rows),
+                       "give offsets that never fall, from 0 to the number of rows");
+    }
+    before = offsets[g];
+  }
+  return ok_status();
+}
+
+TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last) {
+  TensorView rows = matrix;
+  rows.shape[0] = last - first;
+  if (rows.element_count() != 0) {  // else there may be no memory to point into
+    rows.data = static_cast<char*>(matrix.data) + size_bytes(matrix.dtype, first * matrix.stride[0]);
+  }
+  return rows;
+}
+
+TensorView matrix_of(const TensorView& stack, std::int64_t index) {
+  TensorView matrix;
+  matrix.data = stack.data;
+  if (stack.element_count() != 0) {
+    matrix.data = static_cast<char*>(stack.data) + size_bytes(stack.dtype, index * stack.stride[0]);
+  }
+  matrix.dtype = stack.dtype;
+  matrix.rank = 2;
+  matrix.shape = {stack.shape[1], stack.shape[2]};
+  matrix.stride = {stack.stride[1], stack.stride[2]};
+  return matrix;
+}
+
+GroupProduct product_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
+                        std::int64_t group) {
+  const auto g = static_cast<std::size_t>(group);
+  const std::int64_t first = offsets[g], last = offsets[g + 1];
+  const TensorView a = rows_of(operands[kA], first, last);
+  if (s.along_sums) {
+    return {a, rows_of(operands[kB], first, last), matrix_of(operands[kC], group), true, false, s.m, s.n, last - first};
+  }
+  return {a,  matrix_of(operands[kB], group), rows_of(operands[kC], first, last), false, s.trans_b, last - first, s.n,
+          s.k};
+}
+
+Result<Call> make_call(const Args& args) {
+  RIDGE_CHECK_OK(check_layouts(args));
+  RIDGE_CHECK_OK(check_dtypes(args));
+  Shape s;
+  s.along_sums = args.trans_a;
+  s.trans_b = args.trans_b;
+  s.rows = args.a.shape[0];
+  s.groups = s.along_sums ? args.c.shape[0] : args.b.shape[0];
+  s.n = args.c.shape[s.along_sums ? 2 : 1];
+  (s.along_sums ? s.m : s.k) = args.a.shape[1];
+  RIDGE_CHECK_OK(check_sizes(args, s));
+  RIDGE_CHECK_OK(check_apart(kOp, {"C", &args.c}, {{"A", &args.a}, {"B", &args.b}, {"offsets", &args.offsets}}));
+  Call call;
+  call.values.resize(kParamCount);
+  call.values[kRows] = s.rows;
+  call.values[kGroups] = s.groups;
+  call.values[kM] = s.m;
+  call.values[kN] = s.n;
+  call.values[kK] = s.k;
+  call.values[kDtype] = index_of(kDtypes, args.a.dtype);
+  call.values[kOut] = args.c.dtype == args.a.dtype ? kOutSame : kOutF32;
+  call.values[kLayout] = s.along_sums ? kTn : s.trans_b ? kNt : kNn;
+  call.values[kAccumulate] = args.accumulate ? 1 : 0;
+  call.values[kOffsets] = index_of(kOffsetTypes, args.offsets.dtype);
+  for (const TensorView* view : {&args.a, &args.b, &args.offsets, &args.c}) call.operands.push_back(*view);
+  return call;
+}
+
+namespace {
+
+// The gradient of an input, as a call of this operator. Every product of the three kinds has gradients of the other
+// two.
+Args gradient_of(const Args& f, bool of_b, const TensorView& grad_c, const TensorView& grad) {
+  if (f.trans_a) {  // C[g] = A_g^T B_g
+    if (of_b) return {f.a, grad_c, f.offsets, grad, false, false};
+    return {f.b, grad_c, f.offsets, grad, false, true};
+  }
+  if (!of_b) return {grad_c, f.b, f.offsets, grad, false, !f.trans_b};
+  if (f.trans_b) return {grad_c, f.a, f.offsets, grad, true, false};
+  return {f.a, grad_c, f.offsets, grad, true, false};
+}
+
+Gradient gradient(std::string input, bool of_b) {
+  return {std::move(input), std::string(kOp),
+          [of_b](const Problem& problem, std::span<const TensorView> operands, const TensorView& grad_output,
+                 const TensorView& grad_input) {
+            const Shape s = shape_of(problem);
+            const Args forward{operands[kA], operands[kB], operands[kOffsetsOperand],
+                               operands[kC], s.along_sums, s.trans_b};
+            return make_call(gradient_of(forward, of_b, grad_output, grad_input));
+          }};
+}
+
+}  // namespace
+
+Operator describe() {
+  Operator op;
+  op.name = kOp;
+  op.summary = "products of a stack of matrices with the rows of their groups, which are known to the device alone";
+  op.params = params();
+  op.bind = bind;
+  op.reference = reference;
+  op.spot_check = spot_check;
+  op.cost = cost;
+  op.cases = cases;
+  op.vary = vary;
+  op.excuses = [](const Problem& problem, numerics::Family family) {
+    return family == numerics::Family::kDenormals && shape_of(problem).dtype == DType::kBf16;
+  };
+  op.gradients = {gradient("a", false), gradient("b", true)};
+  return op;
+}
+
+}  // namespace ridge::ops::grouped_gemm

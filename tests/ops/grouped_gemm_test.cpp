@@ -1,0 +1,193 @@
+// What is particular to grouped products: offsets that leave rows out, groups without rows, what other groups hold,
+// sums added to C, offsets that are wrong, and gradients as calls of the operator itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "ops/harness.h"
+#include "ridge/ops/grouped_gemm.h"
+
+namespace ridge::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+using Floats = std::vector<float>;
+
+Floats normal(std::int64_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> draw;
+  Floats values(static_cast<std::size_t>(count));
+  for (float& value : values) value = draw(generator);
+  return values;
+}
+
+// rows of A [rows, k] in groups that begin at `offsets`; B [groups, k, n].
+struct Experts {
+  std::int64_t rows = 11, groups = 4, k = 5, n = 7;
+  std::vector<std::int32_t> offsets = {1, 4, 4, 9, 9};
+  Floats a = normal(rows * k, 1), b = normal(groups * k * n, 2), c = Floats(static_cast<std::size_t>(rows * n), -9);
+
+  TensorView view_a() { return TensorView::contiguous(a.data(), DType::kF32, {rows, k}); }
+  TensorView view_b() { return TensorView::contiguous(b.data(), DType::kF32, {groups, k, n}); }
+  TensorView view_c() { return TensorView::contiguous(c.data(), DType::kF32, {rows, n}); }
+  TensorView view_offsets() {
+    return TensorView::contiguous(offsets.data(), DType::kI32, {static_cast<std::int64_t>(offsets.size())});
+  }
+  GroupedGemmArgs args() { return {view_a(), view_b(), view_offsets(), view_c()}; }
+  float at(std::int64_t row, std::int64_t column) const { return c[static_cast<std::size_t>(row * n + column)]; }
+  double expected(std::int64_t row, std::int64_t column, std::int64_t group) const {
+    double sum = 0;
+    for (std::int64_t i = 0; i < k; ++i) {
+      sum += static_cast<double>(a[static_cast<std::size_t>(row * k + i)]) *
+             b[static_cast<std::size_t>((group * k + i) * n + column)];
+    }
+    return sum;
+  }
+};
+
+TEST(GroupedGemm, MultipliesEachRowByTheMatrixOfItsGroupAndClearsTheOthers) {
+  Experts experts;
+  const Status status = grouped_gemm(experts.args(), Stream::cpu(2));
+  ASSERT_TRUE(status.ok()) << status.error().text();
+  for (std::int64_t row = 0; row < experts.rows; ++row) {
+    const std::int64_t group = row >= 1 && row < 4 ? 0 : row >= 4 && row < 9 ? 2 : -1;
+    for (std::int64_t column = 0; column < experts.n; ++column) {
+      const double right = group < 0 ? 0 : experts.expected(row, column, group);
+      EXPECT_NEAR(experts.at(row, column), right, 1e-5) << row << ", " << column;
+    }
+  }
+}
+
+TEST(GroupedGemm, WhatOtherGroupsHoldChangesNothing) {
+  Experts clean, dirty;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  dirty.a[0] = nan;  // a row of no group
+  for (std::int64_t i = 0; i < dirty.k; ++i) dirty.a[static_cast<std::size_t>(4 * dirty.k + i)] = nan;  // of group 2
+  for (std::int64_t i = 0; i < dirty.k * dirty.n; ++i) dirty.b[static_cast<std::size_t>(dirty.k * dirty.n + i)] = nan;
+  ASSERT_TRUE(grouped_gemm(clean.args(), Stream::cpu(1)));
+  ASSERT_TRUE(grouped_gemm(dirty.args(), Stream::cpu(1)));
+  for (std::int64_t row = 0; row < clean.rows; ++row) {
+    for (std::int64_t column = 0; column < clean.n; ++column) {
+      if (row == 4) {
+        EXPECT_TRUE(std::isnan(dirty.at(row, column)));
+      } else {
+        EXPECT_EQ(dirty.at(row, column), clean.at(row, column)) << row;
+      }
+    }
+  }
+}
+
+TEST(GroupedGemm, SumsOverRowsAreAddedAndAGroupWithoutRowsKeepsItsMatrix) {
+  Experts experts;
+  Floats x = normal(experts.rows * experts.n, 3);
+  Floats sums(static_cast<std::size_t>(experts.groups * experts.k * experts.n), 2.5F);
+  GroupedGemmArgs args;
+  args.a = experts.view_a();
+  args.b = TensorView::contiguous(x.data(), DType::kF32, {experts.rows, experts.n});
+  args.c = TensorView::contiguous(sums.data(), DType::kF32, {experts.groups, experts.k, experts.n});
+  args.offsets = experts.view_offsets();
+  args.trans_a = args.accumulate = true;
+  const Status status = grouped_gemm(args, Stream::cpu(2));
+  ASSERT_TRUE(status.ok()) << status.error().text();
+  const auto matrix = static_cast<std::size_t>(experts.k * experts.n);
+  EXPECT_THAT(std::vector(sums.begin() + matrix, sums.begin() + 2 * matrix), Each(2.5F));
+  EXPECT_THAT(std::vector(sums.begin() + 3 * matrix, sums.end()), Each(2.5F));
+  double right = 2.5;  // element (1, 2) of group 2, rows 4 to 8
+  for (std::size_t row = 4; row < 9; ++row) right += static_cast<double>(experts.a[row * 5 + 1]) * x[row * 7 + 2];
+  EXPECT_NEAR(sums[2 * matrix + 1 * 7 + 2], right, 1e-5);
+  args.accumulate = false;
+  ASSERT_TRUE(grouped_gemm(args, Stream::cpu(2)));
+  EXPECT_THAT(std::vector(sums.begin() + 3 * matrix, sums.end()), Each(0.0F)) << "an empty group is a sum of nothing";
+}
+
+TEST(GroupedGemm, WrongOffsetsAreNamedAndNothingIsWritten) {
+  Experts experts;
+  const auto refused = [&](std::vector<std::int32_t> offsets) {
+    experts.offsets = std::move(offsets);
+    const Status status = grouped_gemm(experts.args(), Stream::cpu(1));
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(experts.c, Each(-9.0F));
+    return status.ok() ? std::string() : status.error().text();
+  };
+  EXPECT_THAT(refused({0, 3, 2, 9, 9}), HasSubstr("offset 2 is 2, after 3 and of 11 rows"));
+  EXPECT_THAT(refused({-1, 3, 4, 9, 9}), HasSubstr("offset 0 is -1"));
+  EXPECT_THAT(refused({0, 3, 4, 9, 12}), HasSubstr("offset 4 is 12, after 9 and of 11 rows"));
+  EXPECT_THAT(refused({0, 3, 9, 11}), HasSubstr("4 offsets for 4 groups"));
+}
+
+TEST(GroupedGemm, SaysWhatDoesNotGoTogether) {
+  Experts experts;
+  const auto error = [&](auto&& change) {
+    GroupedGemmArgs args = experts.args();
+    change(args);
+    const Status status = grouped_gemm(args, Stream::cpu(1));
+    return status.ok() ? std::string("taken") : status.error().text();
+  };
+  EXPECT_THAT(error([](auto& args) { args.accumulate = true; }), HasSubstr("accumulate without trans_a"));
+  EXPECT_THAT(error([](auto& args) { args.trans_b = true; }), HasSubstr("check trans_a and trans_b"));
+  EXPECT_THAT(error([](auto& args) { args.trans_a = args.trans_b = true; }), HasSubstr("B cannot be transposed"));
+  EXPECT_THAT(error([](auto& args) { args.offsets.dtype = DType::kF32; }), HasSubstr("give i32 or i64"));
+  EXPECT_THAT(error([&](auto& args) { args.c = args.a; }), HasSubstr("C"));
+  const ops::Operator& op = **ops::find_operator("grouped_gemm");
+  const auto bound = [&](const char* words) {
+    const auto problem = op.bind(*record::parse_case(std::string("grouped_gemm ") + words));
+    return problem ? std::string("taken") : problem.error().text();
+  };
+  EXPECT_THAT(bound("groups=0"), HasSubstr("0 groups"));
+  EXPECT_THAT(bound("layout=tn k=5"), HasSubstr("give m and n"));
+  EXPECT_THAT(bound("layout=nn m=5"), HasSubstr("give k and n"));
+  EXPECT_THAT(bound("layout=nn accumulate=1"), HasSubstr("without layout=tn"));
+}
+
+// The gradient of sum(G * C) in one element of A and of B, by differences of the reference, which is linear in each.
+TEST(GroupedGemm, GradientsAreThoseOfTheReference) {
+  const ops::Operator& op = **ops::find_operator("grouped_gemm");
+  for (const char* words : {"k=5 layout=nn", "k=5 layout=nt", "m=5 layout=tn"}) {
+    const auto problem =
+        op.bind(*record::parse_case(fmt::format("grouped_gemm rows=13 groups=3 n=6 dtype=f32 {}", words)));
+    ASSERT_TRUE(problem) << problem.error().text();
+    Operands forward = make_operands(*problem, kPacked, 5);
+    Operand grad_c(problem->operands[3], kPacked);
+    grad_c.fill_random(6);
+    const auto loss = [&] {
+      const auto c = op.reference(*problem, {forward.views(), {}});
+      double sum = 0;
+      for (std::size_t i = 0; i < (*c)[0].value.size(); ++i) sum += (*c)[0].value[i] * grad_c.values()[i];
+      return sum;
+    };
+    for (std::size_t input = 0; input < 2; ++input) {
+      Operand gradient(problem->operands[input], kPacked);
+      std::vector<TensorView> inputs(3);
+      inputs[input] = gradient.view();
+      const TensorView grads[] = {grad_c.view()};
+      const auto calls = ops::backward_calls(op, *problem, {forward.views(), {}}, grads, inputs);
+      ASSERT_TRUE(calls) << calls.error().text();
+      ASSERT_EQ(calls->size(), 1u);
+      const ops::EntryCall& call = (*calls)[0];
+      const ops::Problem made =
+          *call.op->bind(ops::case_of(*call.op, std::vector(call.call.values.begin(), call.call.values.end())));
+      const ops::Implementation& own = **ops::find_implementation(*call.op, "cpu_groups");
+      ASSERT_TRUE(
+          own.run(made, {std::vector(call.call.operands.begin(), call.call.operands.end()), {}}, Stream::cpu(1)));
+      const std::vector<double> values = forward.all[input].values();
+      for (std::size_t place : {std::size_t{0}, values.size() / 2, values.size() - 1}) {
+        std::vector<double> moved = values;
+        const double before = loss();
+        moved[place] += 1;
+        forward.all[input].assign(moved);
+        const double slope = loss() - before;
+        forward.all[input].assign(values);
+        EXPECT_NEAR(gradient.values()[place], slope, 1e-4) << words << ", input " << input << ", element " << place;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::testing
