@@ -91,7 +91,7 @@ std::vector<fs::path> out_of_reach(const fs::path& directory, const RunOptions& 
 
 // The project's folder, or what the campaign extracted of it, which is written again where it is missing.
 Result<project::Project> project_of(const record::CampaignSpec& spec, const fs::path& directory) {
-  std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec);
+  const std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec);
   if (!upstream) return project::read_project(spec.kernel_source);
   return campaign::extract(*upstream, fs::absolute(directory) / campaign::kProjectFolder);
 }

@@ -27,7 +27,7 @@ struct HandoffOptions {
 Result<HandoffResult> try_extracted(const project::Project& project, bool compile_only) {
   RIDGE_TRY(upstream, campaign::find_upstream(project));
   RIDGE_TRY(folder, TempDir::create("ridge-extracted"));
-  RIDGE_TRY(extracted, campaign::extract(upstream, folder.path() / campaign::kProjectFolder));
+  RIDGE_TRY(extracted, campaign::extract_first(upstream, folder.path() / campaign::kProjectFolder));
   RIDGE_TRY(result, try_project(project::extracted_part(std::move(extracted)), compile_only));
   result.rows.insert(result.rows.begin(), record::HandoffRow{"extraction", campaign::text_of(upstream), true});
   return result;

@@ -205,7 +205,7 @@ int start(const OptimizeOptions& options, record::CampaignSpec spec, const recor
     return fail(anchored.error());
   if (const auto created = campaign::create_campaign(directory, spec, baseline, clock, options.run.sign_key); !created)
     return fail(created.error());
-  if (std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec)) {
+  if (const std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec)) {
     const auto project = campaign::extract(*upstream, fs::absolute(directory) / campaign::kProjectFolder);
     if (!project) return fail(project.error());
   }
@@ -275,7 +275,7 @@ int optimize_project(OptimizeOptions options) {
     Result<campaign::Upstream> found = campaign::find_upstream(*project);
     if (!found) return fail(found.error());
     upstream = std::move(*found);
-    project = campaign::extract(*upstream, folder->path() / campaign::kProjectFolder);
+    project = campaign::extract_first(*upstream, folder->path() / campaign::kProjectFolder);
     if (!project) return fail(project.error());
     project = project::extracted_part(std::move(*project));
   }

@@ -18,6 +18,7 @@
 #include "campaign/project_table.h"
 #include "campaign/render.h"
 #include "campaign/target.h"
+#include "campaign/upstream.h"
 #include "record/backend.h"
 #include "record/execution.h"
 #include "stats/bounds.h"
@@ -244,7 +245,7 @@ Status validate_spec(const CampaignSpec& spec) {
         "begin a new campaign with --mode repo");
   for (const std::string& problem :
        {id_problem(spec), branch_problem(spec), language_problem(spec.backend, spec.language),
-        primary_metric_problem(spec), target_problem(spec)}) {
+        primary_metric_problem(spec), target_problem(spec), upstream_problem(spec)}) {
     if (!problem.empty()) return invalid("{}", problem);
   }
   if (spec.wall_budget < 0) return invalid("wall_budget = {} must not be negative", spec.wall_budget);

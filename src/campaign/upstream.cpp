@@ -21,7 +21,18 @@ constexpr const char* kCommitKey = "upstream_commit";
 constexpr const char* kDigestKey = "upstream_digest";
 constexpr const char* kExtractedKey = "extracted";
 constexpr const char* kAsItIs = "or leave --mode workspace out: --mode repo copies the folder as it is on the disk";
+constexpr const char* kBeginAnew = "begin a new campaign with --mode workspace, which writes the keys of upstream";
 constexpr std::size_t kMostNamed = 5;
+
+bool is_hex(const std::string& text, std::initializer_list<std::size_t> lengths) {
+  return std::ranges::find(lengths, text.size()) != lengths.end() &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::string digest_problem(const std::string& digest) {
+  return fmt::format("{} = \"{}\" is no SHA-256, and the files that were extracted are checked against it", kDigestKey,
+                     digest);
+}
 
 bool lies_below(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
@@ -99,13 +110,19 @@ Result<Upstream> find_upstream(const project::Project& project) {
   return upstream;
 }
 
-Result<project::Project> extract(Upstream& upstream, const fs::path& into) {
+Result<project::Project> extract_first(Upstream& upstream, const fs::path& into) {
+  RIDGE_CHECK_OK(export_into(upstream, into));
+  RIDGE_TRY(files, file_digests(into));
+  upstream.digest = digest_of(files);
+  return extract(upstream, into);
+}
+
+Result<project::Project> extract(const Upstream& upstream, const fs::path& into) {
+  if (!is_hex(upstream.digest, {64})) return with_hint(invalid("{}", digest_problem(upstream.digest)), kBeginAnew);
   std::error_code ignored;
   if (!fs::exists(into, ignored)) RIDGE_CHECK_OK(export_into(upstream, into));
   RIDGE_TRY(files, file_digests(into));
-  const std::string digest = digest_of(files);
-  if (upstream.digest.empty()) upstream.digest = digest;
-  if (digest != upstream.digest) {
+  if (digest_of(files) != upstream.digest) {
     return with_hint(make_error(ErrorCode::kConflict, "{} is not what was extracted at commit {}", into.string(),
                                 upstream.commit.substr(0, 12)),
                      fmt::format("remove {}: it is extracted again", into.string()));
@@ -132,6 +149,16 @@ std::optional<Upstream> upstream_of(const record::CampaignSpec& spec) {
   if (!record::is_extracted(spec)) return std::nullopt;
   return Upstream{extra_text(spec, record::kUpstreamKey), extra_text(spec, kFolderKey), extra_text(spec, kCommitKey),
                   extra_text(spec, kDigestKey), extra_texts(spec, kExtractedKey)};
+}
+
+std::string upstream_problem(const record::CampaignSpec& spec) {
+  const std::optional<Upstream> upstream = upstream_of(spec);
+  if (!upstream) return {};
+  if (!upstream->repository.is_absolute())
+    return fmt::format("{} = \"{}\" is no absolute path", record::kUpstreamKey, upstream->repository.string());
+  if (!is_hex(upstream->commit, {40, 64}))
+    return fmt::format("{} = \"{}\" is no full name of a commit", kCommitKey, upstream->commit);
+  return is_hex(upstream->digest, {64}) ? std::string() : digest_problem(upstream->digest);
 }
 
 std::string text_of(const Upstream& upstream) {

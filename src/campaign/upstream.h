@@ -28,14 +28,18 @@ struct Upstream {
 // commit, and where files of the project are not committed. The digest is not known yet.
 Result<Upstream> find_upstream(const project::Project& project);
 
-// The project's folder of that commit in `into`, written where it is missing; gives its digest in `upstream` where that
-// has none yet, and refuses files with another one. Errors name what of project.kernel and project.extract the commit
-// lacks.
-Result<project::Project> extract(Upstream& upstream, const std::filesystem::path& into);
+// The project's folder of that commit in `into`, written there, and its digest in `upstream`: what a manifest then
+// binds. Errors name what of project.kernel and project.extract the commit lacks.
+Result<project::Project> extract_first(Upstream& upstream, const std::filesystem::path& into);
+// The same of a manifest, written where it is missing. Files with another digest are refused, and so is a manifest
+// without one.
+Result<project::Project> extract(const Upstream& upstream, const std::filesystem::path& into);
 
 // Keys of the manifest, and back; nothing for a campaign that extracted nothing.
 void describe_upstream(record::CampaignSpec& spec, const Upstream& upstream);
 std::optional<Upstream> upstream_of(const record::CampaignSpec& spec);
+// What is wrong with these keys; empty: nothing.
+std::string upstream_problem(const record::CampaignSpec& spec);
 
 // "src, tests of /home/me/kernels/fast at 0123456789ab"
 std::string text_of(const Upstream& upstream);

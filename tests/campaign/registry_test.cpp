@@ -174,7 +174,7 @@ constexpr Offence kOffences[] = {
     {72, 2, "no integration gate", [](State& s) { spec(s).execution_mode = "repo"; }},
     {72, 2, "never tested in the whole project",
      [](State& s) {
-       describe_upstream(spec(s), {"/up", "", "c0ffee", "", {"src"}});
+       describe_upstream(spec(s), {"/up", "", std::string(40, 'c'), std::string(64, 'd'), {"src"}});
      }},
     {74, 2, "no final measurement", [](State& s) { s.final_measurement->effects.clear(); }},
     {75, 2, "an acceptance that was never run", [](State& s) { spec(s).extra["acceptance_command"] = "make check"; }},

@@ -77,7 +77,7 @@ TEST_F(UpstreamTest, TheFilesAreThoseOfTheCommitWhateverTheCheckoutHolds) {
   EXPECT_EQ(upstream.commit, commit);
   EXPECT_EQ(text_of(upstream), "src, tests of " + (top() / "fast").string() + " at " + commit.substr(0, 12));
   write("fast/src/kernel.py", "edited meanwhile\n");
-  const Result<project::Project> project = extract(upstream, into());
+  const Result<project::Project> project = extract_first(upstream, into());
   ASSERT_TRUE(project) << project.error().text();
   EXPECT_EQ(project->root, into());
   EXPECT_EQ(*read_file(into() / "src/kernel.py"), "one\n");
@@ -92,7 +92,7 @@ TEST_F(UpstreamTest, TheFilesAreThoseOfTheCommitWhateverTheCheckoutHolds) {
 
 TEST_F(UpstreamTest, AChangedExtractionIsRefusedAndARemovedOneIsMadeAgain) {
   Upstream upstream = found().value();
-  ASSERT_TRUE(extract(upstream, into()));
+  ASSERT_TRUE(extract_first(upstream, into()));
   std::ofstream(into() / "tests/test.py") << "weaker\n";
   const auto changed = extract(upstream, into());
   ASSERT_FALSE(changed);
@@ -122,7 +122,7 @@ TEST_F(UpstreamTest, AFolderThatTheCommitLacksIsNamed) {
   fs::remove_all(top() / "fast/tests");
   ASSERT_TRUE(git->commit("without tests", {"fast/tests/test.py"}));
   Upstream upstream = found().value();
-  const auto lacking = extract(upstream, into());
+  const auto lacking = extract_first(upstream, into());
   ASSERT_FALSE(lacking);
   EXPECT_NE(lacking.error().message.find("has no tests, which project.extract names"), std::string::npos)
       << lacking.error().text();
@@ -142,14 +142,14 @@ TEST_F(UpstreamTest, WithoutARepositoryOrACommitItIsRefused) {
 TEST_F(UpstreamTest, ACommitThatIsGoneIsRefused) {
   Upstream upstream = found().value();
   upstream.commit = std::string(40, 'a');
-  const auto gone = extract(upstream, into());
+  const auto gone = extract_first(upstream, into());
   ASSERT_FALSE(gone);
   EXPECT_NE(gone.error().message.find("has no commit aaaaaaaaaaaa"), std::string::npos) << gone.error().text();
 }
 
 TEST_F(UpstreamTest, TheManifestBindsIt) {
   Upstream upstream = found().value();
-  ASSERT_TRUE(extract(upstream, into()));
+  ASSERT_TRUE(extract_first(upstream, into()));
   record::CampaignSpec spec = make_spec();
   EXPECT_FALSE(record::is_of_project(spec));
   EXPECT_FALSE(upstream_of(spec));
@@ -168,6 +168,33 @@ TEST_F(UpstreamTest, TheManifestBindsIt) {
   record::CampaignSpec both = again;
   both.execution_mode = "repo";
   EXPECT_FALSE(validate_spec(both));
+}
+
+// Without a digest any files in project/ would pass for those of the commit.
+TEST_F(UpstreamTest, AManifestWithoutADigestIsRefused) {
+  Upstream upstream = found().value();
+  ASSERT_TRUE(extract_first(upstream, into()));
+  record::CampaignSpec spec = make_spec();
+  describe_upstream(spec, upstream);
+  EXPECT_TRUE(validate_spec(spec)) << validate_spec(spec).error().text();
+  const struct {
+    const char *key, *value, *says;
+  } rows[] = {{"upstream_digest", "''", "upstream_digest = \"\" is no SHA-256"},
+              {"upstream_digest", "0123", "upstream_digest = \"0123\" is no SHA-256"},
+              {"upstream_commit", "HEAD", "upstream_commit = \"HEAD\" is no full name of a commit"},
+              {"upstream", "fast", "upstream = \"fast\" is no absolute path"}};
+  for (const auto& row : rows) {
+    record::CampaignSpec edited = spec;
+    edited.extra[row.key] = row.value;
+    const Status refused = validate_spec(edited);
+    ASSERT_FALSE(refused) << row.says;
+    EXPECT_NE(refused.error().message.find(row.says), std::string::npos) << refused.error().text();
+  }
+  std::ofstream(into() / "tests/test.py") << "weaker\n";
+  upstream.digest.clear();
+  const auto unchecked = extract(upstream, into());
+  ASSERT_FALSE(unchecked) << "also of a journal that an earlier version wrote";
+  EXPECT_NE(unchecked.error().message.find("is no SHA-256"), std::string::npos) << unchecked.error().text();
 }
 
 }  // namespace
