@@ -74,13 +74,13 @@ int hand_back(const HandBackOptions& options) {
     return fail(with_hint(invalid("{} is about an operator of Ridgeline, not about a project", options.directory),
                           fmt::format("its commits are in {}/src", options.directory)));
   }
-  const std::filesystem::path project = std::filesystem::path(state->spec().kernel_source).parent_path();
-  const auto top =
-      campaign::repository_above(options.repository.empty() ? project : std::filesystem::path(options.repository));
+  const std::filesystem::path project = std::filesystem::absolute(
+      options.repository.empty() ? std::filesystem::path(state->spec().kernel_source).parent_path()
+                                 : std::filesystem::path(options.repository));
+  const auto top = campaign::repository_above(project);
   if (!top) return fail(top.error());
   const auto repository = execute::make_git(*top);
-  const std::filesystem::path prefix =
-      options.repository.empty() ? project.lexically_relative(*top) : std::filesystem::path();
+  const std::filesystem::path prefix = project.lexically_normal().lexically_relative(*top);
   const auto back =
       campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix, options.at_start);
   if (!back) return fail(back.error());
@@ -227,7 +227,7 @@ void define_campaign(Command root) {
   group.subcommand("hand-back", "Give the accepted rounds of a project back to its repository, on a branch of its own")
       .positional("directory", back->directory, "Folder of the campaign")
       .option("--repository DIR", back->repository,
-              "Another repository, whose top is the project (default: the one it came from)")
+              "The project's folder in another repository (default: the one it came from)")
       .flag("--at-start", back->at_start,
             "Of a campaign in workspace mode: from the commit that was extracted, also when the project has moved on")
       .example("ridge campaign hand-back campaigns/rowsum_cpu_xeon_20260101", "one commit per accepted round")

@@ -54,17 +54,35 @@ Status check_start(const State& state, execute::Git& repository, const fs::path&
   return ok_status();
 }
 
+// Whether a commit has the files that the campaign started from, where its rounds would change them.
+Status check_commit(const State& state, const Upstream& upstream, execute::Git& repository) {
+  RIDGE_TRY(folder, TempDir::create("ridge-upstream"));
+  RIDGE_CHECK_OK(repository.export_tree(upstream.commit, upstream.folder, folder.path() / "then"));
+  for (const record::SourceFile& source : state.created->baseline.sources) {
+    const Result<std::string> then = read_file(folder.path() / "then" / source.path);
+    if (then && *then == source.text) continue;
+    return refused(fmt::format("{} is not at {} what the campaign started from", inside(upstream.folder, source.path),
+                               upstream.commit.substr(0, 12)),
+                   "the manifest names another folder or commit than the files of project/ are of: `ridge campaign "
+                   "verify` shows what it was");
+  }
+  return ok_status();
+}
+
 // The commit that the branch starts from.
-Result<std::string> base_of(const fs::path& directory, const std::optional<Upstream>& upstream,
+Result<std::string> base_of(const fs::path& directory, const State& state, const std::optional<Upstream>& upstream,
                             execute::Git& repository, bool at_start) {
   RIDGE_TRY(head, repository.head());
-  if (!upstream || upstream->commit == head) return head;
+  if (!upstream || (upstream->commit == head && !at_start)) return head;
   if (!repository.tree(upstream->commit)) {
     return refused(fmt::format("{} no longer has the commit {} that was extracted", repository.directory().string(),
                                upstream->commit.substr(0, 12)),
                    "fetch it from where it still is; the accepted kernels are in the campaign's src/");
   }
-  if (at_start) return upstream->commit;
+  if (at_start) {
+    RIDGE_CHECK_OK(check_commit(state, *upstream, repository));
+    return upstream->commit;
+  }
   RIDGE_TRY(now, TempDir::create("ridge-upstream"));
   RIDGE_CHECK_OK(repository.export_tree(upstream->commit, upstream->folder, now.path() / "then"));
   RIDGE_CHECK_OK(repository.export_tree(head, upstream->folder, now.path() / "now"));
@@ -108,7 +126,8 @@ std::string message_of(const State& state, const Round& round) {
 
 Result<fs::path> repository_above(const fs::path& path) {
   std::error_code ignored;
-  for (fs::path folder = fs::absolute(path).lexically_normal();; folder = folder.parent_path()) {
+  // Without a slash at its end, below which nothing would lie.
+  for (fs::path folder = (fs::absolute(path) / "").lexically_normal().parent_path();; folder = folder.parent_path()) {
     if (fs::exists(folder / ".git", ignored)) return folder;
     if (folder == folder.parent_path()) {
       return make_error(ErrorCode::kNotFound, "{} is in no git repository", path.string());
@@ -117,7 +136,7 @@ Result<fs::path> repository_above(const fs::path& path) {
 }
 
 Result<HandBack> hand_back(const fs::path& directory, const State& state, execute::Git& repository,
-                           const fs::path& prefix, bool at_start) {
+                           const fs::path& given_prefix, bool at_start) {
   if (state.open_round() != nullptr || !state.baseline_committed) {
     return refused("a round is open",
                    fmt::format("finish or stop the campaign first: ridge campaign stop {}", directory.string()));
@@ -126,10 +145,11 @@ Result<HandBack> hand_back(const fs::path& directory, const State& state, execut
   if (at_start && !upstream)
     return with_hint(invalid("--at-start is for a campaign of --mode workspace, which knows its commit"),
                      "leave it out");
+  const fs::path prefix = upstream ? fs::path(upstream->folder) : given_prefix;
   if (!at_start) RIDGE_CHECK_OK(check_start(state, repository, prefix));
   HandBack result;
   result.branch = branch_name(state.spec()).empty() ? "optimize/" + state.spec().id : branch_name(state.spec());
-  RIDGE_TRY(base, base_of(directory, upstream, repository, at_start));
+  RIDGE_TRY(base, base_of(directory, state, upstream, repository, at_start));
   result.base = base;
   const fs::path worktree = fs::absolute(directory) / "handback";
   if (const Status added = repository.add_worktree(worktree, result.branch, base); !added) {

@@ -20,8 +20,9 @@ struct HandBack {
 // Refused, with the way out, when a merge is under way, the branch exists already, or the files that the campaign
 // changed are no longer what it started from.
 //
-// Of a campaign in workspace mode the branch starts at HEAD if the project's folder is still what was extracted there,
-// and is refused otherwise; `at_start`: it starts at the commit that was extracted, whatever HEAD is.
+// Of a campaign in workspace mode the project's folder is where the commit that was extracted has it, whatever `prefix`
+// is. The branch starts at HEAD if that folder is still what was extracted there, and is refused otherwise; `at_start`:
+// it starts at the commit that was extracted, whatever HEAD is.
 Result<HandBack> hand_back(const std::filesystem::path& directory, const State& state, execute::Git& repository,
                            const std::filesystem::path& prefix, bool at_start = false);
 

@@ -128,8 +128,32 @@ TEST_F(HandBackTest, AnExtractedProjectThatMovedOnIsHandedBackToItsCommit) {
             std::string::npos);
 }
 
+// Whatever folder the caller took for the project's: the rounds are made from the commit, which has it in sub/.
+TEST_F(HandBackTest, AnExtractedProjectIsWhereItsCommitHasIt) {
+  State state = world.state();
+  describe_upstream(state.created->spec, {top(), "sub", start, std::string(64, '0'), {}});
+  const Result<HandBack> back = hand_back(world.path(), state, *git, "", true);
+  ASSERT_TRUE(back) << back.error().text();
+  ASSERT_TRUE(git->export_tree(back->commits.back(), "", world.base() / "look"));
+  EXPECT_EQ(*read_file(world.base() / "look/sub/kernel.cpp"), "#define SPEED 200\nint fastest;\n");
+  EXPECT_FALSE(fs::exists(world.base() / "look/kernel.cpp"));
+  state.created->spec.git_branch = "kernels/second";
+  const Result<HandBack> at_head = hand_back(world.path(), state, *git, "", false);
+  EXPECT_TRUE(at_head) << at_head.error().text();
+  state.created->spec.git_branch = "kernels/third";
+  describe_upstream(state.created->spec, {top(), "other", start, std::string(64, '0'), {}});
+  EXPECT_FALSE(hand_back(world.path(), state, *git, "sub", true));
+  describe_upstream(state.created->spec, {top(), "", start, std::string(64, '0'), {}});
+  const Result<HandBack> elsewhere = hand_back(world.path(), state, *git, "sub", true);
+  ASSERT_FALSE(elsewhere);
+  EXPECT_NE(elsewhere.error().message.find("kernel.cpp is not at " + start.substr(0, 12)), std::string::npos)
+      << elsewhere.error().text();
+}
+
 TEST_F(HandBackTest, FindsTheRepositoryAbove) {
   EXPECT_EQ(*repository_above(top() / "sub"), top());
+  EXPECT_EQ(*repository_above(top() / "sub/"), top());
+  EXPECT_EQ(*repository_above((top() / "").string()), top());
   EXPECT_FALSE(repository_above("/proc/self"));
 }
 
