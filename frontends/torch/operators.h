@@ -46,6 +46,18 @@ NormGradients call_rmsnorm_backward(const Tensor& dy, const Tensor& x, const Ten
 using ActivationGradients = std::tuple<Tensor, Tensor, Tensor>;
 Tensor call_activation(const Tensor& x, const OptionalTensor& up, const OptionalTensor& probs,
                        const OptionalTensor& mask, std::string_view function, bool packed, double alpha, double limit);
+// The norm of rows that takes their mean off, which is one result more, and may add a bias.
+using Centred = std::tuple<Tensor, Tensor, Tensor>;
+using CentredSum = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+using CentredGradients = std::tuple<Tensor, Tensor, Tensor>;
+Centred call_layernorm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, double eps,
+                       bool zero_centred);
+CentredSum call_layernorm_add(const Tensor& x, const Tensor& residual, const OptionalTensor& weight,
+                              const OptionalTensor& bias, double eps, bool zero_centred);
+CentredGradients call_layernorm_backward(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                         const OptionalTensor& weight, bool zero_centred, const OptionalTensor& dsum,
+                                         bool need_dx, bool need_dweight, bool need_dbias);
+
 ActivationGradients call_activation_backward(const Tensor& dy, const Tensor& x, const OptionalTensor& up,
                                              const OptionalTensor& probs, const OptionalTensor& mask,
                                              std::string_view function, bool packed, double alpha, double limit,
@@ -80,5 +92,6 @@ void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
+void register_layernorm(torch::Library& library, c10::DispatchKey key);
 
 }  // namespace ridge::torch_frontend

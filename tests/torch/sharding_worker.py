@@ -282,6 +282,20 @@ class NormedBlock(torch.nn.Module):
         return self.up(self.second(self.norm(x)))
 
 
+def check_centred_norms(mesh):
+    x, residual, w, b, dy = torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(16), torch.randn(16), torch.randn(2, 6, 16)
+    for places, (a, r, c, e, d) in every_placement(mesh, x, residual, w, b, dy):
+        for of_x, of_shards in (((None, None), (None, None)), ((w, b), (c, e)), ((w, None), (c, None))):
+            expected, *plain = ops.layernorm(x, *of_x, 1e-5)
+            same(ops.layernorm(a, *of_shards, 1e-5), (expected, *plain), 100, places)
+            same(ops.layernorm_add(a, r, *of_shards, 1e-5), ops.layernorm_add(x, residual, *of_x, 1e-5), 100, places)
+            statistics = [distribute_tensor(one, mesh, [places[0] if places[0] in (Shard(0), Shard(1)) else Replicate()]) for one in plain]
+            wanted = ((True, True, True), (True, False, True), (False, True, False))
+            for flags in wanted if of_x[0] is not None else wanted[1:2]:
+                same(ops.layernorm_backward(d, a, *statistics, of_shards[0], False, r if flags[0] else None, *flags),
+                     ops.layernorm_backward(dy, x, *plain, of_x[0], False, residual if flags[0] else None, *flags), 100, (places, flags))
+
+
 def check_norms(mesh):
     x, residual, w, dy = torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(16), torch.randn(2, 6, 16)
     for places, (a, r, c, d) in every_placement(mesh, x, residual, w, dy):
@@ -295,6 +309,7 @@ def check_norms(mesh):
                 for dsum, plain_dsum in ((None, None), (r, residual)):
                     same(ops.rmsnorm_backward(d, a, stat, weight, False, dsum, *flags),
                          ops.rmsnorm_backward(dy, x, rstd, plain, False, plain_dsum, *flags), 100, (places, flags))
+    check_centred_norms(mesh)
     # Where the rows lie nothing moves.
     shards = [distribute_tensor(t, mesh, [Shard(1)]) for t in (x, residual)]
     weight = distribute_tensor(w, mesh, [Replicate()])

@@ -29,6 +29,12 @@ def norm(device, dtype):
     return bits(out, *torch.autograd.grad(out, (x, weight), torch.randn_like(out)))
 
 
+def centred_norm(device, dtype):
+    x, *vectors = (torch.randn(*shape, device=device).to(dtype).requires_grad_() for shape in ((130, 300), (300,), (300,)))
+    out = rt.layer_norm(x, 300, *vectors)
+    return bits(out, *torch.autograd.grad(out, (x, *vectors), torch.randn_like(out)))
+
+
 def gated(device, dtype):
     x, probs = torch.randn(130, 600, device=device).to(dtype).requires_grad_(), torch.rand(130, device=device).requires_grad_()
     out = rt.swiglu(x, probs=probs, mask=torch.arange(130, device=device) % 3 != 0)
@@ -49,6 +55,7 @@ CASES = {
     "gemm_fp8": product(lambda a, b: rt.gemm_fp8(a, b, trans_b=True, config=rt.QuantConfig("hybrid"))),
     "gemm_fp8, blocks": product(lambda a, b: rt.gemm_fp8(a, b, trans_b=True, config=rt.QuantConfig(granularity="blockwise"))),
     "rms_norm": norm,
+    "layer_norm": centred_norm,
     "activation": gated,
     "quantize": codes("tensorwise"),
     "quantize, mx": codes("mx"),

@@ -226,6 +226,21 @@ def _norm(case: Case, x: Tensor, weight: Tensor) -> Tensor:
     return out
 
 
+def _centred_rows(case: Case, draw: Callable[..., Tensor]) -> list[Tensor]:
+    return [draw(*case.shape), draw(case.shape[1]), draw(case.shape[1])]
+
+
+def _centred_work(case: Case) -> tuple[float, float]:
+    m, n = case.shape
+    return _item(case) * (2.0 * m * n + 2 * n), _item(case) * (3.0 * m * n + 3 * n)
+
+
+def _layer_norm(case: Case, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    out = rt.layer_norm(x, case.shape[1], weight, bias, _EPS)
+    assert isinstance(out, Tensor)
+    return out
+
+
 def _gate_and_up(case: Case, draw: Callable[..., Tensor]) -> list[Tensor]:
     return [draw(*case.shape), draw(*case.shape)]
 
@@ -330,6 +345,24 @@ BENCHES = {
             _rows_work,
             lambda case, grad, x, w: reference.rms_norm(x, w, grad, _EPS, case.dtype),
             gradients=("dx", "dweight"),
+        ),
+        Bench(
+            "layer_norm",
+            "rows of [M, N] less their mean by their deviation, a weight and a bias, with all gradients, beside torch's layer_norm",
+            ("M", "N"),
+            _MATRICES,
+            ("bf16", "f16", "f32"),
+            False,
+            "GB/s",
+            "layernorm",
+            "torch.nn.functional.layer_norm",
+            _centred_rows,
+            3,
+            _layer_norm,
+            lambda case, x, w, b: torch.nn.functional.layer_norm(x, (case.shape[1],), w, b, _EPS),
+            _centred_work,
+            lambda case, grad, x, w, b: reference.layer_norm(x, w, b, grad, _EPS, case.dtype),
+            gradients=("dx", "dweight", "dbias"),
         ),
         Bench(
             "activation",

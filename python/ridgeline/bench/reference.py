@@ -123,6 +123,28 @@ def rms_norm(x: Tensor, weight: Tensor, grad: Tensor, eps: float, dtype: torch.d
     ]
 
 
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, eps: float, dtype: torch.dtype) -> list[Output]:
+    """The norm of rows less their mean, and its gradients, written out."""
+    rows, cols = x.shape
+    centred = x - x.mean(-1, keepdim=True)
+    rstd = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
+    normal, through = centred * rstd, grad * weight
+    plain, mean = through.mean(-1, keepdim=True), (through * normal).mean(-1, keepdim=True)
+    out, dx = normal * weight + bias, rstd * (through - plain - normal * mean)
+    dweight, dbias = (grad * normal).sum(0), grad.sum(0)
+    sums = 2 * _UNIT * (cols + 16)
+    # What a mean is off by, in units of the deviation, that of all distances too.
+    distance = normal.abs() + rstd * x.abs() + (rstd * x.abs()).mean(-1, keepdim=True)
+    terms = rstd * (through.abs() + through.abs().mean(-1, keepdim=True) + distance * (through.abs() * distance).mean(-1, keepdim=True))
+    columns = 2 * _UNIT * (rows + cols + 16)
+    return [
+        Output("out", out, sums * (distance * weight.abs() + bias.abs()) + 2 * rounding(out, dtype), least_snr(out, dtype)),
+        Output("dx", dx, sums * terms + 2 * rounding(dx, dtype), least_snr(dx, dtype)),
+        Output("dweight", dweight, columns * (grad.abs() * distance).sum(0) + 2 * rounding(dweight, dtype), least_snr(dweight, dtype)),
+        Output("dbias", dbias, columns * grad.abs().sum(0) + 2 * rounding(dbias, dtype), least_snr(dbias, dtype)),
+    ]
+
+
 def swiglu(x: Tensor, up: Tensor, grad: Tensor, dtype: torch.dtype) -> list[Output]:
     """silu(x) up and its gradients, written out; e^x in float32 is off by a few of its steps, and so is all that follows from it."""
     share = 1 / (1 + torch.exp(-x))

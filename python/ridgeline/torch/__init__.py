@@ -17,9 +17,9 @@ from .delayed import update_scales  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
 from .masters import MasterWeights  # noqa: E402
-from .modules import Fp8Linear, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
+from .modules import Fp8Linear, LayerNorm, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
 from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
-from .ops import activation, gemm, gemm_fp8, rms_norm, swiglu  # noqa: E402
+from .ops import activation, gemm, gemm_fp8, layer_norm, rms_norm, swiglu  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_table  # noqa: E402
@@ -41,6 +41,7 @@ __all__ = [
     "DelayedScaling",
     "Fp8Linear",
     "KeptWeights",
+    "LayerNorm",
     "LayerStatistics",
     "Linear",
     "LinearCrossEntropy",
@@ -69,6 +70,7 @@ __all__ = [
     "gemm_fp8",
     "last_used",
     "linear_cross_entropy",
+    "layer_norm",
     "quantize",
     "quantize_",
     "quantized_weights",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Union
@@ -12,9 +13,9 @@ from torch.nn.utils import parametrize
 
 from ._recipe import Recipe, RecipeLike, as_config
 from .config import QuantConfig
-from .modules import Fp8Linear, RMSNorm
+from .modules import Fp8Linear
 from .quantized import QuantizedTensor, quantize
-from .swap import Choice, Keep, Plan, SwapReport, Target, kept_because, plan_linears, plan_norms, target_of, unless_kept
+from .swap import NORMS, Choice, Keep, Plan, SwapReport, Target, kept_because, plan_linears, plan_norms, target_of, unless_kept
 
 LEAVE = "leave"  # beside the names of recipes: the module stays what it is
 PerModule = Callable[[str, torch.nn.Module], RecipeLike]
@@ -54,7 +55,7 @@ def _check_patterns(module: torch.nn.Module, patterns: Mapping[str, RecipeLike])
             raise ValueError(f"convert: the pattern {pattern!r} fits nothing that is exchanged; there are {some or 'no such modules'}")
 
 
-def _plan_norms(plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep | None) -> None:
+def _plan_norms(kind: type[torch.nn.Module], plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep | None) -> None:
     choose = _chooser(recipe, keep) if isinstance(recipe, Mapping) or callable(recipe) else None
 
     def why_not(name: str, norm: torch.nn.Module) -> str | None:
@@ -63,13 +64,13 @@ def _plan_norms(plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep
         answer = choose(name, norm)
         return answer if isinstance(answer, str) else None
 
-    plan_norms(plan, module, why_not, RMSNorm)
+    plan_norms(plan, module, why_not, kind, to_ours=True)
 
 
 # The kinds of modules that the library has a counterpart of, each with what plans their exchange: one row for each.
 _KINDS: dict[type[torch.nn.Module], Callable[[Plan, torch.nn.Module, Recipes, Keep | None], None]] = {
     torch.nn.Linear: lambda plan, module, recipe, keep: plan_linears(plan, module, _chooser(recipe, keep)),
-    torch.nn.RMSNorm: _plan_norms,
+    **{norm: functools.partial(_plan_norms, norm) for norm in NORMS},
 }
 
 
@@ -85,8 +86,8 @@ def convert(module: torch.nn.Module, recipe: Recipes = "tensorwise", *, keep: Ke
     keep    ``keep(name, module)``: the module stays what it is
 
     These are torch.nn.Linear, which become Linear or Fp8Linear (``swap_linears`` says what stays and what is refused), and
-    torch.nn.RMSNorm, which become RMSNorm by any recipe; ``keep`` and functions are asked for both. A second call gives layers of ours
-    the new recipe, and ``unswap`` ends it. Nothing is changed where an error is raised.
+    torch.nn.RMSNorm and LayerNorm, which become ours by any recipe; ``keep`` and functions are asked for all of them. A second call gives
+    layers of ours the new recipe, and ``unswap`` ends it. Nothing is changed where an error is raised.
     """
     if isinstance(recipe, Mapping):
         _check_patterns(module, recipe)

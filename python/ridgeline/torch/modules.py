@@ -16,7 +16,7 @@ from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .config import QuantConfig
 from .kept import KeptWeights, factor
-from .ops import ActivationFunction, _gemm, gated, gemm, gemm_fp8, rms_norm
+from .ops import ActivationFunction, _gemm, gated, gemm, gemm_fp8, layer_norm, rms_norm
 from .precision import in_force
 from .quantized import QuantizedTensor
 
@@ -329,6 +329,48 @@ class RMSNorm(torch.nn.RMSNorm):
 
     @classmethod
     def from_float(cls, module: torch.nn.RMSNorm) -> RMSNorm:
+        """Another layer with the parameters, buffers, hooks and attributes of ``module``."""
+        return become(twin(module), cls)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, zero_centred=True" if self.zero_centred else super().extra_repr()
+
+
+class LayerNorm(torch.nn.LayerNorm):
+    """torch.nn.LayerNorm with Ridgeline's norm; ``zero_centred`` and a residual are as RMSNorm's."""
+
+    zero_centred: bool = False
+
+    def __init__(
+        self,
+        normalized_shape: int | list[int] | torch.Size,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
+        zero_centred: bool = False,
+    ) -> None:
+        if zero_centred and not elementwise_affine:
+            raise ValueError("LayerNorm: zero_centred is about the weight, and elementwise_affine=False leaves it out")
+        self.zero_centred = zero_centred
+        super().__init__(normalized_shape, eps, elementwise_affine, bias, device, dtype)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if self.zero_centred:
+            torch.nn.init.zeros_(self.weight)
+
+    def forward(  # type: ignore[override]
+        self, x: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        return layer_norm(
+            x, self.normalized_shape, self.weight, self.bias, self.eps, residual=residual, zero_centred=self.zero_centred
+        )
+
+    @classmethod
+    def from_float(cls, module: torch.nn.LayerNorm) -> LayerNorm:
         """Another layer with the parameters, buffers, hooks and attributes of ``module``."""
         return become(twin(module), cls)
 

@@ -26,6 +26,8 @@ _rmsnorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm.
 _activation: Callable[..., torch.Tensor] = torch.ops.ridgeline.activation.default
 _rmsnorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm_add.default
 
+_layernorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm.default
+_layernorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm_add.default
 _SCALINGS = {
     ("tensor", "tensor"): "tensor",
     ("row", "row"): "row",
@@ -223,26 +225,57 @@ def rms_norm(
             rms_norm, (input, weight, residual), input, normalized_shape, weight, eps, residual=residual, zero_centred=zero_centred
         )
         return traced
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    sizes = input.shape
-    if not shape or sizes[-len(shape) :] != shape:
-        raise ValueError(
-            f"rms_norm: the last dimensions of the input, of shape {tuple(sizes)}, are not normalized_shape={shape}; give the "
-            "sizes of its last dimensions"
-        )
-    if weight is not None and weight.shape != shape:
-        raise ValueError(f"rms_norm: weight has shape {tuple(weight.shape)}; give it normalized_shape={shape}")
+    dims = _normalised_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
         eps = torch.finfo(torch.float64 if input.dtype == torch.float64 else torch.float32).eps
-    rows, more = _rows_of(input, len(shape)), None if residual is None else _rows_of(residual, len(shape))
-    factor = weight if weight is None or len(shape) == 1 else weight.flatten()
+    rows, more = _rows_of(input, dims), None if residual is None else _rows_of(residual, dims)
+    factor = weight if weight is None or dims == 1 else weight.flatten()
     if factor is not None and factor.dtype != input.dtype:
         factor = _wide(factor, input.dtype)
     if more is None:
         out = _rmsnorm(rows, factor, eps, zero_centred)[0]
-        return out if len(shape) == 1 else out.view(sizes)
+        return out if dims == 1 else out.view(input.shape)
     both: tuple[torch.Tensor, ...] = _rmsnorm_add(rows, more, factor, eps, zero_centred)
-    return (both[0], both[1]) if len(shape) == 1 else (both[0].view(sizes), both[1].view(sizes))
+    return (both[0], both[1]) if dims == 1 else (both[0].view(input.shape), both[1].view(input.shape))
+
+
+def layer_norm(
+    input: torch.Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    residual: torch.Tensor | None = None,
+    zero_centred: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """torch.nn.functional.layer_norm: (input - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, with sums in float32.
+
+    input             [..., *normalized_shape], float32, bfloat16 or float16 (float64: on the CPU, by torch)
+    normalized_shape  the last dimensions of the input
+    weight, bias      of normalized_shape, of any of these dtypes; another one than the input's is read as float32 (beside float64: as that).
+                      The result has the input's dtype
+    residual          of the input's shape and dtype: input + residual is normalised, and the result is (norm, sum)
+    zero_centred      the weight counts as 1 + weight
+    """
+    if has_torch_function_variadic(input, weight, bias, residual):
+        tensors = (input, weight, bias, residual)
+        traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
+            layer_norm, tensors, input, normalized_shape, weight, bias, eps, residual=residual, zero_centred=zero_centred
+        )
+        return traced
+    dims = _normalised_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    rows, more = _rows_of(input, dims), None if residual is None else _rows_of(residual, dims)
+    factor, added = (one if one is None or dims == 1 else one.flatten() for one in (weight, bias))
+    if any(one is not None and one.dtype != input.dtype for one in (factor, added)):
+        factor, added = (None if one is None else _wide(one, input.dtype) for one in (factor, added))
+        if factor is None and added is not None:  # whose dtype says that of the bias
+            factor = torch.ones_like(added, requires_grad=False)
+    if more is None:
+        out = _layernorm(rows, factor, added, eps, zero_centred)[0]
+        return out if dims == 1 else out.view(input.shape)
+    both: tuple[torch.Tensor, ...] = _layernorm_add(rows, more, factor, added, eps, zero_centred)
+    return (both[0], both[1]) if dims == 1 else (both[0].view(input.shape), both[1].view(input.shape))
 
 
 def activation(
@@ -329,6 +362,20 @@ def autocast(x: torch.Tensor) -> torch.Tensor:
 
 
 def transformed() -> bool:
+def _normalised_dims(op: str, input: torch.Tensor, normalized_shape: int | Sequence[int], **vectors: torch.Tensor | None) -> int:
+    """How many of the last dimensions are normalised; ValueError unless their sizes, and those of weight and bias, are normalized_shape."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or input.shape[-len(shape) :] != shape:
+        raise ValueError(
+            f"{op}: the last dimensions of the input, of shape {tuple(input.shape)}, are not normalized_shape={shape}; give the "
+            "sizes of its last dimensions"
+        )
+    for name, vector in vectors.items():
+        if vector is not None and vector.shape != shape:
+            raise ValueError(f"{op}: {name} has shape {tuple(vector.shape)}; give it normalized_shape={shape}")
+    return len(shape)
+
+
     """Whether forward mode or a transform of torch.func is at work."""
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -307,34 +307,41 @@ def _gemm_fp8(*args: Any) -> Any:
     return rule.ways(along, "k")
 
 
-def _norm(operands: int, results: int) -> Any:
-    """rmsnorm (x) and rmsnorm_add (x, residual), then the weight: leading dimensions may be sharded, and rstd [...] is one result more."""
+def _norm(operands: int, results: int, vectors: int, statistics: int) -> Any:
+    """Norms of x, or of x and a residual; then weight and bias. Leading dimensions may be sharded; statistics [...] are results more."""
 
     def rule(*args: Any) -> Any:
         leading = _leading(args[0].shape[:-1], args[0].shape[:-1])
-        made = _Rule(len(args), [leading + "n"] * results + [leading])
+        made = _Rule(len(args), [leading + "n"] * results + [leading] * statistics)
         made.letters[:operands] = [leading + "n"] * operands
-        if _get(args, operands) is not None:
-            made.letters[operands] = "n"
+        for at in range(operands, operands + vectors):
+            if _get(args, at) is not None:
+                made.letters[at] = "n"
         return made.ways(leading)
 
     return rule
 
 
-def _norm_backward(*args: Any) -> Any:
-    """dy, x, rstd, weight, zero_centred, dsum, need_dx, need_dweight; dweight is a sum over the leading dimensions."""
-    from torch.distributed.tensor import Partial, Replicate
+def _norm_backward(statistics: int, gradients: int) -> Any:
+    """dy, x, statistics, weight, zero_centred, dsum, then which gradients are wanted: of x, and of vectors, which are sums over the leading
+    dimensions."""
 
-    leading = _leading(args[1].shape[:-1], args[1].shape[:-1])
-    need_dx, need_dweight = _get(args, 6, True), _get(args, 7, True)
-    rule = _Rule(len(args), [leading + "n" if need_dx else "", "n" if need_dweight else ""])
-    rule.letters[:3] = [leading + "n", leading + "n", leading]
-    for at, letters in ((3, "n"), (5, leading + "n")):
-        if _get(args, at) is not None:
-            rule.letters[at] = letters
-    whole, *sharded = rule.ways(leading)
-    of_weight = Partial() if need_dweight else Replicate()  # what is not wanted is empty
-    return [whole, *(([results[0], of_weight], given) for results, given in sharded)]
+    def rule(*args: Any) -> Any:
+        from torch.distributed.tensor import Partial, Replicate
+
+        weight = 2 + statistics
+        leading = _leading(args[1].shape[:-1], args[1].shape[:-1])
+        of_x, *of_vectors = (_get(args, weight + 3 + i, True) for i in range(gradients))
+        made = _Rule(len(args), [leading + "n" if of_x else "", *("n" if wanted else "" for wanted in of_vectors)])
+        made.letters[:weight] = [leading + "n"] * 2 + [leading] * statistics
+        for at, letters in ((weight, "n"), (weight + 2, leading + "n")):
+            if _get(args, at) is not None:
+                made.letters[at] = letters
+        whole, *sharded = made.ways(leading)
+        sums = [Partial() if wanted else Replicate() for wanted in of_vectors]  # what is not wanted is empty
+        return [whole, *(([results[0], *sums], given) for results, given in sharded)]
+
+    return rule
 
 
 def _activation_letters(rule: _Rule, first: int, args: tuple[Any, ...], row: str, leading: str) -> None:
@@ -413,9 +420,12 @@ def register() -> None:
         (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
         (ops.quantize, _quantize, 1),
         (ops.dequantize, _dequantize, 2),
-        (ops.rmsnorm, _norm(1, 1), 2),
-        (ops.rmsnorm_add, _norm(2, 2), 3),
-        (ops.rmsnorm_backward, _norm_backward, 4),
+        (ops.rmsnorm, _norm(1, 1, 1, 1), 2),
+        (ops.rmsnorm_add, _norm(2, 2, 1, 1), 3),
+        (ops.rmsnorm_backward, _norm_backward(1, 2), 4),
+        (ops.layernorm, _norm(1, 1, 2, 2), 3),
+        (ops.layernorm_add, _norm(2, 2, 2, 2), 4),
+        (ops.layernorm_backward, _norm_backward(2, 3), 5),
         (ops.activation, _activation, 4),
         (ops.activation_backward, _activation_backward, 5),
         (ops.rope, _rope, 5),

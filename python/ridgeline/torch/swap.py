@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from ._recipe import Config, RecipeLike, as_config, describe
 from .delayed import BUFFER, NOW
-from .modules import Fp8Linear, Linear, RMSNorm, become, configure
+from .modules import Fp8Linear, LayerNorm, Linear, RMSNorm, become, configure
 from .quantized import QuantizedTensor
 
 Keep = Callable[[str, Any], bool]
@@ -23,8 +23,8 @@ Kind = TypeVar("Kind", bound=torch.nn.Module)
 class SwapReport:
     """What became of each module of a model that the library has a counterpart of, by its name; one with two names is there twice.
 
-    swapped  of linear layers the recipe: "gemm", or "gemm_fp8" with format and granularity, or each product's; of norms "rmsnorm";
-             "torch" after ``unswap``
+    swapped  of linear layers the recipe: "gemm", or "gemm_fp8" with format and granularity, or each product's; of norms "rmsnorm" or
+             "layernorm"; "torch" after ``unswap``
     left     why it is as it was
     """
 
@@ -153,23 +153,33 @@ def plan_linears(plan: Plan, module: torch.nn.Module, choose: Choice) -> None:
         plan.add(names, str(answer), functools.partial(_become_linear, layer, answer))
 
 
-def plan_norms(plan: Plan, module: torch.nn.Module, choose: Callable[[str, torch.nn.Module], str | None], kind: type[torch.nn.RMSNorm]) -> None:
-    """Every torch.nn.RMSNorm, or ours, becomes one of ``kind``, unless ``choose`` says why not."""
-    for names, layer in _all_of(module, torch.nn.RMSNorm):
+# torch's norms, and of each ours and the operator it calls.
+NORMS: dict[type[torch.nn.Module], tuple[type[torch.nn.Module], str]] = {
+    torch.nn.RMSNorm: (RMSNorm, "rmsnorm"),
+    torch.nn.LayerNorm: (LayerNorm, "layernorm"),
+}
+
+
+def plan_norms(
+    plan: Plan, module: torch.nn.Module, choose: Callable[[str, torch.nn.Module], str | None], theirs: type[torch.nn.Module], to_ours: bool
+) -> None:
+    """Every norm of a kind of torch's becomes ours, or with ``to_ours`` false torch's again, unless ``choose`` says why not."""
+    ours, op = NORMS[theirs]
+    for names, layer in _all_of(module, theirs):
         now = parametrize.type_before_parametrizations(layer)
         reason = next(filter(None, (choose(name, layer) for name in names)), None)
-        if now not in (torch.nn.RMSNorm, RMSNorm):
+        if now not in (theirs, ours):
             reason = f"{now.__module__}.{now.__qualname__} has code of its own"
-        elif kind is torch.nn.RMSNorm and now is kind:
-            reason = "is a torch.nn.RMSNorm"
-        elif kind is torch.nn.RMSNorm and getattr(layer, "zero_centred", False):
-            reason = "zero_centred, which torch.nn.RMSNorm has not"
-        elif kind is RMSNorm and "forward" in vars(layer):
+        elif not to_ours and now is theirs:
+            reason = f"is a torch.nn.{theirs.__name__}"
+        elif not to_ours and getattr(layer, "zero_centred", False):
+            reason = f"zero_centred, which torch.nn.{theirs.__name__} has not"
+        elif to_ours and "forward" in vars(layer):
             reason = "has a forward of its own, set on the layer"
         if reason is not None:
             plan.leave(names, reason)
         else:
-            plan.add(names, "torch" if kind is torch.nn.RMSNorm else "rmsnorm", functools.partial(become, layer, kind))
+            plan.add(names, op if to_ours else "torch", functools.partial(become, layer, ours if to_ours else theirs))
 
 
 def unless_kept(target: Target, keep: Keep | None) -> Choice:
@@ -202,11 +212,12 @@ def kept_because(keep: Keep | None, name: str, layer: torch.nn.Module) -> str | 
 
 
 def unswap(module: torch.nn.Module, keep: Keep | None = None) -> SwapReport:
-    """Every Linear, Fp8Linear and RMSNorm in ``module``, or ``module`` itself, becomes torch.nn's again, as whole as before.
+    """Every Linear, Fp8Linear, RMSNorm and LayerNorm in ``module``, or ``module`` itself, becomes torch.nn's again, as whole as before.
 
     Left are layers whose weights are kept as codes, norms with ``zero_centred``, and those for which ``keep(name, layer)`` is true.
     """
     plan = Plan()
     plan_linears(plan, module, unless_kept(_TORCH, keep))
-    plan_norms(plan, module, functools.partial(kept_because, keep), torch.nn.RMSNorm)
+    for norm in NORMS:
+        plan_norms(plan, module, functools.partial(kept_because, keep), norm, to_ours=False)
     return plan.carry_out()
