@@ -144,6 +144,9 @@ expression = "max(2, min(8, floor_div(ring, 16 * max(1, slice) * stage_rows * in
 expression = "DIRECT != 1 || direct"
 reason = "direct: rows that start on 16 bytes, and that the threads of a block hold"
 [[needs]]
+expression = "SM_THREADS < 1024 || direct || per_thread <= 2"
+reason = "a thread has registers for rows, weight and bias"
+[[needs]]
 expression = "by_chunks == 0 || direct || resident * (3072 + 16 * slice * stage_rows * inputs * stages * (lanes > 0 ? 8 : 1)) <= 233472"
 reason = "the rings of all blocks of a multiprocessor must fit its shared memory"
 [[kernel]]
