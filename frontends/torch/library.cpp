@@ -33,9 +33,6 @@ constexpr const char* kSchemas[] = {
     "Tensor rstd)",
     "rmsnorm_backward(Tensor dy, Tensor x, Tensor rstd, Tensor? weight, bool zero_centred=False, Tensor? dsum=None, "
     "bool need_dx=True, bool need_dweight=True) -> (Tensor dx, Tensor dweight)",
-    "activation(Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, float alpha, float "
-    "limit) "
-    "-> Tensor",
     "layernorm(Tensor x, Tensor? weight, Tensor? bias, float eps, bool zero_centred=False) -> (Tensor y, Tensor mean, "
     "Tensor rstd)",
     "layernorm_add(Tensor x, Tensor residual, Tensor? weight, Tensor? bias, float eps, bool zero_centred=False) -> "
@@ -43,6 +40,9 @@ constexpr const char* kSchemas[] = {
     "layernorm_backward(Tensor dy, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, bool zero_centred=False, "
     "Tensor? dsum=None, bool need_dx=True, bool need_dweight=True, bool need_dbias=True) -> (Tensor dx, Tensor "
     "dweight, Tensor dbias)",
+    "activation(Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, float alpha, float "
+    "limit) "
+    "-> Tensor",
     "activation_backward(Tensor dy, Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, "
     "float alpha, float limit, bool need_x=True, bool need_up=True, bool need_probs=True) -> (Tensor dx, Tensor dup, "
     "Tensor dprobs)",
@@ -72,11 +72,11 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_quantize(library, key);
   register_gemm_fp8(library, key);
   register_rmsnorm(library, key);
+  register_layernorm(library, key);
   register_activation(library, key);
   register_adamw(library, key);
   register_cross_entropy(library, key);
   register_rope(library, key);
-  register_layernorm(library, key);
 }
 
 }  // namespace

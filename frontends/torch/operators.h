@@ -41,11 +41,6 @@ NormalisedSum call_rmsnorm_add(const Tensor& x, const Tensor& residual, const Op
 NormGradients call_rmsnorm_backward(const Tensor& dy, const Tensor& x, const Tensor& rstd, const OptionalTensor& weight,
                                     bool zero_centred, const OptionalTensor& dsum, bool need_dx, bool need_dweight);
 
-// f(x) times a gate, a factor and a mask of rows; its gradients, of which what is not asked for is empty. A packed x
-// [..., 2 columns] holds the gate behind, and its gradient is of the same form.
-using ActivationGradients = std::tuple<Tensor, Tensor, Tensor>;
-Tensor call_activation(const Tensor& x, const OptionalTensor& up, const OptionalTensor& probs,
-                       const OptionalTensor& mask, std::string_view function, bool packed, double alpha, double limit);
 // The norm of rows that takes their mean off, which is one result more, and may add a bias.
 using Centred = std::tuple<Tensor, Tensor, Tensor>;
 using CentredSum = std::tuple<Tensor, Tensor, Tensor, Tensor>;
@@ -58,6 +53,11 @@ CentredGradients call_layernorm_backward(const Tensor& dy, const Tensor& x, cons
                                          const OptionalTensor& weight, bool zero_centred, const OptionalTensor& dsum,
                                          bool need_dx, bool need_dweight, bool need_dbias);
 
+// f(x) times a gate, a factor and a mask of rows; its gradients, of which what is not asked for is empty. A packed x
+// [..., 2 columns] holds the gate behind, and its gradient is of the same form.
+using ActivationGradients = std::tuple<Tensor, Tensor, Tensor>;
+Tensor call_activation(const Tensor& x, const OptionalTensor& up, const OptionalTensor& probs,
+                       const OptionalTensor& mask, std::string_view function, bool packed, double alpha, double limit);
 ActivationGradients call_activation_backward(const Tensor& dy, const Tensor& x, const OptionalTensor& up,
                                              const OptionalTensor& probs, const OptionalTensor& mask,
                                              std::string_view function, bool packed, double alpha, double limit,
@@ -86,12 +86,12 @@ Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, co
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
+void register_layernorm(torch::Library& library, c10::DispatchKey key);
 void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_adamw(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
-void register_layernorm(torch::Library& library, c10::DispatchKey key);
 
 }  // namespace ridge::torch_frontend

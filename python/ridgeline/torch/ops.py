@@ -25,9 +25,9 @@ _gemm_fp8_scaled_add = torch.ops.ridgeline.gemm_fp8_scaled_add_.default
 _rmsnorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm.default
 _activation: Callable[..., torch.Tensor] = torch.ops.ridgeline.activation.default
 _rmsnorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm_add.default
-
 _layernorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm.default
 _layernorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm_add.default
+
 _SCALINGS = {
     ("tensor", "tensor"): "tensor",
     ("row", "row"): "row",
@@ -339,6 +339,20 @@ def gated(
     return activation(x, function, up=up, packed=up is None, probs=probs, mask=mask, alpha=alpha, limit=limit)
 
 
+def _normalised_dims(op: str, input: torch.Tensor, normalized_shape: int | Sequence[int], **vectors: torch.Tensor | None) -> int:
+    """How many of the last dimensions are normalised; ValueError unless their sizes, and those of weight and bias, are normalized_shape."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or input.shape[-len(shape) :] != shape:
+        raise ValueError(
+            f"{op}: the last dimensions of the input, of shape {tuple(input.shape)}, are not normalized_shape={shape}; give the "
+            "sizes of its last dimensions"
+        )
+    for name, vector in vectors.items():
+        if vector is not None and vector.shape != shape:
+            raise ValueError(f"{op}: {name} has shape {tuple(vector.shape)}; give it normalized_shape={shape}")
+    return len(shape)
+
+
 def _wide(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A weight of another dtype than its input's in one that the operator multiplies by: float32, of float64 its own."""
     return weight.to(torch.float64 if dtype == torch.float64 else torch.float32) if weight.is_floating_point() else weight
@@ -362,20 +376,6 @@ def autocast(x: torch.Tensor) -> torch.Tensor:
 
 
 def transformed() -> bool:
-def _normalised_dims(op: str, input: torch.Tensor, normalized_shape: int | Sequence[int], **vectors: torch.Tensor | None) -> int:
-    """How many of the last dimensions are normalised; ValueError unless their sizes, and those of weight and bias, are normalized_shape."""
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not shape or input.shape[-len(shape) :] != shape:
-        raise ValueError(
-            f"{op}: the last dimensions of the input, of shape {tuple(input.shape)}, are not normalized_shape={shape}; give the "
-            "sizes of its last dimensions"
-        )
-    for name, vector in vectors.items():
-        if vector is not None and vector.shape != shape:
-            raise ValueError(f"{op}: {name} has shape {tuple(vector.shape)}; give it normalized_shape={shape}")
-    return len(shape)
-
-
     """Whether forward mode or a transform of torch.func is at work."""
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
