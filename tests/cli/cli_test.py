@@ -426,6 +426,10 @@ class Projects(Base):
         kernel.write_text(kernel.read_text() + "# edited\n")
         for verb in ("handoff", "optimize"):
             self.refused(7, verb, "matmul", *workspace, says="not committed: kernel.py")
+            here = subprocess.run([RIDGE, verb, "matmul", "--project", ".", "--mode", "workspace"], cwd=project, env=self.environment,
+                                  capture_output=True, text=True)
+            self.assertEqual(here.returncode, 7, here.stdout + here.stderr)
+            self.assertIn("not committed: kernel.py", here.stdout + here.stderr)
         git("commit", "--quiet", "-a", "-m", "edited")
         self.refused(7, "optimize", "matmul", *workspace, "--directory", folder, says="waits for confirmation")
         manifest = (folder / "manifest.yaml").read_text()
