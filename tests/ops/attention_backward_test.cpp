@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "dispatch/launch.h"
@@ -222,6 +223,39 @@ TEST(AttentionBackward, WhatIsNotFiniteStaysWithItsHead) {
     same(clean.d_k, dirty.d_k, 2, 1);
     same(clean.d_v, dirty.d_v, 2, 1);
   }
+}
+
+// A query that sees two keys, whose scores are `gap` apart: the second one's value has next to no gradient.
+std::string judged_of_two_keys(double gap) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const ops::Problem problem =
+      *op.bind(*record::parse_case("attention_backward batch=1 heads=1 kv_heads=1 q_len=1 k_len=2 dim=64 dtype=bf16"));
+  const std::vector<double> ones(64, 1.0);
+  std::vector<double> keys(128);
+  const auto operands = [&] {
+    Operands made = make_operands(problem, kPacked, 1);
+    made.all[0].assign(ones);
+    std::fill(keys.begin(), keys.begin() + 64, gap / (64 * made.scalars[0].real()));
+    made.all[1].assign(keys);
+    made.all[2].assign(std::vector<double>(128, 1.0));
+    made.all[3].assign(ones);
+    made.all[4].assign({gap});
+    made.all[5].assign(std::vector<double>(64, 1024.0));
+    return made;
+  };
+  const Operands before = operands();
+  for (const ops::Implementation& implementation : op.implementations) {
+    if (implementation.backend != Backend::kCpu) continue;
+    const Operands after = operands();
+    const Status status = implementation.run(problem, {after.views(), after.scalars}, Stream::cpu());
+    const std::string wrong = status ? judge(op, problem, before, after, 2) : status.error().text();
+    if (!wrong.empty()) return std::string(implementation.name) + ": " + wrong;
+  }
+  return {};
+}
+
+TEST(AttentionBackward, WeightsBelowTheNormalNumbersMayBeZero) {
+  for (const double gap : {80.0, 86.0, 88.0, 90.0, 100.0}) EXPECT_EQ(judged_of_two_keys(gap), "") << gap;
 }
 
 TEST(AttentionBackward, RefusesWithTheValues) {

@@ -1,10 +1,14 @@
 // What is particular to attention: rows without keys, strides in any order, the mask's corner, weights of unseen keys,
 // and what the arguments' check says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "numerics/convert.h"
@@ -98,6 +102,44 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   ASSERT_TRUE(attention(problem.args, Stream::cpu()).ok());
   for (const double x : problem.o.values()) ASSERT_TRUE(std::isfinite(x));
   for (const float x : problem.sums) ASSERT_TRUE(std::isfinite(x));
+}
+
+// A query that sees two keys, whose scores are `gap` apart; what it has of the second one, 1024 times its weight.
+std::string judged_of_two_keys(const char* dtype, double gap, std::optional<double> found) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const std::string text = fmt::format("attention batch=1 heads=1 kv_heads=1 q_len=1 k_len=2 dim=64 dtype={}", dtype);
+  const ops::Problem problem = *op.bind(*record::parse_case(text));
+  std::vector<double> keys(128), values(128);
+  std::fill(values.begin() + 64, values.end(), 1024.0);
+  const auto operands = [&] {
+    Operands made = make_operands(problem, kPacked, 1);
+    made.all[0].assign(std::vector<double>(64, 1.0));
+    std::fill(keys.begin(), keys.begin() + 64, gap / (64 * made.scalars[0].real()));
+    made.all[1].assign(keys);
+    made.all[2].assign(values);
+    return made;
+  };
+  const Operands before = operands();
+  for (const ops::Implementation& implementation : op.implementations) {
+    if (implementation.backend != Backend::kCpu) continue;
+    Operands after = operands();
+    const Status status = implementation.run(problem, {after.views(), after.scalars}, Stream::cpu());
+    if (!status) return status.error().text();
+    if (found) after.all[3].assign(std::vector<double>(64, *found));
+    const std::string wrong = judge(op, problem, before, after, 2);
+    if (!wrong.empty()) return std::string(implementation.name) + ": " + wrong;
+  }
+  return {};
+}
+
+TEST(Attention, WeightsThatAreTooSmallForARelativeErrorAreJudgedByTheStepThatTheyHave) {
+  EXPECT_EQ(judged_of_two_keys("bf16", 90, {}), "");     // e^-90 is no normal number of fp32
+  EXPECT_EQ(judged_of_two_keys("bf16", 90, 0.0), "");    // a kernel may have none of it
+  EXPECT_NE(judged_of_two_keys("bf16", 86, 0.0), "");    // but e^-86
+  EXPECT_NE(judged_of_two_keys("bf16", 90, 3e-35), "");  // nor three of the least normal numbers
+  EXPECT_EQ(judged_of_two_keys("f16", 14, {}), "");      // e^-14 is 13.95 steps of f16
+  EXPECT_EQ(judged_of_two_keys("f16", 14, 14 * 0x1p-14), "");
+  EXPECT_NE(judged_of_two_keys("f16", 14, 15 * 0x1p-14), "");
 }
 
 TEST(Attention, TheUsualScaleIsOneOverTheRootOfTheDimension) {

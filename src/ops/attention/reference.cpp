@@ -12,6 +12,7 @@ namespace ridge::ops::attention {
 namespace {
 
 constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNormal = 0x1p-126;  // fp32 may have 0 for an exponential that is below its normal numbers
 
 // Inputs as rows of numbers; row (b, i, h) of a tensor [batch, length, heads, dim] begins at its index times dim.
 struct Rows {
@@ -26,6 +27,7 @@ struct Rows {
 struct Row {
   std::vector<double> weights;  // exp(score - log-sum-exp), or NaN
   double log_sum_exp = -kInfinity;
+  double unit = 0;            // the largest weight: 1 before the weights are divided by their sum
   double score_error = 0;     // e of the contract
   double score_variance = 0;  // of the ideal kernel's worst score
 };
@@ -68,6 +70,7 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::
   double sum = 0;
   for (const double score : row.weights) sum += std::exp(score - most);
   row.log_sum_exp = most + std::log(sum);
+  row.unit = 1 / sum;
   for (double& weight : row.weights) weight = std::exp(weight - row.log_sum_exp);
   return row;
 }
@@ -83,22 +86,34 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
   const double r = numerics::unit_roundoff(s.dtype);
   const double relative =
       r + 2 * row.score_error + 8 * kU * std::sqrt(static_cast<double>(std::max<std::int64_t>(s.k_len, 1)));
+  // Weights that are too small for a relative error: below the normal numbers of fp32 they may be 0, below those of the
+  // dtype they are rounded to its smallest step.
+  const double least_step = numerics::ulp(s.dtype, 0.0) * row.unit,
+               least = std::max(kNormal * row.unit, least_step / 2);
   for (std::int64_t c = 0; c < s.dim; ++c) {
-    double sum = 0, magnitude = 0, square = 0;
+    double sum = 0, magnitude = 0, square = 0, values = 0, lost = 0, of_steps = 0;
     for (std::size_t j = 0; j < row.weights.size(); ++j) {
-      const double term = row.weights[j] * v.at(b, static_cast<std::int64_t>(j), h)[c];
+      const double weight = row.weights[j], value = v.at(b, static_cast<std::int64_t>(j), h)[c];
+      const double term = weight * value;
       sum += term;
       magnitude += std::fabs(term);
       square += term * term;
+      values += std::fabs(value);
+      if (weight < kNormal * row.unit) {
+        lost += term;
+      } else if (weight < least_step / (2 * r)) {
+        of_steps += value * value;
+      }
     }
-    if (!std::isfinite(sum)) magnitude = square = 0;
-    const double bound = relative * magnitude;
+    if (!std::isfinite(sum)) magnitude = square = values = lost = of_steps = 0;
+    const double bound = relative * magnitude + least * values;
     const double step = numerics::ulp(s.dtype, std::isfinite(sum) ? std::fabs(sum) + bound : 0.0);
     // A weight's rounding is uniform within its ulp, whose size runs from r to 2 r of it: r^2 / 6 on average. Equal
     // weights all round the same way.
-    const double noise = r * r * square / 6 + row.score_variance * (square + sum * sum);
+    const double noise = r * r * square / 6 + row.score_variance * (square + sum * sum) +
+                         least_step * least_step * of_steps / 12 + lost * lost;
     append(o, sum, bound + step / 2, step * step / 12 + (std::isfinite(noise) ? noise : 0.0));
-    o.shift.push_back(std::isfinite(sum) ? r * std::fabs(sum) : 0.0);
+    o.shift.push_back(std::isfinite(sum) ? r * std::fabs(sum) + std::fabs(lost) : 0.0);
   }
 }
 

@@ -17,7 +17,8 @@
 //           rounded once. With u, r, S and e of attention, e'[i] = e[i] + 2^-20 |L[i]|, and
 //           f[i,j] = 16 u sqrt(dim) (sum |do||v| + sum |do||o|): |dv - exact| <= sum_i (2 e' + r + 8 u sqrt(n)) p |do|,
 //           |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus half an
-//           ulp, n the number of terms.
+//           ulp, n the number of terms, and where p or ds are too small for a relative error t = max(2^-126, half the
+//           dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq.
 // NaN, Inf  A row whose log-sum-exp is -infinity weighs every key with zero. What is not finite in a row of q, o, d_o
 // or
 //           log_sum_exp may make dk and dv of its group's head NaN, and dq of that row; in a row of k or v, dq of every

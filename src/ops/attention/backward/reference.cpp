@@ -14,6 +14,7 @@ namespace {
 using attention::Shape;
 
 constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNormal = 0x1p-126;  // fp32 may have 0 for an exponential that is below its normal numbers
 
 // A tensor [batch, length, heads, dim] as numbers.
 struct Rows {
@@ -46,10 +47,11 @@ Dot dot(const double* x, const double* y, std::int64_t count) {
 // number of the sum shares.
 struct Factor {
   double value = 0, error = 0, variance = 0;
+  double lost = 0;  // the value, where a kernel may have 0 for its exponential
 };
 // One output element.
 struct Sum {
-  double value = 0, magnitude = 0, error = 0, variance = 0;
+  double value = 0, magnitude = 0, error = 0, variance = 0, lost = 0;
 
   void add(const Factor& factor, double element) {
     const double term = factor.value * element;
@@ -57,6 +59,7 @@ struct Sum {
     magnitude += std::fabs(term);
     error += factor.error * std::fabs(element);
     variance += factor.variance * element * element;
+    lost += factor.lost * element;
   }
 };
 
@@ -128,11 +131,19 @@ class Gradients {
       const double p = log_sum == -kInfinity ? 0.0 : std::exp(scores[j].value * s_.scale - log_sum);
       const double ds = p * (products[j].value - delta.value);
       const double of_product = sums * (products[j].magnitude + delta.magnitude);
-      row.weights.push_back({p, p * (of_weight + r_) + least_, p * p * noise});
-      row.slopes.push_back({ds, std::fabs(ds) * (of_weight + r_ + 4 * kU) + p * of_product + least_,
-                            ds * ds * noise + p * p * (products[j].variance + delta.variance)});
+      const double difference = std::fabs(products[j].value - delta.value), least = std::max(least_, kNormal);
+      const bool lost = p < kNormal;
+      row.weights.push_back({p, p * (of_weight + r_) + least, p * p * noise + of_step(p), lost ? p : 0.0});
+      row.slopes.push_back(
+          {ds, std::fabs(ds) * (of_weight + r_ + 4 * kU) + p * of_product + kNormal * difference + least,
+           ds * ds * noise + p * p * (products[j].variance + delta.variance) + of_step(ds), lost ? ds : 0.0});
     }
     return row;
+  }
+
+  // The squared error of rounding a number that is below the normal ones of the dtype to the smallest step.
+  [[nodiscard]] double of_step(double x) const {
+    return x != 0 && std::fabs(x) < least_ / r_ ? least_ * least_ / 3 : 0.0;
   }
 
   void add_query(std::int64_t b, std::int64_t h, std::int64_t i) {
@@ -168,8 +179,9 @@ class Gradients {
       const double step = numerics::ulp(s_.dtype, std::isfinite(value) ? size + bound : 0.0);
       output.value.push_back(value);
       output.allowed.push_back(bound + step / 2);
-      output.ideal_square.push_back((finite ? factor * factor * sum.variance : 0.0) + step * step / 12);
-      output.shift.push_back(std::isfinite(value) ? r_ * size : 0.0);  // equal factors all round the same way
+      const double lost = finite ? factor * std::fabs(sum.lost) : 0.0;
+      output.ideal_square.push_back((finite ? factor * factor * sum.variance : 0.0) + lost * lost + step * step / 12);
+      output.shift.push_back(std::isfinite(value) ? r_ * size + lost : 0.0);  // equal factors all round the same way
     }
     return output;
   }

@@ -13,7 +13,7 @@ using Ints = std::int32_t __attribute__((vector_size(64)));
 inline __attribute__((always_inline)) void load(Floats& x, const float* from) { std::memcpy(&x, from, sizeof x); }
 inline __attribute__((always_inline)) void store(float* to, const Floats& x) { std::memcpy(to, &x, sizeof x); }
 
-// e^x for x <= 89 to about two units in the last place; 0 below -87, infinity above 88.8, NaN for NaN.
+// e^x for x <= 89 to about two units in the last place; 0 where that is below the normal numbers, infinity above 88.8, NaN for NaN.
 inline __attribute__((always_inline)) void exponential(Floats& x) {
   const Floats scaled = x * 1.44269504f;
   const Floats whole = (scaled + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: rounds to an integer
@@ -24,7 +24,7 @@ inline __attribute__((always_inline)) void exponential(Floats& x) {
   p = p * part + 1.6666665459e-1f;
   p = p * part + 5.0000001201e-1f;
   p = p * part * part + part + 1.0f;
-  const Ints small = x < -87.0f;
+  const Ints small = x < -87.33654f;
   const Floats bounded = small ? Floats{} : whole;  // a conversion of what does not fit is undefined
   const Ints valid = bounded == bounded;
   const Ints exponent = (__builtin_convertvector(valid ? bounded : Floats{}, Ints) + 127) << 23;
