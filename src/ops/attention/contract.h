@@ -20,8 +20,9 @@
 //           and e[i] = 16 u sqrt(dim) max_j S[i,j] + 2^-20 (1 + max_j |s[i,j]|): |o - exact| <= (r + 2 e[i] + 8 u
 //           sqrt(k_len)) sum_j w[i,j] |v[j,c]| + t[i] sum_j |v[j,c]| + half an ulp, where t[i] = max(2^-126, half the
 //           dtype's smallest step) / sum_j exp(s[i,j] - max_j s[i,j]): exponentials below the normal numbers of fp32
-//           may be 0, and weights below those of the dtype have its smallest step. |L - exact| <= e[i] + 2^-20 + 4 u |L|. Scores of
-//           thousands and more are outside the model: their rounding alone changes a weight by more than itself.
+//           may be 0, and weights below those of the dtype have its smallest step. |L - exact| <= e[i] + 2^-20 + 4 u
+//           |L|. Scores of thousands and more are outside the model: their rounding alone changes a weight by more
+//           than itself.
 // NaN, Inf  A row with a score of NaN or +infinity is NaN, its log-sum-exp too; one whose scores are all -infinity is
 // as one
 //           that sees no key. Every other row, and every other head, keeps its values; but a weight of zero times an
