@@ -4,13 +4,11 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include <cmath>
-
 #include "convert.h"
 #include "derivative.h"
+#include "norms.h"
 #include "operators.h"
 #include "ridge/ops/rmsnorm_backward.h"
-#include "shapes.h"
 
 namespace ridge::torch_frontend {
 namespace {
@@ -19,111 +17,59 @@ constexpr std::string_view kOp = "rmsnorm";
 
 // ---- What a call asks of its tensors, of symbolic sizes
 
-void check_input(const Tensor& x) {
-  const auto type = x.scalar_type();
-  const bool usable_type = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf ||
-                           (type == at::kDouble && !x.is_cuda());  // by_torch
-  TORCH_CHECK_TYPE(usable_type, kOp, ": the input is ", type_of(x),
-                   "; give torch.float32, torch.bfloat16 or torch.float16 (torch.float64: on the CPU)");
-  check_rows(x, kOp, "the input");
-  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(x.sym_size(-1).sym_eq(0)), kOp, ": the input of shape ", x.sym_sizes(),
-                    " has rows without elements, which have no mean; give rows of at least one");
-}
-
-void check_weight(const OptionalTensor& weight, const Tensor& x, bool zero_centred) {
-  TORCH_CHECK_VALUE(given(weight) || !zero_centred, kOp, ": zero_centred is about the weight, and there is none");
-  if (!given(weight)) return;
-  const bool wide = weight->scalar_type() == at::kFloat && x.scalar_type() != at::kDouble;
-  check_like(*weight, kOp, "weight", {x.sym_size(-1)}, wide ? at::kFloat : x.scalar_type());
-  TORCH_CHECK_VALUE(weight->is_contiguous(), kOp, ": weight has stride ", weight->sym_stride(0),
-                    "; call .contiguous() on it first");
-}
-
-void check_same_rows(const Tensor& other, const Tensor& x, std::string_view name) {
-  check_like(other, kOp, name, x.sym_sizes(), x.scalar_type());
-  check_rows(other, kOp, name);
-}
-
-Tensor empty_rows(const Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); }
-// One number for each row.
-Tensor empty_statistic(const Tensor& x) {
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return at::empty_symint(x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim() - 1)), x.options().dtype(type));
-}
-
-void check_eps(double eps) {
-  const auto stored = static_cast<float>(eps);
-  TORCH_CHECK_VALUE(stored >= 0 && std::isfinite(stored), kOp, ": an eps of ", eps,
-                    " is not possible; give a finite number from 0");
-}
-
 Normalised rmsnorm_meta(const Tensor& x, const OptionalTensor& weight, double eps, bool zero_centred) {
-  check_eps(eps);
-  check_input(x);
-  check_weight(weight, x, zero_centred);
-  return {empty_rows(x), empty_statistic(x)};
+  norms::check_eps(eps, kOp);
+  norms::check_input(x, kOp);
+  norms::check_weight(weight, x, zero_centred, kOp);
+  return {norms::empty_rows(x), norms::empty_statistic(x)};
 }
 
 NormalisedSum rmsnorm_add_meta(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double eps,
                                bool zero_centred) {
-  check_eps(eps);
-  check_input(x);
-  check_same_rows(residual, x, "residual");
-  check_weight(weight, x, zero_centred);
-  return {empty_rows(x), empty_rows(x), empty_statistic(x)};
+  norms::check_eps(eps, kOp);
+  norms::check_input(x, kOp);
+  norms::check_same_rows(residual, x, kOp, "residual");
+  norms::check_weight(weight, x, zero_centred, kOp);
+  return {norms::empty_rows(x), norms::empty_rows(x), norms::empty_statistic(x)};
 }
 
 NormGradients rmsnorm_backward_meta(const Tensor& dy, const Tensor& x, const Tensor& rstd, const OptionalTensor& weight,
                                     bool zero_centred, const OptionalTensor& dsum, bool need_dx, bool need_dweight) {
-  check_input(x);
-  check_same_rows(dy, x, "the gradient");
-  check_like(rstd, kOp, "rstd", x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim() - 1)),
-             x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  check_weight(weight, x, zero_centred);
-  if (given(dsum)) check_same_rows(*dsum, x, "the gradient of the sum");
+  norms::check_input(x, kOp);
+  norms::check_same_rows(dy, x, kOp, "the gradient");
+  norms::check_statistic(rstd, x, kOp, "rstd");
+  norms::check_weight(weight, x, zero_centred, kOp);
+  if (given(dsum)) norms::check_same_rows(*dsum, x, kOp, "the gradient of the sum");
   TORCH_CHECK_VALUE(need_dx || need_dweight, "rmsnorm_backward: no gradient is wanted; ask for one");
   TORCH_CHECK_VALUE(!need_dweight || given(weight),
                     "rmsnorm_backward: the weight's gradient is wanted and there is no weight");
-  const auto nothing = [](const Tensor& like) { return at::empty({0}, like.options()); };
-  return {need_dx ? empty_rows(x) : nothing(x),
-          need_dweight ? at::empty_symint(weight->sym_sizes(), weight->options()) : nothing(x)};
+  return {need_dx ? norms::empty_rows(x) : norms::nothing(x),
+          need_dweight ? at::empty_symint(weight->sym_sizes(), weight->options()) : norms::nothing(x)};
 }
 
 // ---- The calls
 
-TensorView statistic_view(const Tensor& rstd) {
-  return TensorView::contiguous(rstd.data_ptr(), dtype_of(rstd, kOp, "rstd"), {rstd.numel()});
-}
-
-TensorView weight_view(const OptionalTensor& weight) {
-  return given(weight) ? dense_view(*weight, kOp, "weight") : TensorView();
-}
-
 // By PyTorch's own operators, which know every derivative: for float64 (gradient checks), tangents, and gradients that
 // are differentiated again.
 Normalised by_torch(const Tensor& x, const OptionalTensor& weight, double eps, bool zero_centred) {
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const Tensor wide = x.to(type);
+  const Tensor wide = x.to(norms::wide_type(x));
   const Tensor rstd = at::rsqrt(at::mean(wide * wide, {-1}, true) + eps);
-  Tensor y = wide * rstd;
-  if (given(weight)) y = y * (zero_centred ? weight->to(type) + 1 : weight->to(type));
-  return {y.to(x.scalar_type()), rstd.squeeze(-1)};
+  return {norms::weighted(wide * rstd, weight, zero_centred).to(x.scalar_type()), rstd.squeeze(-1)};
 }
 
 NormGradients gradients_by_torch(const Tensor& dy, const Tensor& x, const Tensor& rstd, const OptionalTensor& weight,
                                  bool zero_centred, const OptionalTensor& dsum, bool need_dx, bool need_dweight) {
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto type = norms::wide_type(x);
   const Tensor normal = x.to(type) * rstd.unsqueeze(-1), wide = dy.to(type);
   Tensor dx, dweight;
   if (need_dx) {
-    Tensor g = wide;
-    if (given(weight)) g = g * (zero_centred ? weight->to(type) + 1 : weight->to(type));
+    const Tensor g = norms::weighted(wide, weight, zero_centred);
     dx = (g - normal * at::mean(g * normal, {-1}, true)) * rstd.unsqueeze(-1);
     if (given(dsum)) dx = dx + *dsum;
     dx = dx.to(x.scalar_type());
   }
   if (need_dweight) dweight = (wide * normal).reshape_symint({-1, x.sym_size(-1)}).sum(0).to(weight->scalar_type());
-  return {dx.defined() ? dx : at::empty({0}, x.options()), dweight.defined() ? dweight : at::empty({0}, x.options())};
+  return {dx.defined() ? dx : norms::nothing(x), dweight.defined() ? dweight : norms::nothing(x)};
 }
 
 Normalised rmsnorm(const Tensor& x, const OptionalTensor& weight, double eps, bool zero_centred) {
@@ -134,8 +80,8 @@ Normalised rmsnorm(const Tensor& x, const OptionalTensor& weight, double eps, bo
   RmsnormArgs args;
   args.x = rows_view(x, kOp, "the input");
   args.y = rows_view(std::get<0>(out), kOp, "the result");
-  args.rstd = statistic_view(std::get<1>(out));
-  args.weight = weight_view(weight);
+  args.rstd = norms::statistic_view(std::get<1>(out), kOp, "rstd");
+  args.weight = norms::columns_view(weight, kOp, "weight");
   args.zero_centred = zero_centred;
   args.eps = eps;
   check(ridge::rmsnorm(args, stream_of(x)));
@@ -157,8 +103,8 @@ NormalisedSum rmsnorm_add(const Tensor& x, const Tensor& residual, const Optiona
   args.residual = rows_view(residual, kOp, "residual");
   args.y = rows_view(std::get<0>(out), kOp, "the result");
   args.sum = rows_view(std::get<1>(out), kOp, "the sum");
-  args.rstd = statistic_view(std::get<2>(out));
-  args.weight = weight_view(weight);
+  args.rstd = norms::statistic_view(std::get<2>(out), kOp, "rstd");
+  args.weight = norms::columns_view(weight, kOp, "weight");
   args.zero_centred = zero_centred;
   args.eps = eps;
   check(ridge::rmsnorm(args, stream_of(x)));
@@ -180,8 +126,8 @@ NormGradients rmsnorm_backward(const Tensor& dy, const Tensor& x, const Tensor& 
   RmsnormBackwardArgs args;
   args.dy = rows_view(dy, kOp, "the gradient");
   args.x = rows_view(x, kOp, "the input");
-  args.rstd = statistic_view(rstd);
-  args.weight = weight_view(weight);
+  args.rstd = norms::statistic_view(rstd, kOp, "rstd");
+  args.weight = norms::columns_view(weight, kOp, "weight");
   args.zero_centred = zero_centred;
   if (given(dsum)) args.dsum = rows_view(*dsum, kOp, "the gradient of the sum");
   if (need_dx) args.dx = rows_view(std::get<0>(out), kOp, "the input's gradient");
@@ -191,11 +137,6 @@ NormGradients rmsnorm_backward(const Tensor& dy, const Tensor& x, const Tensor& 
 }
 
 // ---- Derivatives
-
-Tensor rows_of_gradient(const Tensor& grad, const Tensor& x) {
-  if (!grad.defined()) return at::zeros_like(x, x.options(), at::MemoryFormat::Contiguous);
-  return grad.contiguous();
-}
 
 // Of x (and of residual, whose gradient is the same) and weight, from the gradients of y and of the sum.
 struct RmsnormGradients final : Gradients {
@@ -215,7 +156,7 @@ struct RmsnormGradients final : Gradients {
     const bool need_dx = wanted[kX] || (residual && wanted[kResidual]);
     const Tensor &x = saved[kSavedX], &weight = saved[kSavedWeight];
     const OptionalTensor factor = weight.defined() ? OptionalTensor(weight) : OptionalTensor();
-    const Tensor dy = rows_of_gradient(grads[0], x);
+    const Tensor dy = norms::rows_of_gradient(grads[0], x);
     OptionalTensor dsum;
     if (need_dx && grads.size() > 1 && grads[1].defined()) dsum = grads[1].contiguous();
     NormGradients found;
