@@ -4,6 +4,8 @@ projects run from handoff to a report.  handoff_init_test.py RIDGE [PYTHON with 
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -334,14 +336,26 @@ class PythonHarness(Base):
 
 
 class Examples(Base):
-    """Each from its README: the harness is what init writes, the handoff is ready, a campaign ends in a verified report.
+    """Each by the commands of its README: the harness is what init writes, the handoff is ready, a campaign ends in a verified report.
 
     A campaign of processes that each import PyTorch takes ten minutes: RIDGE_EXAMPLES=whole runs those as well."""
 
-    def generated(self, name, *flags, code=0, **extra):
+    def readme(self, name, verb, **places):
+        """The words after `ridge` of the README's command, with its paths where this test has them."""
+        text = (EXAMPLES / name / "README.md").read_text().replace("\\\n", " ")
+        found = [line for block in re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE) for line in block.splitlines()
+                 if line.startswith(f"ridge {verb} ")]
+        self.assertTrue(found, f"{name}/README.md has no command: ridge {verb}")
+        for old, new in {"examples/projects/propose.py": EXAMPLES / "propose.py", **places}.items():
+            found[0] = re.sub(re.escape(old) + r"(?![\w.])", str(new), found[0])
+        return shlex.split(found[0])[1:]
+
+    def generated(self, name, **extra):
         folder = EXAMPLES / name
-        result = self.ridge("handoff", "init", "--project", folder, *flags, "--dry-run", "--json", **extra)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        words = self.readme(name, "handoff init", **{f"examples/projects/{name}": folder})
+        self.assertEqual(words.pop(), "--force")
+        result = self.ridge(*words, "--dry-run", "--json", **extra)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         for one in json.loads(result.stdout)["files"]:
             self.assertEqual((folder / one["path"]).read_text(), one["text"], f"{name}: {one['path']} is not what init writes")
 
@@ -349,14 +363,16 @@ class Examples(Base):
         folder, campaign = self.tmp / name, self.tmp / f"{name}.campaign"
         shutil.copytree(EXAMPLES / name, folder)
         before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-        ready = self.ridge("handoff", "matmul", "--project", folder, **extra)
+        places = {f"examples/projects/{name}": folder, f"/tmp/{name}": campaign}
+        ready = self.ridge(*self.readme(name, "handoff matmul", **places), **extra)
         self.assertEqual(ready.returncode, 0, ready.stdout + ready.stderr)
         if not whole and os.environ.get("RIDGE_EXAMPLES") != "whole":
             return
-        done = self.ridge("optimize", "matmul", "--project", folder, "--yes", "--quiet", "--directory", campaign, "--proposer",
-                          f"command:{sys.executable} -B {EXAMPLES}/propose.py {folder}", *flags, **extra)
+        done = self.ridge(*self.readme(name, "optimize matmul", **places), "--quiet", *flags, **extra)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertTrue((campaign / "report/index.html").exists() or list(campaign.rglob("*.html")), sorted(campaign.iterdir()))
+        report = self.ridge(*self.readme(name, "campaign report", **places), **extra)
+        self.assertEqual(report.returncode, 0, report.stdout + report.stderr)
+        self.assertTrue((campaign / "report/REPORT.html").exists(), sorted(campaign.rglob("report/*")))
         for audit in ("verify", "replay", "rules"):
             found = self.ridge("campaign", audit, campaign)
             self.assertEqual(found.returncode, 0, audit + found.stdout + found.stderr)
@@ -367,32 +383,31 @@ class Examples(Base):
         return campaign
 
     def test_remote(self):
-        self.generated("remote", "--prefix", "sh on_box.sh", "--shapes", "small=64x64x64,large=128x96x160", "--peak", "0.32")
+        self.generated("remote")
         self.follow("remote")
 
     @NEEDS_TORCH
     def test_torch_cpp(self):
-        self.generated("torch_cpp", "--kernel", "matmul.cpp", "--call", "ops:matmul", "--build", "python3 -B build.py", "--artifact", "libexample.so",
-                       "--shapes", "small=64x64x64,large=128x96x160", "--peak", "0.32")
+        self.generated("torch_cpp")
         self.follow("torch_cpp", whole=False)
 
     def test_triton(self):
-        self.generated("triton", "--kernel", "kernel.py", "--shapes", "small=32x32x32,large=64x32x48", "--peak", "67", TRITON_INTERPRET="1")
+        self.generated("triton", TRITON_INTERPRET="1")
         if not TRITON:
             self.skipTest("triton is not importable: pip install triton, and TRITON_INTERPRET=1 without a GPU")
         self.follow("triton", "--max-iterations", "1", accepted=False, whole=False, TRITON_INTERPRET="1")
 
     def test_cuda(self):
-        self.generated("cuda", "--shapes", "small=256x256x256,large=1024x512x768", "--peak", "67", "--device", "H200")
+        self.generated("cuda")
         if shutil.which("nvcc") is None:
             self.skipTest("nvcc is not installed")
-        built = self.ridge("handoff", "matmul", "--project", EXAMPLES / "cuda", "--compile-only")
+        built = self.ridge(*self.readme("cuda", "handoff matmul", **{"examples/projects/cuda": EXAMPLES / "cuda"}))
         self.assertEqual(built.returncode, 0, built.stdout + built.stderr)
         self.assertIn("nothing was run", built.stdout)
 
     def test_hip(self):
-        self.generated("hip", "--shapes", "small=256x256x256,large=1024x512x768", "--peak", "163.4", "--device", "MI300X")
-        built = self.ridge("handoff", "matmul", "--project", EXAMPLES / "hip", "--compile-only")
+        self.generated("hip")
+        built = self.ridge(*self.readme("hip", "handoff matmul", **{"examples/projects/hip": EXAMPLES / "hip"}))
         if shutil.which("hipcc") is None:
             self.assertEqual(built.returncode, 3, built.stdout + built.stderr)
             self.assertIn("hipcc is not installed on this machine", built.stdout)
