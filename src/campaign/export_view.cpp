@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "campaign/manifest.h"
 #include "campaign/project_table.h"
+#include "campaign/quick_script.h"
 #include "campaign/score.h"
 #include "campaign/target.h"
 #include "campaign/transition.h"
@@ -214,6 +215,7 @@ FileMap render_for_viewer(const State& state) {
   const report::ShapeNames shapes(labels);
   const std::vector<std::string> hidden = hidden_folders(state);
   FileMap files = render_campaign(state);
+  files.erase(kQuickScript);  // it runs the kernel in src/, which an export has not
   std::erase_if(files, [&](const auto& file) {
     return std::ranges::any_of(hidden, [&](const std::string& folder) { return file.first.starts_with(folder); });
   });

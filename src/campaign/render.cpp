@@ -14,6 +14,7 @@
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"
 #include "campaign/project_table.h"
+#include "campaign/quick_script.h"
 #include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
@@ -52,6 +53,7 @@ void add_round(FileMap& files, const State& state, const Round& round) {
 
 void add_baseline(FileMap& files, const State& state) {
   const record::Evaluation& evaluation = state.baseline->evaluation;
+  if (!record::is_of_project(state.spec())) files[kQuickScript] = render_quick_script(state.spec());
   files["rounds/round-1/summary.md"] = render_baseline_summary(state);
   add_tree(files, "rounds/round-1", state.baseline->candidate);
   files["rounds/round-1/artifacts/benchmark.csv"] =

@@ -7,7 +7,8 @@ namespace ridge::campaign {
 namespace {
 
 constexpr std::size_t kHashDigits = 12;
-constexpr std::size_t kTextBytes = 200;  // of a proposer, so that the measured factor behind them is not cut off
+constexpr std::size_t kProposerTextBytes =
+    200;  // of a proposer, so that the measured factor behind them is not cut off
 
 bool is_lesson(const Round& round) {
   if (round.committed) return true;
@@ -33,11 +34,11 @@ knowledge::NewTip tip_of(const State& state, const Round& round) {
   tip.signal = round.decision->reason;
   const std::string factor = fmt::format("{:.2f}x", gain(round));
   const bool measured = !round.decision->effects.empty();
-  tip.takeaway =
-      fmt::format("{} ({}): {}", short_line(hypothesis.title, kTextBytes), short_line(hypothesis.mechanism, kTextBytes),
-                  tip.accepted ? factor
-                  : measured   ? "did not help, " + factor
-                               : std::string("did not help"));
+  tip.takeaway = fmt::format("{} ({}): {}", short_line(hypothesis.title, kProposerTextBytes),
+                             short_line(hypothesis.mechanism, kProposerTextBytes),
+                             tip.accepted ? factor
+                             : measured   ? "did not help, " + factor
+                                          : std::string("did not help"));
   tip.applicability = fmt::format("{} kernels for {}, category {}, bucket {}", state.spec().language,
                                   state.spec().backend, hypothesis.category, hypothesis.bucket);
   return tip;

@@ -7,6 +7,7 @@
 #include "campaign/export.h"
 #include "campaign/files.h"
 #include "campaign/foreign.h"
+#include "campaign/quick_script.h"
 #include "campaign/render.h"
 #include "campaign/verify.h"
 #include "report/report.h"
@@ -65,6 +66,22 @@ class Columns : public testing::Test {
   World world{one_per_round({make_proposal({quantize(200)}), make_proposal({quantize(120)}, "SLOWER")}),
               quantize_spec()};
 };
+
+TEST_F(Columns, TheQuickScriptHasTheHeaderAndTheShapesOfTheTables) {
+  run("memory");
+  const std::string script = file(kQuickScript), csv = file("rounds/round-1/artifacts/benchmark.csv");
+  EXPECT_THAT(script, HasSubstr("OP = \"quantize\"\n"));
+  EXPECT_THAT(script, HasSubstr("COLUMNS = \"" + csv.substr(0, csv.find("\r\n")) + "\".split"));
+  for (const char* rows : {"4096", "8192"}) {
+    EXPECT_THAT(script, HasSubstr(fmt::format("    \"rows={0} cols=4096 scaling=row\": {{\"rows\": \"{0}\", \"cols\": "
+                                              "\"4096\", \"scaling\": \"row\"}},\n",
+                                              rows)));
+  }
+  EXPECT_TRUE(verify_campaign(world.path())->ok());
+  EXPECT_FALSE(render_export(world.state(), *export_format("turbo-view"))->files.contains(kQuickScript));
+  ASSERT_TRUE(write_file_durably(world.path() / kQuickScript, script + "#"));
+  EXPECT_FALSE(verify_campaign(world.path())->ok());
+}
 
 TEST_F(Columns, AMemoryBoundCampaignHasItsOperatorsParametersAndBytes) {
   run("memory");

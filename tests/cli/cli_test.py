@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`ridge` as a user runs it: every bad input ends in a clear message and its exit code; a campaign survives kill -9."""
+import csv
 import json
 import os
 import pathlib
@@ -745,6 +746,7 @@ class Campaign(Base):
         self.assertEqual(self.ridge("campaign", "replay", "killed").returncode, 0)
         self.assertIn("REPORT.html", " ".join(p.name for p in (self.tmp / "killed/report").iterdir()))
         self.reported_commands_work("killed")
+        self.quick_script_gives_the_table("killed")
         self.kernel_leaves("killed")
         self.refused(7, "campaign", "stop", "killed", says="has ended")
         self.refused(7, "campaign", "stop-after", "killed", "--rounds", "9", says="has ended")
@@ -759,6 +761,25 @@ class Campaign(Base):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         again = self.ridge("campaign", "resume", name)
         self.assertIn(f"ridge campaign verify {name}", again.stdout)
+
+    def quick_script_gives_the_table(self, name):
+        """Of the kernel that was accepted last, and of one that is wrong."""
+        script, table = self.tmp / name / "quick_test_bench.py", self.tmp / "quick.csv"
+        command = [sys.executable, "-B", script, "--summary-csv", table]
+        done = subprocess.run(command, env={**self.environment, "RIDGE": str(RIDGE)}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        frozen = (self.tmp / name / "rounds/round-1/artifacts/benchmark.csv").read_bytes()
+        self.assertEqual(table.read_bytes().split(b"\r\n")[0], frozen.split(b"\r\n")[0])
+        ours, theirs = (list(csv.DictReader(text.decode().splitlines())) for text in (table.read_bytes(), frozen))
+        for column in ("label", "B", "M", "N", "K", "Check"):
+            self.assertEqual([row[column] for row in ours], [row[column] for row in theirs])
+        for row in ours:
+            self.assertGreater(float(row["Forward TFLOPS"]), 0)
+            self.assertGreaterEqual(float(row["Forward TFLOPS_stddev"]), 0)
+        wrong = subprocess.run([*command, "--shapes", ours[0]["label"], "--kernel", ROOT / "tests/cheats/cpu/drops_last_row.cpp"],
+                               env={**self.environment, "RIDGE": str(RIDGE)}, capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 1, wrong.stdout + wrong.stderr)
+        self.assertEqual([row["Check"] for row in csv.DictReader(table.read_text().splitlines())], ["FAIL"])
 
     def kernel_leaves(self, name):
         rows = self.json("campaign", "list", self.tmp)
