@@ -310,6 +310,16 @@ __device__ __forceinline__ void direct(const RowNormParameters& p) {
   }
 }
 
+// The sum of term(input(j)) over a row of a block's team. A function, because NVRTC takes generic lambdas for the
+// host's.
+template <class Input, class Term>
+__device__ __forceinline__ float sum_of_row(const Input& input, const Term& term, i64 cols, RowSum<1, 0, false>& sum) {
+  float total[1] = {0.0f};
+  for (i64 j = threadIdx.x; j < cols; j += blockDim.x) total[0] += term(input(j));
+  sum(total);
+  return total[0];
+}
+
 // A block takes a row, any number of elements at any address; all reads but the first come from a cache.
 __device__ __forceinline__ void by_elements(const RowNormParameters& p) {
   __shared__ RowShared shared;
@@ -323,18 +333,15 @@ __device__ __forceinline__ void by_elements(const RowNormParameters& p) {
       const float one = load_number<kTypeX>(x, j);
       return kResidual ? rounded_number<kTypeX>(one + load_number<kTypeX>(residual, j)) : one;
     };
-    const auto add_up = [&](const auto& term) {
-      float total_of[1] = {0.0f};
-      for (i64 j = threadIdx.x; j < p.cols; j += blockDim.x) total_of[0] += term(input(j));
-      sum(total_of);
-      return total_of[0];
-    };
     Norm norm;
     if constexpr (kMean) {
       norm.shift = input(0);
-      norm.rest = add_up([&](float h) { return norm.centred(h); }) * inverse_cols;
+      norm.rest = sum_of_row(
+                      input, [&](float h) { return norm.centred(h); }, p.cols, sum) *
+                  inverse_cols;
     }
-    const float squares = add_up([&](float h) { return norm.centred(h) * norm.centred(h); });
+    const float squares = sum_of_row(
+        input, [&](float h) { return norm.centred(h) * norm.centred(h); }, p.cols, sum);
     norm.rstd = root_of(squares, inverse_cols, p.eps);
     if (p.rstd != nullptr && threadIdx.x == 0) norm.store(p, row);
     for (i64 j = threadIdx.x; j < p.cols; j += blockDim.x) {
