@@ -156,9 +156,9 @@ args = [{ struct = [
   { operand = "shard_target", when = "shard" }, { operand = "shard_logits", when = "shard" },
   { i64 = "logits_stride0 * logits_bytes" }, { i64 = "dlogits_stride0 * dlogits_bytes", when = "dlogits" },
   { i64 = "vocabulary" },
-  { u32 = "tokens" }, { u32 = "chunks" }, { u32 = "slice" }, { u32 = "part" }, { u32 = "stages" },
+  { u32 = "tokens" }, { u32 = "chunks" }, { u32 = "slice" }, { u32 = "part" }, { u32 = "stages" }, { u32 = "12816" },
   { f32 = "label_smoothing" }, { f32 = "z_loss" }, { f32 = "soft_cap" }, { f32 = "grad_scale" },
-  { f64 = "ignore_index" }, { f64 = "first" }, { f64 = "whole" }, { u32 = "12816" },
+  { f64 = "ignore_index" }, { f64 = "first" }, { f64 = "whole" },
 ] }]
 */
 // clang-format on
@@ -180,9 +180,13 @@ struct CrossEntropyParameters {
   i64 logits_pitch, dlogits_pitch, columns;
   u32 rows;
   u32 chunks, slice, part, stages;  // of a row, of a block's part of it, of a warp's; stages of a ring
+  u32 order;                        // kInOrder
   LossSettings settings;
-  u32 order;  // kInOrder
 };
+static_assert(__builtin_offsetof(CrossEntropyParameters, settings) % 8 == 0 &&
+                  __builtin_offsetof(CrossEntropyParameters, settings) ==
+                      __builtin_offsetof(CrossEntropyParameters, order) + 4,
+              "the launch plan lists the members of the settings one by one: no padding may be in front of them");
 
 namespace {
 
@@ -431,7 +435,8 @@ struct Row {
       const float share = (1.0f + 2.0f * s.z_loss * lse) / found.sum;
       const float spread = static_cast<float>(s.smoothing / static_cast<double>(p.columns));
       gradient = {found.most, scale * share, scale * spread};
-      gradient_at_target = scale * (share * power_beside(picked, found.most) - (spread + (1.0f - s.smoothing))) * slope;
+      gradient_at_target =
+          scale * (share * exact_power_beside(picked, found.most) - (spread + (1.0f - s.smoothing))) * slope;
     }
   }
 };

@@ -70,8 +70,11 @@ class LogitOf {
   float cap_, inverse_ = 0.0f;
 };
 
-// e^(x - base). The difference first: logits of thousands would lose it in a fused multiplication.
+// e^(x - base), for sums. The difference first: logits of thousands would lose it in a fused multiplication.
 __device__ __forceinline__ float power_beside(float x, float base) { return exp2_approx((x - base) * kLog2E); }
+// The same for gradients, where a single power counts: the product above rounds to a part of the exponent, which for
+// a logit far below its base is a dozen steps of the power.
+__device__ __forceinline__ float exact_power_beside(float x, float base) { return expf(x - base); }
 
 // The gradient of a row's logits: scale (share e^(x - base) - shift) dx/dlogits, with scale multiplied in.
 struct RowGradient {
@@ -80,7 +83,7 @@ struct RowGradient {
   template <bool kCapped>
   __device__ __forceinline__ float operator()(float given, const LogitOf<kCapped>& logit) const {
     float slope;
-    const float x = logit(given, slope), found = fmaf(power_beside(x, base), share, -shift);
+    const float x = logit(given, slope), found = fmaf(exact_power_beside(x, base), share, -shift);
     return kCapped ? found * slope : found;
   }
   template <bool kCapped, class Words>

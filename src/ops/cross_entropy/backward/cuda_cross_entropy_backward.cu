@@ -104,7 +104,7 @@ struct Row {
 
   __device__ __forceinline__ float at_target(float given, const Logit& logit) const {
     float slope;
-    const float x = logit(given, slope), found = scale * (share * power_beside(x, lse) - shift);
+    const float x = logit(given, slope), found = scale * (share * exact_power_beside(x, lse) - shift);
     return kCapped ? found * slope : found;
   }
 };
