@@ -484,7 +484,8 @@ __device__ __forceinline__ void store_group_rows(const float (&d)[kCount], const
     const int first = slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
     const u32 buffer = buffers + (static_cast<u32>(slab) % C::kSlabBuffers) * kSlabBytes;
     if (lane == 0) {
-      if (slab == 0 && !kWholeRounds) {
+      // Slabs that are copied are no stores of the engine, so their number tells nothing of those before.
+      if (!whole || (slab == 0 && !kWholeRounds)) {
         wait_stores_read<0>();
       } else {
         wait_stores_read<C::kSlabBuffers - 1>();
