@@ -14,6 +14,9 @@ constexpr const char* kSchemas[] = {
     "gemm(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, Tensor? bias=None, "
     "str? activation=None, Tensor? main_grad=None, Tensor? residual=None) -> Tensor",
     "gemm_add_(Tensor(a!) c, Tensor a, Tensor b, bool trans_a=False, bool trans_b=False) -> ()",
+    "grouped_gemm(Tensor a, Tensor b, Tensor offsets, bool trans_a=False, bool trans_b=False, ScalarType? "
+    "out_dtype=None, Tensor? main_grad=None) -> Tensor",
+    "grouped_gemm_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor offsets) -> ()",
     "gemm_fp8(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, "
     "str format=\"e4m3\", str granularity=\"tensorwise\", str rule=\"exact\", str rounding=\"nearest\", "
     "Tensor? main_grad=None, Tensor? bias=None) -> Tensor",
@@ -69,6 +72,7 @@ constexpr const char* kSchemas[] = {
 
 void register_all(torch::Library& library, c10::DispatchKey key) {
   register_gemm(library, key);
+  register_grouped_gemm(library, key);
   register_quantize(library, key);
   register_gemm_fp8(library, key);
   register_rmsnorm(library, key);

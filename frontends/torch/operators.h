@@ -25,6 +25,11 @@ Tensor call_gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, O
 // c += op(a) op(b)
 void call_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b);
 
+// op(a) op(b) of the rows of each group, which begin at `offsets` and end at the next. And c += a^T b of them.
+Tensor call_grouped_gemm(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
+                         OptionalType out_dtype, const OptionalTensor& main_grad = {});
+void call_grouped_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets);
+
 // 8-bit codes and scales of a matrix and, with `column`, of its transpose; what is not asked for is empty.
 using Quantized = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 Quantized call_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
@@ -84,6 +89,7 @@ Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, co
 
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
+void register_grouped_gemm(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
 void register_layernorm(torch::Library& library, c10::DispatchKey key);

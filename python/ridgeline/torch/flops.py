@@ -25,6 +25,15 @@ def _gemm_add(c: Shape, a: Shape, b: Shape, trans_a: bool = False, trans_b: bool
     return _product(a, b, trans_a, trans_b)
 
 
+def _grouped(a: Shape, b: Shape, offsets: Shape, trans_a: bool = False, trans_b: bool = False, *_: Any, **__: Any) -> int:
+    """As if every row had a group."""
+    return 2 * a[0] * a[1] * b[-2 if trans_b else -1]
+
+
+def _grouped_add(c: Shape, a: Shape, b: Shape, offsets: Shape, **_: Any) -> int:
+    return 2 * a[0] * a[1] * b[1]
+
+
 def _scaled(a: Shape, b: Shape, scale_a: Shape, scale_b: Shape, trans_a: bool, trans_b: bool, *_: Any, **__: Any) -> int:
     return _product(a, b, trans_a, trans_b)
 
@@ -41,5 +50,7 @@ def register() -> None:
     ops = torch.ops.ridgeline
     register_flop_formula([ops.gemm, ops.gemm_fp8])(_gemm)
     register_flop_formula(ops.gemm_add_)(_gemm_add)
+    register_flop_formula(ops.grouped_gemm)(_grouped)
+    register_flop_formula(ops.grouped_gemm_add_)(_grouped_add)
     register_flop_formula(ops.gemm_fp8_scaled)(_scaled)
     register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)

@@ -18,6 +18,7 @@ ActivationFunction = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "clam
 
 # The overloads themselves: a call through torch.ops.ridgeline.gemm looks for one first, half a microsecond each time.
 _gemm: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm.default
+_grouped_gemm: Callable[..., torch.Tensor] = torch.ops.ridgeline.grouped_gemm.default
 _gemm_fp8: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm_fp8.default
 _gemm_fp8_scaled: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm_fp8_scaled.default
 _gemm_fp8_scaled_add = torch.ops.ridgeline.gemm_fp8_scaled_add_.default
@@ -63,6 +64,28 @@ def gemm(
     if out_dtype is None and activation is None and main_grad is None and residual is None:  # an argument handed over costs 40 ns
         return _gemm(a, b, trans_a, trans_b) if bias is None else _gemm(a, b, trans_a, trans_b, None, bias)
     return _gemm(a, b, trans_a, trans_b, out_dtype, bias, activation, main_grad, residual)
+
+
+def grouped_gemm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offsets: torch.Tensor,
+    trans_b: bool = False,
+    out_dtype: torch.dtype | None = None,
+    *,
+    trans_a: bool = False,
+    main_grad: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Rows of a times the matrix of their group (the expert of a mixture), with sums in float32. Groups are read on the device.
+
+    a          [rows, k]
+    b          [groups, k, n], or [groups, n, k] with trans_b; the same dtype of float32, bfloat16, float16 (float64: on the CPU)
+    offsets    [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0 in the result
+    out_dtype  the inputs' (default) or torch.float32
+    trans_a    sums over the rows of each group instead, a[rows of g].T @ b[rows of g]: a [rows, m], b [rows, n], [groups, m, n]
+    main_grad  of b's shape, float32: backward adds b's gradient here and returns none for b
+    """
+    return _grouped_gemm(a, b, offsets, trans_a, trans_b, out_dtype, main_grad)
 
 
 def gemm_fp8(

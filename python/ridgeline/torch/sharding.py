@@ -113,6 +113,22 @@ def _gemm_add(*args: Any) -> Any:
     return rule.ways(out + "k", "k")
 
 
+def _grouped(*args: Any) -> Any:
+    """Rows stay together: offsets count them all."""
+    trans_a, trans_b = _get(args, 3, False), _get(args, 4, False)
+    rule = _Rule(len(args), ["gmn" if trans_a else "rn"])
+    rule.letters[:3] = ["rm", "rn", "o"] if trans_a else ["rk", "gnk" if trans_b else "gkn", "o"]
+    if _get(args, 6) is not None:
+        rule.letters[6] = rule.letters[1]
+    return rule.ways("mn", "") if trans_a else rule.ways("nk", "k")
+
+
+def _grouped_add(*args: Any) -> Any:
+    rule = _Rule(len(args), [])
+    rule.letters[:4] = ["gmn", "rm", "rn", "o"]
+    return rule.ways("mn", "")
+
+
 def _codes_rule(args: tuple[Any, ...], first: int, scaling: str, results: list[str]) -> _Rule:
     """Factors and scales from ``first`` on, then trans_a and trans_b."""
     rule = _Rule(len(args), results)
@@ -415,6 +431,8 @@ def register() -> None:
     for op, rule, tensors in (
         (ops.gemm, _gemm, 2),
         (ops.gemm_add_, _gemm_add, 3),
+        (ops.grouped_gemm, _grouped, 3),
+        (ops.grouped_gemm_add_, _grouped_add, 4),
         (ops.gemm_fp8, _gemm_fp8, 2),
         (ops.gemm_fp8_scaled, _scaled, 4),
         (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
