@@ -34,7 +34,7 @@ std::set<std::string> known_ids(const ProposalView& view) {
     ids.insert(fmt::format("round-{}", round->number));
     for (const Attempt& attempt : round->attempts) {
       if (!attempt.evaluated) continue;
-      ids.insert(attempt.evaluated->candidate.id());
+      ids.insert(attempt.evaluated->evaluation.candidate);
       ids.insert(attempt.evaluated->evaluation.build.artifact);
     }
   }

@@ -154,12 +154,12 @@ Result<std::vector<std::string>> Memory::versions() const {
   return names;
 }
 
-Result<record::Iteration> Memory::load(const std::string& version) const {
+Result<const record::Iteration*> Memory::load(const std::string& version) const {
   struct stat now = {};
   Cached& cached = cache_[version];
   if (::stat(file(version).c_str(), &now) == 0 && cached.inode == now.st_ino && cached.size == now.st_size &&
       cached.seconds == now.st_mtim.tv_sec && cached.nanoseconds == now.st_mtim.tv_nsec)
-    return cached.iteration;
+    return &cached.iteration;
   const Result<std::string> text = read_file(file(version));
   if (!text && text.error().code == ErrorCode::kNotFound)
     return with_hint(make_error(ErrorCode::kNotFound, "there is no {}", version),
@@ -167,26 +167,35 @@ Result<record::Iteration> Memory::load(const std::string& version) const {
   if (!text) return with_hint(text.error(), "move it out of the memory folder");
   auto iteration = record::read_iteration(*text, version + ".json");
   if (!iteration) return in_context(version + ".json", iteration.error());
-  cached = {now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec, *iteration};
-  return iteration;
+  cached = {now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec, std::move(*iteration)};
+  return &cached.iteration;
 }
 
-Result<std::vector<record::Iteration>> Memory::list(bool with_masked) const {
+Result<std::vector<const record::Iteration*>> Memory::sound(bool with_masked) const {
   RIDGE_TRY(names, versions());
-  std::vector<record::Iteration> found;
+  std::vector<const record::Iteration*> found;
   for (const std::string& name : names) {
     if (!fault_of(name).empty()) continue;
     RIDGE_TRY(iteration, load(name));
-    if (with_masked || !iteration.masked) found.push_back(std::move(iteration));
+    if (with_masked || !iteration->masked) found.push_back(iteration);
   }
   return found;
 }
 
+Result<std::vector<record::Iteration>> Memory::list(bool with_masked) const {
+  RIDGE_TRY(all, sound(with_masked));
+  std::vector<record::Iteration> found;
+  found.reserve(all.size());
+  for (const record::Iteration* one : all) found.push_back(*one);
+  return found;
+}
+
 std::string Memory::fault_of(const std::string& version) const {
-  const Result<record::Iteration> iteration = load(version);
-  if (!iteration) return iteration.error().message;
-  if (iteration->version != version) return fmt::format("{}.json: says it is {}", version, iteration->version);
-  const std::vector<std::string> wrong = impossible(*iteration);
+  const Result<const record::Iteration*> loaded = load(version);
+  if (!loaded) return loaded.error().message;
+  const record::Iteration& iteration = **loaded;
+  if (iteration.version != version) return fmt::format("{}.json: says it is {}", version, iteration.version);
+  const std::vector<std::string> wrong = impossible(iteration);
   return wrong.empty() ? std::string() : fmt::format("{}.json: {}", version, fmt::join(wrong, "; "));
 }
 
@@ -208,11 +217,11 @@ Result<std::string> Memory::text(const std::string& version, bool with_masked) c
 Result<record::Iteration> Memory::read(const std::string& version, bool with_masked) const {
   if (!number_of(version)) return invalid("\"{}\" is not a version such as v3", version);
   RIDGE_TRY(iteration, load(version));
-  if (iteration.masked && !with_masked) {
+  if (iteration->masked && !with_masked) {
     return with_hint(make_error(ErrorCode::kConflict, "{} is masked", version),
                      "ridge memory unmask " + version + ", or read it with --masked");
   }
-  return iteration;
+  return *iteration;
 }
 
 Result<std::string> Memory::next_version() const {
@@ -258,11 +267,11 @@ Result<record::Iteration> Memory::update(const std::string& version,
 }
 
 Result<std::string> Memory::best() const {
-  RIDGE_TRY(all, list());
+  RIDGE_TRY(all, sound(false));
   const record::Iteration* best = nullptr;
-  for (const record::Iteration& it : all) {
-    if (it.quality_gate.result != record::IterationStatus::kPass || !it.performance.latency_us) continue;
-    if (best == nullptr || *it.performance.latency_us < *best->performance.latency_us) best = &it;
+  for (const record::Iteration* it : all) {
+    if (it->quality_gate.result != record::IterationStatus::kPass || !it->performance.latency_us) continue;
+    if (best == nullptr || *it->performance.latency_us < *best->performance.latency_us) best = it;
   }
   return best == nullptr ? std::string() : best->version;
 }
@@ -329,13 +338,14 @@ Result<std::vector<std::string>> Memory::validate() const {
       out.push_back(name + ": not named v<number>.json; no reader looks at it");
       continue;
     }
-    const Result<record::Iteration> iteration = load(version);
-    if (!iteration) {
-      out.push_back(iteration.error().message);
+    const Result<const record::Iteration*> loaded = load(version);
+    if (!loaded) {
+      out.push_back(loaded.error().message);
       continue;
     }
-    if (iteration->version != version) out.push_back(fmt::format("{}: says it is {}", name, iteration->version));
-    for (const std::string& problem : problems(*iteration)) out.push_back(name + ": " + problem);
+    const record::Iteration& iteration = **loaded;
+    if (iteration.version != version) out.push_back(fmt::format("{}: says it is {}", name, iteration.version));
+    for (const std::string& problem : problems(iteration)) out.push_back(name + ": " + problem);
   }
   return out;
 }

@@ -67,11 +67,14 @@ class Memory {
   [[nodiscard]] std::filesystem::path file(const std::string& version) const {
     return directory_ / (version + ".json");
   }
-  [[nodiscard]] Result<record::Iteration> load(const std::string& version) const;
+  // Holds until the record changes: the next load of it may replace what was found.
+  [[nodiscard]] Result<const record::Iteration*> load(const std::string& version) const;
   [[nodiscard]] Result<std::vector<std::string>> versions() const;
   [[nodiscard]] Status store(const record::Iteration& iteration, std::string_view original = {}) const;
   // Why nothing may rest on a record; empty: it is sound.
   [[nodiscard]] std::string fault_of(const std::string& version) const;
+  // Those that something may rest on, without a copy; they hold as load()'s do.
+  [[nodiscard]] Result<std::vector<const record::Iteration*>> sound(bool with_masked) const;
 
   // Records as last read, by version. A write replaces the file, so a changed record is another inode, size or time.
   struct Cached {

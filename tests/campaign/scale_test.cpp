@@ -1,9 +1,15 @@
-// How long the engine itself takes. Processor time of this process, so that a busy machine does not matter.
+// How long the engine itself takes: processor time of this process, in units of what this processor takes at that
+// moment for JSON texts, which are most of the engine's work. One machine needs 1.2 to 3.1 s for the same campaign, by
+// what its hypervisor runs beside it.
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 
+#include "base/check.h"
+#include "base/json.h"
 #include "campaign/verify.h"
 #include "world.h"
 
@@ -21,6 +27,27 @@ constexpr double kSlowdown = 20;
 #else
 constexpr double kSlowdown = 1;
 #endif
+
+// How many times longer texts take than on the processor that the bounds are for, which by proportion needs 1.6 s for
+// the campaign below (an EPYC: texts 0.023 to 0.046 s, the campaign 2.2 to 2.6 s); at least 1.
+double slowdown() {
+  constexpr double kReference = 0.016;  // seconds there
+  std::string text = "[";
+  for (int i = 0; i < 40; ++i) {
+    text +=
+        fmt::format(R"({}{{"round": {}, "direction": "a larger tile", "samples": [0.1, 2.25e-6, 3.0], "kept": true}})",
+                    i == 0 ? "" : ",", i);
+  }
+  text += "]";
+  double best = HUGE_VAL;
+  for (int turn = 0; turn < 5; ++turn) {
+    const double before = processor_seconds();
+    for (int i = 0; i < 200; ++i) check(dump_json(*parse_json(text)).size() > 100, "a text became shorter");
+    best = std::min(best, processor_seconds() - before);
+  }
+  std::printf("texts: %.4f s\n", best);
+  return kSlowdown * std::max(1.0, best / kReference);
+}
 
 // Pages of this process that are in memory, in MiB.
 double resident_mib() {
@@ -42,7 +69,7 @@ TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
         return make_proposal({make_candidate(speed)}, "direction " + std::to_string(request.round));
       },
       spec);
-  const double before = processor_seconds();
+  const double slower = slowdown(), before = processor_seconds();
   const Result<RunResult> done = world.run();
   const double used = processor_seconds() - before;
   ASSERT_TRUE(done) << done.error().text();
@@ -50,7 +77,7 @@ TEST(Scale, AHundredRoundsTakeTheEngineUnderTwoSeconds) {
   EXPECT_EQ(world.state().rounds.size(), 100u);
   RecordProperty("seconds", std::to_string(used));
   std::printf("100 rounds: %.2f s of processor time, %.1f MiB after 50 and %.1f MiB after 100\n", used, early, late);
-  EXPECT_LT(used, 2.0 * kSlowdown);
+  EXPECT_LT(used, 2.0 * std::max(slower, slowdown()));
   // Fifty rounds add their own samples and records, about 240 KiB each; the bound leaves room for the allocator.
   EXPECT_LT(late - early, 32.0 * kSlowdown);
 }
