@@ -131,7 +131,7 @@ TEST(CrossEntropyPlan, ScalarsFollowTheCall) {
   for (const auto& formula : plan.formulas) formulas.push_back(formula.expression);
   EXPECT_THAT(formulas, ::testing::ElementsAre("label_smoothing", "z_loss", "soft_cap", "grad_scale", "ignore_index",
                                                "first", "whole"));
-  EXPECT_EQ(plan.kernels.at(0).parameters.at(0).bytes, 176u) << "CrossEntropyParameters";
+  EXPECT_EQ(plan.kernels.at(0).parameters.at(0).bytes, 168u) << "CrossEntropyParameters";
 }
 
 TEST(CrossEntropyBackwardPlan, PiecesOfRowsFillTheGrid) {

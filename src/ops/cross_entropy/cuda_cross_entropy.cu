@@ -183,9 +183,7 @@ struct CrossEntropyParameters {
   u32 order;                        // kInOrder
   LossSettings settings;
 };
-static_assert(__builtin_offsetof(CrossEntropyParameters, settings) % 8 == 0 &&
-                  __builtin_offsetof(CrossEntropyParameters, settings) ==
-                      __builtin_offsetof(CrossEntropyParameters, order) + 4,
+static_assert(sizeof(CrossEntropyParameters) == 13 * 8 + 6 * 4 + sizeof(LossSettings),
               "the launch plan lists the members of the settings one by one: no padding may be in front of them");
 
 namespace {
@@ -434,7 +432,7 @@ struct Row {
       const float scale = s.scale * factor;
       const float share = (1.0f + 2.0f * s.z_loss * lse) / found.sum;
       const float spread = static_cast<float>(s.smoothing / static_cast<double>(p.columns));
-      gradient = {found.most, scale * share, scale * spread};
+      gradient = {found.most, share, spread, scale};
       gradient_at_target =
           scale * (share * exact_power_beside(picked, found.most) - (spread + (1.0f - s.smoothing))) * slope;
     }

@@ -76,14 +76,15 @@ __device__ __forceinline__ float power_beside(float x, float base) { return exp2
 // a logit far below its base is a dozen steps of the power.
 __device__ __forceinline__ float exact_power_beside(float x, float base) { return expf(x - base); }
 
-// The gradient of a row's logits: scale (share e^(x - base) - shift) dx/dlogits, with scale multiplied in.
+// The gradient of a row's logits: scale (share e^(x - base) - shift) dx/dlogits. The scale comes last: multiplied in
+// before the difference, its roundings would count as much as the two that are subtracted.
 struct RowGradient {
-  float base, share, shift;
+  float base, share, shift, scale;
 
   template <bool kCapped>
   __device__ __forceinline__ float operator()(float given, const LogitOf<kCapped>& logit) const {
     float slope;
-    const float x = logit(given, slope), found = fmaf(exact_power_beside(x, base), share, -shift);
+    const float x = logit(given, slope), found = fmaf(exact_power_beside(x, base), share, -shift) * scale;
     return kCapped ? found * slope : found;
   }
   template <bool kCapped, class Words>

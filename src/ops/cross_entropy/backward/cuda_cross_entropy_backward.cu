@@ -120,7 +120,7 @@ __device__ __forceinline__ Row row_of(const CrossEntropyBackwardParameters& p, f
   const float spread = static_cast<float>(static_cast<double>(s.smoothing) / s.whole);
   row.shift = spread + (1.0f - s.smoothing);
   row.target = target - static_cast<i64>(s.first) - begin;
-  row.gradient = {row.lse, row.scale * row.share, row.scale * spread};
+  row.gradient = {row.lse, row.share, spread, row.scale};
   return row;
 }
 
