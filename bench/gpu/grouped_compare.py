@@ -2,7 +2,7 @@
 """Times grouped_gemm, forward and both gradients, beside torch._grouped_mm and QuACK, contenders in turns.
 
     grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad]
-                       [--repeats 15] [--no-peers] [--commit ID]
+                       [--repeats 15] [--peers torch,quack] [--commit ID]
 
 bfloat16, random normal data, every matrix stored as PyTorch's layers do ([experts, out, in]); wgrad is the sum over the rows of each expert. A skewed load gives
 expert g a share that grows as u^3, and one expert nothing. Every call is between two events; before it a gibibyte is written, which displaces the L2. Contenders change
@@ -124,7 +124,7 @@ def measure(case, load, direction, options, displaced):
     right = work.right()
     contenders = []
     offered = [(f"ridgeline{'/' if name else ''}{name}", work.ours, f"cuda_groups{'/' if name else ''}{name}") for name in configurations(options.configs)]
-    offered += [] if options.no_peers else [("torch", work.torch, None), ("quack", work.quack, None)]
+    offered += [(name, getattr(work, name), None) for name in options.peers.split(",") if name]
     for name, call, configuration in offered:
         one = Contender(name, call, configuration)
         try:
@@ -178,7 +178,7 @@ def main():
     parser.add_argument("--loads", default="uniform,skewed")
     parser.add_argument("--directions", default="forward,dgrad,wgrad")
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", default="torch,quack")
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     torch.manual_seed(1)

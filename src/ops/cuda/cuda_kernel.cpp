@@ -14,8 +14,14 @@ namespace {
 namespace gpu = device::cuda;
 
 // Where none fits, 0: its needs say why.
-int chosen(const DescribedKernel& kernel, const Problem& problem, const record::PlanFacts& facts) {
+int chosen(const DescribedKernel& kernel, const Problem& problem, const record::PlanFacts& facts, Prefers prefers) {
   if (kernel.fits(problem.configuration, facts)) return problem.configuration;
+  if (prefers != nullptr) {
+    const auto& configs = kernel.description().configs;
+    const auto found = std::ranges::find(configs, prefers(problem), &record::KernelConfig::name);
+    const int preferred = static_cast<int>(found - configs.begin());
+    if (kernel.fits(preferred, facts)) return preferred;
+  }
   const std::vector<int> fitting = kernel.fitting(facts);
   return fitting.empty() ? 0 : fitting[0];
 }
@@ -27,12 +33,13 @@ bool nothing_to_write(const Problem& problem, const Arguments& arguments) {
   return true;
 }
 
-Status run(const DescribedKernel& kernel, const Problem& problem, const Arguments& arguments, const Stream& stream) {
+Status run(const DescribedKernel& kernel, Prefers prefers, const Problem& problem, const Arguments& arguments,
+           const Stream& stream) {
   static thread_local std::unordered_map<const DescribedKernel*, PreparedCalls<PlannedCall>> calls;
   if (nothing_to_write(problem, arguments)) return ok_status();
   RIDGE_TRY(ready, calls[&kernel].get(problem, arguments, stream, [&](const gpu::Device& device) {
     record::PlanFacts facts = plan_facts(problem, arguments);
-    const int configuration = chosen(kernel, problem, facts);
+    const int configuration = chosen(kernel, problem, facts, prefers);
     return PlannedCall::prepare(kernel, configuration, std::move(facts), device);
   }));
   const std::size_t needed = ready->workspace_bytes();
@@ -43,16 +50,16 @@ Status run(const DescribedKernel& kernel, const Problem& problem, const Argument
   return ready->launch(with, gpu::handle_of(stream));
 }
 
-std::vector<KernelBuild> builds(const DescribedKernel& kernel, const Problem& problem) {
+std::vector<KernelBuild> builds(const DescribedKernel& kernel, Prefers prefers, const Problem& problem) {
   const record::PlanFacts facts = plan_facts(problem);
-  Result<KernelBuild> build = kernel.build(chosen(kernel, problem, facts), facts);
+  Result<KernelBuild> build = kernel.build(chosen(kernel, problem, facts, prefers), facts);
   return build ? std::vector{std::move(*build)} : std::vector<KernelBuild>();
 }
 
 }  // namespace
 
 Implementation cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
-                           Refusal (*refuses)(const DeviceInfo&)) {
+                           Refusal (*refuses)(const DeviceInfo&), Prefers prefers) {
   Implementation own;
   own.name = std::move(name);
   own.summary = std::move(summary);
@@ -62,9 +69,9 @@ Implementation cuda_kernel(std::string name, std::string summary, const Describe
     return kernel().refuses(plan_facts(problem));
   };
   own.run = [=](const Problem& problem, const Arguments& arguments, const Stream& stream) {
-    return run(kernel(), problem, arguments, stream);
+    return run(kernel(), prefers, problem, arguments, stream);
   };
-  own.kernels = [=](const Problem& problem, const DeviceInfo&) { return builds(kernel(), problem); };
+  own.kernels = [=](const Problem& problem, const DeviceInfo&) { return builds(kernel(), prefers, problem); };
   return own;
 }
 

@@ -2,17 +2,21 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ops/described_kernel.h"
 #include "ops/op.h"
 
 namespace ridge::ops {
 
+// The name of the configuration that a problem runs best in, as far as measurements tell.
+using Prefers = std::string_view (*)(const Problem&);
+
 // Takes what the needs of the kernel's launch plan allow on GPUs that `refuses` lets through, and runs the
-// configuration that a problem names where it fits, else the first that does. A call whose outputs have no element does
-// nothing. `kernel` answers the same object whenever it is asked.
+// configuration that a problem names where it fits, else the one that `prefers` names, else the first that does. A call
+// whose outputs have no element does nothing. `kernel` answers the same object whenever it is asked.
 Implementation cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
-                           Refusal (*refuses)(const DeviceInfo&));
+                           Refusal (*refuses)(const DeviceInfo&), Prefers prefers = nullptr);
 
 // Why a GPU cannot convert 8-bit floats: that came with Ada.
 Refusal no_eight_bit_floats(const DeviceInfo& device);

@@ -16,11 +16,18 @@ Refusal no_wgmma(const DeviceInfo& device) {
   return matmul::no_wgmma(device);
 }
 
+// On an H100 (bench/results/nvidia-h100-80gb-hbm3/grouped.csv): along sums turns at whole tiles hide what is stored,
+// along rows two blocks that share columns of B lose the least on skewed loads.
+std::string_view prefers(const Problem& problem) {
+  return shape_of(problem).along_sums ? "pp_128x192" : "coop_128x256_m2";
+}
+
 }  // namespace
 
 Implementation cuda_groups() {
-  Implementation own = cuda_kernel(
-      "cuda_groups", "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel, no_wgmma);
+  Implementation own =
+      cuda_kernel("cuda_groups", "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel,
+                  no_wgmma, prefers);
   own.deterministic = true;
   kernel().describe(own);
   own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
