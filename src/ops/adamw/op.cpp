@@ -39,12 +39,13 @@ Result<Problem> bind(const record::Case& requested) {
   changed("param", s.dtype);
   changed("exp_avg", s.state);
   changed("exp_avg_sq", s.state);
-  problem.operands.back().fill = {Fill::Rule::kUniform, 0x1p-10, 1};  // else a step of f16 weights ends at infinity
+  // With beta2 from a half on, a step of f16 weights stays finite.
+  problem.operands.back().fill = {Fill::Rule::kUniform, 0x1p-10, 1};
   if (s.master) changed("master", DType::kF32);
   problem.scalars = {
       {"lr", "length of a step", record::Scalar::f64(1e-3), 1e-4, 0.5},
       {"beta1", "share of exp_avg that stays", record::Scalar::f64(0.9), 0, 0.99},
-      {"beta2", "share of exp_avg_sq that stays", record::Scalar::f64(0.999), 0, 0.9999},
+      {"beta2", "share of exp_avg_sq that stays", record::Scalar::f64(0.999), 0.5, 0.9999},
       {"eps", "added to the root", record::Scalar::f64(1e-8), 1e-8, 0.5},
       {"weight_decay", "share of the weights that is taken off, times lr", record::Scalar::f64(1e-2), 0, 0.5},
       {"correction1", "1 - beta1^step", record::Scalar::f64(0.5), 0.01, 1},
