@@ -123,13 +123,18 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
   bool again = unsure;
   if constexpr (kLanes != 0) again = __any_sync(~0u, unsure);  // teams of a warp add up together
   if (!again) return;
-  float squares[kSums] = {};
+  // Around the mean as it was found, which is corrected by what the distances from it add up to.
+  float more[kSums] = {};
   add_up(loop, h, [&](float one) {
     const float distance = norm.centred(one);
-    squares[0] += distance * distance;
+    more[0] += distance;
+    more[kSums - 1] += distance * distance;
   });
-  sum(squares);
-  if (unsure) norm.rstd = root_of(squares[0], inverse_cols, p.eps);
+  sum(more);
+  const float off = more[0] * inverse_cols;
+  if (!unsure) return;
+  norm.rstd = rsqrtf((more[kSums - 1] * inverse_cols - off * off) + p.eps);
+  norm.rest += off;
 }
 
 __device__ __forceinline__ void by_chunks(const RowNormParameters& p, u8* memory) {
