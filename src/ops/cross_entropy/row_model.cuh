@@ -40,12 +40,13 @@ struct Definition {
   static RIDGE_ROWS rows::Number flushed(const rows::Number& x) {
     return {x.value, x.error + 0x1p-126, x.variance + 0x1p-252};
   }
-  // What the gradient of a column is before it is scaled, of its share of the sum.
+  // What the gradient of a column is before it is scaled, of its share of the sum. fp32 rounds smoothing / whole and
+  // 1 - smoothing, too.
   template <class T>
   RIDGE_ROWS T gradient(const T& share, const T& lse, double target, rows::i64 column) const {
     T found = z_loss > 0 ? share * (T(1.0) + T(2.0 * z_loss) * lse) : share;
-    if (smoothing > 0) found = found - T(smoothing / whole);
-    return target == first + static_cast<double>(column) ? found - T(1.0 - smoothing) : found;
+    if (smoothing > 0) found = found - T(smoothing) / T(whole);
+    return target == first + static_cast<double>(column) ? found - (T(1.0) - T(smoothing)) : found;
   }
 };
 
