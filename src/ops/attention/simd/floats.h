@@ -13,7 +13,8 @@ using Ints = std::int32_t __attribute__((vector_size(64)));
 inline __attribute__((always_inline)) void load(Floats& x, const float* from) { std::memcpy(&x, from, sizeof x); }
 inline __attribute__((always_inline)) void store(float* to, const Floats& x) { std::memcpy(to, &x, sizeof x); }
 
-// e^x for x <= 89 to about two units in the last place; 0 where that is below the normal numbers, infinity above 88.8, NaN for NaN.
+// e^x for x <= 89 to about two units in the last place; 0 where that is below the normal numbers, infinity above 88.8,
+// NaN for NaN.
 inline __attribute__((always_inline)) void exponential(Floats& x) {
   const Floats scaled = x * 1.44269504f;
   const Floats whole = (scaled + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: rounds to an integer
