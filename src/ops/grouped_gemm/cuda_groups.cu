@@ -31,7 +31,6 @@ coop_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS
 coop_128x256 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 1 }
 coop_256x128 = { RIDGE_BLOCK_M = 256, RIDGE_SLAB_BUFFERS = 1 }
 coop_256x128_n2 = { RIDGE_BLOCK_M = 256, RIDGE_CLUSTER_N = 2, RIDGE_SLAB_BUFFERS = 1 }
-coop_256x192_n2 = { RIDGE_BLOCK_M = 256, RIDGE_BLOCK_N = 192, RIDGE_STAGES = 3, RIDGE_CLUSTER_N = 2, RIDGE_SLAB_BUFFERS = 2 }
 pp_128x192 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1 }
 pp_128x128 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1 }
 pp_128x128_n2 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_N = 2 }
@@ -102,6 +101,9 @@ reason = "sides are counted in 32 bits"
 [[needs]]
 expression = "shared_bytes <= 232448"
 reason = "a block has 227 KiB of shared memory"
+[[needs]]
+expression = "accumulators <= (along_sums && RIDGE_PINGPONG ? 192 : 128)"
+reason = "beside more accumulators what a store needs spills"
 [[needs]]
 expression = "layout == 1 || RIDGE_BLOCK_N % 64 == 0"
 reason = "tiles of a B with N contiguous are columns of 64"
