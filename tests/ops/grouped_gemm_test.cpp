@@ -1,5 +1,6 @@
 // What is particular to grouped products: offsets that leave rows out, groups without rows, what other groups hold,
 // sums added to C, offsets that are wrong, and gradients as calls of the operator itself.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
