@@ -14,13 +14,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_activation() {
-  Implementation own =
-      cuda_kernel("cuda_activation", "every element from memory into registers and back, in chunks of 16 bytes", kernel,
-                  no_cache_hints);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_activation",
+                                "every element from memory into registers and back, in chunks of 16 bytes", kernel,
+                                no_cache_hints);
 }
 
 }  // namespace ridge::ops::activation

@@ -14,11 +14,7 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_adamw() {
-  Implementation own = cuda_kernel("cuda_adamw", "one pass over memory, every operand once", kernel, no_cache_hints);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_adamw", "one pass over memory, every operand once", kernel, no_cache_hints);
 }
 
 }  // namespace ridge::ops::adamw

@@ -15,13 +15,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_cross_entropy() {
-  Implementation own = cuda_kernel(
+  return configured_cuda_kernel(
       "cuda_cross_entropy", "rows by the copy engine, in registers of one to eight blocks from the sum to the gradient",
       kernel, no_bulk_copies);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
 }
 
 }  // namespace ridge::ops::cross_entropy

@@ -75,6 +75,15 @@ Implementation cuda_kernel(std::string name, std::string summary, const Describe
   return own;
 }
 
+Implementation configured_cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
+                                      Refusal (*refuses)(const DeviceInfo&), Prefers prefers) {
+  Implementation own = cuda_kernel(std::move(name), std::move(summary), kernel, refuses, prefers);
+  own.deterministic = true;
+  kernel().describe(own);
+  own.promising = [=](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
+  return own;
+}
+
 Refusal no_eight_bit_floats(const DeviceInfo& device) {
   if (record::at_least(device.arch, "sm_89")) return std::nullopt;
   return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);

@@ -17,6 +17,9 @@ using Prefers = std::string_view (*)(const Problem&);
 // whose outputs have no element does nothing. `kernel` answers the same object whenever it is asked.
 Implementation cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
                            Refusal (*refuses)(const DeviceInfo&), Prefers prefers = nullptr);
+// The same of a kernel whose configurations a tuned table may name, and that gives equal calls equal bits.
+Implementation configured_cuda_kernel(std::string name, std::string summary, const DescribedKernel& (*kernel)(),
+                                      Refusal (*refuses)(const DeviceInfo&), Prefers prefers = nullptr);
 
 // Why a GPU cannot convert 8-bit floats: that came with Ada.
 Refusal no_eight_bit_floats(const DeviceInfo& device);

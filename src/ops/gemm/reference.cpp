@@ -74,13 +74,6 @@ ReferenceOutput one_matrix(const Shape& s, const Operands& o) {
   return product_reference(model_of(s), std::move(sums));
 }
 
-void append(const ReferenceOutput& part, ReferenceOutput& all) {
-  all.value.insert(all.value.end(), part.value.begin(), part.value.end());
-  all.allowed.insert(all.allowed.end(), part.allowed.begin(), part.allowed.end());
-  all.ideal_square.insert(all.ideal_square.end(), part.ideal_square.begin(), part.ideal_square.end());
-  all.shift.insert(all.shift.end(), part.shift.begin(), part.shift.end());
-}
-
 // An activation is not linear, so no projection sees all of C at once: rows drawn in secret are computed instead.
 SpotCheck check_rows(const Shape& whole, Operands o, const TensorView& c, const std::string& label,
                      std::uint64_t seed) {

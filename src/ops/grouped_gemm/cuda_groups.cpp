@@ -25,13 +25,9 @@ std::string_view prefers(const Problem& problem) {
 }  // namespace
 
 Implementation cuda_groups() {
-  Implementation own =
-      cuda_kernel("cuda_groups", "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel,
-                  no_wgmma, prefers);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_groups",
+                                "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel,
+                                no_wgmma, prefers);
 }
 
 }  // namespace ridge::ops::grouped_gemm

@@ -14,13 +14,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_layernorm() {
-  Implementation own =
-      cuda_kernel("cuda_layernorm", "rows by the copy engine, read once, by a part of a warp, a block or a cluster",
-                  kernel, no_bulk_copies);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_layernorm",
+                                "rows by the copy engine, read once, by a part of a warp, a block or a cluster", kernel,
+                                no_bulk_copies);
 }
 
 }  // namespace ridge::ops::layernorm

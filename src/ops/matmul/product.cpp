@@ -85,6 +85,13 @@ ReferenceOutput product_reference(const ProductModel& model, ProductSums sums) {
   return c;
 }
 
+void append(const ReferenceOutput& part, ReferenceOutput& all) {
+  all.value.insert(all.value.end(), part.value.begin(), part.value.end());
+  all.allowed.insert(all.allowed.end(), part.allowed.begin(), part.allowed.end());
+  all.ideal_square.insert(all.ideal_square.end(), part.ideal_square.begin(), part.ideal_square.end());
+  all.shift.insert(all.shift.end(), part.shift.begin(), part.shift.end());
+}
+
 namespace {
 
 // Random sign vectors r: C r is compared with A (B r). Two lines decide, as they do for single elements. Per row,

@@ -36,6 +36,9 @@ ProductSums product_sums(const ProductModel& model, const std::vector<double>& a
 // The sums rounded to C.
 ReferenceOutput product_reference(const ProductModel& model, ProductSums sums);
 
+// Appends the elements of one product to those of the products before it.
+void append(const ReferenceOutput& part, ReferenceOutput& all);
+
 // `a` and `b` as stored; `old` null without `accumulate`. `label` goes into what is said about a failure.
 SpotCheck product_spot_check(const ProductModel& model, const TensorView& a, bool trans_a, const TensorView& b,
                              bool trans_b, const TensorView& c, const TensorView* old, const std::string& label,

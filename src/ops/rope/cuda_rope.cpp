@@ -13,12 +13,8 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_rope() {
-  Implementation own = cuda_kernel("cuda_rope", "q and k in one launch, a row of the table for several heads at once",
-                                   kernel, no_cache_hints);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_rope", "q and k in one launch, a row of the table for several heads at once",
+                                kernel, no_cache_hints);
 }
 
 }  // namespace ridge::ops::rope

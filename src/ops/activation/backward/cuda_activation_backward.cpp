@@ -14,13 +14,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_activation_backward() {
-  Implementation own = cuda_kernel(
-      "cuda_activation_backward",
-      "all gradients from one read, in chunks of 16 bytes; sums of rows by teams of threads", kernel, no_cache_hints);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_activation_backward",
+                                "all gradients from one read, in chunks of 16 bytes; sums of rows by teams of threads",
+                                kernel, no_cache_hints);
 }
 
 }  // namespace ridge::ops::activation_backward

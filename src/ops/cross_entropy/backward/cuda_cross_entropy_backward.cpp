@@ -15,13 +15,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_cross_entropy_backward() {
-  Implementation own =
-      cuda_kernel("cuda_cross_entropy_backward", "pieces of rows straight into registers, by blocks that come and go",
-                  kernel, no_bulk_copies);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel("cuda_cross_entropy_backward",
+                                "pieces of rows straight into registers, by blocks that come and go", kernel,
+                                no_bulk_copies);
 }
 
 }  // namespace ridge::ops::cross_entropy_backward

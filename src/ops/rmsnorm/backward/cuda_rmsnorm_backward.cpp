@@ -14,14 +14,10 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_rmsnorm_backward() {
-  Implementation own =
-      cuda_kernel("cuda_rmsnorm_backward",
-                  "rows by the copy engine, read once; dweight in registers, then partial sums in their order", kernel,
-                  no_bulk_copies);
-  own.deterministic = true;
-  kernel().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo&) { return kernel().fitting(plan_facts(problem)); };
-  return own;
+  return configured_cuda_kernel(
+      "cuda_rmsnorm_backward",
+      "rows by the copy engine, read once; dweight in registers, then partial sums in their order", kernel,
+      no_bulk_copies);
 }
 
 }  // namespace ridge::ops::rmsnorm_backward
