@@ -153,3 +153,23 @@ def test_a_library_without_one_that_it_needs_is_refused_with_its_name(tmp_path: 
     subprocess.run([*compile_it, "-Wl,--no-as-needed", str(missing), "-o", str(library)], check=True)
     missing.unlink()
     assert "libmissing.so.7: cannot open shared object file" in refusal("import ridgeline.torch", RIDGELINE_LIBRARY_DIR=str(tmp_path))
+
+
+def test_an_editable_installation_finds_what_was_built(tmp_path: pathlib.Path) -> None:
+    """Its Python files lie in the clone, library and programs in another folder of the same packages."""
+    if (PACKAGE / "bin").exists():
+        pytest.skip("the package is installed with its programs")
+    library, program = tmp_path / f"libridgeline_torch-{MINOR}.so", tmp_path / "bin" / "ridge"
+    library.symlink_to(LIBRARY.resolve())
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho $1 $RIDGE_PYTHON\n")
+    program.chmod(0o755)
+    both = f"import ridgeline\nridgeline.__path__.append({str(tmp_path)!r})\n"
+    started = run(both + "import sys, ridgeline.programs as programs\nsys.argv = ['ridge', 'doctor']\nprograms.main()")
+    assert started.stdout.split() == ["doctor", sys.executable], started
+    found = run(
+        both + "import os, ridgeline.torch as rt\nfrom ridgeline.torch import _library\ndel os.environ['RIDGELINE_LIBRARY_DIR']\n"
+        f"rt.__path__.append({str(tmp_path)!r})\nprint(_library._folder())",
+        RIDGELINE_LIBRARY_DIR=str(FOLDER),
+    )
+    assert found.stdout.strip() == str(tmp_path), found

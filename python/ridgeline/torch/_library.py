@@ -6,22 +6,25 @@ import os
 import pathlib
 import re
 
+from . import __path__ as _folders
 from .. import __version__
 
 _NAME = re.compile(r"libridgeline_torch-(\d+)\.(\d+)\.so")
 _BUILD = "build it in an environment that has torch (in a clone: pip install --force-reinstall --no-deps .)"
 
 
-def _folder() -> pathlib.Path:
-    """RIDGELINE_LIBRARY_DIR, for a library in a build folder, else this package."""
-    chosen = os.environ.get("RIDGELINE_LIBRARY_DIR")
-    return pathlib.Path(chosen) if chosen else pathlib.Path(__file__).parent
-
-
 def _versions(folder: pathlib.Path) -> list[str]:
     """The minor versions of PyTorch that there is a library for, oldest first."""
     found = [_NAME.fullmatch(name) for name in (os.listdir(folder) if folder.is_dir() else [])]
     return [f"{major}.{minor}" for major, minor in sorted((int(one[1]), int(one[2])) for one in found if one is not None)]
+
+
+def _folder() -> pathlib.Path:
+    """RIDGELINE_LIBRARY_DIR, for a library in a build folder, else this package: of an editable installation the sources in the clone
+    and the folder that the library was installed into."""
+    chosen = os.environ.get("RIDGELINE_LIBRARY_DIR")
+    folders = [pathlib.Path(one) for one in ([chosen] if chosen else _folders)]
+    return next((one for one in folders if _versions(one)), folders[0])
 
 
 def _torch_of(versions: list[str]) -> str:
