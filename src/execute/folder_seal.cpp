@@ -93,14 +93,24 @@ Result<std::vector<std::string>> FolderSeal::changed() const {
 Result<std::string> FolderSeal::broken() {
   RIDGE_TRY(names, changed());
   if (!names.empty()) return names.front();
-  RIDGE_TRY(present, list());
-  for (const std::string& name : present) {
-    if (files_.contains(name)) continue;
+  RIDGE_TRY(added_names, added());
+  RIDGE_CHECK_OK(remove(added_names));
+  return std::string();
+}
+
+Result<std::vector<std::string>> FolderSeal::added() const {
+  RIDGE_TRY(names, list());
+  std::erase_if(names, [&](const std::string& name) { return files_.contains(name); });
+  return names;
+}
+
+Status FolderSeal::remove(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
     std::error_code failure;
     fs::remove(root_ / name, failure);
     if (failure) return make_error(ErrorCode::kIo, "cannot remove {}: {}", (root_ / name).string(), failure.message());
   }
-  return std::string();
+  return ok_status();
 }
 
 }  // namespace ridge::execute

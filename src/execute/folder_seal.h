@@ -21,6 +21,10 @@ class FolderSeal {
   Result<std::string> broken();
   // Files that are not as they were, those that were added left out.
   [[nodiscard]] Result<std::vector<std::string>> changed() const;
+  // Files and links that were not there.
+  [[nodiscard]] Result<std::vector<std::string>> added() const;
+  // Removes these of them.
+  [[nodiscard]] Status remove(const std::vector<std::string>& names) const;
 
  private:
   struct Known {

@@ -34,6 +34,10 @@ bool is_wanted(const std::string& path, const std::vector<std::string>& only) {
          });
 }
 
+bool is_among(const std::string& file, const std::vector<std::string>& files) {
+  return std::ranges::find(files, file) != files.end();
+}
+
 // `skipped` may be inside the project: a campaign that lives there, and what the project leaves out.
 Status copy_tree(const fs::path& from, const fs::path& to, const std::vector<fs::path>& skipped,
                  const std::vector<std::string>& only) {
@@ -68,7 +72,8 @@ Status ProjectCopy::make() {
     if (changed.empty()) return ok_status();
   }
   offence_.clear();
-  touched_.clear();
+  products_ = {};
+  removed_.clear();
   seal_.reset();
   std::error_code ignored;
   fs::remove_all(root_, ignored);
@@ -148,24 +153,26 @@ Result<ProcessResult> ProjectCopy::run(const project::Command& command, const Sh
   return result;
 }
 
-Result<ProcessResult> ProjectCopy::build(const ShouldStop& should_stop, const std::vector<std::string>* may_change) {
+Result<ProcessResult> ProjectCopy::build(const ShouldStop& should_stop, const Products* allowed) {
   if (project_.build.empty()) return ProcessResult{};
   const FolderSeal placed = *seal_;
+  removed_.clear();
   seal_.reset();  // a build makes files
   RIDGE_TRY(result, run(project::filled(project_.build, {"", "", root_.string()}), should_stop));
-  const auto is_kernel = [&](const std::string& file) {
-    return std::find(project_.kernel.begin(), project_.kernel.end(), file) != project_.kernel.end();
-  };
+  const auto is_kernel = [&](const std::string& file) { return is_among(file, project_.kernel); };
   RIDGE_TRY(since_placed, placed.changed());
   RIDGE_TRY(changed, source_->changed());
+  RIDGE_TRY(added, source_->added());
   std::erase_if(since_placed, [&](const std::string& file) { return !is_kernel(file); });
   std::erase_if(changed, [&](const std::string& file) { return is_kernel(file) || file == project_.artifact; });
-  touched_ = changed;
-  if (may_change != nullptr) {
-    std::erase_if(changed, [&](const std::string& file) {
-      return std::find(may_change->begin(), may_change->end(), file) != may_change->end();
-    });
+  std::erase(added, project_.artifact);
+  products_ = {changed, added};
+  if (allowed != nullptr) {
+    std::erase_if(changed, [&](const std::string& file) { return is_among(file, allowed->changed); });
     since_placed.insert(since_placed.end(), changed.begin(), changed.end());
+    std::erase_if(added, [&](const std::string& file) { return is_among(file, allowed->added); });
+    RIDGE_CHECK_OK(source_->remove(added));
+    removed_ = std::move(added);
   }
   RIDGE_CHECK_OK(seal());
   if (since_placed.empty()) return result;

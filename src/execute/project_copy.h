@@ -36,11 +36,16 @@ class ProjectCopy {
   Status without_kernel();
   // Makes the in-scope files those of a candidate, with the values of its tunables in them; others are left alone.
   Status place(const record::Candidate& candidate);
-  // A file of the project that the build changes must be one of `may_change`; null: whatever it changes is taken for
-  // its product.
-  Result<ProcessResult> build(const ShouldStop& should_stop, const std::vector<std::string>* may_change = nullptr);
-  // Existing files that the last build changed.
-  [[nodiscard]] const std::vector<std::string>& touched() const { return touched_; }
+  // What a build makes: files of the project that it changes, and files that it adds.
+  struct Products {
+    std::vector<std::string> changed, added;
+  };
+  // `allowed`: a file of the project that the build changes must be one of these, and a file that it adds as well or it
+  // is removed; null: whatever it makes is its product.
+  Result<ProcessResult> build(const ShouldStop& should_stop, const Products* allowed = nullptr);
+  // Of the last build, and the files that it added and that were removed.
+  [[nodiscard]] const Products& products() const { return products_; }
+  [[nodiscard]] const std::vector<std::string>& removed() const { return removed_; }
   Result<ProcessResult> test(const ShouldStop& should_stop);
   Result<ProcessResult> acceptance(const ShouldStop& should_stop);
   // SHA-256 of what the build made, or of the in-scope files when nothing is built.
@@ -88,7 +93,8 @@ class ProjectCopy {
   std::vector<std::filesystem::path> hidden_;
   ProjectCopy* other_ = nullptr;
   std::optional<FolderSeal> source_, seal_;  // as it was copied, and as it must be now
-  std::vector<std::string> touched_;
+  Products products_;
+  std::vector<std::string> removed_;
   std::string offence_;
 };
 

@@ -190,17 +190,18 @@ class ProjectExecutor final : public Executor {
     return hidden;
   }
 
-  // `may_change`: what the incumbent's build changed, which are products of the project's build; the candidate's may
-  // change no other file.
+  // `allowed`: what the incumbent's build makes, which are products of the project's build; the candidate's may change
+  // no other file, and what it adds beside them is removed.
   static Result<Built> build_in(ProjectCopy& copy, const record::Candidate& candidate, const ShouldStop& should_stop,
-                                const std::vector<std::string>* may_change = nullptr) {
+                                const ProjectCopy::Products* allowed = nullptr) {
     Built built;
     built.evidence.candidate = candidate.id();
-    RIDGE_TRY(result, copy.build(should_stop, may_change));
+    RIDGE_TRY(result, copy.build(should_stop, allowed));
     built.evidence.compiler = "the project's build";
     built.evidence.command = "build";
     built.evidence.wall = result.wall;
     built.evidence.log = last_lines(result.error_output + result.output);
+    if (!copy.removed().empty()) built.evidence.log += "\n" + removed_by(copy);
     if (!result.succeeded()) {
       built.problem = "the build " + result.describe();
       return built;
@@ -214,10 +215,32 @@ class ProjectExecutor final : public Executor {
     return built;
   }
 
+  // Names files that the last build added and that were removed.
+  static std::string removed_by(const ProjectCopy& copy) {
+    constexpr std::size_t kNamed = 5;
+    const std::vector<std::string>& all = copy.removed();
+    const std::vector<std::string> named(all.begin(), all.begin() + std::min(all.size(), kNamed));
+    return fmt::format(
+        "removed, since the incumbent's build adds no such file: {}{} (where that is meant, name the file or its "
+        "folder "
+        "in commands.writes)",
+        fmt::join(named, ", "), all.size() > kNamed ? fmt::format(" and {} more", all.size() - kNamed) : "");
+  }
+
+  // Places and builds the incumbent in its copy: what it makes is what a candidate's build may make.
+  Result<Built> build_incumbent(const WorkerRequest& request, const ShouldStop& should_stop) {
+    if (!request.incumbent) return invalid("a screening needs the incumbent");
+    RIDGE_CHECK_OK(incumbent_.place(*request.incumbent));
+    return build_in(incumbent_, *request.incumbent, should_stop);
+  }
+
   // Every configuration of a sweep, each looked at once: built, and one process of the benchmark on fresh tensors,
   // whose rows must pass its own check. Nothing is ever accepted on these numbers.
   Result<std::vector<record::ScreenRow>> screen(const WorkerRequest& request, const OnProgress& on_progress,
                                                 const ShouldStop& should_stop) {
+    RIDGE_TRY(built, build_incumbent(request, should_stop));
+    if (!built.problem.empty())
+      return make_error(ErrorCode::kToolFailed, "the incumbent: {}: {}", built.problem, built.evidence.log);
     std::vector<record::ScreenRow> rows;
     int failed_in_turn = 0;  // configurations whose commands failed, since one passed
     for (std::size_t i = 0; i < request.candidates.size(); ++i) {
@@ -253,9 +276,7 @@ class ProjectExecutor final : public Executor {
                         "a configuration of the sweep fails ({}), and so does the incumbent: {}", failed.detail,
                         detail);
     };
-    if (!request.incumbent) return invalid("a screening needs the incumbent");
-    RIDGE_CHECK_OK(incumbent_.place(*request.incumbent));
-    RIDGE_TRY(build, build_in(incumbent_, *request.incumbent, should_stop));
+    RIDGE_TRY(build, build_incumbent(request, should_stop));
     if (!build.problem.empty()) return gone(build.problem + ": " + build.evidence.log);
     const auto measured = incumbent_.measure_in_order(labels_of(request.cases), true, should_stop);
     if (!measured) return gone(measured.error().message);
@@ -278,15 +299,19 @@ class ProjectExecutor final : public Executor {
       fails(Outcome::kCompile, sources.error().text());
       return false;  // nothing ran
     }
-    RIDGE_CHECK_OK(candidate_.place(candidate));
-    RIDGE_TRY(build, build_in(candidate_, candidate, should_stop));
-    if (!build.problem.empty()) return fails(Outcome::kCompile, build.problem + ": " + build.evidence.log);
-    const Result<ProjectCopy::Measured> measured = candidate_.measure(labels, true, should_stop);
-    if (!candidate_.offence().empty()) {
+    // The next configuration gets a copy that this one did not change.
+    const auto cheats = [&]() -> Result<bool> {
       const std::string offence = candidate_.offence();
       RIDGE_CHECK_OK(candidate_.make());
       return fails(Outcome::kCheat, offence);
-    }
+    };
+    RIDGE_CHECK_OK(candidate_.place(candidate));
+    const Result<Built> build = build_in(candidate_, candidate, should_stop, &incumbent_.products());
+    if (!candidate_.offence().empty()) return cheats();
+    if (!build) return build.error();
+    if (!build->problem.empty()) return fails(Outcome::kCompile, build->problem + ": " + build->evidence.log);
+    const Result<ProjectCopy::Measured> measured = candidate_.measure(labels, true, should_stop);
+    if (!candidate_.offence().empty()) return cheats();
     if (!measured) return measured.error();
     if (measured->outcome != Outcome::kPass) return fails(measured->outcome, measured->detail);
     std::vector<double> fractions;
@@ -331,7 +356,7 @@ class ProjectExecutor final : public Executor {
     if (!old_build.problem.empty()) {
       return make_error(ErrorCode::kToolFailed, "the incumbent: {}: {}", old_build.problem, old_build.evidence.log);
     }
-    RIDGE_TRY(build, build_in(candidate_, b, should_stop, &incumbent_.touched()));
+    RIDGE_TRY(build, build_in(candidate_, b, should_stop, &incumbent_.products()));
     evaluation.build = build.evidence;
     if (!build.problem.empty()) {
       evaluation.outcome = Outcome::kCompile;
@@ -345,17 +370,17 @@ class ProjectExecutor final : public Executor {
     return test_in(candidate_, evaluation, should_stop);
   }
 
-  // What the build changes in the whole project. Once is enough: every later incumbent was held to it as a candidate.
+  // What the build makes in the whole project. Once is enough: every later incumbent was held to it as a candidate.
   Status build_whole(const record::Candidate& incumbent, const ShouldStop& should_stop) {
     RIDGE_CHECK_OK(whole_->make());
-    if (whole_may_change_) return ok_status();
+    if (whole_products_) return ok_status();
     RIDGE_CHECK_OK(whole_->place(incumbent));
     RIDGE_TRY(build, build_in(*whole_, incumbent, should_stop));
     if (!build.problem.empty()) {
       return make_error(ErrorCode::kToolFailed, "the incumbent in the whole project: {}: {}", build.problem,
                         build.evidence.log);
     }
-    whole_may_change_ = whole_->touched();
+    whole_products_ = whole_->products();
     return ok_status();
   }
 
@@ -365,7 +390,7 @@ class ProjectExecutor final : public Executor {
     const record::Candidate& candidate = request.candidates.front();
     RIDGE_CHECK_OK(build_whole(*request.incumbent, should_stop));
     RIDGE_CHECK_OK(whole_->place(candidate));
-    RIDGE_TRY(build, build_in(*whole_, candidate, should_stop, &*whole_may_change_));
+    RIDGE_TRY(build, build_in(*whole_, candidate, should_stop, &*whole_products_));
     if (build.problem.empty()) {
       RIDGE_CHECK_OK(test_in(*whole_, evaluation, should_stop));
     } else {
@@ -382,13 +407,19 @@ class ProjectExecutor final : public Executor {
 
   Status test_in(ProjectCopy& copy, record::Evaluation& evaluation, const ShouldStop& should_stop) const {
     RIDGE_TRY(result, copy.test(should_stop));
+    judge_test(result, evaluation);
+    if (!copy.removed().empty()) evaluation.detail += "; " + removed_by(copy);
+    return ok_status();
+  }
+
+  void judge_test(const ProcessResult& result, record::Evaluation& evaluation) const {
     using End = ProcessResult::End;
     const std::string said = last_lines(result.output + result.error_output);
     evaluation.outcome = result.end == End::kTimedOut    ? Outcome::kHang
                          : result.end == End::kSignalled ? Outcome::kCrash
                                                          : Outcome::kWrong;
     evaluation.detail = fmt::format("the test {}: {}", result.describe(), said);
-    if (!result.succeeded()) return ok_status();
+    if (!result.succeeded()) return;
     const Result<TestCounts> counts = test_counts(project_, result.output + result.error_output);
     if (!counts) {
       evaluation.detail = counts.error().message;
@@ -398,7 +429,6 @@ class ProjectExecutor final : public Executor {
       evaluation.outcome = Outcome::kPass;
       evaluation.detail = fmt::format("{} tests passed", counts->passed);
     }
-    return ok_status();
   }
 
   [[nodiscard]] bool out_of_time(const WorkerRequest& request) const {
@@ -667,8 +697,8 @@ class ProjectExecutor final : public Executor {
   ProjectOptions options_;
   ProjectCopy incumbent_, candidate_, reference_;
   std::optional<ProjectCopy> whole_;
-  std::optional<std::vector<std::string>> whole_may_change_;  // files that the project's build changes there
-  std::vector<TimedProcess> processes_[2];                    // of the incumbent and of the candidate
+  std::optional<ProjectCopy::Products> whole_products_;  // what the project's build makes there
+  std::vector<TimedProcess> processes_[2];               // of the incumbent and of the candidate
   Steady::time_point started_;
 };
 

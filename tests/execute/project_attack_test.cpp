@@ -41,6 +41,12 @@ class ProjectAttack : public testing::Test {
     ASSERT_NE(at, std::string::npos);
     std::ofstream(root() / "ridge-project.toml") << text.erase(at, text.find('\n', at + 1) - at);
   }
+  void builds_by_running_the_kernel() {
+    std::string file = *read_file(root() / "ridge-project.toml");
+    file.insert(file.find("test = "), "build = [\"python3\", \"-B\", \"build.py\"]\n");
+    std::ofstream(root() / "ridge-project.toml") << file;
+    std::ofstream(root() / "build.py") << "import kernel\nopen('made.txt', 'a').write('built')\n";
+  }
   Result<record::WorkerResponse> ask(const record::Candidate& candidate, std::int64_t sessions = 2) {
     const project::Project project = project::read_project(root()).value();
     const auto executor = make_project_executor(project, {.workspace = work()});
@@ -238,6 +244,50 @@ TEST_F(ProjectAttack, ChangesATestOfTheWholeProjectWhileItIsBuilt) {
   const record::Evaluation honest = outcome_of(importing("# the same"));
   EXPECT_EQ(honest.outcome, Outcome::kPass) << honest.detail;
   EXPECT_TRUE(honest.build.counts.contains(kPassedWhole)) << "made.txt is what the project's build changes";
+}
+
+// A build that runs the kernel, and makes made.txt.
+TEST_F(ProjectAttack, AddsAModuleWhileItIsBuilt) {
+  builds_by_running_the_kernel();
+  const std::string add = "import os, sys\nif sys.argv[0].endswith('build.py'):\n    ";
+  const auto e =
+      evaluation_of(importing(add + "open('statistics.py', 'w').write('def median(x): return min(x) / 10\\n"
+                                    "def pstdev(x): return 0.0\\n')\n    open('made.txt', 'w').write('other')"));
+  EXPECT_EQ(e.outcome, Outcome::kPass) << e.detail;
+  EXPECT_LT(speedup(e), 4) << "its module is not there when it is measured";
+  EXPECT_FALSE(fs::exists(work() / "b/statistics.py"));
+  EXPECT_TRUE(fs::exists(work() / "b/made.txt")) << "the incumbent's build makes it, too";
+  EXPECT_NE(e.build.log.find("adds no such file: statistics.py (where"), std::string::npos) << e.build.log;
+  EXPECT_NE(e.detail.find("statistics.py"), std::string::npos) << e.detail;
+  const auto needs = evaluation_of(importing(add + "open('part.py', 'w')\nelse:\n    import part"));
+  EXPECT_EQ(needs.outcome, Outcome::kWrong) << needs.detail;
+  EXPECT_NE(needs.detail.find("part.py (where that is meant"), std::string::npos) << needs.detail;
+}
+
+// The second configuration changes the test and adds a module; the third is honest, and so is what is evaluated next.
+TEST_F(ProjectAttack, IsNotChargedWithWhatAScreenedConfigurationChanged) {
+  builds_by_running_the_kernel();
+  const project::Project project = project::read_project(root()).value();
+  const auto executor = make_project_executor(project, {.workspace = work()});
+  const std::string add = "import sys\nif sys.argv[0].endswith('build.py'):\n    open('statistics.py', 'w')\n";
+  record::WorkerRequest request;
+  request.task = record::WorkerTask::kScreen;
+  request.incumbent = kernel();
+  request.candidates = {importing(add), importing(add + "    open('test_kernel.py', 'a').write('# bent')"), kernel()};
+  request.sessions = 1;
+  request.quick_look = true;
+  request.cases.push_back(*project::case_of("matmul", "small"));
+  const auto screened = executor->run(request);
+  ASSERT_TRUE(screened) << screened.error().text();
+  EXPECT_EQ(screened->screen[0].outcome, Outcome::kPass) << screened->screen[0].detail;
+  EXPECT_EQ(screened->screen[1].outcome, Outcome::kCheat) << screened->screen[1].detail;
+  EXPECT_NE(screened->screen[1].detail.find("test_kernel.py"), std::string::npos) << screened->screen[1].detail;
+  EXPECT_EQ(screened->screen[2].outcome, Outcome::kPass) << screened->screen[2].detail;
+  request.task = record::WorkerTask::kEvaluate;
+  request.candidates = {importing("# the same")};
+  const auto evaluated = executor->run(request);
+  ASSERT_TRUE(evaluated) << evaluated.error().text();
+  EXPECT_EQ(evaluated->evaluation->outcome, Outcome::kPass) << evaluated->evaluation->detail;
 }
 
 TEST_F(ProjectAttack, AnHonestKernelPassesAllOfIt) {
