@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "execute/python_front_end.h"
 #include "noise_probe.h"
 #include "record/json.h"
 #include "say.h"
@@ -18,8 +19,9 @@ using record::Capability;
 // What checks and campaigns on a processor cannot do without.
 constexpr std::string_view kEssentials[] = {"C++ compiler", "candidate process", "git"};
 constexpr std::string_view kGpuParts[] = {"CUDA GPU", "CUDA compiler", "GPU telemetry"};
+constexpr std::string_view kPythonParts[] = {"Python", "PyTorch", "ridgeline.torch"};
 
-enum class Section { kNeeded, kMeasuring, kGpu, kImplementation };
+enum class Section { kNeeded, kMeasuring, kGpu, kPython, kImplementation };
 
 Section section_of(const Capability& capability) {
   const auto among = [&](const auto& names) {
@@ -27,6 +29,7 @@ Section section_of(const Capability& capability) {
   };
   if (among(kEssentials)) return Section::kNeeded;
   if (among(kGpuParts)) return Section::kGpu;
+  if (among(kPythonParts)) return Section::kPython;
   const std::string second =
       capability.name.substr(std::min(capability.name.find(' '), capability.name.size() - 1) + 1);
   return second == "reference" || second.starts_with("cpu_") ? Section::kImplementation : Section::kMeasuring;
@@ -85,6 +88,8 @@ int doctor() {
   if (!response) return fail(response.error());
   const record::Environment environment = response->environment.value_or(record::Environment());
   response->capabilities.push_back(probe_noise(environment));
+  for (Capability& one : execute::python_front_end(worker_program().parent_path()))
+    response->capabilities.push_back(std::move(one));
   const std::vector<Capability>& all = response->capabilities;
   std::string missing;
   for (const Capability& one : all) {
@@ -100,6 +105,7 @@ int doctor() {
   print_section("Needed by checks and campaigns", Section::kNeeded, all, width);
   print_section("Isolation of candidates, and measuring", Section::kMeasuring, all, width);
   print_section("GPU", Section::kGpu, all, width);
+  print_section("PyTorch front end (import ridgeline.torch)", Section::kPython, all, width);
   print_implementations(all, width);
   if (!missing.empty()) {
     say("\nMissing: {}. Checks and campaigns cannot run here.\n", missing);

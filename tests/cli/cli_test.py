@@ -537,6 +537,17 @@ class Manners(Base):
         self.assertTrue(self.json("doctor")["capabilities"])
         self.assertTrue(self.json("list")["proposers"])
 
+    def test_doctor_looks_at_the_python_front_end(self):
+        fake = self.tmp / "site" / "torch"
+        fake.mkdir(parents=True)
+        (fake / "__init__.py").write_text("__version__ = '9.9.0'\nfrom . import version\n")
+        (fake / "version.py").write_text("cuda = hip = None\n")
+        rows = {row["name"]: row for row in self.json("doctor", PYTHONPATH=str(fake.parent))["capabilities"]}
+        self.assertTrue(rows["Python"]["available"])
+        self.assertIn("9.9.0 (CPU only)", rows["PyTorch"]["detail"])
+        self.assertFalse(rows["ridgeline.torch"]["available"])
+        self.assertIn("this is torch 9.9.0", rows["ridgeline.torch"]["detail"] + rows["ridgeline.torch"]["remedy"])
+
     def test_explain_walks_the_list_for_a_gpu_too(self):
         rows = {row["implementation"]: row for row in self.json("ops", "explain", "gemm", "dtype=bf16", "--on", "cuda")[0]["rows"]}
         self.assertIn("the stream is cuda", rows["cpu_simd"]["reason"])
