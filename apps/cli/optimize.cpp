@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "campaign/anchor.h"
 #include "campaign/campaign.h"
+#include "campaign/columns.h"
 #include "campaign/iterations.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
@@ -93,6 +94,18 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   }
 }
 
+// Where the memory bounds every shape, and the operator's table has bytes, a campaign is about those: FLOP would be
+// tiny numbers that say nothing.
+void judge_by_what_bounds(const std::vector<record::RooflineReport>& reports, record::CampaignSpec& spec) {
+  const bool by_memory = std::ranges::all_of(reports, [](const record::RooflineReport& report) {
+    return std::ranges::any_of(
+        report.axes, [&](const record::RooflineAxis& axis) { return axis.name == report.bound && axis.unit == "B/s"; });
+  });
+  const bool has_bytes =
+      campaign::metric_problem("forward_gbps", campaign::benchmark_header(spec.target_cases)).empty();
+  if (by_memory && has_bytes) spec.primary_metric = "forward_gbps";
+}
+
 // What each target rests on: the bound of every shape, the measured fact behind it with its source, and of a GPU what
 // the spec database cites for the same limit. The shapes get the operator's defaults on the way (dtype, layout), by
 // which the worker names them.
@@ -114,6 +127,7 @@ Status cite_targets(const OptimizeOptions& options, record::CampaignSpec& spec) 
     }
   }
   if (!list.empty()) spec.extra[record::kTargetFactsKey] = list;
+  judge_by_what_bounds(reports, spec);
   return ok_status();
 }
 

@@ -946,6 +946,8 @@ class StartingKernels(Base):
             said = self.ridge("optimize", op, "--directory", self.tmp / op, "--no-git")
             self.assertIn("shipped with ridge: cpu_plain.cpp", said.stdout + said.stderr)
             self.assertNotIn("no kernel for", said.stderr)
+            metric = "forward_tflops" if op == "gemm_fp8" else "forward_gbps"  # the memory bounds the others
+            self.assertIn(f"primary_metric: {metric}", (self.tmp / op / "manifest.yaml").read_text())
 
 
 class Kernels(Base):

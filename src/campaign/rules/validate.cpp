@@ -201,8 +201,8 @@ RuleFinding combined_step(const RuleContext& c) {
     if (!metric->forward || !metric->backward) return not_applicable(metric->name + " is not of a whole step");
     return sums_of_both(*e, labels_of_level(c.state, c.round->last().evaluated->level));
   }
-  if (c.state.spec().primary_metric == "forward_tflops")
-    return not_applicable("the operator has no backward pass here");
+  const Result<record::Metric> metric = record::parse_metric(c.state.spec().primary_metric);
+  if (metric && !metric->backward) return not_applicable("the operator has no backward pass here");
   // A session times one call per launch; there is no second time to add.
   return fail(c.state.spec().primary_metric + " needs a backward pass, and none was timed");
 }
