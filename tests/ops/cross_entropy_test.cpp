@@ -258,6 +258,58 @@ TEST(CrossEntropy, TheCheckAfterEveryLaunchCatchesAnotherSetting) {
   }
 }
 
+// What a kernel makes of a call with a soft cap that softens logits by `soften` first, in fp32: the call without a cap
+// on such logits, its gradient times the slope.
+template <class Soften>
+Operands softened_run(const std::string& text, double cap, const Soften& soften) {
+  const ops::Problem capped = bound(text + " soft_cap=1"), plain = bound(text + " soft_cap=0");
+  Operands before = make_operands(capped, kPacked, 31), after = make_operands(capped, kPacked, 31);
+  const std::size_t logits = *capped.position("logits"), dlogits = *capped.position("dlogits");
+  const std::vector<double> given = before.all[logits].values();
+  std::vector<double> soft;
+  for (const double x : given) soft.push_back(static_cast<double>(soften(static_cast<float>(x))));
+  after.all[logits].assign(soft);
+  const ops::Operator& op = operator_named(capped.problem_case.op);
+  EXPECT_TRUE(op.implementations.back()
+                  .run(plain, {after.views(), make_operands(plain, kPacked, 31).scalars}, Stream::cpu())
+                  .ok());
+  std::vector<double> gradient = after.all[dlogits].values();
+  for (std::size_t e = 0; e < gradient.size(); ++e) gradient[e] /= std::pow(std::cosh(given[e] / cap), 2);
+  after.all[dlogits].assign(gradient);
+  after.all[logits].assign(given);
+  return after;
+}
+
+// A large cap leaves logits of unit size as they are, and their digits, too: a kernel that has them from the difference
+// of a sigmoid and its rest is a step of the cap off.
+TEST(CrossEntropy, TheChecksCatchAKernelThatLosesTheDigitsOfLogitsFarBelowTheCap) {
+  for (const std::string text : {"cross_entropy tokens=6 vocabulary=300 dlogits=1 dtype=f32",
+                                 "cross_entropy_backward tokens=6 vocabulary=300 dtype=f32"}) {
+    const ops::Problem problem = bound(text + " soft_cap=1");
+    const ops::Operator& op = operator_named(problem.problem_case.op);
+    for (const float cap : {3.0F, 100.0F, 1e4F, 1e12F, 1e38F}) {
+      Operands before = make_operands(problem, kPacked, 31);
+      before.scalars[2] = record::Scalar::f32(cap);
+      const auto wrong = [&](const Operands& after) { return judge(op, problem, before, after, 3); };
+      const auto run = [&](const auto& soften) { return softened_run(text, static_cast<double>(cap), soften); };
+
+      Operands shipped = make_operands(problem, kPacked, 31);
+      ASSERT_TRUE(op.implementations.back().run(problem, {shipped.views(), before.scalars}, Stream::cpu()).ok());
+      EXPECT_EQ(wrong(shipped), "") << text << ", cap " << cap;
+      EXPECT_EQ(wrong(run([&](float x) { return cap * std::tanh(x / cap); })), "") << text << ", cap " << cap;
+      if (cap < 1e4F || cap > 1e30F) continue;
+      const Operands mutant = run([&](float x) {
+        const float high = 1 / (1 + std::exp(-2 * x / cap));
+        return cap * (2 * high - 1);
+      });
+      EXPECT_NE(wrong(mutant), "") << text << ", cap " << cap;
+      const auto quick = op.spot_check(problem, {mutant.views(), before.scalars}, 5);
+      ASSERT_TRUE(quick.ok());
+      EXPECT_GT(quick->residual, quick->allowed) << text << ", cap " << cap;
+    }
+  }
+}
+
 TEST(CrossEntropy, SaysWhatIsWrongWithACall) {
   const auto refused = [](const CrossEntropyArgs& args) {
     const Status status = cross_entropy(args, Stream::cpu());

@@ -11,10 +11,10 @@ struct RowModel {
   RIDGE_ROWS T element(const Row& row, const T*, int, rows::i64 column) const {
     const double target = cross_entropy::Definition::value_of(T(row(2)));
     if (target == f.ignored) return T(0.0);
-    T slope;
-    const T lse = row(3), x = f.logit(T(row(1, column)), slope);
-    const T found = f.gradient(cross_entropy::Definition::power(x, lse), lse, target, column) * T(scale) * T(row(0));
-    return f.cap > 0 ? found * slope : found;
+    const T lse = row(3), x = T(row(1, column));
+    const T power = cross_entropy::Definition::power(f.logit(x), lse);
+    const T found = f.gradient(power, lse, target, column) * T(scale) * T(row(0));
+    return f.cap > 0 ? found * f.slope(x) : found;
   }
 };
 
