@@ -337,3 +337,42 @@ def test_linear_cross_entropy_adds_to_main_grad_and_says_what_is_wrong(on_cpu):
         rt.linear_cross_entropy(x, w.t(), target)
     head = rt.LinearCrossEntropy(6, 11, reduction="sum")
     torch.testing.assert_close(head(x, target), F.cross_entropy(x @ head.weight.t(), target, reduction="sum"))
+
+
+@pytest.mark.parametrize("settings", [{}, {"ignore_index": 3, "label_smoothing": 0.1}, {"reduction": "sum"}, {"reduction": "none", "label_smoothing": 0.2}])
+def test_convert_exchanges_the_loss_of_a_model_and_gives_it_back(device, settings):
+    theirs = torch.nn.CrossEntropyLoss(**settings)
+    model = torch.nn.ModuleDict({"head": torch.nn.Linear(16, 40), "loss": torch.nn.CrossEntropyLoss(**settings)}).to(device)
+    called = []
+    model["loss"].register_forward_hook(lambda module, inputs, out: called.append(type(module)))
+    logits, target = batch(6, 40, device=device)
+    target[target == -100] = theirs.ignore_index
+    report = rt.convert(model, None, keep=lambda name, module: name == "head")
+    assert report.swapped == {"loss": "cross_entropy of class indices"} and type(model["loss"]) is rt.CrossEntropyLoss
+    for call, of in ((logits, target), (logits[0], target[0]), (logits.detach().view(2, 3, 40).movedim(-1, 1).requires_grad_(), target.view(2, 3))):
+        found, expected = model["loss"](call, of), theirs(call, of)
+        torch.testing.assert_close(found, expected)
+        upstream = torch.rand_like(expected)
+        torch.testing.assert_close(*(torch.autograd.grad(one, call, upstream)[0] for one in (found, expected)))
+    assert called == [rt.CrossEntropyLoss] * 3 and rt.last_used("cross_entropy")
+    assert rt.unswap(model, keep=lambda name, module: name == "head").swapped == {"loss": "torch"}
+    assert type(model["loss"]) is torch.nn.CrossEntropyLoss and vars(model["loss"]).keys() == vars(theirs).keys()
+
+
+def test_convert_leaves_a_loss_that_ours_is_not_and_says_why(on_cpu):
+    class Own(torch.nn.CrossEntropyLoss):
+        pass
+
+    weighted = torch.nn.CrossEntropyLoss(torch.ones(5))
+    model = torch.nn.ModuleDict({"weighted": weighted, "own": Own(), "kept": torch.nn.CrossEntropyLoss(), "plain": torch.nn.CrossEntropyLoss()})
+    report = rt.convert(model, {"kept": "leave", "*": "tensorwise"})
+    assert list(report.swapped) == ["plain"] and type(weighted) is torch.nn.CrossEntropyLoss
+    assert "class weights" in report.left["weighted"] and "code of its own" in report.left["own"] and "'kept'" in report.left["kept"]
+    with pytest.raises(NotImplementedError, match="class probabilities.*keep= of convert"):  # the call alone shows what targets are
+        model["plain"](torch.randn(3, 5), torch.rand(3, 5))
+    model["plain"].weight = torch.ones(5)
+    with pytest.raises(NotImplementedError, match="class weights"):
+        model["plain"](torch.randn(3, 5), torch.tensor([0, 1, 2]))
+    capped = torch.nn.Sequential(rt.CrossEntropyLoss(z_loss=1e-4, soft_cap=30.0), rt.CrossEntropyLoss(one_pass=True))
+    assert rt.unswap(capped).left == {"0": "has z_loss and soft_cap, which torch.nn.CrossEntropyLoss has not"}
+    assert type(capped[1]) is torch.nn.CrossEntropyLoss

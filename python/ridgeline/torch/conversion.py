@@ -15,7 +15,19 @@ from ._recipe import Recipe, RecipeLike, as_config
 from .config import QuantConfig
 from .modules import Fp8Linear
 from .quantized import QuantizedTensor, quantize
-from .swap import NORMS, Choice, Keep, Plan, SwapReport, Target, kept_because, plan_linears, plan_norms, target_of, unless_kept
+from .swap import (
+    COUNTERPARTS,
+    Choice,
+    Keep,
+    Plan,
+    SwapReport,
+    Target,
+    kept_because,
+    plan_counterparts,
+    plan_linears,
+    target_of,
+    unless_kept,
+)
 
 LEAVE = "leave"  # beside the names of recipes: the module stays what it is
 PerModule = Callable[[str, torch.nn.Module], RecipeLike]
@@ -55,22 +67,22 @@ def _check_patterns(module: torch.nn.Module, patterns: Mapping[str, RecipeLike])
             raise ValueError(f"convert: the pattern {pattern!r} fits nothing that is exchanged; there are {some or 'no such modules'}")
 
 
-def _plan_norms(kind: type[torch.nn.Module], plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep | None) -> None:
+def _plan_counterparts(kind: type[torch.nn.Module], plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep | None) -> None:
     choose = _chooser(recipe, keep) if isinstance(recipe, Mapping) or callable(recipe) else None
 
-    def why_not(name: str, norm: torch.nn.Module) -> str | None:
+    def why_not(name: str, layer: torch.nn.Module) -> str | None:
         if choose is None:
-            return kept_because(keep, name, norm)
-        answer = choose(name, norm)
+            return kept_because(keep, name, layer)
+        answer = choose(name, layer)
         return answer if isinstance(answer, str) else None
 
-    plan_norms(plan, module, why_not, kind, to_ours=True)
+    plan_counterparts(plan, module, why_not, kind, to_ours=True)
 
 
 # The kinds of modules that the library has a counterpart of, each with what plans their exchange: one row for each.
 _KINDS: dict[type[torch.nn.Module], Callable[[Plan, torch.nn.Module, Recipes, Keep | None], None]] = {
     torch.nn.Linear: lambda plan, module, recipe, keep: plan_linears(plan, module, _chooser(recipe, keep)),
-    **{norm: functools.partial(_plan_norms, norm) for norm in NORMS},
+    **{kind: functools.partial(_plan_counterparts, kind) for kind in COUNTERPARTS},
 }
 
 
@@ -86,8 +98,10 @@ def convert(module: torch.nn.Module, recipe: Recipes = "tensorwise", *, keep: Ke
     keep    ``keep(name, module)``: the module stays what it is
 
     These are torch.nn.Linear, which become Linear or Fp8Linear (``swap_linears`` says what stays and what is refused), and
-    torch.nn.RMSNorm and LayerNorm, which become ours by any recipe; ``keep`` and functions are asked for all of them. A second call gives
-    layers of ours the new recipe, and ``unswap`` ends it. Nothing is changed where an error is raised.
+    torch.nn.RMSNorm, LayerNorm and CrossEntropyLoss, which become ours by any recipe; ``keep`` and functions are asked for all of them. A
+    loss with class weights is left; one that is called with class probabilities is a case for ``keep``, because only the call shows them,
+    and raises NotImplementedError. A second call gives layers of ours the new recipe, and ``unswap`` ends it. Nothing is changed where an
+    error is raised.
     """
     if isinstance(recipe, Mapping):
         _check_patterns(module, recipe)

@@ -33,7 +33,7 @@ def _check(op: str, target: torch.Tensor, weight: torch.Tensor | None, reduction
     if target.is_floating_point():
         raise NotImplementedError(
             f"{op}: the target is {target.dtype}, so class probabilities, which are not supported; give class indices (label_smoothing "
-            "spreads them), or use torch.nn.functional.cross_entropy"
+            "spreads them), or use torch.nn.functional.cross_entropy; keep= of convert leaves a model's torch.nn.CrossEntropyLoss"
         )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{op}: reduction={reduction!r} is unknown; use 'none', 'mean' or 'sum'")
@@ -400,8 +400,14 @@ def linear_cross_entropy(
     return loss.view(target.shape) if reduction == "none" else loss
 
 
-class CrossEntropyLoss(torch.nn.Module):
+class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     """torch.nn.CrossEntropyLoss of class indices, by ``cross_entropy``, with its further arguments."""
+
+    reduction: Reduction
+    z_loss: float = 0.0
+    soft_cap: float | None = None
+    one_pass: bool = False
+    in_place: bool = False
 
     def __init__(
         self,
@@ -415,16 +421,15 @@ class CrossEntropyLoss(torch.nn.Module):
         one_pass: bool = False,
         in_place: bool = False,
     ) -> None:
-        super().__init__()
         _check("CrossEntropyLoss", torch.empty(0, dtype=torch.int64), weight, reduction)
-        self.reduction: Reduction = reduction
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        super().__init__(ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
         self.z_loss, self.soft_cap, self.one_pass, self.in_place = z_loss, soft_cap, one_pass, in_place
 
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return cross_entropy(
             input,
             target,
+            self.weight,
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,

@@ -12,6 +12,7 @@ from torch.nn.utils import parametrize
 
 from ._recipe import Config, RecipeLike, as_config, describe
 from .delayed import BUFFER, NOW
+from .losses import CrossEntropyLoss
 from .modules import Fp8Linear, LayerNorm, Linear, RMSNorm, become, configure
 from .quantized import QuantizedTensor
 
@@ -23,8 +24,8 @@ Kind = TypeVar("Kind", bound=torch.nn.Module)
 class SwapReport:
     """What became of each module of a model that the library has a counterpart of, by its name; one with two names is there twice.
 
-    swapped  of linear layers the recipe: "gemm", or "gemm_fp8" with format and granularity, or each product's; of norms "rmsnorm" or
-             "layernorm"; "torch" after ``unswap``
+    swapped  of linear layers the recipe: "gemm", or "gemm_fp8" with format and granularity, or each product's; of other modules the
+             operator; "torch" after ``unswap``
     left     why it is as it was
     """
 
@@ -153,33 +154,56 @@ def plan_linears(plan: Plan, module: torch.nn.Module, choose: Choice) -> None:
         plan.add(names, str(answer), functools.partial(_become_linear, layer, answer))
 
 
-# torch's norms, and of each ours and the operator it calls.
-NORMS: dict[type[torch.nn.Module], tuple[type[torch.nn.Module], str]] = {
-    torch.nn.RMSNorm: (RMSNorm, "rmsnorm"),
-    torch.nn.LayerNorm: (LayerNorm, "layernorm"),
+def _why_no_loss(loss: torch.nn.CrossEntropyLoss) -> str | None:
+    return "has class weights, which ridgeline.torch.CrossEntropyLoss has not" if loss.weight is not None else None
+
+
+def _why_no_loss_of_torch(loss: CrossEntropyLoss) -> str | None:
+    extra = [name for name in ("z_loss", "soft_cap") if getattr(loss, name)]
+    return f"has {' and '.join(extra)}, which torch.nn.CrossEntropyLoss has not" if extra else None
+
+
+def _why_no_norm_of_torch(norm: RMSNorm | LayerNorm) -> str | None:
+    return f"zero_centred, which torch.nn.{type(norm).__name__} has not" if norm.zero_centred else None
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """What a module of torch's becomes by any recipe, as it has no products: its class, what a report says, why it cannot be exchanged."""
+
+    ours: type[torch.nn.Module]
+    report: str
+    why_not: Callable[[Any], str | None] = lambda module: None
+    why_not_back: Callable[[Any], str | None] = lambda module: None
+
+
+COUNTERPARTS: dict[type[torch.nn.Module], Counterpart] = {
+    torch.nn.RMSNorm: Counterpart(RMSNorm, "rmsnorm", why_not_back=_why_no_norm_of_torch),
+    torch.nn.LayerNorm: Counterpart(LayerNorm, "layernorm", why_not_back=_why_no_norm_of_torch),
+    torch.nn.CrossEntropyLoss: Counterpart(CrossEntropyLoss, "cross_entropy of class indices", _why_no_loss, _why_no_loss_of_torch),
 }
 
 
-def plan_norms(
+def plan_counterparts(
     plan: Plan, module: torch.nn.Module, choose: Callable[[str, torch.nn.Module], str | None], theirs: type[torch.nn.Module], to_ours: bool
 ) -> None:
-    """Every norm of a kind of torch's becomes ours, or with ``to_ours`` false torch's again, unless ``choose`` says why not."""
-    ours, op = NORMS[theirs]
+    """Every module of a kind of torch's becomes ours, or with ``to_ours`` false torch's again, unless ``choose`` says why not."""
+    made = COUNTERPARTS[theirs]
     for names, layer in _all_of(module, theirs):
         now = parametrize.type_before_parametrizations(layer)
         reason = next(filter(None, (choose(name, layer) for name in names)), None)
-        if now not in (theirs, ours):
+        if now not in (theirs, made.ours):
             reason = f"{now.__module__}.{now.__qualname__} has code of its own"
         elif not to_ours and now is theirs:
             reason = f"is a torch.nn.{theirs.__name__}"
-        elif not to_ours and getattr(layer, "zero_centred", False):
-            reason = f"zero_centred, which torch.nn.{theirs.__name__} has not"
         elif to_ours and "forward" in vars(layer):
             reason = "has a forward of its own, set on the layer"
+        else:
+            reason = reason or (made.why_not if to_ours else made.why_not_back)(layer)
         if reason is not None:
             plan.leave(names, reason)
         else:
-            plan.add(names, op if to_ours else "torch", functools.partial(become, layer, ours if to_ours else theirs))
+            plan.add(names, made.report if to_ours else "torch", functools.partial(become, layer, made.ours if to_ours else theirs))
 
 
 def unless_kept(target: Target, keep: Keep | None) -> Choice:
@@ -212,12 +236,13 @@ def kept_because(keep: Keep | None, name: str, layer: torch.nn.Module) -> str | 
 
 
 def unswap(module: torch.nn.Module, keep: Keep | None = None) -> SwapReport:
-    """Every Linear, Fp8Linear, RMSNorm and LayerNorm in ``module``, or ``module`` itself, becomes torch.nn's again, as whole as before.
+    """Every module that ``convert`` made ours in ``module``, or ``module`` itself, becomes torch.nn's again, as whole as before.
 
-    Left are layers whose weights are kept as codes, norms with ``zero_centred``, and those for which ``keep(name, layer)`` is true.
+    Left are layers whose weights are kept as codes, norms with ``zero_centred``, losses with ``z_loss`` or ``soft_cap``, and those for
+    which ``keep(name, layer)`` is true.
     """
     plan = Plan()
     plan_linears(plan, module, unless_kept(_TORCH, keep))
-    for norm in NORMS:
-        plan_norms(plan, module, functools.partial(kept_because, keep), norm, to_ours=False)
+    for kind in COUNTERPARTS:
+        plan_counterparts(plan, module, functools.partial(kept_because, keep), kind, to_ours=False)
     return plan.carry_out()
