@@ -1,4 +1,4 @@
-"""One rank of test_sharding.py: sharding_worker.py RANK RANKS STORE_FILE PART."""
+"""One rank of test_sharding.py: sharding_worker.py RANK RANKS STORE_FILE PART..."""
 
 import contextlib
 import copy
@@ -672,11 +672,10 @@ def in_modes(check, mesh):
 
 
 def main():
-    rank, ranks, store, part = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    rank, ranks, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     mesh = init_device_mesh("cpu", (ranks,))
-    torch.manual_seed(1)
-    {
+    checks = {
         "ops": lambda: in_modes(check_ops, mesh),
         "leading": lambda: torch.inference_mode()(check_leading)(mesh),
         "codes": lambda: check_codes(mesh),
@@ -691,9 +690,12 @@ def main():
         "losses": lambda: check_losses(mesh),
         "adamw": lambda: check_adamw(mesh),
         "objects": lambda: check_objects(rank, ranks),
-    }[part]()
-    dist.barrier()
-    print("all agree", flush=True)
+    }
+    for part in sys.argv[4:]:
+        torch.manual_seed(1)
+        checks[part]()
+        dist.barrier()
+        print(f"{part}: all agree", flush=True)
     os._exit(0)  # as in distributed_worker.py
 
 

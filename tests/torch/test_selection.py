@@ -9,6 +9,7 @@ import pytest
 from worker_gpu import visible_to
 
 FOLDER = pathlib.Path(__file__).parent
+END = "\n-- the end of a call --\n"
 
 
 @pytest.mark.parametrize(
@@ -28,25 +29,33 @@ def test_a_worker_sees_the_gpu_of_its_number(environment, present, expected):
     assert visible_to(environment, present) == expected
 
 
-def test_a_worker_is_pinned_before_pytorch_is_imported():
-    code = "import os, sys, conftest; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
-    environment = {**os.environ, "PYTEST_XDIST_WORKER": "gw2", "CUDA_VISIBLE_DEVICES": "4,5,6"}
-    said = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=300)
+def test_a_worker_is_pinned_before_pytorch_is_imported(tmp_path):
+    # In PyTorch's place a module that says what it would see.
+    (tmp_path / "torch.py").write_text("import os\nprint(os.environ.get('CUDA_VISIBLE_DEVICES'))\ndevice = object\n")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTEST_XDIST_WORKER": "gw2", "CUDA_VISIBLE_DEVICES": "4,5,6", "PYTHONPATH": paths}
+    said = subprocess.run([sys.executable, "-c", "import conftest"], cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=300)
     assert said.stdout.strip() == "6", said.stderr
 
 
-def collected(*words):
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+def collected(*calls):
+    """What pytest says of each call, all of them in one process: it is importing PyTorch that takes time."""
+    code = "import sys, pytest\nEND = {!r}\nfor words in {!r}:\n    print('status', int(pytest.main(['-q', '--collect-only', '-p', 'no:cacheprovider', *words])), end=END)"
+    said = subprocess.run([sys.executable, "-c", code.format(END, calls)], capture_output=True, text=True, timeout=300)
+    return said.stdout.split(END)[:-1]
 
 
 def test_markers_select_and_unknown_ones_are_errors(tmp_path):
     files = [str(FOLDER / name) for name in ("test_sharding.py", "test_determinism.py", "test_modules.py")]
-    distributed, deterministic = (collected("-m", word, *files).stdout for word in ("distributed", "deterministic"))
+    (tmp_path / "test_wrong.py").write_text("import pytest\n\n@pytest.mark.determinstic\ndef test():\n    pass\n")
+    distributed, deterministic, neither, wrong = collected(
+        ["-m", "distributed", *files],
+        ["-m", "deterministic", *files],
+        ["-m", "not distributed and not deterministic", *files],
+        ["-c", str(FOLDER / "pytest.ini"), str(tmp_path / "test_wrong.py")],
+    )
     assert "test_ranks_agree_with_one_process" in distributed and "test_ddp_and_fsdp" in distributed and "test_determinism" not in distributed
     assert "test_determinism" in deterministic and "test_sharding" not in deterministic
-    neither = collected("-m", "not distributed and not deterministic", *files).stdout
     assert "test_modules" in neither and "test_sharding" not in neither and "test_ddp_and_fsdp" not in neither
-    (tmp_path / "test_wrong.py").write_text("import pytest\n\n@pytest.mark.determinstic\ndef test():\n    pass\n")
-    wrong = collected("-c", str(FOLDER / "pytest.ini"), str(tmp_path / "test_wrong.py"))
-    assert wrong.returncode != 0 and "'determinstic' not found in `markers`" in wrong.stdout + wrong.stderr
+    assert all("status 0" in said for said in (distributed, deterministic, neither))
+    assert "status 0" not in wrong and "'determinstic' not found in `markers`" in wrong
