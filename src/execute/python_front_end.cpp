@@ -87,17 +87,23 @@ std::vector<Capability> python_front_end(const fs::path& programs) {
   const fs::path clone = clone_of(programs);
   const std::string python = python_of(clone);
   if (python.empty())
-    return {capability("Python", false, "there is no python3 in PATH", "apt-get install python3 (scripts/setup does it)")};
+    return {
+        capability("Python", false, "there is no python3 in PATH", "apt-get install python3 (scripts/setup does it)")};
   const bool in_clone = !clone.empty();
   ProcessSpec spec;
-  spec.argv = {python, "-W", "ignore", "-c", kScript, in_clone ? (clone / "python").string() : "",
+  spec.argv = {python,
+               "-W",
+               "ignore",
+               "-c",
+               kScript,
+               in_clone ? (clone / "python").string() : "",
                in_clone ? (programs.parent_path() / "lib").string() : ""};
   spec.timeout = kImportPatience;
   const Result<ProcessResult> result = run_process(spec);
-  const std::string failed = !result               ? result.error().text()
-                             : result->succeeded() ? std::string()
-                                                   : fmt::format("{} {}: {}", python, result->describe(),
-                                                                 last_lines(result->error_output));
+  const std::string failed =
+      !result               ? result.error().text()
+      : result->succeeded() ? std::string()
+                            : fmt::format("{} {}: {}", python, result->describe(), last_lines(result->error_output));
   std::vector<Capability> found;
   for (const std::string& line : split(result ? result->output : std::string(), '\n')) {
     const std::vector<std::string> words = split(line, '\t');

@@ -47,8 +47,9 @@ class PythonFrontEnd : public testing::Test {
 };
 
 TEST_F(PythonFrontEnd, EachPartHasItsRemedy) {
-  const fs::path python = interpreter("python", "printf 'Python\\tok\\t3.11\\nPyTorch\\tno\\tNo module named torch\\n'\n"
-                                                "printf 'ridgeline.torch\\tabsent\\tno package\\n'\n");
+  const fs::path python = interpreter("python",
+                                      "printf 'Python\\tok\\t3.11\\nPyTorch\\tno\\tNo module named torch\\n'\n"
+                                      "printf 'ridgeline.torch\\tabsent\\tno package\\n'\n");
   ::setenv("RIDGE_PYTHON", python.c_str(), 1);
   EXPECT_EQ(lines(python_front_end(directory_.path() / "bin")),
             "Python ok 3.11 []\nPyTorch no No module named torch [" + python.string() +
@@ -57,7 +58,8 @@ TEST_F(PythonFrontEnd, EachPartHasItsRemedy) {
 }
 
 TEST_F(PythonFrontEnd, APyTorchThatEndsItsProcessIsNamed) {
-  const fs::path python = interpreter("python", "printf 'Python\\tok\\t3.11\\n'\necho no such library >&2\nkill -11 $$\n");
+  const fs::path python =
+      interpreter("python", "printf 'Python\\tok\\t3.11\\n'\necho no such library >&2\nkill -11 $$\n");
   ::setenv("RIDGE_PYTHON", python.c_str(), 1);
   const auto found = python_front_end(directory_.path() / "bin");
   ASSERT_EQ(found.size(), 2u);
