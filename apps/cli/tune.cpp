@@ -15,6 +15,7 @@
 #include "say.h"
 #include "shape_file.h"
 #include "subcommands.h"
+#include "tune_replay.h"
 #include "worker_call.h"
 
 namespace ridge::cli {
@@ -139,8 +140,9 @@ int tune(const TuneOptions& options) {
 
 void define_tune(Command root) {
   auto options = std::make_shared<TuneOptions>();
-  root.subcommand("tune", "Find the fastest implementation for each bucket of cases, and keep it for dispatch")
-      .positional("operator", options->op, "Operator, for instance gemm; \"all\": those that the file names", false)
+  Command command =
+      root.subcommand("tune", "Find the fastest implementation for each bucket of cases, and keep it for dispatch");
+  command.positional("operator", options->op, "Operator, for instance gemm; \"all\": those that the file names", false)
       .positional("case", options->words, "Shapes; without any, and without --shapes, the operator's own", false)
       .option("--on cpu|cuda", options->backend, "Backend: cpu or cuda")
       .option("--shapes FILE", options->shapes,
@@ -164,6 +166,7 @@ void define_tune(Command root) {
               kInterrupted})
       .json("a list with the choice for each bucket, as in the tuned table; with --forget, a message")
       .action([options] { return tune(*options); });
+  define_tune_replay(command);
 }
 
 }  // namespace ridge::cli

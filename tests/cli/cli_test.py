@@ -484,6 +484,39 @@ class Tune(Base):
         self.assertEqual(self.ridge("tune", "--forget").returncode, 0)
         self.refused(2, "tune", says="no operator")
 
+    def test_replays_a_search_on_recorded_measurements(self):
+        def row(block, layout, unroll, value, invalidity="correct"):
+            return {"configuration": {"block": block, "layout": layout, "unroll": unroll}, "times": {"compilation": 100, "runtimes": [1, 1]},
+                    "invalidity": invalidity, "measurements": [{"name": "time", "value": value}], "objectives": ["time"]}
+        rows = [row(2**i, layout, unroll, 1 + abs(i - 6) + 0.1 * j + 0.2 * abs(unroll - 4), "compile" if i > 8 else "correct")
+                for i in range(10) for j, layout in enumerate(["nn", "nt", "tt"]) for unroll in range(1, 9)]
+        cache, problem = self.tmp / "scale_T4.json", self.tmp / "scale_T1.json"
+        cache.write_text(json.dumps({"metadata": {"timeunit": "miliseconds"}, "results": rows}))
+        problem.write_text(json.dumps({"ConfigurationSpace": {"TuningParameters": [
+            {"Name": "block", "Values": "[2**i for i in range(0, 10)]"}, {"Name": "layout", "Values": "['nn', 'nt', 'tt']"}, {"Name": "unroll", "Values": "list(range(1, 9))"}],
+            "Conditions": [{"Expression": "block <= 512"}]}}))
+        table, curves = self.tmp / "replay.csv", self.tmp / "curves.csv"
+        report = self.json("tune", "replay", cache, "--strategy", "ours", "--strategy", "random", "--seeds", "20", "--score",
+                           "--space", problem, "--csv", table, "--curves", curves)
+        ours, random = report["rows"]
+        self.assertEqual((ours["configurations"], ours["failing"], ours["strategy"]), (240, 24, "ours"))
+        self.assertGreater(ours["score_per_evaluation"], random["score_per_evaluation"])
+        with open(table) as file:
+            self.assertEqual([line["strategy"] for line in csv.DictReader(file)], ["ours", "random"])
+        with open(curves) as file:
+            self.assertEqual(len(list(csv.DictReader(file))), 2 * ours["evaluations"])
+        # Another kernel's cache, a problem that nothing satisfies, a copy that was cut short, a strategy that is none.
+        problem.write_text(problem.read_text().replace("layout", "order"))
+        self.refused(2, "tune", "replay", cache, "--space", problem, says=["scale_T4.json", "no parameter order"])
+        problem.write_text(problem.read_text().replace("block <= 512", "block > 600 and block < 700"))
+        self.refused(2, "tune", "replay", cache, "--space", problem, says=["no configuration satisfies", "block in 1, 2, 4"])
+        cache.write_text(cache.read_text()[:-30])
+        self.refused(2, "tune", "replay", cache, says=["scale_T4.json", "interrupted"])
+        cache.write_text(json.dumps({"results": [*rows, rows[0]]}))
+        self.refused(2, "tune", "replay", cache, says="result 1 and result 241 are the same configuration: block=1 layout=nn unroll=1")
+        cache.write_text(json.dumps({"results": rows}))
+        self.refused(2, "tune", "replay", cache, "--strategy", "annealing", says="known: ours, random, local")
+
     def test_figures_of_a_busy_machine_are_not_kept(self):
         shapes = self.tmp / "shapes.txt"
         shapes.write_text("m=192 n=192 k=192\n")

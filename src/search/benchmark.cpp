@@ -1,0 +1,121 @@
+#include "search/benchmark.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ridge::search {
+namespace {
+
+struct Sum {
+  double sum = 0, squares = 0;
+  std::size_t count = 0;
+  void add(double value) {
+    sum += value;
+    squares += value * value;
+    ++count;
+  }
+  [[nodiscard]] double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+  // Half the width of a 95 % interval of the mean.
+  [[nodiscard]] double half_width() const {
+    if (count < 2) return 0;
+    const auto n = static_cast<double>(count);
+    return 1.96 * std::sqrt(std::max(squares / n - mean() * mean(), 0.0) / (n - 1));
+  }
+};
+
+// The lower median of the evaluations to a share of the optimum, where at least half of the runs came so far.
+std::optional<std::int64_t> median_evaluations(const Scale& scale, const std::vector<Trace>& traces, double share) {
+  std::vector<std::size_t> needed;
+  for (const Trace& trace : traces) {
+    if (const auto n = scale.evaluations_to(trace, share)) needed.push_back(*n);
+  }
+  const std::size_t middle = (traces.size() - 1) / 2;
+  if (needed.size() <= middle) return std::nullopt;
+  std::ranges::sort(needed);
+  return static_cast<std::int64_t>(needed[middle]);
+}
+
+void add_curves(const Scale& scale, const std::vector<Trace>& traces, record::ReplayRow& row) {
+  for (std::size_t n = 1; n <= scale.evaluations(); ++n) {
+    Sum attained;
+    for (const Trace& trace : traces) attained.add(scale.attained(trace, n));
+    row.curve.push_back(attained.mean());
+    row.random_curve.push_back(scale.optimum() / scale.random_after(n));
+  }
+}
+
+}  // namespace
+
+Result<record::ReplayRow> benchmark(const Recording& recording, const std::string& strategy,
+                                    const BenchmarkOptions& options) {
+  const Scale scale(recording, {}, options.most_evaluations);
+  record::ReplayRow row;
+  row.strategy = strategy;
+  row.configurations = static_cast<std::int64_t>(recording.space.count());
+  row.failing = std::ranges::count_if(recording.time, [](double t) { return std::isnan(t); });
+  row.seeds = static_cast<std::int64_t>(options.seeds);
+  row.evaluations = static_cast<std::int64_t>(scale.evaluations());
+  std::vector<Trace> traces;
+  Sum score, failures, at_25, at_50, at_100, at_200;
+  double proposals = 0, stopped = 0, right = 0;
+  bool has_rule = false;
+  for (std::size_t seed = 0; seed < options.seeds; ++seed) {
+    RIDGE_TRY(search, make_strategy(strategy, recording.space, options.first_seed + seed));
+    const std::size_t most = options.beyond_score ? options.most_evaluations : scale.evaluations();
+    Trace trace = replay(recording, *search, scale, most);
+    score.add(scale.per_evaluation(trace));
+    failures.add(static_cast<double>(trace.failures));
+    at_25.add(scale.attained(trace, 25));
+    at_50.add(scale.attained(trace, 50));
+    at_100.add(scale.attained(trace, 100));
+    at_200.add(scale.attained(trace, 200));
+    row.propose_seconds += trace.seconds_to_propose;
+    row.propose_seconds_most = std::max(row.propose_seconds_most, trace.longest_proposal);
+    proposals += static_cast<double>(trace.best.size());
+    has_rule = has_rule || search->chance_of_better();
+    if (trace.stop) {
+      stopped += 1;
+      right += scale.attained(trace, *trace.stop) >= 1 - kWorthwhileGain ? 1 : 0;
+    }
+    traces.push_back(std::move(trace));
+  }
+  row.score_per_evaluation = score.mean();
+  row.score_low = score.mean() - score.half_width();
+  row.score_high = score.mean() + score.half_width();
+  row.score_over_time = scale.over_time(traces);
+  row.to_90 = median_evaluations(scale, traces, 0.90);
+  row.to_95 = median_evaluations(scale, traces, 0.95);
+  row.to_99 = median_evaluations(scale, traces, 0.99);
+  row.at_25 = at_25.mean();
+  row.at_50 = at_50.mean();
+  row.at_100 = at_100.mean();
+  row.at_200 = at_200.mean();
+  row.failures = failures.mean();
+  row.propose_seconds /= std::max(proposals, 1.0);
+  if (has_rule) row.stopped = stopped / static_cast<double>(options.seeds);
+  if (stopped > 0) row.stopped_right = right / stopped;
+  add_curves(scale, traces, row);
+  return row;
+}
+
+std::vector<record::ReplayMean> means_of(const std::vector<record::ReplayRow>& rows, std::size_t most_evaluations) {
+  std::vector<record::ReplayMean> means;
+  for (const record::ReplayRow& row : rows) {
+    auto found = std::ranges::find(means, row.strategy, &record::ReplayMean::strategy);
+    if (found == means.end()) found = means.insert(means.end(), {row.strategy});
+    ++found->spaces;
+    found->score_per_evaluation += row.score_per_evaluation;
+    found->score_over_time += row.score_over_time;
+    found->evaluations_to_95 +=
+        std::log(static_cast<double>(row.to_95.value_or(static_cast<std::int64_t>(most_evaluations))));
+  }
+  for (record::ReplayMean& mean : means) {
+    const auto spaces = static_cast<double>(mean.spaces);
+    mean.score_per_evaluation /= spaces;
+    mean.score_over_time /= spaces;
+    mean.evaluations_to_95 = std::exp(mean.evaluations_to_95 / spaces);
+  }
+  return means;
+}
+
+}  // namespace ridge::search

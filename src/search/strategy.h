@@ -1,0 +1,38 @@
+// What to measure next in a space, and what came of it. One measurement after the other; no configuration twice.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/result.h"
+#include "search/space.h"
+
+namespace ridge::search {
+
+// The gain for which it is not worthwhile to go on.
+inline constexpr double kWorthwhileGain = 0.02;
+
+class Strategy {
+ public:
+  Strategy() = default;
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+  virtual ~Strategy() = default;
+
+  // The number of a configuration that was not proposed before; nothing when none is left.
+  virtual std::optional<std::uint64_t> propose() = 0;
+  // What it took, in seconds; nothing when it failed. For every proposal, before the next one.
+  virtual void observe(std::uint64_t configuration, std::optional<double> seconds) = 0;
+  // How likely it is that a configuration not yet measured is faster than the best by more than
+  // kWorthwhileGain; an upper bound where the model is right. Nothing from a strategy without a model.
+  [[nodiscard]] virtual std::optional<double> chance_of_better() const { return std::nullopt; }
+};
+
+// "ours", "random" or "local"; an error lists them. The space outlives the strategy.
+Result<std::unique_ptr<Strategy>> make_strategy(const std::string& name, const Space& space, std::uint64_t seed);
+std::vector<std::string> strategy_names();
+
+}  // namespace ridge::search

@@ -1,0 +1,241 @@
+#include "search/tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace ridge::search {
+namespace {
+
+constexpr std::uint64_t kWholePool = 16'384;  // a space up to this size is scored whole
+constexpr std::size_t kSampledPool = 6'000;
+constexpr std::size_t kElite = 6;          // whose neighbours are in a sampled pool
+constexpr std::size_t kDesign = 6;         // measured before there is a model
+constexpr std::size_t kDesignDraws = 4;    // of which the farthest from those before is taken; of many, always a corner
+constexpr double kSlowShare = 0.3;         // how much of a difference counts above the median
+constexpr std::size_t kLocalCentres = 3;   // of the neighbours that the model ranks
+constexpr std::size_t kWideCentres = 8;    // of those that are drawn
+constexpr std::uint64_t kNextCentre = 60;  // percent: from one of them to the next
+constexpr double kForget = 0.9;            // of the gain of an arm, per use
+constexpr double kFirstGain = 0.02;        // what an arm is credited with before it was used
+constexpr double kFirstModel = 4;          // so many times as much for the model's
+constexpr double kForgetErrors = 0.95;     // of the model's errors, per measurement
+constexpr double kCalibration = 6;         // measurements that the model's own view of them counts as
+constexpr double kMostInflation = 3;
+
+double density(double z) { return std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi); }
+double share_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
+
+}  // namespace
+
+Tuner::Tuner(const Space& space, std::uint64_t seed)
+    : space_(space), encoding_(space), surrogate_(encoding_), coin_(seed), pool_is_whole_(space.count() <= kWholePool) {
+  choose_pool();
+}
+
+// All of a small space; of a large one a sample, and the neighbours of the best.
+void Tuner::choose_pool() {
+  pool_.clear();
+  place_.clear();
+  const auto add = [&](std::uint64_t one) {
+    if (place_.try_emplace(one, pool_.size()).second) pool_.push_back(one);
+  };
+  if (pool_is_whole_) {
+    for (std::uint64_t i = 0; i < space_.count(); ++i) add(i);
+  } else {
+    std::vector<Measured> elite = measured_;
+    std::ranges::sort(elite, {}, &Measured::value);
+    for (std::size_t i = 0; i < std::min(kElite, elite.size()); ++i) {
+      for (const std::uint64_t near : space_.neighbours(space_.point(elite[i].configuration))) add(near);
+    }
+    for (std::size_t i = 0; i < kSampledPool; ++i) add(space_.sample(coin_));
+  }
+  std::vector<std::vector<std::uint8_t>> levels;
+  levels.reserve(pool_.size());
+  for (const std::uint64_t one : pool_) levels.push_back(encoding_.encode(space_.point(one)));
+  surrogate_.set_pool(levels);
+}
+
+std::optional<std::uint64_t> Tuner::unseen() {
+  constexpr int kTries = 64;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t drawn = space_.sample(coin_);
+    if (!seen_.contains(drawn)) return drawn;
+  }
+  const std::uint64_t start = space_.sample(coin_);
+  for (std::uint64_t i = 0; i < space_.count(); ++i) {
+    const std::uint64_t next = (start + i) % space_.count();
+    if (!seen_.contains(next)) return next;
+  }
+  return std::nullopt;
+}
+
+// Of some drawn at random the one that is farthest from everything before.
+std::optional<std::uint64_t> Tuner::first_design() {
+  std::optional<std::uint64_t> farthest;
+  double widest = -1;
+  std::vector<std::uint8_t> levels_of_it;
+  for (std::size_t i = 0; i < kDesignDraws; ++i) {
+    const auto drawn = unseen();
+    if (!drawn) return farthest;
+    const std::vector<std::uint8_t> levels = encoding_.encode(space_.point(*drawn));
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const auto& other : design_) {
+      double distance = 0;
+      for (std::size_t f = 0; f < levels.size(); ++f) {
+        const Feature& feature = encoding_.features()[f];
+        if (feature.derived) continue;
+        const double d = static_cast<double>(feature.levels[levels[f]]) - static_cast<double>(feature.levels[other[f]]);
+        distance += feature.is_word ? (levels[f] == other[f] ? 0 : 1) : d * d;
+      }
+      nearest = std::min(nearest, distance);
+    }
+    if (nearest <= widest) continue;
+    widest = nearest;
+    farthest = drawn;
+    levels_of_it = levels;
+    if (design_.empty()) break;
+  }
+  design_.push_back(levels_of_it);
+  return farthest;
+}
+
+void Tuner::observe(std::uint64_t configuration, std::optional<double> seconds) {
+  surrogate_.add(encoding_.encode(space_.point(configuration)), !seconds);
+  double gained = 0;
+  if (seconds && expected_) {
+    const double error = (shown(std::log(*seconds)) - expected_->mean) / expected_->deviation;
+    errors_ = kForgetErrors * errors_ + error * error;
+    weight_ = kForgetErrors * weight_ + 1;
+    inflation_ = std::clamp(std::sqrt((errors_ + kCalibration) / (weight_ + kCalibration)), 1.0, kMostInflation);
+  }
+  expected_.reset();
+  if (seconds) {
+    const Measured one{configuration, std::log(*seconds)};
+    measured_.push_back(one);
+    if (!best_ || one.value < best_->value) {
+      if (best_) gained = best_->value - one.value;
+      best_ = one;
+    }
+  }
+  if (arm_) {
+    gain_[*arm_] = kForget * gain_[*arm_] + gained;
+    uses_[*arm_] = kForget * uses_[*arm_] + 1;
+  }
+}
+
+// Differences among slow configurations matter little, and are often of another kind.
+double Tuner::shown(double value) const { return value <= median_ ? value : median_ + kSlowShare * (value - median_); }
+
+void Tuner::update() {
+  std::vector<double> sorted;
+  for (const Measured& one : measured_) sorted.push_back(one.value);
+  std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2));
+  median_ = sorted[sorted.size() / 2];
+  values_.clear();
+  for (const Measured& one : measured_) values_.push_back(shown(one.value));
+  if (!pool_is_whole_ && surrogate_.fit_is_due()) choose_pool();
+  surrogate_.update(values_);
+  chance_ = chance_left();
+}
+
+// Expected improvement on the best, times the chance that it runs at all.
+double Tuner::merit(std::size_t candidate) const {
+  const auto deviation = static_cast<double>(surrogate_.deviation()[candidate]);
+  const double gain = best_->value - static_cast<double>(surrogate_.mean()[candidate]);
+  const double z = gain / deviation;
+  if (z < -6) return 0;
+  const double expected = gain * share_below(z) + deviation * density(z);
+  return expected * (1 - static_cast<double>(surrogate_.failure()[candidate]));
+}
+
+Tuner::Arm Tuner::choose_arm() {
+  std::array<double, kArms> credit{};
+  double sum = 0;
+  for (std::size_t arm = 0; arm < kArms; ++arm) {
+    credit[arm] = (gain_[arm] + kFirstGain * (arm == kImprovement ? kFirstModel : 1.0)) / (uses_[arm] + 1);
+    sum += credit[arm];
+  }
+  double drawn = sum * static_cast<double>(coin_.next() >> 11) * 0x1p-53;
+  for (std::size_t arm = 0; arm + 1 < kArms; ++arm) {
+    if (drawn < credit[arm]) return static_cast<Arm>(arm);
+    drawn -= credit[arm];
+  }
+  return static_cast<Arm>(kArms - 1);
+}
+
+// A neighbour, drawn at random, of one of the best: what the model is wrong about is found without it.
+std::optional<std::uint64_t> Tuner::draw_around() {
+  std::vector<Measured> centres = measured_;
+  std::ranges::sort(centres, {}, &Measured::value);
+  const std::size_t most = std::min(kWideCentres, centres.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    std::size_t place = 0;
+    while (place + 1 < most && coin_.below(100) < kNextCentre) ++place;
+    std::vector<std::uint64_t> near = space_.neighbours(space_.point(centres[place].configuration));
+    std::erase_if(near, [&](std::uint64_t one) { return seen_.contains(one); });
+    if (!near.empty()) return near[coin_.below(near.size())];
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Tuner::best_of(Arm arm) {
+  std::optional<std::size_t> best;
+  double most = -1;
+  const auto consider = [&](std::size_t candidate, double value) {
+    if (value > most && !seen_.contains(pool_[candidate])) {
+      most = value;
+      best = candidate;
+    }
+  };
+  if (arm == kImprovement) {
+    for (std::size_t c = 0; c < pool_.size(); ++c) consider(c, merit(c));
+    return best;
+  }
+  std::vector<Measured> centres = measured_;
+  std::ranges::sort(centres, {}, &Measured::value);
+  for (std::size_t i = 0; i < std::min(kLocalCentres, centres.size()) && !best; ++i) {
+    for (const std::uint64_t near : space_.neighbours(space_.point(centres[i].configuration))) {
+      if (const auto found = place_.find(near); found != place_.end()) consider(found->second, merit(found->second));
+    }
+  }
+  return best;
+}
+
+std::optional<std::uint64_t> Tuner::propose() {
+  std::optional<std::uint64_t> next;
+  arm_.reset();
+  if (seen_.size() < kDesign || measured_.size() < 2) {
+    next = first_design();
+  } else {
+    update();
+    arm_ = choose_arm();
+    if (*arm_ == kAround) next = draw_around();
+    if (!next) {
+      if (const auto found = best_of(*arm_ == kAround ? kImprovement : *arm_)) next = pool_[*found];
+    }
+    if (!next) next = unseen();
+    if (const auto found = next ? place_.find(*next) : place_.end(); found != place_.end()) {
+      expected_ = {static_cast<double>(surrogate_.mean()[found->second]),
+                   static_cast<double>(surrogate_.deviation()[found->second])};
+    }
+  }
+  if (next) seen_.insert(*next);
+  return next;
+}
+
+double Tuner::chance_left() const {
+  const double threshold = best_->value + std::log1p(-kWorthwhileGain);
+  double chance = 0;
+  for (std::size_t c = 0; c < pool_.size(); ++c) {
+    if (seen_.contains(pool_[c])) continue;
+    const double z = (threshold - static_cast<double>(surrogate_.mean()[c])) /
+                     (inflation_ * static_cast<double>(surrogate_.deviation()[c]));
+    if (z > -6) chance += share_below(z) * (1 - static_cast<double>(surrogate_.failure()[c]));
+  }
+  const double whole = static_cast<double>(space_.count()) / static_cast<double>(pool_.size());
+  return std::min(1.0, chance * std::max(whole, 1.0));
+}
+
+}  // namespace ridge::search

@@ -1,0 +1,65 @@
+// The search for the fastest configuration with few measurements: a Gaussian process on the logarithm of the time, a
+// local arm around the best ones, neighbours drawn without the model, and a bandit that shares the measurements between
+// the three by what they gained.
+#pragma once
+
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "search/encoding.h"
+#include "search/strategy.h"
+#include "search/surrogate.h"
+
+namespace ridge::search {
+
+class Tuner : public Strategy {
+ public:
+  Tuner(const Space& space, std::uint64_t seed);
+  std::optional<std::uint64_t> propose() override;
+  void observe(std::uint64_t configuration, std::optional<double> seconds) override;
+  [[nodiscard]] std::optional<double> chance_of_better() const override { return chance_; }
+
+ private:
+  enum Arm : std::size_t { kImprovement, kNeighbour, kAround, kArms };
+  struct Measured {
+    std::uint64_t configuration;
+    double value;  // the logarithm of the time
+  };
+
+  [[nodiscard]] std::optional<std::uint64_t> first_design();
+  [[nodiscard]] std::optional<std::uint64_t> unseen();
+  [[nodiscard]] std::optional<std::uint64_t> draw_around();
+  [[nodiscard]] double shown(double value) const;
+  void choose_pool();
+  void update();
+  [[nodiscard]] Arm choose_arm();
+  [[nodiscard]] std::optional<std::size_t> best_of(Arm arm);
+  [[nodiscard]] double chance_left() const;
+  [[nodiscard]] double merit(std::size_t candidate) const;
+
+  const Space& space_;
+  Encoding encoding_;
+  Surrogate surrogate_;
+  Coin coin_;
+  std::vector<std::uint64_t> pool_;
+  std::unordered_map<std::uint64_t, std::size_t> place_;  // in the pool
+  bool pool_is_whole_;
+  std::unordered_set<std::uint64_t> seen_;
+  std::vector<std::vector<std::uint8_t>> design_;
+  std::vector<Measured> measured_;  // those that did not fail
+  std::optional<Measured> best_;
+  std::vector<double> values_;  // what the model is shown
+  std::array<double, kArms> gain_{}, uses_{};
+  std::optional<Arm> arm_;
+  std::optional<double> chance_;
+  struct Expected {
+    double mean, deviation;
+  };
+  std::optional<Expected> expected_;  // of what was proposed last
+  double errors_ = 0, weight_ = 0;    // squares of the errors of such expectations in deviations, and their number
+  double inflation_ = 1;              // of the deviations: how much too sure the model was
+  double median_ = 0;                 // of the values measured
+};
+
+}  // namespace ridge::search
