@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <map>
 #include <set>
 
@@ -65,7 +65,7 @@ SpaceDefinition product() {
 }
 
 TEST(Space, CountsWhatTunersPublishWithinASecond) {
-  const auto begin = std::chrono::steady_clock::now();
+  [[maybe_unused]] const std::clock_t begin = std::clock();  // of this process: others may use the machine
   const Space stencil = made(hotspot());
   EXPECT_EQ(stencil.count(), 82'984u);
   EXPECT_EQ(stencil.unconstrained(), 4'440'000);
@@ -76,7 +76,8 @@ TEST(Space, CountsWhatTunersPublishWithinASecond) {
   EXPECT_EQ(made(product()).count(), 116'928u);
   EXPECT_EQ(made(product()).unconstrained(), 663'552);
 #ifdef NDEBUG
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "five diagrams";
+  const double seconds = static_cast<double>(std::clock() - begin) / static_cast<double>(CLOCKS_PER_SEC);
+  EXPECT_LT(seconds, 5) << "five diagrams";
 #endif
 }
 
