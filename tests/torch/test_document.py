@@ -1,5 +1,7 @@
-"""Every example of docs/pytorch.md runs as it stands there, around a small model that has the names it mentions."""
+"""Every example of docs/pytorch.md runs as it stands there, around a small model that has the names it mentions; signatures and names are the code's."""
 
+import dataclasses
+import inspect
 import pathlib
 import re
 
@@ -9,7 +11,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import ridgeline.torch as rt
 
-TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "pytorch.md").read_text()
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "pytorch.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
 
 
@@ -70,4 +73,33 @@ def test_an_example_runs(one_rank, tmp_path, monkeypatch, capsys, block):
 
 
 def test_there_are_examples():
-    assert len(BLOCKS) >= 8
+    assert len(BLOCKS) >= 8 and {name for name, _ in SIGNATURES} == set(NAMES.split("|"))
+
+
+# Functions as tables and sentences write them, with every argument and default; not calls of them.
+NAMES = "gemm|grouped_gemm|gemm_fp8|quantize|dequantize|rms_norm|layer_norm|cross_entropy|linear_cross_entropy|rope|QuantConfig"
+WRITTEN = re.findall(rf"`(?:rt\.)?({NAMES})\((\w+(?:=[^`]*)?, [^`]*=[^`]*)\)`", TEXT)
+SIGNATURES = [(name, arguments) for name, arguments in WRITTEN if not re.search(r"\([^)]|True", arguments)]
+
+
+@pytest.mark.parametrize("name,arguments", SIGNATURES, ids=lambda word: word[:30])
+def test_a_signature_is_that_of_the_code(name, arguments):
+    written = inspect.signature(eval(f"lambda {arguments.replace('..., ', '')}: None", {"QuantConfig": rt.QuantConfig})).parameters
+    made = getattr(rt, name)
+    real = dict(inspect.signature(made.__init__ if isinstance(made, type) else made).parameters)
+    real.pop("self", None)
+    assert all(said in real and real[said].kind == one.kind for said, one in written.items())
+    assert all(real[said].default == one.default for said, one in written.items())
+    assert "..." in arguments or list(written) == list(real)
+
+
+def test_names_and_recipes_are_those_there_are():
+    missing = [name for name in set(re.findall(r"\brt\.(\w+)", TEXT)) if not hasattr(rt, name)]
+    assert not missing
+    table = TEXT[TEXT.index("| name | y | dx | dw | scales |") :].split("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\w+)`", table, re.M)) == sorted(rt.recipes())
+    fields = TEXT[TEXT.index("| field of `Recipe` | |") :].split("\n\n")[0]
+    named = [name for row in re.findall(r"^\| (`.*?) \|", fields, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(field.name for field in dataclasses.fields(rt.Recipe))
+    for file in set(re.findall(r"`((?:bench|examples|scripts|tests|python)/[\w./-]+\.?\w*)`", TEXT)):
+        assert "*" in file or (ROOT / file).exists(), file
