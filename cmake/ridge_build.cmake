@@ -14,7 +14,9 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # ccache keeps nothing that was compiled with a precompiled header unless it is told that __TIME__ and late macros do not matter.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE}")
+  # Paths within the project are relative in what it compares, so that every clone and work tree shares one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE}")
 endif()
 find_program(LLD ld.lld)
 if(LLD)
@@ -52,6 +54,9 @@ function(ridge_fast_compile target)
   cmake_parse_arguments(arg "LIGHT" "" "" ${ARGN})
   if(arg_LIGHT)
     set(level $<$<CONFIG:Release>:-O1>)
+    if(RIDGE_SANITIZE)
+      set(level -O0)
+    endif()
     set(headers ridge_headers_light)
     target_compile_options(${target} PRIVATE ${level})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${RIDGE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
@@ -110,20 +115,21 @@ function(ridge_module name)
   endif()
 endfunction()
 
-# Settings of test programs: a test's own code is short-running, but its compilation is waited for, and the compiler spends half of its
-# time on the headers of GoogleTest and the standard library and most of the rest on optimising.
-function(ridge_test_settings target)
+# Settings of test programs: most tests' own code is short-running, but its compilation is waited for, and the compiler spends half of
+# its time on the headers of GoogleTest and the standard library and most of the rest on optimising. LEVEL is -O1 for those that compute.
+function(ridge_test_settings target level)
   target_link_libraries(${target} PRIVATE GTest::gtest GTest::gmock ridge_warnings)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,Debug>:${level}>)
   if(RIDGE_SANITIZE MATCHES undefined)  # what is watched is the library; in GoogleTest's macros it is a third of the time
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()
 
-# ridge_test(<folder> [LINK library...] [LABELS label...] [TIMEOUT seconds])
-# The GoogleTest program test_<folder> from every *_test.cpp of the current folder; each case is one CTest test.
+# ridge_test(<folder> [COMPUTES] [LINK library...] [LABELS label...] [TIMEOUT seconds])
+# The GoogleTest program test_<folder> from every *_test.cpp of the current folder, one CTest test. COMPUTES is for tests that spend
+# their time in code of their own (references, simulations): that is optimised.
 function(ridge_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "COMPUTES" "TIMEOUT" "LINK;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -133,22 +139,27 @@ function(ridge_test name)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp")
   ridge_backend_sources(sources)
   add_executable(test_${name} ${sources})
-  target_link_libraries(test_${name} PRIVATE ${arg_LINK} GTest::gtest_main)
-  ridge_test_settings(test_${name})
-  target_precompile_headers(test_${name} REUSE_FROM ridge_test_headers)
+  target_link_libraries(test_${name} PRIVATE ${arg_LINK} ridge_test_places GTest::gtest_main)
+  if(arg_COMPUTES)
+    ridge_test_settings(test_${name} -O1)
+    target_precompile_headers(test_${name} REUSE_FROM ridge_test_headers_computing)
+  else()
+    ridge_test_settings(test_${name} -O0)
+    target_precompile_headers(test_${name} REUSE_FROM ridge_test_headers)
+  endif()
   target_include_directories(test_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
-  target_compile_definitions(test_${name} PRIVATE RIDGE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                                  RIDGE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
 endfunction()
 
 # ridge_test_of_lesser_processors(<folder> <filter>): runs those cases of test_<folder> again with the code for AVX2 and with the
-# portable code, as on a processor that has no more (RIDGE_CPU_LIMIT, src/base/environment.h).
+# portable code, as on a processor that has no more (RIDGE_CPU_LIMIT, src/base/environment.h). Skipped where it has no more.
 function(ridge_test_of_lesser_processors name filter)
+  target_sources(test_${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/lesser_processor.cpp")
   foreach(limit avx2 portable)
     add_test(NAME ${name}_${limit} COMMAND test_${name} --gtest_brief=1 "--gtest_filter=${filter}")
-    set_tests_properties(${name}_${limit} PROPERTIES TIMEOUT 300 ENVIRONMENT "RIDGE_CPU_LIMIT=${limit}")
+    set_tests_properties(${name}_${limit} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
+                                              ENVIRONMENT "RIDGE_CPU_LIMIT=${limit};RIDGE_TEST_OF_LESSER_PROCESSOR=1")
   endforeach()
 endfunction()

@@ -18,6 +18,8 @@ struct Failure {
   record::Defence gate = record::Defence::kNone;
 };
 
+inline Failure harness_fault(std::string detail) { return {record::Outcome::kHarnessFault, std::move(detail)}; }
+
 // Result for what a subject does: its error is a Failure. RIDGE_TRY and RIDGE_CHECK_OK take both, and an Error of ours
 // that is passed on becomes a fault of the harness.
 template <class T = Unit>

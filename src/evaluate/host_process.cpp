@@ -35,8 +35,6 @@ using record::Outcome;
 
 constexpr int kEmptyCalls = 24;
 
-Failure harness_fault(std::string detail) { return {Outcome::kHarnessFault, std::move(detail)}; }
-
 double seconds_between(std::uint64_t start_ns, std::uint64_t end_ns) {
   return 1e-9 * static_cast<double>(end_ns - start_ns);
 }

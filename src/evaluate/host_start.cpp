@@ -28,8 +28,6 @@ using record::Outcome;
 
 constexpr double kStartTimeout = 20.0;
 
-Failure harness_fault(std::string detail) { return {Outcome::kHarnessFault, std::move(detail)}; }
-
 // How many system call filters the kernel says a process has; -1 where it does not say (Linux before 5.9).
 int system_call_filters(pid_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));

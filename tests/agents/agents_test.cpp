@@ -5,6 +5,7 @@
 
 #include "campaign/verify.h"
 #include "campaign/world.h"
+#include "places.h"
 
 namespace ridge::campaign::test {
 namespace {
@@ -36,9 +37,9 @@ class AgentWorld {
     ::setenv("RIDGE_TEST_CAMPAIGN", world_.path().c_str(), 1);
     propose::ProposerOptions options;
     options.time_limit = time_limit;
-    proposer_ =
-        propose::make_proposer("command:python3 " RIDGE_SOURCE_DIR "/tests/agents/agents.py " + behaviour, options)
-            .value();
+    proposer_ = propose::make_proposer(
+                    "command:python3 " + source_dir().string() + "/tests/agents/agents.py " + behaviour, options)
+                    .value();
   }
   Result<RunResult> run() {
     if (!std::filesystem::exists(world_.path() / "journal.jsonl")) {
@@ -46,7 +47,7 @@ class AgentWorld {
       RIDGE_CHECK_OK(confirm_campaign(world_.path(), "test", world_.clock));
     }
     EngineOptions options;
-    options.data = RIDGE_SOURCE_DIR "/data";
+    options.data = source_dir() / "data";
     options.directory = world_.path();
     RIDGE_TRY(engine, Engine::open(std::move(options),
                                    Services{world_.executor, *proposer_, world_.clock, world_.git.get(), nullptr}));

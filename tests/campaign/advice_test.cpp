@@ -9,6 +9,7 @@
 #include "campaign/escalate.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/verify.h"
+#include "places.h"
 #include "world.h"
 
 namespace ridge::campaign::test {
@@ -82,7 +83,7 @@ TEST(Advice, AStagnationTurnsToEntriesThatNoRoundNamed) {
   World world(one_per_round(slower(3)));
   ASSERT_TRUE(world.run());
   const State state = world.state();
-  const auto entries = knowledge::read_pages(RIDGE_SOURCE_DIR "/data/knowledge")->entries;
+  const auto entries = knowledge::read_pages(source_dir() / "data/knowledge")->entries;
   auto advised = advice(state, entries, route_of(state, {}), entries.size());
   const std::vector<record::Direction> before = review(state, state.next_round(), advised);
   ASSERT_GE(before.size(), 3u);
@@ -98,7 +99,7 @@ TEST(Advice, AStagnationTurnsToEntriesThatNoRoundNamed) {
 
 // Whatever three categories were used of late: entries for any kernel alone give three directions of two others.
 TEST(Advice, TheReviewIsNeverShortOfDirections) {
-  const auto entries = knowledge::read_pages(RIDGE_SOURCE_DIR "/data/knowledge")->entries;
+  const auto entries = knowledge::read_pages(source_dir() / "data/knowledge")->entries;
   const std::vector<std::string> categories = {"tile", "layout", "pipeline", "resource", "backend", "algorithm"};
   World world(one_per_round(slower(3)));
   ASSERT_TRUE(world.run());
@@ -132,7 +133,7 @@ TEST(Advice, WithoutItsPagesACampaignDoesNotBegin) {
 }
 
 TEST(Advice, ADeviceIsKnownByItsArchitecture) {
-  const std::filesystem::path data = RIDGE_SOURCE_DIR "/data";
+  const std::filesystem::path data = source_dir() / "data";
   using testing::Contains;
   EXPECT_THAT(device_words(data, "nvidia-h100-80gb-hbm3", "", "cuda"), Contains("hopper"));
   EXPECT_THAT(device_words(data, "a card", "sm_90a", "cuda"), Contains("hopper"));

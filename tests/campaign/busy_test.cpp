@@ -6,6 +6,7 @@
 #include "campaign/standing.h"
 #include "campaign/verify.h"
 #include "execute/quiet.h"
+#include "places.h"
 #include "stats/confirm.h"
 #include "stats/launch_model.h"
 #include "stats/summary.h"
@@ -277,7 +278,7 @@ TEST(BusyCampaign, WaitingForQuietIsNotChargedToTheBudget) {
   std::string shown;
   double most_active = 0;
   EngineOptions engine_options;
-  engine_options.data = RIDGE_SOURCE_DIR "/data";
+  engine_options.data = source_dir() / "data";
   engine_options.directory = world.path();
   engine_options.on_progress = [&](const EngineProgress& progress) {
     if (progress.detail.find("cc1plus") != std::string::npos) shown = progress.detail;

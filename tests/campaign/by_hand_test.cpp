@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/verify.h"
+#include "places.h"
 #include "propose/manual.h"
 #include "report/report.h"
 #include "world.h"
@@ -49,7 +50,7 @@ class ByHandTest : public testing::Test {
                         std::optional<Standpoint> expected = {}) {
     if (!std::filesystem::exists(world_.path() / "journal.jsonl")) RIDGE_CHECK_OK(world_.create());
     EngineOptions options;
-    options.data = RIDGE_SOURCE_DIR "/data";
+    options.data = source_dir() / "data";
     options.directory = world_.path();
     options.rounds = rounds;
     options.expected = std::move(expected);

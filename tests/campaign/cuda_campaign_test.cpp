@@ -1,6 +1,7 @@
 // A whole campaign on a GPU that is not there, with the search proposer.
 #include "campaign/verify.h"
 #include "gpu_world.h"
+#include "places.h"
 #include "propose/proposer.h"
 
 namespace ridge::campaign::test {
@@ -31,7 +32,7 @@ class CudaCampaign : public testing::Test {
 
   Result<RunResult> run() {
     EngineOptions options;
-    options.data = RIDGE_SOURCE_DIR "/data";
+    options.data = source_dir() / "data";
     options.directory = path();
     const auto proposer = propose::make_proposer("search");
     RIDGE_TRY(engine, Engine::open(std::move(options), Services{executor, **proposer, clock, git.get(), nullptr}));

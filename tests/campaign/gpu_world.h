@@ -2,6 +2,7 @@
 // tile is large.
 #pragma once
 
+#include "places.h"
 #include "world.h"
 
 namespace ridge::campaign::test {
@@ -28,7 +29,7 @@ inline record::Candidate shipped() {
   candidate.op = "gemm";
   candidate.backend = "cuda";
   candidate.name = "gemm_bf16_wgmma";
-  const std::filesystem::path root = RIDGE_SOURCE_DIR;
+  const std::filesystem::path root = source_dir();
   candidate.sources = {
       {"gemm_bf16_wgmma.cu", *read_file(root / "data/candidates/gemm_bf16_wgmma.cu")},
       {"ops/matmul/cuda_wgmma.cu", record::as_candidate_text(*read_file(root / "src/ops/matmul/cuda_wgmma.cu"))}};

@@ -12,6 +12,7 @@
 #include "campaign/target.h"
 #include "campaign/verify.h"
 #include "execute/project_executor.h"
+#include "places.h"
 #include "report/report.h"
 #include "world.h"
 
@@ -153,7 +154,7 @@ class ProjectMetric : public testing::Test {
     ScriptedProposer proposer(one_per_round(std::move(proposals)));
     const auto git = execute::make_fake_git(campaign() / "src");
     EngineOptions engine_options;
-    engine_options.data = RIDGE_SOURCE_DIR "/data";
+    engine_options.data = source_dir() / "data";
     engine_options.directory = campaign();
     engine_options.project = project.digest;
     auto engine = Engine::open(std::move(engine_options), Services{*executor, proposer, clock, git.get(), nullptr});
@@ -284,7 +285,7 @@ TEST_F(ProjectMetric, AProjectFileThatChangedAfterTheBaselineIsRefused) {
     execute::ScriptedExecutor executor;
     SystemClock clock;
     EngineOptions options;
-    options.data = RIDGE_SOURCE_DIR "/data";
+    options.data = source_dir() / "data";
     options.directory = campaign();
     options.project = digest;
     return Engine::open(std::move(options), Services{executor, proposer, clock, nullptr, nullptr});

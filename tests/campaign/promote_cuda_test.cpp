@@ -8,6 +8,7 @@
 #include "campaign/files.h"
 #include "campaign/promote_proof.h"
 #include "gpu_world.h"
+#include "places.h"
 #include "record/kernel_description.h"
 
 namespace ridge::campaign::test {
@@ -116,7 +117,7 @@ class PromoteCuda : public testing::Test {
   void SetUp() override {
     script_gpu(world.executor);
     world.baseline = shipped();
-    const fs::path root = RIDGE_SOURCE_DIR;
+    const fs::path root = source_dir();
     write(kStart, *read_file(root / kStart));
     // With two configurations of its own, whatever was promoted since.
     std::string kernel = *read_file(root / kKernel);

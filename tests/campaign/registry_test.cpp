@@ -7,6 +7,7 @@
 #include "campaign/render.h"
 #include "campaign/upstream.h"
 #include "campaign/verify.h"
+#include "places.h"
 #include "report/report.h"
 #include "world.h"
 
@@ -271,12 +272,12 @@ TEST(Registry, AnEditedLogIsFound) {
 }
 
 TEST(Registry, TheDocumentationIsTheRegistry) {
-  EXPECT_EQ(*read_file(RIDGE_SOURCE_DIR "/docs/rules.md"), rules_markdown())
+  EXPECT_EQ(*read_file(source_dir() / "docs/rules.md"), rules_markdown())
       << "run: ridge campaign rules --markdown > docs/rules.md";
 }
 
 TEST(Transitions, TheTableInTheArchitectureIsTheOneThatRuns) {
-  EXPECT_NE(read_file(RIDGE_SOURCE_DIR "/ARCHITECTURE.md")->find(transitions_markdown()), std::string::npos)
+  EXPECT_NE(read_file(source_dir() / "ARCHITECTURE.md")->find(transitions_markdown()), std::string::npos)
       << transitions_markdown();
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "campaign/verify.h"
+#include "places.h"
 #include "report/report.h"
 #include "world.h"
 
@@ -151,7 +152,7 @@ TEST(Slim, TheRecordedCampaignsVerifyReplayAndComeBack) {
     ASSERT_TRUE(folder);
     const fs::path copy = folder->path();
     for (const char* file : {"journal.jsonl", "manifest.yaml", "report/REPORT.html", "report/REPORT.md"}) {
-      const Result<std::string> text = read_file(fs::path(RIDGE_SOURCE_DIR) / "campaigns" / name / file);
+      const Result<std::string> text = read_file(source_dir() / "campaigns" / name / file);
       ASSERT_TRUE(text) << text.error().text();
       ASSERT_TRUE(write_file_durably(copy / file, *text));
     }

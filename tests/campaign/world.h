@@ -16,6 +16,7 @@
 #include "campaign/gates.h"
 #include "campaign/state.h"
 #include "execute/scripted.h"
+#include "places.h"
 #include "record/json.h"
 #include "stats/decide.h"
 
@@ -337,7 +338,7 @@ class World {
   Result<std::unique_ptr<Engine>> open(std::unique_ptr<JournalSink> sink = nullptr) {
     EngineOptions options = engine_options;
     options.directory = path();
-    options.data = RIDGE_SOURCE_DIR "/data";
+    options.data = source_dir() / "data";
     return Engine::open(std::move(options), Services{executor, proposer, clock, git.get(), std::move(sink)});
   }
   // Opens and runs; from creation if need be.

@@ -11,6 +11,7 @@
 #include "cheats/head_line.h"
 #include "evaluate/run.h"
 #include "measure/machine.h"
+#include "places.h"
 
 namespace ridge::cheats {
 namespace {
@@ -20,7 +21,7 @@ using record::Defence;
 
 constexpr key_t kSemaphore = 0x52494447;  // of shares_a_semaphore.cpp
 
-const fs::path kFolder = fs::path(RIDGE_SOURCE_DIR) / "tests/cheats/cpu";
+const fs::path kFolder = source_dir() / "tests/cheats/cpu";
 
 void apply(const fs::path& file, const std::string& key, const std::string& value, Item& item) {
   if (key == "gate") {
@@ -97,11 +98,10 @@ record::CheckRow check(const Item& item, const evaluate::Defences& defences) {
   request.candidates = {item.candidate};
   request.cases = {item.problem};
   // Kept between runs: a built artefact is found again by its content.
-  request.cache_directory = (fs::path(RIDGE_BINARY_DIR) / "cheats-cache").string();
+  request.cache_directory = (binary_dir() / "cheats-cache").string();
   request.protocol.call_timeout = 0.5;
   request.protocol.memory_limit_mib = 256;
-  const record::WorkerResponse response =
-      evaluate::run(request, {fs::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}, defences});
+  const record::WorkerResponse response = evaluate::run(request, {binary_dir() / "bin" / "ridge-host", {}, defences});
   if (response.checks.size() == 1 && response.checks[0].rows.size() == 1) return response.checks[0].rows[0];
   record::CheckRow row;
   row.outcome = record::Outcome::kHarnessFault;

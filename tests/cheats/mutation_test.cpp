@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "cheats/corpus.h"
+#include "places.h"
 
 namespace ridge::cheats {
 
@@ -124,7 +125,7 @@ std::string table() {
 }
 
 TEST(Mutation, TheTableInTheDocumentationIsThatOfTheCorpus) {
-  const auto page = read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "docs/checking.md");
+  const auto page = read_file(source_dir() / "docs/checking.md");
   ASSERT_TRUE(page.ok());
   const std::string begin = "<!-- corpus -->\n", end = "<!-- /corpus -->";
   const std::size_t first = page->find(begin) + begin.size(), last = page->find(end);

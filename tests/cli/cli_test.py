@@ -555,7 +555,7 @@ class Tune(Base):
         self.refused(2, "tune", "gemms", says="gemm")
 
 
-class Manners(Base):
+class Output(Base):
     def test_help_has_examples_and_exit_codes(self):
         result = self.ridge("--help")
         self.assertEqual(result.returncode, 0)

@@ -19,8 +19,7 @@ using ::testing::HasSubstr;
 // Beside the program where it was carried to another machine, else in the source tree.
 std::string candidate_file() {
   const char* folder = std::getenv("RIDGE_CANDIDATES");
-  return (folder == nullptr ? std::string(RIDGE_SOURCE_DIR) + "/data/candidates" : std::string(folder)) +
-         "/gemm_bf16_tiled.cu";
+  return (folder == nullptr ? source_dir().string() + "/data/candidates" : std::string(folder)) + "/gemm_bf16_tiled.cu";
 }
 
 class LaunchPlanOnGpu : public ::testing::Test {
@@ -103,6 +102,7 @@ TEST_F(LaunchPlanOnGpu, TheShippedCandidateIsRightInEveryLayout) {
 // Structs, numbers of every width, a workspace that is cleared, two kernels in order, and a tensor map.
 constexpr const char* kParts = R"cu(
 #include "ridge/kernel/tma.cuh"
+#include "places.h"
 struct Pair { float* data; int count; };
 extern "C" __global__ void sum(const float* in, Pair pair, long long n, double scale, unsigned* visits) {
   atomicAdd(visits, 1u);

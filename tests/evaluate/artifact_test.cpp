@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "evaluate/artifact.h"
 #include "evaluate/artifact_imports.h"
+#include "places.h"
 #include "toolchain/build.h"
 
 namespace ridge::evaluate {
@@ -52,7 +53,7 @@ TEST_F(Artifact, OfUsualKernelsMayBeLoaded) {
 }
 
 TEST_F(Artifact, OfTheShippedKernelMayBeLoadedAtItsTunedConfigurations) {
-  const auto source = read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "src/ops/gemm/cpu_plain.cpp");
+  const auto source = read_file(source_dir() / "src/ops/gemm/cpu_plain.cpp");
   const auto compiler = toolchain::find_host_compiler();
   ASSERT_TRUE(source.ok() && compiler.ok());
   for (const int threads : {1, 2}) {

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "evaluate/run.h"
 #include "kernels.h"
+#include "places.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -26,7 +27,7 @@ record::WorkerRequest request_of(record::WorkerTask task) {
 }
 
 record::WorkerResponse run(const record::WorkerRequest& request) {
-  const RunContext context{std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}};
+  const RunContext context{binary_dir() / "bin" / "ridge-host", {}};
   return run(request, context);
 }
 

@@ -11,6 +11,7 @@
 #include "kernels.h"
 #include "numerics/bias.h"
 #include "ops/op.h"
+#include "places.h"
 
 namespace ridge::ops {
 std::span<const Operator> skeleton_operators();  // generated, see tests/skeleton_op
@@ -40,8 +41,7 @@ record::WorkerRequest request_of(std::initializer_list<const char*> cases, recor
 }
 
 record::CheckReport check(const record::WorkerRequest& request) {
-  const record::WorkerResponse response =
-      run(request, {std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}});
+  const record::WorkerResponse response = run(request, {binary_dir() / "bin" / "ridge-host", {}});
   EXPECT_EQ(response.error, "");
   return response.checks.empty() ? record::CheckReport() : response.checks[0];
 }

@@ -23,6 +23,7 @@ constexpr const char* kHead = R"(#include <linux/futex.h>
 #include <time.h>
 #include <unistd.h>
 #include "ridge/candidate.h"
+#include "places.h"
 struct Control { uint32_t request, reply, command; int32_t status; uint64_t start_ns, end_ns; };
 static uint64_t now() {
   timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
@@ -142,7 +143,7 @@ class Clock : public ::testing::Test {
     const auto built = toolchain::build(candidate, *compiler, options);
     EXPECT_TRUE(built.ok() && built->ok()) << built->error;
     HostOptions host;
-    host.program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
+    host.program = binary_dir() / "bin" / "ridge-host";
     host.cpus = {all_.front()};
     host.region_bytes = 4096;
     host.defences = defences.without(Defence::kBuild);  // system calls by number are no import of a kernel

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "evaluate/host_process.h"
 #include "evaluate/host_spawn.h"
+#include "places.h"
 #include "toolchain/build.h"
 
 namespace ridge::evaluate {
@@ -35,7 +36,7 @@ class Isolation : public ::testing::Test {
     const auto built = toolchain::build(candidate, *compiler, options);
     EXPECT_TRUE(built.ok() && built->ok()) << built->error;
     HostOptions host;
-    host.program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
+    host.program = binary_dir() / "bin" / "ridge-host";
     host.region_bytes = 4096;
     host.defences = defences;
     return HostProcess::start_candidate(built->artifact, host);

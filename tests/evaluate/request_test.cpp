@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "evaluate/run.h"
+#include "places.h"
 
 namespace ridge::evaluate {
 namespace {
@@ -19,7 +20,7 @@ record::WorkerRequest check_request() {
 }
 
 record::WorkerResponse answer(const record::WorkerRequest& request) {
-  return run(request, {std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}});
+  return run(request, {binary_dir() / "bin" / "ridge-host", {}});
 }
 
 TEST(Request, OfAnUnknownOperatorOrShapeNamesTheValue) {

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "evaluate/kernels.h"
 #include "evaluate/subject_runner.h"
+#include "places.h"
 #include "toolchain/build.h"
 
 namespace ridge::evaluate {
@@ -34,7 +35,7 @@ TEST_P(Warm, GivesATimedCallNewContent) {
   const auto problem = op.bind(*record::parse_case("gemm m=24 n=20 k=16"));
   ASSERT_TRUE(problem.ok());
   Harness harness;
-  harness.host_program = std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host";
+  harness.host_program = binary_dir() / "bin" / "ridge-host";
   harness.placement = *measure::place(1, measure::usable_cpus());
   harness.protocol.mode = "warm";
   if (!fresh) harness.defences = Defences().without(record::Defence::kFreshInputs);

@@ -9,6 +9,7 @@
 #include "device/cuda/backend.h"
 #include "evaluate/run.h"
 #include "ops/op.h"
+#include "places.h"
 
 namespace ridge::ops {
 std::span<const Operator> skeleton_operators();  // generated, see tests/skeleton_op
@@ -58,8 +59,7 @@ class SkeletonOnDevice : public ::testing::Test {
     request.cases = {*record::parse_case(words)};
     request.cache_directory = directory_->path();
     request.protocol.call_timeout = 5;
-    const record::WorkerResponse response =
-        run(request, {std::filesystem::path(RIDGE_BINARY_DIR) / "bin" / "ridge-host", {}});
+    const record::WorkerResponse response = run(request, {binary_dir() / "bin" / "ridge-host", {}});
     EXPECT_EQ(response.error, "");
     if (response.checks.size() != 1 || response.checks[0].rows.size() != 1) {
       ADD_FAILURE() << "not one row of one subject";

@@ -10,6 +10,7 @@
 #include "execute/folder_seal.h"
 #include "execute/plausible.h"
 #include "execute/project_executor.h"
+#include "places.h"
 #include "record/launches.h"
 
 namespace ridge::execute {
@@ -20,9 +21,7 @@ using record::Outcome;
 
 class ProjectAttack : public testing::Test {
  protected:
-  void SetUp() override {
-    fs::copy(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python", root(), fs::copy_options::recursive);
-  }
+  void SetUp() override { fs::copy(source_dir() / "examples/project_python", root(), fs::copy_options::recursive); }
   [[nodiscard]] fs::path root() const { return directory_.path() / "project"; }
   [[nodiscard]] fs::path work() const { return directory_.path() / "work"; }
   [[nodiscard]] record::Candidate kernel() const {

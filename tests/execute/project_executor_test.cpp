@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "execute/project_device.h"
+#include "places.h"
 #include "record/launches.h"
 
 namespace ridge::execute {
@@ -20,9 +21,7 @@ using record::Outcome;
 
 class ProjectExecutorTest : public testing::Test {
  protected:
-  void SetUp() override {
-    fs::copy(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python", root(), fs::copy_options::recursive);
-  }
+  void SetUp() override { fs::copy(source_dir() / "examples/project_python", root(), fs::copy_options::recursive); }
   [[nodiscard]] fs::path root() const { return directory_.path() / "project"; }
 
   void replace_in(const std::string& file, const std::string& from, const std::string& to) {
@@ -163,7 +162,7 @@ TEST_F(ProjectExecutorTest, MeasuresInAlternatingProcessesAndTouchesOnlyItsCopie
   ASSERT_EQ(e.roofline.size(), 3u);
   EXPECT_GT(e.roofline[0].bound_time, 0);
   EXPECT_EQ(e.acceptance_exit_code, 0);
-  EXPECT_EQ(kernel().sources[0].text, *read_file(fs::path(RIDGE_SOURCE_DIR) / "examples/project_python/kernel.py"));
+  EXPECT_EQ(kernel().sources[0].text, *read_file(source_dir() / "examples/project_python/kernel.py"));
 }
 
 // What commands.profile writes comes back as it is; what it must not do, and a time that it has, hold as for any

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "fuzz/readers.h"
 #include "fuzz/structure.h"
+#include "places.h"
 
 namespace {
 
@@ -29,7 +30,7 @@ const Reader& reader_of(const char* name) {
 void write_seeds(const Reader& reader, const std::filesystem::path& folder) {
   constexpr std::size_t kMostBytes = 32 << 10;
   int number = 0;
-  for (const std::string& seed : ridge::fuzz::seeds_of(reader, RIDGE_SOURCE_DIR, kMostBytes)) {
+  for (const std::string& seed : ridge::fuzz::seeds_of(reader, ridge::source_dir(), kMostBytes)) {
     const ridge::Status written = ridge::write_file_durably(folder / fmt::format("seed-{}", number++), seed);
     if (written.ok()) continue;
     fmt::print(stderr, "ridge_fuzz: {}\n", written.error().text());

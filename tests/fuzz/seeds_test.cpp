@@ -6,6 +6,7 @@
 
 #include "fuzz/readers.h"
 #include "fuzz/structure.h"
+#include "places.h"
 
 namespace ridge::fuzz {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // At least one seed of each reader is accepted: the cuts below would else begin outside of the format.
 TEST(Seeds, EveryReaderTakesItsOwn) {
   for (const Reader& reader : readers()) {
-    const std::vector<std::string> seeds = seeds_of(reader, RIDGE_SOURCE_DIR);
+    const std::vector<std::string> seeds = seeds_of(reader, source_dir());
     EXPECT_FALSE(seeds.empty()) << reader.name;
     std::size_t accepted = 0;
     for (const std::string& seed : seeds) accepted += reader.read(seed) ? 1 : 0;
@@ -38,7 +39,7 @@ TEST(Seeds, NoReaderFallsOverNonsense) {
                                        std::string(5000, '\n')};
   for (const Reader& reader : readers()) {
     for (const std::string& text : nonsense) (void)reader.read(text);
-    for (std::string seed : seeds_of(reader, RIDGE_SOURCE_DIR, 4096)) {
+    for (std::string seed : seeds_of(reader, source_dir(), 4096)) {
       for (std::size_t cut = 0; cut < seed.size(); cut += 1 + seed.size() / 40) (void)reader.read(seed.substr(0, cut));
     }
   }
@@ -99,7 +100,7 @@ TEST(Seeds, RandomChangesAreAnswered) {
   const char* only = std::getenv("RIDGE_FUZZ_READER");
   for (const Reader& reader : readers()) {
     if (only != nullptr && std::string_view(only) != reader.name) continue;
-    const std::vector<std::string> seeds = seeds_of(reader, RIDGE_SOURCE_DIR, 16 << 10);
+    const std::vector<std::string> seeds = seeds_of(reader, source_dir(), 16 << 10);
     std::uint64_t accepted = 0;
     for (std::uint64_t i = first; i < first + inputs; ++i) {
       if (inputs > 1000 && i % 1000 == 0) fmt::print(stderr, "\r{} {} ", reader.name, i);

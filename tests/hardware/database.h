@@ -9,10 +9,11 @@
 #include "base/files.h"
 #include "hardware/lint.h"
 #include "hardware/spec.h"
+#include "places.h"
 
 namespace ridge::hardware {
 
-inline std::filesystem::path shipped_data() { return std::filesystem::path(RIDGE_SOURCE_DIR) / "data"; }
+inline std::filesystem::path shipped_data() { return source_dir() / "data"; }
 
 inline const Database& shipped() {
   static const Result<Database> database = Database::open(shipped_data());

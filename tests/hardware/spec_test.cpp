@@ -2,6 +2,7 @@
 
 #include "database.h"
 #include "hardware/markdown.h"
+#include "places.h"
 #include "record/architecture.h"
 
 namespace ridge::hardware {
@@ -114,7 +115,7 @@ TEST(SpecFile, NamesTheLineOfWhatItRefuses) {
 
 TEST(Documentation, IsWhatTheDatabaseSays) {
   const std::string introduction = read_file(shipped_data() / "hardware" / "README.md").value();
-  const std::string page = read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "docs" / "hardware.md").value();
+  const std::string page = read_file(source_dir() / "docs" / "hardware.md").value();
   EXPECT_TRUE(page == to_markdown(shipped(), introduction))
       << "docs/hardware.md is old: ridge spec list --markdown > docs/hardware.md";
 }

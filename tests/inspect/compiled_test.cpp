@@ -16,6 +16,7 @@
 #include "inspect/elf.h"
 #include "inspect/fatbin.h"
 #include "inspect/inspect.h"
+#include "places.h"
 
 namespace ridge::inspect {
 namespace {
@@ -133,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, Nvcc, testing::Values("sm_80", "sm_89", 
 
 TEST(Cubin, GivesOccupancyFromTheSpecDatabase) {
   if (find_program("nvcc").empty()) GTEST_SKIP() << "no nvcc here";
-  const auto database = hardware::Database::open(fs::path(RIDGE_SOURCE_DIR) / "data");
+  const auto database = hardware::Database::open(source_dir() / "data");
   const hardware::Spec* h200 = *database->find("H200");
   const auto directory = TempDir::create("ridge-inspect-test");
   const Built built = compile(*directory, {"nvcc", "-arch=sm_90a", "-cubin"}, "k.cu", kCuda, "k.cubin");
@@ -280,7 +281,7 @@ extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void mfm
 // Recorded, because no compiler of Debian's knows gfx950: clang 20 at -O3 of a loop of
 // __builtin_amdgcn_mfma_f32_16x16x32_bf16 over a[i], linked with its lld.
 TEST(Amdgpu, ReadsACodeObjectOfGfx950) {
-  const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.co", {});
+  const auto inspections = inspect_file(source_dir() / "tests/inspect/objects/gfx950.co", {});
   ASSERT_TRUE(inspections) << inspections.error().text();
   const record::Inspection& inspection = inspections->front();
   EXPECT_EQ(inspection.target, "gfx950");
@@ -341,7 +342,7 @@ TEST_F(Tools, AnLlvmObjdumpThatFailsLeavesOneLineAndTheResources) {
       {"echo out of paper >&2; echo a second line >&2; exit 3\n", "exited with 3: out of paper"}};
   for (const auto& one : cases) {
     put("llvm-objdump", one.script);
-    const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.co", {});
+    const auto inspections = inspect_file(source_dir() / "tests/inspect/objects/gfx950.co", {});
     ASSERT_TRUE(inspections) << inspections.error().text();
     ASSERT_EQ(inspections->front().notes.size(), 1u);
     const std::string& note = inspections->front().notes.front();
@@ -353,7 +354,7 @@ TEST_F(Tools, AnLlvmObjdumpThatFailsLeavesOneLineAndTheResources) {
 
 TEST_F(Tools, WithoutALlvmObjdumpTheNoteNamesWhatToInstall) {
   if (fs::exists("/opt/rocm/llvm/bin/llvm-objdump")) GTEST_SKIP() << "ROCm's is looked for outside of PATH";
-  const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.co", {});
+  const auto inspections = inspect_file(source_dir() / "tests/inspect/objects/gfx950.co", {});
   ASSERT_TRUE(inspections) << inspections.error().text();
   EXPECT_FALSE(inspections->front().kernels.at(0).has_listing);
   EXPECT_THAT(inspections->front().notes.at(0), testing::HasSubstr("no disassembler: looked for llvm-objdump"));
@@ -370,7 +371,7 @@ TEST_F(Tools, NvdisasmOfAnInstalledPythonPackageIsFound) {
 }
 
 TEST(Amdgpu, ReadsAssemblyOfGfx950AndTheResourcesInItsMetadata) {
-  const auto inspections = inspect_file(RIDGE_SOURCE_DIR "/tests/inspect/objects/gfx950.s", {});
+  const auto inspections = inspect_file(source_dir() / "tests/inspect/objects/gfx950.s", {});
   ASSERT_TRUE(inspections) << inspections.error().text();
   ASSERT_EQ(inspections->front().kernels.size(), 1u);
   const record::KernelInspection& kernel = inspections->front().kernels.at(0);

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "inspect/inspect.h"
+#include "places.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::inspect {
@@ -15,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kSources = RIDGE_SOURCE_DIR "/src", kList = RIDGE_BINARY_DIR "/kernel_builds.json";
+const std::filesystem::path kSources = source_dir() / "src", kList = binary_dir() / "kernel_builds.json";
 
 TEST(Shipped, ANameIsAnOperatorAndAKernel) {
   EXPECT_TRUE(names_shipped_kernel("matmul/cuda_wgmma"));

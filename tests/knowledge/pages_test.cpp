@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "places.h"
 
 namespace ridge::knowledge {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using record::KnowledgeEntry;
 using testing::HasSubstr;
 
-const std::filesystem::path kShipped = std::filesystem::path(RIDGE_SOURCE_DIR) / "data" / "knowledge";
+const std::filesystem::path kShipped = source_dir() / "data" / "knowledge";
 
 std::string page(const std::string& front, const std::string& entry) {
   return "+++\n" + front + "+++\n\nProse.\n\n" + entry;

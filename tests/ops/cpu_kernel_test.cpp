@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "dispatch/choice.h"
 #include "ops/op.h"
+#include "places.h"
 #include "record/kernel_description.h"
 
 namespace ridge::ops {
@@ -94,13 +95,12 @@ TEST(CpuKernel, CallsTheConfigurationThatIsNamedAndReportsARefusedCall) {
 
 // CMake reads the lines of [configs] at configure time, the library the whole description: they must mean the same.
 TEST(CpuKernel, TheBuildDefinesWhatTheDescriptionSays) {
-  const auto source = read_file(std::string(RIDGE_SOURCE_DIR) + "/src/ops/gemm/cpu_plain.cpp");
+  const auto source = read_file(source_dir().string() + "/src/ops/gemm/cpu_plain.cpp");
   ASSERT_TRUE(source.ok());
   const auto kernel = record::parse_kernel(*source);
   ASSERT_TRUE(kernel.ok() && *kernel) << kernel.error().text();
   for (const record::KernelConfig& config : (*kernel)->configs) {
-    const auto made =
-        read_file(std::string(RIDGE_BINARY_DIR) + "/generated/ridge_gemm_cpu_plain_" + config.name + ".cpp");
+    const auto made = read_file(binary_dir().string() + "/generated/ridge_gemm_cpu_plain_" + config.name + ".cpp");
     ASSERT_TRUE(made.ok()) << config.name;
     std::map<std::string, std::int64_t> defined;
     std::istringstream words(*made);

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "ops/described_kernel.h"
 #include "ops/row_cases.h"
+#include "places.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::testing {
@@ -45,8 +46,7 @@ class RowCheckSource : public ::testing::Test {
 
  private:
   static void bring_models() {
-    static const std::string text =
-        *read_file(std::filesystem::path(RIDGE_SOURCE_DIR) / "tests" / "ops" / "row_models.cuh");
+    static const std::string text = *read_file(source_dir() / "tests" / "ops" / "row_models.cuh");
     static const EmbeddedFile file{kRowModels, text};
     static const bool once = (ops::add_device_sources({&file, 1}), true);
     (void)once;

@@ -6,6 +6,7 @@
 #include "ops/arguments.h"
 #include "ops/described_kernel.h"
 #include "ops/matmul/cuda_wgmma_model.h"
+#include "places.h"
 #include "record/campaign_block.h"
 #include "record/configuration.h"
 #include "record/launch_plan.h"
@@ -14,7 +15,7 @@
 namespace ridge::ops {
 namespace {
 
-std::string text_of(const std::string& path) { return *read_file(std::string(RIDGE_SOURCE_DIR) + "/" + path); }
+std::string text_of(const std::string& path) { return *read_file(source_dir().string() + "/" + path); }
 
 record::Candidate candidate_of(const std::string& file) {
   record::Candidate candidate;

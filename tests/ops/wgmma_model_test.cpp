@@ -13,6 +13,7 @@
 
 #include "ops/matmul/cuda_wgmma_model.h"
 #include "ops/matmul/values.h"
+#include "places.h"
 
 namespace ridge::cuda {
 namespace {
@@ -107,7 +108,7 @@ double number_after(const std::string& text, const std::string& key) {
 }
 
 Device read(const std::string& name) {
-  const std::string folder = std::string(RIDGE_SOURCE_DIR) + "/bench/results/" + name;
+  const std::string folder = source_dir().string() + "/bench/results/" + name;
   Device device;
   std::string facts;
   std::getline(std::ifstream(folder + "/facts.json") >> std::ws, facts);

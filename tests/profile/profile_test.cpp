@@ -12,6 +12,7 @@
 #include <map>
 
 #include "base/files.h"
+#include "places.h"
 
 namespace ridge::profile {
 namespace {
@@ -22,11 +23,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string text_of(const std::string& name) {
-  return *read_file(std::string(RIDGE_SOURCE_DIR "/tests/profile/reports/") + name);
+  return *read_file((source_dir() / "tests/profile/reports" / name).string());
 }
 
 Result<record::ProfileReport> read(const std::string& name, const Options& options = {}) {
-  return read_report(std::string(RIDGE_SOURCE_DIR "/tests/profile/reports/") + name, "", options);
+  return read_report((source_dir() / "tests/profile/reports" / name).string(), "", options);
 }
 
 record::ProfileReport good(const std::string& name, const Options& options = {}) {
@@ -406,7 +407,8 @@ TEST(Profile, NcuRunsWithTheClocksLeftAloneAndItsReportIsKept) {
   const std::filesystem::path program = folder->path() / "ncu", kept = folder->path() / "kept.csv";
   ASSERT_TRUE(write_file_durably(program, "#!/bin/sh\necho \"$*\" > " + (folder->path() / "arguments").string() +
                                               "\nwhile [ \"$1\" != --log-file ]; do shift; done\n"
-                                              "cp " RIDGE_SOURCE_DIR "/tests/profile/reports/ncu_copy.csv \"$2\"\n"));
+                                              "cp " +
+                                              source_dir().string() + "/tests/profile/reports/ncu_copy.csv \"$2\"\n"));
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", (folder->path().string() + ":" + path).c_str(), 1);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "places.h"
 
 namespace ridge::project {
 namespace {
@@ -38,7 +39,7 @@ TEST(HarnessFiles, AreOfEveryFormAndLeaveNoPlaceOpen) {
   spec.op = "mine";
   spec.peak = 2;
   spec.reference = "reference:mine";
-  const fs::path templates = fs::path(RIDGE_SOURCE_DIR) / "data/harness";
+  const fs::path templates = source_dir() / "data/harness";
   for (const char* const language : {"python", "triton", "c++", "cuda", "hip"}) {
     for (const Form form : {Form::kProduct, Form::kGrouped, Form::kRows}) {
       spec.language = language;

@@ -8,6 +8,7 @@
 #include "base/confinement.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "places.h"
 #include "propose/proposer.h"
 #include "propose/request.h"
 
@@ -84,7 +85,7 @@ TEST(Agent, MayGiveUpWithAReason) {
 }
 
 TEST(Agent, TheExampleInTheDocumentationWorks) {
-  auto proposer = make_proposer("command:python3 " RIDGE_SOURCE_DIR "/examples/agent_random.py");
+  auto proposer = make_proposer("command:python3 " + source_dir().string() + "/examples/agent_random.py");
   for (int i = 0; i < 5; ++i) {  // every single step from the toy's defaults is valid
     auto proposal = (*proposer)->propose(toy_request());
     ASSERT_TRUE(proposal.ok()) << proposal.error().text();

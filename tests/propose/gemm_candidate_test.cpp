@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "places.h"
 #include "propose/space.h"
 #include "record/tunables.h"
 #include "ridge/candidate.h"
@@ -21,7 +22,7 @@ namespace {
 using Kernel = int (*)(const ridge_call*);
 using Index = std::int64_t;
 
-const std::filesystem::path kSource = std::filesystem::path(RIDGE_SOURCE_DIR) / "src/ops/gemm/cpu_plain.cpp";
+const std::filesystem::path kSource = source_dir() / "src/ops/gemm/cpu_plain.cpp";
 
 record::TuneSpace declared_space() {
   auto text = read_file(kSource);
@@ -42,7 +43,7 @@ class Built {
     // Vectors that are wider than this processor's have an ABI of their own, which -Wpsabi says; no call passes one.
     spec.argv = {"c++",     "-O2",     "-march=native", "-std=c++20", "-Wall",
                  "-Wextra", "-Werror", "-Wno-psabi",    "-shared",    "-fPIC"};
-    spec.argv.push_back("-I" + std::string(RIDGE_SOURCE_DIR) + "/include");
+    spec.argv.push_back("-I" + source_dir().string() + "/include");
     for (const auto& [name, value] : config) spec.argv.push_back("-D" + name + "=" + std::to_string(value));
     spec.argv.insert(spec.argv.end(), {"-o", object.string(), kSource.string(), "-pthread"});
     auto result = run_process(spec);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "places.h"
 #include "propose/proposer.h"
 #include "propose/request.h"
 #include "propose/tile_model.h"
@@ -23,7 +24,7 @@ ProposalRequest gpu_request(const std::string& file = "gemm_bf16_wgmma.cu", doub
     request.spec.target_cases.push_back(*record::parse_case(shape));
   request.incumbent.op = "gemm";
   request.incumbent.backend = "cuda";
-  const std::string root = RIDGE_SOURCE_DIR;
+  const std::string root = source_dir();
   request.incumbent.sources = {{file, *read_file(root + "/data/candidates/" + file)},
                                {"ops/matmul/cuda_wgmma.cu", *read_file(root + "/src/ops/matmul/cuda_wgmma.cu")}};
   request.space = *record::tune_space(request.incumbent);

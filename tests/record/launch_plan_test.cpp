@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/files.h"
+#include "places.h"
 #include "record/expression.h"
 #include "record/json.h"
 
@@ -331,7 +332,7 @@ TEST(LaunchPlan, TheStrideOfADimensionOfOneElementIsNotRead) {
 }
 
 TEST(LaunchPlan, OfTheShippedCandidateResolvesForEveryLayout) {
-  const auto text = read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu");
+  const auto text = read_file(source_dir().string() + "/data/candidates/gemm_bf16_tiled.cu");
   ASSERT_TRUE(text);
   Candidate candidate;
   candidate.sources = {{"gemm_bf16_tiled.cu", *text}};

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "places.h"
 
 namespace ridge::record {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 TEST(PublishedSchema, IsWhatIsRead) {
   ASSERT_EQ(published_schemas().size(), 2u);
   for (const PublishedSchema& one : published_schemas()) {
-    const std::string path = std::string(RIDGE_SOURCE_DIR "/docs/schema/") + std::string(one.name) + ".v1.json";
+    const std::string path = source_dir().string() + "/docs/schema/" + std::string(one.name) + ".v1.json";
     EXPECT_EQ(*read_file(path), pretty_json(one.schema()) + "\n")
         << "run: ridge campaign schema " << one.name << " > docs/schema/" << one.name << ".v1.json";
   }

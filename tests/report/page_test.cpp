@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "places.h"
 #include "record/json.h"
 #include "report/escape.h"
 #include "report/fixture/campaigns.h"
@@ -52,7 +53,7 @@ const std::vector<Rendered>& all_pages() {
 // Leaves the pages in the build folder, to be looked at.
 TEST(Report, WritesItsThreeFilesForEveryKindOfCampaign) {
   for (const auto& [name, journal] : fixture::all_campaigns()) {
-    const auto folder = std::filesystem::path(RIDGE_BINARY_DIR) / "report-fixture" / name;
+    const auto folder = binary_dir() / "report-fixture" / name;
     journal.write(folder);
     const Result<Model> model = load(folder);
     ASSERT_TRUE(model.ok()) << name << ": " << model.error().text();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hardware/lint.h"
+#include "places.h"
 #include "roofline/numbers.h"
 
 namespace ridge::roofline {
@@ -15,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const hardware::Database& database() {
-  static const auto opened = hardware::Database::open(std::filesystem::path(RIDGE_SOURCE_DIR) / "data");
+  static const auto opened = hardware::Database::open(source_dir() / "data");
   return *opened;
 }
 

@@ -1,6 +1,7 @@
 #include "roofline/roofline.h"
 
 #include "hardware/lint.h"
+#include "places.h"
 #include "roofline/analyse.h"
 #include "roofline/machine.h"
 
@@ -71,7 +72,7 @@ TEST(Roofline, AGpusCeilingsNameItAndItsInnerMemories) {
 }
 
 TEST(Roofline, MeasuredLimitsOfAProductAlsoCiteItsDocuments) {
-  const auto database = hardware::Database::open(std::filesystem::path(RIDGE_SOURCE_DIR) / "data");
+  const auto database = hardware::Database::open(source_dir() / "data");
   const hardware::Spec& spec = **database->find("NVIDIA H200");
   auto machine = machine_of(gpu_ceilings(), 1, {});
   auto limit = arithmetic_limit(gpu_ceilings(), 1, "bf16", {});

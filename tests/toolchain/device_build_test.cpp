@@ -13,6 +13,7 @@
 #include "base/confinement.h"
 #include "base/files.h"
 #include "device/cuda/library.h"
+#include "places.h"
 
 namespace ridge::toolchain {
 namespace {
@@ -144,7 +145,7 @@ TEST_P(DeviceBuilding, CandidatesReachTheKernelLayer) {
 }
 
 TEST_P(DeviceBuilding, TheShippedCandidateCompilesWithoutSpills) {
-  const auto text = read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu");
+  const auto text = read_file(source_dir().string() + "/data/candidates/gemm_bf16_tiled.cu");
   ASSERT_TRUE(text);
   record::Candidate candidate;
   candidate.backend = "cuda";
@@ -164,7 +165,7 @@ TEST_P(DeviceBuilding, ABuildPastTheCacheComesOutTheSame) {
   candidate.backend = "cuda";
   candidate.flags = {"-lineinfo"};
   candidate.sources = {
-      {"gemm_bf16_tiled.cu", *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/candidates/gemm_bf16_tiled.cu") +
+      {"gemm_bf16_tiled.cu", *read_file(source_dir().string() + "/data/candidates/gemm_bf16_tiled.cu") +
                                  // Static symbols carry the name of their module.
                                  "static __device__ int counter;\nnamespace {\n__constant__ float table[4];\n}\n"
                                  // The line table names the folders of what is included.
@@ -199,7 +200,7 @@ TEST_P(DeviceBuilding, ACandidateCannotAskForFilesOfThisMachine) {
 
 // As `ridge optimize` puts them together: the source, and the library's kernel with the layer's headers by name.
 TEST_P(DeviceBuilding, TheCandidatesThatCampaignsStartFromCompileWithoutSpills) {
-  const std::string root = RIDGE_SOURCE_DIR;
+  const std::string root = source_dir();
   std::string kernel = *read_file(root + "/src/ops/matmul/cuda_wgmma.cu");
   const std::string in_tree = "../../device/cuda/kernel/";
   for (std::size_t at = kernel.find(in_tree); at != std::string::npos; at = kernel.find(in_tree))

@@ -8,6 +8,7 @@
 
 #include "cheats/cuda/items.h"
 #include "evaluate/cuda/gpu.h"
+#include "places.h"
 #include "record/launch_plan.h"
 #include "toolchain/device_build.h"
 
@@ -18,8 +19,7 @@ using record::Defence;
 using ::testing::HasSubstr;
 
 const std::vector<CudaItem>& items() {
-  static const std::vector<CudaItem> all =
-      cuda_items(std::filesystem::path(RIDGE_SOURCE_DIR) / "tests" / "cheats" / "cuda");
+  static const std::vector<CudaItem> all = cuda_items(source_dir() / "tests" / "cheats" / "cuda");
   return all;
 }
 
@@ -34,7 +34,7 @@ std::int64_t count(bool honest) {
 Result<toolchain::DeviceBuild> build(const CudaItem& one) {
   RIDGE_TRY(compiler, toolchain::find_device_compiler());
   toolchain::BuildOptions options;
-  options.cache_directory = std::filesystem::path(RIDGE_BINARY_DIR) / "cheats-cache";
+  options.cache_directory = binary_dir() / "cheats-cache";
   return toolchain::build_device_candidate(one.candidate, "sm_90a", *compiler, options);
 }
 
