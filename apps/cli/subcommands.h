@@ -27,6 +27,7 @@ void define_workspace(Command root);
 void define_tune(Command root);
 void define_kernels(Command root);
 void define_ops(Command root);
+void define_mcp(Command root);
 void define_doctor(Command root);
 void define_list(Command root);
 void define_config(Command root);
