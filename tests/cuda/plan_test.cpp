@@ -8,6 +8,7 @@
 #include "cuda/gpu_operands.h"
 #include "device/cuda/plan.h"
 #include "ops/described_kernel.h"
+#include "places.h"
 #include "toolchain/device_build.h"
 
 namespace ridge::testing {
@@ -102,7 +103,6 @@ TEST_F(LaunchPlanOnGpu, TheShippedCandidateIsRightInEveryLayout) {
 // Structs, numbers of every width, a workspace that is cleared, two kernels in order, and a tensor map.
 constexpr const char* kParts = R"cu(
 #include "ridge/kernel/tma.cuh"
-#include "places.h"
 struct Pair { float* data; int count; };
 extern "C" __global__ void sum(const float* in, Pair pair, long long n, double scale, unsigned* visits) {
   atomicAdd(visits, 1u);

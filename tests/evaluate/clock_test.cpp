@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "evaluate/host_process.h"
 #include "measure/machine.h"
+#include "places.h"
 #include "stats/summary.h"
 #include "toolchain/build.h"
 
@@ -23,7 +24,6 @@ constexpr const char* kHead = R"(#include <linux/futex.h>
 #include <time.h>
 #include <unistd.h>
 #include "ridge/candidate.h"
-#include "places.h"
 struct Control { uint32_t request, reply, command; int32_t status; uint64_t start_ns, end_ns; };
 static uint64_t now() {
   timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
