@@ -127,7 +127,7 @@ endfunction()
 
 # ridge_test(<folder> [COMPUTES] [LINK library...] [LABELS label...] [TIMEOUT seconds])
 # The GoogleTest program test_<folder> from every *_test.cpp of the current folder, one CTest test. COMPUTES is for tests that spend
-# their time in code of their own (references, simulations): that is optimised.
+# time in code of their own or in inline functions, which the linker takes from the test: these are optimised.
 function(ridge_test name)
   cmake_parse_arguments(arg "COMPUTES" "TIMEOUT" "LINK;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)

@@ -153,6 +153,7 @@ void define_mcp(Command root) {
       .option("--most-calls N", options->most_calls, "How many calls run at the same time")
       .example("ridge mcp", "what an agent's configuration names as the command; it serves the folder it is started in")
       .example("ridge mcp --root ~/kernels", "another folder")
+      .exits({kInterrupted})
       .no_json("its output is the protocol")
       .action([options, manual = root.manual()] { return serve(*manual, *options); });
 }

@@ -690,6 +690,44 @@ class Candidates(Base):
                    "for (int i = 0; i < 1 << 26; i += 4096) p[i] = 1; kept = p; }", ("OOM", "CRASH"))
 
 
+class AgentFiles(Base):
+    """Every command of AGENTS.md and the skill exists, with its flags; those that need nothing are run."""
+
+    FILES = ["AGENTS.md", "skills/ridgeline/SKILL.md"]
+    RUN = ["ridge doctor", "ridge roofline gemm m=512 n=512 k=512 --on H200", "ridge tips search spill --op gemm", "ridge spec show H200"]
+
+    def commands(self):
+        for name in self.FILES:
+            for block in re.findall(r"```sh\n(.*?)```", (ROOT / name).read_text(), re.S):
+                yield from ((name, shlex.split(line, comments=True)) for line in block.splitlines())
+
+    def test_they_exist_with_their_flags(self):
+        manual = {tuple(entry["path"]): entry for entry in self.json("help")}
+        found = 0
+        for name, words in self.commands():
+            found += 1
+            if words[0] != "ridge":
+                self.assertTrue((ROOT / words[0]).is_file(), f"{name}: {words[0]}")
+                for flag in (word for word in words[1:] if word.startswith("--")):
+                    self.assertIn(flag, (ROOT / words[0]).read_text(), f"{name}: {words}")
+                continue
+            path = ()
+            while tuple(words[1:len(path) + 2]) in manual and len(path) + 1 < len(words):
+                path = tuple(words[1:len(path) + 2])
+            self.assertTrue(path and not manual[path]["group"], f"{name}: {words}")
+            flags = {flag for entry in (manual[path], manual[()]) for option in entry["options"] for flag in option["flags"]}
+            for flag in (word for word in words if word.startswith("-")):
+                self.assertIn(flag, flags, f"{name}: {words}")
+        self.assertGreater(found, 20)
+
+    def test_those_that_need_nothing_work(self):
+        written = [" ".join(words) for _, words in self.commands()]
+        for command in self.RUN:
+            self.assertIn(command, written)
+            done = self.ridge(*shlex.split(command)[1:])
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
 class Documents(Base):
     """What the documents show is what happens."""
 

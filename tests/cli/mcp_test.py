@@ -262,9 +262,9 @@ class Campaign(Base):
                                    max_foreign_load="1", max_steal="1", no_git=True)
         self.assertFalse(drafted["isError"], drafted)
         self.assertFalse(self.client.call("campaign_confirm", directory="c")["isError"])
-        started = self.client.call("campaign_resume", directory="c", wait_for_quiet="0s")
+        started = self.client.call("campaign_resume", directory="c", wait_for_quiet="1s")
         self.assertEqual(started["structuredContent"]["exit_code"], 8, started)
-        stated = {"directory": "c", "wait_for_quiet": "0s", "title": "wider vectors", "reason": "the inner loop is scalar", "expect": "2%"}
+        stated = {"directory": "c", "wait_for_quiet": "1s", "title": "wider vectors", "reason": "the inner loop is scalar", "expect": "2%"}
         self.client.ask("tools/call", wait=False, name="campaign_propose", arguments={**stated, "define": ["VECTOR=8"]})
         time.sleep(1)
         self.client.close()  # the round ends all the same

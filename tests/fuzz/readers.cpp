@@ -37,11 +37,13 @@
 #include "record/kernel_description.h"
 #include "record/kernel_pack.h"
 #include "record/launch_plan.h"
+#include "record/mcp.h"
 #include "record/promotion.h"
 #include "record/reference.h"
 #include "record/scope.h"
 #include "record/signature.h"
 #include "record/tunables.h"
+#include "record/tuning_cache.h"
 #include "record/worker.h"
 #include "report/report.h"
 
@@ -121,6 +123,20 @@ bool read_candidate(std::string_view text) {
   const bool plan = record::parse_launch_plan(text).ok();
   const bool block = record::parse_campaign_block(text).ok();
   return scope && space && plan && block;
+}
+
+// A message of an agent. What is said of a damaged one goes out as JSON again.
+bool read_message(std::string_view text) {
+  const std::variant<record::McpRequest, record::McpFault> message = record::read_mcp(text);
+  const auto* fault = std::get_if<record::McpFault>(&message);
+  if (fault == nullptr) return true;
+  demand(parse_json(record::mcp_error(*fault)).ok(), "an answer to a damaged message is no JSON");
+  return false;
+}
+
+bool read_tuning(std::string_view text) {
+  const bool cache = record::parse_tuning_cache(text).ok();
+  return record::parse_tuning_problem(text).ok() || cache;
 }
 
 // What a reference of a workspace says of itself: its operands have no other sizes than those it names.
@@ -311,6 +327,19 @@ std::vector<Reader> make_readers() {
        {std::string(kTableHeader) + "\r\n\"a\",PASS,1.5,0.5,90\r\n"}},
       {"request", "the worker's request", read_record<record::WorkerRequest>, {}, {request}, true},
       {"answer", "a proposer's answer", read_record<record::AgentAnswer>, {}, {answer}, true},
+      {"message",
+       "a message of the Model Context Protocol",
+       read_message,
+       {},
+       {R"({"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"check","arguments":{"case":["m=8",8],"all":true},"_meta":{"progressToken":7}}})",
+        R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}})"},
+       true},
+      {"tuning",
+       "recorded measurements of a tuner",
+       read_tuning,
+       {},
+       {R"({"device_name":"d","kernel_name":"k","tune_params_keys":["b"],"tune_params":{"b":[32,64]},"cache":{"32":{"b":32,"time":2.0},"64":{"b":64,"time":"RuntimeFailedConfig"}}})",
+        R"({"schema_version":"1.0.0","metadata":{"timeunit":"miliseconds"},"results":[{"configuration":{"b":8},"times":{"compilation":9,"framework":1,"runtimes":[2]},"invalidity":"correct","measurements":[{"name":"time","value":0.5}],"objectives":["time"]}]})"}},
       {"pack", "a kernel pack", read_pack, {}, {pack, far}, true},
       {"promotion",
        "what a promotion says of itself, and files of a killed one",
