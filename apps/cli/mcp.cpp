@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "campaign_run.h"
 #include "mcp/server.h"
 #include "say.h"
@@ -96,20 +97,10 @@ const std::vector<ToolRow>& tool_rows() {
   return rows;
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const std::size_t space = std::min(text.find(' '), text.size());
-    words.emplace_back(text.substr(0, space));
-    text.remove_prefix(std::min(space + 1, text.size()));
-  }
-  return words;
-}
-
 Result<std::vector<record::McpTool>> tools_of(const Manual& manual) {
   std::vector<record::McpTool> tools;
   for (const ToolRow& row : tool_rows()) {
-    RIDGE_TRY(entry, manual.find(words_of(row.command)));
+    RIDGE_TRY(entry, manual.find(split(row.command, ' ')));
     std::string name = row.command;
     std::ranges::replace(name, ' ', '_');
     std::ranges::replace(name, '-', '_');
@@ -131,8 +122,8 @@ int serve(const Manual& manual, const McpOptions& options) {
   mcp::Server server(std::move(server_options), std::move(*tools), [](const std::string& line) {
     std::cout << line << '\n' << std::flush;
   });
-  ::signal(SIGPIPE,
-           [](int) {});  // a client that has gone takes no answer; the programs of tools keep the system's own way
+  // A client that has gone takes no answer; the programs of tools keep the system's own way.
+  ::signal(SIGPIPE, [](int) {});
   std::string line;
   while (interruptions() == 0 && mcp::read_line(std::cin, line)) server.receive(line);
   if (interruptions() != 0) {

@@ -11,11 +11,6 @@ namespace {
 namespace fs = std::filesystem;
 using record::McpArgument;
 
-bool is_inside(const fs::path& folder, const fs::path& path) {
-  const auto [end, ignored] = std::ranges::mismatch(folder, path);
-  return end == folder.end();
-}
-
 Status bounded(const McpArgument& argument, std::size_t most) {
   if (argument.values.size() > kMostValues)
     return with_hint(invalid("{} has {} values", argument.name, argument.values.size()),
@@ -136,6 +131,11 @@ Status take_source(const record::McpTool& tool, Given& given, CommandLine& line)
 }
 
 }  // namespace
+
+bool is_inside(const fs::path& folder, const fs::path& path) {
+  const auto [end, ignored] = std::ranges::mismatch(folder, path);
+  return end == folder.end();
+}
 
 Status stays_inside(const fs::path& root, const std::string& text) {
   const std::size_t behind = text.find('=');

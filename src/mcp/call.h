@@ -20,6 +20,9 @@ struct CommandLine {
 Result<CommandLine> command_line(const record::McpTool& tool, const std::vector<record::McpArgument>& arguments,
                                  const std::filesystem::path& root, const std::filesystem::path& source_folder);
 
+// Whether a path is the folder or below it; both without links and dots.
+bool is_inside(const std::filesystem::path& folder, const std::filesystem::path& path);
+
 // A text that is a path, or has one behind a '=', must lie inside the folder.
 Status stays_inside(const std::filesystem::path& root, const std::string& text);
 

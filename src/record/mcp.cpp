@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace ridge::record {
 namespace {
@@ -233,13 +234,8 @@ std::string mcp_name(const CommandArgument& argument) {
 }
 
 std::vector<std::string> choices_of(std::string_view value) {
-  std::vector<std::string> choices;
-  if (value.find('|') == std::string_view::npos) return choices;
-  for (std::size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
-    end = value.find('|', begin);
-    choices.emplace_back(value.substr(begin, end == std::string_view::npos ? end : end - begin));
-  }
-  return choices;
+  if (value.find('|') == std::string_view::npos) return {};
+  return split(value, '|');
 }
 
 std::string mcp_initialized(const std::string& id, const McpServer& server, const std::string& revision) {
