@@ -4,7 +4,6 @@ delayed_worker.py RANK RANKS STORE_FILE
 """
 
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -12,6 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import ranks as processes
 import ridgeline.torch as rt
 from ridgeline.torch import DelayedScaling, QuantConfig, Recipe
 
@@ -33,7 +33,7 @@ def train(model, steps, part):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     seen = []
     for step in range(steps):
-        x = (step + 1) * torch.randn(64, 32, generator=torch.Generator().manual_seed(step))
+        x = (step + 1) * torch.randn(64, 32, generator=processes.generator(step))
         optimizer.zero_grad()
         model(part(x)).square().sum().backward()
         optimizer.step()
@@ -42,8 +42,7 @@ def train(model, steps, part):
 
 
 def main():
-    rank, ranks, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    rank, ranks, _ = processes.begin()
     mine = lambda x: x.chunk(ranks)[rank]
 
     # One step with current scales, which are of each rank's part; the histories of it are of the whole.
@@ -72,7 +71,7 @@ def main():
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.0)
     largest = torch.zeros(())
     for micro, size in enumerate((1.0, 0.1)):
-        x = size * (1 + rank) * torch.randn(16, 32, generator=torch.Generator().manual_seed(10 * rank + micro))
+        x = size * (1 + rank) * torch.randn(16, 32, generator=processes.generator(10 * rank + micro))
         largest = torch.maximum(largest, x.abs().max())
         ddp(x).square().sum().backward()
     optimizer.step()
@@ -81,7 +80,7 @@ def main():
 
     # FSDP2: the parameters are DTensors, and the optimiser's are the layers'.
     sharded = model_of(recipe())
-    fully_shard(sharded, mesh=init_device_mesh("cpu", (ranks,)))
+    fully_shard(sharded, mesh=init_device_mesh(processes.DEVICE, (ranks,)))
     seen = train(sharded, 2, mine)
     want = train(model_of(recipe()), 2, mine)
     for one, other in zip(seen, want, strict=True):

@@ -6,7 +6,6 @@ distributed_worker.py RANK RANKS STORE_FILE
 import contextlib
 import copy
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -14,6 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import ranks as processes
 import ridgeline.testing as testing
 import ridgeline.torch as rt
 from ridgeline.torch import QuantConfig
@@ -36,7 +36,7 @@ def sharded_training(ranks):
     def losses(keep):
         torch.manual_seed(1)
         model = swapped(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.SiLU(), torch.nn.Linear(48, 16)), QuantConfig())
-        fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+        fully_shard(model, mesh=init_device_mesh(processes.DEVICE, (ranks,)))
         optimizer, x, y = torch.optim.AdamW(model.parameters(), lr=1e-2), torch.randn(32, 32), torch.randn(32, 16)
         history = []
         with rt.quantized_weights(model) if keep else contextlib.nullcontext():
@@ -63,7 +63,7 @@ def codes_as_the_only_weights(rank, ranks):
         model = wrap(model)
         for step in range(3):
             optimizer.zero_grad()
-            model(part(torch.randn(32, 32, generator=torch.Generator().manual_seed(step)))).square().mean().backward()
+            model(part(torch.randn(32, 32, generator=processes.generator(step)))).square().mean().backward()
             optimizer.step()
         return optimizer.state_dict()["masters"]
 
@@ -77,8 +77,7 @@ def codes_as_the_only_weights(rank, ranks):
 
 
 def main():
-    rank, ranks, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    rank, ranks, _ = processes.begin()
     for config, floor in ((None, 100), (QuantConfig(granularity="rowwise"), 18)):
         torch.manual_seed(1)
         layers = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.SiLU(), torch.nn.Linear(48, 16))
@@ -88,7 +87,7 @@ def main():
         part = x.chunk(ranks)[rank]
         ddp = DistributedDataParallel(swapped(layers, config))
         sharded = swapped(layers, config)
-        fully_shard(sharded, mesh=init_device_mesh("cpu", (ranks,)))
+        fully_shard(sharded, mesh=init_device_mesh(processes.DEVICE, (ranks,)))
         for found in (gradients(ddp, part), gradients(sharded, part)):
             for want, have in zip(expected, found, strict=True):
                 testing.assert_snr(want, have, floor)

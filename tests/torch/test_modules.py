@@ -128,7 +128,7 @@ def test_training_learns_as_with_torch(device, config):
 
 
 def test_ddp_and_fsdp_see_the_gradients_of_our_layers(two_ranks):
-    """Two processes over gloo, each with half of a batch, end with the gradients of one process with all of it."""
+    """Two processes, over gloo or NCCL, each with half of a batch, end with the gradients of one process with all of it."""
     two_ranks("distributed_worker.py", says="gradients agree")
 
 

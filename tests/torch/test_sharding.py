@@ -1,4 +1,4 @@
-"""DTensors: every operator in every placement, tensor-parallel plans, objects between ranks. Two processes over gloo."""
+"""DTensors: every operator in every placement, tensor-parallel plans, objects between ranks. Two processes over gloo, or over NCCL with a GPU each."""
 
 import pytest
 
