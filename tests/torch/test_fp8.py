@@ -248,7 +248,7 @@ def test_a_bias_alone_gets_its_gradient_and_its_tangent(device):
 def test_what_the_gradient_of_a_quantized_tensor_needs_is_said_in_the_forward_call(device):
     x = torch.randn(32, 32, device=device, requires_grad=True)
     blockwise = QuantConfig(granularity="blockwise")
-    with pytest.raises(ValueError, match="a's gradient; quantize it with transpose=True"):
+    with pytest.raises(ValueError, match="a's gradient; make it with transpose=True"):
         rt.gemm_fp8(x, rt.quantize(x.detach()), trans_b=True)
     q, w = rt.quantize(x, blockwise, transpose=True), rt.quantize(x, blockwise, weight=True, transpose=True)
     with pytest.raises(ValueError, match="give that config"):

@@ -168,7 +168,7 @@ CHECKPOINTS = {  # elements that share a scale, what is done to its tensor, grou
     "compressed-tensors, scalar": ((300, 400), lambda s: s.reshape(()), "tensor", QuantConfig()),
     "compressed-tensors, channels": ((1, 400), lambda s: s, "row", QuantConfig(granularity="rowwise")),
     "rows": ((1, 400), lambda s: s[:, 0], "row", QuantConfig(granularity="rowwise")),
-    "compressed-tensors, groups": ((1, 128), lambda s: s, "1x128", None),
+    "compressed-tensors, groups": ((1, 128), lambda s: s, "1x128", QuantConfig(granularity="blockwise")),
 }
 
 
@@ -184,9 +184,8 @@ def test_checkpoints_of_others(device, name):
     by_hand = quantised.float() * scale.float().repeat_interleave(block[0], 0)[:300].repeat_interleave(block[1], 1)[:, :400]
     torch.testing.assert_close(q.dequantize(torch.float32), by_hand)
     testing.assert_snr(weight, q.dequantize(torch.float32), 28)
-    if config is not None:
-        x = torch.randn(32, 400, device=device, dtype=torch.bfloat16)
-        testing.assert_snr(x.double() @ by_hand.double().t(), rt.gemm_fp8(x, q, trans_b=True, config=config), 25)
+    x = torch.randn(32, 400, device=device, dtype=torch.bfloat16)
+    testing.assert_snr(x.double() @ by_hand.double().t(), rt.gemm_fp8(x, q, trans_b=True, config=config), 25)
 
 
 def test_checkpoints_with_mx_scales(device):
@@ -195,6 +194,41 @@ def test_checkpoints_with_mx_scales(device):
     theirs = ours.scale.t().contiguous()
     for scale in (theirs, theirs.view(torch.uint8)):
         assert torch.equal(QuantizedTensor.from_checkpoint(ours.q, scale, torch.float32).dequantize(), ours.dequantize())
+
+
+@pytest.mark.parametrize("name", [*CHECKPOINTS, "mx"])
+def test_gradients_pass_weights_of_checkpoints(device, name):
+    """dx = dy w, by function and by layer; codes are turned where their scales allow it, and rounded once more where they do not."""
+    torch.manual_seed(2)
+    weight = torch.randn(300, 400, device=device)
+    if name == "mx":
+        config = QuantConfig(granularity="mx")
+        ours = rt.quantize(weight, config)
+        given = ours.q, ours.scale.t().contiguous()
+    else:
+        block, change, _, config = CHECKPOINTS[name]
+        quantised, scale = stored(weight, *block)
+        given = quantised, change(scale)
+    q = QuantizedTensor.from_checkpoint(*given, transpose=True)
+    if q.grouping in ("tensor", "128x128"):
+        across = QuantizedTensor(None, None, q.q_t, q.scale_t, q.grouping, q.dtype)
+        assert torch.equal(across.dequantize(torch.float32), q.dequantize(torch.float32))
+    x = torch.randn(32, 400, device=device, dtype=torch.bfloat16, requires_grad=True)
+    dy = torch.randn(32, 300, device=device, dtype=torch.bfloat16)
+    expected = dy.double() @ q.dequantize(torch.float32).double()
+    rt.gemm_fp8(x, q, trans_b=True, config=config).backward(dy)
+    testing.assert_snr(expected, x.grad, 25)
+    layer = rt.Fp8Linear(400, 300, bias=False, device=device, dtype=torch.bfloat16, config=config)
+    layer.weight = torch.nn.Parameter(q, requires_grad=False)
+    y = x.detach().clone().requires_grad_()
+    layer(y).backward(dy)
+    assert torch.equal(y.grad, x.grad)
+    alone = QuantizedTensor.from_checkpoint(*given)
+    with pytest.raises(ValueError, match=r"make it with transpose=True \(quantize, quantize_, QuantizedTensor.from_checkpoint\)"):
+        rt.gemm_fp8(x, alone, trans_b=True, config=config)
+    layer.weight = torch.nn.Parameter(alone, requires_grad=False)
+    with pytest.raises(ValueError, match=r"from_checkpoint\(..., transpose=True\)"):
+        layer(y).sum().backward()
 
 
 def test_a_small_matrix_and_a_stated_grouping(device):

@@ -152,7 +152,7 @@ class _NoWayBack(torch.autograd.Function):
     def backward(ctx: Any, *_: Any) -> Any:
         raise ValueError(
             "linear: the weight is kept as codes without those of its transpose, which the gradient of the input is made of; call "
-            "quantize_(model, ..., transpose=True), or run it under torch.no_grad()"
+            "quantize_(model, ..., transpose=True) or QuantizedTensor.from_checkpoint(..., transpose=True), or run it under torch.no_grad()"
         )
 
 

@@ -126,8 +126,8 @@ def _codes(parts: Parts, transposed: bool, name: str, purpose: str) -> tuple[tor
     """Codes and scales of a matrix, or of its transpose, whose columns are what is summed over."""
     codes, scale = (parts[2], parts[3]) if transposed else (parts[0], parts[1])
     if codes is None or scale is None:
-        made = "transpose=True" if transposed else "its untransposed copy"
-        raise ValueError(f"gemm_fp8: {name} has no scales along the sum{purpose}; quantize it with {made}")
+        made = "transpose=True (quantize, quantize_, QuantizedTensor.from_checkpoint)" if transposed else "its untransposed copy"
+        raise ValueError(f"gemm_fp8: {name} has no scales along the sum{purpose}; make it with {made}")
     return codes, scale
 
 

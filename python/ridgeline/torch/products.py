@@ -146,9 +146,9 @@ def _codes_of_weight(parts: Parts, weight: torch.Tensor, along: Spec | None, acr
         return copies(weight, along, across)
     q, scale, q_t, scale_t = parts
     if along is not None and (q is None or scale is None):
-        raise ValueError("linear: the weight has no codes along the sum; quantize it with its untransposed copy")
+        raise ValueError("linear: the weight has no codes along the sum; make it with its untransposed copy")
     if across is not None and (q_t is None or scale_t is None):
-        raise ValueError("linear: the weight has no codes of its transpose, which the input's gradient needs; quantize it with transpose=True")
+        raise ValueError("linear: the weight has no codes of its transpose, which the input's gradient needs; make it with transpose=True")
     return (
         Codes(q, scale) if along is not None and q is not None and scale is not None else None,
         Codes(q_t, scale_t) if across is not None and q_t is not None and scale_t is not None else None,

@@ -51,6 +51,16 @@ def _scale_of_checkpoint(codes: torch.Tensor, scale: torch.Tensor, grouping: str
     )().contiguous(), fits[0]
 
 
+def _across(codes: torch.Tensor, scale: torch.Tensor, grouping: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes and scales of the transpose of a matrix of which there are codes alone."""
+    if grouping in ("tensor", "128x128"):
+        turned = codes.view(torch.uint8).t().contiguous().view(codes.dtype)
+        return turned, scale.clone() if grouping == "tensor" else scale.t().contiguous()
+    whole = torch.ops.ridgeline.dequantize(codes.contiguous(), scale, grouping, torch.float32)
+    made = torch.ops.ridgeline.quantize(whole, codes.dtype, grouping, "floor" if grouping == "mx" else "exact", False, True)
+    return made[2], made[3]
+
+
 class QuantizedTensor(torch.Tensor):
     """What ``quantize`` makes: ``q * scale`` stands for the matrix.
 
@@ -93,7 +103,12 @@ class QuantizedTensor(torch.Tensor):
 
     @staticmethod
     def from_checkpoint(
-        codes: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype = torch.bfloat16, *, grouping: str | None = None
+        codes: torch.Tensor,
+        scale: torch.Tensor,
+        dtype: torch.dtype = torch.bfloat16,
+        *,
+        grouping: str | None = None,
+        transpose: bool = False,
     ) -> QuantizedTensor:
         """A weight [out, in] that a checkpoint stores as 8-bit codes and the scales that multiply them.
 
@@ -102,8 +117,8 @@ class QuantizedTensor(torch.Tensor):
                    channels [out, 1], of groups of 128 [out, in/128], of blocks [out/128, in/128] (each rounded up), or of groups
                    of 32 in E8M0. Its shape says which; ``grouping`` does where two fit
         dtype      of the tensor that they stand for
-
-        For forward products: gradients of the other factor need codes of the transpose, from ``quantize(transpose=True)``.
+        transpose  also codes of the transpose, which the gradient of the other factor is made of: with one scale, and with blocks of
+                   128 x 128, the same codes; else rounded once from what the codes stand for, because scales run the other way
         """
         if codes.dtype not in (torch.float8_e4m3fn, torch.float8_e5m2) or codes.dim() != 2:
             raise ValueError(
@@ -113,7 +128,10 @@ class QuantizedTensor(torch.Tensor):
         if grouping is not None and grouping not in _GROUPINGS:
             raise ValueError(f"from_checkpoint: grouping={grouping!r} is unknown; use one of {', '.join(map(repr, _GROUPINGS))}")
         ours, shared = _scale_of_checkpoint(codes, scale, grouping)
-        return QuantizedTensor(codes.contiguous(), ours, None, None, shared, dtype)
+        made = QuantizedTensor(codes.contiguous(), ours, None, None, shared, dtype)
+        if transpose:
+            made.q_t, made.scale_t = _across(codes, ours, shared)
+        return made
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """What the codes stand for, in ``dtype`` (default: this tensor's); a gradient of it is one of this tensor."""
