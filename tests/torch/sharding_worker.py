@@ -622,7 +622,49 @@ def check_gather_in_high_precision(mesh):
             testing.assert_snr(weight.grad.double(), layer.weight.grad.full_tensor(), floor)
 
 
+class Tied(torch.nn.Module):
+    """Two layers with one weight, or a layer with that of an embedding."""
+
+    def __init__(self, embedding=False):
+        super().__init__()
+        self.first = torch.nn.Embedding(32, 32) if embedding else torch.nn.Linear(32, 32)
+        self.second = torch.nn.Linear(32, 32)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.nn.functional.silu(self.first(x)))
+
+
+def check_gather_of_shared_weights(mesh):
+    """Layers that share a weight do so after it, too, and train as without it."""
+    x, y = torch.randn(16, 32), torch.randn(16, 32)
+    losses = []
+    for in_fp8 in (False, True):
+        torch.manual_seed(9)
+        model = Tied()
+        rt.swap_linears(model, QuantConfig())
+        if in_fp8:
+            assert rt.gather_in_fp8(model) == ["first", "second"]
+        assert model.first.weight is model.second.weight
+        fully_shard(model, mesh=mesh)
+        assert model.first.weight is model.second.weight and len(list(model.parameters())) == 3
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        with reductions() as sizes:
+            losses.append([])
+            for _ in range(4):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                losses[-1].append(loss.item())
+        assert sizes == [1] * 4 * in_fp8, sizes  # one weight, one scale
+    assert losses[0][-1] < 0.98 * losses[0][0], losses
+    for want, have in zip(*losses, strict=True):
+        assert abs(want - have) < 1e-5 * want, losses
+
+
 def check_gather(mesh, tmp):
+    check_gather_of_shared_weights(mesh)
     for policy in (MixedPrecisionPolicy(), MixedPrecisionPolicy(param_dtype=torch.bfloat16)):
         for config in (QuantConfig("hybrid"), QuantConfig(scale_dtype=torch.float8_e8m0fnu)):
             expected, grads, plain, none, bytes_before = gathered(mesh, policy, False, config, 6)
@@ -655,7 +697,13 @@ def check_gather(mesh, tmp):
     parallel = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
     rt.swap_linears(parallel, QuantConfig())
     parallelize_module(parallel, mesh, {"1": ColwiseParallel()})
-    for call, message in ((lambda: rt.gather_in_fp8(model), "no Fp8Linear"),
+    tied, differ = Tied(embedding=True), Tied()
+    rt.swap_linears(tied, QuantConfig())
+    rt.swap_linears(differ, QuantConfig())
+    rt.swap_linears(differ.second, QuantConfig("hybrid"))
+    for call, message in ((lambda: rt.gather_in_fp8(tied), "the weight of second is first.weight, too (Embedding), which takes no codes; call this for submodules"),
+                          (lambda: rt.gather_in_fp8(differ), "first and second share a weight and have different configs"),
+                          (lambda: rt.gather_in_fp8(model), "no Fp8Linear"),
                           (lambda: (rt.swap_linears(model, QuantConfig(granularity="rowwise")), rt.gather_in_fp8(model)), "0 has granularity='rowwise'"),
                           (lambda: (rt.swap_linears(model, QuantConfig()), rt.gather_in_fp8(model), rt.gather_in_fp8(model)), "call this once"),
                           (lambda: rt.gather_in_fp8(parallel), "1 is a DTensor, and tensor-parallel weights are not supported; call this for submodules")):

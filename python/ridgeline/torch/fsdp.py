@@ -189,43 +189,74 @@ def gather_in_fp8(module: torch.nn.Module) -> list[str]:
     after each step of a torch.optim.Optimizer and each in-place change, which has to be made on every rank. Outputs and gradients
     are those of layers whose weights are gathered in high precision and quantised then, but for the rounding of the weight to the
     policy's ``param_dtype`` before.
-    Optimisers, state dicts and checkpoints see the parameters as before. Granularity "tensorwise" only (ValueError with the name).
+    Optimisers, state dicts and checkpoints see the parameters as before. Layers of ``module`` that share a weight go on sharing it (and have to be in one
+    call of ``fully_shard``, as FSDP2 asks). Granularity "tensorwise" only, and no weight that another kind of module has, too, as a tied embedding
+    (ValueError with the name).
     """
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, Fp8Linear)}
-    configs: list[QuantConfig] = []
-    for name, layer in layers.items():
-        config = layer.config
-        if not isinstance(config, QuantConfig):
-            raise ValueError(
-                f"gather_in_fp8: {name or 'the layer'} has a recipe of its own for each product, or delayed scaling ({config}), and "
-                "gathered codes serve all products with the weight's own scale; use QuantConfig(granularity='tensorwise')"
-            )
-        if config.granularity != "tensorwise":
-            raise ValueError(
-                f"gather_in_fp8: {name or 'the layer'} has granularity={config.granularity!r}, whose scales are not one for all "
-                "shards; use QuantConfig(granularity='tensorwise'), or leave the layer to be gathered in high precision"
-            )
-        configs.append(config)
-        local = getattr(layer.weight, "_local_tensor", None)
-        if local is not None and not isinstance(local, GatheredWeight):
-            raise ValueError(
-                f"gather_in_fp8: the weight of {name or 'the layer'} is a DTensor, and tensor-parallel weights are not supported; "
-                "call this for submodules without such layers, and before fully_shard, which makes DTensors, too"
-            )
-        if type(layer.weight) is not torch.nn.Parameter:
-            raise ValueError(
-                f"gather_in_fp8: the weight of {name or 'the layer'} is a {type(layer.weight).__name__}; call this once, before fully_shard"
-            )
     if not layers:
         raise ValueError("gather_in_fp8: there is no Fp8Linear in the model; call swap_linears(model, QuantConfig()) first")
-    scales = _Scales(list(layers.values()))
+    for name, layer in layers.items():
+        _check(name, layer)
+    shared: dict[int, list[str]] = {}  # by weight, the layers that have it
+    for name, layer in layers.items():
+        shared.setdefault(id(layer.weight), []).append(name)
+    _check_owners(module, layers, shared)
+    scales = _Scales([layers[names[0]] for names in shared.values()])
     if not _models:
         register_optimizer_step_post_hook(_after_step)
     _models.add(scales)
-    for index, (layer, config) in enumerate(zip(layers.values(), configs)):
-        weight = GatheredWeight(layer.weight.detach(), config, scales, index)
-        layer.weight = torch.nn.Parameter(weight, requires_grad=layer.weight.requires_grad)
+    for index, names in enumerate(shared.values()):
+        first = layers[names[0]]
+        assert isinstance(first.config, QuantConfig)
+        whole = GatheredWeight(first.weight.detach(), first.config, scales, index)
+        weight = torch.nn.Parameter(whole, requires_grad=first.weight.requires_grad)
+        for name in names:
+            layers[name].weight = weight
     return list(layers)
+
+
+def _check(name: str, layer: Fp8Linear) -> None:
+    name, config = name or "the layer", layer.config
+    if not isinstance(config, QuantConfig):
+        raise ValueError(
+            f"gather_in_fp8: {name} has a recipe of its own for each product, or delayed scaling ({config}), and "
+            "gathered codes serve all products with the weight's own scale; use QuantConfig(granularity='tensorwise')"
+        )
+    if config.granularity != "tensorwise":
+        raise ValueError(
+            f"gather_in_fp8: {name} has granularity={config.granularity!r}, whose scales are not one for all "
+            "shards; use QuantConfig(granularity='tensorwise'), or call this for submodules without the layer, which is then gathered in high precision"
+        )
+    local = getattr(layer.weight, "_local_tensor", None)
+    if local is not None and not isinstance(local, GatheredWeight):
+        raise ValueError(
+            f"gather_in_fp8: the weight of {name} is a DTensor, and tensor-parallel weights are not supported; "
+            "call this for submodules without such layers, and before fully_shard, which makes DTensors, too"
+        )
+    if type(layer.weight) is not torch.nn.Parameter:
+        raise ValueError(
+            f"gather_in_fp8: the weight of {name} is a {type(layer.weight).__name__}; call this once, before fully_shard"
+        )
+
+
+def _check_owners(module: torch.nn.Module, layers: dict[str, Fp8Linear], shared: dict[int, list[str]]) -> None:
+    """Refuses a weight that something reads which takes no codes, or takes other ones."""
+    for name, owner in module.named_modules():
+        for key, parameter in owner._parameters.items():
+            names = shared.get(id(parameter), [])
+            if names and not (isinstance(owner, Fp8Linear) and key == "weight"):
+                raise ValueError(
+                    f"gather_in_fp8: the weight of {names[0]} is {f'{name}.{key}'.lstrip('.')}, too ({type(owner).__name__}), which takes no codes; "
+                    "call this for submodules without the layer, which is then gathered in high precision"
+                )
+    for names in shared.values():
+        others = [name for name in names if layers[name].config != layers[names[0]].config]
+        if others:
+            raise ValueError(
+                f"gather_in_fp8: {names[0]} and {others[0]} share a weight and have different configs, {layers[names[0]].config} and "
+                f"{layers[others[0]].config}; give them one"
+            )
 
 
 torch.serialization.add_safe_globals([GatheredWeight])
