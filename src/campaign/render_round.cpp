@@ -70,7 +70,7 @@ std::string validation(const State& state, const std::string& time, const std::s
   return fmt::format(
       "### Validation\n\n- Time: {}\n- Validation level: {}\n- Test command: {}\n- Benchmark command: {}\n"
       "- Raw artifacts: {}/artifacts/, journal.jsonl\n\n",
-      time, level, test, benchmark, folder);
+      minute(time), level, test, benchmark, folder);
 }
 
 std::string aggregate(const State& state, const std::vector<record::RooflinePoint>& points, double versus_best) {

@@ -17,6 +17,7 @@ namespace ridge::campaign::test {
 namespace {
 
 using record::RoundState;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -116,6 +117,7 @@ TEST_P(NotMeasured, TheLogsCallItThatAndListItAsOpen) {
   EXPECT_THAT(summary, Not(HasSubstr("ROLLED BACK")));
   EXPECT_THAT(summary, Not(HasSubstr("does not pay here")));
   EXPECT_THAT(summary, HasSubstr("Measure this again"));
+  EXPECT_THAT(summary, ContainsRegex("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}[^:0-9]")) << "times to the minute";
   if (GetParam().name != std::string("void")) {
     EXPECT_THAT(file("rounds/round-3/artifacts/benchmark.csv"), Not(HasSubstr("FAIL")));
     EXPECT_THAT(file("rounds/round-3/artifacts/benchmark.csv"), Not(HasSubstr("PASS")));
