@@ -403,7 +403,7 @@ def linear_cross_entropy(
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     """torch.nn.CrossEntropyLoss of class indices, by ``cross_entropy``, with its further arguments."""
 
-    reduction: Reduction
+    reduction: Reduction  # pyright: ignore[reportIncompatibleVariableOverride]
     z_loss: float = 0.0
     soft_cap: float | None = None
     one_pass: bool = False
