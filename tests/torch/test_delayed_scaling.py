@@ -42,6 +42,8 @@ def test_scales_are_those_of_the_steps_before(device, algorithm, margin):
     layer = layer_of(device, delayed(history=3, algorithm=algorithm, margin=margin))
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.0)
     past = {"x": [], "w": [], "dy": []}
+    # fp32's sums on a CPU; the matrix unit cuts off what lies below 2^-13 of the largest addend (docs/operators/gemm_fp8.md).
+    floor = 110 if device.type == "cpu" else 20 * math.log10(2**13)
     for size in (1.0, 0.25, 8.0, 1.0, 1.0, 0.5):
         step = {name: 0.0 for name in past}
         for micro in (1.0, 0.5):
@@ -58,9 +60,9 @@ def test_scales_are_those_of_the_steps_before(device, algorithm, margin):
                 step[name] = max(step[name], now)
                 known = past[name][:3] if algorithm == "max" else past[name][:1]
                 codes[name] = stood_for(matrix, name, max(known) * 2.0**margin if known else now)
-            testing.assert_snr(torch.from_numpy(codes["x"] @ codes["w"].T), y, 110)
-            testing.assert_snr(torch.from_numpy(codes["dy"] @ codes["w"]), x.grad, 110)
-            testing.assert_snr(torch.from_numpy(codes["dy"].T @ codes["x"]), layer.weight.grad, 110)
+            testing.assert_snr(torch.from_numpy(codes["x"] @ codes["w"].T), y, floor)
+            testing.assert_snr(torch.from_numpy(codes["dy"] @ codes["w"]), x.grad, floor)
+            testing.assert_snr(torch.from_numpy(codes["dy"].T @ codes["x"]), layer.weight.grad, floor)
         optimizer.step()
         for name, amax in step.items():
             past[name].insert(0, amax)

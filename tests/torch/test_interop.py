@@ -100,13 +100,15 @@ def test_gradients_through_quantized_tensors_compile_as_one_graph(device):
         torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-6)
 
 
-def test_export_and_load(device, tmp_path):
-    block = Block(QuantConfig(granularity="rowwise"), device=device).eval()
+@pytest.mark.parametrize("config", [QuantConfig(granularity="rowwise"), rt.recipe("rowwise", pad_rows=16)], ids=str)
+def test_export_and_load(device, tmp_path, config):
+    """With a number of rows that is left open, padded to a multiple or not (on a GPU rows of gradients always are)."""
+    block = Block(config, device=device).eval()
     x = torch.randn(32, 64, device=device)
     program = torch.export.export(block, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
     torch.export.save(program, tmp_path / "block.pt2")
     loaded = torch.export.load(tmp_path / "block.pt2").module()
-    for rows in (32, 48):
+    for rows in (32, 48, 5):
         x = torch.randn(rows, 64, device=device)
         torch.testing.assert_close(loaded(x), block(x))
 

@@ -284,7 +284,8 @@ def test_rows_that_were_padded_do_not_count(device):
         with rt.statistics(layer, rows=8) as found:
             layer(leaf).square().sum().backward()
         values.append(found.layers[""].values())
-    assert values[1]["x.flushed"] == pytest.approx(1 / 32) and values[0] == values[1]
+    plain, padded = ({name: value for name, value in each.items() if not name.endswith(".kernel")} for each in values)
+    assert padded["x.flushed"] == pytest.approx(1 / 32) and plain == padded  # a padded product may run on another kernel
 
 
 def test_empty_and_bad_inputs(device):

@@ -369,7 +369,10 @@ def rows_multiple(x: torch.Tensor, granularity: str, weight_gradient: bool) -> i
 def padded(matrix: torch.Tensor, rows: int, columns: int = 1) -> torch.Tensor:
     """A matrix with rows and columns of 0 up to multiples: neither the sums of a product nor scales change."""
     below, behind = -matrix.shape[0] % rows, -matrix.shape[1] % columns
-    return torch.nn.functional.pad(matrix, (0, behind, 0, below)) if below or behind else matrix
+    # A number of rows that an export leaves open is padded without a look at it, which would fix what the program takes.
+    if torch.compiler.is_exporting() and rows > 1 or below or behind:
+        return torch.nn.functional.pad(matrix, (0, behind, 0, below))
+    return matrix
 
 
 def _multiple(x: torch.Tensor, weight: torch.Tensor, recipe: Recipe) -> int:

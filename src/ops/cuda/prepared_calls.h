@@ -49,14 +49,15 @@ class PreparedCalls {
 };
 
 // A matrix that needs no kernel is done: nothing to compute, or zeros to write. False: a kernel is needed.
-inline Result<bool> finish_empty_product(const TensorView& c, std::int64_t k, bool accumulate,
-                                         device::cuda::StreamHandle stream) {
+inline Result<bool> finish_empty_product(const TensorView& c, std::int64_t k, bool accumulate, const Stream& stream) {
   if (c.element_count() == 0) return true;
   if (k != 0) return false;
   if (accumulate) return true;
+  RIDGE_TRY(device, device::cuda::Device::open(stream.device));
+  RIDGE_CHECK_OK(device->make_current());  // the thread may have none yet, as one that computes gradients
   const device::cuda::Rows rows{c.data, size_bytes(c.dtype, c.stride[0])};
-  RIDGE_CHECK_OK(
-      device::cuda::fill_rows(rows, 0, size_bytes(c.dtype, c.shape[1]), static_cast<std::size_t>(c.shape[0]), stream));
+  RIDGE_CHECK_OK(device::cuda::fill_rows(rows, 0, size_bytes(c.dtype, c.shape[1]), static_cast<std::size_t>(c.shape[0]),
+                                         device::cuda::handle_of(stream)));
   return true;
 }
 

@@ -12,7 +12,7 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   static thread_local PreparedCalls<peer::Matmul> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[2], s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(operands[2], s.k, s.accumulate, stream));
   if (done) return ok_status();
   const peer::PeerCase wanted{.trans_a = s.trans_a, .trans_b = s.trans_b, .accumulate = s.accumulate};
   RIDGE_TRY(matmul, calls.get(problem, operands, stream, [&](const gpu::Device& device) {

@@ -10,7 +10,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   const Shape s = shape_of(problem);
   const TensorView& c = operands[s.c_at()];
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(c, s.epilogue() ? -1 : s.k, s.accumulate, stream));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return matmul::simt_call(cuda_case(problem, operands), plan_operands(problem, operands), device);

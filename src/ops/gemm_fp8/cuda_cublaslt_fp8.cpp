@@ -37,7 +37,7 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   static thread_local PreparedCalls<peer::Matmul> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.bias ? -1 : s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.bias ? -1 : s.k, s.accumulate, stream));
   if (done) return ok_status();
   RIDGE_CHECK_OK(check_dense(problem, operands));
   RIDGE_TRY(matmul, calls.get(problem, operands, stream, [&](const gpu::Device& device) {

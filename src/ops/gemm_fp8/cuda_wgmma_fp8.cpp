@@ -10,7 +10,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   static thread_local PreparedCalls<PlannedCall> calls;
   const Shape s = shape_of(problem);
   gpu::StreamHandle handle = gpu::handle_of(stream);
-  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.bias ? -1 : s.k, s.accumulate, handle));
+  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.bias ? -1 : s.k, s.accumulate, stream));
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return matmul::wgmma_call(cuda_case(problem, operands), plan_operands(problem, operands),

@@ -123,7 +123,8 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
   bool again = unsure;
   if constexpr (kLanes != 0) again = __any_sync(~0u, unsure);  // teams of a warp add up together
   if (!again) return;
-  // Around the mean as it was found, which is corrected by what the distances from it add up to.
+  // Around the mean as it was found: its rounding, and what the distances from a far number lost, is what they add up to.
+  if (unsure) norm.shift += norm.rest, norm.rest = 0.0f;
   float more[kSums] = {};
   add_up(loop, h, [&](float one) {
     const float distance = norm.centred(one);
@@ -131,10 +132,11 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
     more[kSums - 1] += distance * distance;
   });
   sum(more);
-  const float off = more[0] * inverse_cols;
   if (!unsure) return;
+  const float off = more[0] * inverse_cols;
   norm.rstd = rsqrtf((more[kSums - 1] * inverse_cols - off * off) + p.eps);
-  norm.rest += off;
+  // A mean that is infinite stays so.
+  if (fabsf(off) < __int_as_float(0x7f800000)) norm.rest = off;
 }
 
 __device__ __forceinline__ void by_chunks(const RowNormParameters& p, u8* memory) {
