@@ -123,7 +123,8 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
   bool again = unsure;
   if constexpr (kLanes != 0) again = __any_sync(~0u, unsure);  // teams of a warp add up together
   if (!again) return;
-  // Around the mean as it was found: its rounding, and what the distances from a far number lost, is what they add up to.
+  // Around the mean as it was found. The distances from it add up to what the mean is off: its own rounding, and what
+  // the distances from a far number had lost.
   if (unsure) norm.shift += norm.rest, norm.rest = 0.0f;
   float more[kSums] = {};
   add_up(loop, h, [&](float one) {
