@@ -22,7 +22,7 @@ namespace {
 struct InspectOptions {
   std::string file, other, kernel, product;
   std::int64_t threads = 0, dynamic_shared = 0, top = 12;
-  bool expect_matrix = false, no_listing = false;
+  bool expect_matrix = false, no_listing = false, assembly = false;
 };
 
 std::string resource_line(const record::KernelResources& r) {
@@ -68,6 +68,22 @@ void print_listing(const record::KernelInspection& kernel, std::int64_t top) {
   }
 }
 
+// Instructions with their classes beside them; a bar for each loop around one.
+void print_assembly(const std::vector<record::AssemblyLine>& assembly) {
+  std::size_t places = 0, widest = 0;
+  for (const record::AssemblyLine& line : assembly) {
+    places = std::max(places, line.at.size());
+    widest = std::max(widest, std::min<std::size_t>(line.text.size() + 2 * static_cast<std::size_t>(line.loops), 80));
+  }
+  for (const record::AssemblyLine& line : assembly) {
+    for (const std::string& label : line.labels) say("  {}:\n", label);
+    std::string bars;
+    for (std::int64_t i = 0; i < line.loops; ++i) bars += "| ";
+    say("  {:>{}}  {:<{}}  {}{}\n", line.at, places, bars + line.text, widest, line.kind,
+        line.width_bits > 0 ? fmt::format(" {}", line.width_bits) : "");
+  }
+}
+
 void print_kernel(const record::KernelInspection& kernel, std::int64_t top) {
   say("{}\n", kernel.name.empty() ? "(unnamed)" : kernel.name);
   if (const std::string line = resource_line(kernel.resources); !line.empty()) say("  {}\n", line);
@@ -79,6 +95,7 @@ void print_kernel(const record::KernelInspection& kernel, std::int64_t top) {
   }
   if (kernel.has_listing) print_listing(kernel, top);
   for (const record::InspectionVerdict& v : kernel.verdicts) say("  {}: {}: {}\n", v.severity, v.subject, v.message);
+  if (kernel.assembly) print_assembly(*kernel.assembly);
 }
 
 int print(const std::vector<record::Inspection>& inspections, std::int64_t top) {
@@ -139,6 +156,9 @@ int run_inspect(const InspectOptions& o) {
   options.dynamic_shared_bytes = o.dynamic_shared;
   options.expect_matrix = o.expect_matrix;
   options.listing = !o.no_listing;
+  options.assembly = o.assembly;
+  if (o.assembly && (o.no_listing || !o.other.empty()))
+    return fail(invalid("--assembly and {}: name one", o.no_listing ? "--no-listing" : "--diff"));
   std::optional<hardware::Spec> product;
   if (!o.product.empty()) {
     const Result<hardware::Database> database = hardware::Database::open(data_directory());
@@ -175,12 +195,15 @@ void define_inspect(Command root) {
       .option("--diff FILE", o->other, "Another file: in which instructions and resources the two differ")
       .option("--top", o->top, "How many of the most frequent opcodes to print")
       .flag("--expect-matrix", o->expect_matrix, "It is a failure when no matrix instruction is used")
+      .flag("--assembly", o->assembly, "Print every instruction with its class and the loops around it")
       .flag("--no-listing", o->no_listing, "Resources only: needs no disassembler")
       .example("ridge inspect kernel.cubin --on H200 --threads 256",
                "resources, occupancy with its limiter, instructions by class and loop")
       .example("ridge inspect kernel.cubin --diff other.cubin", "what a change did to the code")
       .example("ridge inspect matmul/cuda_wgmma --on H200", "a shipped kernel, compiled for this; no GPU is needed")
       .example("ridge inspect matmul/cuda_wgmma:pp_128x192/nt_bf16 --diff matmul/cuda_wgmma", "two of its builds")
+      .example("ridge inspect kernel.cubin --kernel gemm --assembly",
+               "its machine code, each instruction with its class")
       .example("ridge inspect kernel.o --expect-matrix --json", "as a gate: exit code 1 on spills or a wrong path")
       .exits({{kNo, "a kernel spills or takes a wrong path"}, kUnavailable, kSystem})
       .json(

@@ -14,6 +14,20 @@ std::string place(const Instruction& instruction, std::size_t index) {
                                                 : fmt::format("#{}", index);
 }
 
+// Predicate, opcode and operands with one blank between words: PTX writes some over several lines.
+std::string text_of(const Instruction& instruction) {
+  std::string text;
+  for (const std::string_view part : {instruction.predicate, instruction.opcode, instruction.operands}) {
+    if (!text.empty() && !part.empty()) text += ' ';
+    for (const char c : part) {
+      const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+      if (!blank) text += c;
+      if (blank && text.back() != ' ') text += ' ';
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 record::InstructionCounts count(Isa isa, const Function& function, std::size_t first, std::size_t last) {
@@ -45,6 +59,22 @@ void count_kernel(Isa isa, const Function& function, record::KernelInspection& k
     counts.counts = count(isa, function, loop.first, loop.last);
     kernel.loops.push_back(std::move(counts));
   }
+}
+
+std::vector<record::AssemblyLine> assembly_of(Isa isa, const Function& function) {
+  std::vector<record::AssemblyLine> lines;
+  for (std::size_t i = 0; i < function.code.size(); ++i) {
+    const OpcodeClass what = classify(isa, function.code[i]);
+    lines.push_back(
+        {place(function.code[i], i), {}, text_of(function.code[i]), std::string(what.name), what.width_bits, 0});
+  }
+  for (const Label& label : function.labels) {
+    if (label.index < lines.size()) lines[label.index].labels.emplace_back(label.name);
+  }
+  for (const Loop& loop : find_loops(function)) {
+    for (std::size_t i = loop.first; i <= loop.last; ++i) ++lines[i].loops;
+  }
+  return lines;
 }
 
 }  // namespace ridge::inspect

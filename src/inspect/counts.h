@@ -11,4 +11,7 @@ record::InstructionCounts count(Isa isa, const Function& function, std::size_t f
 // Fills counts, opcodes and loops of `kernel` from the function.
 void count_kernel(Isa isa, const Function& function, record::KernelInspection& kernel);
 
+// Every instruction of the function with its class and the loops around it.
+std::vector<record::AssemblyLine> assembly_of(Isa isa, const Function& function);
+
 }  // namespace ridge::inspect

@@ -61,8 +61,7 @@ class Inspector {
     if (const Section* images = elf.find(".nv_fatbin"); images != nullptr && is_fatbin(images->data))
       return fatbin(images->data);
     record::Inspection& inspection = begin("object", Isa::kX86, "x86-64");
-    add_listing(Isa::kX86, content, inspection, true);
-    return ok_status();
+    return add_listing(Isa::kX86, content, inspection, true);
   }
 
   Status cubin(const Elf& elf, std::string_view content) {
@@ -70,16 +69,14 @@ class Inspector {
     record::Inspection& inspection = begin("cubin", Isa::kSass, read.target);
     for (CubinKernel& kernel : read.kernels)
       add_kernel(inspection, std::move(kernel.name), std::move(kernel.resources));
-    add_listing(Isa::kSass, content, inspection, false);
-    return ok_status();
+    return add_listing(Isa::kSass, content, inspection, false);
   }
 
   Status amdgpu(const Elf& elf, std::string_view content) {
     RIDGE_TRY(read, read_amdgpu(elf));
     record::Inspection& inspection = begin("code object", Isa::kAmdgcn, read.target);
     for (AmdKernel& kernel : read.kernels) add_kernel(inspection, std::move(kernel.name), std::move(kernel.resources));
-    add_listing(Isa::kAmdgcn, content, inspection, false);
-    return ok_status();
+    return add_listing(Isa::kAmdgcn, content, inspection, false);
   }
 
   void text(Isa isa, std::string_view content) {
@@ -120,17 +117,19 @@ class Inspector {
     inspection.kernels.push_back(std::move(k));
   }
 
-  void add_listing(Isa isa, std::string_view content, record::Inspection& inspection, bool new_kernels) {
+  Status add_listing(Isa isa, std::string_view content, record::Inspection& inspection, bool new_kernels) {
     if (options_.listing) {
       const Result<Disassembly> code = disassemble(isa, content);
-      if (!code) {
-        inspection.notes.push_back(code.error().text());
-      } else {
+      if (code) {
         inspection.disassembler = code->tool;
-        return take_listing(parse_listing(isa, code->text), inspection, new_kernels);
+        take_listing(parse_listing(isa, code->text), inspection, new_kernels);
+        return ok_status();
       }
+      if (options_.assembly) return code.error();
+      inspection.notes.push_back(code.error().text());
     }
     finish(isa, inspection);
+    return ok_status();
   }
 
   void take_listing(const Listing& listing, record::Inspection& inspection, bool new_kernels) {
@@ -146,6 +145,7 @@ class Inspector {
         kernel->name = function.name;
       }
       count_kernel(listing.isa, function, *kernel);
+      if (options_.assembly) kernel->assembly = assembly_of(listing.isa, function);
     }
     finish(listing.isa, inspection);
   }

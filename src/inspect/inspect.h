@@ -19,6 +19,7 @@ struct Options {
   std::int64_t dynamic_shared_bytes = 0;
   bool expect_matrix = false;  // the matrix units must be used, whatever the kernel is called
   bool listing = true;         // disassemble where a tool is found
+  bool assembly = false;       // keep every instruction; without a tool that is an error
 };
 
 // One inspection per image: a fat binary holds one for each architecture.

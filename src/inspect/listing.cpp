@@ -56,6 +56,13 @@ class Builder {
     if (!listing_.functions.empty())
       listing_.functions.back().labels.push_back({name, listing_.functions.back().code.size()});
   }
+  // The last instruction goes on in `rest`, of the same text.
+  void go_on(std::string_view rest) {
+    if (listing_.functions.empty() || listing_.functions.back().code.empty() || rest.empty()) return;
+    std::string_view& operands = listing_.functions.back().code.back().operands;
+    if (operands.empty()) operands = rest;
+    operands = {operands.data(), static_cast<std::size_t>(rest.data() + rest.size() - operands.data())};
+  }
   void target(std::string_view name) { listing_.target = name; }
   [[nodiscard]] std::string_view current() const {
     return listing_.functions.empty() ? std::string_view{} : std::string_view(listing_.functions.back().name);
@@ -107,7 +114,8 @@ void sass_line(std::string_view line, Builder& builder) {
 class PtxParser {
  public:
   void line(std::string_view line, Builder& builder) {
-    line = trimmed(line.substr(0, line.find("//")), kBlanksAndBraces);
+    const std::string_view code = trimmed(line.substr(0, line.find("//")));
+    line = trimmed(code, kBlanksAndBraces);
     if (line.starts_with(".target")) return builder.target(first_word(trimmed(line.substr(7))));
     for (const std::string_view kind : {".entry ", ".func "}) {
       if (const std::size_t at = line.find(kind); at != std::string_view::npos && line.front() == '.') {
@@ -121,8 +129,9 @@ class PtxParser {
     if (!inside_ && !line.empty() && (line.front() == '@' || (line.front() >= 'a' && line.front() <= 'z'))) {
       begin(line, builder);
       inside_ = !ends;
-    } else if (ends) {
-      inside_ = false;
+    } else if (inside_) {
+      builder.go_on(code.substr(0, code.find(';')));
+      inside_ = !ends;
     }
   }
 

@@ -93,13 +93,32 @@ struct InspectionVerdict {
   }
 };
 
+// One instruction of a disassembly.
+struct AssemblyLine {
+  std::string at;                   // its address, or its number where the text has none
+  std::vector<std::string> labels;  // in front of it
+  std::string text;                 // predicate, opcode and operands
+  std::string kind;                 // its class in the counts
+  std::int64_t width_bits = 0;      // of an access, per lane; 0: none, or it does not say
+  std::int64_t loops = 0;           // how many loops it is in
+  static void fields(auto& v, auto& self) {
+    v("at", self.at);
+    v("labels", self.labels);
+    v("text", self.text);
+    v("class", self.kind);
+    v("width_bits", self.width_bits);
+    v("loops", self.loops);
+  }
+};
+
 struct KernelInspection {
   std::string name;
   KernelResources resources;
   bool has_listing = false;  // false: no disassembler, and the counts below are empty
   InstructionCounts counts;
-  std::map<std::string, std::int64_t> opcodes;  // "LDG.E.128": full mnemonics
-  std::vector<LoopCounts> loops;                // in the order of the code
+  std::map<std::string, std::int64_t> opcodes;        // "LDG.E.128": full mnemonics
+  std::vector<LoopCounts> loops;                      // in the order of the code
+  std::optional<std::vector<AssemblyLine>> assembly;  // where it was asked for
   std::optional<OccupancyEstimate> occupancy;
   std::vector<InspectionVerdict> verdicts;
   static void fields(auto& v, auto& self) {
@@ -109,6 +128,7 @@ struct KernelInspection {
     v("counts", self.counts);
     v("opcodes", self.opcodes);
     v("loops", self.loops);
+    v.optional("assembly", self.assembly);
     v.optional("occupancy", self.occupancy);
     v("verdicts", self.verdicts);
   }

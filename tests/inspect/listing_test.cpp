@@ -88,6 +88,26 @@ TEST(Sass, CountsPredicatedInstructionsToo) {
   EXPECT_EQ(kernel.loops.front().counts.instructions, 3);
 }
 
+TEST(Sass, TheAssemblyHasClassesLabelsAndLoopsBesideIt) {
+  const auto inspections = inspect_bytes(kNvdisasm, "x.sass", {.assembly = true});
+  ASSERT_TRUE(inspections) << inspections.error().text();
+  const auto& assembly = inspections->front().kernels.front().assembly;
+  ASSERT_TRUE(assembly.has_value());
+  ASSERT_EQ(assembly->size(), 6u);
+  const record::AssemblyLine& load = (*assembly)[1];
+  EXPECT_EQ(load.at, "0x10");
+  EXPECT_EQ(load.labels, std::vector<std::string>{".L_x_0"});
+  EXPECT_EQ(load.text, "LDG.E.128 R4, desc[UR4][R2.64]");
+  EXPECT_EQ(load.kind, "load_global");
+  EXPECT_EQ(load.width_bits, 128);
+  EXPECT_EQ(load.loops, 1);
+  EXPECT_EQ((*assembly)[2].text, "@!P1 FFMA R8, R4, R5, R8");
+  EXPECT_EQ((*assembly)[4].loops, 0);
+  const auto without = inspect_bytes(kNvdisasm, "x.sass", {});
+  ASSERT_TRUE(without);
+  EXPECT_FALSE(without->front().kernels.front().assembly.has_value());
+}
+
 TEST(Loops, NestAndMergeTheirWaysBack) {
   const char* text =
       ".text.f:\n.L_0:\n/*0000*/ NOP ;\n.L_1:\n/*0010*/ FFMA R0, R0, R0, R0 ;\n/*0020*/ @P1 BRA `(.L_1) ;\n"
@@ -123,9 +143,14 @@ $L__BB0_1:
 }
 )";
   ASSERT_EQ(*detect_listing(text), Isa::kPtx);
-  const auto inspections = inspect_bytes(text, "x.ptx", {});
+  const auto inspections = inspect_bytes(text, "x.ptx", {.assembly = true});
   ASSERT_TRUE(inspections) << inspections.error().text();
   const record::KernelInspection& kernel = inspections->front().kernels.at(0);
+  ASSERT_TRUE(kernel.assembly.has_value());
+  EXPECT_EQ(kernel.assembly->at(2).text,
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, 1, 1, 1, 0, 0")
+      << "an instruction of several lines is one";
+  EXPECT_EQ(kernel.assembly->at(3).text, "@%p1 bra $L__BB0_1");
   EXPECT_EQ(kernel.name, "gemm_kernel");
   EXPECT_EQ(kernel.counts.instructions, 5);
   EXPECT_EQ(kernel.counts.classes.at("matrix"), 1);
