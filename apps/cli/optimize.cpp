@@ -32,6 +32,7 @@
 #include "record/scope.h"
 #include "roofline.h"
 #include "say.h"
+#include "stats/bounds.h"
 #include "subcommands.h"
 #include "worker_call.h"
 #include "workspace_file.h"
@@ -46,7 +47,7 @@ struct OptimizeOptions {
                   timestamp_command, branch, mode;
   std::vector<std::string> words, defines, constraints;
   std::optional<std::int64_t> max_iterations, seed;
-  std::int64_t threads = 1;
+  std::int64_t threads = 1, planned = record::Protocol{}.max_decisions;
   double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
   bool yes = false, no_git = false;
   RunOptions run;
@@ -84,8 +85,9 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   if (spec.performance_target) say(stderr, ", or {}", campaign::format_target(*spec.performance_target));
   if (spec.wall_budget > 0) say(stderr, ", or after {}", format_duration(spec.wall_budget));
   if (spec.max_iterations) say(stderr, ", or after {} rounds", *spec.max_iterations);
-  say(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} %\n",
-      100 * spec.protocol.min_effect, 100 * spec.protocol.alpha);
+  say(stderr, "\n  accepts       gains above {:.1f} %; chance of any false accept at most {:.0f} % in {} decision{}\n",
+      100 * spec.protocol.min_effect, 100 * spec.protocol.alpha, spec.protocol.max_decisions,
+      spec.protocol.max_decisions == 1 ? "" : "s");
   for (const std::string& one : campaign::constraints_of(spec)) say(stderr, "  keeps to      {}\n", one);
   if (spec.git_commit && spec.git_branch != "auto") say(stderr, "  commits to    {}\n", spec.git_branch);
   say(stderr, "  proposer      {}\n", spec.proposer);
@@ -164,6 +166,9 @@ Result<record::CampaignSpec> common_spec(const OptimizeOptions& options) {
   RIDGE_CHECK_OK(add_wishes(spec, options.branch, options.constraints));
   spec.protocol.threads = options.threads;
   spec.protocol.min_effect = options.min_effect;
+  if (options.planned < 1 || options.planned > stats::kMostDecisions)
+    return invalid("--planned {}: 1 to {} are possible", options.planned, stats::kMostDecisions);
+  spec.protocol.max_decisions = options.planned;
   spec.protocol.max_foreign_load = options.max_foreign_load;
   spec.protocol.max_steal = options.max_steal;
   if (!options.budget.empty()) {
@@ -448,6 +453,10 @@ void define_optimize(Command root) {
           "a backward pass), latency_p99 or column:NAME:higher")
       .option("--efficiency FRACTION", options->efficiency, "Stop at this fraction of the measured roofline")
       .option("--min-effect FRACTION", options->min_effect, "Smallest gain worth accepting, as a fraction")
+      .option(
+          "--planned", options->planned,
+          "How many decisions share the 5 % chance of any false accept, 1 to 120; it ends when they are used, and each "
+          "of fewer takes fewer sessions")
       .option("--max-foreign-load FRACTION", options->max_foreign_load,
               "A machine is busy when others use more of the processors than this fraction")
       .option("--max-steal FRACTION", options->max_steal, "And when the hypervisor takes more of them than this")

@@ -116,6 +116,15 @@ class Hardware(Base):
         listing.write_text(".text.my_gemm:\n/*0000*/ FFMA R0, R1, R2, R0 ;\n/*0010*/ EXIT ;\n")
         self.refused(1, "inspect", listing, says="wrong path: no matrix instruction")
 
+    def test_assembly_has_the_class_of_every_instruction_beside_it(self):
+        listing = self.tmp / "sum.sass"
+        listing.write_text(".text.sum:\n/*0000*/ MOV R1, R2 ;\n.L_0:\n/*0010*/ LDG.E.128 R4, [R2] ;\n/*0020*/ @P0 BRA `(.L_0) ;\n/*0030*/ EXIT ;\n")
+        printed = self.ridge("inspect", listing, "--assembly").stdout
+        self.assertRegex(printed, r"(?m)^  \.L_0:\n +0x10  \| LDG\.E\.128 R4, \[R2\] +load_global 128$")
+        self.assertRegex(printed, r"(?m)^ +0x30  EXIT +control$")
+        self.assertNotIn("0x30  EXIT", self.ridge("inspect", listing).stdout)
+        self.refused(2, "inspect", listing, "--assembly", "--diff", listing, says="--assembly and --diff: name one")
+
 
 class Workspace(Base):
     def test_a_kernel_becomes_a_workspace(self):
@@ -376,6 +385,13 @@ class Projects(Base):
         rounds = self.follow("project_cpp", "rowsum")
         self.assertEqual([r["state"] for r in rounds], ["accepted", "rolled back"], self.said)
         self.assertEqual(rounds[1]["outcome"], "WRONG")
+
+    def test_few_planned_decisions_are_bound_into_the_manifest(self):
+        project, folder = ROOT / "examples/project_cpp", self.tmp / "planned"
+        self.refused(2, "optimize", "rowsum", "--project", project, "--planned", "0", says="--planned 0: 1 to 120 are possible")
+        drafted = self.ridge("optimize", "rowsum", "--project", project, "--planned", "2", "--directory", folder)
+        self.assertIn("at most 5 % in 2 decisions", drafted.stderr)
+        self.assertIn("max_decisions: 2", (folder / "manifest.yaml").read_text())
 
     def test_a_project_with_tunables_is_swept_without_an_agent(self):
         project = self.tmp / "tuned"
