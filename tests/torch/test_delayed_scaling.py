@@ -143,6 +143,10 @@ def test_quantising_by_a_magnitude_is_one_operator_and_as_by_pytorch(device, mon
         assert calls == 2 * [(24, 48), (40, 48), (24, 40)]
     for one, other in zip(*results, strict=True):
         testing.assert_snr(one.double(), other, 60)  # quotients by division, or by the reciprocal: codes next to a middle may differ
+    x = torch.randn(3, 5, device=device)
+    for wanted in ((True, False), (False, True), (True, True)):  # a copy that is not wanted is empty, as of the operator
+        made = late.codes(x, x.abs().amax(), None, torch.float8_e5m2, "exact", *wanted)
+        assert [each.shape for each in made] == [each.shape for each in torch.ops.ridgeline.quantize(x, torch.float8_e5m2, "tensor", "exact", *wanted)]
 
 
 def training(model, optimizer, steps, device, start=0):

@@ -119,7 +119,9 @@ def codes(
     amax = torch.where(amax > 0, amax, largest(x))
     scale = torch.ops.ridgeline.quantize(amax.reshape(1, 1), dtype, "tensor", rule)[1]
     q = cast(x, x.float() * scale.reciprocal(), dtype)
-    return q, scale, q.view(torch.uint8).t().contiguous().view(dtype) if column else q, scale
+    none = x.new_empty(0, dtype=dtype), x.new_empty(0, dtype=torch.float32)
+    across = (q.view(torch.uint8).t().contiguous().view(dtype), scale) if column else none
+    return *((q, scale) if row else none), *across
 
 
 # Layers with a history, and the order in which they got it; weakly, and beside the layers, so that copies and files take nothing along.
