@@ -64,6 +64,11 @@ class QuantConfig:
         return "ceil" if self.scale_dtype == torch.float8_e8m0fnu else "exact"
 
     @property
+    def words(self) -> tuple[str, str, str, str]:
+        """As torch.ops.ridgeline.gemm_fp8 takes them."""
+        return self.format, self.granularity, self.rule, self.rounding
+
+    @property
     def forward_dtype(self) -> torch.dtype:
         return torch.float8_e5m2 if self.format == "e5m2" else torch.float8_e4m3fn
 

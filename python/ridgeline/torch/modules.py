@@ -16,7 +16,7 @@ from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .config import QuantConfig
 from .kept import KeptWeights, factor
-from .ops import ActivationFunction, _gemm, gated, gemm, gemm_fp8, layer_norm, rms_norm
+from .ops import ActivationFunction, _gemm, _gemm_fp8, gated, gemm, gemm_fp8, layer_norm, rms_norm
 from .precision import in_force
 from .quantized import QuantizedTensor
 
@@ -64,6 +64,18 @@ def _main_grad(weight: torch.Tensor) -> torch.Tensor | None:
         weight.grad_added_to_main_grad = True  # type: ignore[attr-defined]
         return target
     return None
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _parameters_of(layer: torch.nn.Linear) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Weight and bias. Found where a module keeps its parameters: torch looks there last, after half a microsecond for each. A parametrisation computes
+    the weight, and is asked once.
+    """
+    own = layer._parameters
+    weight = own.get("weight")
+    return layer.weight if weight is None else weight, own["bias"] if "bias" in own else layer.bias
 
 
 def _readable(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -123,12 +135,16 @@ def linear_fp8(
         )
         return traced
     x, main_grad = _readable(input, weight), _main_grad(weight)
-    in_parts = sharding.is_sharded(x) or sharding.is_sharded(factor)  # put together, because its codes may be made where shards lie
+    plain = type(x) is torch.Tensor and type(factor) in _PLAIN
+    # Of shards put together, because codes may be made where they lie.
+    in_parts = not plain and (sharding.is_sharded(x) or sharding.is_sharded(factor))
     if type(config) is QuantConfig and config.sums is None and observer is None and not in_parts:
         if bias is not None and bias.dtype != input.dtype:
             bias = bias.to(input.dtype)
         multiple = products.rows_multiple(x, config.granularity, torch.is_grad_enabled() and weight.requires_grad)
-        if multiple == 1:
+        if multiple == 1 and plain:  # the operator itself, as in linear
+            out = _gemm_fp8(x, factor, False, True, None, *config.words, main_grad, bias)
+        elif multiple == 1:
             out = gemm_fp8(x, factor, trans_b=True, config=config, bias=bias, main_grad=main_grad)
         else:
             rows = x.flatten(0, -2)
@@ -164,10 +180,10 @@ class Linear(torch.nn.Linear):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         config = in_force(None)
+        weight, bias = _parameters_of(self)
         if config is None:
-            return linear(input, self.weight, self.bias)
-        weight = self.weight
-        return linear_fp8(input, weight, weight, self.bias, config, observer=observe.observer_of(self, input))
+            return linear(input, weight, bias)
+        return linear_fp8(input, weight, weight, bias, config, observer=observe.observer_of(self, input))
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear) -> Linear:
@@ -200,16 +216,17 @@ class Fp8Linear(torch.nn.Linear):
         configure(self, _of_8_bits(config))
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        weight = self.weight  # read once: a parametrisation computes it
+        weight, bias = _parameters_of(self)
         config = in_force(self.config)
-        if isinstance(weight, QuantizedTensor) and config is not self.config:
+        codes = weight if type(weight) is QuantizedTensor else None
+        if codes is not None and config is not self.config:
             if config is None:
-                weight = weight.dequantize(input.dtype if input.is_floating_point() else None)
+                weight = codes.dequantize(input.dtype if input.is_floating_point() else None)
             else:
                 config = self.config  # what the codes were made for
         if config is None:
-            return linear(input, weight, self.bias)
-        if isinstance(weight, QuantizedTensor) and weight.q_t is None and input.requires_grad and torch.is_grad_enabled():
+            return linear(input, weight, bias)
+        if codes is not None and codes.q_t is None and input.requires_grad and torch.is_grad_enabled():
             with torch.no_grad():
                 out = self.forward(input)
             no_way: torch.Tensor = _NoWayBack.apply(out, input)  # type: ignore[no-untyped-call]
@@ -218,7 +235,7 @@ class Fp8Linear(torch.nn.Linear):
         if delayed_of(config) is not None:
             history, now = self._buffers[delayed.BUFFER], delayed.step_of(self) if self.training else None
         observer = observe.observer_of(self, input)
-        return linear_fp8(input, weight, factor(self, weight, config), self.bias, config, history, now, observer)
+        return linear_fp8(input, weight, factor(self, weight, config), bias, config, history, now, observer)
 
     @classmethod
     def from_float(cls, module: torch.nn.Linear, config: RecipeLike = QuantConfig()) -> Fp8Linear:

@@ -117,9 +117,7 @@ def gemm_fp8(
         )
     if isinstance(a, QuantizedTensor) or isinstance(b, QuantizedTensor):
         return _product_of_codes(a, b, trans_a, trans_b, out_dtype, config, bias, main_grad)
-    return _gemm_fp8(
-        a, b, trans_a, trans_b, out_dtype, config.format, config.granularity, config.rule, config.rounding, main_grad, bias
-    )
+    return _gemm_fp8(a, b, trans_a, trans_b, out_dtype, *config.words, main_grad, bias)
 
 
 def _codes(parts: Parts, transposed: bool, name: str, purpose: str) -> tuple[torch.Tensor, torch.Tensor]:
