@@ -1,5 +1,6 @@
 #include "numerics/bulk.h"
 
+#include <algorithm>
 #include <bit>
 #include <type_traits>
 
@@ -41,6 +42,10 @@ template <DType kDType, bool kSaturate>
     const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - kUnit;
     constexpr auto kMinNormal = static_cast<std::uint32_t>(kFormat.min_exponent() + 127) << 23;
     code = magnitude < kMinNormal ? subnormal : code;
+  }
+  if constexpr (!kSaturate && kNan == kMax + 1 && kFormat.negative_zero && !kHasInfinity) {
+    return sign |
+           std::min(code, kNan);  // what is beyond, infinities and NaN have the largest codes of all, and become NaN
   }
   const bool nan = magnitude > 0x7f800000U;
   code = code > kMax || magnitude == 0x7f800000U ? kOverflow : code;

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000;
 constexpr std::int64_t kPanelRows = 32;
+constexpr std::int64_t kRun = 2048;  // elements that are scaled before they are encoded: they stay in the first cache
 
 std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
@@ -111,8 +112,8 @@ class Writer {
     return s_.granularity == Granularity::kBlock ? kScaleBlock : kPanelRows;
   }
   [[nodiscard]] std::int64_t panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
-  // Floats that a thread needs: the panel, a row of codes to be, a row of x.
-  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + cols_ + panel_rows(); }
+  // Floats that a thread needs: the panel, a row or run of codes to be, a row of x.
+  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + code_room() + panel_rows(); }
 
   void look(std::int64_t panel, float* scratch, Magnitudes& most) const { look(load(panel, scratch), most); }
 
@@ -122,20 +123,17 @@ class Writer {
     if (seen != nullptr) look(rows, *seen);
     const std::int64_t count = rows.count, first = panel * panel_rows();
     float* const codes = scratch + panel_rows() * cols_;
+    if (s_.granularity == Granularity::kTensor)
+      return write_alike(rows, first, choose_scale(amax_of_tensor, s_), codes);
     const std::int64_t tall = s_.granularity == Granularity::kBlock ? count : 1;  // rows that share a scale
     const std::int64_t wide = width();
     for (std::int64_t row = 0; row < count; row += tall) {
       for (std::int64_t col = 0; col < std::max<std::int64_t>(cols_, 1); col += wide) {
         const std::int64_t part = std::min(wide, cols_ - col);
-        std::uint32_t amax = amax_of_tensor;
-        if (s_.granularity != Granularity::kTensor) {
-          amax = 0;
-          for (std::int64_t r = row; r < row + tall; ++r) amax = largest(rows.at(r) + col, part, amax);
-        }
+        std::uint32_t amax = 0;
+        for (std::int64_t r = row; r < row + tall; ++r) amax = largest(rows.at(r) + col, part, amax);
         const Scale scale = choose_scale(amax, s_);
-        if (s_.granularity != Granularity::kTensor && (cols_ > 0 || s_.granularity == Granularity::kRow)) {
-          store_scale(first + row, col, scale.value);
-        }
+        if (cols_ > 0 || s_.granularity == Granularity::kRow) store_scale(first + row, col, scale.value);
         for (std::int64_t r = row; r < row + tall; ++r) {
           scaled(rows.at(r) + col, part, scale, format_of(s_.format).most, codes);
           encode(first + r, col, part, codes);
@@ -164,8 +162,24 @@ class Writer {
     [[nodiscard]] const float* at(std::int64_t row) const { return data + row * stride; }
   };
 
+  [[nodiscard]] std::int64_t code_room() const { return std::max(cols_, kRun); }
+
   void look(const Panel& rows, Magnitudes& most) const {
+    if (rows.stride == cols_) return take_largest(most, rows.data, rows.count * cols_);
     for (std::int64_t r = 0; r < rows.count; ++r) take_largest(most, rows.at(r), cols_);
+  }
+
+  // Rows with one scale. Those that follow each other, in x and in the codes, are one.
+  void write_alike(const Panel& rows, std::int64_t first, const Scale& scale, float* codes) const {
+    const bool one = rows.stride == cols_ && q_.stride[0] == cols_ && cols_ > 0;
+    const std::int64_t length = one ? rows.count * cols_ : cols_;
+    for (std::int64_t r = 0; r < (one ? 1 : rows.count); ++r) {
+      for (std::int64_t at = 0; at < length; at += kRun) {
+        const std::int64_t part = std::min(kRun, length - at), row = one ? at / cols_ : r;
+        scaled(rows.at(r) + at, part, scale, format_of(s_.format).most, codes);
+        encode(first + row, at - (row - r) * cols_, part, codes);
+      }
+    }
   }
 
   // The panel's rows: those of x where they are as wanted, else widened in `out`.
@@ -183,7 +197,7 @@ class Writer {
       for (std::int64_t r = 0; r < count; ++r) numerics::to_float(x_.dtype, at(first + r, 0), out + r * cols_, cols_);
       return {out, cols_, count};
     }
-    float* const row = out + panel_rows() * cols_ + cols_;
+    float* const row = out + panel_rows() * cols_ + code_room();
     for (std::int64_t c = 0; c < cols_; ++c) {
       numerics::to_float(x_.dtype, at(c, first), row, count);
       for (std::int64_t r = 0; r < count; ++r) out[r * cols_ + c] = row[r];
