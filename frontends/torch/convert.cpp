@@ -1,5 +1,6 @@
 #include "convert.h"
 
+#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -141,6 +142,12 @@ TensorView dense_view(const Tensor& tensor, std::string_view op, std::string_vie
     stride *= std::max<std::int64_t>(view.shape[i], 1);
   }
   return view;
+}
+
+Tensor allocated(const Tensor& like, c10::IntArrayRef sizes, at::ScalarType type) {
+  const c10::DispatchKeySet backend(like.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
+  return at::_ops::empty_memory_format::redispatch(backend, c10::fromIntArrayRefSlow(sizes), type, like.layout(),
+                                                   like.device(), std::nullopt, std::nullopt);
 }
 
 Stream stream_of(const Tensor& tensor) {

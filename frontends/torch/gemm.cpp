@@ -188,11 +188,7 @@ Tensor output_of(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, O
                     " and b has shape ", b.sizes(),
                     "; give two matrices, or batches of matrices (x.unsqueeze(0) makes a matrix of a vector)");
   const std::int64_t sizes[] = {a.size(0), a.size(trans_a ? -1 : -2), b.size(trans_b ? -2 : -1)};
-  // What at::empty ends in, without asking again which backend is meant: half a microsecond of a call.
-  const c10::DispatchKeySet backend(a.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
-  return at::_ops::empty_memory_format::redispatch(
-      backend, c10::fromIntArrayRefSlow(at::IntArrayRef(sizes).slice(a.dim() == 2 ? 1 : 0)),
-      out_dtype.value_or(a.scalar_type()), a.layout(), a.device(), std::nullopt, std::nullopt);
+  return allocated(a, at::IntArrayRef(sizes).slice(a.dim() == 2 ? 1 : 0), out_dtype.value_or(a.scalar_type()));
 }
 
 const char* approximation(Activation activation) { return activation == Activation::kGelu ? "none" : "tanh"; }

@@ -89,13 +89,20 @@ std::array<c10::SymInt, 2> check_scaled(const Tensor& a, const Tensor& b, const 
 
 void check_out(at::ScalarType type) { check_result_type(type, kOp, {at::kBFloat16, at::kHalf, at::kFloat}); }
 
+std::array<c10::SymInt, 2> scaled_sizes(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                        bool trans_a, bool trans_b, at::ScalarType out_dtype, std::string_view scaling,
+                                        std::string_view sums, const OptionalTensor& bias) {
+  check_out(out_dtype);
+  auto sizes = check_scaled(a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
+  if (bias && bias->defined()) check_bias(*bias, kOp, sizes[1], out_dtype);
+  return sizes;
+}
+
 Tensor scaled_meta(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
                    bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums,
                    const OptionalTensor& bias) {
-  check_out(out_dtype);
-  const auto sizes = check_scaled(a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
-  if (bias && bias->defined()) check_bias(*bias, kOp, sizes[1], out_dtype);
-  return at::empty_symint(sizes, a.options().dtype(out_dtype));
+  return at::empty_symint(scaled_sizes(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias),
+                          a.options().dtype(out_dtype));
 }
 
 Tensor scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
@@ -104,7 +111,8 @@ Tensor scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Ten
   check_same_device(
       kOp, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"bias", bias ? &*bias : nullptr}});
   const OnDeviceOf on_device(a);
-  Tensor c = scaled_meta(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias);
+  const auto sizes = scaled_sizes(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias);
+  const Tensor c = allocated(a, {sizes[0].expect_int(), sizes[1].expect_int()}, out_dtype);
   GemmFp8Args args = scaled_args(c, a, b, scale_a, scale_b, trans_a, trans_b, scaling, sums);
   if (bias && bias->defined()) args.bias = dense_view(*bias, kOp, "bias");
   check(ridge::gemm_fp8(args, stream_of(a)));

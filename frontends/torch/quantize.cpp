@@ -42,21 +42,18 @@ ScaleRule rule_of(std::string_view name) {
   return named(kNames, name, "rule");
 }
 
-Tensor empty_scales(const Tensor& x, Granularity granularity, const c10::SymInt& rows, const c10::SymInt& cols) {
-  return at::empty_symint(scale_sizes(granularity, rows, cols), x.options().dtype(scale_type(granularity)));
-}
-
-// The outputs, empty where a copy is not wanted. Serves both the operator and its shape function.
-Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granularity, bool row, bool column) {
-  TORCH_CHECK_VALUE(x.dim() == 2, "quantize: x has ", x.dim(),
-                    " dimensions; give a matrix, for instance x.flatten(0, -2)");
-  const c10::SymInt rows = x.sym_size(0), cols = x.sym_size(1);
-  const auto codes = x.options().dtype(format);
-  const auto nothing = [](const at::TensorOptions& options) { return at::empty({0}, options); };
-  const auto scales = [&](const c10::SymInt& r, const c10::SymInt& c) { return empty_scales(x, granularity, r, c); };
-  const auto f32 = x.options().dtype(at::kFloat);
-  return {row ? at::empty_symint({rows, cols}, codes) : nothing(codes), row ? scales(rows, cols) : nothing(f32),
-          column ? at::empty_symint({cols, rows}, codes) : nothing(codes), column ? scales(cols, rows) : nothing(f32)};
+// The outputs, empty where a copy is not wanted, by `make(sizes, type)`.
+template <class Make>
+Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granularity, bool row, bool column,
+                     const Make& make) {
+  const c10::SymInt rows = x.sym_size(0), cols = x.sym_size(1), plain[] = {rows, cols}, turned[] = {cols, rows};
+  const c10::SymInt none[] = {0};
+  const auto codes = [&](bool wanted, c10::SymIntArrayRef sizes) { return make(wanted ? sizes : none, format); };
+  const auto scales = [&](bool wanted, c10::SymIntArrayRef sizes) {
+    if (!wanted) return make(none, at::kFloat);
+    return make(scale_sizes(granularity, sizes[0], sizes[1]), scale_type(granularity));
+  };
+  return {codes(row, plain), scales(row, plain), codes(column, turned), scales(column, turned)};
 }
 
 void check_words(const OptionalTensor& random) {
@@ -70,8 +67,8 @@ void check_words(const OptionalTensor& random) {
                     "quantize: random has words that are not adjacent; call .contiguous() on it first");
 }
 
-Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
-                        bool row, bool column, const OptionalTensor& random) {
+void check_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
+                    bool row, bool column, const OptionalTensor& random) {
   TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf,
                    "quantize: x is ", type_of(x), "; give torch.float32, torch.bfloat16 or torch.float16");
   TORCH_CHECK_TYPE(format == at::kFloat8_e4m3fn || format == at::kFloat8_e5m2, "quantize: format is ", name_of(format),
@@ -81,16 +78,33 @@ Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view
   TORCH_CHECK_VALUE(rule_of(rule) != ScaleRule::kExact || shared != Granularity::kMx,
                     "quantize: mx scales are powers of two; use rule floor, even or ceil");
   check_words(random);
-  Quantized out = outputs_of(x, format, shared, row, column);
+  TORCH_CHECK_VALUE(x.dim() == 2, "quantize: x has ", x.dim(),
+                    " dimensions; give a matrix, for instance x.flatten(0, -2)");
   check_strides(x, "quantize", "x", false);
-  return out;
+}
+
+Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
+                        bool row, bool column, const OptionalTensor& random) {
+  check_quantize(x, format, granularity, rule, row, column, random);
+  return outputs_of(
+      x, format, granularity_of(granularity), row, column,
+      [&](c10::SymIntArrayRef sizes, at::ScalarType type) { return at::empty_symint(sizes, x.options().dtype(type)); });
+}
+
+Quantized allocated_outputs(const Tensor& x, at::ScalarType format, std::string_view granularity, bool row,
+                            bool column) {
+  return outputs_of(x, format, granularity_of(granularity), row, column,
+                    [&](c10::SymIntArrayRef sizes, at::ScalarType type) {
+                      return allocated(x, C10_AS_INTARRAYREF_SLOW(sizes), type);
+                    });
 }
 
 Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                    bool row, bool column, const OptionalTensor& random) {
   check_same_device("quantize", {{"x", &x}, {"random", random ? &*random : nullptr}});
-  Quantized out = quantize_meta(x, format, granularity, rule, row, column, random);
+  check_quantize(x, format, granularity, rule, row, column, random);
   const OnDeviceOf on_device(x);
+  Quantized out = allocated_outputs(x, format, granularity, row, column);
   QuantizeArgs args;
   args.x = row_major_view(x, "quantize", "x");
   args.granularity = granularity_of(granularity);
