@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/operators from what rows_compare.py and grouped_compare.py measured. Needs neither a GPU nor PyTorch.
+
+    rows_report.py RESULTS_FOLDER... [--docs docs/operators] [--check]
+
+A folder is one of bench/results, with rows.json or grouped.json or both; tables have the folders side by side, in their order. What stands
+between the lines `<!-- measured rows WORK,... -->` and `<!-- /measured rows -->` of a page becomes a table of these works (operators in all of
+their directions), `<!-- measured grouped -->` one of grouped products. --check writes nothing and exits with 1 where a page differs.
+"""
+import argparse
+import json
+import math
+import pathlib
+import re
+import sys
+
+OURS = "ridgeline"
+# Beyond what its dtype leaves of a result, in the units of rows_compare.py: named beside the time.
+MOST_ERROR = 1.0
+DIRECTIONS = (("forward", "forward"), ("dgrad", "gradient of A"), ("wgrad", "gradient of B"))
+
+
+def device_of(measured):
+    versions = measured["versions"]
+    return versions["device"].replace("NVIDIA ", ""), versions["smi"].split(",")[0]
+
+
+def source(measured):
+    """The device, and what ran on it."""
+    versions = measured["versions"]
+    device, driver = device_of(measured)
+    names = {"torch": "PyTorch", "triton": "Triton", "quack-kernels": "QuACK", "liger-kernel": "Liger"}
+    parts = [f"{title} {versions[key].split('+')[0]}" for key, title in names.items() if key in versions]
+    return f"{device}: driver {driver}, {', '.join(parts)}, commit {measured['commit']}"
+
+
+def table(head, lines):
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines))
+
+
+def grouped_by(rows, *keys):
+    found = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return found
+
+
+def best_peer(rows):
+    peers = [row for row in rows if not row["contender"].startswith(OURS)]
+    return min(peers, key=lambda row: row["median_us"], default=None)
+
+
+def rows_table(folders, works):
+    """For each device: ours, the best peer, and ours over it. The form of ours that is the default; others are in the samples."""
+    measured = [json.loads((folder / "rows.json").read_text()) for folder in folders]
+    of_device = [grouped_by(each["rows"], "work", "shape") for each in measured]
+    shown = [key for key in dict.fromkeys(key for rows in of_device for key in rows)
+             if any(key[0] == work or key[0].startswith(work + ".") for work in works)]
+    head = ["work, shape"]
+    for each in measured:
+        device = device_of(each)[0]
+        head += [f"{device}: ours", "best peer", "ratio"]
+    lines = []
+    for work, shape in shown:
+        line = [f"{work.split('.', 1)[1]} {shape.replace('x', ' x ')}"]
+        for rows in of_device:
+            here = rows.get((work, shape), [])
+            ours = next((row for row in here if row["contender"] == OURS), None)
+            peer = best_peer(here)
+            wrong = " (!)" if peer and not peer["error"] <= MOST_ERROR else ""
+            line += [f"{ours['tb_per_s']:.2f}" if ours else "", f"{peer['tb_per_s']:.2f} {peer['contender']}{wrong}" if peer else "",
+                     f"{peer['median_us'] / ours['median_us']:.2f}" if ours and peer else ""]
+        lines.append(line)
+    hosts = []
+    for each in measured:
+        times = {(row["work"], row["contender"]): row["host_us"] for row in each["host"] if any(row["work"].startswith(work + ".") for work in works)}
+        said = [f"{work.split('.')[1]} {times[work, OURS]:.1f} us (PyTorch {times[work, 'torch']:.1f})" for work, who in times if who == OURS and (work, "torch") in times]
+        if said:
+            hosts.append(f"{device_of(each)[0]} {', '.join(said)}")
+    text = (f"{table(head, lines)}\n\nTB/s of compulsory bytes, bf16 (AdamW: f32), medians, contenders in turns in one process, the L2 displaced before every call, first and last results held to fp64; "
+            f"the peer is the fastest of PyTorch, torch.compile, QuACK and Liger that ran, and (!) says that a result of it was outside of what its dtype leaves. "
+            f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{folder.name}/rows.json' for folder in folders)}).")
+    return text + (f" Host time of a call with 512 rows, with its backward pass where it is one: {'; '.join(hosts)}." if hosts else "")
+
+
+def grouped_table(folders):
+    measured = [json.loads((folder / "grouped.json").read_text()) for folder in folders]
+    of_device = [grouped_by(each["rows"], "case", "load", "direction") for each in measured]
+    head = ["experts x rows x out x in, load"]
+    for each in measured:
+        head += [f"{device_of(each)[0]} {name}: ours, torch" for _, name in DIRECTIONS]
+    lines, ratios = [], [{direction: [] for direction, _ in DIRECTIONS} for _ in measured]
+    for case, load in dict.fromkeys((case, load) for rows in of_device for case, load, _ in rows):
+        line = [f"{case.replace('x', ' x ')}, {load}"]
+        for rows, over in zip(of_device, ratios, strict=True):
+            for direction, _ in DIRECTIONS:
+                here = rows.get((case, load, direction), [])
+                ours, peer = next((row for row in here if row["contender"] == OURS), None), best_peer(here)
+                line.append(f"{ours['tflops']:.0f}, {peer['tflops']:.0f}" if ours and peer else "")
+                if ours and peer:
+                    over[direction].append(ours["tflops"] / peer["tflops"])
+        lines.append(line)
+    means = []
+    for each, over in zip(measured, ratios, strict=True):
+        parts = [f"{name} {math.exp(sum(map(math.log, over[key])) / len(over[key])):.2f} ({min(over[key]):.2f})" for key, name in DIRECTIONS if over[key]]
+        means.append(f"{device_of(each)[0]} {', '.join(parts)}")
+    return (f"{table(head, lines)}\n\nTFLOP/s in bf16, medians, contenders in turns in one process, the L2 displaced before every call, first and last results held to fp64. A skewed load grows as u^3 over the "
+            f"experts and gives one of them nothing. torch is `torch._grouped_mm`. Geometric means over it (smallest): {'; '.join(means)}. "
+            f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{folder.name}/grouped.json' for folder in folders)}).")
+
+
+def rendered(text, folders):
+    def rows(found):
+        return f"{found[1]}\n{rows_table(folders, found[2].split(','))}\n{found[3]}"
+
+    text = re.sub(r"(<!-- measured rows (\S+) -->)\n.*?(<!-- /measured rows -->)", rows, text, flags=re.S)
+    return re.sub(r"(<!-- measured grouped -->)\n.*?(<!-- /measured grouped -->)",
+                  lambda found: f"{found[1]}\n{grouped_table(folders)}\n{found[2]}", text, flags=re.S)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=pathlib.Path)
+    parser.add_argument("--docs", type=pathlib.Path, default=pathlib.Path(__file__).parents[2] / "docs/operators")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    differ = 0
+    for page in sorted(options.docs.glob("*.md")):
+        text = page.read_text()
+        made = rendered(text, options.folders)
+        if made == text:
+            continue
+        differ += 1
+        print(f"{page}: {'differs from the results' if options.check else 'written'}")
+        if not options.check:
+            page.write_text(made)
+    return 1 if options.check and differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
