@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "campaign/anchor.h"
 #include "campaign/campaign.h"
 #include "campaign/decide.h"
@@ -168,6 +169,15 @@ fs::path data_directory() {
   return fs::exists(installed, ignored) ? installed : fs::path(RIDGE_SOURCE_DIR) / "data";
 }
 
+std::vector<fs::path> own_knowledge() {
+  std::vector<fs::path> folders;
+  const char* named = std::getenv("RIDGE_KNOWLEDGE_PATH");
+  for (const std::string& one : split(named == nullptr ? "" : named, ':')) {
+    if (!one.empty()) folders.emplace_back(one);
+  }
+  return folders;
+}
+
 Command& add_run_options(Command& command, RunOptions& options) {
   return command
       .option("--wait-for-quiet TIME", options.wait_for_quiet,
@@ -204,6 +214,7 @@ Result<Ran> drive_campaign(const fs::path& directory, const RunOptions& run, pro
   options.rounds = run.rounds;
   options.expected = std::move(expected);
   options.data = data_directory();
+  options.knowledge = own_knowledge();
   options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [] {

@@ -50,5 +50,7 @@ int run_demo_campaign(const std::filesystem::path& directory, const std::string&
 
 // The shipped data: RIDGE_DATA_DIR, <prefix>/share/ridge, or the source tree this was built from.
 std::filesystem::path data_directory();
+// Folders of the user's own knowledge pages: RIDGE_KNOWLEDGE_PATH, with colons between them.
+std::vector<std::filesystem::path> own_knowledge();
 
 }  // namespace ridge::cli

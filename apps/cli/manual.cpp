@@ -207,6 +207,8 @@ const std::vector<EnvironmentVariable>& environment_variables() {
       {"NO_COLOR", "When it is set and not empty, output has no colours unless --color says otherwise."},
       {"RIDGE_CACHE_DIR", "Where built kernels, ceilings and tuned tables are kept, unless --cache-dir is given."},
       {"RIDGE_DATA_DIR", "Shipped data: candidates, hardware facts, tuned tables."},
+      {"RIDGE_KNOWLEDGE_PATH",
+       "Folders of your own knowledge pages, with colons between them, beside those that are shipped."},
       {"XDG_CONFIG_HOME", "Folder of ridge/config.toml, the user's defaults (ridge config); ~/.config by default."},
       {"XDG_CACHE_HOME", "Folder of ridge/, the cache, where RIDGE_CACHE_DIR is not set; ~/.cache by default."},
       {"COLUMNS", "Width of tables and help where the terminal does not tell its own."}};

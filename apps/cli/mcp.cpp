@@ -117,7 +117,9 @@ int serve(const Manual& manual, const McpOptions& options) {
     return fail(with_hint(invalid("{} is no folder", options.root), "--root names the folder that agents work in"));
   Result<std::vector<record::McpTool>> tools = tools_of(manual);
   if (!tools) return fail(tools.error());
-  mcp::ServerOptions server_options{fs::read_symlink("/proc/self/exe", failure), root, data_directory() / "knowledge",
+  std::vector<fs::path> knowledge = own_knowledge();
+  knowledge.insert(knowledge.begin(), data_directory() / "knowledge");
+  mcp::ServerOptions server_options{fs::read_symlink("/proc/self/exe", failure), root, std::move(knowledge),
                                     manual.version(), static_cast<int>(options.most_calls)};
   mcp::Server server(std::move(server_options), std::move(*tools), [](const std::string& line) {
     std::cout << line << '\n' << std::flush;

@@ -156,7 +156,7 @@ int lint(const std::vector<std::string>& names, bool relock) {
       add_text(report, hardware::lint_text(*database, file.string(), *text));
     }
   }
-  for (knowledge::PageProblem& problem : knowledge::lint_pages(data_directory() / "knowledge"))
+  for (knowledge::PageProblem& problem : knowledge::lint_pages(data_directory() / "knowledge", own_knowledge()))
     report.findings.push_back({std::move(problem.file), problem.line, "knowledge", std::move(problem.message)});
   report.ok = report.findings.empty();
   if (globals().json) {

@@ -41,7 +41,7 @@ int search_pages(const TipsOptions& o) {
   const Result<knowledge::Route> route = asked_route(o);
   if (!route) return fail(route.error());
   if (o.limit < 1) return fail(invalid("--limit {}: 1 or more are possible", o.limit));
-  const Result<knowledge::Pages> pages = knowledge::read_pages(data_directory() / "knowledge");
+  const Result<knowledge::Pages> pages = knowledge::read_pages(data_directory() / "knowledge", own_knowledge());
   if (!pages) return fail(pages.error());
   auto hits = knowledge::search(pages->entries, o.experience, o.words, *route);
   if (!hits) return fail(hits.error());
@@ -60,7 +60,7 @@ int search_pages(const TipsOptions& o) {
 }
 
 int show_entry(const TipsOptions& o) {
-  const Result<knowledge::Pages> pages = knowledge::read_pages(data_directory() / "knowledge");
+  const Result<knowledge::Pages> pages = knowledge::read_pages(data_directory() / "knowledge", own_knowledge());
   if (!pages) return fail(pages.error());
   const auto found = std::ranges::find(pages->entries, o.id, &record::KnowledgeEntry::id);
   if (found == pages->entries.end()) {

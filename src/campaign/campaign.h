@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "campaign/journal.h"
@@ -100,10 +101,11 @@ Standpoint standpoint_of(const State& state);
 
 struct EngineOptions {
   std::filesystem::path directory;
-  std::filesystem::path cache_directory;  // of built objects
-  std::filesystem::path experience;       // root of the tips; empty: none are read or written
-  std::filesystem::path data;             // holds knowledge/ and hardware/
-  std::string project;                    // digest of its ridge-project.toml; empty: the campaign is of no project
+  std::filesystem::path cache_directory;              // of built objects
+  std::filesystem::path experience;                   // root of the tips; empty: none are read or written
+  std::filesystem::path data;                         // holds knowledge/ and hardware/
+  std::vector<std::filesystem::path> knowledge = {};  // folders of the user's own pages
+  std::string project;  // digest of its ridge-project.toml; empty: the campaign is of no project
   std::function<void(const EngineProgress&)> on_progress;
   std::function<StopLevel()> stop_level;
   std::filesystem::path sign_key;      // of an anchored campaign; empty: where it was before

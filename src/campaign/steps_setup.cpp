@@ -63,7 +63,7 @@ Status Engine::prepare() {
 // The knowledge pages, once in a process.
 Status Engine::read_pages() {
   if (pages_) return ok_status();
-  RIDGE_TRY(pages, knowledge::read_pages(options_.data / "knowledge"));
+  RIDGE_TRY(pages, knowledge::read_pages(options_.data / "knowledge", options_.knowledge));
   route_ = route_of(state_, options_.data);
   pages_ = std::move(pages);
   return ok_status();

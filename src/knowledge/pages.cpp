@@ -249,10 +249,26 @@ Result<std::vector<PageFile>> page_files(const fs::path& directory) {
   }
   if (failed || files.empty()) {
     return with_hint(make_error(ErrorCode::kNotFound, "there are no knowledge pages in {}", directory.string()),
-                     "they are shipped with ridge; RIDGE_DATA_DIR names another folder than its data");
+                     "they are shipped with ridge: RIDGE_DATA_DIR names another folder than its data; "
+                     "RIDGE_KNOWLEDGE_PATH names folders of pages beside them");
   }
   std::ranges::sort(files, {}, &PageFile::name);
   return files;
+}
+
+// The pages of all folders by name; the last of a name counts.
+Result<std::vector<PageFile>> page_files(const fs::path& directory, std::span<const fs::path> own) {
+  std::map<std::string, fs::path> by_name;
+  const auto add = [&](const fs::path& folder) -> Status {
+    RIDGE_TRY(files, page_files(folder));
+    for (PageFile& file : files) by_name[file.name] = std::move(file.path);
+    return ok_status();
+  };
+  RIDGE_CHECK_OK(add(directory));
+  for (const fs::path& folder : own) RIDGE_CHECK_OK(add(folder));
+  std::vector<PageFile> all;
+  for (const auto& [name, path] : by_name) all.push_back({name, path});
+  return all;
 }
 
 // Targets of "[text](target)" that are no addresses.
@@ -375,8 +391,8 @@ Result<std::vector<KnowledgeEntry>> parse_page(std::string_view text, std::strin
   return reader.finish();
 }
 
-Result<Pages> read_pages(const fs::path& directory) {
-  RIDGE_TRY(files, page_files(directory));
+Result<Pages> read_pages(const fs::path& directory, std::span<const fs::path> own) {
+  RIDGE_TRY(files, page_files(directory, own));
   Pages pages;
   std::string all;
   for (const PageFile& file : files) {
@@ -390,9 +406,9 @@ Result<Pages> read_pages(const fs::path& directory) {
   return pages;
 }
 
-std::vector<PageProblem> lint_pages(const fs::path& directory) {
+std::vector<PageProblem> lint_pages(const fs::path& directory, std::span<const fs::path> own) {
   std::vector<PageProblem> problems;
-  const Result<std::vector<PageFile>> files = page_files(directory);
+  const Result<std::vector<PageFile>> files = page_files(directory, own);
   if (!files) return {{directory.string(), 0, files.error().text()}};
   std::set<std::string> ids;
   std::map<std::string, std::size_t> for_any;

@@ -39,8 +39,9 @@ struct Pages {
   std::string digest;  // SHA-256 over all pages
   std::vector<record::KnowledgeEntry> entries;
 };
-// Every page below `directory`; an error names the page.
-Result<Pages> read_pages(const std::filesystem::path& directory);
+// Every page below `directory` and below the folders of `own`, where a page takes the place of one of its name that
+// came before it; an error names the page, or a folder without pages.
+Result<Pages> read_pages(const std::filesystem::path& directory, std::span<const std::filesystem::path> own = {});
 
 struct PageProblem {
   std::string file;
@@ -50,7 +51,8 @@ struct PageProblem {
 // What does not hold in the pages: pages that do not parse, ids that are there twice, links to files that are not there
 // (where the tree that they point into is), and categories without two entries for any kernel, on which the review of a
 // stagnation rests.
-std::vector<PageProblem> lint_pages(const std::filesystem::path& directory);
+std::vector<PageProblem> lint_pages(const std::filesystem::path& directory,
+                                    std::span<const std::filesystem::path> own = {});
 
 // What a kernel is. An empty field is not asked about.
 struct Route {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -60,11 +61,15 @@ std::vector<McpResource> Pages::list() const {
     all.push_back({fmt::format("{}{}/journal/1", kCampaign, name), name + ": journal", "The first events of " + name,
                    "application/json"});
   }
-  for (fs::recursive_directory_iterator at(knowledge_, failure), end; !failure && at != end; at.increment(failure)) {
-    if (at->path().extension() != ".md") continue;
-    const std::string name = fs::relative(at->path(), knowledge_, failure).replace_extension().string();
-    all.push_back({kKnowledge + name, name, "What is known: " + name, "text/markdown"});
+  std::set<std::string> pages;
+  for (const fs::path& folder : knowledge_) {
+    for (fs::recursive_directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
+      if (at->path().extension() == ".md")
+        pages.insert(fs::relative(at->path(), folder, failure).replace_extension().string());
+    }
   }
+  for (const std::string& name : pages)
+    all.push_back({kKnowledge + name, name, "What is known: " + name, "text/markdown"});
   std::ranges::sort(all, {}, &McpResource::uri);
   return all;
 }
@@ -110,8 +115,11 @@ Result<Pages::Page> Pages::journal(const std::string& uri, const std::string& re
 
 Result<Pages::Page> Pages::read(const std::string& uri) const {
   if (uri.starts_with(kKnowledge)) {
-    RIDGE_TRY(page, file(uri, knowledge_, uri.substr(std::string_view(kKnowledge).size()) + ".md"));
-    return page;
+    const std::string name = uri.substr(std::string_view(kKnowledge).size()) + ".md";
+    for (std::size_t i = knowledge_.size(); i > 0; --i) {
+      Result<Page> page = file(uri, knowledge_[i - 1], name);
+      if (page || i == 1 || page.error().code != ErrorCode::kNotFound) return page;
+    }
   }
   if (!uri.starts_with(kCampaign)) return not_there(uri);
   const std::string rest = uri.substr(std::string_view(kCampaign).size());

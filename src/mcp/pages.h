@@ -14,8 +14,8 @@ namespace ridge::mcp {
 
 class Pages {
  public:
-  // `root` holds campaigns; `knowledge` the pages that the program ships.
-  Pages(std::filesystem::path root, std::filesystem::path knowledge)
+  // `root` holds campaigns; `knowledge` the pages that the program ships, then the user's own, which go before them.
+  Pages(std::filesystem::path root, std::vector<std::filesystem::path> knowledge)
       : root_(std::move(root)), knowledge_(std::move(knowledge)) {}
 
   [[nodiscard]] std::vector<record::McpResource> list() const;
@@ -25,7 +25,7 @@ class Pages {
     record::McpResource resource;
     std::string text;
   };
-  // kNotFound for what is not there; nothing outside of the two folders is read.
+  // kNotFound for what is not there; nothing outside of the folders is read.
   [[nodiscard]] Result<Page> read(const std::string& uri) const;
 
  private:
@@ -34,7 +34,8 @@ class Pages {
   [[nodiscard]] Result<Page> file(const std::string& uri, const std::filesystem::path& folder,
                                   const std::string& rest) const;
 
-  std::filesystem::path root_, knowledge_;
+  std::filesystem::path root_;
+  std::vector<std::filesystem::path> knowledge_;
 };
 
 inline constexpr std::size_t kLinesOfAPage = 100;

@@ -21,9 +21,9 @@
 namespace ridge::mcp {
 
 struct ServerOptions {
-  std::filesystem::path program;    // of the tools
-  std::filesystem::path root;       // the folder that calls work in, and that paths stay inside
-  std::filesystem::path knowledge;  // pages of what is known
+  std::filesystem::path program;                 // of the tools
+  std::filesystem::path root;                    // the folder that calls work in, and that paths stay inside
+  std::vector<std::filesystem::path> knowledge;  // folders of pages of what is known; the later go before the earlier
   std::string version;
   int most_calls = 4;  // that run at the same time
 };

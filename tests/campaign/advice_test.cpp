@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "campaign/escalate.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/verify.h"
@@ -130,6 +131,26 @@ TEST(Advice, WithoutItsPagesACampaignDoesNotBegin) {
   ASSERT_FALSE(result);
   EXPECT_THAT(result.error().text(), HasSubstr("there are no knowledge pages in"));
   EXPECT_THAT(result.error().text(), HasSubstr("RIDGE_DATA_DIR"));
+}
+
+TEST(Advice, PagesOfOnesOwnReachTheCampaign) {
+  World world(one_per_round({}));
+  ASSERT_TRUE(world.create());
+  const std::filesystem::path own = world.base() / "own";
+  ASSERT_TRUE(make_directories(own));
+  ASSERT_TRUE(write_file_durably(
+      own / "ours.md",
+      "+++\ntitle = \"Ours\"\nbottleneck = [\"memory\"]\n+++\n\nProse.\n\n## What we found\n- Category: "
+      "tile\n- Applies: always\n- Mechanism: reuse\n- Signal: fewer loads\n- Evidence: untested\n"));
+  EngineOptions options;
+  options.directory = world.path();
+  options.data = source_dir() / "data";
+  options.knowledge = {own};
+  auto engine =
+      Engine::open(std::move(options), Services{world.executor, world.proposer, world.clock, world.git.get()});
+  ASSERT_TRUE(engine);
+  ASSERT_TRUE((*engine)->run());
+  EXPECT_THAT(world.state().tips->knowledge, testing::Contains("ours#what-we-found"));
 }
 
 TEST(Advice, ADeviceIsKnownByItsArchitecture) {

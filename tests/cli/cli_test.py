@@ -284,6 +284,22 @@ class Memory(Base):
         self.refused(2, "memory", "update", "v1", "--workspace", self.tmp / "w", "--set", "performance.latency_us=nan", says="latency_us")
 
 
+class OwnPages(Base):
+    def test_knowledge_pages_of_ones_own_lie_beside_those_that_are_shipped(self):
+        own = self.tmp / "pages"
+        (own / "ops").mkdir(parents=True)
+        entry = "+++\ntitle = \"Ours\"\nbottleneck = [\"memory\"]\n+++\n\nProse.\n\n## Tiles of a quokka\n- Category: tile\n- Applies: always\n" \
+                "- Mechanism: reuse\n- Signal: fewer loads\n- Evidence: untested\n"
+        (own / "ours.md").write_text(entry)
+        path = f"/dev/null/none:{own}"
+        self.refused(1, "tips", "search", "quokka", says="0 of 0 found")
+        self.assertIn("page ours#tiles-of-a-quokka", self.ridge("tips", "search", "quokka", RIDGE_KNOWLEDGE_PATH=own).stdout)
+        self.assertIn("page ops/gemm#", self.ridge("tips", "search", "tile", RIDGE_KNOWLEDGE_PATH=own).stdout)
+        self.refused(2, "tips", "search", "quokka", says=["/dev/null/none", "RIDGE_KNOWLEDGE_PATH"], RIDGE_KNOWLEDGE_PATH=path)
+        (own / "ours.md").write_text(entry.replace("- Signal: fewer loads\n", ""))
+        self.refused(1, "spec", "lint", says="ours.md", RIDGE_KNOWLEDGE_PATH=own)
+
+
 class BadInput(Base):
     def test_unknown_operator(self):
         self.refused(2, "bench", "gemmm", "m=8", says=["gemmm", "gemm"])

@@ -245,6 +245,18 @@ class Reading(Base):
         self.assertIn("campaign_propose", got["messages"][0]["content"]["text"])
         self.assertEqual(self.client.ask("prompts/get", name="round", arguments={})["error"]["code"], -32602)
 
+    def test_knowledge_pages_of_ones_own_go_before_those_that_are_shipped(self):
+        own = self.folder / "pages"
+        (own / "ops").mkdir(parents=True)
+        (own / "ops/gemm.md").write_text("our own")
+        (own / "ours.md").write_text("ours")
+        client = Client(self.folder, {**self.environment, "RIDGE_KNOWLEDGE_PATH": str(own)})
+        self.addCleanup(client.close)
+        uris = [one["uri"] for one in client.ask("resources/list")["result"]["resources"]]
+        self.assertEqual(uris.count("ridge://knowledge/ops/gemm"), 1)
+        for name, text in (("ours", "ours"), ("ops/gemm", "our own"), ("ops/norm", "##")):
+            self.assertIn(text, client.ask("resources/read", uri=f"ridge://knowledge/{name}")["result"]["contents"][0]["text"])
+
     def test_every_tool_that_a_prompt_names_exists(self):
         names = {tool["name"] for tool in self.client.ask("tools/list")["result"]["tools"]}
         for prompt in self.client.ask("prompts/list")["result"]["prompts"]:

@@ -115,6 +115,35 @@ TEST(Pages, TheLintFindsDanglingLinksTwinsAndCategoriesWithoutGeneralEntries) {
   EXPECT_FALSE(lint_pages(tree.path() / "none").empty());
 }
 
+TEST(Pages, FoldersOfOnesOwnAddPagesAndReplaceThoseOfTheirName) {
+  auto made = TempDir::create("ridge-pages");
+  ASSERT_TRUE(made);
+  const std::filesystem::path own = made->path() / "own", empty = made->path() / "empty";
+  ASSERT_TRUE(make_directories(own / "ops"));
+  ASSERT_TRUE(make_directories(empty));
+  ASSERT_TRUE(write_file_durably(own / "ops/gemm.md", page(kFront, kEntry)));
+  ASSERT_TRUE(write_file_durably(own / "ours.md", page("title = \"Ours\"\nbottleneck = [\"memory\"]\n", kEntry)));
+  const std::vector<std::filesystem::path> folders = {own};
+  const Result<Pages> shipped = read_pages(kShipped), both = read_pages(kShipped, folders);
+  ASSERT_TRUE(shipped && both);
+  EXPECT_NE(both->digest, shipped->digest);
+  const auto of_page = [](const Pages& pages, const std::string& name) {
+    return std::ranges::count_if(pages.entries, [&](const auto& one) { return one.id.starts_with(name + "#"); });
+  };
+  EXPECT_GT(of_page(*shipped, "ops/gemm"), 1);
+  EXPECT_EQ(of_page(*both, "ops/gemm"), 1) << "the page of one's own takes its place";
+  EXPECT_EQ(of_page(*both, "ours"), 1);
+  EXPECT_EQ(of_page(*both, "ops/norm"), of_page(*shipped, "ops/norm"));
+  ASSERT_TRUE(write_file_durably(own / "ours.md", page("title = \"Ours\"\n", kEntry)));
+  const auto problems = lint_pages(kShipped, folders);
+  ASSERT_FALSE(problems.empty());
+  EXPECT_THAT(problems.front().file, HasSubstr("ours.md"));
+  const std::vector<std::filesystem::path> without = {empty};
+  const Result<Pages> refused = read_pages(kShipped, without);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr(empty.string()));
+}
+
 TEST(Pages, RoutesByOperatorDeviceLanguageAndThenByBottleneck) {
   const std::vector<KnowledgeEntry> entries = read_pages(kShipped)->entries;
   const auto ids = [&](const Route& route) {
