@@ -221,13 +221,13 @@ def timed(call, room):
 
 def poisoned(call):
     """Runs it while new memory of PyTorch holds NaN, so that an element that nothing wrote shows."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms imports PyTorch's compiler, for seconds
     torch.utils.deterministic.fill_uninitialized_memory = True
     try:
         return call()
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.set_deterministic_debug_mode(before)
 
 
 class Run:

@@ -1,7 +1,10 @@
-// torch.ops.example.matmul: the kernel as an operator of PyTorch, with its gradient.
-#include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+// torch.ops.example.matmul and matmul_backward: the kernel as operators of PyTorch. ops.py makes one the other's
+// gradient.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
+
+#include <tuple>
 
 void matmul(const float* a, const float* b, float* out, long m, long n, long k);
 void matmul_backward(const float* d_out, const float* a, const float* b, float* d_a, float* d_b, long m, long n,
@@ -9,7 +12,7 @@ void matmul_backward(const float* d_out, const float* a, const float* b, float* 
 
 namespace {
 
-at::Tensor forward_on_cpu(const at::Tensor& a, const at::Tensor& b) {
+at::Tensor forward(const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "matmul wants [m, k] and [k, n], got ", a.sizes(),
               " and ", b.sizes());
   TORCH_CHECK(a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat, "matmul wants float32");
@@ -20,27 +23,21 @@ at::Tensor forward_on_cpu(const at::Tensor& a, const at::Tensor& b) {
   return out;
 }
 
-struct Matmul : torch::autograd::Function<Matmul> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, const at::Tensor& b) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({a, b});
-    return forward_on_cpu(a, b);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor d_out = gradients[0].contiguous(), a = saved[0].contiguous(), b = saved[1].contiguous();
-    at::Tensor d_a = at::empty_like(a), d_b = at::empty_like(b);
-    matmul_backward(d_out.const_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-                    d_a.mutable_data_ptr<float>(), d_b.mutable_data_ptr<float>(), a.size(0), b.size(1), a.size(1));
-    return {d_a, d_b};
-  }
-};
-
-at::Tensor forward_with_gradient(const at::Tensor& a, const at::Tensor& b) { return Matmul::apply(a, b); }
+std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& d_out, const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor d = d_out.contiguous(), left = a.contiguous(), right = b.contiguous();
+  at::Tensor d_a = at::empty(a.sizes(), a.options()), d_b = at::empty(b.sizes(), b.options());
+  matmul_backward(d.const_data_ptr<float>(), left.const_data_ptr<float>(), right.const_data_ptr<float>(),
+                  d_a.mutable_data_ptr<float>(), d_b.mutable_data_ptr<float>(), a.size(0), b.size(1), a.size(1));
+  return {d_a, d_b};
+}
 
 }  // namespace
 
-TORCH_LIBRARY(example, library) { library.def("matmul(Tensor a, Tensor b) -> Tensor"); }
-TORCH_LIBRARY_IMPL(example, CPU, library) { library.impl("matmul", &forward_on_cpu); }
-TORCH_LIBRARY_IMPL(example, Autograd, library) { library.impl("matmul", &forward_with_gradient); }
+TORCH_LIBRARY(example, library) {
+  library.def("matmul(Tensor a, Tensor b) -> Tensor");
+  library.def("matmul_backward(Tensor d_out, Tensor a, Tensor b) -> (Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(example, CPU, library) {
+  library.impl("matmul", &forward);
+  library.impl("matmul_backward", &backward);
+}
