@@ -123,7 +123,7 @@ std::string termination_words(std::string_view condition) {
   if (condition == "T2") return "the efficiency target was reached";
   if (condition == "T3") return "the largest number of rounds was used";
   if (condition == "T4") return "the user stopped it";
-  if (condition == "T5") return "the time budget was used up";
+  if (condition == "T5") return "its budget of time or of decisions was used up";
   if (condition == "exhausted") return "the proposer has nothing left to try";
   return "none of the conditions for stopping holds";
 }
