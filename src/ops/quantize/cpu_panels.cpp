@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000;
 constexpr std::int64_t kPanelRows = 32;
+constexpr std::int64_t kLine = 16;   // floats of a cache line
 constexpr std::int64_t kRun = 2048;  // elements that are scaled before they are encoded: they stay in the first cache
 
 std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
@@ -112,8 +113,8 @@ class Writer {
     return s_.granularity == Granularity::kBlock ? kScaleBlock : kPanelRows;
   }
   [[nodiscard]] std::int64_t panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
-  // Floats that a thread needs: the panel, a row or run of codes to be, a row of x.
-  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + code_room() + panel_rows(); }
+  // Floats that a thread needs: the panel, a row or run of codes to be, parts of rows of x.
+  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + code_room() + kLine * panel_rows(); }
 
   void look(std::int64_t panel, float* scratch, Magnitudes& most) const { look(load(panel, scratch), most); }
 
@@ -197,10 +198,15 @@ class Writer {
       for (std::int64_t r = 0; r < count; ++r) numerics::to_float(x_.dtype, at(first + r, 0), out + r * cols_, cols_);
       return {out, cols_, count};
     }
-    float* const row = out + panel_rows() * cols_ + code_room();
-    for (std::int64_t c = 0; c < cols_; ++c) {
-      numerics::to_float(x_.dtype, at(c, first), row, count);
-      for (std::int64_t r = 0; r < count; ++r) out[r * cols_ + c] = row[r];
+    // As many rows of x at a time as fill a line of the panel, which is then written once.
+    float* const parts = out + panel_rows() * cols_ + code_room();
+    for (std::int64_t col = 0; col < cols_; col += kLine) {
+      const std::int64_t wide = std::min(kLine, cols_ - col);
+      for (std::int64_t c = 0; c < wide; ++c)
+        numerics::to_float(x_.dtype, at(col + c, first), parts + c * count, count);
+      for (std::int64_t r = 0; r < count; ++r) {
+        for (std::int64_t c = 0; c < wide; ++c) out[r * cols_ + col + c] = parts[c * count + r];
+      }
     }
     return {out, cols_, count};
   }
