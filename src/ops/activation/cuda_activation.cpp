@@ -16,7 +16,7 @@ const DescribedKernel& kernel() {
 Implementation cuda_activation() {
   return configured_cuda_kernel("cuda_activation",
                                 "every element from memory into registers and back, in chunks of 16 bytes", kernel,
-                                no_cache_hints);
+                                no_bf16_conversions);
 }
 
 }  // namespace ridge::ops::activation

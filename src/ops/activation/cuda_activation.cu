@@ -1,5 +1,5 @@
 // Every element from memory into registers and back (device/cuda/kernel/row_pieces.cuh): each operand once, in chunks
-// of 16 bytes, of which a thread has four in flight before it stores one. Without factors and a mask, matrices whose
+// of 16 bytes, of which a thread has two in flight before it stores one. Without factors and a mask, matrices whose
 // rows follow on each other count as one row. Bound by memory; about 20 instructions an element leave half of the
 // issue slots free at 4.3 TB/s.
 // Rows that do not start on 16 bytes go in chunks as well where all matrices are off by the same; rows that are off by
@@ -16,15 +16,9 @@ title = "threads of a block"
 [[tunable]]
 name = "CHUNKS"
 values = [1, 2, 4]
-default = 2
+default = 1
 category = "tile"
 title = "chunks of 16 bytes that a thread takes of x and of up; of x alone twice as many"
-[[tunable]]
-name = "ONCE"
-values = [0, 1]
-default = 1
-category = "memory"
-title = "inputs keep no place in the first-level cache, and the second gives them up first"
 */
 /* ridge-kernel
 op = "activation"
@@ -39,15 +33,13 @@ RIDGE_MASK = { value = "mask" }
 RIDGE_ALIGNED = { value = "vectors" }
 RIDGE_SIDE = { value = "side" }
 RIDGE_THREADS = { value = "THREADS" }
-RIDGE_ONCE = { value = "ONCE" }
 [configs]
 default = { }
-one_chunk = { CHUNKS = 1 }
+two_chunks = { CHUNKS = 2 }
 four_chunks = { CHUNKS = 4 }
 small_blocks = { THREADS = 128 }
-small_blocks_one_chunk = { THREADS = 128, CHUNKS = 1 }
+small_blocks_two_chunks = { THREADS = 128, CHUNKS = 2 }
 large_blocks = { THREADS = 512 }
-cached = { ONCE = 0 }
 [variants]
 swiglu = { case = "activation rows=8192 cols=14336", every = true }
 swiglu_f16 = { case = "activation rows=8192 cols=14336 dtype=f16" }
@@ -137,7 +129,7 @@ namespace {
 constexpr Number kType = Number::RIDGE_TYPE;
 constexpr Function kFunction = Function::RIDGE_FUNCTION;
 constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
-constexpr bool kAligned = RIDGE_ALIGNED != 0, kOnce = RIDGE_ONCE != 0;
+constexpr bool kAligned = RIDGE_ALIGNED != 0;
 constexpr u32 kSide = RIDGE_SIDE;
 
 using ChunkX = Chunk<kType>;
@@ -148,10 +140,6 @@ struct RowFactors {
   bool counts;  // else its results are 0, and its inputs are not read
   float probs;
 };
-
-__device__ __forceinline__ void load(ChunkX& chunk, const u8* from) {
-  kOnce ? chunk.load_once(from) : chunk.load_global(from);
-}
 
 __device__ __forceinline__ ChunkX activate(const ChunkX& x, const ChunkX& up, const RowFactors& row,
                                            const Limits& limits) {
@@ -197,8 +185,8 @@ __device__ __forceinline__ void activation(const ActivationParameters& p) {
   for (u32 k = 0; k < kSide; ++k) {
     const u64 c = part.chunk(part.piece, kSide, k);
     if (!row.counts || c >= chunks.count) continue;
-    load(a[k], x + lead + c * 16);
-    if constexpr (kGated) load(b[k], up + lead + c * 16);
+    a[k].load_global(x + lead + c * 16);
+    if constexpr (kGated) b[k].load_global(up + lead + c * 16);
   }
 #pragma unroll
   for (u32 k = 0; k < kSide; ++k) {

@@ -14,7 +14,7 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_adamw() {
-  return configured_cuda_kernel("cuda_adamw", "one pass over memory, every operand once", kernel, no_cache_hints);
+  return configured_cuda_kernel("cuda_adamw", "one pass over memory, every operand once", kernel, no_bf16_conversions);
 }
 
 }  // namespace ridge::ops::adamw

@@ -19,12 +19,6 @@ values = [1, 2, 4]
 default = 1
 category = "tile"
 title = "units that a thread takes of every operand at once"
-[[tunable]]
-name = "ONCE"
-values = [0, 1]
-default = 1
-category = "memory"
-title = "inputs keep no place in the first-level cache, and the second gives them up first"
 */
 /* ridge-kernel
 op = "adamw"
@@ -42,7 +36,6 @@ RIDGE_MAXIMIZE = { value = "maximize" }
 RIDGE_ALIGNED = { value = "vectors" }
 RIDGE_SIDE = { value = "UNITS" }
 RIDGE_THREADS = { value = "THREADS" }
-RIDGE_ONCE = { value = "ONCE" }
 [configs]
 default = { }
 two_units = { UNITS = 2 }
@@ -50,7 +43,6 @@ four_units = { UNITS = 4 }
 small_blocks = { THREADS = 128 }
 small_blocks_two_units = { THREADS = 128, UNITS = 2 }
 large_blocks = { THREADS = 512 }
-cached = { ONCE = 0 }
 [variants]
 f32 = { case = "adamw count=134217728 dtype=f32", every = true }
 bf16_master = { case = "adamw count=134217728 master=1", every = true }
@@ -106,7 +98,7 @@ namespace {
 
 constexpr Number kParam = Number::RIDGE_TYPE_PARAM, kGrad = Number::RIDGE_TYPE_GRAD, kState = Number::RIDGE_TYPE_STATE;
 constexpr bool kMaster = RIDGE_MASTER != 0, kFactor = RIDGE_FACTOR != 0, kSkip = RIDGE_SKIP != 0;
-constexpr bool kMaximize = RIDGE_MAXIMIZE != 0, kAligned = RIDGE_ALIGNED != 0, kOnce = RIDGE_ONCE != 0;
+constexpr bool kMaximize = RIDGE_MAXIMIZE != 0, kAligned = RIDGE_ALIGNED != 0;
 constexpr u32 kUnit = RIDGE_UNIT, kSide = RIDGE_SIDE, kThreads = RIDGE_THREADS;
 constexpr Number kWeights = kMaster ? Number::kF32 : kParam;
 
@@ -147,27 +139,7 @@ struct Unit {
   // Of memory that this thread writes afterwards, so not by the path of constants.
   __device__ __forceinline__ void load(const u8* from) {
     u32 words[kWords];
-    if constexpr (kOnce && kWords == 4) {
-      asm volatile(
-          "{\n"
-          ".reg .b64 policy;\n"
-          "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-          "ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n"
-          "}"
-          : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-          : "l"(from)
-          : "memory");
-    } else if constexpr (kOnce) {
-      asm volatile(
-          "{\n"
-          ".reg .b64 policy;\n"
-          "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-          "ld.global.L1::no_allocate.L2::cache_hint.v2.u32 {%0, %1}, [%2], policy;\n"
-          "}"
-          : "=r"(words[0]), "=r"(words[1])
-          : "l"(from)
-          : "memory");
-    } else if constexpr (kWords == 4) {
+    if constexpr (kWords == 4) {
       asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                    : "l"(from)

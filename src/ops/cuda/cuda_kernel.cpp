@@ -89,9 +89,9 @@ Refusal no_eight_bit_floats(const DeviceInfo& device) {
   return fmt::format("{} ({}) has no 8-bit floats", device.name, device.arch);
 }
 
-Refusal no_cache_hints(const DeviceInfo& device) {
+Refusal no_bf16_conversions(const DeviceInfo& device) {
   if (record::at_least(device.arch, "sm_80")) return std::nullopt;
-  return fmt::format("{} ({}) has no hints to its second-level cache", device.name, device.arch);
+  return fmt::format("{} ({}) has no conversions to bf16", device.name, device.arch);
 }
 
 Refusal no_bulk_copies(const DeviceInfo& device) {

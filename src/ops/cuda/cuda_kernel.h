@@ -23,8 +23,8 @@ Implementation configured_cuda_kernel(std::string name, std::string summary, con
 
 // Why a GPU cannot convert 8-bit floats: that came with Ada.
 Refusal no_eight_bit_floats(const DeviceInfo& device);
-// Why a GPU has no hints to its second-level cache: those came with Ampere.
-Refusal no_cache_hints(const DeviceInfo& device);
+// Why a GPU has no conversions to bf16: those came with Ampere.
+Refusal no_bf16_conversions(const DeviceInfo& device);
 // Why a GPU has no bulk copies to shared memory: those came with Hopper.
 Refusal no_bulk_copies(const DeviceInfo& device);
 

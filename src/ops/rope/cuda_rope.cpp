@@ -14,7 +14,7 @@ const DescribedKernel& kernel() {
 
 Implementation cuda_rope() {
   return configured_cuda_kernel("cuda_rope", "q and k in one launch, a row of the table for several heads at once",
-                                kernel, no_cache_hints);
+                                kernel, no_bf16_conversions);
 }
 
 }  // namespace ridge::ops::rope

@@ -215,7 +215,7 @@ struct Chunks {
         for (u32 k = 0; k < kPerThread; ++k) {
           words[i][s][k].clear();
           if (row >= p.geometry.rows || team.chunk(k) >= team.chunks()) continue;
-          words[i][s][k].load_once(from[i] + row * pitch[i] + static_cast<u64>(team.chunk(k)) * 16);
+          words[i][s][k].load_global(from[i] + row * pitch[i] + static_cast<u64>(team.chunk(k)) * 16);
         }
       }
     }

@@ -43,28 +43,12 @@ struct Chunk {
     const uint4 raw = __ldg(static_cast<const uint4*>(from));
     words[0] = raw.x, words[1] = raw.y, words[2] = raw.z, words[3] = raw.w;
   }
-  // Of what is read once: keeps no place in the first-level cache, and the second gives it up first.
-  __device__ __forceinline__ void load_once(const void* from) {
-    asm volatile(
-        "{\n"
-        ".reg .b64 policy;\n"
-        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-        "ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n"
-        "}"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-        : "l"(from));
-  }
-  // The same of what this thread may write afterwards, which the way of read-only data leaves undefined.
+  // Of what this thread may write afterwards, which the way of read-only data leaves undefined.
   __device__ __forceinline__ void load_own(const void* from) {
-    asm volatile(
-        "{\n"
-        ".reg .b64 policy;\n"
-        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-        "ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n"
-        "}"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-        : "l"(from)
-        : "memory");
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(from)
+                 : "memory");
   }
   __device__ __forceinline__ void load_shared(u32 address) {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"

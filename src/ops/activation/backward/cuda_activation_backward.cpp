@@ -16,7 +16,7 @@ const DescribedKernel& kernel() {
 Implementation cuda_activation_backward() {
   return configured_cuda_kernel("cuda_activation_backward",
                                 "all gradients from one read, in chunks of 16 bytes; sums of rows by teams of threads",
-                                kernel, no_cache_hints);
+                                kernel, no_bf16_conversions);
 }
 
 }  // namespace ridge::ops::activation_backward

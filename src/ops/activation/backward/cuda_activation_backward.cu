@@ -18,15 +18,9 @@ title = "threads of a block"
 [[tunable]]
 name = "CHUNKS"
 values = [1, 2, 4]
-default = 2
+default = 1
 category = "tile"
 title = "chunks of 16 bytes that a thread takes of dy, x and up"
-[[tunable]]
-name = "ONCE"
-values = [0, 1]
-default = 1
-category = "memory"
-title = "inputs keep no place in the first-level cache, and the second gives them up first"
 */
 /* ridge-kernel
 op = "activation_backward"
@@ -44,15 +38,13 @@ RIDGE_DPROBS = { value = "dprobs" }
 RIDGE_ALIGNED = { value = "vectors" }
 RIDGE_SIDE = { value = "CHUNKS" }
 RIDGE_THREADS = { value = "THREADS" }
-RIDGE_ONCE = { value = "ONCE" }
 [configs]
 default = { }
-one_chunk = { CHUNKS = 1 }
+two_chunks = { CHUNKS = 2 }
 four_chunks = { CHUNKS = 4 }
 small_blocks = { THREADS = 128 }
-small_blocks_one_chunk = { THREADS = 128, CHUNKS = 1 }
+small_blocks_two_chunks = { THREADS = 128, CHUNKS = 2 }
 large_blocks = { THREADS = 512 }
-cached = { ONCE = 0 }
 [variants]
 swiglu = { case = "activation_backward rows=8192 cols=14336", every = true }
 swiglu_f16 = { case = "activation_backward rows=8192 cols=14336 dtype=f16" }
@@ -147,7 +139,7 @@ constexpr Number kType = Number::RIDGE_TYPE;
 constexpr Function kFunction = Function::RIDGE_FUNCTION;
 constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
 constexpr bool kDx = RIDGE_DX != 0, kDup = RIDGE_DUP != 0, kDprobs = RIDGE_DPROBS != 0;
-constexpr bool kAligned = RIDGE_ALIGNED != 0, kOnce = RIDGE_ONCE != 0;
+constexpr bool kAligned = RIDGE_ALIGNED != 0;
 constexpr u32 kSide = RIDGE_SIDE;
 
 using ChunkX = Chunk<kType>;
@@ -181,19 +173,14 @@ struct Inputs {
   ChunkX dy, x, up;
 
   __device__ __forceinline__ void load(const Row& row, u64 offset) {
-    read(dy, row.dy + offset);
-    read(x, row.x + offset);
-    if constexpr (kGated) read(up, row.up + offset);
+    dy.load_global(row.dy + offset);
+    x.load_global(row.x + offset);
+    if constexpr (kGated) up.load_global(row.up + offset);
   }
   __device__ __forceinline__ void load(const Row& row, const Chunks& in, u64 first, u64 step) {
     gather(dy, row.dy, in, first, step);
     gather(x, row.x, in, first, step);
     if constexpr (kGated) gather(up, row.up, in, first, step);
-  }
-
- private:
-  __device__ __forceinline__ static void read(ChunkX& chunk, const u8* from) {
-    kOnce ? chunk.load_once(from) : chunk.load_global(from);
   }
 };
 

@@ -15,7 +15,7 @@ title = "chunks of 16 bytes of a thread"
 [[tunable]]
 name = "MOST_THREADS"
 values = [128, 256, 512]
-default = 256
+default = 128
 category = "launch"
 title = "most threads of a block"
 */
@@ -33,7 +33,7 @@ RIDGE_BLOCKS = { value = "min(32, floor_div(CHUNKS > 4 ? 1024 : CHUNKS > 2 ? 128
 default = { }
 chunks2 = { CHUNKS = 2 }
 chunks8 = { CHUNKS = 8 }
-threads128 = { MOST_THREADS = 128 }
+threads256 = { MOST_THREADS = 256 }
 [variants]
 bf16_128256 = { case = "cross_entropy_backward tokens=8192 vocabulary=128256", every = true }
 bf16_1000 = { case = "cross_entropy_backward tokens=8192 vocabulary=1000 index=i32" }
