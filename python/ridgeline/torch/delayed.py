@@ -120,8 +120,9 @@ def codes(
     scale = torch.ops.ridgeline.quantize(amax.reshape(1, 1), dtype, "tensor", rule)[1]
     q = cast(x, x.float() * scale.reciprocal(), dtype)
     none = x.new_empty(0, dtype=dtype), x.new_empty(0, dtype=torch.float32)
-    across = (q.view(torch.uint8).t().contiguous().view(dtype), scale) if column else none
-    return *((q, scale) if row else none), *across
+    along, scale_along = (q, scale) if row else none
+    across, scale_across = (q.view(torch.uint8).t().contiguous().view(dtype), scale) if column else none
+    return along, scale_along, across, scale_across
 
 
 # Layers with a history, and the order in which they got it; weakly, and beside the layers, so that copies and files take nothing along.
