@@ -211,7 +211,7 @@ def test_padded_features_change_nothing(device, config, n, k):
         for want, have, sums, count in zip(expected, found, terms, (k, n, 33, 33), strict=True):
             assert have.is_contiguous() and bool(((want - have).double().abs() <= 2 * 1.27 * 8 * 2.0**-24 * math.sqrt(count + 1) * sums).all())
         with Shapes() as seen:
-            products(Recipe(config, config, config, pad_features=multiple), x, w, bias, dy)
+            products(Recipe(config, config, config, pad_rows=1, pad_features=multiple), x, w, bias, dy)
         full = -(-n // multiple) * multiple, -(-k // multiple) * multiple
         assert seen.shapes == {(33, full[1]), full, (33, full[0])}
 
