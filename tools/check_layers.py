@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks who includes whom (layers.txt) and the five rules that keep data flowing one way.
+"""Checks who includes whom (layers.txt), that no operator includes another, and the five rules that keep data flowing one way.
 
   tools/check_layers.py [--root DIR]     exit 0: clean; 1: each offence as file:line and what is allowed
 """
@@ -102,6 +102,14 @@ def resolve(relative, target):
     return "/".join(path[1:]) if path[:1] == ["src"] else target
 
 
+def sibling(root, relative, target):
+    """The operator whose files another operator includes: what both need lies in a folder of src/ops that is none (matmul, row_norm)."""
+    own, other = relative.split("/"), target.split("/")
+    if own[:2] != ["src", "ops"] or len(own) < 4 or other[0] != "ops" or len(other) < 3 or own[2] == other[1]:
+        return None
+    return other[1] if (root / "src/ops" / other[1] / "op.cpp").exists() else None
+
+
 def check_file(root, relative, allowed, offences):
     module = module_of(relative)
     text = (root / relative).read_text(errors="replace")
@@ -111,6 +119,8 @@ def check_file(root, relative, allowed, offences):
         if match and module is not None:
             target = resolve(relative, match.group(2))
             head = target.split("/", 1)[0]
+            if operator := sibling(root, relative, target):
+                offences.append(f'{relative}:{number}: an operator includes a file of the operator {operator}: "{target}"')
             if module in ("include", "frontends"):
                 beside = module == "frontends" and "/" not in target  # a header of the same folder
                 if match.group(1) == '"' and not target.startswith("ridge/") and not beside:

@@ -11,8 +11,8 @@
 #include "device/cpu/matrix_unit.h"
 #include "dispatch/choice.h"
 #include "dispatch/launch.h"
-#include "ops/gemm/simd/driver.h"
 #include "ops/harness.h"
+#include "ops/matmul/simd/driver.h"
 
 namespace ridge::testing {
 namespace {
@@ -69,7 +69,7 @@ TEST_P(Conformance, MatchesTheReferenceOnEveryCheckCase) {
   }
   const std::string& name = row.implementation->name;
   const bool here = name == "cpu_amx"       ? device::cpu::matrix_unit_missing().empty()
-                    : name == "cpu_bf16dot" ? ops::gemm::simd::bf16dot_missing().empty()
+                    : name == "cpu_bf16dot" ? ops::matmul::simd::bf16dot_missing().empty()
                                             : true;
   const bool own = here && !row.implementation->vendor && row.configuration < 0;
   EXPECT_TRUE(ran > 0 || !own) << "an implementation of ours that supports no check case";

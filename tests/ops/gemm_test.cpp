@@ -12,8 +12,8 @@
 #include "dispatch/launch.h"
 #include "numerics/convert.h"
 #include "ops/gemm/gemm.h"
-#include "ops/gemm/simd/driver.h"
 #include "ops/harness.h"
+#include "ops/matmul/simd/driver.h"
 #include "ridge/ops/gemm.h"
 
 namespace ridge::testing {
@@ -219,10 +219,10 @@ TEST(GemmCost, CountsEveryOperandOnceAndCTwiceWhenItIsAddedTo) {
 }
 
 // Every instruction set this machine can run, not only the one that dispatch takes.
-class KernelSets : public ::testing::TestWithParam<const ops::gemm::simd::KernelSet*> {};
+class KernelSets : public ::testing::TestWithParam<const ops::matmul::simd::KernelSet*> {};
 
-std::vector<const ops::gemm::simd::KernelSet*> runnable_sets() {
-  namespace simd = ops::gemm::simd;
+std::vector<const ops::matmul::simd::KernelSet*> runnable_sets() {
+  namespace simd = ops::matmul::simd;
   const device::cpu::CpuInfo& cpu = device::cpu::cpu_info();
   std::vector<const simd::KernelSet*> sets = {&simd::portable_kernels()};
   if (simd::avx2_kernels() != nullptr && cpu.has("avx2") && cpu.has("fma") && cpu.has("f16c")) {
@@ -234,31 +234,31 @@ std::vector<const ops::gemm::simd::KernelSet*> runnable_sets() {
 }
 
 // Those of pairs multiply nothing but bf16.
-bool takes(const ops::gemm::simd::KernelSet& set, DType dtype) { return set.depth == 1 || dtype == DType::kBf16; }
-std::string usual_dtype(const ops::gemm::simd::KernelSet& set) { return set.depth == 1 ? "f32" : "bf16"; }
+bool takes(const ops::matmul::simd::KernelSet& set, DType dtype) { return set.depth == 1 || dtype == DType::kBf16; }
+std::string usual_dtype(const ops::matmul::simd::KernelSet& set) { return set.depth == 1 ? "f32" : "bf16"; }
 INSTANTIATE_TEST_SUITE_P(Simd, KernelSets, ::testing::ValuesIn(runnable_sets()),
                          [](const auto& set) { return std::string(set.param->name); });
 
-ops::Implementation implementation_of(const ops::gemm::simd::KernelSet& kernels) {
+ops::Implementation implementation_of(const ops::matmul::simd::KernelSet& kernels) {
   ops::Implementation one;
   one.name = kernels.name;
   one.run = [&kernels](const ops::Problem& problem, std::span<const TensorView> v, const Stream& stream) -> Status {
     const ops::gemm::Shape s = ops::gemm::shape_of(problem);
-    const ops::gemm::simd::Arguments g{s.m,
-                                       s.n,
-                                       s.k,
-                                       s.dtype,
-                                       s.out,
-                                       v[0].data,
-                                       v[0].stride[0],
-                                       s.trans_a,
-                                       v[1].data,
-                                       v[1].stride[0],
-                                       s.trans_b,
-                                       v[2].data,
-                                       v[2].stride[0],
-                                       s.accumulate};
-    EXPECT_TRUE(ops::gemm::simd::run(kernels, g, stream.threads));
+    const ops::matmul::simd::Arguments g{s.m,
+                                         s.n,
+                                         s.k,
+                                         s.dtype,
+                                         s.out,
+                                         v[0].data,
+                                         v[0].stride[0],
+                                         s.trans_a,
+                                         v[1].data,
+                                         v[1].stride[0],
+                                         s.trans_b,
+                                         v[2].data,
+                                         v[2].stride[0],
+                                         s.accumulate};
+    EXPECT_TRUE(ops::matmul::simd::run(kernels, g, stream.threads));
     return ok_status();
   };
   return one;
@@ -337,7 +337,7 @@ TEST_P(KernelSets, KeepTheBoundInLongSumsOfEqualTerms) {
   for (const std::int64_t rows : {1, 3}) {
     for (const bool trans_b : {false, true}) {
       std::vector<float> sums(static_cast<std::size_t>(rows * kCols));
-      ops::gemm::simd::Arguments g;
+      ops::matmul::simd::Arguments g;
       g.m = rows;
       g.n = kCols;
       g.k = kSteps;
@@ -349,7 +349,7 @@ TEST_P(KernelSets, KeepTheBoundInLongSumsOfEqualTerms) {
       g.trans_b = trans_b;
       g.c = sums.data();
       g.c_stride = kCols;
-      ASSERT_TRUE(ops::gemm::simd::run(*GetParam(), g, 2));
+      ASSERT_TRUE(ops::matmul::simd::run(*GetParam(), g, 2));
       for (const float sum : sums) EXPECT_NEAR(sum, exact, bound) << rows << (trans_b ? ", B transposed" : "");
     }
   }
@@ -357,7 +357,7 @@ TEST_P(KernelSets, KeepTheBoundInLongSumsOfEqualTerms) {
 
 // What the contract says of numbers that bf16 instructions treat in their own way.
 TEST(Bf16Dot, CountsSubnormalNumbersAsZeroAndCarriesNanAndInf) {
-  namespace simd = ops::gemm::simd;
+  namespace simd = ops::matmul::simd;
   if (!simd::bf16dot_missing().empty()) GTEST_SKIP() << simd::bf16dot_missing();
   const double inf = HUGE_VAL, subnormal = 0x1p-130, least = 0x1p-126, largest = 0x1.fep127;
   const auto product = [&](std::vector<double> a, std::vector<double> b) {  // a row times two columns that are equal

@@ -48,6 +48,9 @@ class CheckLayers(unittest.TestCase):
     def test_campaign_must_not_see_operators(self):
         self.refused("src/campaign/planted.cpp", '#include "ops/op.h"\n', "campaign includes")
 
+    def test_an_operator_must_not_include_another(self):
+        self.refused("src/ops/gemm/planted.cpp", '#include "ops/quantize/quantize.h"\n', "an operator includes a file of the operator quantize")
+
     def test_public_header_includes_only_public_headers(self):
         self.refused("include/ridge/planted.h", '#include "base/json.h"\n', "only ridge/ headers")
 

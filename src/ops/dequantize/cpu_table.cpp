@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
+#include "ops/coded_rows.h"
 #include "ops/dequantize/dequantize.h"
-#include "ops/dequantize/rows.h"
 
 namespace ridge::ops::dequantize {
 namespace {

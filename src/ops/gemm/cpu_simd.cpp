@@ -3,18 +3,18 @@
 // columns are bound by memory, and read the matrix once as it is stored; with a matrix stored across k, two to twelve
 // of them leave most of each tile empty.
 #include "base/error.h"
+#include "ops/gemm/banded_product.h"
 #include "ops/gemm/gemm.h"
-#include "ops/gemm/simd/product.h"
 
 namespace ridge::ops::gemm {
 namespace {
 
-bool multiply(const simd::Arguments& arguments, int threads) {
-  return simd::run(simd::best_kernels(), arguments, threads);
+bool multiply(const matmul::simd::Arguments& arguments, int threads) {
+  return matmul::simd::run(matmul::simd::best_kernels(), arguments, threads);
 }
 
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  return simd::run_product(multiply, problem, operands, stream);
+  return run_product(multiply, problem, operands, stream);
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 Implementation cpu_simd() {
   Implementation simd;
   simd.name = "cpu_simd";
-  simd.summary = fmt::format("own kernels, {} on this machine", simd::best_kernels().name);
+  simd.summary = fmt::format("own kernels, {} on this machine", matmul::simd::best_kernels().name);
   simd.rank = 0;
   simd.deterministic = true;
   simd.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };

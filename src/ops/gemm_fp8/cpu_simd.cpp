@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
-#include "ops/dequantize/rows.h"
-#include "ops/gemm/amx/driver.h"
-#include "ops/gemm/simd/driver.h"
+#include "ops/coded_rows.h"
 #include "ops/gemm_fp8/gemm_fp8.h"
+#include "ops/matmul/amx/driver.h"
+#include "ops/matmul/simd/driver.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::int64_t kPart = 512;                          // elements on the 
 
 bool scaled_along_k(Fp8Scaling scaling) { return scaling != Fp8Scaling::kTensor && scaling != Fp8Scaling::kRow; }
 
-bool faster_at_bf16() { return gemm::amx::unusable().empty() || gemm::simd::bf16dot_at_full_rate(); }
+bool faster_at_bf16() { return matmul::amx::unusable().empty() || matmul::simd::bf16dot_at_full_rate(); }
 
 // Runs body(row) for every row, dealt to the threads in turn.
 template <class Body>
@@ -88,15 +88,15 @@ void unpack_row(const Shape& s, const TensorView& codes, bool transposed, const 
                 Granularity granularity, std::int64_t row, unsigned char* buffer, DType dtype, std::int64_t to) {
   unsigned char* const out = buffer + size_bytes(dtype, to * s.k);
   if (dtype == DType::kBf16) {
-    dequantize::row_as_bf16(codes, transposed, row, s.k, reinterpret_cast<std::uint16_t*>(out));
+    row_as_bf16(codes, transposed, row, s.k, reinterpret_cast<std::uint16_t*>(out));
   } else {
-    dequantize::scaled_row(codes, transposed, scale, granularity, row, 0, s.k, reinterpret_cast<float*>(out));
+    scaled_row(codes, transposed, scale, granularity, row, 0, s.k, reinterpret_cast<float*>(out));
   }
 }
 
 // Product of a band of A with all of B.
 bool multiply(const Shape& s, std::int64_t rows, const Buffers& buffers, int threads) {
-  gemm::simd::Arguments g;
+  matmul::simd::Arguments g;
   g.m = rows;
   g.n = s.n;
   g.k = s.k;
@@ -108,9 +108,9 @@ bool multiply(const Shape& s, std::int64_t rows, const Buffers& buffers, int thr
   g.trans_b = true;
   g.c = buffers.c.get();
   g.c_stride = s.n;
-  if (g.dtype == DType::kBf16 && gemm::amx::unusable().empty()) return gemm::amx::run(g, threads);
-  if (g.dtype == DType::kBf16) return gemm::simd::run(*gemm::simd::bf16dot_kernels(), g, threads);
-  return gemm::simd::run(gemm::simd::best_kernels(), g, threads);
+  if (g.dtype == DType::kBf16 && matmul::amx::unusable().empty()) return matmul::amx::run(g, threads);
+  if (g.dtype == DType::kBf16) return matmul::simd::run(*matmul::simd::bf16dot_kernels(), g, threads);
+  return matmul::simd::run(matmul::simd::best_kernels(), g, threads);
 }
 
 Error no_memory(const Problem& problem) {
@@ -148,11 +148,11 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 Implementation cpu_simd() {
   Implementation own;
   own.name = "cpu_simd";
-  own.summary =
-      fmt::format("unpacked operands through gemm's own kernels, {}{} on this machine", gemm::simd::best_kernels().name,
-                  gemm::amx::unusable().empty()        ? " and AMX"
-                  : gemm::simd::bf16dot_at_full_rate() ? " and bf16 dot products"
-                                                       : "");
+  own.summary = fmt::format("unpacked operands through gemm's own kernels, {}{} on this machine",
+                            matmul::simd::best_kernels().name,
+                            matmul::amx::unusable().empty()        ? " and AMX"
+                            : matmul::simd::bf16dot_at_full_rate() ? " and bf16 dot products"
+                                                                   : "");
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   own.run = run;

@@ -4,23 +4,24 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/gemm/amx/driver.h"
-#include "ops/gemm/simd/driver.h"
 #include "ops/grouped_gemm/grouped_gemm.h"
+#include "ops/matmul/amx/driver.h"
+#include "ops/matmul/simd/driver.h"
 
 namespace ridge::ops::grouped_gemm {
 namespace {
 
-bool multiply(const gemm::simd::Arguments& arguments, int threads) {
+bool multiply(const matmul::simd::Arguments& arguments, int threads) {
   if (arguments.dtype == DType::kBf16) {
-    if (gemm::amx::unusable().empty()) return gemm::amx::run(arguments, threads);
-    if (gemm::simd::bf16dot_at_full_rate()) return gemm::simd::run(*gemm::simd::bf16dot_kernels(), arguments, threads);
+    if (matmul::amx::unusable().empty()) return matmul::amx::run(arguments, threads);
+    if (matmul::simd::bf16dot_at_full_rate())
+      return matmul::simd::run(*matmul::simd::bf16dot_kernels(), arguments, threads);
   }
-  return gemm::simd::run(gemm::simd::best_kernels(), arguments, threads);
+  return matmul::simd::run(matmul::simd::best_kernels(), arguments, threads);
 }
 
-gemm::simd::Arguments arguments_of(const Shape& s, const GroupProduct& p) {
-  gemm::simd::Arguments g;
+matmul::simd::Arguments arguments_of(const Shape& s, const GroupProduct& p) {
+  matmul::simd::Arguments g;
   g.m = p.m;
   g.n = p.n;
   g.k = p.k;

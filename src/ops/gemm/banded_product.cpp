@@ -1,4 +1,4 @@
-#include "ops/gemm/simd/product.h"
+#include "ops/gemm/banded_product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,12 @@
 #include "numerics/convert.h"
 #include "ops/gemm/gemm.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::gemm {
 namespace {
 
-Arguments arguments(const Shape& s, std::span<const TensorView> operands) {
+matmul::simd::Arguments arguments(const Shape& s, std::span<const TensorView> operands) {
   const TensorView& c = operands[s.c_at()];
-  Arguments g;
+  matmul::simd::Arguments g;
   g.m = s.m;
   g.n = s.n;
   g.k = s.k;
@@ -96,7 +96,7 @@ Status run_with_epilogue(Multiply multiply, const Problem& problem, std::span<co
     if (sums == nullptr) return no_memory(problem);
   }
   for (std::int64_t first = 0; first < s.m; first += band) {
-    Arguments g = arguments(s, operands);
+    matmul::simd::Arguments g = arguments(s, operands);
     g.m = std::min(band, s.m - first);
     const std::int64_t skipped = s.trans_a ? first : first * g.a_stride;
     g.a = static_cast<const char*>(g.a) + size_bytes(s.dtype, skipped);
@@ -125,4 +125,4 @@ Status run_product(Multiply multiply, const Problem& problem, std::span<const Te
   return ok_status();
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::gemm

@@ -1,11 +1,11 @@
-#include "ops/gemm/amx/driver.h"
+#include "ops/matmul/amx/driver.h"
 
 #include <algorithm>
 
 #include "device/cpu/matrix_unit.h"
-#include "ops/gemm/amx/kernels.h"
+#include "ops/matmul/amx/kernels.h"
 
-namespace ridge::ops::gemm::amx {
+namespace ridge::ops::matmul::amx {
 namespace {
 
 using simd::Arguments;
@@ -142,4 +142,4 @@ bool run(const Arguments& g, int threads) {
                              [&](Range rows, Range cols) { return Block(*amx_kernels(), g, rows, cols).run(); });
 }
 
-}  // namespace ridge::ops::gemm::amx
+}  // namespace ridge::ops::matmul::amx

@@ -4,10 +4,10 @@
 
 #include <immintrin.h>
 
-#include "ops/gemm/simd/kernels.h"
-#include "ops/gemm/simd/transpose_avx512.h"
+#include "ops/matmul/simd/kernels.h"
+#include "ops/matmul/simd/transpose_avx512.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 namespace {
 
 template <Element E>
@@ -62,4 +62,4 @@ struct Avx512 {
 };
 
 }  // namespace
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 
 using Index = std::int64_t;
 
@@ -77,4 +77,4 @@ inline Grid choose_grid(Index m, Index n, Index k, Grid unit, double work, int t
   return best;
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "ops/gemm/simd/blocks.h"
-#include "ops/gemm/simd/kernels.h"
+#include "ops/matmul/simd/blocks.h"
+#include "ops/matmul/simd/kernels.h"
 #include "ridge/dtype.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 
 struct Arguments {
   std::int64_t m = 0, n = 0, k = 0;
@@ -41,4 +41,4 @@ bool run(const KernelSet& kernels, const Arguments& arguments, int threads);
 bool run_in_pieces(const Arguments& arguments, Grid unit, double work, int threads,
                    const std::function<bool(Range rows, Range cols)>& block);
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

@@ -1,4 +1,4 @@
-#include "ops/dequantize/rows.h"
+#include "ops/coded_rows.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "numerics/convert.h"
 
-namespace ridge::ops::dequantize {
+namespace ridge::ops {
 namespace {
 
 // The 256 values of a format.
@@ -79,4 +79,4 @@ void row_as_bf16(const TensorView& q, bool transposed, std::int64_t row, std::in
   for (std::int64_t i = 0; i < count; ++i) out[i] = value[codes[i * step]];
 }
 
-}  // namespace ridge::ops::dequantize
+}  // namespace ridge::ops

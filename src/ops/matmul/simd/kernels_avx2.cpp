@@ -1,12 +1,12 @@
 // AVX2 with FMA: 6 x 16 tiles, 12 sums in the 16 registers.
-#include "ops/gemm/simd/kernels.h"
+#include "ops/matmul/simd/kernels.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 
-#include "ops/gemm/simd/tile.h"
+#include "ops/matmul/simd/tile.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 namespace avx2 {
 
 template <Element E>
@@ -90,9 +90,9 @@ const KernelSet* avx2_kernels() {
   return &kSet;
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd
 #else
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 const KernelSet* avx2_kernels() { return nullptr; }
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd
 #endif

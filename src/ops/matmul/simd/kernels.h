@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 
 // One register tile of C: up to max_rows x (max_vectors * lanes) elements, one block of k in one go.
 struct Tile {
@@ -66,4 +66,4 @@ const KernelSet* avx2_kernels();
 const KernelSet* avx512_kernels();
 const KernelSet* bf16dot_kernels();  // of bf16 alone
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

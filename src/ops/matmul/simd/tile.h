@@ -11,9 +11,9 @@
 // must be enough of them to hide the latency of FMA (4 cycles x 2 units = 8).
 #pragma once
 
-#include "ops/gemm/simd/kernels.h"
+#include "ops/matmul/simd/kernels.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 
 template <class V, int Rows, int Vectors, bool kMasked, AMode kMode>
 void tile_kernel(const Tile& t) {
@@ -299,4 +299,4 @@ constexpr KernelSet make_kernels(const char* name) {
   return set;
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

@@ -1,11 +1,11 @@
 // Dot products of bf16 pairs (AVX512-BF16): the tiles of kernels_avx512.cpp, in which a value is a pair along k.
-#include "ops/gemm/simd/kernels.h"
+#include "ops/matmul/simd/kernels.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512BF16__)
-#include "ops/gemm/simd/tile.h"
-#include "ops/gemm/simd/vec_avx512.h"
+#include "ops/matmul/simd/tile.h"
+#include "ops/matmul/simd/vec_avx512.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 namespace {
 
 struct Bf16Pairs : Avx512 {
@@ -45,9 +45,9 @@ const KernelSet* bf16dot_kernels() {
   return &kSet;
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd
 #else
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 const KernelSet* bf16dot_kernels() { return nullptr; }
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd
 #endif

@@ -1,4 +1,4 @@
-#include "ops/gemm/simd/driver.h"
+#include "ops/matmul/simd/driver.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include "device/cpu/cpu_info.h"
 #include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
-#include "ops/gemm/simd/blocks.h"
+#include "ops/matmul/simd/blocks.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 namespace {
 
 // Blocks, by what must stay close while it is reused.
@@ -426,4 +426,4 @@ bool run(const KernelSet& kernels, const Arguments& g, int threads) {
                        [&](Range rows, Range cols) { return Block(kernels, g, rows, cols).run(); });
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "ops/gemm/simd/driver.h"
+#include "ops/matmul/simd/driver.h"
 
-namespace ridge::ops::gemm::amx {
+namespace ridge::ops::matmul::amx {
 
 // Why this process cannot use the matrix unit; empty: it can. The first call asks the operating system for it.
 const std::string& unusable();
@@ -13,4 +13,4 @@ const std::string& unusable();
 // As simd::run: false when there is no memory, and the same order of every sum whatever `threads` is. bf16 only.
 bool run(const simd::Arguments& arguments, int threads);
 
-}  // namespace ridge::ops::gemm::amx
+}  // namespace ridge::ops::matmul::amx

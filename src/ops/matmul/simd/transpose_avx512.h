@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 namespace {
 
 // Four rounds of interleaving: pairs, quads, then 128-bit lanes across quarters and halves.
@@ -38,4 +38,4 @@ inline void transpose_16(__m512 (&r)[16]) {
 }
 
 }  // namespace
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd

@@ -3,15 +3,15 @@
 
 #include <span>
 
-#include "ops/gemm/simd/driver.h"
+#include "ops/matmul/simd/driver.h"
 #include "ops/op.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::gemm {
 
 // False when there is no memory.
-using Multiply = bool (*)(const Arguments& arguments, int threads);
+using Multiply = bool (*)(const matmul::simd::Arguments& arguments, int threads);
 
 Status run_product(Multiply multiply, const Problem& problem, std::span<const TensorView> operands,
                    const Stream& stream);
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::gemm

@@ -1,11 +1,11 @@
-#include "ops/gemm/amx/kernels.h"
+#include "ops/matmul/amx/kernels.h"
 
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__)
 #include <immintrin.h>
 
-#include "ops/gemm/simd/transpose_avx512.h"
+#include "ops/matmul/simd/transpose_avx512.h"
 
-namespace ridge::ops::gemm::amx {
+namespace ridge::ops::matmul::amx {
 namespace {
 
 using Index = std::int64_t;
@@ -158,9 +158,9 @@ const Kernels* amx_kernels() {
   return &kKernels;
 }
 
-}  // namespace ridge::ops::gemm::amx
+}  // namespace ridge::ops::matmul::amx
 #else
-namespace ridge::ops::gemm::amx {
+namespace ridge::ops::matmul::amx {
 const Kernels* amx_kernels() { return nullptr; }
-}  // namespace ridge::ops::gemm::amx
+}  // namespace ridge::ops::matmul::amx
 #endif

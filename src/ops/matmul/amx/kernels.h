@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace ridge::ops::gemm::amx {
+namespace ridge::ops::matmul::amx {
 
 inline constexpr std::int64_t kSide = 16;         // rows and columns of the sums of one tile
 inline constexpr std::int64_t kDepth = 32;        // of k in one tile
@@ -42,4 +42,4 @@ struct Kernels {
 // Null where the compiler cannot target them; the caller checks that the processor can run them.
 const Kernels* amx_kernels();
 
-}  // namespace ridge::ops::gemm::amx
+}  // namespace ridge::ops::matmul::amx

@@ -3,9 +3,9 @@
 #include <type_traits>
 
 #include "numerics/convert.h"
-#include "ops/gemm/simd/tile.h"
+#include "ops/matmul/simd/tile.h"
 
-namespace ridge::ops::gemm::simd {
+namespace ridge::ops::matmul::simd {
 namespace portable {
 
 struct Vec {
@@ -60,4 +60,4 @@ const KernelSet& portable_kernels() {
   return kSet;
 }
 
-}  // namespace ridge::ops::gemm::simd
+}  // namespace ridge::ops::matmul::simd
