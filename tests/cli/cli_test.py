@@ -752,6 +752,13 @@ class AgentFiles(Base):
                 self.assertIn(flag, flags, f"{name}: {words}")
         self.assertGreater(found, 20)
 
+    def test_the_page_of_operators_has_all_of_them_and_no_dead_link(self):
+        page = ROOT / "docs/operators/README.md"
+        for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+            self.assertTrue((page.parent / link).exists(), link)
+        listed = set(re.findall(r"^\| `(\w+)` \|", page.read_text(), re.M))
+        self.assertEqual(listed, {each["name"] for each in self.json("ops", "list") if not each["name"].endswith("_backward")})
+
     def test_those_that_need_nothing_work(self):
         written = [" ".join(words) for _, words in self.commands()]
         for command in self.RUN:
