@@ -138,8 +138,8 @@ TEST(CrossEntropyBackwardPlan, PiecesOfRowsFillTheGrid) {
   const auto grid = [](const std::string& words) {
     return Planned("cross_entropy_backward " + words).on(kBackward).kernels.at(0).grid[0];
   };
-  EXPECT_EQ(grid("tokens=8192 vocabulary=128256"), 8192u * 16) << "8192 columns a piece";
-  EXPECT_EQ(grid("tokens=8192 vocabulary=128256 dtype=f32"), 8192u * 32);
+  EXPECT_EQ(grid("tokens=8192 vocabulary=128256"), 8192u * 32) << "4096 columns a piece";
+  EXPECT_EQ(grid("tokens=8192 vocabulary=128256 dtype=f32"), 8192u * 63);
   EXPECT_EQ(grid("tokens=7 vocabulary=67"), 7u);
   EXPECT_EQ(Planned("cross_entropy_backward tokens=7 vocabulary=67").on(kBackward).kernels.at(0).block[0], 32u);
   const Planned longest("cross_entropy_backward tokens=200000000 vocabulary=90000");

@@ -46,16 +46,16 @@ struct Launch {
 
 TEST(ActivationPlan, RowsThatFollowOnEachOtherAreOne) {
   const Launch swiglu(kForward, "activation rows=8192 cols=14336");
-  EXPECT_EQ(swiglu.blocks(), 28672u) << "8 KiB of every matrix";
+  EXPECT_EQ(swiglu.blocks(), 57344u) << "4 KiB of every matrix";
   EXPECT_EQ(swiglu.plan().kernels[0].block[0], 256u);
   EXPECT_EQ(swiglu.plan().kernels[0].parameters.at(0).bytes, 96u) << "ActivationParameters";
   EXPECT_EQ(swiglu.member(8), 1u);
   EXPECT_EQ(swiglu.member(9), 8192u * 14336);
-  EXPECT_EQ(swiglu.member(10), 28672u);
+  EXPECT_EQ(swiglu.member(10), 57344u);
   EXPECT_EQ(swiglu.member(11), 8u);
   EXPECT_THAT(swiglu.defines(), Contains("RIDGE_ALIGNED=1"));
-  EXPECT_EQ(Launch(kForward, "activation rows=8192 cols=16384 gated=0").blocks(), 16384u) << "twice as many chunks";
-  EXPECT_EQ(Launch(kForward, "activation rows=65536 cols=65536").blocks(), 1048576u) << "more than 2^31 elements";
+  EXPECT_EQ(Launch(kForward, "activation rows=8192 cols=16384 gated=0").blocks(), 32768u) << "twice as many chunks";
+  EXPECT_EQ(Launch(kForward, "activation rows=65536 cols=65536").blocks(), 2097152u) << "more than 2^31 elements";
   EXPECT_TRUE(Launch(kForward, "activation rows=0 cols=64").plan().kernels.empty());
 }
 
@@ -66,10 +66,11 @@ TEST(ActivationPlan, ATeamIsThePowerOfTwoThatARowKeepsBusy) {
     std::uint32_t blocks;
   };
   for (const Expected& one :
-       {Expected{"rows=16384 cols=2048", 1, 7, 8192}, Expected{"rows=16384 cols=2049", 1, 8, 16384},
-        Expected{"rows=1000 cols=8", 1, 0, 4}, Expected{"rows=1000 cols=24", 1, 1, 8},
-        Expected{"rows=8192 cols=14336", 4, 8, 32768}, Expected{"rows=1 cols=4096", 1, 8, 1},
-        Expected{"rows=1 cols=4097", 2, 8, 2}, Expected{"rows=3 cols=4096 dtype=f32", 2, 8, 6}}) {
+       {Expected{"rows=16384 cols=1024", 1, 7, 8192}, Expected{"rows=16384 cols=1025", 1, 8, 16384},
+        Expected{"rows=16384 cols=2049", 2, 8, 32768}, Expected{"rows=1000 cols=8", 1, 0, 4},
+        Expected{"rows=1000 cols=24", 1, 2, 16}, Expected{"rows=8192 cols=14336", 7, 8, 57344},
+        Expected{"rows=1 cols=4096", 2, 8, 2}, Expected{"rows=1 cols=4097", 3, 8, 3},
+        Expected{"rows=3 cols=4096 dtype=f32", 4, 8, 12}}) {
     const Launch launch(kForward, std::string("activation probs=1 ") + one.words);
     EXPECT_EQ(launch.member(10), one.pieces) << one.words;
     EXPECT_EQ(launch.member(11), one.lane_bits) << one.words;
@@ -80,7 +81,7 @@ TEST(ActivationPlan, ATeamIsThePowerOfTwoThatARowKeepsBusy) {
 TEST(ActivationPlan, HalvesOfOneMatrixKeepTheirRows) {
   Launch halves(kForward, "activation rows=8192 cols=14336");
   halves.view("x").stride[0] = halves.view("up").stride[0] = 2 * 14336;
-  EXPECT_EQ(halves.blocks(), 4u * 8192);
+  EXPECT_EQ(halves.blocks(), 7u * 8192);
   EXPECT_EQ(halves.member(5), 4u * 14336);
   EXPECT_EQ(halves.member(6), 4u * 14336);
   EXPECT_EQ(halves.member(7), 2u * 14336);
@@ -118,7 +119,7 @@ TEST(ActivationPlan, ScalarsFollowTheCall) {
 
 TEST(ActivationBackwardPlan, ASumOverARowIsOneTeams) {
   const Launch plain(kBackward, "activation_backward rows=8192 cols=14336");
-  EXPECT_EQ(plain.blocks(), 28672u);
+  EXPECT_EQ(plain.blocks(), 57344u);
   EXPECT_EQ(plain.plan().kernels[0].parameters.at(0).bytes, 136u) << "ActivationBackwardParameters";
   EXPECT_EQ(plain.member(13), 1u);
   const Launch sums(kBackward, "activation_backward rows=8192 cols=14336 probs=1");
@@ -127,7 +128,7 @@ TEST(ActivationBackwardPlan, ASumOverARowIsOneTeams) {
   EXPECT_EQ(sums.member(16), 8u);
   EXPECT_THAT(sums.defines(), Contains("RIDGE_DPROBS=1"));
   const Launch none(kBackward, "activation_backward rows=8192 cols=14336 probs=1 dprobs=0");
-  EXPECT_EQ(none.blocks(), 4u * 8192);
+  EXPECT_EQ(none.blocks(), 7u * 8192);
   EXPECT_EQ(Launch(kBackward, "activation_backward rows=1000 cols=8 probs=1").blocks(), 4u) << "256 rows of a block";
 }
 

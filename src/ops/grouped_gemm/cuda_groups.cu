@@ -72,7 +72,7 @@ name = "most_tiles"
 expression = "(along_sums ? groups * tile_rows : tile_rows + min(groups, rows)) * tile_cols"
 [[value]]
 name = "shared_bytes"
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * 16384 + (round_up(groups + 1, 4) + groups + 1) * 4"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
 [[value]]
 name = "accumulators"
 expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
@@ -557,9 +557,10 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   extern __shared__ __align__(1024) u8 shared[];
   const u32 base = shared_address(shared);
   const Ring<C::kStages> ring{base + SharedLayout::kBarriers};
-  u32* const begins = reinterpret_cast<u32*>(shared + SharedLayout::kGroups);
-  // Loads of four numbers read past the end of the first table: not into the second, which other warps write.
-  const GroupTable table{begins, begins + (groups.count + 4) / 4 * 4};
+  u32* const order = reinterpret_cast<u32*>(shared + SharedLayout::kGroups);
+  // The table that is read while the other is written starts anywhere, so that each number is a load of its own: a load
+  // of four would reach into the other.
+  const GroupTable table{order + groups.count + 1, order};
 
   const u32 warp = warp_uniform(threadIdx.x / kWarpThreads);
   const u32 lane = threadIdx.x % kWarpThreads;
