@@ -9,28 +9,13 @@
 #include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
 #include "ops/gemm/gemm.h"
+#include "ops/matmul/processor_product.h"
 
 namespace ridge::ops::gemm {
 namespace {
 
 matmul::simd::Arguments arguments(const Shape& s, std::span<const TensorView> operands) {
-  const TensorView& c = operands[s.c_at()];
-  matmul::simd::Arguments g;
-  g.m = s.m;
-  g.n = s.n;
-  g.k = s.k;
-  g.dtype = s.dtype;
-  g.out = s.out;
-  g.a = operands[0].data;
-  g.a_stride = operands[0].stride[0];
-  g.trans_a = s.trans_a;
-  g.b = operands[1].data;
-  g.b_stride = operands[1].stride[0];
-  g.trans_b = s.trans_b;
-  g.c = c.data;
-  g.c_stride = c.stride[0];
-  g.accumulate = s.accumulate;
-  return g;
+  return matmul::arguments_of(operands[0], s.trans_a, operands[1], s.trans_b, operands[s.c_at()], s.accumulate);
 }
 
 Error no_memory(const Problem& problem) {

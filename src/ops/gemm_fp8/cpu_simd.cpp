@@ -13,7 +13,7 @@
 #include "ops/coded_rows.h"
 #include "ops/gemm_fp8/gemm_fp8.h"
 #include "ops/matmul/amx/driver.h"
-#include "ops/matmul/simd/driver.h"
+#include "ops/matmul/processor_product.h"
 
 namespace ridge::ops::gemm_fp8 {
 namespace {
@@ -22,8 +22,6 @@ constexpr std::int64_t kBandFloats = std::int64_t{8} << 20;  // of a band of A a
 constexpr std::int64_t kPart = 512;                          // elements on the stack between two conversions
 
 bool scaled_along_k(Fp8Scaling scaling) { return scaling != Fp8Scaling::kTensor && scaling != Fp8Scaling::kRow; }
-
-bool faster_at_bf16() { return matmul::amx::unusable().empty() || matmul::simd::bf16dot_at_full_rate(); }
 
 // Runs body(row) for every row, dealt to the threads in turn.
 template <class Body>
@@ -108,9 +106,7 @@ bool multiply(const Shape& s, std::int64_t rows, const Buffers& buffers, int thr
   g.trans_b = true;
   g.c = buffers.c.get();
   g.c_stride = s.n;
-  if (g.dtype == DType::kBf16 && matmul::amx::unusable().empty()) return matmul::amx::run(g, threads);
-  if (g.dtype == DType::kBf16) return matmul::simd::run(*matmul::simd::bf16dot_kernels(), g, threads);
-  return matmul::simd::run(matmul::simd::best_kernels(), g, threads);
+  return matmul::multiply(g, threads);
 }
 
 Error no_memory(const Problem& problem) {
@@ -125,7 +121,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   const Granularities g = granularities(s.scaling);
   const int threads = std::max(stream.threads, 1);
   const bool now = scaled_along_k(s.scaling);
-  const DType dtype = !now && faster_at_bf16() ? DType::kBf16 : DType::kF32;
+  const DType dtype = !now && matmul::multiplies_bf16() ? DType::kBf16 : DType::kF32;
   const Buffers buffers = Buffers::allocate(s, dtype);
   if (!buffers.complete()) return no_memory(problem);
   const TensorView none;

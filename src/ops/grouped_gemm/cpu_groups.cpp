@@ -5,39 +5,10 @@
 
 #include "base/error.h"
 #include "ops/grouped_gemm/grouped_gemm.h"
-#include "ops/matmul/amx/driver.h"
-#include "ops/matmul/simd/driver.h"
+#include "ops/matmul/processor_product.h"
 
 namespace ridge::ops::grouped_gemm {
 namespace {
-
-bool multiply(const matmul::simd::Arguments& arguments, int threads) {
-  if (arguments.dtype == DType::kBf16) {
-    if (matmul::amx::unusable().empty()) return matmul::amx::run(arguments, threads);
-    if (matmul::simd::bf16dot_at_full_rate())
-      return matmul::simd::run(*matmul::simd::bf16dot_kernels(), arguments, threads);
-  }
-  return matmul::simd::run(matmul::simd::best_kernels(), arguments, threads);
-}
-
-matmul::simd::Arguments arguments_of(const Shape& s, const GroupProduct& p) {
-  matmul::simd::Arguments g;
-  g.m = p.m;
-  g.n = p.n;
-  g.k = p.k;
-  g.dtype = s.dtype;
-  g.out = s.out;
-  g.a = p.a.data;
-  g.a_stride = p.a.stride[0];
-  g.trans_a = p.trans_a;
-  g.b = p.b.data;
-  g.b_stride = p.b.stride[0];
-  g.trans_b = p.trans_b;
-  g.c = p.c.data;
-  g.c_stride = p.c.stride[0];
-  g.accumulate = s.accumulate;
-  return g;
-}
 
 void clear_rows(const TensorView& rows) {
   for (std::int64_t i = 0; i < rows.shape[0]; ++i) {
@@ -51,9 +22,9 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   const std::vector<std::int64_t> offsets = offsets_of(problem, operands);
   RIDGE_CHECK_OK(check_offsets(problem, offsets));
   for (std::int64_t g = 0; g < s.groups; ++g) {
-    const GroupProduct product = product_of(s, operands, offsets, g);
-    if (product.m == 0 || (s.accumulate && product.k == 0)) continue;
-    if (!multiply(arguments_of(s, product), stream.threads)) {
+    const GroupProduct p = product_of(s, operands, offsets, g);
+    if (p.m == 0 || (s.accumulate && p.k == 0)) continue;
+    if (!matmul::multiply(matmul::arguments_of(p.a, p.trans_a, p.b, p.trans_b, p.c, s.accumulate), stream.threads)) {
       return with_hint(make_error(ErrorCode::kIo, "{}: no memory for packing", problem.problem_case.text()),
                        "use a smaller problem or fewer threads");
     }
