@@ -9,10 +9,11 @@ their directions), `<!-- measured grouped -->` one of grouped products. --check 
 """
 import argparse
 import json
-import math
 import pathlib
 import re
 import sys
+
+from report import geomean
 
 OURS = "ridgeline"
 # Beyond what its dtype leaves of a result, in the units of rows_compare.py: named beside the time.
@@ -102,7 +103,7 @@ def grouped_table(folders):
         lines.append(line)
     means = []
     for each, over in zip(measured, ratios, strict=True):
-        parts = [f"{name} {math.exp(sum(map(math.log, over[key])) / len(over[key])):.2f} ({min(over[key]):.2f})" for key, name in DIRECTIONS if over[key]]
+        parts = [f"{name} {geomean(over[key]):.2f} ({min(over[key]):.2f})" for key, name in DIRECTIONS if over[key]]
         means.append(f"{device_of(each)[0]} {', '.join(parts)}")
     return (f"{table(head, lines)}\n\nTFLOP/s in bf16, medians, contenders in turns in one process, the L2 displaced before every call, first and last results held to fp64. A skewed load grows as u^3 over the "
             f"experts and gives one of them nothing. torch is `torch._grouped_mm`. Geometric means over it (smallest): {'; '.join(means)}. "
