@@ -140,6 +140,7 @@ function(ridge_instruction_flags)
 endfunction()
 
 # ridge_op_sources(<list> <sources variable> <entries variable>)
+# An operator whose contract declares it for a std::span of its arguments gets that entry, too.
 # Sources of the operators of a list, with the generated <list>_operators(); and the generated file with their public
 # entry points, which belongs to a library that may use src/dispatch. A list other than the product's own embeds its device
 # sources as ridge::ops::<list>_sources (ridge_embed).
@@ -186,6 +187,12 @@ function(ridge_op_sources list sources_variable entries_variable)
            "  auto call = ops::${op}::make_call(args);\n"
            "  if (!call) return call.error();\n"
            "  return dispatch::launch(*op, *call, stream);\n}\n")
+    file(STRINGS "${folder}/contract.h" takes_list REGEX "^Status ${op}\\(std::span<const " LIMIT_COUNT 1)
+    if(takes_list)
+      string(APPEND entries "Status ${op}(std::span<const ops::${op}::Args> args, const Stream& stream) {\n"
+             "  static const ops::Operator* const op = dispatch::resolve(\"${op}\");\n"
+             "  return dispatch::launch(*op, args.size(), [&](std::size_t i) { return ops::${op}::make_call(args[i]); }, stream);\n}\n")
+    endif()
   endforeach()
   set(more "")
   if(NOT list STREQUAL "ridge")

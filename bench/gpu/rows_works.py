@@ -451,7 +451,7 @@ class AdamW(Work):
         for at, one in enumerate(self.params):
             state = optimizer.state[one]
             state["exp_avg"], state["exp_avg_sq"] = (flat[at] for flat in self.flat[1:])
-        counts = [optimizer.state[one]["step"] for one in self.params]
+        counts = list({id(count): count for count in (optimizer.state[one]["step"] for one in self.params)}.values())  # ours are shared
 
         def prepare():
             for x, right in zip(self.flat, self.kept):

@@ -1,7 +1,9 @@
 // ridgeline::adamw_: a step of AdamW for a list of parameters.
 #include "ridge/ops/adamw.h"
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "convert.h"
 #include "derivative.h"
@@ -87,6 +89,7 @@ void adamw(TensorList params, TensorList grads, TensorList exp_avgs, TensorList 
   args.lr = lr, args.beta1 = beta1, args.beta2 = beta2, args.eps = eps;
   args.weight_decay = weight_decay;
   args.step = step;
+  std::vector<AdamwArgs> steps(params.size(), args);
   for (std::size_t i = 0; i < params.size(); ++i) {
     const Tensor* const master = masters.empty() ? nullptr : &masters[i];
     check_same_device(kOp, {{"the parameter", &params[i]},
@@ -96,13 +99,16 @@ void adamw(TensorList params, TensorList grads, TensorList exp_avgs, TensorList 
                             {"master", master},
                             {"factor", factor ? &*factor : nullptr},
                             {"skip", skip ? &*skip : nullptr}});
-    args.param = flat(params[i]);
-    args.grad = flat(grads[i]);
-    args.exp_avg = flat(exp_avgs[i]);
-    args.exp_avg_sq = flat(exp_avg_sqs[i]);
-    args.master = master == nullptr ? TensorView() : flat(*master);
-    const OnDeviceOf on_device(params[i]);
-    check(ridge::adamw(args, stream_of(params[i])));
+    steps[i].param = flat(params[i]);
+    steps[i].grad = flat(grads[i]);
+    steps[i].exp_avg = flat(exp_avgs[i]);
+    steps[i].exp_avg_sq = flat(exp_avg_sqs[i]);
+    if (master != nullptr) steps[i].master = flat(*master);
+  }
+  for (std::size_t first = 0, end = 0; first < steps.size(); first = end) {
+    while (end < steps.size() && params[end].device() == params[first].device()) ++end;
+    const OnDeviceOf on_device(params[first]);
+    check(ridge::adamw(std::span(steps).subspan(first, end - first), stream_of(params[first])));
   }
 }
 

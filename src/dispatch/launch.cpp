@@ -74,6 +74,31 @@ Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const St
   return decision;
 }
 
+// Forgets the choices where they may no longer hold.
+Table& current_table() {
+  Table& known = table();
+  if (const std::uint64_t now = generation(); now != known.generation || known.choices.size() > kMaxChoices) {
+    known.choices.clear();
+    known.generation = now;
+  }
+  return known;
+}
+
+// It stays where it is until the table is cleared.
+Result<const Decision*> decision_for(const ops::Operator& op, const ops::Call& call, const Stream& stream,
+                                     Table& known) {
+  const ops::CallKey key = key_of(op, call, stream);
+  if (const Decision* const found = known.choices.find(key)) return found;
+  RIDGE_TRY(decided, decide(op, call, stream));
+  return &known.choices.add(key, std::move(decided));
+}
+
+Status run(const ops::Operator& op, const Decision& decision, const ops::Call& call, const Stream& stream) {
+  Status status = decision.implementation->run(decision.problem, {call.operands, call.scalars}, stream);
+  if (status) table().last[&op] = decision.implementation;
+  return status;
+}
+
 }  // namespace
 
 const ops::Operator* resolve(std::string_view op) {
@@ -84,20 +109,29 @@ const ops::Operator* resolve(std::string_view op) {
 
 Status launch(const ops::Operator& op, const ops::Call& call, const Stream& stream) {
   const CallersContext context(stream);
-  Table& known = table();
-  if (const std::uint64_t now = generation(); now != known.generation || known.choices.size() > kMaxChoices) {
-    known.choices.clear();
-    known.generation = now;
+  RIDGE_TRY(decision, decision_for(op, call, stream, current_table()));
+  return run(op, *decision, call, stream);
+}
+
+Status launch(const ops::Operator& op, std::size_t count, const std::function<Result<ops::Call>(std::size_t)>& make,
+              const Stream& stream) {
+  const CallersContext context(stream);
+  Table& known = current_table();
+  std::vector<const Decision*> decisions(count);  // made first: a choice that is measured launches on other streams
+  for (std::size_t i = 0; i < count; ++i) {
+    const Result<ops::Call> call = make(i);
+    if (!call) return in_context(fmt::format("call {} of {}", i, count), call.error());
+    RIDGE_TRY(decision, decision_for(op, *call, stream, known));
+    decisions[i] = decision;
   }
-  const ops::CallKey key = key_of(op, call, stream);
-  Decision* decision = known.choices.find(key);
-  if (decision == nullptr) {
-    RIDGE_TRY(decided, decide(op, call, stream));
-    decision = &known.choices.add(key, std::move(decided));
-  }
-  Status status = decision->implementation->run(decision->problem, {call.operands, call.scalars}, stream);
-  if (status) known.last[&op] = decision->implementation;
-  return status;
+  const auto one_by_one = [&]() -> Status {
+    for (std::size_t i = 0; i < count; ++i) {
+      RIDGE_TRY(call, make(i));
+      RIDGE_CHECK_OK(run(op, *decisions[i], call, stream));
+    }
+    return ok_status();
+  };
+  return run_together(one_by_one, stream);
 }
 
 std::string last_used(std::string_view op_name) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ Runner cuda_runner(const Stream& stream);
 // Whether launches on the stream are being recorded into a graph, so that nothing may be allocated or waited for. True
 // as well where the driver will not say.
 bool is_recording(const Stream& stream);
+
+// Runs `calls`, which calls operators on that stream alone. On a GPU those whose kernels take lists share launches.
+Status run_together(const std::function<Status()>& calls, const Stream& stream);
 
 // Gives the calling thread back, at its end, the CUDA context that was current at its beginning: calls make their own
 // device's current, and the caller's next work may be another device's. Nothing for a stream of the processor.

@@ -187,6 +187,7 @@ Result<PlanTensorMap> read_tensor_map(BlockKeys& keys) {
 Result<PlanKernel> read_kernel(BlockKeys& keys, const Structs& structs) {
   PlanKernel kernel;
   RIDGE_CHECK_OK(keys.text("symbol", kernel.symbol, true));
+  RIDGE_CHECK_OK(keys.text("list", kernel.list, false));
   RIDGE_CHECK_OK(numbers(keys, "grid", kernel.grid, true, 3));
   RIDGE_CHECK_OK(numbers(keys, "block", kernel.block, true, 3));
   RIDGE_CHECK_OK(numbers(keys, "cluster", kernel.cluster, false, 3));
@@ -269,6 +270,19 @@ Status check_argument(const LaunchPlan& plan, const PlanKernel& kernel, const Pl
   return ok_status();
 }
 
+// A list is launched with nothing but the arguments of its calls, and its blocks are those of the calls in a row.
+Status check_list(const LaunchPlan& plan, const PlanKernel& kernel, std::size_t line) {
+  if (kernel.list.empty()) return ok_status();
+  const bool alone =
+      plan.kernels.size() == 1 && plan.workspaces.empty() && plan.clears.empty() && plan.tensor_maps.empty();
+  if (alone && kernel.args.size() == 1 && kernel.grid.size() == 1 && kernel.cluster.empty()) return ok_status();
+  return block_error(
+      kLaunchMarker, line,
+      fmt::format("kernel {}: list = \"{}\" is for a plan of one kernel with one argument, a grid of one "
+                  "dimension and no clusters, without workspaces, clears and tensor maps",
+                  kernel.symbol, kernel.list));
+}
+
 // What can be known without a case: names declared once, and used names declared.
 Status check_names(const LaunchPlan& plan, std::size_t line) {
   std::set<std::string> names;
@@ -295,6 +309,7 @@ Status check_names(const LaunchPlan& plan, std::size_t line) {
   }
   for (const PlanKernel& kernel : plan.kernels) {
     for (const PlanArgument& argument : kernel.args) RIDGE_CHECK_OK(check_argument(plan, kernel, argument, line));
+    RIDGE_CHECK_OK(check_list(plan, kernel, line));
   }
   return ok_status();
 }

@@ -28,6 +28,7 @@
 //   members = [{ i32 = "m" }, { i32 = "n" }]
 //   [[kernel]]
 //   symbol = "gemm"
+//   list = "gemm_list"                 # runs several such calls in one launch (default: there is none)
 //   grid = ["ceil_div(n, TILE_N)", "ceil_div(m, TILE_M)"]
 //   block = [256]
 //   shared = "STAGES * (TILE_M + TILE_N) * 128"
@@ -85,6 +86,7 @@ struct PlanArgument {
 
 struct PlanKernel {
   std::string symbol;
+  std::string list;                              // symbol of the kernel that runs a list of such calls; may be empty
   std::vector<PlanNumber> grid, block, cluster;  // one to three; what is missing is 1
   PlanNumber shared = "0";                       // dynamic shared memory, bytes
   PlanNumber when = "1";                         // launched only if not zero
@@ -92,6 +94,7 @@ struct PlanKernel {
   std::vector<PlanArgument> args;
   static void fields(auto& v, auto& self) {
     v("symbol", self.symbol);
+    v.optional("list", self.list);
     v("grid", self.grid);
     v("block", self.block);
     v("cluster", self.cluster);
@@ -235,7 +238,7 @@ struct ResolvedParameter {
 };
 
 struct ResolvedKernel {
-  std::string symbol;
+  std::string symbol, list;
   std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
   std::uint32_t shared_bytes = 0;
   bool overlap_previous = false;

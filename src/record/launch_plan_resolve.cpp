@@ -119,6 +119,7 @@ class Resolver {
     if (when == 0) return ok_status();
     ResolvedKernel one;
     one.symbol = kernel.symbol;
+    one.list = kernel.list;
     one.overlap_previous = kernel.overlap_previous;
     RIDGE_CHECK_OK(sides(place, "grid", kernel.grid, one.grid, 0));
     if (one.grid[0] == 0 || one.grid[1] == 0 || one.grid[2] == 0) return ok_status();

@@ -1,5 +1,5 @@
-// Activations on a GPU where matrices share memory, and their rows start wherever: beyond what the conformance table
-// has.
+// Activations on a GPU where matrices share memory, and their rows start wherever; lists of AdamW's tensors: beyond
+// what the conformance table has.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,8 @@
 
 #include "cuda/gpu_operands.h"
 #include "device/cuda/device.h"
+#include "device/cuda/graph.h"
+#include "dispatch/launch.h"
 #include "numerics/convert.h"
 #include "ops/op.h"
 
@@ -127,6 +129,73 @@ TEST(CudaActivation, TakesHalvesOfOneMatrixAtAnyAlignment) {
       }
     }
   }
+}
+
+// Steps of AdamW for tensors of several sizes and kinds, more of one kind than a launch takes.
+struct Steps {
+  explicit Steps(const gpu::Stream& stream) {
+    const auto add = [&](const std::string& words, const Layout& layout) {
+      const ops::Problem& problem = problems.emplace_back(problem_of("adamw " + words));
+      host.push_back(make_operands(problem, layout, host.size()));
+      device.push_back(GpuOperands::upload(the_device(), host.back(), stream.handle()).value());
+    };
+    for (int i = 0; i < 95; ++i) add(fmt::format("count={} dtype=f32", 1 + i * i * 37 % 5000), kPacked);
+    for (const char* more : {"master=1", "state=bf16", "dtype=f16 master=1 factor=1 skip=1 maximize=1"}) {
+      for (const int count : {0, 1, 7, 8, 1023, 1024, 1025, 300007}) {
+        add(fmt::format("count={} {}", count, more), kPacked);
+        add(fmt::format("count={} {}", count, more), Layout{"odd start", 0, 1});
+      }
+    }
+  }
+  [[nodiscard]] ops::Call call(std::size_t i) const {
+    ops::Call call;
+    call.values.append(problems[i].values.data(), problems[i].values.size());
+    for (const TensorView& view : device[i].views()) call.operands.push_back(view);
+    for (const record::Scalar& scalar : host[i].scalars) call.scalars.push_back(scalar);
+    return call;
+  }
+  void download(const gpu::Stream& stream) {
+    for (std::size_t i = 0; i < host.size(); ++i) ASSERT_TRUE(device[i].download(host[i], stream.handle()));
+  }
+
+  std::vector<ops::Problem> problems;
+  std::vector<Operands> host;
+  std::vector<GpuOperands> device;
+};
+
+void expect_equal(const Steps& found, const Steps& expected, const char* which) {
+  for (std::size_t i = 0; i < found.host.size(); ++i) {
+    for (std::size_t k = 0; k < found.host[i].all.size(); ++k) {
+      EXPECT_TRUE(std::ranges::equal(found.host[i].all[k].bytes(), expected.host[i].all[k].bytes()))
+          << which << ": " << found.problems[i].problem_case.text() << ", " << found.problems[i].operands[k].name;
+    }
+  }
+}
+
+// Launched and recorded; that single calls are right is the conformance table's.
+TEST(CudaAdamw, AListGivesTheBitsOfSingleCalls) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("adamw");
+  Steps apart(*stream), together(*stream), replayed(*stream);
+  for (std::size_t i = 0; i < apart.host.size(); ++i) {
+    const Status status = dispatch::launch(op, apart.call(i), stream->view());
+    ASSERT_TRUE(status) << status.error().text();
+  }
+  const auto in_one = [&](const Steps& steps, Stream on) {
+    return dispatch::launch(
+        op, steps.host.size(), [&](std::size_t i) -> Result<ops::Call> { return steps.call(i); }, on);
+  };
+  Status status = in_one(together, stream->view());
+  ASSERT_TRUE(status) << status.error().text();
+  const auto graph = gpu::Graph::capture(the_device(), [&](gpu::StreamHandle handle) {
+    return in_one(replayed, Stream::cuda(handle, stream->view().device));
+  });
+  ASSERT_TRUE(graph) << graph.error().text();
+  ASSERT_TRUE(graph->launch(stream->handle()));
+  apart.download(*stream), together.download(*stream), replayed.download(*stream);
+  expect_equal(together, apart, "a list");
+  expect_equal(replayed, apart, "a list that a graph replays");
 }
 
 }  // namespace

@@ -175,5 +175,52 @@ TEST(Adamw, SaysWhatIsWrongWithItsArguments) {
   says(args, "step is 0, which is not possible");
 }
 
+// Of a list: tensors of several sizes, with a master and without, one without elements.
+std::vector<Trained> some_trained() {
+  std::vector<Trained> some;
+  for (const std::size_t count : {5u, 0u, 3000u, 17u}) {
+    Trained& t = some.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      t.param[i] = t.master[i] = static_cast<float>(std::sin(static_cast<double>(i + count)));
+      t.grad[i] = static_cast<float>(std::cos(static_cast<double>(3 * i + count)));
+    }
+  }
+  return some;
+}
+std::vector<AdamwArgs> steps_of(std::vector<Trained>& some) {
+  std::vector<AdamwArgs> steps;
+  for (Trained& t : some) {
+    steps.push_back(t.args());
+    if (t.param.size() == 17) steps.back().master = Trained::view(t.master);
+  }
+  return steps;
+}
+
+TEST(Adamw, AListGivesTheBitsOfSingleCalls) {
+  std::vector<Trained> apart = some_trained(), together = some_trained();
+  for (const AdamwArgs& step : steps_of(apart)) ASSERT_TRUE(adamw(step, Stream::cpu()).ok());
+  const Status status = adamw(steps_of(together), Stream::cpu());
+  ASSERT_TRUE(status.ok()) << status.error().text();
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    EXPECT_EQ(apart[i].param, together[i].param) << i;
+    EXPECT_EQ(apart[i].mean, together[i].mean) << i;
+    EXPECT_EQ(apart[i].square, together[i].square) << i;
+    EXPECT_EQ(apart[i].master, together[i].master) << i;
+  }
+  EXPECT_TRUE(adamw(std::span<const AdamwArgs>(), Stream::cpu()).ok());
+}
+
+TEST(Adamw, AListWithAWrongTensorStepsNoneAndSaysWhich) {
+  std::vector<Trained> some = some_trained();
+  const std::vector<Trained> before = some;
+  std::vector<AdamwArgs> steps = steps_of(some);
+  steps[2].grad = Trained::view(some[0].grad);
+  const Status status = adamw(steps, Stream::cpu());
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().text().find("call 2 of 4: adamw: grad is f32 [5]; it must be f32 [3000]"), std::string::npos)
+      << status.error().text();
+  for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(some[i].param, before[i].param) << i;
+}
+
 }  // namespace
 }  // namespace ridge::testing

@@ -128,6 +128,19 @@ TEST(LaunchPlan, ErrorsOfReadingNameLineFieldAndWhatIsAllowed) {
   EXPECT_THAT(parse_launch_plan("/* ridge-launch\n").error().message, HasSubstr("not closed"));
 }
 
+TEST(LaunchPlan, AListIsOfOneKernelWithOneArgument) {
+  const std::string one =
+      "[[kernel]]\nsymbol = \"k\"\nlist = \"k_list\"\ngrid = [1]\nblock = 32\nargs = [{ operand = \"a\" }";
+  const auto plan = parse_launch_plan(block(one + "]\n"));
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_EQ((*plan)->kernels[0].list, "k_list");
+  EXPECT_EQ(parse_record<LaunchPlan>(to_line(**plan))->kernels[0].list, "k_list");
+  EXPECT_THAT(parse_error(one + ", { i32 = 1 }]\n"),
+              HasSubstr("list = \"k_list\" is for a plan of one kernel with one"));
+  EXPECT_THAT(parse_error(one + "]\n[[workspace]]\nname = \"w\"\nbytes = 4\n"), HasSubstr("without workspaces"));
+  EXPECT_THAT(parse_error(one + "]\ncluster = 2\n"), HasSubstr("no clusters"));
+}
+
 TEST(LaunchPlan, ResolvesToTheNumbersOfACase) {
   const auto plan = parse_launch_plan(block(R"toml(
 [[workspace]]

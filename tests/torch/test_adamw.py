@@ -112,6 +112,28 @@ def test_groups_have_numbers_of_their_own_and_parameters_join_later():
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_counts_are_shared_and_part_where_a_parameter_is_left_out():
+    ours, theirs = parameters(), parameters()
+    optimizer, reference = rt.AdamW(ours, **SETTINGS), torch.optim.AdamW(theirs, **SETTINGS)
+    left_out = [(), (1, 2), (0,), (), (0, 1, 2, 3, 4), (4,)]
+    random = torch.Generator().manual_seed(3)
+    for step, without in enumerate(left_out):
+        for i, (own, other) in enumerate(zip(ours, theirs, strict=True)):
+            gradient = torch.randn(own.shape, generator=random).to(DEVICE)
+            own.grad, other.grad = (None, None) if i in without else (gradient, gradient)
+        optimizer.step()
+        reference.step()
+        if step == 0:
+            assert len({id(optimizer.state[param]["step"]) for param in ours}) == 1
+        if step == 3:  # as after a checkpoint: a tensor for each
+            optimizer.load_state_dict(optimizer.state_dict())
+            assert len({id(optimizer.state[param]["step"]) for param in ours}) == len(ours)
+    assert [float(optimizer.state[param]["step"]) for param in ours] == [4, 4, 4, 5, 4]
+    for own, other in zip(ours, theirs, strict=True):
+        assert float(optimizer.state[own]["step"]) == float(reference.state[other]["step"])
+        torch.testing.assert_close(own, other, rtol=2e-6, atol=2e-6)
+
+
 @pytest.mark.parametrize("start", [torch.randn(40, 30).t(), torch.randn(6, 4, 5, 7).contiguous(memory_format=torch.channels_last)], ids=["transposed", "channels_last"])
 def test_a_parameter_of_another_layout_and_a_gradient_of_yet_another(start):
     param = torch.nn.Parameter(start.to(DEVICE, copy=True, memory_format=torch.preserve_format))

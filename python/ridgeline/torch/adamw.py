@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,8 +16,16 @@ _STATE = ("exp_avg", "exp_avg_sq", "master")
 _FALLS = 1 - 2**-8  # the largest beta whose step takes at least a bfloat16 step off every average of it
 
 
+@functools.cache
+def _plain(kind: type) -> bool:
+    """Whether tensors of this class lie on one device in whole, and are there."""
+    return not any(hasattr(kind, name) for name in ("to_local", "placements", "wait"))
+
+
 def _local(tensor: Any) -> torch.Tensor:
     """This rank's part of a sharded parameter, gradient or state."""
+    if _plain(type(tensor)):
+        return tensor  # type: ignore[no-any-return]
     part: Any = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     local: torch.Tensor = part.wait() if hasattr(part, "wait") else part
     return local
@@ -24,6 +34,8 @@ def _local(tensor: Any) -> torch.Tensor:
 def _of_parameter(param: Any) -> Any:
     """The gradient of a parameter, where that lies: shards and partial sums of another placement are reduced or moved."""
     grad = param.grad
+    if _plain(type(param)) and _plain(type(grad)):
+        return grad
     if not hasattr(param, "placements") and not hasattr(grad, "placements"):
         return grad
     if not (hasattr(param, "placements") and hasattr(grad, "placements")) or grad.device_mesh != param.device_mesh:
@@ -79,8 +91,8 @@ class AdamW(torch.optim.Optimizer):
                     mean nothing here
 
     A torch.amp.GradScaler leaves unscaling to the step, and steps that it finds infinite change nothing. Sharded parameters (FSDP2) are stepped
-    where they lie; gradients that lie otherwise are reduced or moved first. On a GPU every parameter is a launch of its own, and the host waits for
-    what a GradScaler found.
+    where they lie; gradients that lie otherwise are reduced or moved first. On a GPU a launch steps dozens of parameters, and the host waits for
+    what a GradScaler found. Parameters that are stepped together share the tensor of their ``state["step"]``.
     """
 
     _step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
@@ -157,12 +169,32 @@ class AdamW(torch.optim.Optimizer):
     def _state_of(self, param: torch.Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = self.state[param]
         if not state:
-            state["step"] = torch.tensor(0.0)
             for name in ("exp_avg", "exp_avg_sq"):
                 state[name] = torch.zeros_like(param, dtype=group["state_dtype"], memory_format=torch.preserve_format)
         if group["master_weights"] and param.dtype != torch.float32 and "master" not in state:
             state["master"] = param.detach().to(torch.float32, memory_format=torch.preserve_format)
         return state
+
+    def _count(self, states: list[dict[str, Any]]) -> list[float]:
+        """Counts a step of each state, and says the counts. States at one count share its tensor, so that a thousand cost one addition; what takes no part
+        in this step keeps its own."""
+        sharers = Counter(id(state["step"]) for state in self.state.values() if "step" in state)
+        together: dict[int | None, list[dict[str, Any]]] = {}
+        for state in states:
+            together.setdefault(id(state["step"]) if "step" in state else None, []).append(state)
+        counted: dict[float, torch.Tensor] = {}
+        for which, some in together.items():
+            if which is None:
+                count = torch.tensor(1.0)
+            elif len(some) == sharers[which]:
+                count = some[0]["step"].add_(1.0)
+            else:
+                count = some[0]["step"] + 1.0
+            count = counted.setdefault(float(count), count)
+            for state in some:
+                state["step"] = count
+        counts = {id(tensor): value for value, tensor in counted.items()}
+        return [counts[id(state["step"])] for state in states]
 
     def _factor(self, gradients: list[torch.Tensor]) -> torch.Tensor | None:
         """What the gradients are multiplied with: out of a loss scale, and down to max_norm."""
@@ -192,31 +224,33 @@ class AdamW(torch.optim.Optimizer):
         infinite = getattr(self, "found_inf", None)
         if infinite is not None and bool(infinite):
             return loss
-        gradients = {param: _of_parameter(param) for _, param in found}
-        factor = self._factor(list(gradients.values()))
+        gradients = [_of_parameter(param) for _, param in found]
+        factor = self._factor(gradients)
         states = [self._state_of(param, group) for group, param in found]
-        if states:
-            torch._foreach_add_([state["step"] for state in states], 1.0)  # pyright: ignore[reportPrivateImportUsage]
+        counts = self._count(states)
         # Of a group, at one count of steps, with masters or without, on one device.
-        runs: dict[tuple[int, float, bool, torch.device], list[torch.Tensor]] = {}
-        for (group, param), state in zip(found, states, strict=True):
-            runs.setdefault((id(group), float(state["step"]), "master" in state, param.device), []).append(param)
+        runs: dict[tuple[int, float, bool, torch.device], list[tuple[torch.Tensor, Any, dict[str, Any]]]] = {}
+        for (group, param), gradient, state, count in zip(found, gradients, states, counts, strict=True):
+            runs.setdefault((id(group), count, "master" in state, param.device), []).append((param, gradient, state))
         groups = {id(group): group for group in self.param_groups}
-        for (which, count, has_master, device), params in runs.items():
+        for (which, count, has_master, device), some in runs.items():
             there = None if factor is None else factor.to(device)
-            self._run(groups[which], count, has_master, {param: gradients[param] for param in params}, there)
+            self._run(groups[which], count, has_master, some, there)
         return loss
 
-    def _run(self, group: dict[str, Any], count: float, has_master: bool, found: dict[torch.Tensor, Any], factor: torch.Tensor | None) -> None:
+    @staticmethod
+    def _run(
+        group: dict[str, Any], count: float, has_master: bool, some: list[tuple[torch.Tensor, Any, dict[str, Any]]], factor: torch.Tensor | None
+    ) -> None:
         parts, gradients, states = [], [], {name: [] for name in _STATE}  # type: ignore[var-annotated]
-        for param, given in found.items():
+        for param, given, _ in some:
             part, gradient = _local(param), _local(given)
             if gradient.stride() != part.stride():
                 gradient = torch.empty_like(part, dtype=gradient.dtype).copy_(gradient)
             parts.append(part)
             gradients.append(gradient)
-            for name in _STATE if has_master else _STATE[:2]:
-                states[name].append(_local(self.state[param][name]))
+        for name in _STATE if has_master else _STATE[:2]:
+            states[name] = [_local(state[name]) for _, _, state in some]
         beta1, beta2 = group["betas"]
         _adamw(
             parts, gradients, *(states[name] for name in _STATE), factor, None,

@@ -43,6 +43,7 @@ class Kernel {
  public:
   Kernel() = default;
 
+  friend bool operator==(const Kernel& a, const Kernel& b) { return a.handle_ == b.handle_; }
   [[nodiscard]] const std::string& symbol() const { return symbol_; }
   [[nodiscard]] const KernelAttributes& attributes() const { return attributes_; }
   // Sizes in bytes of its parameters in order; empty where the driver is too old to say (before CUDA 12.4).

@@ -58,6 +58,18 @@ Status check_kernel(const record::ResolvedKernel& planned, const Kernel& kernel,
   return check_parameters(planned, kernel);
 }
 
+// The kernel for lists of a planned one, held to the same limits.
+Result<Kernel> find_list(const PreparedPlan::FindKernel& find, const record::ResolvedKernel& planned,
+                         const GpuInfo& gpu) {
+  record::ResolvedKernel as_list = planned;
+  as_list.symbol = planned.list;
+  as_list.parameters[0].bytes = bytes_of_list(planned.parameters[0].bytes);
+  RIDGE_TRY(list, find(as_list));
+  RIDGE_CHECK_OK(check_kernel(as_list, list, gpu));
+  if (planned.shared_bytes > 0) RIDGE_CHECK_OK(list.allow(planned.shared_bytes));
+  return list;
+}
+
 TensorMapRequest request_of(const record::ResolvedTensorMap& map) {
   TensorMapRequest request;
   request.dtype = map.dtype;
@@ -123,6 +135,11 @@ Status BoundPlan::launch(StreamHandle stream) const {
   return ok_status();
 }
 
+Status BoundPlan::launch_in(CallList& list) const {
+  const Step& step = steps_[0];
+  return list.add({step.kernel, step.list, step.shape, step.arguments[0], step.parameter_bytes});
+}
+
 Result<PreparedPlan> PreparedPlan::prepare(const FindKernel& find, const record::ResolvedPlan& plan,
                                            const GpuInfo& gpu) {
   PreparedPlan prepared;
@@ -132,6 +149,12 @@ Result<PreparedPlan> PreparedPlan::prepare(const FindKernel& find, const record:
     const bool large_clusters = dim3(planned.cluster).count() > 8;
     if (planned.shared_bytes > 0 || large_clusters) RIDGE_CHECK_OK(kernel.allow(planned.shared_bytes, large_clusters));
     prepared.kernels_.push_back(std::move(kernel));
+    Kernel list;
+    if (!planned.list.empty()) {
+      RIDGE_TRY(found, find_list(find, planned, gpu));
+      list = std::move(found);
+    }
+    prepared.lists_.push_back(std::move(list));
   }
   for (const record::ResolvedWorkspace& workspace : plan.workspaces)
     prepared.workspace_bytes_.push_back(workspace.bytes);
@@ -175,7 +198,8 @@ BoundPlan PreparedPlan::lay_out() const {
     auto& storage = bound.storage_.emplace_back(std::make_unique<std::byte[]>(total));
     const auto start = reinterpret_cast<std::uintptr_t>(storage.get());
     std::byte* next = storage.get() + (kArgumentAlignment - start % kArgumentAlignment) % kArgumentAlignment;
-    BoundPlan::Step step{kernels_[i], shape_of(planned), {}};
+    BoundPlan::Step step{kernels_[i], lists_[i], shape_of(planned), {}, 0};
+    if (!planned.list.empty()) step.parameter_bytes = planned.parameters[0].bytes;
     for (const auto& parameter : planned.parameters) {
       for (const ResolvedArgument& part : parameter.parts) {
         std::byte* const target = next + part.offset;

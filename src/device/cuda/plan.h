@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "device/cuda/call_list.h"
 #include "device/cuda/module.h"
 #include "device/cuda/tensor_map.h"
 #include "record/expression.h"
@@ -29,13 +30,18 @@ class BoundPlan {
   void set_scalars(std::span<const double> scalars);
   // Enqueues every step in order. No allocation, no synchronisation; safe while a graph is captured.
   [[nodiscard]] Status launch(StreamHandle stream) const;
+  // Whether its one kernel also runs lists of calls, so that launch_in() may take it.
+  [[nodiscard]] bool has_list() const { return steps_.size() == 1 && steps_[0].parameter_bytes != 0; }
+  // Adds its call to those that wait. The arguments may be written anew at once.
+  [[nodiscard]] Status launch_in(CallList& list) const;
 
  private:
   friend class PreparedPlan;
   struct Step {
-    Kernel kernel;
+    Kernel kernel, list;
     LaunchShape shape;
-    std::vector<void*> arguments;  // into `storage`
+    std::vector<void*> arguments;     // into `storage`
+    std::size_t parameter_bytes = 0;  // of a kernel with a list
   };
   struct Clear {
     bool in_workspace = false;
@@ -93,7 +99,7 @@ class PreparedPlan {
  private:
   record::ResolvedPlan plan_;
   std::vector<std::size_t> workspace_bytes_;
-  std::vector<Kernel> kernels_;  // of the steps that are launched
+  std::vector<Kernel> kernels_, lists_;  // of the steps that are launched; those of their lists, where there are any
 };
 
 }  // namespace ridge::device::cuda

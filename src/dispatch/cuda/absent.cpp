@@ -15,6 +15,8 @@ Runner cuda_runner(const Stream&) {
 
 bool is_recording(const Stream&) { return false; }
 
+Status run_together(const std::function<Status()>& calls, const Stream&) { return calls(); }
+
 CallersContext::CallersContext(const Stream&) {}
 CallersContext::~CallersContext() = default;
 

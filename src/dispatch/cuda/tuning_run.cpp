@@ -14,6 +14,7 @@
 #include "numerics/convert.h"
 #include "numerics/fill.h"
 #include "ops/arguments.h"
+#include "ops/cuda/planned_call.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -253,6 +254,14 @@ bool is_recording(const Stream& stream) {
   if (!device || !(*device)->make_current()) return false;
   const auto recording = gpu::is_capturing(gpu::handle_of(stream));
   return !recording || *recording;
+}
+
+Status run_together(const std::function<Status()>& calls, const Stream& stream) {
+  if (stream.backend != Backend::kCuda) return calls();
+  ops::GatheredCalls gathered(gpu::handle_of(stream));
+  const Status ran = calls();
+  const Status launched = gathered.launch();  // also those before one that failed
+  return ran ? launched : ran;
 }
 
 CallersContext::CallersContext(const Stream& stream) {

@@ -29,6 +29,8 @@
 // All numbers are scalars of the call: nothing is chosen or kept by them.
 #pragma once
 
+#include <span>
+
 #include "ridge/result.h"
 #include "ridge/stream.h"
 #include "ridge/tensor.h"
@@ -51,6 +53,9 @@ struct AdamwArgs {
 };
 
 Status adamw(const AdamwArgs& args, const Stream& stream);
+// The same for many tensors, none of which may overlap another's. All are checked before the first is stepped. On a GPU
+// a launch takes dozens of them; the bits are those of single calls.
+Status adamw(std::span<const AdamwArgs> args, const Stream& stream);
 
 namespace ops::adamw {
 using Args = AdamwArgs;  // what add_op generates the entry point from

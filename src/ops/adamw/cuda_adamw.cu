@@ -2,6 +2,7 @@
 // widest one (4 elements where anything is f32, else 8), so that a warp's loads and stores are whole lines. All loads
 // of a thread are in flight before it looks at `skip`, and before anything is stored. Bound by memory; division and
 // root are IEEE's, for which the issue slots are there.
+// Lists of tensors (kernel/call_list.cuh) go the same way: a block finds its tensor first.
 // With a master the parameter is written and not read. Operands that do not start on a unit go element by element,
 // eight or four of a thread at once, which is a few times slower.
 
@@ -22,7 +23,7 @@ title = "units that a thread takes of every operand at once"
 */
 /* ridge-kernel
 op = "adamw"
-max_registers = 160
+max_registers = 168
 sass = [{ opcode = "LDG" }, { opcode = "STG" }]
 [define]
 RIDGE_TYPE_PARAM = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
@@ -69,6 +70,7 @@ reason = "a grid has at most 2147483647 blocks, of 512 elements"
 # The numbers of a step are made of the call's scalars in fp64 and rounded once.
 [[kernel]]
 symbol = "ridge_adamw"
+list = "ridge_adamw_list"
 grid = ["blocks"]
 block = ["THREADS"]
 args = [{ struct = [
@@ -81,6 +83,7 @@ args = [{ struct = [
 */
 // clang-format on
 
+#include "../../device/cuda/kernel/call_list.cuh"
 #include "../../device/cuda/kernel/chunk.cuh"
 
 namespace ridge::cuda {
@@ -228,8 +231,8 @@ __device__ __forceinline__ void by_elements(const AdamwParameters& p, i64 first)
   elements.store_elements(p, first);
 }
 
-__device__ __forceinline__ void by_units(const AdamwParameters& p) {
-  const i64 units = p.count / kUnit, first = static_cast<i64>(blockIdx.x) * (kThreads * kSide) + threadIdx.x;
+__device__ __forceinline__ void by_units(const AdamwParameters& p, u32 block, u32 blocks) {
+  const i64 units = p.count / kUnit, first = static_cast<i64>(block) * (kThreads * kSide) + threadIdx.x;
   Elements elements[kSide];
 #pragma unroll
   for (u32 s = 0; s < kSide; ++s) {
@@ -244,16 +247,16 @@ __device__ __forceinline__ void by_units(const AdamwParameters& p) {
     elements[s].store(p, first + s * kThreads);
   }
   // What is left behind the last unit: fewer elements than a unit, by the last block.
-  if (blockIdx.x + 1 == gridDim.x && units * kUnit + threadIdx.x < p.count) by_elements(p, units * kUnit + threadIdx.x);
+  if (block + 1 == blocks && units * kUnit + threadIdx.x < p.count) by_elements(p, units * kUnit + threadIdx.x);
 }
 
-__device__ __forceinline__ void adamw(const AdamwParameters& p) {
+__device__ __forceinline__ void adamw(const AdamwParameters& p, u32 block, u32 blocks) {
   if constexpr (kAligned) {
-    by_units(p);
+    by_units(p, block, blocks);
   } else {
 #pragma unroll
     for (u32 s = 0; s < kSide; ++s) {
-      by_elements(p, (static_cast<i64>(blockIdx.x) * kSide + s) * (kThreads * kUnit) + threadIdx.x);
+      by_elements(p, (static_cast<i64>(block) * kSide + s) * (kThreads * kUnit) + threadIdx.x);
     }
   }
 }
@@ -262,5 +265,10 @@ __device__ __forceinline__ void adamw(const AdamwParameters& p) {
 }  // namespace ridge::cuda
 
 extern "C" __global__ void __launch_bounds__(RIDGE_THREADS) ridge_adamw(const ridge::cuda::AdamwParameters p) {
-  ridge::cuda::adamw(p);
+  ridge::cuda::adamw(p, blockIdx.x, gridDim.x);
+}
+extern "C" __global__ void __launch_bounds__(RIDGE_THREADS)
+    ridge_adamw_list(const __grid_constant__ ridge::cuda::CallList<ridge::cuda::AdamwParameters> list) {
+  const ridge::cuda::BlockOfList at = ridge::cuda::block_of_list(list);
+  ridge::cuda::adamw(list.calls[at.call], at.block, at.blocks);
 }

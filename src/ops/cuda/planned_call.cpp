@@ -9,6 +9,12 @@ namespace gpu = device::cuda;
 
 constexpr std::size_t kWorkspaceAlignment = 256;
 
+// Of the thread's GatheredCalls.
+static thread_local gpu::CallList* gathering = nullptr;
+
+GatheredCalls::GatheredCalls(gpu::StreamHandle stream) : list_(stream) { gathering = &list_; }
+GatheredCalls::~GatheredCalls() { gathering = nullptr; }
+
 Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
                                          const gpu::Device& device) {
   facts.values["sm_count"] = device.info().multiprocessors;
@@ -46,6 +52,7 @@ Status PlannedCall::launch(const Arguments& arguments, gpu::StreamHandle stream)
     workspaces_[i] = workspace_bytes_ == 0 ? nullptr : arguments.workspace.data() + workspace_offsets_[i];
   }
   RIDGE_CHECK_OK(plan_.rebind(addresses_, workspaces_));
+  if (gathering != nullptr && plan_.has_list()) return plan_.launch_in(*gathering);
   return plan_.launch(stream);
 }
 

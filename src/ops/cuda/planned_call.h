@@ -10,6 +10,21 @@
 
 namespace ridge::ops {
 
+// While one lives, calls of its thread are gathered where their kernels run lists (device/cuda/call_list.h); the others
+// are launched as ever. The calls may come in any order, since nothing that one writes may be of another.
+class GatheredCalls {
+ public:
+  explicit GatheredCalls(device::cuda::StreamHandle stream);
+  GatheredCalls(const GatheredCalls&) = delete;
+  GatheredCalls& operator=(const GatheredCalls&) = delete;
+  ~GatheredCalls();
+  // Enqueues what waits; without it that is lost.
+  Status launch() { return list_.launch(); }
+
+ private:
+  device::cuda::CallList list_;
+};
+
 class PlannedCall {
  public:
   // `facts` with the operands and strides of the call; the numbers of the device are added. May compile and allocate.
