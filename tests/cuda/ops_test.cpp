@@ -133,6 +133,24 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "softmax" || op.name == "softmax_backward") {
+    // Teams from a lane to eight blocks on both sides of their boundaries, rows that are read twice, odd lengths; of
+    // the first sizes so many rows that every ring goes round.
+    for (const char* size :
+         {"rows=40000 cols=8", "rows=9000 cols=64", "rows=9000 cols=256", "rows=6000 cols=264", "rows=5000 cols=520",
+          "rows=3000 cols=1024", "rows=2000 cols=1032", "rows=2000 cols=4096", "rows=700 cols=16384",
+          "rows=300 cols=16392", "rows=300 cols=32768", "rows=150 cols=32776", "rows=90 cols=65544",
+          "rows=40 cols=131072", "rows=20 cols=131080", "rows=600 cols=4097", "rows=20 cols=50257"}) {
+      for (const char* form : {"softmax", "log_softmax", "logsumexp"}) add(fmt::format("{} form={}", size, form));
+    }
+    for (const char* size : {"rows=5000 cols=64", "rows=2000 cols=1000", "rows=600 cols=8192", "rows=90 cols=65536",
+                             "rows=60 cols=3001"}) {
+      for (const char* more : {"dtype=f32", "dtype=f32 form=log_softmax", "dtype=f16", "dtype=f16 out=f32",
+                               "out=f32 form=log_softmax", "dtype=f32 form=logsumexp"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+  }
   if (op.name == "grouped_gemm") {
     // Around tiles and stages, groups of all sizes, more tiles than multiprocessors.
     for (const char* size :
@@ -199,7 +217,7 @@ std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const g
   // Operators whose kernels have forms that only their configurations reach.
   const auto begins = [&](const char* name) { return row.op->name.starts_with(name); };
   const bool in_all = begins("rmsnorm") || begins("cross_entropy") || begins("rope") || begins("grouped_gemm") ||
-                      begins("layernorm") || begins("activation") || begins("adamw");
+                      begins("layernorm") || begins("activation") || begins("adamw") || begins("softmax");
   if (!in_all || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {

@@ -1,0 +1,22 @@
+// Rows kept in registers from their sum to their gradients (cuda_softmax_backward.cu). Any stride and alignment; rows that
+// start on 16 bytes and are whole multiples of them, up to 256 KiB, are read once.
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/softmax/backward/backward.h"
+
+namespace ridge::ops::softmax_backward {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/softmax/backward/cuda_softmax_backward.cu");
+  return described;
+}
+
+}  // namespace
+
+Implementation cuda_softmax_backward() {
+  return configured_cuda_kernel("cuda_softmax_backward",
+                                "rows by the copy engine, in registers of one to eight blocks up to their gradients",
+                                kernel, no_bulk_copies);
+}
+
+}  // namespace ridge::ops::softmax_backward
