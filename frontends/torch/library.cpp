@@ -68,6 +68,11 @@ constexpr const char* kSchemas[] = {
     "bool interleaved=False, bool inverse=False) -> ()",
     "rope_table_(Tensor(a!) cos, Tensor(b!) sin, float base, str scaling, float factor, float original_length, "
     "float low_factor, float high_factor, float beta_fast, float beta_slow, float attention) -> ()",
+    "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, bool deterministic=False) -> "
+    "(Tensor "
+    "o, Tensor lse)",
+    "attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal=False, "
+    "float? scale=None, bool deterministic=False) -> (Tensor d_q, Tensor d_k, Tensor d_v)",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {
@@ -81,6 +86,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_adamw(library, key);
   register_cross_entropy(library, key);
   register_rope(library, key);
+  register_attention(library, key);
 }
 
 }  // namespace

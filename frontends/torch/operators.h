@@ -87,6 +87,15 @@ using Turned = std::tuple<Tensor, Tensor>;
 Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
                  const OptionalTensor& positions, std::int64_t offset, bool interleaved, bool inverse);
 
+// softmax(scale q k^T) v of heads and the log-sum-exp of their rows; the gradients of q, k and v.
+using AttentionAndSum = std::tuple<Tensor, Tensor>;
+using AttentionGradients = std::tuple<Tensor, Tensor, Tensor>;
+AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                               std::optional<double> scale, bool deterministic);
+AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
+                                           bool deterministic);
+
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_grouped_gemm(torch::Library& library, c10::DispatchKey key);
@@ -97,6 +106,7 @@ void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_adamw(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
+void register_attention(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
 

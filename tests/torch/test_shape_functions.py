@@ -88,6 +88,12 @@ def turned(change=None, offset=0, positions=True):
     return lambda q, k, cos, sin: ops.rope(q, k, cos.detach(), sin.detach(), None, offset), list(operands.values())
 
 
+def attended(change=None, causal=True, scale=None):
+    shapes = {"q": (2, 3, 4, 8), "k": (2, 5, 2, 8), "v": (2, 5, 2, 8)}
+    operands = {name: torch.ones(shape).bfloat16() for name, shape in shapes.items()} | (change or {})
+    return lambda q, k, v: ops.attention(q, k, v, causal, scale)[0], list(operands.values())
+
+
 ones = torch.ones
 REFUSED = {
     "bias of another length": gemm({"bias": ones(5)}),
@@ -191,6 +197,16 @@ REFUSED = {
     "rope at positions in float32": turned({"positions": torch.zeros(2, 3)}),
     "rope beyond its table": turned(positions=False, offset=3),
     "rope before its table": turned(positions=False, offset=-1),
+    "attention of float32": attended({"q": ones(2, 3, 4, 8), "k": ones(2, 5, 2, 8), "v": ones(2, 5, 2, 8)}),
+    "attention of two dtypes": attended({"v": ones(2, 5, 2, 8).half()}),
+    "attention of three dimensions": attended({"q": ones(3, 4, 8).bfloat16()}),
+    "attention of another batch": attended({"q": ones(1, 3, 4, 8).bfloat16()}),
+    "attention of keys and values that differ": attended({"v": ones(2, 4, 2, 8).bfloat16()}),
+    "attention of heads that cannot be shared": attended({"q": ones(2, 3, 5, 8).bfloat16()}),
+    "attention of gaps": attended({"q": ones(2, 3, 4, 16)[..., ::2].bfloat16().mT.contiguous().mT}),
+    "attention of expanded keys": attended({"k": ones(2, 5, 1, 8).bfloat16().expand(2, 5, 2, 8)}),
+    "attention of wide heads": attended({name: ones(2, 3, 2, 257).bfloat16() for name in "qkv"}),
+    "attention by a scale of 0": attended(scale=0.0),
 }
 
 
@@ -249,6 +265,8 @@ ALLOWED = {
     "loss": loss({"target": torch.zeros(6, dtype=torch.int32)}, 0.1, 1e-3, 30.0),
     "rope": turned({"q": ones(2, 4, 3, 8).transpose(1, 2)}),
     "rope up to the end of its table": turned(positions=False, offset=2),
+    "attention": attended({"q": ones(2, 4, 3, 8).bfloat16().transpose(1, 2)}),
+    "attention of float64": attended({"q": ones(2, 3, 4, 8).double(), "k": ones(2, 5, 2, 8).double(), "v": ones(2, 5, 2, 8).double()}),
 }
 
 

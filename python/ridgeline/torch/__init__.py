@@ -9,6 +9,7 @@ _library.load()
 
 from . import checkpoints  # noqa: E402, F401
 from .adamw import AdamW  # noqa: E402
+from .heads import Attention, attention  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, reset, set_backend  # noqa: E402
@@ -37,6 +38,7 @@ _when_imported("torch.distributed.tensor", _register_sharding)
 __all__ = [
     "__version__",
     "AdamW",
+    "Attention",
     "CrossEntropyLoss",
     "DelayedScaling",
     "Fp8Linear",
@@ -57,6 +59,7 @@ __all__ = [
     "SwiGLU",
     "SwapReport",
     "activation",
+    "attention",
     "autocast_fp8",
     "autotune",
     "backends",

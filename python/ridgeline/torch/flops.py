@@ -44,6 +44,16 @@ def _scaled_add(
     return _product(a, b, trans_a, trans_b)
 
 
+def _attention(q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
+    """Two products of every query with every key; a causal mask leaves as many, as torch counts its own."""
+    batch, length, heads, dim = q
+    return 4 * batch * heads * length * k[1] * dim
+
+
+def _attention_backward(d_o: Shape, q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
+    return 5 * _attention(q, k, v) // 2
+
+
 def register() -> None:
     from torch.utils.flop_counter import register_flop_formula
 
@@ -54,3 +64,5 @@ def register() -> None:
     register_flop_formula(ops.grouped_gemm_add_)(_grouped_add)
     register_flop_formula(ops.gemm_fp8_scaled)(_scaled)
     register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)
+    register_flop_formula(ops.attention)(_attention)
+    register_flop_formula(ops.attention_backward)(_attention_backward)

@@ -408,6 +408,63 @@ def _rope(*args: Any) -> Any:
     return [*ways, *heads]
 
 
+def _shared_out(heads: int, kv_heads: int, ranks: int) -> bool:
+    """Whether every shard of the heads of q has the heads of k and v that it reads, and the same number of each."""
+    return heads % ranks == 0 and (kv_heads % ranks == 0 or kv_heads == 1)
+
+
+def _attention(letters: str, results: str) -> Any:
+    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, by position; then whether it is causal.
+
+    Batch and heads may be sharded, and without a mask the queries: where k and v are whole their gradients are partial.
+    """
+
+    def rule(*args: Any) -> Any:
+        from torch.distributed.tensor import Partial, Replicate, Shard
+
+        q, k = args[letters.index("q")], args[letters.index("k")]  # or what has the same shape
+        causal = _get(args, len(letters), False)
+        whole = Replicate()
+        ways: list[dict[str, tuple[Any, Any]]] = [  # as an operand, and as a result
+            dict.fromkeys("qkl", (whole, whole)),
+            dict.fromkeys("qkl", (Shard(0), Shard(0))),
+        ]
+        one_for_all = whole, Partial()
+        if _shared_out(q.shape[2], k.shape[2], q.mesh.size()):
+            of_keys = one_for_all if k.shape[2] == 1 else (Shard(2), Shard(2))
+            ways.append({"q": (Shard(2), Shard(2)), "k": of_keys, "l": (Shard(1), Shard(1))})
+        if not causal:
+            ways.append({"q": (Shard(1), Shard(1)), "k": one_for_all, "l": (Shard(2), Shard(2))})
+        rest = [None] * (len(args) - len(letters))
+        return [([way[each][1] for each in results], [way[each][0] for each in letters] + rest) for way in ways]
+
+    return rule
+
+
+def attention_refusal(q: Any, k: Any, v: Any, causal: bool) -> str | None:
+    """Why attention of these [batch, length, heads, dim], of which one is a DTensor, is not made of what each rank has."""
+    if not (is_dtensor(q) and is_dtensor(k) and is_dtensor(v)):
+        return "q, k and v are not all DTensors"
+    for at, places in enumerate(zip(q.placements, k.placements, v.placements)):
+        sharded = {place.dim for place in places if place.is_shard()}
+        fits = not any(place.is_partial() for place in places)
+        if sharded == {2}:
+            of_keys = any(place.is_shard() for place in places[1:])
+            heads, kv_heads, ranks = q.shape[2], k.shape[2], q.device_mesh.size()
+            fits = fits and _shared_out(heads, kv_heads, ranks) and not (of_keys and kv_heads == 1 and ranks > 1)
+        elif sharded == {1}:
+            fits = fits and not causal and places[0].is_shard() and not any(place.is_shard() for place in places[1:])
+        else:
+            fits = fits and sharded <= {0}
+        if not fits:
+            mask = "a causal mask" if causal else "no mask"
+            return (
+                f"q, k and v, of {q.shape[2]} and {k.shape[2]} heads, lie as {', '.join(map(str, places))} along dimension {at} of the mesh, "
+                f"and there is {mask}; batch and heads may be sharded, and without a mask the length of q"
+            )
+    return None
+
+
 def _loss(letters: str, results: str) -> Any:
     """A loss of ``letters`` of tensors, by position: r rows of logits, whose columns stay together, t numbers of each token."""
 
@@ -447,6 +504,8 @@ def register() -> None:
         (ops.activation, _activation, 4),
         (ops.activation_backward, _activation_backward, 5),
         (ops.rope, _rope, 5),
+        (ops.attention, _attention("qkk", "ql"), 3),
+        (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
         (ops.cross_entropy, _loss("rt", "tt"), 2),
         (ops.cross_entropy_backward, _loss("trtt", "r"), 4),
         (ops.cross_entropy_with_gradient, _loss("rtt", "tr"), 3),

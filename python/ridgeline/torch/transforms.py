@@ -1,4 +1,4 @@
-"""torch.func.vmap of a product: one product of a batch, and no loop."""
+"""torch.func.vmap of products and of attention: one call of a batch, and no loop."""
 
 from __future__ import annotations
 
@@ -72,5 +72,26 @@ def _gemm_of_samples(
     return (out if residual is None else out + residual), 0
 
 
+def _as_batch(x: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
+    """Samples [size, batch, ...] as one batch; what they share is copied for each."""
+    samples = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+    made = samples.flatten(0, 1)
+    return made if made.dim() == 4 and made.stride(-1) == 1 else made.contiguous()
+
+
+def _of_heads(op: Any, tensors: int) -> Any:
+    """The rule of an operator whose first arguments are tensors with the batch in front, as are its results."""
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+        size = info.batch_size
+        together = [_as_batch(x, dim, size) for x, dim in zip(args[:tensors], in_dims)]
+        made = op(*together, *args[tensors:])
+        return tuple(x.reshape(size, x.shape[0] // size if size else 0, *x.shape[1:]) for x in made), (0,) * len(made)
+
+    return rule
+
+
 def register() -> None:
     torch.library.register_vmap("ridgeline::gemm", _gemm_of_samples)
+    torch.library.register_vmap("ridgeline::attention", _of_heads(torch.ops.ridgeline.attention.default, 3))
+    torch.library.register_vmap("ridgeline::attention_backward", _of_heads(torch.ops.ridgeline.attention_backward.default, 6))

@@ -1,0 +1,395 @@
+// ridgeline::attention and ridgeline::attention_backward: heads of [batch, length, heads, dim] where they lie.
+#include "ridge/ops/attention.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
+
+#include <cmath>
+#include <limits>
+
+#include "convert.h"
+#include "derivative.h"
+#include "operators.h"
+#include "ridge/ops/attention_backward.h"
+#include "shapes.h"
+
+namespace ridge::torch_frontend {
+namespace {
+
+constexpr std::string_view kOp = "attention", kBackwardOp = "attention_backward";
+constexpr std::int64_t kLargestDim = 256;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What a call says beside its tensors.
+struct Setting {
+  bool causal = false;
+  std::optional<double> scale;
+  bool deterministic = false;
+
+  [[nodiscard]] double factor(const Tensor& q) const {
+    return scale ? *scale : 1 / std::sqrt(static_cast<double>(q.sym_size(3).guard_int(__FILE__, __LINE__)));
+  }
+};
+
+// ---- What a call asks of its tensors, of symbolic sizes
+
+// Four dimensions whose last one is adjacent in memory, and no two rows in one place.
+void check_rows_of_heads(const Tensor& x, std::string_view op, std::string_view name) {
+  TORCH_CHECK_VALUE(x.dim() == 4, op, ": ", name, " has shape ", x.sym_sizes(),
+                    "; give [batch, length, heads, dim], a view in any order of memory");
+  const auto sizes = x.sym_sizes(), strides = x.sym_strides();
+  c10::SymBool right = sizes[3].sym_le(1) | strides[3].sym_eq(1);
+  for (std::size_t d = 0; d < 3; ++d) right = right & (sizes[d].sym_le(1) | strides[d].sym_ge(sizes[3]));
+  right = right | x.sym_numel().sym_eq(0);
+  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", sizes, " has strides ",
+                    strides,
+                    "; the elements of a head must be adjacent and rows apart (expanded tensors have stride 0): call "
+                    ".contiguous() on it first");
+}
+
+void check_scale(const std::optional<double>& scale, std::string_view op) {
+  if (!scale) return;
+  const auto factor = static_cast<float>(*scale);
+  TORCH_CHECK_VALUE(factor > 0 && std::isfinite(factor), op, ": scale is ", *scale,
+                    "; give a finite number above 0, or None for 1 / sqrt(dim)");
+}
+
+void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, std::string_view op) {
+  check_scale(setting.scale, op);
+  const auto type = q.scalar_type();
+  const bool usable_type =
+      type == at::kBFloat16 || type == at::kHalf || (type == at::kDouble && !q.is_cuda());  // by torch
+  TORCH_CHECK_TYPE(usable_type, op, ": q is ", type_of(q),
+                   "; give torch.bfloat16 or torch.float16 (torch.float64: on the CPU), or call it under "
+                   "torch.autocast");
+  for (const auto& [x, name] : {std::pair{&q, "q"}, {&k, "k"}, {&v, "v"}}) {
+    TORCH_CHECK_TYPE(x->scalar_type() == type, op, ": q is ", name_of(type), " and ", name, " ", type_of(*x),
+                     "; cast one of them, or call it under torch.autocast");
+    check_rows_of_heads(*x, op, name);
+  }
+  const c10::SymInt heads = q.sym_size(2), kv_heads = k.sym_size(2), dim = q.sym_size(3);
+  TORCH_CHECK_VALUE(same(q.sym_size(0), k.sym_size(0)) && same(dim, k.sym_size(3)), op, ": q has shape ", q.sym_sizes(),
+                    " and k ", k.sym_sizes(), "; they differ in length and heads alone");
+  for (std::int64_t d = 0; d < 4; ++d) {
+    TORCH_CHECK_VALUE(same(k.sym_size(d), v.sym_size(d)), op, ": k has shape ", k.sym_sizes(), " and v ", v.sym_sizes(),
+                      "; give v the shape of k (one whose heads are narrower or wider than k's: "
+                      "torch.nn.functional.scaled_dot_product_attention)");
+  }
+  const bool shared = !TORCH_GUARD_OR_FALSE(kv_heads.sym_lt(1)) && same(heads % kv_heads, 0);
+  TORCH_CHECK_VALUE(shared, op, ": ", heads, " heads of q cannot share ", kv_heads,
+                    " heads of k and v; give q a multiple of theirs, of which there is at least one");
+  TORCH_CHECK_VALUE(TORCH_GUARD_OR_TRUE(dim.sym_ge(1)) && TORCH_GUARD_OR_TRUE(dim.sym_le(kLargestDim)), op,
+                    ": heads of ", dim, " elements; give 1 to ", kLargestDim);
+}
+
+at::TensorOptions sum_options(const Tensor& q) {
+  return q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+// The results are [batch, length, heads, dim] in that order of memory, whatever the inputs' is: what a product of all
+// heads reads next.
+AttentionAndSum attention_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
+  check_inputs(q, k, v, setting, kOp);
+  return {at::empty_symint(q.sym_sizes(), q.options()),
+          at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1)}, sum_options(q))};
+}
+
+// The tensors of a backward call.
+struct Backward {
+  const Tensor &d_o, &q, &k, &v, &o, &lse;
+};
+
+AttentionGradients backward_meta(const Backward& b, const Setting& setting) {
+  check_inputs(b.q, b.k, b.v, setting, kBackwardOp);
+  for (const auto& [x, name] : {std::pair{&b.o, "o"}, {&b.d_o, "the gradient"}}) {
+    check_like(*x, kBackwardOp, name, b.q.sym_sizes(), b.q.scalar_type());
+    check_rows_of_heads(*x, kBackwardOp, name);
+  }
+  check_like(b.lse, kBackwardOp, "lse", {b.q.sym_size(0), b.q.sym_size(2), b.q.sym_size(1)},
+             sum_options(b.q).dtype().toScalarType());
+  TORCH_CHECK_VALUE(b.lse.is_contiguous(), kBackwardOp, ": lse is not contiguous; call .contiguous() on it first");
+  const auto like = [](const Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); };
+  return {like(b.q), like(b.k), like(b.v)};
+}
+
+// ---- By PyTorch's own operators, which know every derivative: for float64 (gradient checks), tangents, and gradients
+// that are differentiated again
+
+// Heads in front, [batch, kv_heads, heads of a group, length, dim], wide enough to add up in.
+struct Heads {
+  Tensor q, k, v;
+  Tensor scores;  // -infinity where a query does not see a key
+};
+
+Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
+Tensor in_groups(const Tensor& x, const c10::SymInt& kv_heads) {
+  return wide(x).unflatten_symint(2, {kv_heads, x.sym_size(2) / kv_heads}).permute({0, 2, 3, 1, 4});
+}
+Tensor out_of_groups(const Tensor& x, at::ScalarType type) {
+  return x.permute({0, 3, 1, 2, 4}).flatten(2, 3).to(type).contiguous();
+}
+Tensor out_of_shared(const Tensor& x, at::ScalarType type) {  // the sum over a group's heads of q
+  return x.sum(2).transpose(1, 2).to(type).contiguous();
+}
+
+Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
+  const auto kv_heads = k.sym_size(2), q_len = q.sym_size(1), k_len = k.sym_size(1);
+  Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}};
+  h.scores = at::matmul(h.q, h.k.transpose(-1, -2)) * setting.factor(q);
+  if (!setting.causal) return h;
+  const auto places = [&](const c10::SymInt& count) { return at::arange(count, q.options().dtype(at::kLong)); };
+  const Tensor last = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
+  h.scores = at::where(places(k_len) <= last, h.scores, at::full({}, -kInfinity, h.scores.options()));
+  return h;
+}
+
+AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
+  const Heads h = heads_of(q, k, v, setting);
+  const Tensor none = at::zeros({}, h.scores.options());
+  Tensor most = none;
+  if (!TORCH_GUARD_OR_FALSE(k.sym_size(1).sym_eq(0))) {
+    most = at::amax(h.scores.detach(), {-1}, true);
+    most = at::where(most == -kInfinity, none, most);  // of a row without keys
+  }
+  const Tensor weights = at::exp(h.scores - most), total = weights.sum({-1}, true), empty = total == 0;
+  const Tensor divisor = at::where(empty, at::ones({}, none.options()), total);
+  const Tensor sum = at::where(empty, at::full({}, -kInfinity, none.options()), at::log(divisor) + most);
+  return {out_of_groups(at::matmul(weights / divisor, h.v), q.scalar_type()),
+          sum.squeeze(-1).flatten(1, 2).to(sum_options(q).dtype().toScalarType())};
+}
+
+// Where o and lse are undefined they follow from q, k and v, and so do the derivatives.
+AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting) {
+  const auto type = b.q.scalar_type();
+  const Heads h = heads_of(b.q, b.k, b.v, setting);
+  const Tensor d_o = in_groups(b.d_o, b.k.sym_size(2));
+  const Tensor sum = (b.lse.defined() ? b.lse : std::get<1>(by_torch(b.q, b.k, b.v, setting)))
+                         .unflatten_symint(1, {b.k.sym_size(2), b.q.sym_size(2) / b.k.sym_size(2)})
+                         .unsqueeze(-1);
+  const Tensor none = at::zeros({}, h.scores.options()), empty = sum == -kInfinity;
+  const Tensor weights = at::where(empty, none, at::exp(h.scores - at::where(empty, none, sum)));
+  const Tensor d_weights = at::matmul(d_o, h.v.transpose(-1, -2));
+  const Tensor row = b.o.defined() ? (d_o * in_groups(b.o, b.k.sym_size(2))).sum({-1}, true)
+                                   : (weights * d_weights).sum({-1}, true);
+  const Tensor d_scores = weights * (d_weights - row) * setting.factor(b.q);
+  return {out_of_groups(at::matmul(d_scores, h.k), type),
+          out_of_shared(at::matmul(d_scores.transpose(-1, -2), h.q), type),
+          out_of_shared(at::matmul(weights.transpose(-1, -2), d_o), type)};
+}
+
+// ---- The calls
+
+TensorView strided_view(const Tensor& tensor, std::string_view op, std::string_view name) {
+  TensorView view;
+  view.data = tensor.data_ptr();
+  view.dtype = dtype_of(tensor, op, name);
+  view.rank = static_cast<int>(tensor.dim());
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    view.shape[static_cast<std::size_t>(d)] = tensor.size(d);
+    view.stride[static_cast<std::size_t>(d)] = tensor.stride(d);
+  }
+  return view;
+}
+
+// Nothing to multiply: there is no query, or no key that one could see.
+bool is_empty(const Tensor& q, const Tensor& k) { return q.numel() == 0 || k.numel() == 0; }
+
+AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
+                          bool deterministic) {
+  const Setting setting{causal, scale, deterministic};
+  check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}});
+  AttentionAndSum out = attention_meta(q, k, v, setting);
+  const auto& [o, lse] = out;
+  if (is_empty(q, k)) {
+    o.zero_();
+    lse.fill_(-kInfinity);
+    return out;
+  }
+  if (q.scalar_type() == at::kDouble) return by_torch(q, k, v, setting);
+  const OnDeviceOf on_device(q);
+  AttentionArgs args;
+  args.q = strided_view(q, kOp, "q");
+  args.k = strided_view(k, kOp, "k");
+  args.v = strided_view(v, kOp, "v");
+  args.o = strided_view(o, kOp, "the result");
+  args.log_sum_exp = strided_view(lse, kOp, "lse");
+  args.causal = causal;
+  args.scale = scale;
+  check(ridge::attention(args, stream_of(q)));
+  return out;
+}
+
+AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                      const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
+                                      bool deterministic) {
+  const Setting setting{causal, scale, deterministic};
+  const Backward given{d_o, q, k, v, o, lse};
+  check_same_device(kBackwardOp,
+                    {{"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", &lse}, {"the gradient", &d_o}});
+  AttentionGradients out = backward_meta(given, setting);
+  const auto& [d_q, d_k, d_v] = out;
+  if (is_empty(q, k)) {
+    for (const Tensor* gradient : {&d_q, &d_k, &d_v}) gradient->zero_();
+    return out;
+  }
+  if (q.scalar_type() == at::kDouble) return gradients_by_torch(given, setting);
+  const OnDeviceOf on_device(q);
+  AttentionBackwardArgs args;
+  args.q = strided_view(q, kBackwardOp, "q");
+  args.k = strided_view(k, kBackwardOp, "k");
+  args.v = strided_view(v, kBackwardOp, "v");
+  args.o = strided_view(o, kBackwardOp, "o");
+  args.log_sum_exp = strided_view(lse, kBackwardOp, "lse");
+  args.d_o = strided_view(d_o, kBackwardOp, "the gradient");
+  args.d_q = strided_view(d_q, kBackwardOp, "the gradient of q");
+  args.d_k = strided_view(d_k, kBackwardOp, "the gradient of k");
+  args.d_v = strided_view(d_v, kBackwardOp, "the gradient of v");
+  args.causal = causal;
+  args.deterministic = deterministic;
+  args.scale = scale;
+  check(ridge::attention_backward(args, stream_of(q)));
+  return out;
+}
+
+// ---- Derivatives
+
+struct AttentionFormula final : Gradients {
+  enum Input { kQ, kK, kV };
+  enum Saved { kSavedQ, kSavedK, kSavedV, kSavedO, kSavedSum };
+  Setting setting;
+
+  [[nodiscard]] std::string name() const override { return "RidgelineAttentionBackward"; }
+  [[nodiscard]] std::string text() const override {
+    return c10::str("ridgeline_attention_", setting.causal, setting.deterministic, "_",
+                    setting.scale ? exact_text(*setting.scale) : "");
+  }
+  [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved, const Tensor&,
+                                         const std::vector<bool>& wanted) const override {
+    const Tensor d_o = rows_of(grads[0]), &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
+    const AttentionGradients found =
+        at::GradMode::is_enabled()  // differentiated again
+            ? gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting)
+            : call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
+                                      setting.deterministic);
+    variable_list result(wanted.size());
+    if (wanted[kQ]) result[kQ] = std::get<0>(found);
+    if (wanted[kK]) result[kK] = std::get<1>(found);
+    if (wanted[kV]) result[kV] = std::get<2>(found);
+    return result;
+  }
+
+ private:
+  // Expanded gradients have no rows of their own.
+  static Tensor rows_of(const Tensor& gradient) {
+    const bool usable = gradient.sym_stride(3) == 1 && gradient.is_non_overlapping_and_dense();
+    return usable ? gradient : gradient.contiguous();
+  }
+};
+
+AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                                   std::optional<double> scale, bool deterministic) {
+  const Setting setting{causal, scale, deterministic};
+  if (any_tangent(q, k, v)) {
+    attention_meta(q, k, v, setting);
+    return by_torch(q, k, v, setting);
+  }
+  NodePointer<BackwardNode> node;
+  if (torch::autograd::compute_requires_grad(q, k, v)) {
+    node = make_node(q, k, v);
+    auto formula = std::make_shared<AttentionFormula>();
+    formula->setting = setting;
+    node->gradients = std::move(formula);
+    node->saved.resize(5);
+  }
+  AttentionAndSum out;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    out = call_attention(q, k, v, causal, scale, deterministic);
+  }
+  if (!node) return out;
+  const auto& [o, lse] = out;
+  torch::autograd::set_history(o, node);
+  node->saved[AttentionFormula::kSavedQ] = {q, false};
+  node->saved[AttentionFormula::kSavedK] = {k, false};
+  node->saved[AttentionFormula::kSavedV] = {v, false};
+  node->saved[AttentionFormula::kSavedO] = {o, true};
+  node->saved[AttentionFormula::kSavedSum] = {lse, false};
+  torch::autograd::edge_list edges;
+  for (const Tensor* x : {&q, &k, &v}) {
+    if (torch::autograd::compute_requires_grad(*x)) edges.push_back(torch::autograd::impl::gradient_edge(*x));
+  }
+  refuse_derivative(lse, std::move(edges),
+                    "attention: there is no gradient through the log-sum-exp; call .detach() on it");
+  return out;
+}
+
+AttentionGradients backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
+                                     bool deterministic) {
+  const bool recorded = torch::autograd::compute_requires_grad(d_o, q, k, v);
+  if (recorded || any_tangent(d_o, q, k, v)) {
+    const Setting setting{causal, scale, deterministic};
+    backward_meta({d_o, q, k, v, o, lse}, setting);
+    return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic);
+}
+
+AttentionAndSum attention_autocast(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                                   std::optional<double> scale, bool deterministic) {
+  const auto device = q.device().type();
+  const c10::impl::ExcludeDispatchKeyGuard without(
+      c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
+  const auto type = at::autocast::get_autocast_dtype(device);
+  const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
+  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic);
+}
+
+}  // namespace
+
+AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                               std::optional<double> scale, bool deterministic) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::attention", "").typed<decltype(call_attention)>();
+  return op.call(q, k, v, causal, scale, deterministic);
+}
+AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
+                                           bool deterministic) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("ridgeline::attention_backward", "")
+                             .typed<decltype(call_attention_backward)>();
+  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic);
+}
+
+void register_attention(torch::Library& library, c10::DispatchKey key) {
+  switch (key) {
+    case c10::DispatchKey::CPU:
+    case c10::DispatchKey::CUDA:
+      library.impl("attention", attention);
+      library.impl("attention_backward", attention_backward);
+      return;
+    case c10::DispatchKey::Meta:
+      library.impl("attention", [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                                   std::optional<double> scale, bool deterministic) {
+        return attention_meta(q, k, v, {causal, scale, deterministic});
+      });
+      library.impl("attention_backward",
+                   [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                      const Tensor& lse, bool causal, std::optional<double> scale, bool deterministic) {
+                     return backward_meta({d_o, q, k, v, o, lse}, {causal, scale, deterministic});
+                   });
+      return;
+    case c10::DispatchKey::Autograd:
+      library.impl("attention", attention_autograd);
+      library.impl("attention_backward", backward_autograd);
+      return;
+    case c10::DispatchKey::AutocastCPU:
+    case c10::DispatchKey::AutocastCUDA: library.impl("attention", attention_autocast); return;
+    default: return;
+  }
+}
+
+}  // namespace ridge::torch_frontend

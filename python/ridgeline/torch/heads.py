@@ -1,0 +1,115 @@
+"""Attention: the function, and a module without parameters. What stands in for torch's own function is sdpa.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, overload
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function_variadic
+
+from .sharding import attention_refusal, is_dtensor
+
+Layout = Literal["bshd", "bhsd"]
+
+_attention: Callable[..., tuple[torch.Tensor, torch.Tensor]] = torch.ops.ridgeline.attention.default
+
+
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    layout: Layout = ...,
+    return_lse: Literal[False] = ...,
+    deterministic: bool | None = ...,
+) -> torch.Tensor: ...
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    layout: Layout = ...,
+    return_lse: Literal[True],
+    deterministic: bool | None = ...,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    layout: Layout = "bshd",
+    return_lse: bool = False,
+    deterministic: bool | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """softmax(scale q k^T) v of every head, with scores and sums in float32 and one rounding of the result.
+
+    q              [batch, length, heads, dim], bfloat16 or float16 (float64: on the CPU, by torch); dim from 1 to 256
+    k, v           [batch, length of the keys, kv_heads, dim], of q's dtype; heads is a multiple of kv_heads, and query head h reads
+                   head h // (heads // kv_heads): grouped and multi-query attention without copies
+    causal         query i of n sees keys up to i + m - n of m: the last query sees all of them (bottom-right). One that sees none is 0
+    scale          of the scores; None: 1 / sqrt(dim)
+    layout         "bhsd": all three, and the result, are [batch, heads, length, dim] instead
+    return_lse     (result, log-sum-exp of the scores): float32 [batch, heads, length], -inf where a query sees no key. It has no gradient:
+                   NotImplementedError if one is asked for; .detach() it
+    deterministic  gradients have equal bits in every run, also on a GPU, where that of q is slower; None: what
+                   torch.are_deterministic_algorithms_enabled() says. On a CPU they always have
+
+    Tensors are read where they lie: any strides but within a head, so parts of a packed qkv and transposed views are not copied; elements of
+    a head that are not adjacent, and expanded tensors, are a ValueError. The result lies in memory as [batch, length, heads, dim] in either
+    layout. There are no masks but causal, no windows, no dropout and no soft cap: ``sdpa`` hands what it is asked of these to torch.
+
+    DTensors may be sharded along batch and heads (as many heads of q, and of k and v, in every shard; one head of k and v may be whole), and
+    without causal q along its length. Other placements are a NotImplementedError.
+    """
+    if has_torch_function_variadic(q, k, v):
+        traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
+            attention, (q, k, v), q, k, v, causal=causal, scale=scale, layout=layout, return_lse=return_lse, deterministic=deterministic
+        )
+        return traced
+    if layout not in ("bshd", "bhsd"):
+        raise ValueError(f"attention: layout={layout!r} is unknown; use 'bshd' or 'bhsd'")
+    if layout == "bhsd":
+        if not q.dim() == k.dim() == v.dim() == 4:
+            shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in (("q", q), ("k", k), ("v", v)))
+            raise ValueError(f"attention: the shapes are {shapes}; give [batch, heads, length, dim]")
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    if is_dtensor(q) or is_dtensor(k) or is_dtensor(v):
+        refusal = attention_refusal(q, k, v, causal)
+        if refusal is not None:
+            raise NotImplementedError(f"attention: {refusal}; redistribute them first: whole, or along batch or heads")
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    o, lse = _attention(q, k, v, causal, scale, deterministic)
+    if layout == "bhsd":
+        o = o.transpose(1, 2)
+    return (o, lse) if return_lse else o
+
+
+class Attention(torch.nn.Module):
+    """``attention`` with its settings; there are no parameters."""
+
+    def __init__(
+        self, *, causal: bool = False, scale: float | None = None, layout: Layout = "bshd", deterministic: bool | None = None
+    ) -> None:
+        super().__init__()
+        if layout not in ("bshd", "bhsd"):
+            raise ValueError(f"Attention: layout={layout!r} is unknown; use 'bshd' or 'bhsd'")
+        self.causal, self.scale, self.deterministic = causal, scale, deterministic
+        self.layout: Layout = layout
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return attention(q, k, v, causal=self.causal, scale=self.scale, layout=self.layout, deterministic=self.deterministic)
+
+    def extra_repr(self) -> str:
+        words = [f"causal={self.causal}", f"layout={self.layout!r}"]
+        words += [f"{name}={value}" for name, value in (("scale", self.scale), ("deterministic", self.deterministic)) if value is not None]
+        return ", ".join(words)

@@ -1,0 +1,363 @@
+"""attention and its gradients against float64 and the contract's error model."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+from ridgeline.bench import reference
+
+ops = torch.ops.ridgeline
+DTYPES = [torch.bfloat16, torch.float16]
+
+
+def randn(*shape, dtype=torch.bfloat16, device="cpu"):
+    return torch.randn(*shape, device=device).to(dtype)
+
+
+def heads_of(device, dtype, lengths=(33, 70), heads=(4, 2), dim=64, batch=2):
+    """q in the layout of a projection, k with heads in front, v a part of a packed tensor."""
+    q = randn(batch, lengths[0], heads[0], dim, dtype=dtype, device=device)
+    k = randn(batch, heads[1], lengths[1], dim, dtype=dtype, device=device).transpose(1, 2)
+    v = randn(batch, lengths[1], 3 * heads[1], dim, dtype=dtype, device=device)[:, :, heads[1] : 2 * heads[1]]
+    return tuple(x.requires_grad_() for x in (q, k, v.detach()))
+
+
+def expected(q, k, v, grad, causal, scale=None):
+    wide = (x.detach().double().cpu() for x in (q, k, v, grad))
+    return {one.name: one for one in reference.attention(*wide, causal, q.dtype, scale)}
+
+
+def check(found, want):
+    """Every element within what the contract allows."""
+    assert found.shape == want.exact.shape, want.name
+    have = found.detach().double().cpu()
+    off = torch.where(have == want.exact, 0.0, (have - want.exact).abs())  # -inf is itself
+    assert (off <= want.allowed).all(), f"{want.name}: {(off / want.allowed).max():.3g} of what is allowed"
+    if want.least_snr_db > 0:
+        testing.assert_snr(want.exact, have, want.least_snr_db)
+
+
+class Called(TorchDispatchMode):
+    """Names and arguments of the operators that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls.append((str(func), args))
+        return func(*args, **(kwargs or {}))
+
+    def names(self):
+        return [name for name, _ in self.calls]
+
+
+# ---- The function
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "lengths,heads,dim,scale",
+    [((33, 70), (4, 2), 64, None), ((70, 33), (3, 3), 64, 0.3), ((129, 129), (4, 1), 128, None), ((1, 40), (2, 2), 128, None), ((5, 9), (6, 2), 40, None), ((20, 20), (2, 1), 200, None)],
+    ids=str,
+)
+def test_values_and_gradients(device, dtype, causal, lengths, heads, dim, scale):
+    q, k, v = heads_of(device, dtype, lengths, heads, dim)
+    out, lse = rt.attention(q, k, v, causal=causal, scale=scale, return_lse=True)
+    assert out.dtype == dtype and lse.dtype == torch.float32 and out.is_contiguous()
+    if dim in (64, 128) and device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9:
+        assert rt.last_used("attention").startswith("cuda_attention")
+    grad = torch.randn_like(out)
+    gradients = torch.autograd.grad(out, (q, k, v), grad)
+    want = expected(q, k, v, grad, causal, scale)
+    for found, name in zip((out, lse, *gradients), ("out", "lse", "dq", "dk", "dv"), strict=True):
+        check(found, want[name])
+
+
+def wrong_ones(q, k, v):
+    """Results that are almost right: a mask that is off by one, another head of the group, no scale, a rounded sum."""
+    places = torch.arange(k.shape[1])
+    last = torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1]
+    by_torch = lambda q, k, v, **given: F.scaled_dot_product_attention(*(x.double().transpose(1, 2) for x in (q, k, v)), enable_gqa=True, **given).transpose(1, 2)  # noqa: E731
+    yield by_torch(q, k, v, attn_mask=places <= last - 1)
+    yield by_torch(q, k.flip(2), v.flip(2), attn_mask=places <= last)
+    yield by_torch(q, k, v, attn_mask=places <= last, scale=1.0)
+    yield by_torch(q, k, v, attn_mask=places <= last).to(torch.float8_e4m3fn)
+
+
+def test_the_check_finds_what_is_wrong(on_cpu):
+    q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16))
+    want = expected(q, k, v, torch.randn_like(q), True)["out"]
+    check(rt.attention(q, k, v, causal=True), want)
+    for wrong in wrong_ones(q, k, v):
+        with pytest.raises(AssertionError):
+            check(wrong, want)
+
+
+def test_layouts_are_views_and_nothing_is_copied(device):
+    packed = randn(2, 24, 3, 4, 64, device=device).requires_grad_()
+    q, k, v = packed.unbind(2)
+    with Called() as seen:
+        out = rt.attention(q, k, v, causal=True, deterministic=True)
+        turned = rt.attention(*(x.transpose(1, 2) for x in (q, k, v)), causal=True, layout="bhsd", deterministic=True)
+    assert set(seen.names()) <= {"ridgeline.attention.default", "aten.transpose.int", "aten.detach.default"}
+    assert torch.equal(out, turned.transpose(1, 2)) and turned.transpose(1, 2).is_contiguous()
+    assert torch.equal(out, rt.attention(*(x.contiguous() for x in (q, k, v)), causal=True))
+    (gradient,) = torch.autograd.grad(out.sum(), packed)  # an expanded gradient of o is copied
+    assert gradient.shape == packed.shape and gradient.isfinite().all()
+    one = torch.autograd.grad(turned, packed, torch.ones_like(turned))[0]
+    assert torch.equal(gradient, one)
+
+
+def test_a_row_that_sees_no_key_and_nothing_at_all(device):
+    q, k, v = heads_of(device, torch.bfloat16, (5, 3))
+    out, lse = rt.attention(q, k, v, causal=True, return_lse=True)
+    assert (out[:, :2] == 0).all() and (lse[..., :2] == -torch.inf).all() and lse[..., 2:].isfinite().all()
+    assert all(one.isfinite().all() for one in torch.autograd.grad(out.sum(), (q, k, v)))
+    for lengths, batch in (((5, 0), 2), ((0, 3), 2), ((0, 0), 2), ((5, 3), 0)):
+        for dtype in (torch.bfloat16, torch.float64) if device.type == "cpu" else (torch.bfloat16,):
+            q, k, v = heads_of(device, dtype, lengths, batch=batch)
+            out, lse = rt.attention(q, k, v, return_lse=True)
+            assert out.shape == q.shape and not out.any() and (lse == -torch.inf).all()
+            assert [one.shape for one in torch.autograd.grad(out.sum(), (q, k, v))] == [q.shape, k.shape, v.shape]
+
+
+def test_what_is_not_finite_stays_in_its_head(device):
+    q, k, v = (x.detach() for x in heads_of(device, torch.bfloat16, heads=(4, 4)))
+    want = rt.attention(q, k, v)
+    for bad in (torch.nan, torch.inf):
+        spoilt = v.clone()
+        spoilt[:, 3, 1] = bad
+        found = rt.attention(q, k, spoilt)
+        assert torch.equal(found[:, :, [0, 2, 3]], want[:, :, [0, 2, 3]]) and not found[:, :, 1].isfinite().all()
+
+
+def test_saved_for_backward_are_the_operands_and_nothing_more(device):
+    q, k, v = heads_of(device, torch.bfloat16)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        out = rt.attention(q, k, v)
+    assert {x.data_ptr() for x in kept} >= {x.data_ptr() for x in (q, k, v, out)} and len(kept) == 5
+    assert [tuple(x.shape) for x in kept if x.dtype == torch.float32] == [(2, 4, 33)]
+
+
+def test_each_gradient_alone(device):
+    leaves = heads_of(device, torch.bfloat16)
+    grad = torch.randn_like(leaves[0])
+    want = torch.autograd.grad(rt.attention(*leaves, deterministic=True), leaves, grad)
+    for at in range(3):
+        given = [x if i == at else x.detach() for i, x in enumerate(leaves)]
+        assert torch.equal(torch.autograd.grad(rt.attention(*given, deterministic=True), given[at], grad)[0], want[at])
+
+
+def test_gradients_match_differences(on_cpu):
+    for lengths, heads in (((3, 4), (4, 2)), ((4, 2), (2, 2))):
+        q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, lengths, heads, 3, 1))
+        for causal in (False, True):
+            def call(q, k, v, causal=causal):
+                return rt.attention(q, k, v, causal=causal, scale=0.7)
+
+            assert torch.autograd.gradcheck(call, (q, k, v), check_forward_ad=True)
+            assert torch.autograd.gradgradcheck(call, (q, k, v))
+
+
+def test_tangents_and_second_gradients_of_16_bits_are_those_of_float64(on_cpu):
+    leaves = heads_of("cpu", torch.bfloat16, (6, 9), dim=16)
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    directions = [torch.randn_like(x) for x in leaves]
+    with forward_ad.dual_level():
+        found, right = (
+            forward_ad.unpack_dual(rt.attention(*(forward_ad.make_dual(x.detach(), d.to(x.dtype)) for x, d in zip(given, directions)), causal=True)).tangent
+            for given in (leaves, wide)
+        )
+    testing.assert_snr(right, found, 40)
+
+    def penalty(given):
+        (one,) = torch.autograd.grad(rt.attention(*given, causal=True).double().square().sum(), given[0], create_graph=True)
+        return torch.autograd.grad(one.double().square().sum(), given)
+
+    for have, want in zip(penalty(leaves), penalty(wide), strict=True):
+        testing.assert_snr(want, have, 30)
+
+
+def test_the_log_sum_exp_has_no_gradient_and_says_so(device):
+    q, k, v = heads_of(device, torch.bfloat16)
+    out, lse = rt.attention(q, k, v, return_lse=True)
+    with pytest.raises(NotImplementedError, match=r"no gradient through the log-sum-exp; call .detach\(\) on it"):
+        lse.sum().backward()
+    (out.sum() + lse.detach().sum()).backward()
+    assert q.grad is not None
+
+
+REFUSED = {
+    "float32": (lambda q, k, v: rt.attention(q.float(), k.float(), v.float()), TypeError, "q is torch.float32; give torch.bfloat16 or torch.float16"),
+    "two dtypes": (lambda q, k, v: rt.attention(q, k.half(), v), TypeError, "q is torch.bfloat16 and k torch.float16; cast one of them"),
+    "three dimensions": (lambda q, k, v: rt.attention(q[0], k[0], v[0]), ValueError, "give \\[batch, length, heads, dim\\]"),
+    "three dimensions, heads first": (lambda q, k, v: rt.attention(q[0], k[0], v[0], layout="bhsd"), ValueError, "give \\[batch, heads, length, dim\\]"),
+    "another batch": (lambda q, k, v: rt.attention(q, k[:1], v[:1]), ValueError, "they differ in length and heads alone"),
+    "narrow values": (lambda q, k, v: rt.attention(q, k, v[..., :32]), ValueError, "narrower or wider than k's: torch.nn.functional"),
+    "other values": (lambda q, k, v: rt.attention(q, k, v[:, 1:]), ValueError, "give v the shape of k"),
+    "heads that cannot be shared": (lambda q, k, v: rt.attention(q[:, :, :3], k, v), ValueError, "3 heads of q cannot share 2"),
+    "no heads": (lambda q, k, v: rt.attention(q, k[:, :, :0], v[:, :, :0]), ValueError, "4 heads of q cannot share 0"),
+    "gaps in heads": (lambda q, k, v: rt.attention(q[..., ::2], k[..., ::2], v[..., ::2]), ValueError, "call .contiguous"),
+    "expanded keys": (lambda q, k, v: rt.attention(q, k[:, :, :1].expand(-1, -1, 2, -1), v), ValueError, "expanded tensors have stride 0"),
+    "a wide head": (lambda q, k, v: rt.attention(*[torch.cat([x] * 5, -1) for x in (q, k, v)]), ValueError, "heads of 320 elements; give 1 to 256"),
+    "a scale of 0": (lambda q, k, v: rt.attention(q, k, v, scale=0.0), ValueError, "scale is 0; give a finite number above 0"),
+    "an endless scale": (lambda q, k, v: rt.attention(q, k, v, scale=1e300), ValueError, "give a finite number above 0"),
+    "a layout": (lambda q, k, v: rt.attention(q, k, v, layout="sbhd"), ValueError, "use 'bshd' or 'bhsd'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_said_by_calls_and_by_traces(on_cpu, name):
+    call, kind, message = REFUSED[name]
+    given = [x.detach() for x in heads_of("cpu", torch.bfloat16)]
+    with pytest.raises(kind, match=message):
+        call(*given)
+    with pytest.raises(kind, match=message):
+        call(*(x.to("meta") if x.is_contiguous() else torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in given))
+
+
+def test_heads_that_no_kernel_of_a_gpu_has(on_gpu, device):
+    """The reference computes small ones on the host; larger ones are refused by name, and sdpa leaves all of them with torch."""
+    q, k, v = (randn(1, 40, 2, 96, device=device) for _ in range(3))
+    rt.attention(q, k, v)
+    assert rt.last_used("attention") == "cuda_reference"
+    assert "no kernel of attention on cuda but the reference for heads of 96" in rt.sdpa_refusal(*(x.transpose(1, 2) for x in (q, k, v)))
+    large = randn(8, 4096, 16, 96, device=device)
+    with pytest.raises(NotImplementedError, match="dim=96"):
+        rt.attention(large, large, large)
+
+
+def test_equal_bits_where_they_are_asked_for(device):
+    leaves = heads_of(device, torch.bfloat16, (300, 300), (4, 1), 128)
+    grad = torch.randn_like(leaves[0])
+    runs = [torch.autograd.grad(rt.attention(*leaves, causal=True, deterministic=True), leaves, grad) for _ in range(4)]
+    assert all(torch.equal(a, b) for run in runs[1:] for a, b in zip(run, runs[0]))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_determinism_is_pytorchs_unless_a_call_says_so(device, asked):
+    leaves = heads_of(device, torch.bfloat16)
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(asked)
+    try:
+        for given, want in ((None, asked), (True, True), (False, False)):
+            with Called() as seen:
+                rt.attention(*leaves, deterministic=given).sum().backward()
+            flags = [args[-1] is True for name, args in seen.calls if "ridgeline" in name]  # the last one, left out where it is False
+            assert flags == [want, want]
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def test_pytorchs_own_checks(on_cpu):
+    q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16, (5, 7), dim=16))
+    for given in ((q, k, v), (q, k, v, True, 0.5, True)):
+        torch.library.opcheck(ops.attention.default, given)
+        out, lse = ops.attention.default(*given)
+        torch.library.opcheck(ops.attention_backward.default, (torch.randn_like(out), q, k, v, out, lse, *given[3:]))
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    # The log-sum-exp refuses the gradient that the last of its checks asks for.
+    torch.library.opcheck(ops.attention.default, leaves, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_calls_are_the_same(device, dynamic):
+    module = rt.Attention(causal=True, layout="bhsd")
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for length in (9, 12, 17):
+        leaves = [x.transpose(1, 2) for x in heads_of(device, torch.bfloat16, (length, length + 3))]
+        out, want = compiled(*leaves), module(*leaves)
+        assert torch.equal(out, want) and out.stride() == want.stride()
+        grad = torch.randn_like(want)
+        for have, right in zip(torch.autograd.grad(out, leaves, grad), torch.autograd.grad(want, leaves, grad), strict=True):
+            if device.type == "cpu":
+                assert torch.equal(have, right)
+            testing.assert_snr(right.double(), have, 40)
+    with_sum = torch.compile(lambda *x: [y.detach() for y in rt.attention(*x, return_lse=True)], fullgraph=True, backend="aot_eager")
+    leaves = heads_of(device, torch.bfloat16)
+    assert all(torch.equal(a, b) for a, b in zip(with_sum(*leaves), rt.attention(*leaves, return_lse=True), strict=True))
+
+
+def test_the_module(on_cpu):
+    module = rt.Attention(causal=True, scale=0.5, deterministic=True)
+    assert repr(module) == "Attention(causal=True, layout='bshd', scale=0.5, deterministic=True)" and not module.state_dict()
+    q, k, v = heads_of("cpu", torch.bfloat16)
+    assert torch.equal(module(q, k, v), rt.attention(q, k, v, causal=True, scale=0.5))
+    with pytest.raises(ValueError, match="use 'bshd' or 'bhsd'"):
+        rt.Attention(layout="bsd")
+
+
+def test_autocast_and_checkpoints(device):
+    leaves = [x.detach().float().requires_grad_() for x in heads_of(device, torch.bfloat16)]
+    halves = [x.detach().bfloat16().requires_grad_() for x in leaves]
+    grad = torch.randn_like(halves[0])
+    want = rt.attention(*halves, causal=True)
+    gradients = torch.autograd.grad(want, halves, grad)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        out = rt.attention(*leaves, causal=True)
+        assert torch.equal(out, want)
+    for have, right in zip(torch.autograd.grad(out, leaves, grad), gradients, strict=True):
+        testing.assert_snr(right.double(), have, 40)
+    for reentrant in (False, True):
+        again = checkpoint(lambda *x: rt.attention(*x, causal=True), *halves, use_reentrant=reentrant)
+        again.backward(grad)
+        for leaf, right in zip(halves, gradients, strict=True):
+            testing.assert_snr(right.double(), leaf.grad, 40)
+            leaf.grad = None
+
+
+def test_samples_are_one_batch(device):
+    q, k, v = randn(3, 2, 9, 4, 64, device=device), randn(2, 11, 2, 64, device=device), randn(2, 3, 11, 2, 64, device=device)
+    with Called() as seen:
+        found = torch.func.vmap(lambda q, v: rt.attention(q, k, v, causal=True), in_dims=(0, 1))(q, v)
+    assert seen.names().count("ridgeline.attention.default") == 1
+    assert torch.equal(found, torch.stack([rt.attention(q[i], k, v[:, i], causal=True) for i in range(3)]))
+
+    def loss(q, k, v):
+        return rt.attention(q, k, v, causal=True).float().square().sum()
+
+    gradients = torch.func.vmap(torch.func.grad(loss, (0, 1, 2)), in_dims=(0, None, 1))(q, k, v)
+    for i in range(3):
+        for have, right in zip(gradients, torch.func.grad(loss, (0, 1, 2))(q[i], k, v[:, i]), strict=True):
+            testing.assert_snr(right.double(), have[i], 40)
+
+
+def test_products_are_counted_as_torch_counts_its_own(device):
+    given = [x.transpose(1, 2).float() for x in heads_of(device, torch.bfloat16, heads=(4, 4))]
+    given = [x.detach().bfloat16().requires_grad_() for x in given]
+    counts = []
+    for call in (lambda *x: rt.attention(*x, layout="bhsd"), F.scaled_dot_product_attention):
+        with FlopCounterMode(display=False) as counter, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            call(*given).sum().backward()
+        counts.append(counter.get_total_flops())
+    forward = 4 * 2 * 4 * 33 * 70 * 64
+    assert counts == [forward + 5 * forward // 2, 3 * forward]  # torch's product kept the weights; ours makes the scores again
+
+
+def test_a_graph_records_forward_and_backward(on_gpu, device):
+    leaves = heads_of(device, torch.bfloat16, (128, 128), (4, 2), 128)
+    grad = torch.randn_like(leaves[0])
+
+    def step():
+        out = rt.attention(*leaves, causal=True, deterministic=True)
+        return (out, *torch.autograd.grad(out, leaves, grad))
+
+    want = [x.detach().clone() for x in step()]
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    graph.replay()
+    assert all(torch.equal(have, right) for have, right in zip(captured, want, strict=True))
