@@ -24,6 +24,7 @@ from .ops import activation, gemm, gemm_fp8, grouped_gemm, layer_norm, rms_norm,
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_table  # noqa: E402
+from .sdpa import hf_attention, sdpa, sdpa_refusal, use_sdpa  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
 from .fsdp import gather_in_fp8  # noqa: E402
 from .flops import register as _register_flops  # noqa: E402
@@ -72,6 +73,7 @@ __all__ = [
     "gemm",
     "gemm_fp8",
     "grouped_gemm",
+    "hf_attention",
     "last_used",
     "layer_norm",
     "linear_cross_entropy",
@@ -84,6 +86,8 @@ __all__ = [
     "reset",
     "rope",
     "rope_table",
+    "sdpa",
+    "sdpa_refusal",
     "set_backend",
     "shard_gradient",
     "statistics",
@@ -92,4 +96,5 @@ __all__ = [
     "to_plain_tensors",
     "unswap",
     "update_scales",
+    "use_sdpa",
 ]

@@ -22,7 +22,9 @@ from .swap import (
     Plan,
     SwapReport,
     Target,
+    calls_attention,
     kept_because,
+    plan_attention,
     plan_counterparts,
     plan_linears,
     target_of,
@@ -60,14 +62,16 @@ def _chooser(recipe: Recipes, keep: Keep | None) -> Choice:
 
 def _check_patterns(module: torch.nn.Module, patterns: Mapping[str, RecipeLike]) -> None:
     """A pattern that fits no module is a typing error, which would leave modules as they are without a word."""
-    names = [name for name, layer in module.named_modules(remove_duplicate=False) if isinstance(layer, tuple(_KINDS))]
+    modules = module.named_modules(remove_duplicate=False)
+    names = [name for name, layer in modules if isinstance(layer, tuple(_KINDS)) or calls_attention(layer)]
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
             some = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
             raise ValueError(f"convert: the pattern {pattern!r} fits nothing that is exchanged; there are {some or 'no such modules'}")
 
 
-def _plan_counterparts(kind: type[torch.nn.Module], plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep | None) -> None:
+def _why_not(recipe: Recipes, keep: Keep | None) -> Callable[[str, torch.nn.Module], str | None]:
+    """Of modules that any recipe exchanges."""
     choose = _chooser(recipe, keep) if isinstance(recipe, Mapping) or callable(recipe) else None
 
     def why_not(name: str, layer: torch.nn.Module) -> str | None:
@@ -76,7 +80,11 @@ def _plan_counterparts(kind: type[torch.nn.Module], plan: Plan, module: torch.nn
         answer = choose(name, layer)
         return answer if isinstance(answer, str) else None
 
-    plan_counterparts(plan, module, why_not, kind, to_ours=True)
+    return why_not
+
+
+def _plan_counterparts(kind: type[torch.nn.Module], plan: Plan, module: torch.nn.Module, recipe: Recipes, keep: Keep | None) -> None:
+    plan_counterparts(plan, module, _why_not(recipe, keep), kind, to_ours=True)
 
 
 # The kinds of modules that the library has a counterpart of, each with what plans their exchange: one row for each.
@@ -97,8 +105,10 @@ def convert(module: torch.nn.Module, recipe: Recipes = "tensorwise", *, keep: Ke
             "leave" in place of a recipe, in the last two: the module stays what it is
     keep    ``keep(name, module)``: the module stays what it is
 
-    These are torch.nn.Linear, which become Linear or Fp8Linear (``swap_linears`` says what stays and what is refused), and
-    torch.nn.RMSNorm, LayerNorm and CrossEntropyLoss, which become ours by any recipe; ``keep`` and functions are asked for all of them. A
+    These are torch.nn.Linear, which become Linear or Fp8Linear (``swap_linears`` says what stays and what is refused), torch.nn.RMSNorm,
+    LayerNorm and CrossEntropyLoss, which become ours by any recipe, and modules with a method that names
+    torch.nn.functional.scaled_dot_product_attention, whose ``forward`` calls ``sdpa`` in its place (helpers outside of the class are seen in
+    the call; ``use_sdpa`` says what a call left with torch); ``keep`` and functions are asked for all of them. A
     loss with class weights is left; one that is called with class probabilities is a case for ``keep``, because only the call shows them,
     and raises NotImplementedError. A second call gives layers of ours the new recipe, and ``unswap`` ends it. Nothing is changed where an
     error is raised.
@@ -108,6 +118,7 @@ def convert(module: torch.nn.Module, recipe: Recipes = "tensorwise", *, keep: Ke
     plan = Plan()
     for plan_kind in _KINDS.values():
         plan_kind(plan, module, recipe, keep)
+    plan_attention(plan, module, _why_not(recipe, keep), to_ours=True)
     return plan.carry_out()
 
 

@@ -15,6 +15,7 @@ from .delayed import BUFFER, NOW
 from .losses import CrossEntropyLoss
 from .modules import Fp8Linear, LayerNorm, Linear, RMSNorm, become, configure
 from .quantized import QuantizedTensor
+from .sdpa import Exchanged, calls_sdpa, exchanged
 
 Keep = Callable[[str, Any], bool]
 Kind = TypeVar("Kind", bound=torch.nn.Module)
@@ -206,6 +207,38 @@ def plan_counterparts(
             plan.add(names, made.report if to_ours else "torch", functools.partial(become, layer, made.ours if to_ours else theirs))
 
 
+def calls_attention(layer: torch.nn.Module) -> bool:
+    """Whether a method of the module's class names torch.nn.functional.scaled_dot_product_attention."""
+    return calls_sdpa(type(layer))
+
+
+def _exchange_class(layer: torch.nn.Module, kind: type[torch.nn.Module]) -> None:
+    layer.__class__ = kind
+
+
+def plan_attention(plan: Plan, module: torch.nn.Module, choose: Callable[[str, torch.nn.Module], str | None], to_ours: bool) -> None:
+    """Every module that calls torch's attention calls ``sdpa`` in its place, or with ``to_ours`` false torch's again, unless ``choose`` says
+    why not."""
+    for names, layer in _all_of(module, torch.nn.Module):
+        if not calls_attention(layer):
+            continue
+        now = type(layer)
+        reason = next(filter(None, (choose(name, layer) for name in names)), None)
+        if not to_ours and not issubclass(now, Exchanged):
+            reason = "calls torch's attention"
+        elif to_ours and "forward" in vars(layer):
+            reason = "has a forward of its own, set on the layer"
+        elif parametrize.is_parametrized(layer):
+            reason = "has a class that PyTorch made for its parametrisations; use_sdpa() around its calls does the same"
+        if reason is not None:
+            plan.leave(names, reason)
+        elif to_ours:
+            kind = now if issubclass(now, Exchanged) else exchanged(now)
+            plan.add(names, "sdpa in place of torch's attention", functools.partial(_exchange_class, layer, kind))
+        elif issubclass(now, Exchanged):
+            plan.add(names, "torch", functools.partial(_exchange_class, layer, now.original))
+
+
 def unless_kept(target: Target, keep: Keep | None) -> Choice:
     """``target`` for all layers but those for which ``keep`` is true, and those that can become none."""
 
@@ -245,4 +278,5 @@ def unswap(module: torch.nn.Module, keep: Keep | None = None) -> SwapReport:
     plan_linears(plan, module, unless_kept(_TORCH, keep))
     for kind in COUNTERPARTS:
         plan_counterparts(plan, module, functools.partial(kept_because, keep), kind, to_ours=False)
+    plan_attention(plan, module, functools.partial(kept_because, keep), to_ours=False)
     return plan.carry_out()

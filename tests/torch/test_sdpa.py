@@ -1,0 +1,205 @@
+"""sdpa, use_sdpa, convert and hf_attention: in place of torch's attention, and what they leave with it."""
+
+import contextlib
+import copy
+import importlib
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.functional import scaled_dot_product_attention as imported_by_name
+
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+
+module = importlib.import_module("ridgeline.torch.sdpa")  # rt.sdpa is its function
+
+
+def randn(*shape, dtype=torch.bfloat16, device="cpu"):
+    return torch.randn(*shape, device=device).to(dtype)
+
+
+def operands(device, queries=6, keys=6, heads=(4, 4), dim=64, dtype=torch.bfloat16):
+    return tuple(randn(2, heads[at > 0], (queries, keys)[at > 0], dim, dtype=dtype, device=device) for at in range(3))
+
+
+def by_torch(q, k, v, **given):
+    return F.scaled_dot_product_attention(*(x.double() for x in (q, k, v)), **given)
+
+
+@pytest.mark.parametrize("queries,keys", [(6, 6), (4, 9)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_sdpa_means_what_torch_means(device, queries, keys, is_causal):
+    """Also where torch aligns the mask at the first key, and with gradients of keys that no query sees."""
+    given = [x.requires_grad_() for x in operands(device, queries, keys)]
+    wide = [x.detach().double().requires_grad_() for x in given]
+    assert rt.sdpa_refusal(*given, is_causal=is_causal) is None
+    out, want = rt.sdpa(*given, is_causal=is_causal), by_torch(*wide, is_causal=is_causal)
+    assert out.shape == want.shape and out.dtype == torch.bfloat16 and rt.last_used("attention")
+    testing.assert_snr(want.detach(), out, 35)
+    grad = torch.randn_like(out)
+    for have, right in zip(torch.autograd.grad(out, given, grad), torch.autograd.grad(want, wide, grad.double()), strict=True):
+        testing.assert_snr(right, have, 35)
+
+
+def test_sdpa_takes_what_torch_takes(device):
+    q, k, v = operands(device, heads=(4, 2))
+    testing.assert_snr(by_torch(q, k, v, enable_gqa=True, scale=0.3), rt.sdpa(q, k, v, enable_gqa=True, scale=0.3), 35)
+    q, k, v = operands(device)
+    want = by_torch(q, k, v)
+    for turn in (lambda x: x[0], lambda x: x[0, 0], lambda x: x.unsqueeze(0).expand(3, *x.shape), lambda x: x[:0]):
+        assert rt.sdpa_refusal(*map(turn, (q, k, v))) is None
+        found = rt.sdpa(*map(turn, (q, k, v)))
+        assert found.shape == turn(want).shape
+        if found.numel():
+            testing.assert_snr(turn(want), found, 35)
+    shared = k[:, :1].expand_as(k), v.mT.contiguous().mT  # expanded, and gaps within heads
+    testing.assert_snr(by_torch(q, *shared), rt.sdpa(q, *shared), 35)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        assert rt.sdpa_refusal(q.float(), k.float(), v.float()) is None and rt.sdpa(q.float(), k.float(), v.float()).dtype == torch.bfloat16
+
+
+LEFT = {
+    "a mask": (lambda q, k, v: ((q, k, v, torch.ones(6, 6, dtype=torch.bool, device=q.device)), {}), "attn_mask is given"),
+    "dropout": (lambda q, k, v: ((q, k, v), {"dropout_p": 0.5}), "dropout_p=0.5; the operator has no dropout"),
+    "float32": (lambda q, k, v: ((q.float(), k.float(), v.float()), {}), "torch.float32; the operator takes one of"),
+    "two dtypes": (lambda q, k, v: ((q, k, v.half()), {}), "torch.bfloat16, torch.float16; the operator takes one of"),
+    "more queries than keys": (lambda q, k, v: ((q, k[:, :, :4], v[:, :, :4]), {"is_causal": True}), "is_causal of more queries than keys"),
+    "narrow values": (lambda q, k, v: ((q, k, v[..., :32]), {}), "heads as wide as query's"),
+    "a wide head": (lambda q, k, v: ([torch.cat([x] * 5, -1) for x in (q, k, v)], {}), "heads of 1 to 256 elements"),
+    "a broadcast batch": (lambda q, k, v: ((q, k[:1], v[:1]), {}), "the batch is broadcast"),
+    "broadcast heads": (lambda q, k, v: ((q, k[:, :1], v[:, :1]), {}), "enable_gqa=True shares those"),
+    "a negative scale": (lambda q, k, v: ((q, k, v), {"scale": -1.0}), "scale=-1.0; the operator takes a finite number above 0"),
+    "one vector": (lambda q, k, v: ((q[0, 0, 0], k[0, 0], v[0, 0]), {}), "numbers of dimensions differ"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_left_with_torch_is_said(on_cpu, name):
+    make, reason = LEFT[name]
+    args, kwargs = make(*operands("cpu"))
+    assert reason in rt.sdpa_refusal(*args, **kwargs)
+    if name not in ("two dtypes", "one vector"):  # which torch refuses
+        torch.manual_seed(3)
+        found = rt.sdpa(*args, **kwargs)
+        torch.manual_seed(3)
+        assert torch.equal(found, F.scaled_dot_product_attention(*args, **kwargs))
+    with rt.use_sdpa() as seen, contextlib.suppress(RuntimeError):
+        F.scaled_dot_product_attention(*args, **kwargs)
+    assert seen.ours == 0 and len(seen.left) == 1 and f"1 by torch: {next(iter(seen.left))}" in str(seen)
+    with rt.use_sdpa(strict=True), pytest.raises(NotImplementedError) as info:
+        rt.sdpa(*args, **kwargs)
+    assert reason in str(info.value) and "leave strict out" in str(info.value)
+
+
+def test_a_block_exchanges_torchs_function_under_every_name(on_cpu):
+    q, k, v = operands("cpu")
+    ours, theirs = rt.sdpa(q, k, v), F.scaled_dot_product_attention(q, k, v)
+    assert not torch.equal(ours, theirs)  # rounded at other places
+    with rt.use_sdpa() as seen:
+        found = [F.scaled_dot_product_attention(q, k, v), imported_by_name(q, k, v), torch._C._nn.scaled_dot_product_attention(q, k, v), rt.sdpa(q, k, v)]
+        with rt.use_sdpa(strict=True) as inner:
+            F.scaled_dot_product_attention(q, key=k, value=v, is_causal=True)
+    assert all(torch.equal(one, ours) for one in found)
+    assert (seen.ours, inner.ours, seen.left) == (4, 1, {}) and str(seen) == "4 calls by ridgeline"
+    assert torch.equal(F.scaled_dot_product_attention(q, k, v), theirs)
+    compiled = torch.compile(lambda *x: F.scaled_dot_product_attention(*x), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, k, v), theirs)
+    with rt.use_sdpa():
+        assert torch.equal(compiled(q, k, v), ours)
+    assert torch.equal(compiled(q, k, v), theirs)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sdpa_compiles(on_cpu, dynamic):
+    compiled = torch.compile(lambda *x: rt.sdpa(*x, is_causal=True), fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for keys in (6, 9, 14):
+        given = operands("cpu", 6, keys)
+        assert torch.equal(compiled(*given), rt.sdpa(*given, is_causal=True))
+    wide = [x.float() for x in operands("cpu", 6, 6)]
+    assert torch.equal(compiled(*wide), F.scaled_dot_product_attention(*wide, is_causal=True))
+
+
+def test_the_kernels_of_a_device_are_asked(on_cpu):
+    """By the text that explain() gives; the reference does not count."""
+    assert module.no_kernel(96, torch.bfloat16, True, "cpu", True) is None
+    with pytest.MonkeyPatch.context() as patch:
+        said = "attention dim=96: 1 FLOP\n  -> cuda_reference could\n   x cuda_attention the kernel has builds for heads of 64 and 128\n   x cpu_tiles      runs on cpu, the stream is cuda\n"
+        patch.setattr(module, "explain", lambda *args, **kwargs: said)
+        refusal = module._no_kernel.__wrapped__("attention", 96, torch.bfloat16, True, "cuda:0")
+    assert refusal == "no kernel of attention on cuda but the reference for heads of 96 torch.bfloat16 (cuda_attention: the kernel has builds for heads of 64 and 128)"
+
+
+class SelfAttention(torch.nn.Module):
+    def __init__(self, mask=None):
+        super().__init__()
+        self.qkv, self.mask = torch.nn.Linear(64, 192), mask
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.mask is None)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 32)).permute(2, 0, 3, 1, 4)
+        return self.attend(q, k, v).transpose(1, 2).flatten(2)
+
+
+def test_convert_exchanges_the_call_in_modules_that_make_it(on_cpu):
+    mask = torch.ones(6, 6, dtype=torch.bool)
+    model = torch.nn.ModuleDict({"a": SelfAttention(), "masked": SelfAttention(mask), "kept": SelfAttention(), "own": SelfAttention()}).bfloat16()
+    model["own"].forward = model["own"].forward
+    x = randn(2, 6, 64)
+    before = {name: layer(x) for name, layer in model.items()}
+    report = rt.convert(model, {"*.qkv": "leave", "kept": "leave", "*": None})
+    assert report.swapped == dict.fromkeys(("a", "masked"), "sdpa in place of torch's attention")
+    assert report.left["kept"] == "the recipe for 'kept'" and report.left["own"] == "has a forward of its own, set on the layer"
+    with rt.use_sdpa() as seen:
+        found = {name: model[name](x) for name in ("a", "masked")}
+    assert seen.ours == 1 and seen.left == {"attn_mask is given; the operator has no mask but causal": 1}
+    assert torch.equal(found["a"], model["a"](x)) and not torch.equal(found["a"], before["a"]) and torch.equal(found["masked"], before["masked"])
+    testing.assert_snr(before["a"].double(), found["a"], 30)
+    layer = model["a"]
+    assert type(layer).__name__ == "SelfAttention" and isinstance(layer, SelfAttention)
+    for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert type(again) is type(layer) and torch.equal(again(x), found["a"])
+    assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), found["a"])
+    assert rt.convert(model, {"*.qkv": "leave", "*": None}, keep=lambda name, layer: name == "own").swapped.keys() == {"a", "masked", "kept"}
+    assert rt.unswap(model).swapped == dict.fromkeys(("a", "masked", "kept"), "torch")
+    assert type(layer) is SelfAttention and torch.equal(layer(x), before["a"])
+
+
+# ---- As transformers calls it
+
+
+class Layer(torch.nn.Module):
+    is_causal = True
+
+
+@pytest.mark.parametrize("queries,keys", [(6, 6), (3, 9), (1, 9)])
+def test_an_attention_function_of_transformers(device, queries, keys):
+    q, k, v = operands(device, queries, keys, heads=(4, 2))
+    mask = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)  # what a cache holds is seen
+    want = by_torch(q, k, v, attn_mask=mask, enable_gqa=True, scale=0.2).transpose(1, 2)
+    for given in ({}, {"is_causal": True, "position_ids": None, "sliding_window": 4096}):
+        with rt.use_sdpa(strict=True):
+            out, weights = rt.hf_attention(Layer(), q, k, v, None, scaling=0.2, dropout=0.0, **given)
+        assert weights is None and out.is_contiguous() and out.shape == (2, queries, 4, 64)
+        testing.assert_snr(want, out, 35)
+    for call in ((q, k, v, mask), (q.float(), k.float(), v.float(), None)):
+        with rt.use_sdpa() as seen:
+            out, _ = rt.hf_attention(Layer(), *call, scaling=0.2)
+        assert seen.ours == 0 and len(seen.left) == 1
+        testing.assert_snr(want, out, 30)
+    full, _ = rt.hf_attention(Layer(), q, k, v, None, is_causal=False)
+    testing.assert_snr(by_torch(q, k, v, enable_gqa=True).transpose(1, 2), full, 35)
+
+
+@pytest.mark.parametrize(
+    "given,message",
+    [({"softcap": 30.0}, "softcap is given"), ({"s_aux": torch.zeros(4)}, "sinks"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents"),
+     ({"output_attentions": True}, "'eager'"), ({"sliding_window": 4}, "sliding_window=4 of 6 keys without a mask")],
+    ids=str,
+)  # fmt: skip
+def test_what_would_change_a_result_unseen_is_refused(on_cpu, given, message):
+    with pytest.raises(NotImplementedError, match=message):
+        rt.hf_attention(Layer(), *operands("cpu"), None, **given)
