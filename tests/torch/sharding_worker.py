@@ -358,6 +358,44 @@ def check_activations(mesh):
         assert y.placements == shards[1].grad.placements == (place,) and not comm.get_total_counts()
 
 
+def check_attention(mesh):
+    """Batch and heads, and queries without a mask, in every placement: what lies alike moves nothing, and other placements are refused by name."""
+    refused = 0
+    for kv_heads, causal in itertools.product((2, 1), (False, True)):
+        leaves = [torch.randn(2, length, heads, 16).bfloat16().requires_grad_() for length, heads in ((6, 4), (8, kv_heads), (8, kv_heads))]
+        want, lse = rt.attention(*leaves, causal=causal, return_lse=True)
+        upstream = torch.randn_like(want)
+        gradients = torch.autograd.grad(want, leaves, upstream)
+        q, k, v = (t.detach() for t in leaves)
+        for (of_q, of_keys), (a, b) in every_placement(mesh, q, k):
+            places = of_q, of_keys, of_keys
+            shards = [t.requires_grad_() for t in (a, b, distribute_tensor(v, mesh, [of_keys]))]
+            if sharding.attention_refusal(*shards, causal) is not None:
+                refused += 1
+                try:
+                    rt.attention(*shards, causal=causal)
+                except NotImplementedError as error:
+                    assert f"{places[0]}, {places[1]}, {places[2]} along dimension 0 of the mesh" in str(error), error
+                else:
+                    raise AssertionError(places)
+                continue
+            along = {place.dim for place in places if place.is_shard()}
+            assert along <= {0} or along == {2} or (along == {1} and not causal), places
+            with CommDebugMode() as comm:
+                found, sums = rt.attention(*shards, causal=causal, return_lse=True)
+            assert not comm.get_total_counts(), places
+            same((found, sums.detach()), (want.detach(), lse.detach()), 45, places)
+            whole = distribute_tensor(upstream, mesh, [Replicate()])
+            same(torch.autograd.grad(found, shards, whole), gradients, 35, places)
+        # The operator itself gathers what it has no way for.
+        shards = [distribute_tensor(t.detach(), mesh, [Shard(1)]) for t in leaves]
+        same(ops.attention(*shards, causal), (want.detach(), lse.detach()), 45, "length")
+    assert refused > 50
+    q, k, v = (distribute_tensor(torch.randn(2, heads, 6, 16).bfloat16(), mesh, [Shard(1)]) for heads in (4, 2, 2))
+    assert rt.sdpa_refusal(q, k, v, is_causal=True, enable_gqa=True) is None
+    same(rt.sdpa(q, k, v, is_causal=True, enable_gqa=True), rt.sdpa(*(t.full_tensor() for t in (q, k, v)), is_causal=True, enable_gqa=True), 60, "sdpa")
+
+
 def check_adamw(mesh):
     """Gradients that are partial sums, or lie otherwise than their parameters, give the step and the norm of the whole."""
     whole = [torch.randn(8, 6), torch.randn(5), torch.randn(7, 3)]
@@ -738,6 +776,7 @@ def main():
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
         "rope": lambda: check_rope(mesh),
+        "attention": lambda: check_attention(mesh),
         "losses": lambda: check_losses(mesh),
         "adamw": lambda: check_adamw(mesh),
         "objects": lambda: check_objects(rank, ranks),
