@@ -170,8 +170,8 @@ AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting)
   const Tensor none = at::zeros({}, h.scores.options()), empty = sum == -kInfinity;
   const Tensor weights = at::where(empty, none, at::exp(h.scores - at::where(empty, none, sum)));
   const Tensor d_weights = at::matmul(d_o, h.v.transpose(-1, -2));
-  const Tensor row = b.o.defined() ? (d_o * in_groups(b.o, b.k.sym_size(2))).sum({-1}, true)
-                                   : (weights * d_weights).sum({-1}, true);
+  const Tensor row =
+      b.o.defined() ? (d_o * in_groups(b.o, b.k.sym_size(2))).sum({-1}, true) : (weights * d_weights).sum({-1}, true);
   const Tensor d_scores = weights * (d_weights - row) * setting.factor(b.q);
   return {out_of_groups(at::matmul(d_scores, h.k), type),
           out_of_shared(at::matmul(d_scores.transpose(-1, -2), h.q), type),
@@ -225,8 +225,7 @@ AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const 
                                       bool deterministic) {
   const Setting setting{causal, scale, deterministic};
   const Backward given{d_o, q, k, v, o, lse};
-  check_same_device(kBackwardOp,
-                    {{"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", &lse}, {"the gradient", &d_o}});
+  check_same_device(kBackwardOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", &lse}, {"the gradient", &d_o}});
   AttentionGradients out = backward_meta(given, setting);
   const auto& [d_q, d_k, d_v] = out;
   if (is_empty(q, k)) {

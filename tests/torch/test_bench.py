@@ -21,7 +21,7 @@ from ridgeline.bench.__main__ import main, parser
 from ridgeline.bench.measure import Found, Protocol, _last_level_caches, measure
 from ridgeline.bench.operators import BENCHES, Case
 
-SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "layer_norm": "8x24", "activation": "8x24"}
+SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "layer_norm": "8x24", "activation": "8x24", "attention": "2x40x4x2x16"}
 FROZEN = (
     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,Forward Time (ms),Backward Time (ms),"
     "out_snr,da_snr,db_snr"
@@ -38,6 +38,7 @@ HEADERS = {
     "rms_norm": ROWS_OF.format("dweight"),
     "layer_norm": ROWS_OF.format("dweight_snr,dbias"),
     "activation": ROWS_OF.format("dup"),
+    "attention": ROWS_OF.format("dk_snr,dv").replace("GB/s", "TFLOPS").replace("dx_snr", "dq_snr"),
 }
 
 
@@ -85,6 +86,9 @@ def test_the_table_has_the_frozen_header(capsys, name, header):
     if name == "activation":  # bf16: two matrices are read and one is written; three and two
         assert float(row["Forward GB/s"]) * float(row["Forward Time (ms)"]) == pytest.approx(1e-6 * 3 * 2 * 8 * 24)
         assert float(row["Backward GB/s"]) * float(row["Backward Time (ms)"]) == pytest.approx(1e-6 * 5 * 2 * 8 * 24)
+    if name == "attention":  # 2 x 4 heads of 40 queries, which see 40 x 41 / 2 keys
+        assert float(row["Forward TFLOPS"]) * float(row["Forward Time (ms)"]) == pytest.approx(1e-9 * 4 * 8 * 820 * 16)
+        assert float(row["Backward TFLOPS"]) * float(row["Backward Time (ms)"]) == pytest.approx(1e-9 * 10 * 8 * 820 * 16)
 
 
 def test_lists_give_a_row_each_and_labels_that_differ(capsys, tmp_path):
@@ -113,6 +117,7 @@ WRONG = {
     "rms_norm": lambda case, x, w: torch.nn.functional.rms_norm(x, (case.shape[1],), w, 1e-1),
     "layer_norm": lambda case, x, w, b: torch.nn.functional.layer_norm(x, (case.shape[1],), w, b, 1e-1),
     "activation": lambda case, x, up: torch.nn.functional.gelu(x) * up,
+    "attention": lambda case, q, k, v: rt.attention(q, k, v, causal=False),
 }
 
 
@@ -203,6 +208,7 @@ def test_a_backend_that_cannot_is_an_error_row_and_unknown_ones_are_listed(capsy
         (("gemm", "--shapes", "a b=8x8x8"), "use letters"),
         (("gemm", "--dtype", "f8"), "use one of f32, bf16, f16"),
         (("gemm", "--dtype", "f32,fp32"), "there twice"),
+        (("attention", "--dtype", "bf16,f32"), "dtype 'f32': attention has bf16, f16"),
         (("gemm_fp8", "--granularity", "rows"), "tensorwise, rowwise"),
         (("gemm", "--repeats", "0"), "from 1 up"),
         (("gemm", "--device", "npu"), "use cpu"),

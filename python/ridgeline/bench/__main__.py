@@ -16,7 +16,7 @@ import torch
 import ridgeline.torch as rt
 
 from . import accuracy, suite, table
-from .cases import EXIT_FAILED, EXIT_USAGE, add_how, add_what, cases_of, device, protocol_of
+from .cases import EXIT_FAILED, EXIT_USAGE, add_how, add_what, cases_of, check_dtypes, device, protocol_of
 from .measure import Result, measure
 from .operators import BENCHES, Bench
 
@@ -87,6 +87,7 @@ def write_tables(options: argparse.Namespace, bench: Bench, results: Sequence[Re
 
 
 def run(bench: Bench, options: argparse.Namespace) -> int:
+    check_dtypes(bench, options.dtype or [])
     prepare(options, bench)
     results = [measure(bench, case, protocol_of(options), label) for label, case in cases_of(bench, options).items()]
     facts = environment(options)

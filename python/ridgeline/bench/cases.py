@@ -64,15 +64,21 @@ def shapes(text: str, axes: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def check_dtypes(bench: Bench, dtypes: Sequence[str]) -> None:
+    for dtype in dtypes:
+        if dtype not in bench.dtypes:
+            raise argparse.ArgumentTypeError(f"dtype {dtype!r}: {bench.name} has {', '.join(bench.dtypes)}")
+
+
 def cases_of(bench: Bench, options: argparse.Namespace) -> dict[str, Case]:
-    """Every shape in every dtype, granularity and format, by label; the label has what is listed more than once."""
+    """Every shape in every dtype that the operator has, granularity and format, by label; the label has what is listed more than once."""
     default = bench.shapes[torch.device(options.device).type]
     sizes = shapes(options.shapes or default, bench.axes)
     types = options.dtype or [bench.dtypes[0]]
     made = (options.granularity or ["tensorwise"], options.format or ["e4m3"]) if bench.quantises else ([""], [""])
     cases = {}
     for label, shape in sizes.items():
-        for dtype in types:
+        for dtype in filter(bench.dtypes.__contains__, types):
             for granularity in made[0]:
                 for format in made[1]:
                     more = [

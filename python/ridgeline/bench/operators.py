@@ -65,14 +65,12 @@ class Bench:
     expected: Callable[..., list[Output]]
     # Results of ours as `expected` names them.
     seen: Callable[[Tensor], list[Tensor]] = lambda out: [out]
-    gradients: tuple[str, ...] = ()  # of rows, as `expected` names them
+    gradients: tuple[str, ...] = ()  # of all but products, as `expected` names them
+    output_size: Callable[[Case], tuple[int, ...]] = lambda case: (case.shape[0], case.shape[1])
 
     @property
     def scale(self) -> float:
         return 1e12 if self.unit == "TFLOPS" else 1e9
-
-    def output_size(self, case: Case) -> tuple[int, ...]:
-        return (case.shape[0], case.shape[1])
 
 
 def _item(case: Case) -> int:
@@ -250,6 +248,29 @@ def _gated_work(case: Case) -> tuple[float, float]:
     return _item(case) * 3.0 * m * n, _item(case) * 5.0 * m * n
 
 
+# ---- Attention: q [B, S, H, D] with k and v [B, S, G, D], causal
+
+
+def _heads(case: Case, draw: Callable[..., Tensor]) -> list[Tensor]:
+    batch, length, heads, kv_heads, dim = case.shape
+    return [draw(batch, length, heads, dim), draw(batch, length, kv_heads, dim), draw(batch, length, kv_heads, dim)]
+
+
+def _attention_work(case: Case) -> tuple[float, float]:
+    """Two and five products of the pairs of a query and a key that it sees."""
+    batch, length, heads, _, dim = case.shape
+    pairs = batch * heads * length * (length + 1) / 2
+    return 4.0 * pairs * dim, 10.0 * pairs * dim
+
+
+def _attention_by_torch(case: Case, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    shared = k.shape[2] != q.shape[2]
+    out = torch.nn.functional.scaled_dot_product_attention(
+        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True, enable_gqa=shared
+    )
+    return out.transpose(1, 2)
+
+
 _PRODUCTS = {
     "cpu": "256x192x160,64x64x64,512x512x512",
     "cuda": "4096x4096x4096,8192x4096x4096,8192x14336x4096,4096x4096x14336,8192x8192x8192",
@@ -381,6 +402,28 @@ BENCHES = {
             _gated_work,
             lambda case, grad, x, up: reference.swiglu(x, up, grad, case.dtype),
             gradients=("dx", "dup"),
+        ),
+        Bench(
+            "attention",
+            "causal attention of q [B, S, H, D] and k, v [B, S, G, D] with all gradients, beside torch's scaled_dot_product_attention",
+            ("B", "S", "H", "G", "D"),
+            {
+                "cpu": "1x128x4x2x64,1x512x8x2x64,2x256x4x4x128",
+                "cuda": "1x2048x32x8x128,1x8192x32x8x128,2x4096x64x8x128,4x2048x32x32x64,32x512x32x8x128",
+            },
+            ("bf16", "f16"),
+            False,
+            "TFLOPS",
+            "attention",
+            "torch: scaled_dot_product_attention",
+            _heads,
+            3,
+            lambda case, q, k, v: rt.attention(q, k, v, causal=True),
+            _attention_by_torch,
+            _attention_work,
+            lambda case, grad, q, k, v: reference.attention(q, k, v, grad, True, case.dtype)[:4],
+            gradients=("dq", "dk", "dv"),
+            output_size=lambda case: (*case.shape[:3], case.shape[4]),
         ),
     )
 }

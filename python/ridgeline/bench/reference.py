@@ -162,21 +162,15 @@ def swiglu(x: Tensor, up: Tensor, grad: Tensor, dtype: torch.dtype) -> list[Outp
 # ---- Attention
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype: torch.dtype, scale: float | None = None) -> list[Output]:
-    """Attention of [batch, length, heads, dim], its gradients and its log-sum-exp [batch, heads, length], written out.
-
-    What is allowed is the error models of src/ops/attention/contract.h and backward/contract.h, the errors of o and of the log-sum-exp, which
-    backward reads, added to those of backward.
-    """
-    (_, length, heads, dim), keys, kv_heads = q.shape, k.shape[1], k.shape[2]
-    scale = dim**-0.5 if scale is None else scale
-    unit, half = _UNIT, 0.5 * torch.finfo(dtype).eps
+def _attention_of_group(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype: torch.dtype, scale: float) -> list[tuple[Tensor, Tensor]]:
+    """Heads [group, length, dim] that share one of keys and values [keys, dim]: the result, its gradients and the log-sum-exp of scores."""
+    (group, length, dim), keys = q.shape, k.shape[0]
+    half = 0.5 * torch.finfo(dtype).eps
     least = max(2.0**-126, 0.5 * torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
-    q, grad = q.transpose(1, 2), grad.transpose(1, 2)
-    k, v = (x.transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     places = torch.arange(keys, device=q.device)
-    seen = places <= torch.arange(length, device=q.device)[:, None] + keys - length if causal else torch.ones_like(places, dtype=torch.bool)
-    scores = scale * q @ k.mT
+    last = torch.arange(length, device=q.device)[:, None] + keys - length if causal else torch.full((length, 1), keys, device=q.device)
+    seen = places <= last
+    scores = scale * q @ k.t()
     total = scores.masked_fill(~seen, -torch.inf).logsumexp(-1, keepdim=True)
     empty = total == -torch.inf
     known = total.masked_fill(empty, 0)
@@ -184,37 +178,58 @@ def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype
     out = weights @ v
 
     def largest(x: Tensor) -> Tensor:
-        return (x * seen).amax(-1, keepdim=True) if keys else x.new_zeros(*x.shape[:-1], 1)
+        most: Tensor = (x * seen).amax(-1, keepdim=True) if keys else torch.zeros_like(known)
+        return most
 
-    of_score = 16 * unit * dim**0.5 * largest(scale * q.abs() @ k.abs().mT) + 2.0**-20 * (1 + largest(scores.abs()))
+    of_score = 16 * _UNIT * dim**0.5 * largest(scale * q.abs() @ k.abs().t()) + 2.0**-20 * (1 + largest(scores.abs()))
     top = scores.masked_fill(~seen, -torch.inf).amax(-1, keepdim=True).masked_fill(empty, 0) if keys else known
     flushed = least / (torch.exp(scores - top) * seen).sum(-1, keepdim=True).clamp(min=1)
-    of_out = (half + 2 * of_score + 8 * unit * keys**0.5) * (weights @ v.abs()) + flushed * (seen.to(v.dtype).expand_as(scores) @ v.abs())
+    of_out = (half + 2 * of_score + 8 * _UNIT * keys**0.5) * (weights @ v.abs()) + flushed * (seen.to(v.dtype) @ v.abs())
     of_out = of_out + rounding(out.abs() + of_out, dtype)
-    of_sum = of_score + 2.0**-20 + 4 * unit * known.abs()
+    of_total = of_score + 2.0**-20 + 4 * _UNIT * known.abs()
 
-    d_weights, row = grad @ v.mT, (grad * out).sum(-1, keepdim=True)
+    d_weights, row = grad @ v.t(), (grad * out).sum(-1, keepdim=True)
     d_scores = weights * (d_weights - row)
-    of_row = 16 * unit * dim**0.5 * (grad.abs() @ v.abs().mT + (grad * out).abs().sum(-1, keepdim=True)) + (grad.abs() * of_out).sum(-1, keepdim=True)
-    relative = 2 * (of_score + 2.0**-20 * known.abs()) + of_sum + half + 4 * unit
+    of_row = 16 * _UNIT * dim**0.5 * (grad.abs() @ v.abs().t() + (grad * out).abs().sum(-1, keepdim=True)) + (grad.abs() * of_out).sum(-1, keepdim=True)
+    relative = 2 * (of_score + 2.0**-20 * known.abs()) + of_total + half + 4 * _UNIT
 
     def of_scores(terms: int) -> Tensor:
-        return (relative + 8 * unit * terms**0.5) * d_scores.abs() + weights * of_row + seen * (least + 2.0**-126 * (d_weights - row).abs())
+        rounded: Tensor = (relative + 8 * _UNIT * terms**0.5) * d_scores.abs() + seen * (least + 2.0**-126 * (d_weights - row).abs())
+        return rounded + weights * of_row
 
-    def shared(x: Tensor) -> Tensor:
-        """The sum over the heads of q that share one of k and v."""
-        return x.unflatten(1, (kv_heads, heads // kv_heads)).sum(2)
-
-    terms = length * (heads // kv_heads)
-    of_weights = (relative + 8 * unit * terms**0.5) * weights + seen * least
-    found = [
-        ("dq", scale * d_scores @ k, scale * of_scores(keys) @ k.abs()),
-        ("dk", shared(scale * d_scores.mT @ q), shared(scale * of_scores(terms).mT @ q.abs())),
-        ("dv", shared(weights.mT @ grad), shared(of_weights.mT @ grad.abs())),
+    terms = length * group
+    of_weights = (relative + 8 * _UNIT * terms**0.5) * weights + seen * least
+    gradients = [
+        (scale * d_scores @ k, scale * of_scores(keys) @ k.abs()),
+        ((scale * d_scores.mT @ q).sum(0), (scale * of_scores(terms).mT @ q.abs()).sum(0)),
+        ((weights.mT @ grad).sum(0), (of_weights.mT @ grad.abs()).sum(0)),
     ]
-    outputs = [Output("out", out.transpose(1, 2), of_out.transpose(1, 2), least_snr(out, dtype))]
-    for name, exact, allowed in found:
-        allowed = allowed + rounding(exact.abs() + allowed, dtype)
-        outputs.append(Output(name, exact.transpose(1, 2), allowed.transpose(1, 2), -math.inf))  # terms cancel: the error of each counts
-    of_sum = torch.where(empty, 0.0, of_sum)
-    return [*outputs, Output("lse", total.squeeze(-1), of_sum.squeeze(-1), -math.inf)]
+    rounded = [(exact, allowed + rounding(exact.abs() + allowed, dtype)) for exact, allowed in gradients]
+    return [(out, of_out), *rounded, (total.squeeze(-1), of_total.masked_fill(empty, 0).squeeze(-1))]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype: torch.dtype, scale: float | None = None) -> list[Output]:
+    """Attention of [batch, length, heads, dim], its gradients and its log-sum-exp [batch, heads, length], written out.
+
+    What is allowed is the error models of src/ops/attention/contract.h and backward/contract.h, the errors of o and of the log-sum-exp, which
+    backward reads, added to those of backward.
+    """
+    (batch, _, heads, dim), kv_heads = q.shape, k.shape[2]
+    group = heads // kv_heads
+    results = [(torch.empty_like(x), torch.empty_like(x)) for x in (q, q, k, v, grad[..., 0].transpose(1, 2))]
+    for b in range(batch):
+        for h in range(kv_heads):
+            own = slice(h * group, (h + 1) * group)
+            of_q, of_grad = (x[b, :, own].transpose(0, 1) for x in (q, grad))
+            made = _attention_of_group(of_q, k[b, :, h], v[b, :, h], of_grad, causal, dtype, dim**-0.5 if scale is None else scale)
+            for at, (whole, part) in enumerate(zip(results, made)):
+                for there, here in zip(whole, part):
+                    if at < 2:
+                        there[b, :, own] = here.transpose(0, 1)
+                    elif at < 4:
+                        there[b, :, h] = here
+                    else:
+                        there[b, own] = here
+    outputs = [Output(name, *pair, -math.inf) for name, pair in zip(("out", "dq", "dk", "dv", "lse"), results)]
+    # The terms of gradients cancel: the error of each counts.
+    return [Output("out", *results[0], least_snr(results[0][0], dtype)), *outputs[1:]]

@@ -11,28 +11,28 @@ from typing import Any, TextIO
 from .measure import Result, Times, median
 from .operators import BENCHES, Bench
 
-# The frozen headers of `benchmark.schema` gemm and memory, and that of rows with a backward pass (custom).
+# The frozen headers of `benchmark.schema` gemm and memory, and that of others with a backward pass (custom).
 _PRODUCT = (
     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,"
     "Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr"
 )
 _FORWARD = "label,Check,Forward GB/s,Forward GB/s_stddev,Forward Time (ms),out_snr"
-_ROWS = (
-    "label,Check,Forward GB/s,Forward GB/s_stddev,Backward GB/s,Backward GB/s_stddev,Forward Time (ms),"
+_OTHERS = (
+    "label,Check,Forward {0},Forward {0}_stddev,Backward {0},Backward {0}_stddev,Forward Time (ms),"
     "Backward Time (ms),out_snr"
 )
 _PEER = "Peer,Peer Forward Time (ms),Peer Backward Time (ms),Forward Ratio,Backward Ratio"
 
 
 def header(bench: Bench) -> str:
-    if bench.unit == "TFLOPS":
+    if bench.axes == ("M", "N", "K"):
         return _PRODUCT
-    return "".join((_ROWS, *(f",{name}_snr" for name in bench.gradients))) if bench.leaves else _FORWARD
+    return "".join((_OTHERS.format(bench.unit), *(f",{name}_snr" for name in bench.gradients))) if bench.leaves else _FORWARD
 
 
 def full_header(bench: Bench) -> str:
     """The header of whole benchmarks, then what the peer took."""
-    sizes = "B," + ",".join(bench.axes)
+    sizes = ",".join(bench.axes if "B" in bench.axes else ("B", *bench.axes))
     rates = "Forward Time (ms),Forward {0},Backward Time (ms),Backward {0}".format(bench.unit)
     return f"TestID,Platform,GPU,Case,{sizes},Dtype,Granularity,Check,{rates},{_PEER}"
 
