@@ -10,7 +10,7 @@ Every mode starts from the same weights and sees the same batches, so curves dif
 from weights off by a relative 1e-4, less than bf16 resolves: how far it drifts from "torch" is what noise means here. One run says
 little, because training amplifies any difference: --seeds 3 trains each mode from three starts and gives the mean difference.
 Weights are float32 and products bf16 (autocast). "ridgeline" has our products alone, "ridgeline-all" also normalisation, rotary positions,
-the activation, the loss and the optimizer; attention is torch's in every mode. The last table times a training step with one of these at a time.
+attention, the activation, the loss and the optimizer. The last table times a training step with one of these at a time.
 """
 
 import argparse
@@ -34,7 +34,7 @@ FP8 = {
     "fp8-rowwise": rt.QuantConfig("hybrid", "rowwise"),
     "fp8-blockwise": rt.QuantConfig("e4m3", "blockwise"),
 }
-PARTS = ("products", "norm", "rope", "activation", "loss", "optimizer")  # what can be Ridgeline's
+PARTS = ("products", "norm", "rope", "attention", "activation", "loss", "optimizer")  # what can be Ridgeline's
 MODES = ("torch", "torch-nudged", "ridgeline", "ridgeline-all", *FP8)
 
 
@@ -46,7 +46,7 @@ def rotate(x: torch.Tensor) -> torch.Tensor:
     """Rotary positions: each pair of channels turned by an angle that grows with the position."""
     half = x.shape[-1] // 2
     frequency = 10000 ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
-    angle = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)[:, None] * frequency
+    angle = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)[:, None, None] * frequency
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
@@ -66,21 +66,24 @@ class Block(nn.Module):
         self.table: tuple[torch.Tensor, torch.Tensor] | None = None  # of rope, for the longest sequence so far
 
     def turn(self, q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """q and k of [batch, heads, sequence, channels] by their positions."""
+        """q and k of [batch, sequence, heads, channels] by their positions."""
         if "rope" not in self.parts:
             return rotate(q), rotate(k)
-        if self.table is None or len(self.table[0]) < q.shape[2]:
-            self.table = rt.rope_table(q.shape[2], q.shape[3], device=q.device)
-        q, k = rt.rope(q.transpose(1, 2), k.transpose(1, 2), *self.table)
-        return q.transpose(1, 2), k.transpose(1, 2)
+        if self.table is None or len(self.table[0]) < q.shape[1]:
+            self.table = rt.rope_table(q.shape[1], q.shape[3], device=q.device)
+        return rt.rope(q, k, *self.table)
+
+    def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        if "attention" in self.parts:
+            return rt.attention(q, k, v, causal=True)
+        return F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True).transpose(1, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, sequence, hidden = x.shape
         qkv = self.qkv(self.norm_attention(x)).view(batch, sequence, 3, self.heads, -1)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(2)
         q, k = self.turn(q, k)
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(attended.transpose(1, 2).reshape(batch, sequence, hidden))
+        x = x + self.out(self.attend(q, k, v).reshape(batch, sequence, hidden))
         both = self.gate_up(self.norm_mlp(x))
         if "activation" in self.parts:
             return x + self.down(rt.swiglu(both))

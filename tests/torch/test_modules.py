@@ -142,7 +142,7 @@ def test_the_training_example_runs_and_its_modes_agree(on_cpu, tmp_path):
     found = json.loads((tmp_path / "run.json").read_text())
     runs = found["runs"]
     assert set(runs) == {"torch", "torch-nudged", "ridgeline", "ridgeline-all", "fp8-tensorwise", "fp8-blockwise"}
-    assert set(found["parts"]) == {"torch", "products", "norm", "rope", "activation", "loss", "optimizer", "all"}
+    assert set(found["parts"]) == {"torch", "products", "norm", "rope", "attention", "activation", "loss", "optimizer", "all"}
     for run in runs.values():
         assert run["losses"] == pytest.approx(runs["torch"]["losses"], rel=0.02)
     assert (tmp_path / "losses.svg").read_text().count("<polyline") == 6
@@ -159,5 +159,5 @@ def test_the_training_example_leaves_out_what_has_no_kernel(on_cpu, monkeypatch,
     monkeypatch.setattr(rt, "AdamW", missing)
     monkeypatch.setattr(rt, "rope", missing)
     found = example["time_parts"](example["corpus"](), example["arguments"]())
-    assert set(found) == {"torch", "products", "norm", "activation", "loss"}
+    assert set(found) == {"torch", "products", "norm", "attention", "activation", "loss"}
     assert capsys.readouterr().out.count("left out: no kernel yet") == 3

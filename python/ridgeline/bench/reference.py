@@ -194,8 +194,9 @@ def _attention_of_group(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: b
     relative = 2 * (of_score + 2.0**-20 * known.abs()) + of_total + half + 4 * _UNIT
 
     def of_scores(terms: int) -> Tensor:
-        rounded: Tensor = (relative + 8 * _UNIT * terms**0.5) * d_scores.abs() + seen * (least + 2.0**-126 * (d_weights - row).abs())
-        return rounded + weights * of_row
+        moved: Tensor = (relative + 8 * _UNIT * terms**0.5) * d_scores.abs() + seen * (least + 2.0**-126 * (d_weights - row).abs())
+        moved = moved + weights * of_row
+        return moved
 
     terms = length * group
     of_weights = (relative + 8 * _UNIT * terms**0.5) * weights + seen * least
