@@ -237,8 +237,7 @@ class use_sdpa(TorchFunctionMode):
     that ``convert`` changed count, too. Calls in compiled code follow the block (one graph with and one without), and strict raises where
     they are traced; they are not counted. Blocks hold for the thread, as torch.autocast, and the innermost decides.
 
-    Cost: a call through Python for every function of torch in the block, about a microsecond; ``sdpa`` itself and ``convert`` have none
-    outside of attention.
+    Cost: a call through Python for every function of torch in the block; ``sdpa`` itself has none.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
