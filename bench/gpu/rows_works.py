@@ -17,7 +17,7 @@ ALLOWED = {torch.bfloat16: (2**-7, 2**-8), torch.float16: (2**-10, 2**-11), torc
 
 def load_peers(options):
     """Functions of other libraries by name; None where there is none here."""
-    peers = types.SimpleNamespace(compile=None, quack_rmsnorm=None, quack_norm=None, quack_loss=None, liger_rmsnorm=None, liger_layernorm=None,
+    peers = types.SimpleNamespace(compile=None, quack_rmsnorm=None, quack_norm=None, quack_loss=None, quack_softmax=None, liger_rmsnorm=None, liger_layernorm=None,
                                   liger_swiglu=None, liger_rope=None, torch=not options.no_peers)
 
     def found(name, load):
@@ -45,6 +45,7 @@ def load_peers(options):
         found("quack_rmsnorm", of("quack.rmsnorm", "rmsnorm"))
         found("quack_norm", lambda: importlib.import_module("quack.rmsnorm"))
         found("quack_loss", of("quack.cross_entropy", "cross_entropy"))
+        found("quack_softmax", of("quack.softmax", "softmax"))
         found("liger_rmsnorm", of("liger_kernel.ops.rms_norm", "LigerRMSNormFunction"))
         found("liger_layernorm", of("liger_kernel.ops.layer_norm", "LigerLayerNormFunction"))
         found("liger_swiglu", of("liger_kernel.ops.swiglu", "LigerSiLUMulFunction"))
@@ -239,6 +240,78 @@ class LayerNorm(Norm):
             return forward(lambda: norm.layernorm_fwd(x, weight, bias, EPS))
         _, rstd, mean = norm.layernorm_fwd(x, weight, bias, EPS, return_rstd=True, return_mean=True)
         return forward(lambda: norm.layernorm_bwd(x, weight, self.upstream[0], rstd, mean))
+
+
+class Softmax(Work):
+    name, form = "softmax", "softmax"
+    shapes, tiny, rows_of_host = ("8192x8192", "4096x32768", "16384x4096", "131072x512", "1024x131072"), ("24x96",), "512x4096"
+    ops = {"forward": ("softmax",), "backward": ("softmax_backward",)}
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        self.inputs, self.upstream = (self.normal(*self.sizes),), (self.normal(*self._result()),)
+        (x,), (dy,) = self.inputs, self.upstream
+        self._right = {"forward": [torch.empty(*self._result(), device=device)], "backward": [torch.empty_like(x, dtype=torch.float32)]}
+        for rows in rows_of(self.sizes):
+            z, slope = x[rows].double(), dy[rows].double()
+            self._right["forward"][0][rows], self._right["backward"][0][rows] = self._rows(z, slope)
+
+    def _result(self):
+        return self.sizes
+
+    @staticmethod
+    def _rows(z, slope):
+        """The result, and the gradient from what is left of it in 16 bits, which is what a backward pass is given."""
+        y = torch.softmax(z, 1)
+        kept = y.bfloat16().double()
+        return y, kept * (slope - (slope * kept).sum(1, keepdim=True))
+
+    def expected(self, direction):
+        return self._right[direction]
+
+    def bytes(self, direction):
+        return 2 * (2 if direction == "forward" else 3) * math.prod(self.sizes)
+
+    def function(self):
+        return lambda x: getattr(rt, self.form)(x, 1)
+
+    @property
+    def plain(self):
+        name = self.form
+        return lambda x: getattr(torch, name)(x, 1)
+
+    def peers(self, direction, peers):
+        found = super().peers(direction, peers)
+        if self.form == "softmax" and (quack := peers.quack_softmax) is not None:
+            found["quack"] = lambda: self.call(direction, quack)
+        return found
+
+
+class LogSoftmax(Softmax):
+    name = form = "log_softmax"
+    shapes = ("8192x8192", "4096x32768")
+
+    @staticmethod
+    def _rows(z, slope):
+        y = torch.log_softmax(z, 1)
+        return y, slope - y.bfloat16().double().exp() * slope.sum(1, keepdim=True)
+
+
+class LogSumExp(Softmax):
+    name = form = "logsumexp"
+    shapes = ("8192x8192", "4096x32768")
+
+    def _result(self):
+        return self.sizes[:1]
+
+    @staticmethod
+    def _rows(z, slope):
+        lse = torch.logsumexp(z, 1)
+        return lse, torch.exp(z - lse[:, None]) * slope[:, None]
+
+    def bytes(self, direction):
+        rows, cols = self.sizes
+        return 2 * (rows * cols + rows) if direction == "forward" else 2 * 2 * rows * cols + 6 * rows
 
 
 class SwiGlu(Work):
@@ -534,4 +607,4 @@ class Quantise(Work):
         return worst
 
 
-WORKS = (RmsNorm, LayerNorm, SwiGlu, Rope, CrossEntropy, AdamW, Quantise)
+WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, SwiGlu, Rope, CrossEntropy, AdamW, Quantise)

@@ -60,7 +60,7 @@ void BackwardNode::release_variables() {
 
 void BackwardNode::compiled_args(CompiledNodeArgs& args) const {
   args.collect(gradients->text());
-  args.collect(saved, false);
+  args.collect(saved, /*is_output=*/true);  // one of them may be an output of the node
   args.collect(main_grad);
 }
 

@@ -82,6 +82,12 @@ Tensor call_cross_entropy_backward(const Tensor& dloss, const Tensor& logits, co
                                    std::int64_t ignore_index, double label_smoothing, double z_loss, double soft_cap,
                                    std::int64_t first, std::int64_t whole);
 
+// Shares of rows, their logarithms, or the logarithm of the sum; the gradient of x from the result, or from x and that
+// sum.
+Tensor call_softmax(const Tensor& x, std::string_view form, double scale, OptionalType out_dtype);
+Tensor call_softmax_backward(const Tensor& dy, const Tensor& saved, const OptionalTensor& lse, std::string_view form,
+                             double scale, at::ScalarType dtype);
+
 // q and k turned by the angles of their positions; what is left out is empty.
 using Turned = std::tuple<Tensor, Tensor>;
 Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
@@ -105,6 +111,7 @@ void register_layernorm(torch::Library& library, c10::DispatchKey key);
 void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_adamw(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
+void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_attention(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);

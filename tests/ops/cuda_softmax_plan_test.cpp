@@ -50,18 +50,17 @@ TEST(SoftmaxPlan, TeamsGrowWithTheRow) {
     std::uint32_t grid, threads, cluster;
     const char* lanes;
   };
-  for (const Expected& one :
-       {Expected{"rows=100000 cols=8", 196, 256, 1, "RIDGE_LANES=1"},
-        Expected{"rows=100000 cols=256", 6250, 256, 1, "RIDGE_LANES=16"},
-        Expected{"rows=100000 cols=1024", 264, 256, 1, "RIDGE_LANES=32"},
-        Expected{"rows=16384 cols=4096", 528, 128, 1, "RIDGE_LANES=0"},
-        Expected{"rows=8192 cols=8192", 264, 256, 1, "RIDGE_LANES=0"},
-        Expected{"rows=5 cols=16384", 5, 512, 1, "RIDGE_LANES=0"},
-        Expected{"rows=4096 cols=32768", 132, 512, 2, "RIDGE_LANES=0"},
-        Expected{"rows=4096 cols=131072", 128, 512, 8, "RIDGE_LANES=0"},
-        Expected{"rows=4096 cols=131080", 528, 256, 1, "RIDGE_VECTORS=0"},
-        Expected{"rows=4096 cols=65536 dtype=f32", 128, 512, 8, "RIDGE_LANES=0"},
-        Expected{"rows=4096 cols=50257", 528, 256, 1, "RIDGE_VECTORS=0"}}) {
+  for (const Expected& one : {Expected{"rows=100000 cols=8", 196, 256, 1, "RIDGE_LANES=1"},
+                              Expected{"rows=100000 cols=256", 6250, 256, 1, "RIDGE_LANES=16"},
+                              Expected{"rows=100000 cols=1024", 264, 256, 1, "RIDGE_LANES=32"},
+                              Expected{"rows=16384 cols=4096", 528, 128, 1, "RIDGE_LANES=0"},
+                              Expected{"rows=8192 cols=8192", 264, 256, 1, "RIDGE_LANES=0"},
+                              Expected{"rows=5 cols=16384", 5, 512, 1, "RIDGE_LANES=0"},
+                              Expected{"rows=4096 cols=32768", 132, 512, 2, "RIDGE_LANES=0"},
+                              Expected{"rows=4096 cols=131072", 128, 512, 8, "RIDGE_LANES=0"},
+                              Expected{"rows=4096 cols=131080", 528, 256, 1, "RIDGE_VECTORS=0"},
+                              Expected{"rows=4096 cols=65536 dtype=f32", 128, 512, 8, "RIDGE_LANES=0"},
+                              Expected{"rows=4096 cols=50257", 528, 256, 1, "RIDGE_VECTORS=0"}}) {
     const Planned planned(std::string("softmax ") + one.size);
     const record::ResolvedKernel kernel = planned.on(kForward).kernels.at(0);
     EXPECT_EQ(kernel.grid[0], one.grid) << one.size;

@@ -199,8 +199,9 @@ TEST(Softmax, TheCheckAfterEveryLaunchCatchesAnotherScaleAndAnotherForm) {
       const std::vector<record::Scalar> right = {record::Scalar::f32(0.5F)};
       const auto residual = [&](const ops::Problem& ran, float scale) {
         Operands operands = make_operands(problem, kPacked, 21);
-        EXPECT_TRUE(
-            op.implementations.back().run(ran, {operands.views(), std::vector{record::Scalar::f32(scale)}}, Stream::cpu()).ok());
+        EXPECT_TRUE(op.implementations.back()
+                        .run(ran, {operands.views(), std::vector{record::Scalar::f32(scale)}}, Stream::cpu())
+                        .ok());
         const auto found = op.spot_check(problem, {operands.views(), right}, 5);
         EXPECT_TRUE(found.ok());
         return found->residual / found->allowed;

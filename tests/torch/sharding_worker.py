@@ -358,6 +358,25 @@ def check_activations(mesh):
         assert y.placements == shards[1].grad.placements == (place,) and not comm.get_total_counts()
 
 
+def check_shares(mesh):
+    x, dy, slopes = torch.randn(4, 16), torch.randn(4, 16), torch.randn(4)
+    lse = ops.softmax(x, "logsumexp")
+    for places, (a, d) in every_placement(mesh, x, dy):
+        for form in ("softmax", "log_softmax"):
+            y = ops.softmax(x, form)
+            same(ops.softmax(a, form, 0.5), ops.softmax(x, form, 0.5), 100, places)
+            of_y = distribute_tensor(y, mesh, [places[0]])
+            same(ops.softmax_backward(d, of_y, None, form, 0.5, x.dtype), ops.softmax_backward(dy, y, None, form, 0.5, x.dtype), 100, places)
+        s, log = (distribute_tensor(t, mesh, [Shard(0) if place == Shard(0) else Replicate()]) for t, place in zip((slopes, lse), places))
+        same(ops.softmax(a, "logsumexp"), lse, 100, places)
+        same(ops.softmax_backward(s, a, log, "logsumexp", 1.0, x.dtype), ops.softmax_backward(slopes, x, lse, "logsumexp", 1.0, x.dtype), 100, places)
+    rows = distribute_tensor(x, mesh, [Shard(0)]).requires_grad_()
+    with CommDebugMode() as comm:
+        y = rt.softmax(rows)
+        y.square().sum().backward()
+    assert y.placements == rows.grad.placements == (Shard(0),) and not comm.get_total_counts()
+
+
 def check_attention(mesh):
     """Batch and heads, and queries without a mask, in every placement: what lies alike moves nothing, and other placements are refused by name."""
     refused = 0
@@ -772,7 +791,7 @@ def main():
         "quantised": lambda: check_quantised_where_it_lies(mesh),
         "plans": lambda: check_plans(mesh, rank),
         "norms": lambda: check_norms(mesh),
-        "activations": lambda: check_activations(mesh),
+        "activations": lambda: (check_activations(mesh), check_shares(mesh)),
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
         "rope": lambda: check_rope(mesh),

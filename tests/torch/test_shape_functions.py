@@ -80,6 +80,11 @@ def loss(change=None, smoothing=0.0, z_loss=0.0, soft_cap=0.0):
     return lambda logits, target: ops.cross_entropy(logits, target, -100, smoothing, z_loss, soft_cap), list(operands.values())
 
 
+def shared(change=None, form="softmax", scale=1.0, out=None):
+    operands = {"x": torch.ones(6, 8)} | (change or {})
+    return lambda x: ops.softmax(x, form, scale, out), list(operands.values())
+
+
 def turned(change=None, offset=0, positions=True):
     operands = {"q": torch.ones(2, 3, 4, 8), "k": torch.ones(2, 3, 1, 8), "cos": torch.ones(5, 4), "sin": torch.ones(5, 4)} | (change or {})
     if positions:
@@ -186,6 +191,13 @@ REFUSED = {
     "loss smoothed beyond one": loss(smoothing=1.5),
     "loss with a negative z_loss": loss(z_loss=-1.0),
     "loss with an infinite cap": loss(soft_cap=float("inf")),
+    "softmax of gaps": shared({"x": ones(6, 16)[:, ::2]}),
+    "softmax of integers": shared({"x": ones(6, 8).long()}),
+    "softmax without a name": shared(form="softmin"),
+    "softmax of an infinite scale": shared(scale=float("inf")),
+    "softmax to integers": shared(out=torch.int64),
+    "softmax to another dtype of 16 bits": shared({"x": ones(6, 8).half()}, out=torch.bfloat16),
+    "logsumexp to 16 bits": shared({"x": ones(6, 8).half()}, "logsumexp", out=torch.float16),
     "rope of three dimensions": turned({"q": ones(2, 3, 8)}),
     "rope of another length": turned({"k": ones(2, 4, 1, 8)}),
     "rope of another dtype": turned({"k": ones(2, 3, 1, 8).half()}),
@@ -263,6 +275,10 @@ ALLOWED = {
     "norm": normed(),
     "activation": activated(),
     "loss": loss({"target": torch.zeros(6, dtype=torch.int32)}, 0.1, 1e-3, 30.0),
+    "softmax of 16 bits to 32": shared({"x": ones(2, 6, 8).half()}, "log_softmax", 0.5, torch.float32),
+    "softmax of nothing": shared({"x": ones(6, 0)}),
+    "softmax of float64": shared({"x": ones(6, 8).double()}),
+    "logsumexp": shared({"x": ones(6, 16)[:, :8].half()}, "logsumexp"),
     "rope": turned({"q": ones(2, 4, 3, 8).transpose(1, 2)}),
     "rope up to the end of its table": turned(positions=False, offset=2),
     "attention": attended({"q": ones(2, 4, 3, 8).bfloat16().transpose(1, 2)}),

@@ -20,7 +20,7 @@ from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross
 from .masters import MasterWeights  # noqa: E402
 from .modules import Fp8Linear, LayerNorm, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
 from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
-from .ops import activation, gemm, gemm_fp8, grouped_gemm, layer_norm, rms_norm, swiglu  # noqa: E402
+from .ops import activation, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_table  # noqa: E402
@@ -77,6 +77,8 @@ __all__ = [
     "last_used",
     "layer_norm",
     "linear_cross_entropy",
+    "log_softmax",
+    "logsumexp",
     "quantize",
     "quantize_",
     "quantized_weights",
@@ -90,6 +92,7 @@ __all__ = [
     "sdpa_refusal",
     "set_backend",
     "shard_gradient",
+    "softmax",
     "statistics",
     "swap_linears",
     "swiglu",

@@ -28,6 +28,7 @@ _activation: Callable[..., torch.Tensor] = torch.ops.ridgeline.activation.defaul
 _rmsnorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsnorm_add.default
 _layernorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm.default
 _layernorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm_add.default
+_softmax: Callable[..., torch.Tensor] = torch.ops.ridgeline.softmax.default
 
 _SCALINGS = {
     ("tensor", "tensor"): "tensor",
@@ -386,6 +387,82 @@ def _rows_of(x: torch.Tensor, normalised: int) -> torch.Tensor:
     if x.is_contiguous() or (x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= x.shape[1]):
         return x
     return x.contiguous()
+
+
+def _wide_by_autocast(x: torch.Tensor) -> bool:
+    """Whether torch.autocast has softmax and its like of x in float32, as it does on GPUs and not on CPUs."""
+    device = x.device.type
+    return device != "cpu" and x.is_floating_point() and x.dtype != torch.float64 and torch.is_autocast_enabled(device)
+
+
+def _rows_along(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, bool]:
+    """x with that dimension last, as rows that are read where they lie, and whether it was last."""
+    last = dim in (-1, x.dim() - 1)
+    rows = x if last else x.movedim(dim, -1)
+    if rows.is_contiguous() or (rows.dim() == 2 and rows.stride(1) == 1 and rows.stride(0) >= rows.shape[1]):
+        return rows, last
+    return rows.contiguous(), last
+
+
+def _shares(form: str, input: torch.Tensor, dim: int, dtype: torch.dtype | None, scale: float) -> torch.Tensor:
+    if dtype is None:
+        dtype = torch.float32 if _wide_by_autocast(input) else input.dtype
+    if dtype != input.dtype and not (dtype == torch.float32 and input.dtype in (torch.bfloat16, torch.float16)):
+        input = input.to(dtype)
+    if input.dim() == 0:
+        return _shares(form, input.unsqueeze(0), dim, dtype, scale).squeeze(0)
+    rows, last = _rows_along(input, dim)
+    out = _softmax(rows, form, scale, dtype)
+    return out if last else out.movedim(-1, dim).contiguous()
+
+
+def softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None, *, scale: float = 1.0) -> torch.Tensor:
+    """torch.softmax of scale * input, in float32 and rounded once.
+
+    input  float32, bfloat16 or float16 (float64: on the CPU, by torch), or of any dtype where ``dtype`` is given
+    dim    along which the results add up to 1; another than the last one costs a copy of the input and one of the result
+    dtype  what the input is read as, and the result's: float32 of 16-bit numbers is made without a copy. Default: the input's,
+           and float32 under torch.autocast on a GPU
+    """
+    if has_torch_function_variadic(input):
+        traced: torch.Tensor = handle_torch_function(softmax, (input,), input, dim, dtype, scale=scale)
+        return traced
+    return _shares("softmax", input, dim, dtype, scale)
+
+
+def log_softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None, *, scale: float = 1.0) -> torch.Tensor:
+    """torch.log_softmax of scale * input; arguments as for ``softmax``."""
+    if has_torch_function_variadic(input):
+        traced: torch.Tensor = handle_torch_function(log_softmax, (input,), input, dim, dtype, scale=scale)
+        return traced
+    return _shares("log_softmax", input, dim, dtype, scale)
+
+
+def logsumexp(input: torch.Tensor, dim: int | Sequence[int], keepdim: bool = False, *, scale: float = 1.0) -> torch.Tensor:
+    """torch.logsumexp of scale * input, in float32 and rounded once to the input's dtype.
+
+    input    float32, bfloat16 or float16 (float64: on the CPU, by torch); whole numbers are read as the default dtype
+    dim      one or several dimensions; others than the last one cost a copy of the input
+    keepdim  whether they stay, with size 1
+    """
+    if has_torch_function_variadic(input):
+        traced: torch.Tensor = handle_torch_function(logsumexp, (input,), input, dim, keepdim, scale=scale)
+        return traced
+    if not input.is_floating_point() and not input.is_complex():
+        input = input.to(torch.get_default_dtype())
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims:
+        raise ValueError("logsumexp: no dimension is given; give one or several")
+    if input.dim() == 0:
+        return logsumexp(input.unsqueeze(0), dim, False, scale=scale)
+    moved = input.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims)) if len(dims) > 1 else input
+    rows, _ = _rows_along(moved, dims[0] if len(dims) == 1 else -1)
+    out = _softmax(rows, "logsumexp", scale)
+    if not _wide_by_autocast(input):
+        out = out.to(input.dtype)
+    for at in sorted(each % input.dim() for each in dims) if keepdim else ():
+        out = out.unsqueeze(at)
+    return out
 
 
 def autocast(x: torch.Tensor) -> torch.Tensor:

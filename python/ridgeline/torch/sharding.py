@@ -479,6 +479,22 @@ def _loss(letters: str, results: str) -> Any:
     return rule
 
 
+def _softmax(*args: Any) -> Any:
+    """x, form: a number of each row alone with logsumexp. Leading dimensions may be sharded."""
+    leading = _leading(args[0].shape[:-1], args[0].shape[:-1])
+    rule = _Rule(len(args), [leading + ("" if _get(args, 1, "softmax") == "logsumexp" else "n")])
+    rule.letters[0] = leading + "n"
+    return rule.ways(leading)
+
+
+def _softmax_backward(*args: Any) -> Any:
+    """dy, y; or dy of each row, x and lse."""
+    leading = _leading(args[1].shape[:-1], args[1].shape[:-1])
+    rule = _Rule(len(args), [leading + "n"])
+    rule.letters[:3] = [leading + "n", leading + "n", None] if args[2] is None else [leading, leading + "n", leading]
+    return rule.ways(leading)
+
+
 def register() -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
@@ -506,6 +522,8 @@ def register() -> None:
         (ops.rope, _rope, 5),
         (ops.attention, _attention("qkk", "ql"), 3),
         (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
+        (ops.softmax, _softmax, 1),
+        (ops.softmax_backward, _softmax_backward, 3),
         (ops.cross_entropy, _loss("rt", "tt"), 2),
         (ops.cross_entropy_backward, _loss("trtt", "r"), 4),
         (ops.cross_entropy_with_gradient, _loss("rtt", "tr"), 3),

@@ -1,8 +1,8 @@
 // Rows in pieces of 2048 numbers that stay in the first-level cache. The first pass makes the powers of a piece beside
-// its own largest number and, for softmax, keeps them in fp32: in y if that is f32, else in a row of scratch memory. The
-// second multiplies them, from the second-level cache, by the share that its piece has of the whole row; for
-// log_softmax it reads x again. So an exponential is made once. Every thread takes a run of rows. Bound by memory from a
-// few megabytes up in f32, by the exponential in 16 bits; a single row is the work of one thread.
+// its own largest number and, for softmax, keeps them in fp32: in y if that is f32, else in a row of scratch memory.
+// The second multiplies them, from the second-level cache, by the share that its piece has of the whole row; for
+// log_softmax it reads x again. So an exponential is made once. Every thread takes a run of rows. Bound by memory from
+// a few megabytes up in f32, by the exponential in 16 bits; a single row is the work of one thread.
 #include "ops/softmax/cpu_rows.h"
 
 #include <cmath>

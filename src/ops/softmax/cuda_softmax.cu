@@ -1,8 +1,8 @@
 // A row is read once and its result written once: its numbers stay in registers from the largest of them to the result,
-// for softmax as their powers, so that an exponential is made once. A part of a warp takes a row of up to 2 KiB, a block
-// one of up to 32 KiB, a cluster of two to eight blocks a longer one, up to 256 KiB (131072 columns of 16 bits). Each
-// warp finds the largest number of its part and adds up the powers beside it; warps, and blocks of a cluster, then meet
-// once, with both. Blocks stay and take row after row, which the copy engine brings while the present one is in
+// for softmax as their powers, so that an exponential is made once. A part of a warp takes a row of up to 2 KiB, a
+// block one of up to 32 KiB, a cluster of two to eight blocks a longer one, up to 256 KiB (131072 columns of 16 bits).
+// Each warp finds the largest number of its part and adds up the powers beside it; warps, and blocks of a cluster, then
+// meet once, with both. Blocks stay and take row after row, which the copy engine brings while the present one is in
 // registers (device/cuda/kernel/row_loop.cuh); rows of up to 512 bytes go straight into registers (row_direct.cuh).
 // Bound by memory; an exponential takes half of the issue slots of a multiprocessor at 4.3 TB/s in 16 bits.
 // Rows that do not start on 16 bytes, are no multiple of 16 bytes long, or are longer, are the work of a block, which
@@ -163,6 +163,7 @@ reason = "the rings of all blocks of a multiprocessor must fit its shared memory
 symbol = "ridge_softmax"
 grid = ["direct ? ceil_div(rows, turn_rows) : by_chunks == 0 ? min(rows, 4 * sm_count) : lanes > 0 ? min(ceil_div(rows, 8 * stage_rows), resident * sm_count) : blocks * min(rows, floor_div(resident * sm_count, blocks))"]
 block = ["threads"]
+persistent = 1
 cluster = ["blocks"]
 shared = "by_chunks && direct == 0 ? 2048 + 16 * slice * stage_rows * stages * (lanes > 0 ? 8 : 1) : 0"
 args = [{ struct = [

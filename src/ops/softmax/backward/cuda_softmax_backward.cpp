@@ -1,5 +1,5 @@
-// Rows kept in registers from their sum to their gradients (cuda_softmax_backward.cu). Any stride and alignment; rows that
-// start on 16 bytes and are whole multiples of them, up to 256 KiB, are read once.
+// Rows kept in registers from their sum to their gradients (cuda_softmax_backward.cu). Any stride and alignment; rows
+// that start on 16 bytes and are whole multiples of them, up to 256 KiB, are read once.
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/softmax/backward/backward.h"
 

@@ -1,10 +1,10 @@
-// Rows of dy and y are read once and dx written once: both stay in registers from the sum over the row to the gradients.
-// A part of a warp takes a row of up to 1 KiB, a block one of up to 32 KiB, a cluster of two to eight blocks a longer
-// one, up to 256 KiB (131072 columns of 16 bits). Blocks stay and take row after row, which the copy engine brings while
-// the present one is in registers (device/cuda/kernel/row_loop.cuh); rows of up to 512 bytes go straight into registers
-// (row_direct.cuh). Bound by memory. logsumexp has no sum: its rows of x go the same way.
-// Rows that do not start on 16 bytes, are no multiple of 16 bytes long, or are longer, are the work of a block, which
-// reads them twice, in chunks as far as there are; of logsumexp once.
+// Rows of dy and y are read once and dx written once: both stay in registers from the sum over the row to the
+// gradients. A part of a warp takes a row of up to 1 KiB, a block one of up to 32 KiB, a cluster of two to eight blocks
+// a longer one, up to 256 KiB (131072 columns of 16 bits). Blocks stay and take row after row, which the copy engine
+// brings while the present one is in registers (device/cuda/kernel/row_loop.cuh); rows of up to 512 bytes go straight
+// into registers (row_direct.cuh). Bound by memory. logsumexp has no sum: its rows of x go the same way. Rows that do
+// not start on 16 bytes, are no multiple of 16 bytes long, or are longer, are the work of a block, which reads them
+// twice, in chunks as far as there are; of logsumexp once.
 
 // clang-format off
 /* ridge-tunables
@@ -161,6 +161,7 @@ reason = "the rings of all blocks of a multiprocessor must fit its shared memory
 symbol = "ridge_softmax_backward"
 grid = ["direct ? ceil_div(rows, turn_rows) : by_chunks == 0 ? min(rows, 4 * sm_count) : lanes > 0 ? min(ceil_div(rows, 8 * stage_rows), resident * sm_count) : blocks * min(rows, floor_div(resident * sm_count, blocks))"]
 block = ["threads"]
+persistent = 1
 cluster = ["blocks"]
 shared = "by_chunks && direct == 0 ? 2048 + 16 * slice * stage_rows * inputs * stages * (lanes > 0 ? 8 : 1) : 0"
 args = [{ struct = [
@@ -288,7 +289,8 @@ __device__ __forceinline__ void by_chunks(const SoftmaxBackwardParameters& p, u8
 #pragma unroll
         for (u32 i = 0; i < kInputs; ++i) {
           part.words[i][k].clear();
-          if (loop.chunk(k) < loop.chunks() && there) part.words[i][k].load_shared(loop.address(i, pass, loop.chunk(k)));
+          if (loop.chunk(k) < loop.chunks() && there)
+            part.words[i][k].load_shared(loop.address(i, pass, loop.chunk(k)));
         }
       }
       if constexpr (!kSums) {

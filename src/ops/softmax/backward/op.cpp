@@ -12,9 +12,9 @@ Status check_form(const Args& args) {
   const bool x = args.x.rank != 0, lse = args.lse.rank != 0, y = args.y.rank != 0;
   if (args.dx.rank == 0) return with_hint(invalid("{}: dx is not given", kOp), "give memory for it");
   if (x == sums && lse == sums && y != sums) return ok_status();
-  return with_hint(invalid("{}: y is {}given, x {}, lse {}", kOp, y ? "" : "not ", x ? "is" : "is not",
-                           lse ? "is" : "is not"),
-                   "give x and lse for logsumexp, and y alone for the other forms");
+  return with_hint(
+      invalid("{}: y is {}given, x {}, lse {}", kOp, y ? "" : "not ", x ? "is" : "is not", lse ? "is" : "is not"),
+      "give x and lse for logsumexp, and y alone for the other forms");
 }
 
 // The gradients of rows beside y, or of the sums beside x.
@@ -41,8 +41,8 @@ Result<Problem> bind(const record::Case& requested) {
     problem.operands[2].fill = {Fill::Rule::kUniform, 8, 16};
   } else {
     problem.operands = {{"dy", s.out, matrix}, {"y", s.out, matrix}};
-    problem.operands[1].fill = s.form == SoftmaxForm::kSoftmax ? Fill{Fill::Rule::kProbabilities, 0, 0}
-                                                               : Fill{Fill::Rule::kUniform, -16, 0};
+    problem.operands[1].fill =
+        s.form == SoftmaxForm::kSoftmax ? Fill{Fill::Rule::kProbabilities, 0, 0} : Fill{Fill::Rule::kUniform, -16, 0};
   }
   problem.operands.push_back({"dx", s.dtype, matrix, true});
   return problem;

@@ -11,11 +11,11 @@ namespace {
 
 auto row_model(const Problem& problem, const Arguments& arguments) {
   const SoftmaxForm form = softmax::shape_of(problem).form;
-  const std::vector<rows::Reads> reads =
-      form == SoftmaxForm::kLogSumExp ? std::vector{rows::kScalar, rows::kRow, rows::kScalar, rows::kRow}
-                                      : std::vector{rows::kRow, rows::kRow, rows::kRow};
-  return rows::model(
-      reads, RowModel{{arguments.scalar(problem, softmax::kScale).real()}, static_cast<rows::i64>(form)});
+  const std::vector<rows::Reads> reads = form == SoftmaxForm::kLogSumExp
+                                             ? std::vector{rows::kScalar, rows::kRow, rows::kScalar, rows::kRow}
+                                             : std::vector{rows::kRow, rows::kRow, rows::kRow};
+  return rows::model(reads,
+                     RowModel{{arguments.scalar(problem, softmax::kScale).real()}, static_cast<rows::i64>(form)});
 }
 
 }  // namespace

@@ -79,8 +79,7 @@ float largest(const float* z, std::int64_t count) {
 }
 
 void powers(const float* z, float most, float* e, Lanes& lanes, std::int64_t count) {
-  const auto term = [&](std::int64_t j)
-      __attribute__((always_inline)) { return normal_power_of(z[j] - most); };
+  const auto term = [&](std::int64_t j) __attribute__((always_inline)) { return normal_power_of(z[j] - most); };
   if (e != nullptr) return add_each(count, lanes, e, term);
   add_each(count, lanes, nullptr, term);
 }
@@ -107,8 +106,8 @@ void of_shares(const float* dy, const float* y, float sum, float factor, float* 
 
 void of_logs(const float* dy, const float* y, float sum, float factor, float* out, std::int64_t count) {
   write_each(
-      count, out,
-      [&](std::int64_t j) __attribute__((always_inline)) { return factor * (dy[j] - any_power_of(y[j]) * sum); });
+      count,
+      out, [&](std::int64_t j) __attribute__((always_inline)) { return factor * (dy[j] - any_power_of(y[j]) * sum); });
 }
 
 void of_sum(const float* z, float lse, float factor, float* out, std::int64_t count) {
