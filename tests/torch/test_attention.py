@@ -236,6 +236,7 @@ def test_heads_that_no_kernel_of_a_gpu_has(on_gpu, device):
         rt.attention(large, large, large)
 
 
+@pytest.mark.deterministic
 def test_equal_bits_where_they_are_asked_for(device):
     leaves = heads_of(device, torch.bfloat16, (300, 300), (4, 1), 128)
     grad = torch.randn_like(leaves[0])

@@ -114,21 +114,32 @@ def test_a_block_exchanges_torchs_function_under_every_name(on_cpu):
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_sdpa_compiles(on_cpu, dynamic):
     compiled = torch.compile(lambda *x: rt.sdpa(*x, is_causal=True), fullgraph=True, backend="aot_eager", dynamic=dynamic)
-    for keys in (6, 9, 14):
-        given = operands("cpu", 6, keys)
+    for keys, dim in ((6, 64), (9, 64), (14, 64), (6, 32)):
+        given = operands("cpu", 6, keys, dim=dim)
         assert torch.equal(compiled(*given), rt.sdpa(*given, is_causal=True))
     wide = [x.float() for x in operands("cpu", 6, 6)]
     assert torch.equal(compiled(*wide), F.scaled_dot_product_attention(*wide, is_causal=True))
 
 
-def test_the_kernels_of_a_device_are_asked(on_cpu):
+SAID = """attention dim=96: 1 FLOP
+  -> cuda_reference could run it
+   x cuda_attention the kernel has builds for heads of 64 and 128
+   x cpu_tiles      runs on cpu, the stream is cuda
+"""
+
+
+def test_the_kernels_of_a_device_are_asked(on_cpu, monkeypatch):
     """By the text that explain() gives; the reference does not count."""
     assert module.no_kernel(96, torch.bfloat16, True, "cpu", True) is None
-    with pytest.MonkeyPatch.context() as patch:
-        said = "attention dim=96: 1 FLOP\n  -> cuda_reference could\n   x cuda_attention the kernel has builds for heads of 64 and 128\n   x cpu_tiles      runs on cpu, the stream is cuda\n"
-        patch.setattr(module, "explain", lambda *args, **kwargs: said)
-        refusal = module._no_kernel.__wrapped__("attention", 96, torch.bfloat16, True, "cuda:0")
-    assert refusal == "no kernel of attention on cuda but the reference for heads of 96 torch.bfloat16 (cuda_attention: the kernel has builds for heads of 64 and 128)"
+    monkeypatch.setattr(module, "explain", lambda op, device, dim, **rest: SAID if dim == 96 else SAID.replace(" x cuda_a", "   cuda_a"))
+    refusal = module.no_kernel(96, torch.float16, True, "cuda:7", True)
+    assert refusal == "no kernel of attention on cuda but the reference for heads of 96 torch.float16 (cuda_attention: the kernel has builds for heads of 64 and 128)"
+    assert module.no_kernel(64, torch.float16, True, "cuda:7", True) is None
+    compiled = torch.compile(
+        lambda x: x + 1 if module.no_kernel(x.shape[-1], x.dtype, True, "cuda:7", True) is None else x, fullgraph=True, backend="aot_eager", dynamic=True
+    )
+    for dim in (64, 96, 128):
+        assert compiled(torch.zeros(2, dim).half()).mean() == (dim != 96)
 
 
 class SelfAttention(torch.nn.Module):

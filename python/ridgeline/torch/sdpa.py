@@ -34,11 +34,25 @@ def _no_kernel(op: str, dim: int, dtype: torch.dtype, causal: bool, device: str)
     return f"no kernel of {op} on {kind} but the reference for heads of {dim} {dtype} ({'; '.join(reasons) or 'there is none'})"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def no_kernel(dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
-    """Why no kernel of the device runs such heads; the reference, which computes on the host, does not count."""
+def _no_kernel_of_both(dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
     refusal = _no_kernel("attention", dim, dtype, causal, device)
     return _no_kernel("attention_backward", dim, dtype, causal, device) if refusal is None and backward else refusal
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def kernel_dims(dtype: torch.dtype, causal: bool, device: str, backward: bool) -> tuple[int, ...]:
+    """The heads that kernels of a device take: for a trace, where the size of a head may be a symbol."""
+    return tuple(dim for dim in range(1, _LARGEST_DIM + 1) if _no_kernel_of_both(dim, dtype, causal, device, backward) is None)
+
+
+def no_kernel(dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
+    """Why no kernel of the device runs such heads; the reference, which computes on the host, does not count."""
+    if not torch.compiler.is_compiling():
+        return _no_kernel_of_both(dim, dtype, causal, device, backward)
+    for one in kernel_dims(dtype, causal, device, backward):
+        if one == dim:
+            return None
+    return "no kernel of the device but the reference takes such heads"
 
 
 def _dtype_refusal(*tensors: torch.Tensor) -> str | None:
@@ -111,8 +125,7 @@ def _refusal(
         return f"device {device}; the operator runs on the CPU and on CUDA devices"
     backward = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else query.dtype
-    missing: str | None = no_kernel(int(query.shape[-1]), dtype, causal, str(device), backward)
-    return missing
+    return no_kernel(query.shape[-1], dtype, causal, str(device), backward)
 
 
 # ---- The call
@@ -124,7 +137,9 @@ def _readable(x: torch.Tensor) -> torch.Tensor:
     apart = x.stride(3) == 1 and all(x.shape[d] <= 1 or x.stride(d) >= x.shape[3] for d in range(3))
     if apart and x.device.type == "cuda" and not is_dtensor(x):
         step = 16 // x.element_size()
-        apart = x.storage_offset() % step == 0 and all(x.stride(d) % step == 0 for d in range(3))
+        apart = all(x.stride(d) % step == 0 for d in range(3))
+        if not torch.compiler.is_compiling():  # a trace does not know it
+            apart = apart and x.storage_offset() % step == 0
     return x if apart else x.contiguous()
 
 
