@@ -194,6 +194,7 @@ Result<PlanKernel> read_kernel(BlockKeys& keys, const Structs& structs) {
   RIDGE_CHECK_OK(number(keys, "shared", kernel.shared, false));
   RIDGE_CHECK_OK(number(keys, "when", kernel.when, false));
   RIDGE_CHECK_OK(keys.boolean("overlap_previous", kernel.overlap_previous));
+  RIDGE_CHECK_OK(number(keys, "persistent", kernel.persistent, false));
   RIDGE_TRY(arguments, read_arguments(keys, keys.find("args"), "args", &structs));
   kernel.args = std::move(arguments);
   RIDGE_CHECK_OK(keys.finish());

@@ -91,6 +91,8 @@ struct PlanKernel {
   PlanNumber shared = "0";                       // dynamic shared memory, bytes
   PlanNumber when = "1";                         // launched only if not zero
   bool overlap_previous = false;                 // programmatic dependent launch
+  PlanNumber persistent = "0";                   // not zero: its clusters stay for all work that there is, so that the
+                                                 // grid is cut to as many as the GPU holds at once
   std::vector<PlanArgument> args;
   static void fields(auto& v, auto& self) {
     v("symbol", self.symbol);
@@ -101,6 +103,7 @@ struct PlanKernel {
     v("shared", self.shared);
     v("when", self.when);
     v("overlap_previous", self.overlap_previous);
+    v.optional("persistent", self.persistent);
     v("args", self.args);
   }
 };
@@ -241,7 +244,7 @@ struct ResolvedKernel {
   std::string symbol, list;
   std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
   std::uint32_t shared_bytes = 0;
-  bool overlap_previous = false;
+  bool overlap_previous = false, persistent = false;
   std::vector<ResolvedParameter> parameters;
 };
 

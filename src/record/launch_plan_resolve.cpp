@@ -127,6 +127,8 @@ class Resolver {
     RIDGE_CHECK_OK(sides(place, "cluster", kernel.cluster, one.cluster, 1));
     RIDGE_TRY(shared, number(place, "shared", kernel.shared, 0, std::numeric_limits<std::int32_t>::max()));
     one.shared_bytes = static_cast<std::uint32_t>(shared);
+    RIDGE_TRY(persistent, number(place, "persistent", kernel.persistent, kLeast, kMost));
+    one.persistent = persistent != 0;
     for (std::size_t i = 0; i < kernel.args.size(); ++i) {
       RIDGE_TRY(made, parameter(fmt::format("{}, args[{}]", place, i), kernel.args[i]));
       one.parameters.push_back(std::move(made));

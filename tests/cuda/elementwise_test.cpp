@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "cuda/gpu_operands.h"
@@ -166,8 +167,11 @@ struct Steps {
 void expect_equal(const Steps& found, const Steps& expected, const char* which) {
   for (std::size_t i = 0; i < found.host.size(); ++i) {
     for (std::size_t k = 0; k < found.host[i].all.size(); ++k) {
-      EXPECT_TRUE(std::ranges::equal(found.host[i].all[k].bytes(), expected.host[i].all[k].bytes()))
-          << which << ": " << found.problems[i].problem_case.text() << ", " << found.problems[i].operands[k].name;
+      const Operand &one = found.host[i].all[k], &other = expected.host[i].all[k];
+      const std::string name = found.problems[i].problem_case.text() + ", " + found.problems[i].operands[k].name;
+      const std::size_t bytes = size_bytes(one.view().dtype, one.view().element_count());
+      EXPECT_EQ(bytes == 0 ? 0 : std::memcmp(one.view().data, other.view().data, bytes), 0) << which << ": " << name;
+      EXPECT_EQ(one.guard_damage(), "") << which << ": " << name;
     }
   }
 }

@@ -61,9 +61,9 @@ TEST(CrossEntropyPlan, TeamsGrowWithTheRowUntilRegistersEnd) {
         Expected{"tokens=8192 vocabulary=128256 dlogits=1", 264, 256, 4, "RIDGE_KEPT=16"},
         Expected{"tokens=8192 vocabulary=152064 dlogits=1", 264, 256, 4, "RIDGE_KEPT=19"},
         Expected{"tokens=5 vocabulary=152064 dlogits=1", 20, 256, 4, "RIDGE_KEPT=19"},
-        Expected{"tokens=8192 vocabulary=256000 dlogits=1", 256, 256, 8, "RIDGE_KEPT=16"},
-        Expected{"tokens=8192 vocabulary=128256 dlogits=1 dtype=f32", 256, 256, 8, "RIDGE_KEPT=16"},
-        Expected{"tokens=8192 vocabulary=311296 dlogits=1", 256, 256, 8, "RIDGE_KEPT=19"},
+        Expected{"tokens=8192 vocabulary=256000 dlogits=1", 264, 256, 8, "RIDGE_KEPT=16"},
+        Expected{"tokens=8192 vocabulary=128256 dlogits=1 dtype=f32", 264, 256, 8, "RIDGE_KEPT=16"},
+        Expected{"tokens=8192 vocabulary=311296 dlogits=1", 264, 256, 8, "RIDGE_KEPT=19"},
         Expected{"tokens=8192 vocabulary=311304 dlogits=1", 528, 256, 8, "RIDGE_KEPT=0"},
         Expected{"tokens=8192 vocabulary=128256", 528, 256, 1, "RIDGE_KEPT=0"},
         Expected{"tokens=8192 vocabulary=128256 shard=1", 528, 256, 1, "RIDGE_KEPT=0"},
@@ -74,6 +74,7 @@ TEST(CrossEntropyPlan, TeamsGrowWithTheRowUntilRegistersEnd) {
     EXPECT_EQ(kernel.grid[0], one.grid) << one.size;
     EXPECT_EQ(kernel.block[0], one.threads) << one.size;
     EXPECT_EQ(kernel.cluster[0], one.cluster) << one.size;
+    EXPECT_TRUE(kernel.persistent) << one.size;
     EXPECT_THAT(planned.defines(kForward), Contains(one.kept)) << one.size;
   }
 }

@@ -92,6 +92,7 @@ cluster = [2]
 shared = "TILE * 1024"
 when = "k > 0"
 overlap_previous = true
+persistent = "k > 8"
 args = [{ tensor_map = "t" }, { struct = [{ operand = "c" }, { i64 = "c_stride0" }, { u32 = "m" }] }, { workspace = "w" }, { f32 = 0.5 }]
 )toml"));
   ASSERT_TRUE(plan) << plan.error().text();
@@ -102,6 +103,7 @@ args = [{ tensor_map = "t" }, { struct = [{ operand = "c" }, { i64 = "c_stride0"
   EXPECT_THAT(p.kernels[0].grid, ElementsAre("ceil_div(n, TILE)", "2"));
   EXPECT_THAT(p.kernels[0].block, ElementsAre("256"));
   EXPECT_EQ(p.kernels[0].args[1].members.size(), 3u);
+  EXPECT_EQ(p.kernels[0].persistent, "k > 8");
   const auto again = parse_record<LaunchPlan>(to_line(p));
   ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ(to_line(*again), to_line(p));

@@ -98,6 +98,7 @@ void bind_code(Driver& d, Binder& bind) {
   bind(d.cuFuncGetAttribute, "cuFuncGetAttribute");
   bind(d.cuFuncSetAttribute, "cuFuncSetAttribute");
   bind(d.cuLaunchKernelEx, "cuLaunchKernelEx");
+  bind(d.cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters");
   bind(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled");
 }
 

@@ -74,34 +74,57 @@ Status Kernel::allow(std::uint32_t dynamic_shared_bytes, bool large_clusters) co
                fmt::format("{}: clusters above 8 blocks", symbol_));
 }
 
+namespace {
+
+// A launch as the driver takes it, which points at its own attributes.
+struct Configured {
+  std::array<CUlaunchAttribute, 2> attributes{};
+  CUlaunchConfig config{};
+
+  Configured(const LaunchShape& shape, StreamHandle stream) {
+    unsigned count = 0;
+    if (shape.cluster.count() > 1) {
+      CUlaunchAttribute& cluster = attributes[count++];
+      cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      cluster.value.clusterDim.x = shape.cluster.x;
+      cluster.value.clusterDim.y = shape.cluster.y;
+      cluster.value.clusterDim.z = shape.cluster.z;
+    }
+    if (shape.overlap_previous) {
+      CUlaunchAttribute& overlap = attributes[count++];
+      overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      overlap.value.programmaticStreamSerializationAllowed = 1;
+    }
+    config.gridDimX = shape.grid.x;
+    config.gridDimY = shape.grid.y;
+    config.gridDimZ = shape.grid.z;
+    config.blockDimX = shape.block.x;
+    config.blockDimY = shape.block.y;
+    config.blockDimZ = shape.block.z;
+    config.sharedMemBytes = shape.shared_bytes;
+    config.hStream = stream;
+    config.attrs = attributes.data();
+    config.numAttrs = count;
+  }
+  Configured(const Configured&) = delete;
+  Configured& operator=(const Configured&) = delete;
+};
+
+}  // namespace
+
+Result<int> Kernel::most_clusters(const LaunchShape& shape) const {
+  const Configured launch(shape, nullptr);
+  int count = 0;
+  RIDGE_CHECK_OK(check(driver().cuOccupancyMaxActiveClusters(&count, handle_, &launch.config),
+                       fmt::format("{}: clusters of {} blocks", symbol_, shape.cluster.count())));
+  return count;
+}
+
 Status Kernel::launch(const LaunchShape& shape, std::span<void* const> arguments, StreamHandle stream) const {
   if (shape.grid.count() == 0) return ok_status();
-  std::array<CUlaunchAttribute, 2> attributes{};
-  unsigned count = 0;
-  if (shape.cluster.count() > 1) {
-    CUlaunchAttribute& cluster = attributes[count++];
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim.x = shape.cluster.x;
-    cluster.value.clusterDim.y = shape.cluster.y;
-    cluster.value.clusterDim.z = shape.cluster.z;
-  }
-  if (shape.overlap_previous) {
-    CUlaunchAttribute& overlap = attributes[count++];
-    overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    overlap.value.programmaticStreamSerializationAllowed = 1;
-  }
-  CUlaunchConfig config{};
-  config.gridDimX = shape.grid.x;
-  config.gridDimY = shape.grid.y;
-  config.gridDimZ = shape.grid.z;
-  config.blockDimX = shape.block.x;
-  config.blockDimY = shape.block.y;
-  config.blockDimZ = shape.block.z;
-  config.sharedMemBytes = shape.shared_bytes;
-  config.hStream = stream;
-  config.attrs = attributes.data();
-  config.numAttrs = count;
-  const CUresult code = driver().cuLaunchKernelEx(&config, handle_, const_cast<void**>(arguments.data()), nullptr);
+  const Configured launch(shape, stream);
+  const CUresult code =
+      driver().cuLaunchKernelEx(&launch.config, handle_, const_cast<void**>(arguments.data()), nullptr);
   if (code == CUDA_SUCCESS) [[likely]] {
     return ok_status();
   }

@@ -52,6 +52,10 @@ class Kernel {
   // Once, before a launch with that much dynamic shared memory (beyond 48 KiB) or with clusters above 8 blocks.
   [[nodiscard]] Status allow(std::uint32_t dynamic_shared_bytes, bool large_clusters = false) const;
 
+  // How many clusters of such a launch an idle GPU holds at once. Clusters do not cross groups of multiprocessors,
+  // whose sizes differ from one GPU to the next of the same name.
+  [[nodiscard]] Result<int> most_clusters(const LaunchShape& shape) const;
+
   // Enqueues. `arguments` points at each parameter's value in order. No allocation, no synchronisation: safe on the
   // hot path and while a graph is captured. An empty grid (a zero anywhere) launches nothing and is ok.
   [[nodiscard]] Status launch(const LaunchShape& shape, std::span<void* const> arguments, StreamHandle stream) const;

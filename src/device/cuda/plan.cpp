@@ -91,6 +91,17 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment;
 }
 
+// A second turn of clusters would begin when the first has done all of its share. Without clusters grids are made of
+// the number of multiprocessors, which is exact.
+Status cut_to_resident(record::ResolvedKernel& planned, const Kernel& kernel) {
+  const std::uint64_t cluster = dim3(planned.cluster).count();
+  if (!planned.persistent || cluster == 1) return ok_status();
+  RIDGE_TRY(most, kernel.most_clusters(shape_of(planned)));
+  const std::uint64_t blocks = std::uint64_t{planned.cluster[0]} * static_cast<std::uint64_t>(most);
+  if (most > 0 && blocks < planned.grid[0]) planned.grid[0] = static_cast<std::uint32_t>(blocks);
+  return ok_status();
+}
+
 }  // namespace
 
 Status BoundPlan::rebind(std::span<void* const> operands, std::span<void* const> workspaces) {
@@ -143,11 +154,13 @@ Status BoundPlan::launch_in(CallList& list) const {
 Result<PreparedPlan> PreparedPlan::prepare(const FindKernel& find, const record::ResolvedPlan& plan,
                                            const GpuInfo& gpu) {
   PreparedPlan prepared;
-  for (const record::ResolvedKernel& planned : plan.kernels) {
+  prepared.plan_ = plan;
+  for (record::ResolvedKernel& planned : prepared.plan_.kernels) {
     RIDGE_TRY(kernel, find(planned));
     RIDGE_CHECK_OK(check_kernel(planned, kernel, gpu));
     const bool large_clusters = dim3(planned.cluster).count() > 8;
     if (planned.shared_bytes > 0 || large_clusters) RIDGE_CHECK_OK(kernel.allow(planned.shared_bytes, large_clusters));
+    RIDGE_CHECK_OK(cut_to_resident(planned, kernel));
     prepared.kernels_.push_back(std::move(kernel));
     Kernel list;
     if (!planned.list.empty()) {
@@ -158,7 +171,6 @@ Result<PreparedPlan> PreparedPlan::prepare(const FindKernel& find, const record:
   }
   for (const record::ResolvedWorkspace& workspace : plan.workspaces)
     prepared.workspace_bytes_.push_back(workspace.bytes);
-  prepared.plan_ = plan;
   return prepared;
 }
 

@@ -141,11 +141,10 @@ reason = "the rings of all blocks of a multiprocessor must fit its shared memory
 [[needs]]
 expression = "tokens <= 2147483647"
 reason = "rows are counted in 32 bits"
-# Multiprocessors come in groups of 16 and 18, which clusters do not cross. Blocks stay for all rows, so that no more may be
-# launched than all groups hold: of those of 18 two count only where they hold whole clusters.
 [[kernel]]
 symbol = "ridge_cross_entropy"
-grid = ["by_chunks == 0 ? min(tokens, 8 * sm_count) : blocks * min(tokens, floor_div(resident * ((2 * resident) % blocks == 0 ? sm_count : max(blocks, sm_count - 4)), blocks))"]
+grid = ["by_chunks == 0 ? min(tokens, 8 * sm_count) : blocks * min(tokens, floor_div(resident * sm_count, blocks))"]
+persistent = 1
 block = ["threads"]
 cluster = ["blocks"]
 shared = "shared_bytes"

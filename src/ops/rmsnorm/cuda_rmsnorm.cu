@@ -153,6 +153,7 @@ reason = "the rings of all blocks of a multiprocessor must fit its shared memory
 symbol = "ridge_rmsnorm"
 grid = ["direct ? ceil_div(rows, turn_rows) : by_chunks == 0 ? min(rows, 8 * sm_count) : lanes > 0 ? min(ceil_div(rows, 8 * stage_rows), resident * sm_count) : blocks * min(rows, floor_div(resident * sm_count, blocks))"]
 block = ["threads"]
+persistent = 1
 cluster = ["blocks"]
 shared = "by_chunks && direct == 0 ? 2048 + 16 * slice * stage_rows * inputs * stages * (lanes > 0 ? 8 : 1) : 0"
 args = [{ struct = [
