@@ -64,6 +64,7 @@ constexpr const char* kSchemas[] = {
     "float soft_cap=0.) -> (Tensor most, Tensor sum, Tensor picked, Tensor total)",
     "softmax(Tensor x, str form=\"softmax\", float scale=1., ScalarType? out_dtype=None) -> Tensor",
     "softmax_backward(Tensor dy, Tensor saved, Tensor? lse, str form, float scale, ScalarType dtype) -> Tensor",
+    "rescale_(Tensor(a!) x, Tensor factor) -> ()",
     "rope(Tensor q, Tensor? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, "
     "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
     "rope_(Tensor(a!) q, Tensor(b!)? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, "
@@ -89,6 +90,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_cross_entropy(library, key);
   register_softmax(library, key);
   register_rope(library, key);
+  register_rescale(library, key);
   register_attention(library, key);
 }
 

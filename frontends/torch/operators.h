@@ -113,6 +113,7 @@ void register_adamw(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
+void register_rescale(torch::Library& library, c10::DispatchKey key);
 void register_attention(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);

@@ -176,5 +176,19 @@ TEST(AdamwPlan, RefusesMoreBlocksThanAGridHas) {
               HasSubstr("at most 2147483647 blocks, of 512 elements: count=1099511627776"));
 }
 
+TEST(RescalePlan, BlocksStayAndTakePiecesOfRows) {
+  constexpr const char* kRescale = "ops/rescale/cuda_rescale.cu";
+  const Launch large(kRescale, "rescale rows=8192 cols=128256");
+  EXPECT_EQ(large.blocks(), 8u * 132);
+  EXPECT_EQ(large.value("pieces"), 16);
+  EXPECT_EQ(large.plan().kernels[0].parameters.at(0).bytes, 48u) << "RescaleParameters";
+  EXPECT_EQ(Launch(kRescale, "rescale rows=3 cols=8193").blocks(), 6u);
+  Launch odd(kRescale, "rescale rows=8 cols=64");
+  EXPECT_THAT(odd.defines(), Contains("RIDGE_VECTORS=1"));
+  odd.view("x").data = reinterpret_cast<void*>(8);
+  EXPECT_THAT(odd.defines(), Contains("RIDGE_VECTORS=0"));
+  EXPECT_TRUE(Launch(kRescale, "rescale rows=0 cols=5 per_row=1").plan().kernels.empty());
+}
+
 }  // namespace
 }  // namespace ridge::ops

@@ -1,5 +1,7 @@
 """cross_entropy, linear_cross_entropy and their modules against float64 and torch's own."""
 
+import re
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -376,3 +378,44 @@ def test_convert_leaves_a_loss_that_ours_is_not_and_says_why(on_cpu):
     capped = torch.nn.Sequential(rt.CrossEntropyLoss(z_loss=1e-4, soft_cap=30.0), rt.CrossEntropyLoss(one_pass=True))
     assert rt.unswap(capped).left == {"0": "has z_loss and soft_cap, which torch.nn.CrossEntropyLoss has not"}
     assert type(capped[1]) is torch.nn.CrossEntropyLoss
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_rescale_multiplies_where_the_factor_is_not_one(device, dtype):
+    if dtype == torch.float64 and str(device) != "cpu":
+        pytest.skip("float64 is for a CPU")
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    x = torch.randn(6, 40).to(device, dtype)
+    x[2, 3] = torch.nan
+    for factor in (torch.tensor(1.0), torch.tensor(-0.375), torch.tensor([1.0, 2.0, 1.0, 0.3, 0.0, -1.0])):
+        factor = factor.to(device, wide)
+        found = x.clone()
+        version = found._version
+        torch.ops.ridgeline.rescale_(found, factor)
+        assert found._version > version
+        expected = (x.to(wide) * (factor if factor.dim() == 0 else factor[:, None])).to(dtype)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    torch.library.opcheck(torch.ops.ridgeline.rescale_, (x.nan_to_num(), torch.tensor(2.0, device=device, dtype=wide)))
+
+
+def test_rescale_says_what_is_wrong(device):
+    x = torch.randn(6, 40, device=device)
+    for words, args in {
+        "factor has shape [5] for x of shape [6, 40]": (x, torch.ones(5, device=device)),
+        "factor is torch.float64; give": (x, torch.ones((), device=device, dtype=torch.float64)),
+        "x has shape [240]; give a matrix": (x.view(-1), torch.ones((), device=device)),
+        "x is torch.int32": (x.int(), torch.ones((), device=device)),
+    }.items():
+        with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+            torch.ops.ridgeline.rescale_(*args)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_gradients_that_were_made_with_the_loss_serve_once(device, reduction):
+    x, target = torch.randn(6, 50, device=device, requires_grad=True), torch.randint(50, (6,), device=device)
+    upstream = torch.randn(6, device=device) if reduction == "none" else torch.tensor(3.0, device=device)
+    expected = torch.autograd.grad(torch.nn.functional.cross_entropy(x, target, reduction=reduction), x, upstream)[0]
+    loss = rt.cross_entropy(x, target, one_pass=True, reduction=reduction)
+    torch.testing.assert_close(torch.autograd.grad(loss, x, upstream, retain_graph=True)[0], expected, rtol=2e-5, atol=2e-6)
+    with pytest.raises(RuntimeError, match="were used up by the first backward call; leave one_pass and in_place out"):
+        torch.autograd.grad(loss, x, upstream)

@@ -20,6 +20,7 @@ _with_gradient = torch.ops.ridgeline.cross_entropy_with_gradient.default
 _with_gradient_in_place = torch.ops.ridgeline.cross_entropy_with_gradient_.default
 _shard = torch.ops.ridgeline.cross_entropy_shard.default
 _gemm_add = torch.ops.ridgeline.gemm_add_.default
+_rescale = torch.ops.ridgeline.rescale_.default
 
 CHUNK_BYTES = 256 << 20  # of the logits that linear_cross_entropy has at a time, unless it is told otherwise
 
@@ -50,6 +51,22 @@ def _refuse_second(op: str, way_out: str) -> None:
         raise NotImplementedError(f"{op}: no second derivative of gradients that were made with the loss; {way_out}, or create_graph")
 
 
+def _use_up(ctx: Any, op: str, way_out: str) -> None:
+    """Gradients that were made with the loss are scaled where they lie, so that they serve once."""
+    if getattr(ctx, "used", False):
+        raise RuntimeError(f"{op}: the gradients that were made with the loss were used up by the first backward call; {way_out}")
+
+
+def _scaled(ctx: Any, gradient: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """A gradient times a factor, or a factor of each row; where it lies, but in traces and in float64, which torch.autograd.gradcheck takes and
+    calls twice. Nothing is read under a factor of 1."""
+    if torch.compiler.is_compiling() or gradient.dtype == torch.float64:
+        return (gradient * (factor if factor.dim() == 0 else factor.unsqueeze(-1))).to(gradient.dtype)
+    ctx.used = True
+    _rescale(gradient, factor)
+    return gradient
+
+
 class _OnePass(torch.autograd.Function):
     """The gradient is made with the loss, for an upstream gradient of 1, and scaled in backward by what that is."""
 
@@ -74,14 +91,9 @@ class _OnePass(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         _refuse_second("cross_entropy", "leave one_pass and in_place out")
+        _use_up(ctx, "cross_entropy", "leave one_pass and in_place out")
         dlogits, *count = ctx.saved_tensors
-        factor = upstream / count[0] if count else upstream
-        readable = factor.dim() == 0 and not torch.compiler.is_compiling() and not is_dtensor(factor) and factor.device.type == "cpu"
-        if readable and factor.item() == 1:
-            return dlogits, None, None, None, None
-        if factor.dim() > 0:
-            factor = factor.unsqueeze(-1)
-        return (dlogits * factor).to(dlogits.dtype), None, None, None, None
+        return _scaled(ctx, dlogits, upstream / count[0] if count else upstream), None, None, None, None
 
 
 def cross_entropy(
@@ -106,7 +118,7 @@ def cross_entropy(
     z_loss           times the square of the log-sum-exp, added to the loss of each token
     soft_cap         logits count as soft_cap * tanh(logits / soft_cap)
     one_pass         the gradient is made with the loss, from one read of the logits, and kept in their place; backward reads and writes it
-                     again only where the upstream gradient is not 1, on a GPU always. For training steps whose backward is called, once
+                     again only where the upstream gradient is not 1. For training steps whose backward is called, once: a second call is an error
     in_place         one_pass, and the gradient overwrites the logits, which must not be used again
 
     DTensors may be sharded along tokens and, of two dimensions, along the vocabulary: then maxima and sums of each token are all that moves, and
@@ -272,15 +284,16 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         _refuse_second("linear_cross_entropy", "take cross_entropy of a product")
+        _use_up(ctx, "linear_cross_entropy", "take cross_entropy of a product")
         dx, dweight, count = ctx.saved_tensors
         factor = upstream if count is None else upstream / count
-        grad_x = None if dx is None else dx * factor.to(dx.dtype if dx.dtype == torch.float64 else torch.float32)
+        dx, dweight = (None if grad is None else _scaled(ctx, grad, factor) for grad in (dx, dweight))
         if dweight is None:
-            return grad_x, *[None] * 6
+            return dx, *[None] * 6
         if ctx.main_grad is None:
-            return grad_x, (dweight * factor).to(ctx.dtype), *[None] * 5
-        ctx.main_grad.add_(dweight * factor)
-        return grad_x, *[None] * 6
+            return dx, dweight.to(ctx.dtype), *[None] * 5
+        ctx.main_grad.add_(dweight)
+        return dx, *[None] * 6
 
 
 class _LinearOfTokens(torch.autograd.Function):
