@@ -1,4 +1,5 @@
-// Vectors of 16 fp32 numbers, for the instruction set of the file that includes this.
+// Vectors of fp32 numbers as wide as the registers of the instruction set of the file that includes this: the compiler
+// keeps wider ones in memory.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,17 @@
 namespace ridge::ops::attention {
 namespace {
 
-using Floats = float __attribute__((vector_size(64)));
-using Ints = std::int32_t __attribute__((vector_size(64)));
+// The sums that stay in registers beside what they are made of: rows of kVectorsAtOnce vectors.
+#ifdef __AVX512F__
+inline constexpr int kLanes = 16, kRowsAtOnce = 4, kVectorsAtOnce = 4;
+#elif defined(__AVX2__)
+inline constexpr int kLanes = 8, kRowsAtOnce = 4, kVectorsAtOnce = 2;
+#else
+inline constexpr int kLanes = 4, kRowsAtOnce = 2, kVectorsAtOnce = 4;
+#endif
+
+using Floats = float __attribute__((vector_size(4 * kLanes)));
+using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));
 
 inline __attribute__((always_inline)) void load(Floats& x, const float* from) { std::memcpy(&x, from, sizeof x); }
 inline __attribute__((always_inline)) void store(float* to, const Floats& x) { std::memcpy(to, &x, sizeof x); }

@@ -1,5 +1,5 @@
-// What tile.h declares, for the instruction set of the file that includes this. Two rows at a time share every load of
-// keys and values.
+// What tile.h declares, for the instruction set of the file that includes this. Rows share every load of keys and
+// values; sums stay in registers.
 #pragma once
 
 #include <limits>
@@ -12,18 +12,21 @@ namespace {
 
 template <int kRows>
 inline __attribute__((always_inline)) void scores(const Tile& tile, std::int64_t row, float* s) {
-  constexpr int kVectors = kTileKeys / kVector;
-  Floats sum[kRows][kVectors] = {};
-  for (std::int64_t c = 0; c < tile.dim; ++c) {
-    Floats key[kVectors];
-    for (int i = 0; i < kVectors; ++i) load(key[i], tile.k + c * kTileKeys + i * kVector);
-    for (int r = 0; r < kRows; ++r) {
-      const float q = tile.q[(row + r) * tile.dim + c];
-      for (int i = 0; i < kVectors; ++i) sum[r][i] += key[i] * q;
+  for (std::int64_t first = 0; first < kTileKeys; first += kVectorsAtOnce * kLanes) {
+    Floats sum[kRows][kVectorsAtOnce] = {};
+    for (std::int64_t c = 0; c < tile.dim; ++c) {
+      Floats key[kVectorsAtOnce];
+      for (int i = 0; i < kVectorsAtOnce; ++i) load(key[i], tile.k + c * kTileKeys + first + i * kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        const float q = tile.q[(row + r) * tile.dim + c];
+        for (int i = 0; i < kVectorsAtOnce; ++i) sum[r][i] += key[i] * q;
+      }
     }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int i = 0; i < kVectors; ++i) store(s + r * kTileKeys + i * kVector, sum[r][i] * tile.scale);
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kVectorsAtOnce; ++i) {
+        store(s + r * kTileKeys + first + i * kLanes, sum[r][i] * tile.scale);
+      }
+    }
   }
 }
 
@@ -35,19 +38,19 @@ inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row,
   for (std::int64_t j = 0; j < seen; ++j) highest = s[j] > highest ? s[j] : highest;
   const float offset = highest == -kInfinity ? 0.0f : highest;
   for (std::int64_t j = seen; j < kTileKeys; ++j) s[j] = -kInfinity;
-  Floats total = {};
-  for (std::int64_t j = 0; j < kTileKeys; j += kVector) {
+  Floats total[kVector / kLanes] = {};  // one order of additions for every width
+  for (std::int64_t j = 0; j < kTileKeys; j += kLanes) {
     Floats x;
     load(x, s + j);
     x -= offset;
     exponential(x);
     store(s + j, x);
-    total += x;
+    total[j / kLanes % (kVector / kLanes)] += x;
   }
   Floats factor = Floats{} + (tile.maximum[row] - offset);
   exponential(factor);
   if (tile.maximum[row] != highest) {
-    for (std::int64_t c = 0; c < tile.dim; c += kVector) {
+    for (std::int64_t c = 0; c < tile.dim; c += kLanes) {
       Floats x;
       load(x, tile.o + row * tile.dim + c);
       store(tile.o + row * tile.dim + c, x * factor);
@@ -55,53 +58,63 @@ inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row,
     tile.sum[row] *= factor[0];
     tile.maximum[row] = highest;
   }
-  for (int i = 0; i < kVector; ++i) tile.sum[row] += total[i];
+  for (int i = 0; i < kVector; ++i) tile.sum[row] += total[i / kLanes][i % kLanes];
+}
+
+// Vectors of o from column `c` on. A row adds the values that it sees and no others: zero times an infinite value
+// would be NaN.
+template <int kRows, int kVectors>
+inline __attribute__((always_inline)) void add_vectors(Tile& tile, std::int64_t row, const float* s, std::int64_t c) {
+  std::int64_t by_all = tile.seen[row];
+  for (int r = 1; r < kRows; ++r) by_all = tile.seen[row + r] < by_all ? tile.seen[row + r] : by_all;
+  Floats sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int i = 0; i < kVectors; ++i) load(sum[r][i], tile.o + (row + r) * tile.dim + c + i * kLanes);
+  }
+  for (std::int64_t j = 0; j < by_all; ++j) {
+    Floats value[kVectors];
+    for (int i = 0; i < kVectors; ++i) load(value[i], tile.v + j * tile.dim + c + i * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const float weight = s[r * kTileKeys + j];
+      for (int i = 0; i < kVectors; ++i) sum[r][i] += value[i] * weight;
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (std::int64_t j = by_all; j < tile.seen[row + r]; ++j) {
+      for (int i = 0; i < kVectors; ++i) {
+        Floats value;
+        load(value, tile.v + j * tile.dim + c + i * kLanes);
+        sum[r][i] += value * s[r * kTileKeys + j];
+      }
+    }
+    for (int i = 0; i < kVectors; ++i) store(tile.o + (row + r) * tile.dim + c + i * kLanes, sum[r][i]);
+  }
 }
 
 template <int kRows>
 inline __attribute__((always_inline)) void add_values(Tile& tile, std::int64_t row, const float* s) {
-  constexpr int kVectors = 4;
-  std::int64_t most = 0;
-  for (int r = 0; r < kRows; ++r) most = tile.seen[row + r] > most ? tile.seen[row + r] : most;
-  for (std::int64_t c = 0; c < tile.dim; c += kVectors * kVector) {
-    Floats sum[kRows][kVectors];
-    const std::int64_t left = (tile.dim - c) / kVector;
-    const int vectors = left < kVectors ? static_cast<int>(left) : kVectors;
-    for (int r = 0; r < kRows; ++r) {
-      for (int i = 0; i < vectors; ++i) load(sum[r][i], tile.o + (row + r) * tile.dim + c + i * kVector);
-    }
-    for (std::int64_t j = 0; j < most; ++j) {
-      for (int r = 0; r < kRows; ++r) {
-        if (j >= tile.seen[row + r]) continue;  // zero times an infinite value would be NaN
-        const float weight = s[r * kTileKeys + j];
-        for (int i = 0; i < vectors; ++i) {
-          Floats value;
-          load(value, tile.v + j * tile.dim + c + i * kVector);
-          sum[r][i] += value * weight;
-        }
-      }
-    }
-    for (int r = 0; r < kRows; ++r) {
-      for (int i = 0; i < vectors; ++i) store(tile.o + (row + r) * tile.dim + c + i * kVector, sum[r][i]);
-    }
+  std::int64_t c = 0;
+  for (; c + kVectorsAtOnce * kLanes <= tile.dim; c += kVectorsAtOnce * kLanes) {
+    add_vectors<kRows, kVectorsAtOnce>(tile, row, s, c);
   }
+  for (; c < tile.dim; c += kLanes) add_vectors<kRows, 1>(tile, row, s, c);
+}
+
+template <int kRows>
+inline __attribute__((always_inline)) void step_rows(Tile& tile, std::int64_t row) {
+  bool seen = false;
+  for (int r = 0; r < kRows; ++r) seen = seen || tile.seen[row + r] != 0;
+  if (!seen) return;
+  alignas(64) float s[kRows * kTileKeys];
+  scores<kRows>(tile, row, s);
+  for (int r = 0; r < kRows; ++r) softmax(tile, row + r, s + r * kTileKeys);
+  add_values<kRows>(tile, row, s);
 }
 
 inline __attribute__((always_inline)) void tile_step(Tile& tile, std::int64_t rows) {
-  alignas(64) float s[2 * kTileKeys];
   std::int64_t row = 0;
-  for (; row + 2 <= rows; row += 2) {
-    if (tile.seen[row] == 0 && tile.seen[row + 1] == 0) continue;
-    scores<2>(tile, row, s);
-    softmax(tile, row, s);
-    softmax(tile, row + 1, s + kTileKeys);
-    add_values<2>(tile, row, s);
-  }
-  if (row < rows && tile.seen[row] != 0) {
-    scores<1>(tile, row, s);
-    softmax(tile, row, s);
-    add_values<1>(tile, row, s);
-  }
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) step_rows<kRowsAtOnce>(tile, row);
+  for (; row < rows; ++row) step_rows<1>(tile, row);
 }
 
 }  // namespace
