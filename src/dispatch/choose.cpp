@@ -216,6 +216,17 @@ bool select_by_table(Selection& selection, const Operator& op, const Problem& pr
   return true;
 }
 
+// What the implementations of a backend answer, for an error.
+std::string refusals_of(Backend backend, const Selection& selection, const Operator& op) {
+  std::string text;
+  for (std::size_t i = 0; i < op.implementations.size(); ++i) {
+    const Implementation& one = op.implementations[i];
+    if (one.backend != backend || !selection.refusals[i]) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", one.name, *selection.refusals[i]);
+  }
+  return text;
+}
+
 void select(Selection& selection, const Operator& op, const Problem& problem, const Stream& stream) {
   const ops::DeviceInfo& device = ops::device_info(stream);
   if (!selection.forced.implementation.empty()) {
@@ -232,9 +243,10 @@ void select(Selection& selection, const Operator& op, const Problem& problem, co
     if (selection.refusals[i]) continue;
     return take(selection, {&op.implementations[i], -1}, "first in the order that can run it", problem, device);
   }
+  const std::string reasons = device.missing.empty() ? refusals_of(stream.backend, selection, op) : device.missing;
   selection.failure =
       make_error(ErrorCode::kUnsupported, "{}: nothing can run {} on {}{}{}", op.name, problem.problem_case.text(),
-                 to_string(stream.backend), device.missing.empty() ? "" : ": ", device.missing);
+                 to_string(stream.backend), reasons.empty() ? "" : ": ", reasons);
 }
 
 Result<Selection> select_from_list(const Operator& op, const Problem& problem, const Stream& stream) {

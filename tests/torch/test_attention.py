@@ -232,7 +232,7 @@ def test_heads_that_no_kernel_of_a_gpu_has(on_gpu, device):
     assert rt.last_used("attention") == "cuda_reference"
     assert "no kernel of attention on cuda but the reference for heads of 96" in rt.sdpa_refusal(*(x.transpose(1, 2) for x in (q, k, v)))
     large = randn(8, 4096, 16, 96, device=device)
-    with pytest.raises(NotImplementedError, match="dim=96"):
+    with pytest.raises(NotImplementedError, match="dim=96.*cuda_attention: the kernel has builds for heads of 64 and 128; cuda_reference: operands of"):
         rt.attention(large, large, large)
 
 
@@ -353,10 +353,6 @@ def test_a_graph_records_forward_and_backward(on_gpu, device):
         return (out, *torch.autograd.grad(out, leaves, grad))
 
     want = [x.detach().clone() for x in step()]
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = step()
