@@ -314,6 +314,52 @@ class LogSumExp(Softmax):
         return 2 * (rows * cols + rows) if direction == "forward" else 2 * 2 * rows * cols + 6 * rows
 
 
+class Embedding(Work):
+    """The gradient of a table: tokens x rows x columns, ids as words of a text are, a few of them in most places."""
+
+    name, directions = "embedding", ("backward",)
+    shapes, tiny = ("8192x128256x4096", "8192x32000x4096"), ("40x24x96",)
+    ops = {"backward": ("embedding_backward",)}
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        tokens, rows, cols = self.sizes
+        self.ids = self._ids(tokens, rows)
+        self.inputs, self.upstream = (self.normal(rows, cols),), (self.normal(tokens, cols),)
+        named, place = self.ids.unique(return_inverse=True)
+        sums = torch.zeros(len(named), cols, dtype=torch.float64, device=device)
+        for some in rows_of((tokens, cols)):
+            sums.index_add_(0, place[some], self.upstream[0][some].double())
+        right = torch.zeros(rows, cols, device=device)
+        right[named] = sums.float()
+        self._right = [right]
+
+    def _ids(self, tokens, rows):
+        """By Zipf's law: the k-th word in a share of 1 / k, at places of the table that have no order."""
+        rank = torch.exp(torch.rand(tokens, device=self.device) * math.log(rows)).long().clamp(max=rows) - 1
+        return torch.randperm(rows, device=self.device)[rank]
+
+    def expected(self, direction):
+        return self._right
+
+    def bytes(self, direction):
+        tokens, rows, cols = self.sizes
+        return 2 * (tokens + rows) * cols + 8 * tokens
+
+    def function(self):
+        return lambda weight: rt.embedding(self.ids, weight)
+
+    def plain(self, weight):
+        return F.embedding(self.ids, weight)
+
+
+class EmbeddingUniform(Embedding):
+    name = "embedding_uniform"
+
+    def _ids(self, tokens, rows):
+        return torch.randint(rows, (tokens,), device=self.device)
+
+
 class SwiGlu(Work):
     name = "swiglu"
     shapes, tiny, rows_of_host = ("8192x14336", "16384x4096"), ("24x96",), "512x14336"
@@ -607,4 +653,4 @@ class Quantise(Work):
         return worst
 
 
-WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, SwiGlu, Rope, CrossEntropy, AdamW, Quantise)
+WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, Embedding, EmbeddingUniform, SwiGlu, Rope, CrossEntropy, AdamW, Quantise)

@@ -64,6 +64,9 @@ constexpr const char* kSchemas[] = {
     "float soft_cap=0.) -> (Tensor most, Tensor sum, Tensor picked, Tensor total)",
     "softmax(Tensor x, str form=\"softmax\", float scale=1., ScalarType? out_dtype=None) -> Tensor",
     "softmax_backward(Tensor dy, Tensor saved, Tensor? lse, str form, float scale, ScalarType dtype) -> Tensor",
+    "embedding(Tensor ids, Tensor weight, SymInt padding_idx=-1, Tensor? main_grad=None) -> Tensor",
+    "embedding_backward(Tensor dy, Tensor ids, SymInt vocabulary, SymInt padding_idx=-1) -> Tensor",
+    "embedding_backward_add_(Tensor(a!) dw, Tensor dy, Tensor ids, SymInt padding_idx=-1) -> ()",
     "rescale_(Tensor(a!) x, Tensor factor) -> ()",
     "rope(Tensor q, Tensor? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, "
     "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
@@ -89,6 +92,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_adamw(library, key);
   register_cross_entropy(library, key);
   register_softmax(library, key);
+  register_embedding(library, key);
   register_rope(library, key);
   register_rescale(library, key);
   register_attention(library, key);

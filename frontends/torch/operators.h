@@ -88,6 +88,13 @@ Tensor call_softmax(const Tensor& x, std::string_view form, double scale, Option
 Tensor call_softmax_backward(const Tensor& dy, const Tensor& saved, const OptionalTensor& lse, std::string_view form,
                              double scale, at::ScalarType dtype);
 
+// Rows of a table, and their gradient added up by ids; `main_grad` is where that of the table is added instead of being
+// returned.
+Tensor call_embedding(const Tensor& ids, const Tensor& weight, c10::SymInt padding_idx,
+                      const OptionalTensor& main_grad = {});
+Tensor call_embedding_backward(const Tensor& dy, const Tensor& ids, c10::SymInt vocabulary, c10::SymInt padding_idx);
+void call_embedding_backward_add(Tensor& dw, const Tensor& dy, const Tensor& ids, c10::SymInt padding_idx);
+
 // q and k turned by the angles of their positions; what is left out is empty.
 using Turned = std::tuple<Tensor, Tensor>;
 Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
@@ -112,6 +119,7 @@ void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_adamw(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_softmax(torch::Library& library, c10::DispatchKey key);
+void register_embedding(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_rescale(torch::Library& library, c10::DispatchKey key);
 void register_attention(torch::Library& library, c10::DispatchKey key);

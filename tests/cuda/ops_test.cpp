@@ -151,6 +151,17 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "embedding_backward") {
+    // Rows of no, one, some, many tokens; one and several pieces of a row; more rows than blocks.
+    for (const char* size : {"tokens=3000 vocabulary=5000 cols=64", "tokens=3000 vocabulary=40 cols=1000",
+                             "tokens=20000 vocabulary=9 cols=24", "tokens=400 vocabulary=900 cols=4104",
+                             "tokens=50 vocabulary=3000 cols=333"}) {
+      for (const char* more :
+           {"dtype=bf16", "dtype=f16 index=i32", "dtype=f32", "dtype=bf16 out=f32", "dtype=bf16 accumulate=1"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+  }
   if (op.name == "grouped_gemm") {
     // Around tiles and stages, groups of all sizes, more tiles than multiprocessors.
     for (const char* size :
@@ -217,7 +228,8 @@ std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const g
   // Operators whose kernels have forms that only their configurations reach.
   const auto begins = [&](const char* name) { return row.op->name.starts_with(name); };
   const bool in_all = begins("rmsnorm") || begins("cross_entropy") || begins("rope") || begins("grouped_gemm") ||
-                      begins("layernorm") || begins("activation") || begins("adamw") || begins("softmax");
+                      begins("layernorm") || begins("activation") || begins("adamw") || begins("softmax") ||
+                      begins("embedding");
   if (!in_all || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {

@@ -25,6 +25,9 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/matmul/product_check.cu"
 #include "ops/quantize/device_check.cu"
 #include "ops/dequantize/device_check.cu"
+#include "ops/row_numbers.cuh"
+#include "ops/embedding_backward/element.cuh"
+#include "ops/embedding_backward/device_check.cu"
 // clang-format on
 
 namespace ridge::testing {
@@ -49,7 +52,9 @@ const std::map<std::string, std::function<void(const ops::CheckLaunch&)>>& kerne
       {"quantize_reference_scales", on_host(quantize_reference_scales)},
       {"quantize_shifts", on_host(quantize_shifts)},
       {"dequantize_elements", on_host(dequantize_elements)},
-      {"dequantize_reference", on_host(dequantize_reference)}};
+      {"dequantize_reference", on_host(dequantize_reference)},
+      {"embedding_elements", on_host(embedding_elements)},
+      {"embedding_reference", on_host(embedding_reference)}};
   return all;
 }
 
@@ -148,21 +153,23 @@ TEST_P(CheckKernels, SeeAWrongOutput) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CheckKernels,
-                         ::testing::Values("gemm_fp8 m=20 n=34 k=300 scaling=block layout=nt",
-                                           "gemm_fp8 m=9 n=70 k=160 scaling=row sums=fast out=f32 layout=tn",
-                                           "gemm_fp8 m=20 n=20 k=260 scaling=vector out=f32 accumulate=1",
-                                           "gemm_fp8 m=10 n=66 k=100 scaling=mx sums=f32",
-                                           "gemm_fp8 m=5 n=4 k=0 scaling=block",
-                                           "gemm m=70 n=66 k=90 dtype=bf16 layout=nt bias=1 activation=gelu residual=1",
-                                           "gemm m=6 n=64 k=40 dtype=f16 layout=tn batch=2 residual=1",
-                                           "quantize rows=33 cols=140 scaling=1x128 copies=both",
-                                           "quantize rows=40 cols=70 scaling=mx copies=both format=e5m2",
-                                           "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
-                                           "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
-                                           "dequantize rows=20 cols=140 scaling=1x128",
-                                           "dequantize rows=24 cols=70 scaling=mx dtype=f32",
-                                           "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16"));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, CheckKernels,
+    ::testing::Values("gemm_fp8 m=20 n=34 k=300 scaling=block layout=nt",
+                      "gemm_fp8 m=9 n=70 k=160 scaling=row sums=fast out=f32 layout=tn",
+                      "gemm_fp8 m=20 n=20 k=260 scaling=vector out=f32 accumulate=1",
+                      "gemm_fp8 m=10 n=66 k=100 scaling=mx sums=f32", "gemm_fp8 m=5 n=4 k=0 scaling=block",
+                      "gemm m=70 n=66 k=90 dtype=bf16 layout=nt bias=1 activation=gelu residual=1",
+                      "gemm m=6 n=64 k=40 dtype=f16 layout=tn batch=2 residual=1",
+                      "quantize rows=33 cols=140 scaling=1x128 copies=both",
+                      "quantize rows=40 cols=70 scaling=mx copies=both format=e5m2",
+                      "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
+                      "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
+                      "dequantize rows=20 cols=140 scaling=1x128", "dequantize rows=24 cols=70 scaling=mx dtype=f32",
+                      "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
+                      "embedding_backward tokens=70 vocabulary=9 cols=300",
+                      "embedding_backward tokens=1100 vocabulary=3 cols=40 dtype=f16 out=f32",
+                      "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32"));
 
 }  // namespace
 }  // namespace ridge::testing

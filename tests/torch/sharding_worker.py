@@ -377,6 +377,21 @@ def check_shares(mesh):
     assert y.placements == rows.grad.placements == (Shard(0),) and not comm.get_total_counts()
 
 
+def check_embedding(mesh):
+    ids, weight, dy = torch.randint(8, (4, 6)), torch.randn(8, 16), torch.randn(4, 6, 16)
+    for places, (i, w) in every_placement(mesh, ids, weight):
+        same(ops.embedding(i, w, 3), ops.embedding(ids, weight, 3), 100, places)
+    for places, (d, i) in every_placement(mesh, dy, ids):
+        same(ops.embedding_backward(d, i, 8, 3), ops.embedding_backward(dy, ids, 8, 3), 100, places)
+    # Where tokens lie nothing moves, and the gradient of the table is partial; so it is with columns, whole.
+    for place, of_table, of_gradient in ((Shard(0), Replicate(), Partial()), (Replicate(), Shard(1), Shard(1))):
+        i, w = distribute_tensor(ids, mesh, [place]), distribute_tensor(weight, mesh, [of_table]).requires_grad_()
+        with CommDebugMode() as comm:
+            out = rt.embedding(i, w)
+            gradient = torch.autograd.grad(out, w, out.detach())[0]
+        assert gradient.placements == (of_gradient,) and not comm.get_total_counts()
+
+
 def check_attention(mesh):
     """Batch and heads, and queries without a mask, in every placement: what lies alike moves nothing, and other placements are refused by name."""
     refused = 0
@@ -791,7 +806,7 @@ def main():
         "quantised": lambda: check_quantised_where_it_lies(mesh),
         "plans": lambda: check_plans(mesh, rank),
         "norms": lambda: check_norms(mesh),
-        "activations": lambda: (check_activations(mesh), check_shares(mesh)),
+        "activations": lambda: (check_activations(mesh), check_shares(mesh), check_embedding(mesh)),
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
         "rope": lambda: check_rope(mesh),

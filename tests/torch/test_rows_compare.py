@@ -25,7 +25,7 @@ def test_every_work_runs_and_is_right(on_cpu, tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
     found = json.loads((tmp_path / "rows.json").read_text())
     ours = {row["work"]: row for row in found["rows"] if row["contender"] == "ridgeline"}
-    for name in ("rmsnorm.backward", "softmax.backward", "log_softmax.forward", "logsumexp.backward", "swiglu.backward", "rope.forward", "rope.backward", "cross_entropy.both", "adamw.step", "quantise.both"):
+    for name in ("rmsnorm.backward", "softmax.backward", "log_softmax.forward", "logsumexp.backward", "embedding.backward", "swiglu.backward", "rope.forward", "rope.backward", "cross_entropy.both", "adamw.step", "quantise.both"):
         assert ours[name]["error"] <= 1 and ours[name]["ran"].startswith("cpu") and ours[name]["median_us"] > 0
     assert {row["contender"] for row in found["rows"] if row["work"] == "adamw.step"} == {"ridgeline", "torch fused", "torch foreach"}
     assert {row["work"] for row in found["host"]} >= {"rmsnorm.forward", "swiglu.backward"}

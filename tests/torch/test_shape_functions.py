@@ -85,6 +85,16 @@ def shared(change=None, form="softmax", scale=1.0, out=None):
     return lambda x: ops.softmax(x, form, scale, out), list(operands.values())
 
 
+def taken(change=None, index=torch.int64):
+    operands = {"weight": torch.ones(6, 8)} | (change or {})
+    return lambda weight: ops.embedding(torch.zeros(3, 2, dtype=index), weight), list(operands.values())
+
+
+def gathered(change=None):
+    operands = {"dy": torch.ones(3, 2, 8)} | (change or {})
+    return lambda dy: ops.embedding_backward(dy, torch.zeros(3, 2, dtype=torch.int64), 6), list(operands.values())
+
+
 def turned(change=None, offset=0, positions=True):
     operands = {"q": torch.ones(2, 3, 4, 8), "k": torch.ones(2, 3, 1, 8), "cos": torch.ones(5, 4), "sin": torch.ones(5, 4)} | (change or {})
     if positions:
@@ -198,6 +208,9 @@ REFUSED = {
     "softmax to integers": shared(out=torch.int64),
     "softmax to another dtype of 16 bits": shared({"x": ones(6, 8).half()}, out=torch.bfloat16),
     "logsumexp to 16 bits": shared({"x": ones(6, 8).half()}, "logsumexp", out=torch.float16),
+    "embedding by integers of 16 bits": taken(index=torch.int16),
+    "embedding of a vector": taken({"weight": ones(6)}),
+    "gradient of an embedding of other tokens": gathered({"dy": ones(2, 2, 8)}),
     "rope of three dimensions": turned({"q": ones(2, 3, 8)}),
     "rope of another length": turned({"k": ones(2, 4, 1, 8)}),
     "rope of another dtype": turned({"k": ones(2, 3, 1, 8).half()}),
@@ -279,6 +292,8 @@ ALLOWED = {
     "softmax of nothing": shared({"x": ones(6, 0)}),
     "softmax of float64": shared({"x": ones(6, 8).double()}),
     "logsumexp": shared({"x": ones(6, 16)[:, :8].half()}, "logsumexp"),
+    "embedding": taken({"weight": ones(6, 8).half()}),
+    "gradient of an embedding": gathered(),
     "rope": turned({"q": ones(2, 4, 3, 8).transpose(1, 2)}),
     "rope up to the end of its table": turned(positions=False, offset=2),
     "attention": attended({"q": ones(2, 4, 3, 8).bfloat16().transpose(1, 2)}),

@@ -18,9 +18,9 @@ from .delayed import update_scales  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
 from .masters import MasterWeights  # noqa: E402
-from .modules import Fp8Linear, LayerNorm, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
+from .modules import Embedding, Fp8Linear, LayerNorm, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
 from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
-from .ops import activation, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu  # noqa: E402
+from .ops import activation, embedding, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_table  # noqa: E402
@@ -42,6 +42,7 @@ __all__ = [
     "Attention",
     "CrossEntropyLoss",
     "DelayedScaling",
+    "Embedding",
     "Fp8Linear",
     "KeptWeights",
     "LayerNorm",
@@ -67,6 +68,7 @@ __all__ = [
     "convert",
     "cross_entropy",
     "dequantize",
+    "embedding",
     "explain",
     "from_plain_tensors",
     "gather_in_fp8",

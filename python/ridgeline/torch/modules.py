@@ -16,7 +16,7 @@ from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .config import QuantConfig
 from .kept import KeptWeights, factor
-from .ops import ActivationFunction, _gemm, _gemm_fp8, gated, gemm, gemm_fp8, layer_norm, rms_norm
+from .ops import ActivationFunction, _gemm, _gemm_fp8, embedding, gated, gemm, gemm_fp8, layer_norm, rms_norm
 from .precision import in_force
 from .quantized import QuantizedTensor
 
@@ -393,6 +393,37 @@ class LayerNorm(torch.nn.LayerNorm):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, zero_centred=True" if self.zero_centred else super().extra_repr()
+
+
+class Embedding(torch.nn.Embedding):
+    """torch.nn.Embedding by ``embedding``: its gradient has the same bits in every call, and goes to ``weight.main_grad`` where there is one.
+
+    ``max_norm``, ``scale_grad_by_freq`` and ``sparse`` are not supported: NotImplementedError.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: torch.Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        for name, given in (("max_norm", max_norm is not None), ("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
+            if given:
+                raise NotImplementedError(f"Embedding: {name} is not supported; use torch.nn.Embedding")
+        super().__init__(
+            num_embeddings, embedding_dim, padding_idx, None, norm_type, False, False, _weight, _freeze, device=device, dtype=dtype
+        )
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return embedding(input, self.weight, self.padding_idx, main_grad=_main_grad(self.weight))
 
 
 class SwiGLU(torch.nn.Module):

@@ -29,6 +29,7 @@ _rmsnorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.rmsn
 _layernorm: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm.default
 _layernorm_add: Callable[..., tuple[torch.Tensor, ...]] = torch.ops.ridgeline.layernorm_add.default
 _softmax: Callable[..., torch.Tensor] = torch.ops.ridgeline.softmax.default
+_embedding: Callable[..., torch.Tensor] = torch.ops.ridgeline.embedding.default
 
 _SCALINGS = {
     ("tensor", "tensor"): "tensor",
@@ -463,6 +464,29 @@ def logsumexp(input: torch.Tensor, dim: int | Sequence[int], keepdim: bool = Fal
     for at in sorted(each % input.dim() for each in dims) if keepdim else ():
         out = out.unsqueeze(at)
     return out
+
+
+def embedding(
+    ids: torch.Tensor, weight: torch.Tensor, padding_idx: int | None = None, *, main_grad: torch.Tensor | None = None
+) -> torch.Tensor:
+    """torch.nn.functional.embedding, whose gradient has the same bits in every call: rows are added up in float32 in the order of their tokens.
+
+    ids          [...], int64 or int32; a number that is no row is an error on a CPU, and on a GPU as torch's call has it
+    weight       [vocabulary, columns], float32, bfloat16 or float16 (float64: gradients by torch)
+    padding_idx  ids of this number have no gradient; negative: counted from the end
+    main_grad    of weight's shape, float32: backward adds the gradient here and returns none
+    """
+    if has_torch_function_variadic(ids, weight):
+        traced: torch.Tensor = handle_torch_function(embedding, (ids, weight), ids, weight, padding_idx, main_grad=main_grad)
+        return traced
+    rows = weight.shape[0]
+    if padding_idx is None:
+        padding_idx = -1
+    elif not -rows <= padding_idx < rows:
+        raise ValueError(f"embedding: padding_idx is {padding_idx}, and the weight has {rows} rows; give one of {-rows} to {rows - 1}")
+    elif padding_idx < 0:
+        padding_idx += rows
+    return _embedding(ids, weight, padding_idx, main_grad)
 
 
 def autocast(x: torch.Tensor) -> torch.Tensor:

@@ -495,6 +495,28 @@ def _softmax_backward(*args: Any) -> Any:
     return rule.ways(leading)
 
 
+def _embedding(*args: Any) -> Any:
+    """ids, weight, padding_idx, main_grad: tokens may be sharded beside a whole table, and columns."""
+    tokens = _leading(args[0].shape, args[0].shape)
+    rule = _Rule(len(args), [tokens + "n"])
+    rule.letters[:2] = [tokens, "mn"]
+    if _get(args, 3) is not None:
+        rule.letters[3] = "mn"
+        return rule.ways("n")
+    return rule.ways(tokens + "n")
+
+
+def _embedding_backward(*args: Any) -> Any:
+    """dy, ids: a sum over tokens."""
+    tokens = _leading(args[1].shape, args[1].shape)
+    rule = _Rule(len(args), ["mn"])
+    rule.letters[:2] = [tokens + "n", tokens]
+    ways = rule.ways("n")
+    for one in tokens:
+        ways += rule.ways(one, one)[1:]
+    return ways
+
+
 def register() -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
@@ -522,6 +544,8 @@ def register() -> None:
         (ops.rope, _rope, 5),
         (ops.attention, _attention("qkk", "ql"), 3),
         (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
+        (ops.embedding, _embedding, 2),
+        (ops.embedding_backward, _embedding_backward, 2),
         (ops.softmax, _softmax, 1),
         (ops.softmax_backward, _softmax_backward, 3),
         (ops.cross_entropy, _loss("rt", "tt"), 2),
