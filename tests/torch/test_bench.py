@@ -21,7 +21,7 @@ from ridgeline.bench.__main__ import main, parser
 from ridgeline.bench.measure import Found, Protocol, _last_level_caches, measure
 from ridgeline.bench.operators import BENCHES, Case
 
-SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "layer_norm": "8x24", "activation": "8x24", "attention": "2x40x4x2x16"}
+SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "layer_norm": "8x24", "softmax": "8x24", "activation": "8x24", "attention": "2x40x4x2x16"}
 FROZEN = (
     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,Forward Time (ms),Backward Time (ms),"
     "out_snr,da_snr,db_snr"
@@ -37,6 +37,7 @@ HEADERS = {
     "dequantize": MEMORY,
     "rms_norm": ROWS_OF.format("dweight"),
     "layer_norm": ROWS_OF.format("dweight_snr,dbias"),
+    "softmax": ROWS_OF.removesuffix(",{}_snr"),
     "activation": ROWS_OF.format("dup"),
     "attention": ROWS_OF.format("dk_snr,dv").replace("GB/s", "TFLOPS").replace("dx_snr", "dq_snr"),
 }
@@ -116,6 +117,7 @@ WRONG = {
     "dequantize": lambda case, q, scale: BENCHES["dequantize"].ours(case, q, scale * 1.02),
     "rms_norm": lambda case, x, w: torch.nn.functional.rms_norm(x, (case.shape[1],), w, 1e-1),
     "layer_norm": lambda case, x, w, b: torch.nn.functional.layer_norm(x, (case.shape[1],), w, b, 1e-1),
+    "softmax": lambda case, x: rt.softmax(x, scale=1.02),
     "activation": lambda case, x, up: torch.nn.functional.gelu(x) * up,
     "attention": lambda case, q, k, v: rt.attention(q, k, v, causal=False),
 }

@@ -239,6 +239,11 @@ def _layer_norm(case: Case, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return out
 
 
+def _shares_work(case: Case) -> tuple[float, float]:
+    m, n = case.shape
+    return _item(case) * 2.0 * m * n, _item(case) * 3.0 * m * n
+
+
 def _gate_and_up(case: Case, draw: Callable[..., Tensor]) -> list[Tensor]:
     return [draw(*case.shape), draw(*case.shape)]
 
@@ -384,6 +389,24 @@ BENCHES = {
             _centred_work,
             lambda case, grad, x, w, b: reference.layer_norm(x, w, b, grad, _EPS, case.dtype),
             gradients=("dx", "dweight", "dbias"),
+        ),
+        Bench(
+            "softmax",
+            "the shares of the numbers of rows of [M, N] with their gradient, beside torch's softmax",
+            ("M", "N"),
+            _MATRICES,
+            ("bf16", "f16", "f32"),
+            False,
+            "GB/s",
+            "softmax",
+            "torch.softmax",
+            _matrix,
+            1,
+            lambda case, x: rt.softmax(x),
+            lambda case, x: torch.softmax(x, -1),
+            _shares_work,
+            lambda case, grad, x: reference.softmax(x, grad, case.dtype),
+            gradients=("dx",),
         ),
         Bench(
             "activation",

@@ -145,6 +145,21 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, eps: float
     ]
 
 
+def softmax(x: Tensor, grad: Tensor, dtype: torch.dtype) -> list[Output]:
+    """The shares of rows and their gradient, which is made of the shares as they are stored."""
+    out = torch.softmax(x, -1)
+    dx = out * (grad - (grad * out).sum(-1, keepdim=True))
+    # A difference of numbers of this size is rounded before it becomes an exponent.
+    distance = x.amax(-1, keepdim=True) - x
+    of_out = _UNIT * (2 * distance + 2 * x.shape[-1] ** 0.5 + 32) * out + 2 * rounding(out, dtype)
+    of_sum = (grad.abs() * of_out).sum(-1, keepdim=True) + _UNIT * (x.shape[-1] + 16) * (grad * out).abs().sum(-1, keepdim=True)
+    of_dx = of_out * (grad.abs() + (grad * out).sum(-1, keepdim=True).abs()) + out * of_sum + 8 * _UNIT * dx.abs()
+    return [
+        Output("out", out, of_out, least_snr(out, dtype)),
+        Output("dx", dx, of_dx + 2 * rounding(dx, dtype), least_snr(dx, dtype)),
+    ]
+
+
 def swiglu(x: Tensor, up: Tensor, grad: Tensor, dtype: torch.dtype) -> list[Output]:
     """silu(x) up and its gradients, written out; e^x in float32 is off by a few of its steps, and so is all that follows from it."""
     share = 1 / (1 + torch.exp(-x))
