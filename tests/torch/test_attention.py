@@ -1,5 +1,7 @@
 """attention and its gradients against float64 and the contract's error model."""
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,6 +103,28 @@ def test_the_check_finds_what_is_wrong(on_cpu):
             check(wrong, want)
 
 
+def test_the_check_finds_gradients_that_are_wrong(on_cpu):
+    """Of a stale log-sum-exp, of an o without its last row, with a query lost, without the mask, and of another scale."""
+    q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16))
+    grad = torch.randn_like(q)
+    want = expected(q, k, v, grad, True)
+    o, lse = ops.attention(q, k, v, True)
+    lost, cut = grad.clone(), o.clone()
+    lost[:, 7], cut[:, -1] = 0, 0
+    right = (grad, q, k, v, o, lse, True, None)
+    for given, wrong in (
+        (right, ()),
+        ((grad, q, k, v, o, lse + 0.05, True, None), ("dq", "dk", "dv")),
+        ((grad, q, k, v, cut, lse, True, None), ("dq", "dk")),
+        ((lost, q, k, v, o, lse, True, None), ("dq", "dk", "dv")),
+        ((grad, q, k, v, o, lse, False, None), ("dq", "dk", "dv")),
+        ((grad, q, k, v, o, lse, True, 0.12), ("dq", "dk", "dv")),
+    ):
+        for name, found in zip(("dq", "dk", "dv"), ops.attention_backward(*given), strict=True):
+            with pytest.raises(AssertionError) if name in wrong else contextlib.nullcontext():
+                check(found, want[name])
+
+
 def test_layouts_are_views_and_nothing_is_copied(device):
     packed = randn(2, 24, 3, 4, 64, device=device).requires_grad_()
     q, k, v = packed.unbind(2)
@@ -139,11 +163,13 @@ def test_what_is_not_finite_stays_in_its_head(device):
         assert torch.equal(found[:, :, [0, 2, 3]], want[:, :, [0, 2, 3]]) and not found[:, :, 1].isfinite().all()
 
 
-def test_saved_for_backward_are_the_operands_and_nothing_more(device):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_saved_for_backward_are_the_operands_and_nothing_more(device, compiled):
     q, k, v = heads_of(device, torch.bfloat16)
+    call = torch.compile(rt.attention, fullgraph=True, backend="aot_eager") if compiled else rt.attention
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
-        out = rt.attention(q, k, v)
+        out = call(q, k, v, causal=True)
     assert {x.data_ptr() for x in kept} >= {x.data_ptr() for x in (q, k, v, out)} and len(kept) == 5
     assert [tuple(x.shape) for x in kept if x.dtype == torch.float32] == [(2, 4, 33)]
 
@@ -283,6 +309,9 @@ def test_compiled_calls_are_the_same(device, dynamic):
             if device.type == "cpu":
                 assert torch.equal(have, right)
             testing.assert_snr(right.double(), have, 40)
+    exported = torch.export.export(rt.Attention(causal=True), tuple(x.detach() for x in heads_of(device, torch.bfloat16)))
+    given = tuple(x.detach() for x in heads_of(device, torch.bfloat16))
+    assert torch.equal(exported.module()(*given), rt.attention(*given, causal=True))
     with_sum = torch.compile(lambda *x: [y.detach() for y in rt.attention(*x, return_lse=True)], fullgraph=True, backend="aot_eager")
     leaves = heads_of(device, torch.bfloat16)
     assert all(torch.equal(a, b) for a, b in zip(with_sum(*leaves), rt.attention(*leaves, return_lse=True), strict=True))

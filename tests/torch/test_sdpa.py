@@ -102,7 +102,7 @@ def test_a_block_exchanges_torchs_function_under_every_name(on_cpu):
         with rt.use_sdpa(strict=True) as inner:
             F.scaled_dot_product_attention(q, key=k, value=v, is_causal=True)
     assert all(torch.equal(one, ours) for one in found)
-    assert (seen.ours, inner.ours, seen.left) == (4, 1, {}) and str(seen) == "4 calls by ridgeline"
+    assert (seen.ours, inner.ours, seen.left) == (4, 1, {}) and str(seen) == "calls of attention: 4 by ridgeline"
     assert torch.equal(F.scaled_dot_product_attention(q, k, v), theirs)
     compiled = torch.compile(lambda *x: F.scaled_dot_product_attention(*x), fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(q, k, v), theirs)

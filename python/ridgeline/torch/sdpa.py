@@ -246,7 +246,7 @@ class use_sdpa(TorchFunctionMode):
 
     >>> with rt.use_sdpa() as seen:
     ...     model(x)
-    >>> print(seen)                     # 12 calls by ridgeline; 2 by torch: attn_mask is given; the operator has no mask but causal
+    >>> print(seen)                     # calls of attention: 12 by ridgeline; 2 by torch: attn_mask is given; ...
 
     ``ours`` counts the calls of the operator and ``left`` those that torch ran, by reason; calls of ``sdpa``, ``hf_attention`` and of modules
     that ``convert`` changed count, too. Calls in compiled code follow the block (one graph with and one without), and strict raises where
@@ -278,7 +278,8 @@ class use_sdpa(TorchFunctionMode):
             self.left[refusal] = self.left.get(refusal, 0) + 1
 
     def __str__(self) -> str:
-        return "; ".join([f"{self.ours} calls by ridgeline", *(f"{count} by torch: {reason}" for reason, count in self.left.items())])
+        words = [f"{self.ours} by ridgeline", *(f"{count} by torch: {reason}" for reason, count in self.left.items())]
+        return f"calls of attention: {'; '.join(words)}"
 
 
 # ---- As transformers calls it
