@@ -52,7 +52,7 @@ def best_peer(rows):
 
 
 def rows_table(folders, works):
-    """For each device: ours, the best peer, and ours over it. The form of ours that is the default; others are in the samples."""
+    """For each device: ours, the best peer, and ours over it; forms of ours that a call asks for by name have lines of their own."""
     measured = [json.loads((folder / "rows.json").read_text()) for folder in folders]
     of_device = [grouped_by(each["rows"], "work", "shape") for each in measured]
     shown = [key for key in dict.fromkeys(key for rows in of_device for key in rows)
@@ -62,11 +62,14 @@ def rows_table(folders, works):
         device = device_of(each)[0]
         head += [f"{device}: ours", "best peer", "ratio"]
     lines = []
-    for work, shape in shown:
-        line = [f"{work.split('.', 1)[1]} {shape.replace('x', ' x ')}"]
+    forms = {key: dict.fromkeys(row["contender"] for rows in of_device for row in rows.get(key, []) if row["contender"] == OURS or row["contender"].startswith(OURS + " "))
+             for key in shown}
+    for work, shape, form in ((*key, form) for key in shown for form in forms[key]):
+        name = work.split(".", 1)[1] if len(works) == 1 else work.replace(".", " ")
+        line = [f"{name}{form.replace(OURS + ' ', ', ') if form != OURS else ''} {shape.replace('x', ' x ')}"]
         for rows in of_device:
             here = rows.get((work, shape), [])
-            ours = next((row for row in here if row["contender"] == OURS), None)
+            ours = next((row for row in here if row["contender"] == form), None)
             peer = best_peer(here)
             wrong = " (!)" if peer and not peer["error"] <= MOST_ERROR else ""
             line += [f"{ours['tb_per_s']:.2f}" if ours else "", f"{peer['tb_per_s']:.2f} {peer['contender']}{wrong}" if peer else "",
