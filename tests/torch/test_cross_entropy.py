@@ -325,6 +325,30 @@ def test_linear_cross_entropy_equals_the_unfused_one_and_never_has_all_logits(on
     assert torch.equal(again, found) and seen.most <= chunk * columns
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_weights_gradient_in_one_chunk_or_added_up_in_its_own_dtype(on_cpu, reduction):
+    tokens, hidden, columns = 192, 96, 300
+    x = torch.randn(tokens, hidden).bfloat16().requires_grad_()
+    w = (torch.randn(columns, hidden) * 0.3).bfloat16().requires_grad_()
+    target = torch.randint(columns, (tokens,))
+    wide = [t.detach().double().requires_grad_() for t in (x, w)]
+    expected = F.cross_entropy(wide[0] @ wide[1].t(), target, reduction=reduction)
+    want = torch.autograd.grad(expected, wide, torch.tensor(2.5, dtype=torch.float64))
+    for how, widest, decibels in (({}, torch.bfloat16, 44), ({"chunk": 64}, torch.float32, 44), ({"chunk": 64, "wide_sums": False}, torch.bfloat16, 40)):
+        seen = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t.dtype) or t, lambda t: t):
+            found = rt.linear_cross_entropy(x, w, target, reduction=reduction, **how)
+        assert widest in seen and (widest == torch.float32 or torch.float32 not in seen)
+        have = torch.autograd.grad(found, [x, w], torch.tensor(2.5))
+        testing.assert_snr(want[0], have[0], 40)
+        testing.assert_snr(want[1], have[1], decibels)
+    for wrong in ({"main_grad": torch.zeros(columns, hidden)}, {"reduction": "none"}):
+        with pytest.raises(ValueError, match="wide_sums=False with a weight of torch.bfloat16"):
+            rt.linear_cross_entropy(x, w, target, wide_sums=False, **{"reduction": reduction, **wrong})
+    with pytest.raises(ValueError, match="wide_sums=False with a weight of torch.float32"):
+        rt.linear_cross_entropy(x.float(), w.float(), target, wide_sums=False)
+
+
 def test_linear_cross_entropy_adds_to_main_grad_and_says_what_is_wrong(on_cpu):
     x, w, target = torch.randn(9, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True), torch.randint(11, (9,))
     main_grad = torch.ones(11, 6)

@@ -22,7 +22,7 @@ _shard = torch.ops.ridgeline.cross_entropy_shard.default
 _gemm_add = torch.ops.ridgeline.gemm_add_.default
 _rescale = torch.ops.ridgeline.rescale_.default
 
-CHUNK_BYTES = 256 << 20  # of the logits that linear_cross_entropy has at a time, unless it is told otherwise
+CHUNK_BYTES = 512 << 20  # of the logits that linear_cross_entropy has at a time, unless it is told otherwise
 
 
 def _check(op: str, target: torch.Tensor, weight: torch.Tensor | None, reduction: str) -> None:
@@ -74,26 +74,20 @@ class _OnePass(torch.autograd.Function):
     def forward(
         ctx: Any, logits: torch.Tensor, target: torch.Tensor, settings: Settings, reduction: str, in_place: bool
     ) -> torch.Tensor:
-        # Of a mean in float16 the 1 / count comes in backward, with the scale of the loss: small numbers would vanish before.
-        late = reduction == "none" or (reduction == "mean" and logits.dtype == torch.float16)
-        grad = count = None
-        if reduction == "mean":
-            counts = target != settings[0]
-            count = counts.sum().clamp(min=1)  # where none counts every gradient is 0, as torch's is
-            grad = None if late else counts.to(torch.float64 if logits.dtype == torch.float64 else torch.float32) / count
+        grad, count = _factor_of(target, settings[0], reduction, logits.dtype)
         if in_place:
             loss, dlogits = _with_gradient_in_place(logits, target, grad, *settings), logits.detach()
         else:
             loss, dlogits = _with_gradient(logits, target, grad, *settings)
-        ctx.save_for_backward(dlogits, *([count] if late and count is not None else []))
+        ctx.save_for_backward(dlogits, count)
         return _reduced(loss, target, settings[0], reduction)
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         _refuse_second("cross_entropy", "leave one_pass and in_place out")
         _use_up(ctx, "cross_entropy", "leave one_pass and in_place out")
-        dlogits, *count = ctx.saved_tensors
-        return _scaled(ctx, dlogits, upstream / count[0] if count else upstream), None, None, None, None
+        dlogits, count = ctx.saved_tensors
+        return _scaled(ctx, dlogits, upstream if count is None else upstream / count), None, None, None, None
 
 
 def cross_entropy(
@@ -263,19 +257,27 @@ class _Linear(torch.autograd.Function):
         reduction: str,
         chunk: int,
         main_grad: torch.Tensor | None,
+        wide_sums: bool,
     ) -> torch.Tensor:
         need_x, need_weight = ctx.needs_input_grad[:2]
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        # A single product is rounded once, so that it needs no sums in float32; of float16 it could overflow before it is scaled.
+        narrow = weight.dtype == torch.bfloat16 and main_grad is None and (chunk >= x.shape[0] or not wide_sums)
+        factor, count = _factor_of(target, settings[0], reduction, x.dtype)
         dx = torch.empty_like(x) if need_x else None
-        dweight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if need_weight else None
+        dweight: torch.Tensor | None = None
         losses = []
         for rows in _chunks(x.shape[0], chunk):
             logits = gemm(x[rows], weight, trans_b=True)
-            losses.append(_with_gradient_in_place(logits, target[rows], None, *settings))
-            _differentiate(logits, x[rows], weight, None if dx is None else dx[rows], dweight)
+            losses.append(_with_gradient_in_place(logits, target[rows], None if factor is None else factor[rows], *settings))
+            if dx is not None:
+                dx[rows] = gemm(logits, weight)
+            if need_weight:
+                dweight = _gradient_of_weight(logits, x[rows], dweight, weight.dtype if narrow else wide)
             del logits  # before the next chunk's: two of them would be the peak
+        if need_weight and dweight is None:
+            dweight = torch.zeros(weight.shape, dtype=weight.dtype if narrow else wide, device=weight.device)
         loss = torch.cat(losses) if losses else x.new_empty(0, dtype=wide)
-        count = (target != settings[0]).sum().clamp(min=1) if reduction == "mean" else None  # of none every gradient is 0, as torch's is
         ctx.save_for_backward(dx, dweight, count)
         ctx.main_grad = main_grad
         ctx.dtype = weight.dtype
@@ -289,11 +291,11 @@ class _Linear(torch.autograd.Function):
         factor = upstream if count is None else upstream / count
         dx, dweight = (None if grad is None else _scaled(ctx, grad, factor) for grad in (dx, dweight))
         if dweight is None:
-            return dx, *[None] * 6
+            return dx, *[None] * 7
         if ctx.main_grad is None:
-            return dx, dweight.to(ctx.dtype), *[None] * 5
+            return dx, dweight.to(ctx.dtype), *[None] * 6
         ctx.main_grad.add_(dweight)
-        return dx, *[None] * 6
+        return dx, *[None] * 7
 
 
 class _LinearOfTokens(torch.autograd.Function):
@@ -323,13 +325,16 @@ class _LinearOfTokens(torch.autograd.Function):
         settings, chunk, main_grad = ctx.call
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
         dx = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        dweight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if ctx.needs_input_grad[1] else None
+        dweight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if ctx.needs_input_grad[1] and not len(x) else None
         upstream = upstream.contiguous()
         for rows in _chunks(x.shape[0], chunk):
             logits = gemm(x[rows], weight, trans_b=True)
             dlogits = _gradient(upstream[rows], logits, target[rows], lse[rows], *settings)
             del logits
-            _differentiate(dlogits, x[rows], weight, None if dx is None else dx[rows], dweight)
+            if dx is not None:
+                dx[rows] = gemm(dlogits, weight)
+            if ctx.needs_input_grad[1]:
+                dweight = _gradient_of_weight(dlogits, x[rows], dweight, wide)
             del dlogits
         if main_grad is not None and dweight is not None:
             main_grad.add_(dweight)
@@ -342,18 +347,34 @@ def _chunks(tokens: int, chunk: int) -> Iterator[slice]:
         yield slice(first, min(first + chunk, tokens))
 
 
-def _differentiate(
-    dlogits: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, dx: torch.Tensor | None, dweight: torch.Tensor | None
-) -> None:
-    """dx = dlogits weight; dweight += dlogits^T x, with sums in float32."""
-    if dx is not None:
-        dx.copy_(gemm(dlogits, weight))
-    if dweight is None:
-        return
-    if dweight.dtype == torch.float64:
-        dweight += dlogits.t() @ x
-    else:
-        _gemm_add(dweight, dlogits, x, True, False)
+def _gradient_of_weight(dlogits: torch.Tensor, x: torch.Tensor, sums: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """sums + dlogits^T x, in ``dtype``; where there are sums they change."""
+    if sums is None:
+        return gemm(dlogits, x, trans_a=True, out_dtype=dtype)
+    if dtype == torch.float64:
+        return sums.add_(dlogits.t() @ x)
+    _gemm_add(sums, dlogits, x, True, False)
+    return sums
+
+
+def _factor_of(target: torch.Tensor, ignore_index: int, reduction: str, dtype: torch.dtype) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Of a mean the factor of every token's gradient, 1 / count; or the count, for backward: of float16 small numbers would vanish before the scale
+    of the loss comes."""
+    if reduction != "mean":
+        return None, None
+    counts = target != ignore_index
+    count = counts.sum().clamp(min=1)  # where none counts every gradient is 0, as torch's is
+    if dtype == torch.float16:
+        return None, count
+    return counts.to(torch.float64 if dtype == torch.float64 else torch.float32) / count, None
+
+
+def _tokens_at_once(tokens: int, weight: torch.Tensor, sums_in_float32: bool) -> int:
+    """All of them, where their logits take no more memory than the sums in float32 that chunks need beside the gradient itself."""
+    bytes_of_token = max(1, weight.shape[0] * weight.element_size())
+    if sums_in_float32 and tokens * bytes_of_token <= 4 * weight.numel():
+        return max(1, tokens)
+    return max(64, CHUNK_BYTES // bytes_of_token // 64 * 64)
 
 
 def linear_cross_entropy(
@@ -368,14 +389,18 @@ def linear_cross_entropy(
     soft_cap: float | None = None,
     chunk: int | None = None,
     main_grad: torch.Tensor | None = None,
+    wide_sums: bool = True,
 ) -> torch.Tensor:
-    """cross_entropy(x @ weight.T, target) that has the logits of ``chunk`` tokens at a time, and never all.
+    """cross_entropy(x @ weight.T, target) that has the logits of ``chunk`` tokens at a time.
 
     x          [..., hidden], float32, bfloat16 or float16 (float64: on the CPU, by torch)
     weight     [vocabulary, hidden], of x's dtype; its gradient is added up in float32
     target     [...], class indices as for ``cross_entropy``
-    chunk      tokens; None: as many as have 256 MiB of logits (CHUNK_BYTES), at least 64
+    chunk      tokens; None: all, where their logits take no more memory than those sums (up to 2 hidden tokens in 16 bits), else as many as have 512 MiB
+               of logits (CHUNK_BYTES), at least 64
     main_grad  [vocabulary, hidden], float32: backward adds the weight's gradient here and returns none for it
+    wide_sums  False, for bfloat16: the chunks' parts of the weight's gradient are added up in bfloat16, which takes the memory of one gradient and rounds
+               once for each chunk
 
     A DTensor x may be sharded along tokens, with a weight that every rank has whole: its gradient is then partial. With "mean" and "sum" the gradients are made in the forward call, beside the logits; with "none" backward makes the logits again.
     """
@@ -394,13 +419,19 @@ def linear_cross_entropy(
         from .vocabulary import linear_over_tokens
 
         settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
-        return linear_over_tokens(x, weight, target, settings, reduction, chunk, main_grad)
+        return linear_over_tokens(x, weight, target, settings, reduction, chunk, main_grad, wide_sums)
     x, weight = autocast(x), autocast(weight)
+    if not wide_sums and (weight.dtype != torch.bfloat16 or main_grad is not None or reduction == "none"):
+        raise ValueError(
+            f"linear_cross_entropy: wide_sums=False with a weight of {weight.dtype}, main_grad={'None' if main_grad is None else 'a tensor'} and "
+            f"reduction={reduction!r}; it is for torch.bfloat16 without main_grad, with 'mean' or 'sum'"
+        )
+    rows, places = x.reshape(-1, x.shape[-1]).contiguous(), target.reshape(-1).contiguous()
     if chunk is None:
-        chunk = max(64, CHUNK_BYTES // max(1, weight.shape[0] * x.element_size()) // 64 * 64)
+        sums = wide_sums and main_grad is None and reduction != "none" and weight.dtype == torch.bfloat16 and weight.requires_grad
+        chunk = _tokens_at_once(len(places), weight, sums)
     if chunk < 1:
         raise ValueError(f"linear_cross_entropy: chunk={chunk}; give a number of tokens from 1")
-    rows, places = x.reshape(-1, x.shape[-1]).contiguous(), target.reshape(-1).contiguous()
     settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
     if not (torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)):
         made = [_loss(gemm(rows[at], weight, trans_b=True), places[at], *settings)[0] for at in _chunks(len(places), chunk)]
@@ -409,7 +440,7 @@ def linear_cross_entropy(
     elif reduction == "none":
         loss = _LinearOfTokens.apply(rows, weight, places, settings, chunk, main_grad)  # type: ignore[no-untyped-call]
     else:
-        loss = _Linear.apply(rows, weight, places, settings, reduction, chunk, main_grad)  # type: ignore[no-untyped-call]
+        loss = _Linear.apply(rows, weight, places, settings, reduction, chunk, main_grad, wide_sums)  # type: ignore[no-untyped-call]
     return loss.view(target.shape) if reduction == "none" else loss
 
 
@@ -473,6 +504,7 @@ class LinearCrossEntropy(torch.nn.Module):
         z_loss: float = 0.0,
         soft_cap: float | None = None,
         chunk: int | None = None,
+        wide_sums: bool = True,
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -481,7 +513,7 @@ class LinearCrossEntropy(torch.nn.Module):
         torch.nn.init.normal_(self.weight, std=hidden**-0.5)
         self.reduction: Reduction = reduction
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-        self.z_loss, self.soft_cap, self.chunk = z_loss, soft_cap, chunk
+        self.z_loss, self.soft_cap, self.chunk, self.wide_sums = z_loss, soft_cap, chunk, wide_sums
 
     def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return linear_cross_entropy(
@@ -494,6 +526,7 @@ class LinearCrossEntropy(torch.nn.Module):
             z_loss=self.z_loss,
             soft_cap=self.soft_cap,
             chunk=self.chunk,
+            wide_sums=self.wide_sums,
         )
 
     def extra_repr(self) -> str:

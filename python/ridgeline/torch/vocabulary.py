@@ -91,7 +91,7 @@ def loss_over_shards(logits: Any, target: Any, settings: Settings) -> torch.Tens
 
 
 def linear_over_tokens(
-    x: Any, weight: Any, target: Any, settings: Settings, reduction: Reduction, chunk: int | None, main_grad: torch.Tensor | None
+    x: Any, weight: Any, target: Any, settings: Settings, reduction: Reduction, chunk: int | None, main_grad: torch.Tensor | None, wide_sums: bool
 ) -> torch.Tensor:
     """``linear_cross_entropy`` where each rank has tokens of its own, or all, and the whole weight."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
@@ -111,7 +111,7 @@ def linear_over_tokens(
     local = linear_cross_entropy(
         rows.to_local(), weight.to_local(grad_placements=sums), flat.to_local(),
         ignore_index=ignored, reduction="none" if reduction == "none" else "sum", label_smoothing=smoothing, z_loss=z_loss,
-        soft_cap=cap or None, chunk=chunk,
+        soft_cap=cap or None, chunk=chunk, wide_sums=wide_sums,
     )  # fmt: skip
     if reduction == "none":
         made: torch.Tensor = DTensor.from_local(local, mesh, places, run_check=False, shape=flat.shape, stride=(1,))
