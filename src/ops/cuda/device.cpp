@@ -57,9 +57,22 @@ HostCopy host_copy(const TensorView& device) {
   return copy;
 }
 
-gpu::Rows device_rows(const TensorView& device) {
-  const std::int64_t step = device.rank > 1 ? device.stride[static_cast<std::size_t>(device.rank - 2)] : 0;
-  return {device.data, size_bytes(device.dtype, step)};
+// Every matrix of the last two dimensions, on the device and in its dense copy on the host: copy(device, host, rows).
+template <class Copy>
+Status for_each_matrix(const TensorView& device, const HostCopy& host, const Copy& copy) {
+  const std::size_t outer = device.rank > 2 ? static_cast<std::size_t>(device.rank - 2) : 0;
+  const std::int64_t rows = device.rank > 1 ? device.shape[outer] : 1,
+                     step = device.rank > 1 ? device.stride[outer] : 0;
+  const std::size_t count = rows == 0 ? 0 : host.rows / static_cast<std::size_t>(rows);
+  for (std::size_t matrix = 0; matrix < count; ++matrix) {
+    std::int64_t offset = 0, left = static_cast<std::int64_t>(matrix);
+    for (std::size_t d = outer; d-- > 0; left /= device.shape[d]) offset += left % device.shape[d] * device.stride[d];
+    auto* const there = static_cast<std::byte*>(device.data) + size_bytes(device.dtype, offset);
+    std::byte* const here = host.bytes.get() + matrix * static_cast<std::size_t>(rows) * host.row_bytes;
+    RIDGE_CHECK_OK(copy(gpu::Rows{there, size_bytes(device.dtype, step)}, gpu::Rows{here, host.row_bytes},
+                        static_cast<std::size_t>(rows)));
+  }
+  return ok_status();
 }
 
 Status run_reference(const Implementation& host, const Problem& problem, const Arguments& arguments,
@@ -78,16 +91,18 @@ Status run_reference(const Implementation& host, const Problem& problem, const A
   std::vector<TensorView> views;
   for (const TensorView& operand : arguments.operands) {
     HostCopy& copy = copies.emplace_back(host_copy(operand));
-    RIDGE_CHECK_OK(gpu::copy_rows_to_host({copy.bytes.get(), copy.row_bytes}, device_rows(operand), copy.row_bytes,
-                                          copy.rows, handle));
+    RIDGE_CHECK_OK(for_each_matrix(operand, copy, [&](gpu::Rows from, gpu::Rows to, std::size_t rows) {
+      return gpu::copy_rows_to_host(to, from, copy.row_bytes, rows, handle);
+    }));
     views.push_back(copy.view);
   }
   RIDGE_CHECK_OK(gpu::synchronize(handle));
   RIDGE_CHECK_OK(host.run(problem, {views, arguments.scalars}, Stream::cpu()));
   for (std::size_t i = 0; i < problem.operands.size(); ++i) {
     if (!problem.operands[i].output) continue;
-    RIDGE_CHECK_OK(gpu::copy_rows_to_device(device_rows(arguments[i]), {copies[i].bytes.get(), copies[i].row_bytes},
-                                            copies[i].row_bytes, copies[i].rows, handle));
+    RIDGE_CHECK_OK(for_each_matrix(arguments[i], copies[i], [&](gpu::Rows to, gpu::Rows from, std::size_t rows) {
+      return gpu::copy_rows_to_device(to, from, copies[i].row_bytes, rows, handle);
+    }));
   }
   return gpu::synchronize(handle);
 }
