@@ -1,5 +1,5 @@
-// embedding_backward on a GPU: the bits of a processor, whatever becomes of the order in which tokens are sorted, and ids
-// that are no row.
+// embedding_backward on a GPU: the bits of a processor, whatever becomes of the order in which tokens are sorted, and
+// ids that are no row.
 #include "ridge/ops/embedding_backward.h"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,8 @@
 // Dtypes    dy one of f32, bf16, f16; ids i64 or i32; dw that of dy, or f32; f32 with accumulate.
 // Layout    Columns are contiguous; rows may be any number of elements >= cols apart. Aliasing  dw overlaps nothing
 //           else of the call.
-// Numerics  Sums in fp32, one term after the other; dw is rounded once. With accumulate the sum is added to dw. A sum of
+// Numerics  Sums in fp32, one term after the other; dw is rounded once. With accumulate the sum is added to dw. A sum
+// of
 //           n terms may be off by 8 * 2^-24 sqrt(n) of their magnitudes.
 // NaN, Inf  As the sums have them, in the rows that they are of.
 // Same bits Always, whatever the number of threads.
@@ -21,9 +22,9 @@
 //           and written, and the others not touched.
 // Streams   As gemm's.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values. On a processor
-//           an id that is neither padding_idx nor from 0 to vocabulary - 1: the error names token and value, and nothing
-//           is written. On a GPU, where a call returns before it runs, such a token counts for nothing, and nothing is
-//           read or written by it.
+//           an id that is neither padding_idx nor from 0 to vocabulary - 1: the error names token and value, and
+//           nothing is written. On a GPU, where a call returns before it runs, such a token counts for nothing, and
+//           nothing is read or written by it.
 #pragma once
 
 #include <cstdint>

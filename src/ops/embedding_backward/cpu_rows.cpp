@@ -1,6 +1,6 @@
 // The tokens are sorted by their ids, which is two passes over the ids; then every row of dw is added up and written
-// once, in pieces of 2048 columns that stay in the first-level cache. Threads take runs of rows with as much to read and
-// write each. Bound by memory; the sort is the work of one thread, and takes 1 % of the time from rows of 1 KiB on.
+// once, in pieces of 2048 columns that stay in the first-level cache. Threads take runs of rows with as much to read
+// and write each. Bound by memory; the sort is the work of one thread, and takes 1 % of the time from rows of 1 KiB on.
 #include <algorithm>
 
 #include "device/cpu/thread_pool.h"

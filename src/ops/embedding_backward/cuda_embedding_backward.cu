@@ -3,14 +3,15 @@
 //
 // Four kernels. The first counts the tokens of each row, by which each token gets a place among them; the second gives
 // every row that has tokens a run of the list; the third writes the tokens there. Which place a token gets, and which
-// run a row, depends on timing, and the fourth kernel is what makes the sums depend on nothing but the tokens: it orders
-// the tokens of a row before it adds them up, 32 by a warp's shuffles, some more by ranks among them in shared memory,
-// and those of a row that many tokens name by reading all ids once more in their order.
+// run a row, depends on timing, and the fourth kernel is what makes the sums depend on nothing but the tokens: it
+// orders the tokens of a row before it adds them up, 32 by a warp's shuffles, some more by ranks among them in shared
+// memory, and those of a row that many tokens name by reading all ids once more in their order.
 //
-// In the fourth, blocks stay and take one row after the other, each its piece of 256 chunks of 16 bytes of dy; a row that
-// no token names costs its stores alone. Bound by memory where most rows have few tokens; the sum of a row that
+// In the fourth, blocks stay and take one row after the other, each its piece of 256 chunks of 16 bytes of dy; a row
+// that no token names costs its stores alone. Bound by memory where most rows have few tokens; the sum of a row that
 // very many tokens name is bound by the latency of its loads, of which a thread has eight in flight. Rows that do not
-// start on 16 bytes, or are no multiple of 16 bytes long, go by elements. A token whose id is no row counts for nothing.
+// start on 16 bytes, or are no multiple of 16 bytes long, go by elements. A token whose id is no row counts for
+// nothing.
 
 // clang-format off
 /* ridge-tunables

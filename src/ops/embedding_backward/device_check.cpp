@@ -20,8 +20,8 @@ CheckLaunch::Argument format_argument(DType dtype) {
 }
 
 // A block for 256 columns of a row of dw, of which there are `count`.
-CheckLaunch launch(const char* kernel, std::int64_t count, const Problem& problem,
-                   std::span<const TensorView> operands, std::span<const record::Scalar> scalars) {
+CheckLaunch launch(const char* kernel, std::int64_t count, const Problem& problem, std::span<const TensorView> operands,
+                   std::span<const record::Scalar> scalars) {
   const std::int64_t padding = Arguments(operands, scalars).scalar(problem, kPadding).whole();
   CheckLaunch made;
   made.kernel = kernel;
@@ -35,8 +35,8 @@ CheckLaunch launch(const char* kernel, std::int64_t count, const Problem& proble
 
 std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source({"ops/row_numbers.cuh", "ops/embedding_backward/element.cuh",
-                                "ops/embedding_backward/device_check.cu"});
+  check->source = check_source(
+      {"ops/row_numbers.cuh", "ops/embedding_backward/element.cuh", "ops/embedding_backward/device_check.cu"});
   check->scratch_bytes = [](const Problem&) { return std::size_t{0}; };
   check->refuses = [](const Problem& problem) -> std::optional<std::string> {
     if (shape_of(problem).cols <= 65535 * 256) return std::nullopt;

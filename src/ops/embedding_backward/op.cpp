@@ -63,9 +63,8 @@ Result<Problem> bind(const record::Case& requested) {
   }
   OperandSpec ids{"ids", s.index, {s.tokens}};
   ids.fill = {Fill::Rule::kIndices, 0, static_cast<double>(s.vocabulary - 1)};
-  problem.operands = {{"dy", s.dtype, {s.tokens, s.cols}},
-                      std::move(ids),
-                      {"dw", s.out, {s.vocabulary, s.cols}, true, s.accumulate}};
+  problem.operands = {
+      {"dy", s.dtype, {s.tokens, s.cols}}, std::move(ids), {"dw", s.out, {s.vocabulary, s.cols}, true, s.accumulate}};
   problem.scalars = {{"padding_idx", "id of tokens that count for nothing", record::Scalar::i64(-1), 0,
                       static_cast<double>(s.vocabulary - 1)}};
   return problem;
