@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,10 +15,14 @@ _STATE = ("exp_avg", "exp_avg_sq", "master")
 _FALLS = 1 - 2**-8  # the largest beta whose step takes at least a bfloat16 step off every average of it
 
 
-@functools.cache
+_plain_kinds: dict[type, bool] = {}
+
+
 def _plain(kind: type) -> bool:
     """Whether tensors of this class lie on one device in whole, and are there."""
-    return not any(hasattr(kind, name) for name in ("to_local", "placements", "wait"))
+    if kind not in _plain_kinds:
+        _plain_kinds[kind] = not any(hasattr(kind, name) for name in ("to_local", "placements", "wait"))
+    return _plain_kinds[kind]
 
 
 def _local(tensor: Any) -> torch.Tensor:
