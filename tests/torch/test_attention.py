@@ -258,7 +258,7 @@ def test_heads_that_no_kernel_of_a_gpu_has(on_gpu, device):
     assert rt.last_used("attention") == "cuda_reference"
     assert "no kernel of attention on cuda but the reference for heads of 96" in rt.sdpa_refusal(*(x.transpose(1, 2) for x in (q, k, v)))
     large = randn(8, 4096, 16, 96, device=device)
-    with pytest.raises(NotImplementedError, match="dim=96.*cuda_attention: the kernel has builds for heads of 64 and 128; cuda_reference: operands of"):
+    with pytest.raises(NotImplementedError, match="dim=96.*cuda_attention: the kernel has builds for heads of 64 and 128: dim=96; cuda_reference: operands of"):
         rt.attention(large, large, large)
 
 
