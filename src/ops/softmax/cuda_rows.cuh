@@ -8,6 +8,21 @@ inline constexpr float kMostFloat = 3.402823466e38f;
 __device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7FC00000u); }
 __device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
+// The larger, or the smaller, of numbers as they are stored, in words of four bytes; a NaN counts as none.
+template <Number kType, bool kLeast>
+__device__ __forceinline__ u32 extreme(u32 a, u32 b) {
+  if constexpr (kType == Number::kF32) {
+    const float x = __uint_as_float(a), y = __uint_as_float(b);
+    return __float_as_uint(kLeast ? fminf(x, y) : fmaxf(x, y));
+  }
+  u32 found = 0;
+  if constexpr (kType == Number::kBf16 && kLeast) asm("min.bf16x2 %0, %1, %2;" : "=r"(found) : "r"(a), "r"(b));
+  if constexpr (kType == Number::kBf16 && !kLeast) asm("max.bf16x2 %0, %1, %2;" : "=r"(found) : "r"(a), "r"(b));
+  if constexpr (kType == Number::kF16 && kLeast) asm("min.f16x2 %0, %1, %2;" : "=r"(found) : "r"(a), "r"(b));
+  if constexpr (kType == Number::kF16 && !kLeast) asm("max.f16x2 %0, %1, %2;" : "=r"(found) : "r"(a), "r"(b));
+  return found;
+}
+
 // Elements of a row that starts anywhere: `head` of them go one by one, then chunks of 16 bytes of what is read, then
 // what is left. One by one go all where what is written, or read beside it, lies otherwise beside its chunks.
 template <u32 kCount, u32 kReadBytes, u32 kWriteBytes>

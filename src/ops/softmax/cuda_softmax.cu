@@ -206,6 +206,44 @@ using ChunkX = Chunk<kTypeX>;
 constexpr u32 kCount = ChunkX::kCount;  // elements of a chunk of x
 using Results = Numbers<kTypeY, kCount>;
 
+// exp(z - base). Where single powers are results it is exact to its last steps; in a sum the product with log2 e may
+// round to a part of the exponent.
+__device__ __forceinline__ float power(float distance) {
+  if constexpr (kForm == Form::kSoftmax) return expf(distance);
+  return exp2_approx(distance * 1.44269504f);
+}
+
+// The largest z of some chunks, which is that of their largest number, or of the smallest where the scale is negative.
+// Found in the numbers as they are stored: two of 16 bits at once.
+template <bool kLeast, u32 kChunks, class Has>
+__device__ __forceinline__ float extreme_of(const ChunkX (&chunks)[kChunks], const Has& has, float scale) {
+  constexpr u32 kInfinity = kTypeX == Number::kF32 ? 0x7F800000u : kTypeX == Number::kBf16 ? 0x7F807F80u : 0x7C007C00u;
+  constexpr u32 kSign = kTypeX == Number::kF32 ? 0x80000000u : 0x80008000u;
+  ChunkX most;
+#pragma unroll
+  for (u32 w = 0; w < ChunkX::kWords; ++w) most.words[w] = kLeast ? kInfinity : kInfinity | kSign;
+#pragma unroll
+  for (u32 k = 0; k < kChunks; ++k) {
+    if (!has(k)) continue;
+#pragma unroll
+    for (u32 w = 0; w < ChunkX::kWords; ++w) {
+      most.words[w] = extreme<kTypeX, kLeast>(most.words[w], chunks[k].words[w]);
+    }
+  }
+#pragma unroll
+  for (u32 width = ChunkX::kWords / 2; width > 0; width /= 2) {
+#pragma unroll
+    for (u32 w = 0; w < width; ++w) most.words[w] = extreme<kTypeX, kLeast>(most.words[w], most.words[w + width]);
+  }
+  float found = scale * most[0];
+  if constexpr (ChunkX::kPerWord == 2) found = fmaxf(found, scale * most[1]);
+  return fmaxf(found, minus_infinity());  // 0 times infinity where there is none
+}
+template <u32 kChunks, class Has>
+__device__ __forceinline__ float largest_of(const ChunkX (&chunks)[kChunks], const Has& has, float scale) {
+  return scale < 0.0f ? extreme_of<true>(chunks, has, scale) : extreme_of<false>(chunks, has, scale);
+}
+
 // The largest z of some numbers, and the sum of their powers beside it. Beside an infinite one powers are made beside
 // the number of fp32 that is next to it: then +infinity alone has an infinite power, and the sum shows a NaN.
 struct Found {
@@ -250,27 +288,23 @@ struct Part {
   template <class Place>
   __device__ __forceinline__ Found find(const Place& place, float scale, u32 order) {
     constexpr u32 kWidth = kLanes == 0 ? kWarpThreads : kLanes;
+    const auto has = [&](u32 k) { return place.chunk(k) < place.chunks(); };
     Found found;
-#pragma unroll
-    for (u32 k = 0; k < kPerThread; ++k) {
-      if (place.chunk(k) >= place.chunks()) continue;
-#pragma unroll
-      for (u32 i = 0; i < kCount; ++i) found.most = fmaxf(found.most, scale * words[k][i]);
-    }
-    found.most = Found::largest_of_lanes<kWidth>(found.most);
+    found.most = Found::largest_of_lanes<kWidth>(largest_of(words, has, scale));
     const float base = found.base();
+    float sums[4] = {};  // side by side: an addition waits for the one before
 #pragma unroll
     for (u32 k = 0; k < kPerThread; ++k) {
       if (place.chunk(k) >= place.chunks()) continue;
       words[k].stay_packed(order);
 #pragma unroll
       for (u32 i = 0; i < kCount; ++i) {
-        const float power = expf(scale * words[k][i] - base);
-        if constexpr (kForm == Form::kSoftmax) powers[k][i] = power;
-        found.sum += power;
+        const float one = power(scale * words[k][i] - base);
+        if constexpr (kForm == Form::kSoftmax) powers[k][i] = one;
+        sums[i % 4] += one;
       }
     }
-    found.sum = Found::sum_of_lanes<kWidth>(found.sum);
+    found.sum = Found::sum_of_lanes<kWidth>((sums[0] + sums[1]) + (sums[2] + sums[3]));
     return found;
   }
 
@@ -436,15 +470,21 @@ struct Passing {
   }
   __device__ __forceinline__ void add(float z) {
     lift(z);
-    found.sum += expf(z - found.base());
+    found.sum += power(z - found.base());
   }
-  __device__ __forceinline__ void add(const ChunkX& chunk, float scale) {
-    float largest = minus_infinity();
+  // Those chunks of which has(k).
+  template <u32 kChunks, class Has>
+  __device__ __forceinline__ void add(const ChunkX (&chunks)[kChunks], const Has& has, float scale) {
+    lift(largest_of(chunks, has, scale));
+    const float base = found.base();
+    float sums[4] = {};
 #pragma unroll
-    for (u32 i = 0; i < kCount; ++i) largest = fmaxf(largest, scale * chunk[i]);
-    lift(largest);
+    for (u32 k = 0; k < kChunks; ++k) {
+      if (!has(k)) continue;
 #pragma unroll
-    for (u32 i = 0; i < kCount; ++i) found.sum += expf(scale * chunk[i] - found.base());
+      for (u32 i = 0; i < kCount; ++i) sums[i % 4] += power(scale * chunks[k][i] - base);
+    }
+    found.sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 };
 
@@ -471,10 +511,8 @@ __device__ __forceinline__ void by_passes(const SoftmaxParameters& p) {
     for (i64 first = threadIdx.x; first < span.chunks; first += step) {
       ChunkX chunks[kAhead];
       load(chunks, first);
-#pragma unroll
-      for (u32 j = 0; j < kAhead; ++j) {
-        if (first + j * static_cast<i64>(blockDim.x) < span.chunks) passing.add(chunks[j], p.scale);
-      }
+      const auto has = [&](u32 j) { return first + j * static_cast<i64>(blockDim.x) < span.chunks; };
+      passing.add(chunks, has, p.scale);
     }
     for (i64 i = threadIdx.x; i < span.ones(); i += blockDim.x) {
       passing.add(p.scale * load_number<kTypeX>(from, span.one(i)));

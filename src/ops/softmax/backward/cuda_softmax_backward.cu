@@ -242,13 +242,13 @@ struct Part {
 
   template <class Place>
   __device__ __forceinline__ float sum(const Place& place) const {
-    float total = 0.0f;
+    float sums[4] = {};  // side by side: an addition waits for the one before
 #pragma unroll
     for (u32 k = 0; k < kPerThread; ++k) {
 #pragma unroll
-      for (u32 i = 0; i < kCount; ++i) total += Row::term(words[0][k][i], words[kInputs - 1][k][i]);
+      for (u32 i = 0; i < kCount; ++i) sums[i % 4] += Row::term(words[0][k][i], words[kInputs - 1][k][i]);
     }
-    return total;
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
   // To the results of a row that begin with the block's first chunk.
   template <class Place>
