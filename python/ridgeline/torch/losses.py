@@ -58,9 +58,9 @@ def _use_up(ctx: Any, op: str, way_out: str) -> None:
 
 
 def _scaled(ctx: Any, gradient: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """A gradient times a factor, or a factor of each row; where it lies, but in traces and in float64, which torch.autograd.gradcheck takes and
-    calls twice. Nothing is read under a factor of 1."""
-    if torch.compiler.is_compiling() or gradient.dtype == torch.float64:
+    """A gradient times a factor, or a factor of each row; where it lies, but in traces, of DTensors, and in float64, which torch.autograd.gradcheck
+    takes and calls twice. Nothing is read under a factor of 1."""
+    if torch.compiler.is_compiling() or is_dtensor(gradient) or gradient.dtype == torch.float64:
         return (gradient * (factor if factor.dim() == 0 else factor.unsqueeze(-1))).to(gradient.dtype)
     ctx.used = True
     _rescale(gradient, factor)
