@@ -99,7 +99,8 @@ record::CheckRow check(const Item& item, const evaluate::Defences& defences) {
   request.cases = {item.problem};
   // Kept between runs: a built artefact is found again by its content.
   request.cache_directory = (binary_dir() / "cheats-cache").string();
-  request.protocol.call_timeout = 0.5;
+  // Short where a call that never ends is meant; beside other work, taking 400 MiB lasts longer than that.
+  request.protocol.call_timeout = item.gate == Defence::kHang ? 0.5 : 5;
   request.protocol.memory_limit_mib = 256;
   const record::WorkerResponse response = evaluate::run(request, {binary_dir() / "bin" / "ridge-host", {}, defences});
   if (response.checks.size() == 1 && response.checks[0].rows.size() == 1) return response.checks[0].rows[0];
