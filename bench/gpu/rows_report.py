@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/operators from what rows_compare.py and grouped_compare.py measured. Needs neither a GPU nor PyTorch.
+"""Writes the tables of docs/operators from what rows_compare.py, grouped_compare.py and linear_loss_compare.py measured. Needs neither a GPU nor PyTorch.
 
     rows_report.py RESULTS_FOLDER... [--docs docs/operators] [--check]
 
-A folder is one of bench/results, with rows.json or grouped.json or both; tables have the folders side by side, in their order. What stands
+A folder is one of bench/results, with rows.json, grouped.json and linear_loss.json, or some of them; tables have the folders side by side, in their order. What stands
 between the lines `<!-- measured rows WORK,... -->` and `<!-- /measured rows -->` of a page becomes a table of these works (operators in all of
-their directions), `<!-- measured grouped -->` one of grouped products. --check writes nothing and exits with 1 where a page differs.
+their directions), `<!-- measured grouped -->` one of grouped products, `<!-- measured linear_loss -->` one of linear + cross entropy. --check writes nothing and exits with 1 where a page differs.
 """
 import argparse
 import json
@@ -113,11 +113,29 @@ def grouped_table(folders):
             f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{folder.name}/grouped.json' for folder in folders)}).")
 
 
+def linear_loss_table(folders):
+    """A line for every contender and case, of the devices that were measured."""
+    measured = [(folder, json.loads(path.read_text())) for folder in folders if (path := folder / "linear_loss.json").exists()]
+    head, lines = ["tokens x hidden x vocabulary"], []
+    for _, each in measured:
+        head += [f"{device_of(each)[0]}: TFLOP/s", "ms", "GiB"]
+    for case, contender in dict.fromkeys((row["case"], row["contender"]) for _, each in measured for row in each["rows"]):
+        line = [f"{case.replace('x', ' x ')}, {contender}"]
+        for _, each in measured:
+            row = next((row for row in each["rows"] if (row["case"], row["contender"]) == (case, contender)), None)
+            line += [f"{row['tflops']:.0f}", f"{row['median_ms']:.1f}", f"{row['memory_gib']:.2f}"] if row else ["", "", ""]
+        lines.append(line)
+    return (f"{table(head, lines)}\n\nLoss and both gradients in bf16, TFLOP/s of 6 tokens hidden vocabulary, medians, contenders in turns in one process; GiB is the most that was allocated beyond the inputs, the gradients included. "
+            f"{'; '.join(source(each) for _, each in measured)} (samples: {', '.join(f'bench/results/{folder.name}/linear_loss.json' for folder, _ in measured)}).")
+
+
 def rendered(text, folders):
     def rows(found):
         return f"{found[1]}\n{rows_table(folders, found[2].split(','))}\n{found[3]}"
 
     text = re.sub(r"(<!-- measured rows (\S+) -->)\n.*?(<!-- /measured rows -->)", rows, text, flags=re.S)
+    text = re.sub(r"(<!-- measured linear_loss -->)\n.*?(<!-- /measured linear_loss -->)",
+                  lambda found: f"{found[1]}\n{linear_loss_table(folders)}\n{found[2]}", text, flags=re.S)
     return re.sub(r"(<!-- measured grouped -->)\n.*?(<!-- /measured grouped -->)",
                   lambda found: f"{found[1]}\n{grouped_table(folders)}\n{found[2]}", text, flags=re.S)
 
