@@ -233,6 +233,39 @@ def test_takes_over_from_torchs_optimizer(fused):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_counts_in_a_state_dict_are_of_one_parameter_each():
+    """So that torch's optimizers, which count every tensor of it, and checkpoints that are read into it in place keep them apart."""
+    first = rt.AdamW((ours := parameters()), **SETTINGS)
+    train(first, ours, 3)
+    assert len({id(first.state[param]["step"]) for param in ours}) == 1
+    other = torch.optim.AdamW((theirs := [torch.nn.Parameter(p.detach().clone()) for p in ours]), **SETTINGS)
+    other.load_state_dict(copy.deepcopy(first.state_dict()))
+    train(first, ours, 3, seed=9)
+    train(other, theirs, 3, seed=9)
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert len({id(first.state[param]["step"]) for param in ours}) == 1
+    held = first.state_dict()
+    for at, state in held["state"].items():
+        state["step"].copy_(torch.tensor(10.0 + at))
+    first.load_state_dict(held)
+    assert [float(first.state[param]["step"]) for param in ours] == [10.0, 11.0, 12.0, 13.0, 14.0]
+
+
+def test_takes_over_counts_that_are_no_tensors_and_another_order_of_memory():
+    """The first are those of old versions of torch."""
+    weight = torch.randn(6, 4, 3, 3, device=DEVICE)
+    train((other := torch.optim.AdamW((theirs := [torch.nn.Parameter(weight)]), **SETTINGS)), theirs, 3)
+    held = copy.deepcopy(other.state_dict())
+    held["state"][0]["step"] = int(held["state"][0]["step"])
+    ours = [torch.nn.Parameter(weight.detach().clone(memory_format=torch.channels_last))]
+    optimizer = rt.AdamW(ours, **SETTINGS)
+    optimizer.load_state_dict(held)
+    train(optimizer, ours, 3, seed=9)
+    train(other, theirs, 3, seed=9)
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["deepcopy", "pickle"])
 def test_a_copy_steps_as_the_original(copied):
     params = parameters(torch.bfloat16)

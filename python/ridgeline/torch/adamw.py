@@ -260,6 +260,18 @@ class AdamW(torch.optim.Optimizer):
             float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"], count, group["maximize"],
         )  # fmt: skip
 
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's. Every parameter has a count of steps of its own in it, and shares one again at the next step: torch's optimizers would count a shared
+        one once for each parameter, and a checkpoint that is read into it in place may hold several counts."""
+        seen: set[int] = set()
+        for state in self.state.values():
+            if "step" not in state:
+                continue
+            if id(state["step"]) in seen:
+                state["step"] = state["step"].clone()
+            seen.add(id(state["step"]))
+        return super().state_dict()
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Also what torch.optim.AdamW saved. As torch's, which would round averages and masters to the dtype of their parameters."""
         for group in state_dict["param_groups"]:
@@ -271,9 +283,12 @@ class AdamW(torch.optim.Optimizer):
                 group.setdefault(key, value)
             for param in group["params"]:
                 given = state_dict["state"].get(next(names), {})
-                if isinstance(given.get("step"), torch.Tensor):  # torch's fused steps are counted on the device
-                    self.state[param]["step"] = given["step"].detach().to("cpu", torch.float32, copy=True)
+                if "step" in given:  # torch's fused steps are counted on the device, and those of old versions are no tensors
+                    self.state[param]["step"] = torch.as_tensor(given["step"]).detach().to("cpu", torch.float32, copy=True)
                 for key in _STATE:
                     if isinstance(given.get(key), torch.Tensor):
                         dtype = torch.float32 if key == "master" else group["state_dtype"]
-                        self.state[param][key] = given[key].detach().to(param.device, dtype, copy=True)
+                        held = given[key].detach().to(param.device, dtype, copy=True)
+                        if held.stride() != param.stride():  # saved of a parameter in another order of memory
+                            held = torch.empty_like(param, dtype=dtype).copy_(held)
+                        self.state[param][key] = held
