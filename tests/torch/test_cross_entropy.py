@@ -434,6 +434,35 @@ def test_rescale_says_what_is_wrong(device):
             torch.ops.ridgeline.rescale_(*args)
 
 
+@pytest.mark.parametrize("how", [{}, {"one_pass": True}, {"in_place": True}])
+def test_an_ignored_token_has_no_gradient_of_infinity(device, how):
+    leaf = torch.randn(3, 50, device=device, requires_grad=True)
+    loss = rt.cross_entropy(leaf * 1, torch.tensor([4, -100, 2], device=device), reduction="none", **how)
+    loss.backward(torch.tensor([1.0, torch.inf, 2.0], device=device))
+    assert leaf.grad.isfinite().all() and not leaf.grad[1].any() and leaf.grad[0].any()
+
+
+def test_gradients_of_several_upstream_gradients_at_once(device):
+    x, target = torch.randn(4, 50, device=device, requires_grad=True), torch.randint(50, (4,), device=device)
+    w, upstream = torch.randn(50, 50, device=device), torch.randn(3, device=device)
+    for make in (rt.cross_entropy, lambda *given, **_: rt.linear_cross_entropy(given[0], w, given[1])):
+        found = torch.autograd.grad(make(x, target, one_pass=True), x, upstream, is_grads_batched=True)[0]
+        for have, scale in zip(found, upstream, strict=True):
+            torch.testing.assert_close(have, torch.autograd.grad(make(x, target, one_pass=True), x, scale)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_linear_cross_entropy_of_no_token(device, reduction, dtype):
+    x, w = torch.randn(0, 8, device=device, dtype=dtype, requires_grad=True), torch.randn(30, 8, device=device, dtype=dtype, requires_grad=True)
+    target = torch.empty(0, dtype=torch.int64, device=device)
+    loss = rt.linear_cross_entropy(x, w, target, reduction=reduction)
+    want = F.cross_entropy(x.float() @ w.float().t(), target, reduction=reduction)
+    torch.testing.assert_close(loss, want, equal_nan=True)
+    loss.sum().backward()
+    assert x.grad.shape == (0, 8) and w.grad.dtype == dtype and not w.grad.any()
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_gradients_that_were_made_with_the_loss_serve_once(device, reduction):
     x, target = torch.randn(6, 50, device=device, requires_grad=True), torch.randint(50, (6,), device=device)

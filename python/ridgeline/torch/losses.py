@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from .ops import autocast, gemm
+from .ops import autocast, gemm, transformed
 from .sharding import beside, is_dtensor
 
 Reduction = Literal["none", "mean", "sum"]
@@ -58,9 +58,10 @@ def _use_up(ctx: Any, op: str, way_out: str) -> None:
 
 
 def _scaled(ctx: Any, gradient: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """A gradient times a factor, or a factor of each row; where it lies, but in traces, of DTensors, and in float64, which torch.autograd.gradcheck
-    takes and calls twice. Nothing is read under a factor of 1."""
-    if torch.compiler.is_compiling() or is_dtensor(gradient) or gradient.dtype == torch.float64:
+    """A gradient times a factor, or a factor of each row; where it lies, but in traces, of DTensors, under vmap (is_grads_batched of torch.autograd.grad),
+    and in float64, which torch.autograd.gradcheck takes and calls twice. Nothing is read under a factor of 1."""
+    several = not torch.compiler.is_compiling() and (transformed() or torch._C._functorch.is_legacy_batchedtensor(factor))
+    if torch.compiler.is_compiling() or several or is_dtensor(gradient) or gradient.dtype == torch.float64:
         return (gradient * (factor if factor.dim() == 0 else factor.unsqueeze(-1))).to(gradient.dtype)
     ctx.used = True
     _rescale(gradient, factor)
@@ -79,15 +80,19 @@ class _OnePass(torch.autograd.Function):
             loss, dlogits = _with_gradient_in_place(logits, target, grad, *settings), logits.detach()
         else:
             loss, dlogits = _with_gradient(logits, target, grad, *settings)
-        ctx.save_for_backward(dlogits, count)
+        ignored = target == settings[0] if reduction == "none" else None
+        ctx.save_for_backward(dlogits, count, ignored)
         return _reduced(loss, target, settings[0], reduction)
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         _refuse_second("cross_entropy", "leave one_pass and in_place out")
         _use_up(ctx, "cross_entropy", "leave one_pass and in_place out")
-        dlogits, count = ctx.saved_tensors
-        return _scaled(ctx, dlogits, upstream if count is None else upstream / count), None, None, None, None
+        dlogits, count, ignored = ctx.saved_tensors
+        factor = upstream if count is None else upstream / count
+        if ignored is not None:  # their gradient is 0 whatever comes from above, also infinity
+            factor = factor.masked_fill(ignored, 1.0)
+        return _scaled(ctx, dlogits, factor), None, None, None, None
 
 
 def cross_entropy(
@@ -313,7 +318,7 @@ class _LinearOfTokens(torch.autograd.Function):
     ) -> torch.Tensor:
         made = [_loss(gemm(x[rows], weight, trans_b=True), target[rows], *settings) for rows in _chunks(x.shape[0], chunk)]
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-        loss, lse = (torch.cat(parts) if parts else x.new_empty(0, dtype=wide) for parts in (list(each) for each in zip(*made) or ((), ())))
+        loss, lse = (torch.cat(parts) for parts in zip(*made)) if made else (x.new_empty(0, dtype=wide) for _ in range(2))
         ctx.save_for_backward(x, weight, target, lse)
         ctx.call = settings, chunk, main_grad
         return loss
@@ -402,7 +407,8 @@ def linear_cross_entropy(
     wide_sums  False, for bfloat16: the chunks' parts of the weight's gradient are added up in bfloat16, which takes the memory of one gradient and rounds
                once for each chunk
 
-    A DTensor x may be sharded along tokens, with a weight that every rank has whole: its gradient is then partial. With "mean" and "sum" the gradients are made in the forward call, beside the logits; with "none" backward makes the logits again.
+    A DTensor x may be sharded along tokens, with a weight that every rank has whole: its gradient is then partial. With "mean" and "sum" the gradients are
+    made in the forward call, beside the logits, and backward may be called once; with "none" backward makes the logits again.
     """
     _check("linear_cross_entropy", target, None, reduction)
     if x.dim() < 1 or weight.dim() != 2 or x.shape[-1] != weight.shape[1] or target.shape != x.shape[:-1]:
