@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention as imported_by_name
 
 import ridgeline.testing as testing
@@ -60,6 +61,14 @@ def test_sdpa_takes_what_torch_takes(device):
         assert rt.sdpa_refusal(q.float(), k.float(), v.float()) is None and rt.sdpa(q.float(), k.float(), v.float()).dtype == torch.bfloat16
 
 
+def test_rows_at_odd_addresses_of_a_gpu_are_copied(on_cpu):
+    with FakeTensorMode():
+        whole = torch.empty(1 + 2 * 3 * 4 * 64, dtype=torch.bfloat16, device="cuda")
+        for where, copied in ((whole[:-1], False), (whole[1:], True)):
+            x = where.view(2, 3, 4, 64)
+            assert (module._readable(x) is not x) == copied and module._readable(x).storage_offset() == 0
+
+
 LEFT = {
     "a mask": (lambda q, k, v: ((q, k, v, torch.ones(6, 6, dtype=torch.bool, device=q.device)), {}), "attn_mask is given"),
     "dropout": (lambda q, k, v: ((q, k, v), {"dropout_p": 0.5}), "dropout_p=0.5; the operator has no dropout"),
@@ -70,7 +79,8 @@ LEFT = {
     "a wide head": (lambda q, k, v: ([torch.cat([x] * 5, -1) for x in (q, k, v)], {}), "heads of 1 to 256 elements"),
     "a broadcast batch": (lambda q, k, v: ((q, k[:1], v[:1]), {}), "the batch is broadcast"),
     "broadcast heads": (lambda q, k, v: ((q, k[:, :1], v[:, :1]), {}), "enable_gqa=True shares those"),
-    "a negative scale": (lambda q, k, v: ((q, k, v), {"scale": -1.0}), "scale=-1.0; the operator takes a finite number above 0"),
+    "a negative scale": (lambda q, k, v: ((q, k, v), {"scale": -1.0}), "scale=-1.0; the operator takes a number above 0 that is finite in float32"),
+    "a scale that float32 does not hold": (lambda q, k, v: ((q, k, v), {"scale": 1e-50}), "scale=1e-50; the operator takes a number above 0"),
     "one vector": (lambda q, k, v: ((q[0, 0, 0], k[0, 0], v[0, 0]), {}), "numbers of dimensions differ"),
 }
 

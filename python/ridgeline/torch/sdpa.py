@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from .sharding import attention_refusal, is_dtensor
 _theirs: Callable[..., torch.Tensor] = torch.nn.functional.scaled_dot_product_attention
 _TYPES = (torch.bfloat16, torch.float16)
 _LARGEST_DIM = 256
+_SCALES = (torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max)
 
 
 # ---- What the operator takes
@@ -107,8 +107,8 @@ def _refusal(
         return "attn_mask is given; the operator has no mask but causal"
     if dropout_p > 0:
         return f"dropout_p={dropout_p}; the operator has no dropout"
-    if scale is not None and not (isinstance(scale, (int, float)) and 0 < scale and math.isfinite(scale)):
-        return f"scale={scale}; the operator takes a finite number above 0"
+    if scale is not None and not (isinstance(scale, (int, float)) and _SCALES[0] <= scale <= _SCALES[1]):
+        return f"scale={scale}; the operator takes a number above 0 that is finite in float32"
     tensors = (query, key, value)
     wrapped = next((x for x in tensors if _wrapper(x)), None)
     if wrapped is not None:
@@ -140,7 +140,7 @@ def _readable(x: torch.Tensor) -> torch.Tensor:
         apart = all(x.stride(d) % step == 0 for d in range(3))
         if not torch.compiler.is_compiling():  # a trace does not know it
             apart = apart and x.storage_offset() % step == 0
-    return x if apart else x.contiguous()
+    return x if apart else x.clone(memory_format=torch.contiguous_format)  # also of what is contiguous, from an odd address on
 
 
 def _four(x: torch.Tensor) -> torch.Tensor:
