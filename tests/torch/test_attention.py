@@ -352,6 +352,10 @@ def test_samples_are_one_batch(device):
     assert seen.names().count("ridgeline.attention.default") == 1
     assert torch.equal(found, torch.stack([rt.attention(q[i], k, v[:, i], causal=True) for i in range(3)]))
 
+    alone = q[:, :1], k[:1], v[:1, 0]  # of batches of 1 what is shared could be expanded without a copy
+    found = torch.func.vmap(rt.attention, in_dims=(0, None, None))(*alone)
+    assert torch.equal(found, torch.stack([rt.attention(one, *alone[1:]) for one in alone[0]]))
+
     def loss(q, k, v):
         return rt.attention(q, k, v, causal=True).float().square().sum()
 

@@ -75,8 +75,9 @@ def _gemm_of_samples(
 def _as_batch(x: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
     """Samples [size, batch, ...] as one batch; what they share is copied for each."""
     samples = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
-    made = samples.flatten(0, 1)
-    return made if made.dim() == 4 and made.stride(-1) == 1 else made.contiguous()
+    made = samples.flatten(0, 1)  # a view of what is shared, where each sample is a batch of 1
+    apart = made.dim() == 4 and made.stride(-1) == 1 and all(made.stride(d) >= made.shape[-1] for d in range(3) if made.shape[d] > 1)
+    return made if apart else made.contiguous()
 
 
 def _of_heads(op: Any, tensors: int) -> Any:
