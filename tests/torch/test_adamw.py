@@ -279,6 +279,15 @@ def test_a_copy_steps_as_the_original(copied):
         assert torch.equal(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
+def test_a_parameter_that_a_group_has_twice_is_stepped_once():
+    once, twice = parameters(), parameters()
+    train(rt.AdamW(once, **SETTINGS, max_norm=1.0), once, 3)
+    train(rt.AdamW([*twice, twice[0]], **SETTINGS, max_norm=1.0), twice, 3)
+    for found, expected in zip(twice, once, strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_moves_the_version_so_that_kept_codes_are_made_anew():
     param = torch.nn.Parameter(torch.randn(8, device=DEVICE))
     param.grad = torch.randn(8, device=DEVICE)

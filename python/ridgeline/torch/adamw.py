@@ -220,7 +220,8 @@ class AdamW(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        found = [(group, param) for group in self.param_groups for param in group["params"] if param.grad is not None]
+        # By the parameter: one that a group has twice, of which torch warns, is stepped once.
+        found = list({id(param): (group, param) for group in self.param_groups for param in group["params"] if param.grad is not None}.values())
         for _, param in found:
             if param.grad.is_sparse:
                 raise RuntimeError("AdamW: a gradient is sparse; use torch.optim.SparseAdam, or an embedding with sparse=False")
