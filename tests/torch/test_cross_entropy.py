@@ -434,6 +434,13 @@ def test_rescale_says_what_is_wrong(device):
             torch.ops.ridgeline.rescale_(*args)
 
 
+def test_shapes_are_known_on_the_meta_device(on_cpu):
+    x, w, target = torch.empty(6, 8, device="meta", requires_grad=True), torch.empty(30, 8, device="meta"), torch.empty(6, dtype=torch.int64, device="meta")
+    for loss in (rt.linear_cross_entropy(x, w, target), rt.cross_entropy(x, target, one_pass=True)):
+        loss.backward()
+        assert loss.shape == () and x.grad.shape == x.shape
+
+
 @pytest.mark.parametrize("how", [{}, {"one_pass": True}, {"in_place": True}])
 def test_an_ignored_token_has_no_gradient_of_infinity(device, how):
     leaf = torch.randn(3, 50, device=device, requires_grad=True)

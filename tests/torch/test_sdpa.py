@@ -69,6 +69,35 @@ def test_rows_at_odd_addresses_of_a_gpu_are_copied(on_cpu):
             assert (module._readable(x) is not x) == copied and module._readable(x).storage_offset() == 0
 
 
+class Counted(torch.nn.Module):
+    """Keeps what is not to be copied out of its state."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return F.scaled_dot_product_attention(x, x, x)
+
+    def __getstate__(self):
+        return {**self.__dict__, "calls": 0}
+
+
+def test_copies_of_a_converted_module_have_the_state_that_it_gives(on_cpu):
+    layer, x = Counted(), operands("cpu")[0]
+    rt.convert(layer)
+    layer(x)
+    for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert (layer.calls, again.calls) == (1, 0) and torch.equal(again(x), rt.sdpa(x, x, x))
+
+
+def test_shapes_are_known_on_the_meta_device(on_cpu):
+    x = torch.empty(2, 4, 6, 64, dtype=torch.bfloat16, device="meta")
+    assert rt.sdpa_refusal(x, x, x) is None and rt.sdpa(x, x, x, is_causal=True).shape == x.shape
+    assert rt.hf_attention(torch.nn.Module(), x, x, x, None)[0].shape == (2, 6, 4, 64)
+
+
 LEFT = {
     "a mask": (lambda q, k, v: ((q, k, v, torch.ones(6, 6, dtype=torch.bool, device=q.device)), {}), "attn_mask is given"),
     "dropout": (lambda q, k, v: ((q, k, v), {"dropout_p": 0.5}), "dropout_p=0.5; the operator has no dropout"),

@@ -198,3 +198,10 @@ def test_what_is_not_supported_says_the_way_out(on_cpu):
         rt.logsumexp(torch.randn(3, 2), (0, 0))
     with pytest.raises(ValueError, match="lse is given; it is of logsumexp alone"):
         ops.softmax_backward(torch.randn(2, 3), torch.randn(2, 3), torch.randn(2), "softmax", 1.0, torch.float32)
+
+
+def test_shapes_are_known_on_the_meta_device(on_cpu):
+    x = torch.empty(3, 4, 5, dtype=torch.bfloat16, device="meta")
+    for made in (rt.softmax(x), rt.log_softmax(x, 1, torch.float32)):
+        assert made.shape == x.shape and made.is_meta
+    assert rt.logsumexp(x, (0, 2), True).shape == (1, 4, 1)

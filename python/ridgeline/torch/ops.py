@@ -393,7 +393,7 @@ def _rows_of(x: torch.Tensor, normalised: int) -> torch.Tensor:
 def _wide_by_autocast(x: torch.Tensor) -> bool:
     """Whether torch.autocast has softmax and its like of x in float32, as it does on GPUs and not on CPUs."""
     device = x.device.type
-    return device != "cpu" and x.is_floating_point() and x.dtype != torch.float64 and torch.is_autocast_enabled(device)
+    return device != "cpu" and x.is_floating_point() and x.dtype != torch.float64 and autocast_dtype(device) is not None
 
 
 def _rows_along(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, bool]:
@@ -489,12 +489,15 @@ def embedding(
     return _embedding(ids, weight, padding_idx, main_grad)
 
 
+def autocast_dtype(device: str) -> torch.dtype | None:
+    """What torch.autocast casts to on such devices; None where it does not: it is off, or the device has none, as "meta", which torch cannot be asked about."""
+    return torch.get_autocast_dtype(device) if device in ("cpu", "cuda") and torch.is_autocast_enabled(device) else None
+
+
 def autocast(x: torch.Tensor) -> torch.Tensor:
     """x as the operators take it under torch.autocast."""
-    device = x.device.type
-    if isinstance(x, QuantizedTensor) or not torch.is_autocast_enabled(device):
-        return x
-    return x.to(torch.get_autocast_dtype(device))
+    dtype = None if isinstance(x, QuantizedTensor) else autocast_dtype(x.device.type)
+    return x if dtype is None else x.to(dtype)
 
 
 def transformed() -> bool:
@@ -529,7 +532,7 @@ def _product_of_codes(
         plain = x.detach() if known is None and x.requires_grad else x
         parts.append(known._parts() if known is not None else parts_of(plain, nearest, weight, transpose))
     dtype = out_dtype or a.dtype
-    if bias is not None and torch.is_autocast_enabled(bias.device.type):
+    if bias is not None and autocast_dtype(bias.device.type) is not None:
         bias = bias.to(dtype)
     shared = groupings[0], groupings[1]
     recorded = need_a or need_b or (grad and bias is not None and bias.requires_grad)

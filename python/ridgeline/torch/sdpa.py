@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_
 
 from .control import explain
 from .heads import attention
+from .ops import autocast_dtype
 from .sharding import attention_refusal, is_dtensor
 
 _theirs: Callable[..., torch.Tensor] = torch.nn.functional.scaled_dot_product_attention
@@ -56,8 +57,7 @@ def no_kernel(dim: int, dtype: torch.dtype, causal: bool, device: str, backward:
 
 
 def _dtype_refusal(*tensors: torch.Tensor) -> str | None:
-    device = tensors[0].device.type
-    cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    cast = autocast_dtype(tensors[0].device.type)
     dtypes = [cast if cast is not None and x.is_floating_point() and x.dtype != torch.float64 else x.dtype for x in tensors]
     if any(dtype not in _TYPES for dtype in dtypes) or len(set(dtypes)) > 1:
         return f"{', '.join(str(dtype) for dtype in dict.fromkeys(dtypes))}; the operator takes one of torch.bfloat16 and torch.float16"
@@ -124,8 +124,7 @@ def _refusal(
     if device.type != "cuda":
         return f"device {device}; the operator runs on the CPU and on CUDA devices"
     backward = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-    dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else query.dtype
-    return no_kernel(query.shape[-1], dtype, causal, str(device), backward)
+    return no_kernel(query.shape[-1], autocast_dtype(device.type) or query.dtype, causal, str(device), backward)
 
 
 # ---- The call
@@ -405,7 +404,8 @@ class Exchanged:
             return self.original.forward(self, *args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _empty, (self.original,), self.__dict__.copy()
+        state = self.__getstate__() if hasattr(self, "__getstate__") else self.__dict__.copy()  # objects have one from Python 3.11 on
+        return _empty, (self.original,), state
 
 
 def exchanged(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
