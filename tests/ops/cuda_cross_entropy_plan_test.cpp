@@ -70,7 +70,7 @@ TEST(CrossEntropyPlan, TeamsGrowWithTheRowUntilRegistersEnd) {
         Expected{"tokens=100 vocabulary=128256", 400, 256, 4, "RIDGE_KEPT=0"},
         Expected{"tokens=8192 vocabulary=50257 dlogits=1", 1056, 256, 1, "RIDGE_KEPT=0"}}) {
     const Planned planned(std::string("cross_entropy ") + one.size);
-    const auto& kernel = planned.on(kForward).kernels.at(0);
+    const record::ResolvedKernel kernel = planned.on(kForward).kernels.at(0);
     EXPECT_EQ(kernel.grid[0], one.grid) << one.size;
     EXPECT_EQ(kernel.block[0], one.threads) << one.size;
     EXPECT_EQ(kernel.cluster[0], one.cluster) << one.size;
@@ -89,7 +89,7 @@ TEST(CrossEntropyPlan, RingsOfAllResidentBlocksFitAndPartsCoverTheRow) {
         const std::vector<int> fitting = kernel.fitting(planned.facts);
         ASSERT_EQ(fitting.size(), kernel.description().configs.size()) << planned.problem.problem_case.text();
         for (const int configuration : fitting) {
-          const auto& one = planned.on(kForward, configuration).kernels.at(0);
+          const record::ResolvedKernel one = planned.on(kForward, configuration).kernels.at(0);
           const record::Variables values = *kernel.variables(configuration, planned.facts);
           const auto of = [&](const char* name) { return values.at(name); };
           EXPECT_LE(of("resident") * (static_cast<std::int64_t>(one.shared_bytes) + 1024), 233472);
