@@ -279,6 +279,26 @@ def test_a_copy_steps_as_the_original(copied):
         assert torch.equal(found, expected)
 
 
+def test_compiled_code_calls_the_step_as_it_is():
+    ours, theirs = parameters(), parameters()
+    optimizer, other = rt.AdamW(ours, **SETTINGS, max_norm=1.0), rt.AdamW(theirs, **SETTINGS, max_norm=1.0)
+
+    @torch.compile(backend="eager")
+    def scaled_step():
+        for param in ours:
+            param.grad = param.grad * 2
+        optimizer.step()
+
+    for step in range(3):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad, b.grad = torch.full_like(a, step + 1), torch.full_like(b, 2 * step + 2)
+        scaled_step()
+        other.step()
+    assert float(optimizer.state[ours[0]]["step"]) == 3 and torch.equal(optimizer.last_norm, other.last_norm)
+    for found, expected in zip(ours, theirs, strict=True):
+        assert torch.equal(found, expected)
+
+
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
 def test_a_parameter_that_a_group_has_twice_is_stepped_once():
     once, twice = parameters(), parameters()

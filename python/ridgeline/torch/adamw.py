@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _adamw: Callable[..., None] = torch.ops.ridgeline.adamw_.default
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _STATES = (torch.float32, torch.bfloat16)
 _STATE = ("exp_avg", "exp_avg_sq", "master")
 _FALLS = 1 - 2**-8  # the largest beta whose step takes at least a bfloat16 step off every average of it
+
+
+def _untraced(function: Function) -> Function:
+    """Compiled code calls it as it is: a trace gains nothing from few calls of an operator, and cannot set attributes of an optimizer."""
+    made: Function = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return made
 
 
 _plain_kinds: dict[type, bool] = {}
@@ -213,6 +221,7 @@ class AdamW(torch.optim.Optimizer):
         cut: torch.Tensor = (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
         return cut if factor is None else factor.to(cut.device) * cut
 
+    @_untraced
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step for every parameter that has a gradient; what ``closure`` gives, called with gradients on."""
