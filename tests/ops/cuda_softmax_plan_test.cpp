@@ -1,4 +1,4 @@
-// The launch plans of softmax's kernels, resolved without a GPU: who takes which row, and that it fits.
+// The launch plans of softmax's kernels, resolved without a GPU: which threads take a row, and that they fit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

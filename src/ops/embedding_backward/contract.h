@@ -14,8 +14,7 @@
 // Layout    Columns are contiguous; rows may be any number of elements >= cols apart. Aliasing  dw overlaps nothing
 //           else of the call.
 // Numerics  Sums in fp32, one term after the other; dw is rounded once. With accumulate the sum is added to dw. A sum
-// of
-//           n terms may be off by 8 * 2^-24 sqrt(n) of their magnitudes.
+//           of n terms may be off by 8 * 2^-24 sqrt(n) of their magnitudes.
 // NaN, Inf  As the sums have them, in the rows that they are of.
 // Same bits Always, whatever the number of threads.
 // Cost      One addition for each element of dy. dy once, and dw once: with accumulate its rows that are named are read

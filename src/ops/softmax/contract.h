@@ -6,7 +6,7 @@
 //   form = logsumexp     lse[i] alone: x is read once and one number of each row written
 //
 // A call has the one output of its form. An lse beside y would have a gradient of its own, which backward would have to
-// add to that of y; who wants both has lse = z[i,j] - y[i,j] of log_softmax, or cross_entropy, whose loss needs both.
+// add to that of y; a caller that needs both has lse = z[i,j] - y[i,j] of log_softmax, or takes cross_entropy.
 //
 // Shapes    x, y [rows, cols]; lse [rows]. rows from 0, cols from 1.
 // Dtypes    x one of f32, bf16, f16; y that of x, or f32; lse f32.
