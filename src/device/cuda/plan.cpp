@@ -61,6 +61,11 @@ Status check_kernel(const record::ResolvedKernel& planned, const Kernel& kernel,
 // The kernel for lists of a planned one, held to the same limits.
 Result<Kernel> find_list(const PreparedPlan::FindKernel& find, const record::ResolvedKernel& planned,
                          const GpuInfo& gpu) {
+  if (calls_of_list(planned.parameters[0].bytes) == 0) {
+    return with_hint(invalid("kernel {}: its argument has {} bytes, too many for a list of such calls", planned.list,
+                             planned.parameters[0].bytes),
+                     "leave \"list\" out of its plan");
+  }
   record::ResolvedKernel as_list = planned;
   as_list.symbol = planned.list;
   as_list.parameters[0].bytes = bytes_of_list(planned.parameters[0].bytes);
