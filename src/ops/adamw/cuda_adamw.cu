@@ -108,41 +108,21 @@ constexpr Number kWeights = kMaster ? Number::kF32 : kParam;
 // Elements of one operand that a thread takes at once.
 template <Number kType>
 struct Unit {
-  static constexpr u32 kBytes = kType == Number::kF32 ? 4 : 2, kWords = kUnit * kBytes / 4;
-  static_assert(kWords == 2 || kWords == 4, "a unit is one load");
+  using Stored = Numbers<kType, kUnit>;
+  static constexpr u32 kBytes = Stored::kBytes;
+  static_assert(Stored::kWords == 2 || Stored::kWords == 4, "a unit is one load");
   float values[kUnit];
 
-  __device__ __forceinline__ void unpack(const u32 (&words)[kWords]) {
-#pragma unroll
-    for (u32 i = 0; i < kUnit; ++i) {
-      if constexpr (kType == Number::kF32) {
-        values[i] = __uint_as_float(words[i]);
-      } else {
-        const u32 word = words[i / 2];
-        if constexpr (kType == Number::kF16)
-          values[i] = half_to_float(static_cast<u16>(i % 2 == 0 ? word : word >> 16));
-        if constexpr (kType == Number::kBf16) values[i] = __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xFFFF0000u);
-      }
-    }
-  }
   __device__ __forceinline__ void store(u8* to) const {
-    u32 words[kWords];
-#pragma unroll
-    for (u32 w = 0; w < kWords; ++w) {
-      if constexpr (kType == Number::kF32) words[w] = __float_as_uint(values[w]);
-      if constexpr (kType == Number::kBf16) words[w] = pack_bf16(values[2 * w], values[2 * w + 1]);
-      if constexpr (kType == Number::kF16) words[w] = pack_f16(values[2 * w], values[2 * w + 1]);
-    }
-    if constexpr (kWords == 4) {
-      *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
-    } else {
-      *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
-    }
+    Stored stored;
+    stored.set(values);
+    stored.store_global(to);
   }
   // Of memory that this thread writes afterwards, so not by the path of constants.
   __device__ __forceinline__ void load(const u8* from) {
-    u32 words[kWords];
-    if constexpr (kWords == 4) {
+    Stored stored;
+    u32(&words)[Stored::kWords] = stored.words;
+    if constexpr (Stored::kWords == 4) {
       asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                    : "l"(from)
@@ -150,7 +130,8 @@ struct Unit {
     } else {
       asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(from) : "memory");
     }
-    unpack(words);
+#pragma unroll
+    for (u32 i = 0; i < kUnit; ++i) values[i] = stored[i];
   }
   // The elements at `first` and every kThreads from there, one by one.
   __device__ __forceinline__ void load_elements(const u8* from, i64 first, i64 end) {

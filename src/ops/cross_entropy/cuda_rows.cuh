@@ -8,9 +8,6 @@ namespace ridge::cuda {
 inline constexpr float kLog2E = 1.44269504f;
 inline constexpr float kLeastFloat = -3.402823466e38f;
 
-__device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7FC00000u); }
-__device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
-
 // The scalars of a call. Whole numbers come as doubles, which launch plans carry: exact up to 2^53.
 struct LossSettings {
   float smoothing, z_loss, cap, scale;

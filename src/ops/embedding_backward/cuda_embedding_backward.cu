@@ -115,7 +115,7 @@ args = [{ struct = "parameters" }]
 */
 // clang-format on
 
-#include "../../device/cuda/kernel/numbers.cuh"
+#include "../../device/cuda/kernel/chunk.cuh"
 
 namespace ridge::cuda {
 
@@ -214,9 +214,8 @@ struct Columns {
     return chunk;
   }
   __device__ __forceinline__ void store(u8* row, const float (&sums)[kCount]) const {
-    constexpr u32 kBytes = kTypeW == Number::kF32 ? 4 : 2;
     if constexpr (kVectors && kAccumulate) {
-      float4* const to = reinterpret_cast<float4*>(row + first * kBytes);
+      float4* const to = reinterpret_cast<float4*>(row + first * Results::kBytes);
 #pragma unroll
       for (u32 i = 0; i < kCount; i += 4) {
         const float4 old = to[i / 4];
@@ -225,7 +224,7 @@ struct Columns {
     } else if constexpr (kVectors) {
       Results results;
       results.set(sums);
-      results.store(row + first * kBytes);
+      results.store_global(row + first * Results::kBytes);
     } else {
 #pragma unroll
       for (u32 i = 0; i < kCount; ++i) {

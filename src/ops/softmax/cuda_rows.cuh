@@ -1,12 +1,10 @@
-// What the CUDA kernels of both directions share: special numbers, and rows that start anywhere.
+// What the CUDA kernels of both directions share: extremes of numbers as they are stored, and rows that start anywhere.
 #pragma once
-#include "../../device/cuda/kernel/numbers.cuh"
+#include "../../device/cuda/kernel/chunk.cuh"
 
 namespace ridge::cuda {
 
 inline constexpr float kMostFloat = 3.402823466e38f;
-__device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7FC00000u); }
-__device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
 // The larger, or the smaller, of numbers as they are stored, in words of four bytes; a NaN counts as none.
 template <Number kType, bool kLeast>

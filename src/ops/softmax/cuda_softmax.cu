@@ -327,7 +327,7 @@ struct Part {
       }
       Results results;
       results.set(y);
-      results.store(to + static_cast<u64>(place.chunk(k)) * Results::kBytes);
+      results.store_global(to + static_cast<u64>(place.chunk(k)) * kCount * Results::kBytes);
     }
   }
 };
@@ -412,7 +412,7 @@ __device__ __forceinline__ void by_chunks(const SoftmaxParameters& p, u8* memory
       if constexpr (kForm == Form::kLogSumExp) {
         if (loop.first_chunk() == 0 && loop.chunk(0) == 0) p.lse[row] = all.log_of_sum();
       } else {
-        u8* const to = p.y + row * p.y_pitch + static_cast<u64>(loop.first_chunk()) * Results::kBytes;
+        u8* const to = p.y + row * p.y_pitch + static_cast<u64>(loop.first_chunk()) * kCount * Results::kBytes;
         part.write(loop, own, all, p.scale, p.order, to);
       }
     }
@@ -498,7 +498,7 @@ __device__ __forceinline__ void by_passes(const SoftmaxParameters& p) {
   for (i64 row = blockIdx.x; row < p.geometry.rows; row += gridDim.x) {
     const u8* const from = p.x + row * p.x_pitch;
     u8* const to = kForm == Form::kLogSumExp ? nullptr : p.y + row * p.y_pitch;
-    const Span<kCount, ChunkX::kBytes, kTypeY == Number::kF32 ? 4 : 2> span(from, from, to, p.cols);
+    const Span<kCount, ChunkX::kBytes, Results::kBytes> span(from, from, to, p.cols);
     const auto load = [&](ChunkX(&chunks)[kAhead], i64 first) {
 #pragma unroll
       for (u32 j = 0; j < kAhead; ++j) {
@@ -541,7 +541,7 @@ __device__ __forceinline__ void by_passes(const SoftmaxParameters& p) {
           for (u32 i = 0; i < kCount; ++i) y[i] = result(chunks[j][i]);
           Results results;
           results.set(y);
-          results.store(to + span.chunk_at(c) * (Results::kBytes / kCount));
+          results.store_global(to + span.chunk_at(c) * Results::kBytes);
         }
       }
       for (i64 i = threadIdx.x; i < span.ones(); i += blockDim.x) {

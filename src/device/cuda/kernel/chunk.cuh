@@ -7,10 +7,14 @@ namespace ridge::cuda {
 enum class Number { kF32, kBf16, kF16 };
 inline constexpr u32 kInOrder = 0x3210;  // of four bytes
 
-template <Number kType>
-struct Chunk {
-  static constexpr u32 kWords = 4, kPerWord = kType == Number::kF32 ? 1 : 2, kCount = kWords * kPerWord;
-  static constexpr u32 kBytes = kType == Number::kF32 ? 4 : 2;  // of an element
+__device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7FC00000u); }
+__device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
+
+// kNumbers of them as they are stored, in words of four bytes.
+template <Number kType, u32 kNumbers>
+struct Numbers {
+  static constexpr u32 kCount = kNumbers, kBytes = kType == Number::kF32 ? 4 : 2;  // of an element
+  static constexpr u32 kPerWord = 4 / kBytes, kWords = kCount / kPerWord;
   u32 words[kWords];
 
   __device__ __forceinline__ float operator[](u32 i) const {
@@ -27,6 +31,27 @@ struct Chunk {
       if constexpr (kType == Number::kF16) words[w] = pack_f16(values[2 * w], values[2 * w + 1]);
     }
   }
+  // Aligned to as many bytes as there are, up to 16.
+  __device__ __forceinline__ void store_global(void* to) const {
+    static_assert(kWords % 4 == 0 || kWords == 2, "whole stores");
+    if constexpr (kWords == 2) {
+      *static_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+    } else {
+#pragma unroll
+      for (u32 w = 0; w < kWords; w += 4) {
+        static_cast<uint4*>(to)[w / 4] = make_uint4(words[w], words[w + 1], words[w + 2], words[w + 3]);
+      }
+    }
+  }
+};
+
+// As many as one load moves.
+template <Number kType>
+struct Chunk : Numbers<kType, kType == Number::kF32 ? 4 : 8> {
+  using Base = Numbers<kType, kType == Number::kF32 ? 4 : 8>;
+  using Base::kWords;
+  using Base::words;
+
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (u32 w = 0; w < kWords; ++w) words[w] = 0;
@@ -55,9 +80,6 @@ struct Chunk {
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(address)
                  : "memory");
-  }
-  __device__ __forceinline__ void store_global(void* to) const {
-    *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 };
 

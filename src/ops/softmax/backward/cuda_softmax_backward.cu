@@ -263,7 +263,7 @@ struct Part {
       for (u32 i = 0; i < kCount; ++i) dx[i] = row(words[0][k][i], words[kInputs - 1][k][i]);
       Results results;
       results.set(dx);
-      results.store(to + static_cast<u64>(place.chunk(k)) * Results::kBytes);
+      results.store_global(to + static_cast<u64>(place.chunk(k)) * kCount * Results::kBytes);
     }
   }
 };
@@ -299,7 +299,7 @@ __device__ __forceinline__ void by_chunks(const SoftmaxBackwardParameters& p, u8
         row.sum = total[0];
       }
       if (pass + 1 == loop.passes()) loop.release(!kSums);
-      u8* const to = p.dx + index * p.dx_pitch + static_cast<u64>(loop.first_chunk()) * Results::kBytes;
+      u8* const to = p.dx + index * p.dx_pitch + static_cast<u64>(loop.first_chunk()) * kCount * Results::kBytes;
       if (there) part.write(loop, row, p.order, to);
     }
   }
@@ -355,7 +355,7 @@ __device__ __forceinline__ void by_passes(const SoftmaxBackwardParameters& p) {
   for (i64 index = blockIdx.x; index < p.geometry.rows; index += gridDim.x) {
     const u8 *const dy = input(p, 0, index), *const y = input(p, 1, index);
     u8* const to = p.dx + index * p.dx_pitch;
-    const Span<kCount, ChunkIn::kBytes, kTypeX == Number::kF32 ? 4 : 2> span(dy, y, to, p.cols);
+    const Span<kCount, ChunkIn::kBytes, Results::kBytes> span(dy, y, to, p.cols);
     const i64 step = kAhead * static_cast<i64>(blockDim.x);
     const auto load = [&](ChunkIn(&chunks)[kInputs][kAhead], i64 first) {
 #pragma unroll
@@ -400,7 +400,7 @@ __device__ __forceinline__ void by_passes(const SoftmaxBackwardParameters& p) {
         for (u32 i = 0; i < kCount; ++i) dx[i] = row(chunks[0][j][i], chunks[kInputs - 1][j][i]);
         Results results;
         results.set(dx);
-        results.store(to + span.chunk_at(c) * (Results::kBytes / kCount));
+        results.store_global(to + span.chunk_at(c) * Results::kBytes);
       }
     }
     for (i64 i = threadIdx.x; i < span.ones(); i += blockDim.x) {
