@@ -16,7 +16,6 @@ import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -28,6 +27,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
     print("grouped_compare: skipped: needs a Hopper GPU", file=sys.stderr)
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from versions import versions  # noqa: E402
 
 CASES = [(8, 8192, 14336, 4096), (32, 16384, 4096, 7168), (64, 16384, 1408, 2048)]  # experts, rows, out, in
 DISPLACED_BYTES = 1 << 30
@@ -158,16 +158,6 @@ def measure(case, load, direction, options, displaced):
         mark = "" if one.worst <= 1 else f"   WRONG by {one.worst:.3g}"
         print(f"{'x'.join(map(str, case)):22s} {load:8s} {direction:8s} {one.name:28s} {median * 1e6:9.1f} us {work.flop / median * 1e-12:7.1f} TFLOP/s{mark}", flush=True)
     return found, well
-
-
-def versions():
-    found = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": torch.cuda.get_device_name(), "ridgeline": rt.__version__}
-    module = sys.modules.get("quack")
-    if module is not None:
-        found["quack"] = getattr(module, "__version__", "unknown")
-    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"]
-    found["smi"] = subprocess.run(query, capture_output=True, text=True).stdout.strip()
-    return found
 
 
 def main():

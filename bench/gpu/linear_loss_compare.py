@@ -27,7 +27,7 @@ if not torch.cuda.is_available():
 import torch.nn.functional as F  # noqa: E402
 
 import ridgeline.torch as rt  # noqa: E402
-from grouped_compare import versions  # noqa: E402
+from versions import versions  # noqa: E402
 
 CASES = [(8192, 4096, 128256), (8192, 2048, 152064)]  # tokens, hidden, vocabulary
 ALLOWED = {"loss": 1e-4, "dx": 1e-2, "dweight": 1e-2}  # a rounding to bf16 is 2e-3 of a norm; products of rounded logits' gradients have two

@@ -23,14 +23,12 @@ works that we have no kernel for. Exit status 1 if a result of ours is wrong, 77
 Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgeline installed. --device cpu --quick takes tiny shapes and tests the script.
 """
 import argparse
-import contextlib
 import csv
 import importlib.metadata
 import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -40,6 +38,7 @@ except ImportError:
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
 from rows_works import WORKS, load_peers  # noqa: E402
+from versions import versions  # noqa: E402
 
 LEAST_ROUNDS, WARM_ROUNDS = 10, 2
 DISPLACED_BYTES, DISPLACED_TIMES, MOST_DISPLACED = 1 << 30, 8, 80
@@ -253,18 +252,6 @@ def host_costs(kinds, options, clock):
 # ---- The program
 
 
-def versions(options):
-    found = {"torch": torch.__version__, "cuda": torch.version.cuda, "ridgeline": rt.__version__, "device": "cpu"}
-    for name in ("triton", "quack-kernels", "liger-kernel"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    if options.device == "cuda":
-        found["device"] = torch.cuda.get_device_name()
-        query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"]
-        found["smi"] = subprocess.run(query, capture_output=True, text=True).stdout.strip()
-    return found
-
-
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
@@ -300,7 +287,7 @@ def shapes_of(kind, options):
 
 def write(options, rows, host, seconds):
     options.out.mkdir(parents=True, exist_ok=True)
-    record = {"commit": options.commit, "protocol": __doc__, "versions": versions(options), "seconds": round(seconds, 1), "rows": rows, "host": host}
+    record = {"commit": options.commit, "protocol": __doc__, "versions": versions(options.device), "seconds": round(seconds, 1), "rows": rows, "host": host}
     (options.out / "rows.json").write_text(json.dumps(record, indent=1) + "\n")
     columns = ("median_us", "tb_per_s", "best_us", "worst_us", "error")
     with open(options.out / "rows.csv", "w", newline="") as file:
