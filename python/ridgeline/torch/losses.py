@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from .ops import autocast, gemm, transformed
+from .ops import autocast, gemm, has_rows, rows_of, transformed
 from .sharding import beside, is_dtensor
 
 Reduction = Literal["none", "mean", "sum"]
@@ -60,8 +60,8 @@ def _use_up(ctx: Any, op: str, way_out: str) -> None:
 def _scaled(ctx: Any, gradient: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     """A gradient times a factor, or a factor of each row; where it lies, but in traces, of DTensors, under vmap (is_grads_batched of torch.autograd.grad),
     and in float64, which torch.autograd.gradcheck takes and calls twice. Nothing is read under a factor of 1."""
-    several = not torch.compiler.is_compiling() and (transformed() or torch._C._functorch.is_legacy_batchedtensor(factor))
-    if torch.compiler.is_compiling() or several or is_dtensor(gradient) or gradient.dtype == torch.float64:
+    apart = torch.compiler.is_compiling() or is_dtensor(gradient) or gradient.dtype == torch.float64
+    if apart or transformed() or torch._C._functorch.is_legacy_batchedtensor(factor):
         return (gradient * (factor if factor.dim() == 0 else factor.unsqueeze(-1))).to(gradient.dtype)
     ctx.used = True
     _rescale(gradient, factor)
@@ -153,13 +153,12 @@ def cross_entropy(
         )
     settings = (ignore_index, label_smoothing, z_loss, _cap(soft_cap))
     logits = input.movedim(classes, -1) if classes != input.dim() - 1 else input
-    if in_place and (not _has_rows(logits) or _is_leaf(logits)):
+    if in_place and (not has_rows(logits) or _is_leaf(logits)):
         raise ValueError(
             "cross_entropy: in_place=True is for logits that something computed, whose classes are the last dimension and adjacent; "
             "leave it out"
         )
-    rows = logits if logits.dim() == 2 else logits.reshape(-1, logits.shape[-1])
-    rows = rows if _has_rows(rows) else rows.contiguous()
+    rows = rows_of(logits if logits.dim() == 2 else logits.reshape(-1, logits.shape[-1]))
     places = target.reshape(-1).contiguous()
     if placed and _has_shards_of_classes(rows):
         from .vocabulary import loss_over_shards
@@ -186,11 +185,6 @@ def _is_leaf(x: torch.Tensor) -> bool:
     """Whether x is a parameter, or another tensor whose gradient is asked for, or a view of one."""
     base = x if x._base is None else x._base  # pyright: ignore[reportPrivateUsage]
     return base.is_leaf and base.requires_grad
-
-
-def _has_rows(x: torch.Tensor) -> bool:
-    """Whether rows of two dimensions are read where they lie."""
-    return x.is_contiguous() or (x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= x.shape[1])
 
 
 class ShardStatistics(NamedTuple):

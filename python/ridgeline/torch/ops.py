@@ -251,7 +251,7 @@ def rms_norm(
     dims = _normalised_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
         eps = torch.finfo(torch.float64 if input.dtype == torch.float64 else torch.float32).eps
-    rows, more = _rows_of(input, dims), None if residual is None else _rows_of(residual, dims)
+    rows, more = rows_of(input, dims), None if residual is None else rows_of(residual, dims)
     factor = weight if weight is None or dims == 1 else weight.flatten()
     if factor is not None and factor.dtype != input.dtype:
         factor = _wide(factor, input.dtype)
@@ -288,7 +288,7 @@ def layer_norm(
         )
         return traced
     dims = _normalised_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    rows, more = _rows_of(input, dims), None if residual is None else _rows_of(residual, dims)
+    rows, more = rows_of(input, dims), None if residual is None else rows_of(residual, dims)
     factor, added = (one if one is None or dims == 1 else one.flatten() for one in (weight, bias))
     if any(one is not None and one.dtype != input.dtype for one in (factor, added)):
         factor, added = (None if one is None else _wide(one, input.dtype) for one in (factor, added))
@@ -333,7 +333,7 @@ def activation(
         probs = probs.to(torch.float64 if x.dtype == torch.float64 else torch.float32).contiguous()
     if mask is not None:
         mask = (mask.view(torch.uint8) if mask.dtype == torch.bool else mask).contiguous()
-    return _activation(_rows_of(x, 1), None if up is None else _rows_of(up, 1), probs, mask, function, packed, alpha, limit)
+    return _activation(rows_of(x), None if up is None else rows_of(up), probs, mask, function, packed, alpha, limit)
 
 
 def swiglu(
@@ -381,13 +381,16 @@ def _wide(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return weight.to(torch.float64 if dtype == torch.float64 else torch.float32) if weight.is_floating_point() else weight
 
 
-def _rows_of(x: torch.Tensor, normalised: int) -> torch.Tensor:
+def rows_of(x: torch.Tensor, normalised: int = 1) -> torch.Tensor:
     """x with its last dimensions as one, in a form that the operator reads; copied if it is expanded or has gaps within rows."""
     if normalised > 1:
         x = x.flatten(-normalised)
-    if x.is_contiguous() or (x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= x.shape[1]):
-        return x
-    return x.contiguous()
+    return x if has_rows(x) else x.contiguous()
+
+
+def has_rows(x: torch.Tensor) -> bool:
+    """Whether rows are read where they lie."""
+    return x.is_contiguous() or (x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= x.shape[1])
 
 
 def _wide_by_autocast(x: torch.Tensor) -> bool:
@@ -399,10 +402,7 @@ def _wide_by_autocast(x: torch.Tensor) -> bool:
 def _rows_along(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, bool]:
     """x with that dimension last, as rows that are read where they lie, and whether it was last."""
     last = dim in (-1, x.dim() - 1)
-    rows = x if last else x.movedim(dim, -1)
-    if rows.is_contiguous() or (rows.dim() == 2 and rows.stride(1) == 1 and rows.stride(0) >= rows.shape[1]):
-        return rows, last
-    return rows.contiguous(), last
+    return rows_of(x if last else x.movedim(dim, -1)), last
 
 
 def _shares(form: str, input: torch.Tensor, dim: int, dtype: torch.dtype | None, scale: float) -> torch.Tensor:
