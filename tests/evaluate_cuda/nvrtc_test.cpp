@@ -98,15 +98,27 @@ TEST_F(Nvrtc, CompilesEverySourceOfAnOperator) {
     const std::string path(file.path);
     if (!path.ends_with(".cu") || seen.contains(path)) continue;
     const std::string name = path.substr(std::string("ops/").size());
-    if (name.ends_with("_check.cu")) {
-      compile(name, text(ops::check_source({"ops/row_numbers.cuh", path})));
-      continue;
-    }
+    if (name.ends_with("_check.cu")) continue;  // CompilesTheChecksOfOperators
     // No operator launches it with these cases.
     const auto built = std::find_if(described->builds.begin(), described->builds.end(),
                                     [&](const record::ShippedBuild& one) { return one.source == path; });
     ASSERT_NE(built, described->builds.end()) << path << " is launched by no operator and described by no kernel";
     compile(name, ops::device_code({path, built->defines}, kArch));
+  }
+}
+
+// Checks on the GPU, each in the text that the operator makes of its files.
+TEST_F(Nvrtc, CompilesTheChecksOfOperators) {
+  std::map<std::string, std::string> checks;  // source to the operator that has it
+  for (const ops::Operator* const op : ops::operators()) {
+    if (op->device_check) checks.emplace(op->device_check->source, op->name);
+  }
+  for (const auto& [source, name] : checks) compile("the check of " + name, text(source));
+  for (const EmbeddedFile& file : ops::device_sources()) {
+    if (!file.path.ends_with("_check.cu")) continue;
+    EXPECT_TRUE(
+        std::ranges::any_of(checks, [&](const auto& one) { return one.first.find(file.text) != std::string::npos; }))
+        << file.path << " is in the check of no operator";
   }
 }
 
