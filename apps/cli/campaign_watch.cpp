@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "campaign/campaign.h"
+#include "campaign/files.h"
+#include "journal/follow.h"
 #include "record/json.h"
 #include "record/listing.h"
 #include "say.h"
@@ -58,19 +60,20 @@ void print(const record::WatchLine& line) {
   std::fflush(stdout);
 }
 
-// An unfinished last line is what another process is writing just now; the next look sees it whole.
 int watch(const WatchOptions& options) {
-  campaign::State state;
-  std::size_t told = 0;
+  journal::Follower follower(fs::path(options.directory) / campaign::kJournalFile);
+  bool began = false;
   while (true) {
-    const Result<record::JournalText> journal = record::read_journal(fs::path(options.directory) / "journal.jsonl");
-    if (!journal) return fail(told > 0 ? journal.error() : campaign::load_campaign(options.directory).error());
-    for (; told < journal->events.size(); ++told) {
-      if (const Status applied = campaign::apply(state, journal->events[told]); !applied) return fail(applied.error());
-      print(line_of(journal->events[told], state));
-    }
+    const Result<journal::Follower::Look> look =
+        follower.look([&](const record::Event& event, const journal::State& after) {
+          if (began && event.sequence == 0) say(stderr, "The journal was repaired or replaced; from its beginning:\n");
+          print(line_of(event, after));
+        });
+    if (!look) return fail(began ? look.error() : campaign::load_campaign(options.directory).error());
+    began = true;
     const bool runs = campaign::lock_holder(options.directory).pid != 0;
-    if (options.once || interruptions() > 0 || (!runs && (state.reported || state.paused))) return kSuccess;
+    if (options.once || interruptions() > 0 || (!runs && (follower.state().reported || follower.state().paused)))
+      return kSuccess;
     ::usleep(kPoll);
   }
 }

@@ -11,14 +11,14 @@ namespace {
 
 const std::string kNoPrevious(64, '0');
 
-Error broken(std::size_t line, std::size_t offset, std::string_view what) {
+}  // namespace
+
+Error broken_journal(std::size_t line, std::size_t offset, std::string_view what) {
   return with_hint(
       Error{ErrorCode::kCorrupt, fmt::format("journal line {} (byte {}): {}", line, offset, what), {}},
       "the file was edited or damaged after it was written: restore it from a copy, or go back to its last "
       "good line with `ridge campaign repair`");
 }
-
-}  // namespace
 
 std::string event_hash(const Event& event) {
   Event unsigned_event = event;
@@ -26,9 +26,10 @@ std::string event_hash(const Event& event) {
   return sha256(to_line(unsigned_event));
 }
 
-JournalPrefix read_prefix(std::string_view text) {
+JournalPrefix read_prefix(std::string_view text, const JournalPlace& behind) {
   JournalPrefix journal;
-  std::string previous = kNoPrevious;
+  std::string previous = behind.events > 0 ? behind.last_hash : kNoPrevious;
+  std::int64_t sequence = behind.events;
   while (journal.bytes < text.size()) {
     const std::size_t end = text.find('\n', journal.bytes);
     if (end == std::string_view::npos) break;
@@ -39,8 +40,8 @@ JournalPrefix read_prefix(std::string_view text) {
     Result<Event> event = parse_record<Event>(text.substr(journal.bytes, end - journal.bytes), "event");
     if (!event) {
       journal.problem = event.error().message;
-    } else if (event->sequence != static_cast<std::int64_t>(journal.events.size())) {
-      journal.problem = fmt::format("sequence {} where {} was expected", event->sequence, journal.events.size());
+    } else if (event->sequence != sequence) {
+      journal.problem = fmt::format("sequence {} where {} was expected", event->sequence, sequence);
     } else if (event->previous != previous) {
       journal.problem = "does not follow the line before it";
     } else if (event->hash != event_hash(*event)) {
@@ -48,6 +49,7 @@ JournalPrefix read_prefix(std::string_view text) {
     }
     if (!journal.problem.empty()) break;
     previous = event->hash;
+    ++sequence;
     journal.events.push_back(std::move(*event));
     journal.bytes = end + 1;
     journal.ends.push_back(journal.bytes);
@@ -57,7 +59,7 @@ JournalPrefix read_prefix(std::string_view text) {
 
 Result<JournalText> parse_journal(std::string_view text) {
   JournalPrefix good = read_prefix(text);
-  if (!good.problem.empty()) return broken(good.events.size() + 1, good.bytes, good.problem);
+  if (!good.problem.empty()) return broken_journal(good.events.size() + 1, good.bytes, good.problem);
   return JournalText{std::move(good.events), text.size() - good.bytes};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,15 @@ struct JournalPrefix {
   std::string problem;            // of the line behind them; empty: there is none, or it is unfinished
 };
 
-JournalPrefix read_prefix(std::string_view text);
+// Behind which event a text goes on; of the whole journal: none.
+struct JournalPlace {
+  std::int64_t events = 0;
+  std::string last_hash;
+};
+
+JournalPrefix read_prefix(std::string_view text, const JournalPlace& behind = {});
+
+// The error of a line (counted from 1) that does not verify, and the byte that it begins at.
+Error broken_journal(std::size_t line, std::size_t offset, std::string_view what);
 
 }  // namespace ridge::record
