@@ -12,6 +12,8 @@ find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)               # libzstd-dev
 find_library(ZSTD_LIBRARY zstd REQUIRED)
 find_path(SECCOMP_INCLUDE_DIR seccomp.h REQUIRED)         # libseccomp-dev
 find_library(SECCOMP_LIBRARY seccomp REQUIRED)
+find_package(PkgConfig REQUIRED)                          # pkg-config
+pkg_check_modules(HTTPLIB REQUIRED cpp-httplib)           # libcpp-httplib-dev
 if(RIDGE_TESTS)
   find_package(GTest REQUIRED)           # libgtest-dev libgmock-dev
 endif()
@@ -34,3 +36,8 @@ target_link_libraries(ridge_zstd INTERFACE "${ZSTD_LIBRARY}")
 add_library(ridge_seccomp INTERFACE)
 target_include_directories(ridge_seccomp SYSTEM INTERFACE "${SECCOMP_INCLUDE_DIR}")
 target_link_libraries(ridge_seccomp INTERFACE "${SECCOMP_LIBRARY}")
+# Its classes have other layouts without the macros that the shared library was built with, so that a call would write elsewhere: they are
+# set with the library, in one place.
+add_library(ridge_httplib INTERFACE)
+target_compile_options(ridge_httplib INTERFACE ${HTTPLIB_CFLAGS})
+target_link_libraries(ridge_httplib INTERFACE ${HTTPLIB_LINK_LIBRARIES} Threads::Threads)
