@@ -16,8 +16,8 @@ struct Limits {
   std::size_t body_bytes = 1 << 20;
   double header_seconds = 10;  // from the first byte of a request to the end of its headers
   double body_seconds = 30;
-  double idle_seconds = 30;    // between two requests of a connection
-  double write_seconds = 10;   // for one piece of an answer, and one second more for every 64 KiB
+  double idle_seconds = 30;   // between two requests of a connection
+  double write_seconds = 10;  // for one piece of an answer, and one second more for every 64 KiB
   double heartbeat_seconds = 15;
   int connections = 256;
   int requests_per_connection = 1000;

@@ -15,9 +15,9 @@ namespace ridge::http {
 
 struct Request {
   std::string method;
-  std::string path;                         // decoded: "/campaign/a b"
-  std::vector<std::string> captured;        // the path's parts that stood for "*" in the route's pattern, in order
-  std::map<std::string, std::string> query;  // the first value of each name
+  std::string path;                            // decoded: "/campaign/a b"
+  std::vector<std::string> captured;           // the path's parts that stood for "*" in the route's pattern, in order
+  std::map<std::string, std::string> query;    // the first value of each name
   std::map<std::string, std::string> headers;  // by lower-case name; the first value of each
   std::string body;
   std::string client;  // address

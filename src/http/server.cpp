@@ -223,7 +223,8 @@ Error bind_error(const std::string& address, int port, int code) {
 
 // The library shares a port with any other program that shares it, too (SO_REUSEPORT): the socket is made here.
 Result<int> listening_socket(const std::string& address, int port) {
-  if (port < 0 || port > 65535) return with_hint(invalid("{} is no port", port), "0 to 65535; 0 takes any that is free");
+  if (port < 0 || port > 65535)
+    return with_hint(invalid("{} is no port", port), "0 to 65535; 0 takes any that is free");
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE;
@@ -367,7 +368,8 @@ std::optional<Response> Server::Impl::refuse_sender(const Request& request) {
     if (access_->allows(request)) return see_other(request.path);
   }
   if (!access_->allows(request)) {
-    Response response = refused(401, "a token is needed: the address that the server printed holds one, which works once");
+    Response response =
+        refused(401, "a token is needed: the address that the server printed holds one, which works once");
     response.headers["WWW-Authenticate"] = "Bearer";
     return response;
   }

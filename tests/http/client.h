@@ -81,8 +81,8 @@ inline std::string get(std::string_view path, std::string_view more_headers = {}
 inline std::string post(std::string_view path, std::string_view body, std::string_view more_headers = {},
                         std::string_view type = "application/json") {
   return fmt::format(
-      "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\n{}Content-Length: {}\r\nConnection: close\r\n\r\n{}", path,
-      type, more_headers, body.size(), body);
+      "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\n{}Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+      path, type, more_headers, body.size(), body);
 }
 
 }  // namespace ridge::http

@@ -76,8 +76,9 @@ TEST_F(HttpServer, AnswersByMethodAndPath) {
 
 TEST_F(HttpServer, EveryAnswerHasTheHeadersThatKeepItToItself) {
   for (const char* path : {"/", "/nothing"}) {
-    EXPECT_THAT(ask(get(path)), AllOf(HasSubstr("X-Content-Type-Options: nosniff"), HasSubstr("Cache-Control: no-store"),
-                                      HasSubstr("Content-Security-Policy: default-src 'none'")));
+    EXPECT_THAT(ask(get(path)),
+                AllOf(HasSubstr("X-Content-Type-Options: nosniff"), HasSubstr("Cache-Control: no-store"),
+                      HasSubstr("Content-Security-Policy: default-src 'none'")));
   }
 }
 
@@ -144,8 +145,9 @@ TEST_F(HttpServer, AClientThatDripsIsLeftAfterTheWholeTime) {
 }
 
 TEST_F(HttpServer, ABodyThatDoesNotComeEndsAfterTheWholeTime) {
-  EXPECT_THAT(ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"),
-              StartsWith("HTTP/1.1 408"));
+  EXPECT_THAT(
+      ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"),
+      StartsWith("HTTP/1.1 408"));
 }
 
 TEST_F(HttpServer, AClientThatReadsNothingDoesNotHoldOthersAndIsLeft) {
@@ -164,8 +166,9 @@ TEST_F(HttpServer, TheBodyOfAGetIsNotTheNextRequest) {
 }
 
 TEST_F(HttpServer, BytesThatAreNoRequestEndTheirConnectionOnly) {
-  for (const char* bytes : {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02", "GET / HTTP/1.1\r\n:\r\n\r\n",
-                            "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n"})
+  for (const char* bytes :
+       {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02", "GET / HTTP/1.1\r\n:\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n"})
     EXPECT_THAT(ask(bytes, 1), Not(HasSubstr("200 OK"))) << bytes;
   EXPECT_THAT(ask(get("/")), HasSubstr("home"));
 }
@@ -242,7 +245,12 @@ TEST_F(HttpServer, StopEndsStreamsAndIdleConnectionsAtOnce) {
   following.send(get("/events"));
   following.read_until("retry: 1000\n\n");
   const auto began = std::chrono::steady_clock::now();
-  std::thread reader([&] { following.read_until(""); following.close(); idle.read_until(""); idle.close(); });
+  std::thread reader([&] {
+    following.read_until("");
+    following.close();
+    idle.read_until("");
+    idle.close();
+  });
   server_.stop();
   reader.join();
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(1500));
@@ -274,7 +282,8 @@ TEST_F(WithToken, OnlyTheTokenOpens) {
   EXPECT_THAT(ask(get("/")), AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("WWW-Authenticate: Bearer")));
   EXPECT_THAT(ask(get("/nothing")), StartsWith("HTTP/1.1 401"));
   EXPECT_THAT(ask(get("/", "Authorization: Bearer 0123456789abcdef\r\n")), StartsWith("HTTP/1.1 200"));
-  for (const char* wrong : {"Bearer 0123456789abcdeF", "Bearer 0123456789abcde", "Bearer", "Basic 0123456789abcdef", "Bearer "})
+  for (const char* wrong :
+       {"Bearer 0123456789abcdeF", "Bearer 0123456789abcde", "Bearer", "Basic 0123456789abcdef", "Bearer "})
     EXPECT_THAT(ask(get("/", fmt::format("Authorization: {}\r\n", wrong))), StartsWith("HTTP/1.1 401")) << wrong;
   EXPECT_THAT(ask(get("/?token=0123456789abcdef")), StartsWith("HTTP/1.1 401"));  // an address is not secret
   EXPECT_THAT(ask(post("/echo", "{}")), StartsWith("HTTP/1.1 401"));
@@ -286,8 +295,8 @@ TEST_F(WithToken, AOneTimeAddressGivesACookie) {
   const std::string address = server_.one_time_url("/item/1/part/2");
   const std::string path = address.substr(address.find("/item"));
   const std::string answer = ask(get(path));
-  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 303"), HasSubstr("Location: /item/1/part/2\r\n"), HasSubstr("HttpOnly"),
-                            HasSubstr("SameSite=Strict"), Not(HasSubstr(kToken))));
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 303"), HasSubstr("Location: /item/1/part/2\r\n"),
+                            HasSubstr("HttpOnly"), HasSubstr("SameSite=Strict"), Not(HasSubstr(kToken))));
   const std::size_t at = answer.find("Set-Cookie: ") + 12;
   const std::string cookie = answer.substr(at, answer.find(';', at) - at);
   EXPECT_THAT(ask(get("/", fmt::format("Cookie: other=1; {}\r\n", cookie))), StartsWith("HTTP/1.1 200"));
