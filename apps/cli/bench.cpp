@@ -3,26 +3,25 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "bench_words.h"
 #include "record/bench_table.h"
 #include "record/json.h"
 #include "say.h"
+#include "service/bench.h"
 #include "subcommands.h"
 #include "subjects.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
 
 struct BenchOptions {
-  SubjectOptions subjects;
-  std::string versus, budget, mode = "cold", format, baseline;
+  service::BenchRequest request;
+  std::string format, baseline;
   std::vector<std::string> out;
-  std::int64_t samples = 0;
-  double min_time = 0, tolerance = 0.05;
+  double tolerance = 0.05;
 };
 
 constexpr std::string_view kFormats[] = {"table", "json", "csv", "markdown"};
@@ -53,54 +52,13 @@ std::string render(const record::BenchReport& report, std::string_view format, s
   return bench_table(report, width) + noise_words(report) + inputs + (summary.empty() ? "" : "\n" + summary);
 }
 
-// Everything that can be refused is, before anything is measured.
-Result<record::WorkerRequest> request_of(const BenchOptions& options) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kBench;
-  request.protocol.mode = options.mode;
-  if (options.mode != "cold" && options.mode != "warm") {
-    return with_hint(invalid("--mode {} is unknown", options.mode), "use cold or warm");
-  }
+// What is said of the output is refused before anything is measured.
+Status check_formats(const BenchOptions& options) {
   if (!options.format.empty()) RIDGE_CHECK_OK(check_format(options.format));
   for (const std::string& path : options.out) {
-    RIDGE_TRY(known, format_of(path));
-    (void)known;
+    if (const Result<std::string> known = format_of(path); !known) return known.error();
   }
-  constexpr std::int64_t kMostSamples = 100'000;
-  if (options.samples < 0 || options.samples > kMostSamples) {
-    return invalid("--samples {} must be between 1 and {}", options.samples, kMostSamples);
-  }
-  if (!(options.min_time >= 0 && options.min_time <= 3600)) {
-    return invalid("--min-time {} must be between 0 and 3600 seconds", options.min_time);
-  }
-  request.samples = options.samples;
-  request.min_time = options.min_time;
-  if (!options.versus.empty()) request.versus = options.versus;
-  if (!options.budget.empty()) {
-    RIDGE_TRY(limit, parse_duration(options.budget));
-    request.time_limit = limit;
-  }
-  RIDGE_CHECK_OK(fill_subjects(options.subjects, request));
-  RIDGE_TRY(cases, cases_of(options.subjects.op, options.subjects.words));
-  request.cases = std::move(cases);
-  return request;
-}
-
-Result<record::BenchReport> measure(const BenchOptions& options) {
-  RIDGE_TRY(request, request_of(options));
-  RIDGE_TRY(ceilings, known_ceilings({backend_of(request), options.subjects.threads}));
-  request.ceilings = ceilings;
-  record::BenchReport report;
-  report.ridge = RIDGE_VERSION;
-  report.created = format_minute(SystemClock().unix_time());
-  report.protocol = request.protocol;
-  report.ceilings = request.ceilings;
-  report.versus = options.versus;
-  RIDGE_TRY(response, ask_worker(std::move(request)));
-  if (response.environment) report.environment = *response.environment;
-  mark_seed(options.subjects, report.environment);
-  report.bench = std::move(response.bench);
-  return report;
+  return ok_status();
 }
 
 Result<record::BenchReport> read_report(const std::string& path) {
@@ -110,14 +68,15 @@ Result<record::BenchReport> read_report(const std::string& path) {
   return report;
 }
 
-int bench(const BenchOptions& options) {
+int bench(const Context& context, const BenchOptions& options) {
+  if (const Status known = check_formats(options); !known) return fail(known.error());
   std::optional<record::BenchReport> before;
   if (!options.baseline.empty()) {
     Result<record::BenchReport> read = read_report(options.baseline);
     if (!read) return fail(read.error());
     before = std::move(*read);
   }
-  const Result<record::BenchReport> report = measure(options);
+  const Result<record::BenchReport> report = service::bench_subjects(context, options.request);
   if (!report) return fail(report.error());
   for (const std::string& path : options.out) {
     if (const Status written = write_file_durably(path, render(*report, *format_of(path), 0)); !written)
@@ -147,15 +106,15 @@ int bench(const BenchOptions& options) {
 void define_bench(Command root) {
   auto options = std::make_shared<BenchOptions>();
   Command command = root.subcommand("bench", "Time implementations or candidates; every timed call is verified");
-  add_subject_options(command, options->subjects,
+  add_subject_options(command, options->request.subjects,
                       "Parameters; lists (m=256,512) and ranges (m=512..4096x2, m=64..256+64) run through their values")
-      .option("--vs NAME", options->versus, "Compare every subject with this one, paired in the same sessions")
-      .option("--mode cold|warm", options->mode,
+      .option("--vs NAME", options->request.versus, "Compare every subject with this one, paired in the same sessions")
+      .option("--mode cold|warm", options->request.mode,
               "cold (operands in no private cache) or warm (called once before, untimed)")
-      .option("--samples", options->samples, "Timed calls of every subject on every case (default: 48)")
-      .option("--min-time SECONDS", options->min_time,
+      .option("--samples", options->request.samples, "Timed calls of every subject on every case (default: 48)")
+      .option("--min-time SECONDS", options->request.min_time,
               "Seconds of timed calls of every subject on every case, at least")
-      .option("--time-limit,--budget TIME", options->budget,
+      .option("--time-limit,--budget TIME", options->request.budget,
               "Time for all of it, for instance 90s; cut evenly over the cases")
       .option("--format table|json|csv|markdown", options->format, "What to print: table, json, csv or markdown")
       .option("-o,--out FILE", options->out, "Also write to this file; .json, .csv, .md or .txt (repeatable)")
@@ -173,8 +132,8 @@ void define_bench(Command root) {
               kSystem,
               kInterrupted})
       .json("the report: environment, protocol, ceilings, and a row per case and subject with all samples")
-      .action([options] { return bench(*options); });
-  add_seed_option(command, options->subjects);
+      .action([options](const Context& context) { return bench(context, *options); });
+  add_seed_option(command, options->request.subjects);
 }
 
 }  // namespace ridge::cli

@@ -1,10 +1,7 @@
 // ridge campaign: what happened in a campaign, and carrying it on.
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "campaign/campaign.h"
-#include "campaign/foreign.h"
-#include "campaign/handback.h"
+#include "campaign_context.h"
 #include "campaign_exchange.h"
 #include "campaign_list.h"
 #include "campaign_propose.h"
@@ -14,40 +11,27 @@
 #include "campaign_slim.h"
 #include "campaign_verify.h"
 #include "campaign_watch.h"
-#include "record/execution.h"
-#include "record/json.h"
-#include "record/listing.h"
 #include "report/report.h"
 #include "say.h"
+#include "service/audit.h"
+#include "service/campaigns.h"
+#include "service/progress.h"
 #include "subcommands.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
 
 int status(const std::string& directory) {
-  const Result<report::Model> model = report::load(directory);
+  const Result<report::Model> model = service::campaign_status(directory);
   if (!model) return fail(model.error());
-  say("{}\n", globals().json ? report::json(*model) : painted_lines(report::status_text(*model)));
+  if (globals().json) {
+    say("{}\n", report::json(*model));
+    return kSuccess;
+  }
+  say("{}\n", painted_lines(report::status_text(*model)));
+  if (model->progress) say("Now: {}\n", service::progress_text(*model->progress));
   return kSuccess;
-}
-
-int confirm(const std::string& directory) {
-  SystemClock clock;
-  const Result<campaign::State> state = campaign::confirm_campaign(directory, "ridge campaign confirm", clock);
-  if (!state) return fail(state.error());
-  return answer("Confirmed " + state->spec().id, "ridge campaign resume " + directory);
-}
-
-int stop(const std::string& directory) {
-  if (const Status asked = campaign::request_stop(directory); !asked) return fail(asked.error());
-  return answer("The campaign ends after the measurement that is under way, with its final measurement and report.",
-                "ridge campaign watch " + directory);
-}
-
-int pause(const std::string& directory) {
-  if (const Status asked = campaign::request_pause(directory); !asked) return fail(asked.error());
-  return answer("The campaign pauses after the measurement that is under way.", "ridge campaign resume " + directory);
 }
 
 struct StopAfterOptions {
@@ -55,104 +39,36 @@ struct StopAfterOptions {
   std::int64_t rounds = 0;
 };
 
-int stop_after(const StopAfterOptions& options) {
-  if (const Status asked = campaign::request_stop_after(options.directory, options.rounds); !asked)
-    return fail(asked.error());
-  return answer(fmt::format("The campaign ends in good order when {} rounds are closed.", options.rounds),
-                "ridge campaign watch " + options.directory);
-}
-
-struct HandBackOptions {
-  std::string directory, repository;
-  bool at_start = false;
-};
-
-int hand_back(const HandBackOptions& options) {
-  const Result<campaign::State> state = campaign::load_campaign(options.directory);
-  if (!state) return fail(state.error());
-  if (!record::is_of_project(state->spec())) {
-    return fail(with_hint(invalid("{} is about an operator of Ridgeline, not about a project", options.directory),
-                          fmt::format("its commits are in {}/src", options.directory)));
-  }
-  const std::filesystem::path project = std::filesystem::absolute(
-      options.repository.empty() ? std::filesystem::path(state->spec().kernel_source).parent_path()
-                                 : std::filesystem::path(options.repository));
-  const auto top = campaign::repository_above(project);
-  if (!top) return fail(top.error());
-  const auto repository = execute::make_git(*top);
-  const std::filesystem::path prefix = project.lexically_normal().lexically_relative(*top);
-  const auto back =
-      campaign::hand_back(options.directory, *state, *repository, prefix == "." ? "" : prefix, options.at_start);
+int hand_back(const service::HandBackRequest& request) {
+  const Result<service::HandedBack> back = service::hand_back_campaign(request);
   if (!back) return fail(back.error());
   if (!globals().json) {
     for (const std::string& commit : back->commits) say("{}\n", commit);
   }
-  return answer(fmt::format("{} commits on {}, from {}; your checkout is as it was", back->commits.size(), back->branch,
-                            back->base.substr(0, 12)),
-                fmt::format("git -C {} log {}..{}", top->string(), back->base.substr(0, 12), back->branch));
+  return answer(back->answer);
 }
 
 // One campaign after the other; one that fails does not keep the others from running.
-int run_queue(const std::vector<std::string>& directories) {
+int run_queue(const Context& context, const std::vector<std::string>& directories) {
   int worst = kSuccess;
   for (const std::string& directory : directories) {
     say(stderr, "{}\n", directory);
-    const int code = run_campaign(directory);
+    const int code = run_and_conclude(context, directory);
     if (code == kInterrupted) return code;
     worst = std::max(worst, code);
   }
   return worst;
 }
 
-struct ExtendOptions {
-  std::string directory, budget;
-  std::optional<std::int64_t> max_iterations;
-};
-
-int extend(const ExtendOptions& options) {
-  const Result<campaign::State> state = campaign::load_campaign(options.directory);
-  if (!state) return fail(state.error());
-  record::BudgetChange change{state->wall_budget, state->max_iterations};
-  if (!options.budget.empty()) {
-    const Result<double> seconds = parse_duration(options.budget);
-    if (!seconds) return fail(seconds.error());
-    change.wall_budget += *seconds;
-  }
-  if (options.max_iterations) change.max_iterations = options.max_iterations;
-  SystemClock clock;
-  if (const auto extended = campaign::extend_budget(options.directory, change, clock); !extended)
-    return fail(extended.error());
-  return answer("Extended", "ridge campaign resume " + options.directory);
-}
-
 int report(const std::string& directory) {
-  const Result<report::Model> model = report::load(directory);
+  const Result<report::Model> model = service::write_report(directory);
   if (!model) return fail(model.error());
-  if (const Status written = report::write(directory, *model); !written) return fail(written.error());
   if (globals().json) {
     say("{}\n", report::json(*model));
   } else {
     say("{0}/{1}\n{0}/{2}\n{0}/{3}\n", directory, report::kHtmlPath, report::kMarkdownPath, report::kJsonPath);
   }
   return kSuccess;
-}
-
-int check(const std::string& directory) {
-  const Result<campaign::LintReport> report = campaign::lint_foreign(directory);
-  if (!report) return fail(report.error());
-  record::Audit audit{.ok = report->findings.empty()};
-  for (const campaign::LintFinding& finding : report->findings) {
-    audit.differences.push_back(
-        fmt::format("{}: {}: {}", campaign::to_string(finding.kind), finding.path, finding.what));
-  }
-  audit.summary = fmt::format("check: {} files, {} rounds, {} called accepted: {} findings", report->files,
-                              report->rounds, report->accepted, report->findings.size());
-  if (report->without_commands > 0) {
-    audit.summary += fmt::format(
-        ". {} commands are not in its manifest: it began before ridge wrote them, and a confirmed manifest stays",
-        report->without_commands);
-  }
-  return print_audit(audit);
 }
 
 }  // namespace
@@ -163,7 +79,8 @@ void define_campaign(Command root) {
   constexpr const char* kAnswer = "a message and the command to run next";
   constexpr const char* kAudit = "whether it holds, a summary and a list of differences";
   constexpr const char* kReport = "the report, as in report/report.json of the campaign";
-  const auto verb = [&](const char* name, const char* help, const char* what, std::function<int()> action) {
+  const auto verb = [&](const char* name, const char* help, const char* what,
+                        std::function<int(const Context&)> action) {
     Command command = group.subcommand(name, help);
     command.positional("directory", *directory, "Folder of the campaign")
         .example(fmt::format("ridge campaign {} campaigns/gemm_cpu_xeon_20260101", name), what)
@@ -171,17 +88,17 @@ void define_campaign(Command root) {
         .exits({kSystem});
     return command;
   };
-  verb("status", "Where it stands, in a screenful", "also while it runs", [directory] {
+  verb("status", "Where it stands, in a screenful", "also while it runs", [directory](const Context&) {
     return status(*directory);
   }).json(kReport);
   verb("confirm", "Accept manifest.yaml as it is now", "after editing the draft",
-       [directory] { return confirm(*directory); })
+       [directory](const Context&) { return answer(service::confirm_draft(*directory, "ridge campaign confirm")); })
       .exits({{kHeld, "it is confirmed already, or another process runs it"}})
       .json(kAnswer);
-  auto run_options = std::make_shared<RunOptions>();
-  Command resume =
-      verb("resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
-           [directory, run_options] { return run_campaign(*directory, *run_options); });
+  auto run_options = std::make_shared<service::RunRequest>();
+  Command resume = verb(
+      "resume", "Carry on: after a pause, a crash, kill -9 or more budget", "nothing is measured twice",
+      [directory, run_options](const Context& context) { return run_and_conclude(context, *directory, *run_options); });
   add_run_options(resume, *run_options);
   resume
       .option("--proposer NAME", run_options->proposer,
@@ -194,20 +111,24 @@ void define_campaign(Command root) {
                "on a busy machine: first wait until others have finished, at most so long")
       .exits({kUnavailable, {kHeld, "another process runs it, or it is not confirmed"}, kPaused, kInterrupted})
       .json(kReport);
-  verb("stop", "Ask it to end in good order", "from another terminal", [directory] { return stop(*directory); })
+  verb("stop", "Ask it to end in good order", "from another terminal",
+       [directory](const Context&) { return answer(service::stop_campaign(*directory)); })
       .exits({kHeld})
       .json(kAnswer);
-  verb("pause", "Ask it to pause", "from another terminal; resume goes on", [directory] { return pause(*directory); })
+  verb("pause", "Ask it to pause", "from another terminal; resume goes on",
+       [directory](const Context&) { return answer(service::pause_campaign(*directory)); })
       .exits({kHeld})
       .json(kAnswer);
-  verb("report", "Write the report again from the journal", "HTML, Markdown and JSON", [directory] {
+  verb("report", "Write the report again from the journal", "HTML, Markdown and JSON", [directory](const Context&) {
     return report(*directory);
   }).json(kReport);
   verb("check", "Read the campaign of another tool, and say what is missing or contradictory",
-       "any layout; exit code 1 when there are findings", [directory] { return check(*directory); })
+       "any layout; exit code 1 when there are findings",
+       [directory](const Context&) { return print_audit(service::check_foreign_record(*directory)); })
       .exits({{kNo, "something is missing or contradictory"}})
       .json(kAudit);
   define_campaign_propose(group);
+  define_campaign_context(group);
   define_campaign_verify(group);
   define_campaign_repair(group);
   define_campaign_slim(group);
@@ -222,8 +143,8 @@ void define_campaign(Command root) {
       .example("ridge campaign stop-after campaigns/gemm_cpu_xeon_20260101 --rounds 8", "also while it runs")
       .exits({kSystem, kHeld})
       .json(kAnswer)
-      .action([after] { return stop_after(*after); });
-  auto back = std::make_shared<HandBackOptions>();
+      .action([after] { return answer(service::stop_campaign_after(after->directory, after->rounds)); });
+  auto back = std::make_shared<service::HandBackRequest>();
   group.subcommand("hand-back", "Give the accepted rounds of a project back to its repository, on a branch of its own")
       .positional("directory", back->directory, "Folder of the campaign")
       .option("--repository DIR", back->repository,
@@ -243,8 +164,8 @@ void define_campaign(Command root) {
                "campaigns started side by side share the device too, turn by turn")
       .exits({kUnavailable, kSystem, kHeld, kPaused, kInterrupted})
       .json("one report per campaign, after each other")
-      .action([directories] { return run_queue(*directories); });
-  auto extend_options = std::make_shared<ExtendOptions>();
+      .action([directories](const Context& context) { return run_queue(context, *directories); });
+  auto extend_options = std::make_shared<service::ExtendRequest>();
   group.subcommand("extend", "More time or more rounds, also for a campaign that has ended")
       .positional("directory", extend_options->directory, "Folder of the campaign")
       .option("--budget TIME", extend_options->budget, "Active time to add, for instance 10m")
@@ -252,7 +173,7 @@ void define_campaign(Command root) {
       .example("ridge campaign extend campaigns/gemm_cpu_xeon_20260101 --budget 10m", "then resume it")
       .exits({kSystem, kHeld})
       .json(kAnswer)
-      .action([extend_options] { return extend(*extend_options); });
+      .action([extend_options] { return answer(service::extend_campaign(*extend_options)); });
 }
 
 }  // namespace ridge::cli

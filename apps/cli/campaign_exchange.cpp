@@ -9,7 +9,7 @@
 #include "campaign/foreign.h"
 #include "record/json.h"
 #include "say.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {

@@ -4,15 +4,14 @@
 
 #include <cstdlib>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "campaign/campaign.h"
+#include "base/json.h"
 #include "campaign/rules/rule.h"
-#include "record/json.h"
 #include "record/listing.h"
 #include "record/published.h"
 #include "say.h"
-#include "worker_call.h"
+#include "service/campaigns.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
@@ -39,29 +38,14 @@ int show_rules(const RulesOptions& options) {
     say("{}", campaign::rules_markdown());
     return kSuccess;
   }
-  const Result<campaign::State> state = campaign::load_campaign(options.directory);
-  if (!state) return fail(state.error());
-  const std::filesystem::path directory = options.directory;
-  campaign::RuleContext context{*state, nullptr, &directory};
-  if (options.round) {
-    const auto found = std::find_if(state->rounds.begin(), state->rounds.end(),
-                                    [&](const campaign::Round& round) { return round.number == *options.round; });
-    if (found == state->rounds.end()) {
-      return fail(with_hint(invalid("there is no round {}", *options.round),
-                            fmt::format("rounds 2 to {} exist", state->rounds.size() + 1)));
-    }
-    context.round = &*found;
-  }
-  std::vector<record::RuleRow> rows = campaign::judge_all(context);
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.phase < b.phase; });
-  const std::vector<record::RuleRow> blocked = campaign::blocking(rows);
-  if (globals().json) {
-    say("{}\n", record::to_pretty(record::RuleTable{blocked.empty(), rows}));
-  } else {
-    print(rows);
-    say("{}\n", blocked.empty() ? std::string("No rule blocks.") : "Blocks: " + campaign::blocking_text(blocked));
-  }
-  return blocked.empty() ? kSuccess : kNo;
+  const Result<record::RuleTable> table = service::campaign_rules(options.directory, options.round);
+  if (!table) return fail(table.error());
+  const int code = table->ok ? kSuccess : kNo;
+  if (globals().json) return print_json(*table, code);
+  print(table->rules);
+  say("{}\n", table->ok ? std::string("No rule blocks.")
+                        : "Blocks: " + campaign::blocking_text(campaign::blocking(table->rules)));
+  return code;
 }
 
 int show_schema(const std::string& name) {
@@ -82,12 +66,9 @@ struct WaiveOptions {
 };
 
 int waive(const WaiveOptions& options) {
-  SystemClock clock;
   const char* user = std::getenv("USER");
-  const Result<campaign::State> state =
-      campaign::waive_rule(options.directory, options.rule, options.reason, user != nullptr ? user : "unknown", clock);
-  if (!state) return fail(state.error());
-  return answer("Waived, with its reason in the journal and the report", "ridge campaign resume " + options.directory);
+  return answer(service::waive_campaign_rule(options.directory, options.rule, options.reason,
+                                             user != nullptr ? user : "unknown"));
 }
 
 }  // namespace

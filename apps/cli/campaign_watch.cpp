@@ -10,11 +10,12 @@
 #include "base/error.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
+#include "context.h"
 #include "journal/follow.h"
 #include "record/json.h"
 #include "record/listing.h"
 #include "say.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {

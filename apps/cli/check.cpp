@@ -5,30 +5,22 @@
 #include <filesystem>
 
 #include "base/process.h"
-#include "record/json.h"
 #include "say.h"
+#include "service/check.h"
 #include "subcommands.h"
 #include "subjects.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
 
-struct CheckOptions {
-  SubjectOptions subjects;
-  bool all = false;
-  std::optional<std::int64_t> seed;
-};
+using service::RowVerdict;
+using service::verdict_of;
 
-enum class RowVerdict { kPassed, kFailed, kLeftOut };
-RowVerdict verdict_of(const record::CheckRow& row) {
-  switch (row.outcome) {
-    case record::Outcome::kPass: return RowVerdict::kPassed;
-    case record::Outcome::kNotClaimed:
-    case record::Outcome::kDeclined: return RowVerdict::kLeftOut;
-    default: return RowVerdict::kFailed;
-  }
-}
+struct CheckOptions {
+  service::CheckRequest request;
+  bool all = false;
+};
 
 // Adds up over the rows of one subject, or of all.
 struct Totals {
@@ -57,7 +49,7 @@ Totals totals_of(const std::vector<record::CheckReport>& reports) {
 
 // The command that repeats the check of one row.
 std::string command_of(const CheckOptions& options, const std::string& subject, const record::CheckRow& row) {
-  const SubjectOptions& asked = options.subjects;
+  const service::Subjects& asked = options.request.subjects;
   std::string command = fmt::format("ridge check {}", asked.op);
   command += row.label == "build" ? "" : " " + row.label;
   const auto source = std::ranges::find_if(asked.candidates, [&](const std::string& path) {
@@ -96,11 +88,11 @@ void print_subject(const record::CheckReport& report) {
 }
 
 // What was verified, and how often so much verifying calls a right kernel wrong.
-void print_summary(const record::WorkerResponse& response) {
-  const Totals totals = totals_of(response.checks);
+void print_summary(const std::vector<record::CheckReport>& reports) {
+  const Totals totals = totals_of(reports);
   std::int64_t seed = 0;
   double rate = 0;
-  for (const record::CheckReport& report : response.checks) {
+  for (const record::CheckReport& report : reports) {
     rate += report.false_alarm_rate;
     for (const record::CheckRow& row : report.rows) seed = row.seed;
   }
@@ -109,36 +101,22 @@ void print_summary(const record::WorkerResponse& response) {
       totals.passed + totals.failed, totals.families, totals.calls, totals.compared, rate, seed);
 }
 
-void print(const CheckOptions& options, const record::WorkerResponse& response) {
-  for (const record::CheckReport& report : response.checks) {
+void print(const CheckOptions& options, const std::vector<record::CheckReport>& reports) {
+  for (const record::CheckReport& report : reports) {
     for (const record::CheckRow& row : report.rows) print_row(options, report.subject, row);
     print_subject(report);
   }
-  const Totals totals = totals_of(response.checks);
+  const Totals totals = totals_of(reports);
   if (totals.passed + totals.failed == 0) return say("nothing was checked\n");
-  print_summary(response);
+  print_summary(reports);
 }
 
-int check(const CheckOptions& options) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kCheck;
-  request.cases = {record::Case{options.subjects.op, {}}};  // no parameters: the operator's own list of edge cases
-  if (!options.subjects.words.empty()) {
-    Result<std::vector<record::Case>> cases = cases_of(options.subjects.op, options.subjects.words);
-    if (!cases) return fail(cases.error());
-    request.cases = std::move(*cases);
-  }
-  if (const Status filled = fill_subjects(options.subjects, request); !filled) return fail(filled.error());
-  request.seed = options.seed;
-  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
-  if (!response) return fail(response.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(response->checks));
-  } else {
-    print(options, *response);
-  }
-  const Totals totals = totals_of(response->checks);
-  return totals.failed == 0 && totals.passed > 0 ? kSuccess : kNo;
+int check(const Context& context, const CheckOptions& options) {
+  const auto reports = service::check_subjects(context, options.request);
+  if (!reports) return fail(reports.error());
+  if (!globals().json) print(options, *reports);
+  const int code = service::all_passed(*reports) ? kSuccess : kNo;
+  return globals().json ? print_json(*reports, code) : code;
 }
 
 }  // namespace
@@ -146,15 +124,15 @@ int check(const CheckOptions& options) {
 void define_check(Command root) {
   auto options = std::make_shared<CheckOptions>();
   Command command = root.subcommand("check", "Compare implementations or a candidate with the fp64 reference");
-  add_subject_options(command, options->subjects, "Parameters; without any, the operator's edge cases")
+  add_subject_options(command, options->request.subjects, "Parameters; without any, the operator's edge cases")
       .flag("--all", options->all, "Print the cases that passed and those that were left out, too")
-      .option("--seed", options->seed, "Repeats the check that printed this seed (default: a secret one)")
+      .option("--seed", options->request.seed, "Repeats the check that printed this seed (default: a secret one)")
       .example("ridge check gemm", "all implementations on all edge cases")
       .example("ridge check gemm m=129 n=65 k=33 dtype=bf16 --impl cpu_simd", "one case of one implementation")
       .example("ridge check gemm --candidate my_kernel.cpp -D MR=6", "a kernel source of your own")
       .exits({{kNo, "a case failed, or none was checked"}, kUnavailable, kSystem, kInterrupted})
       .json("a list with each subject's cases, their outcome and error")
-      .action([options] { return check(*options); });
+      .action([options](const Context& context) { return check(context, *options); });
 }
 
 }  // namespace ridge::cli

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "config_file.h"
+#include "context.h"
 #include "manual.h"
 #include "say.h"
 #include "suggest.h"
@@ -208,6 +209,9 @@ Command& Command::action(std::function<int()> run) {
     if (!program->run) program->run = run;
   });
   return *this;
+}
+Command& Command::action(std::function<int(const Context&)> run) {
+  return action(std::function<int()>([run = std::move(run)] { return run(make_context()); }));
 }
 std::shared_ptr<const Manual> Command::manual() const { return state_->program->manual; }
 

@@ -11,8 +11,13 @@
 #include <string>
 #include <vector>
 
+namespace ridge::service {
+struct Context;
+}
+
 namespace ridge::cli {
 
+using service::Context;
 class Manual;
 
 // Exit codes, the same for every subcommand; every help prints those that its command can return.
@@ -69,6 +74,8 @@ class Command {
   Command& environment(const std::string& flag, const std::string& variable);
   // Runs when this subcommand was named; returns the exit code.
   Command& action(std::function<int()> run);
+  // The same of one that asks a use case: it gets the context that the flags of this call make.
+  Command& action(std::function<int(const Context&)> run);
   // The table of all commands; complete when actions run.
   [[nodiscard]] std::shared_ptr<const Manual> manual() const;
 

@@ -5,12 +5,12 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "campaign_run.h"
 #include "completion_scripts.h"
-#include "hardware/spec.h"
 #include "say.h"
+#include "service/library.h"
+#include "service/spec.h"
 #include "subcommands.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
@@ -19,19 +19,17 @@ struct CompletionOptions {
   std::string shell, words, out;
 };
 
-int print_operators() {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kOperators;
-  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
-  if (!response) return fail(response.error());
-  for (const record::OperatorInfo& info : response->operators) say("{}\n", info.name);
+int print_operators(const Context& context) {
+  const Result<std::vector<record::OperatorInfo>> operators = service::list_operators(context);
+  if (!operators) return fail(operators.error());
+  for (const record::OperatorInfo& info : *operators) say("{}\n", info.name);
   return kSuccess;
 }
 
-int print_products() {
-  const Result<hardware::Database> database = hardware::Database::open(data_directory());
-  if (!database) return fail(database.error());
-  for (const hardware::Spec& spec : database->specs()) say("{}\n", spec.name);
+int print_products(const Context& context) {
+  const Result<std::vector<record::SpecSummary>> products = service::list_products(context);
+  if (!products) return fail(products.error());
+  for (const record::SpecSummary& product : *products) say("{}\n", product.name);
   return kSuccess;
 }
 
@@ -43,9 +41,9 @@ Result<std::string> script_of(const Manual& manual, const std::string& shell) {
                    "name bash, zsh or fish");
 }
 
-int completion(const Manual& manual, const CompletionOptions& options) {
-  if (options.words == "operators") return print_operators();
-  if (options.words == "products") return print_products();
+int completion(const Context& context, const Manual& manual, const CompletionOptions& options) {
+  if (options.words == "operators") return print_operators(context);
+  if (options.words == "products") return print_products(context);
   if (!options.words.empty())
     return fail(with_hint(invalid("there is no list of \"{}\"", options.words), "use operators or products"));
   const Result<std::string> script = script_of(manual, options.shell);
@@ -72,7 +70,8 @@ void define_completion(Command root) {
       .example("ridge completion fish --out ~/.config/fish/completions/ridge.fish", "fish finds it there")
       .exits({kSystem})
       .no_json("it prints a script")
-      .action([options, manual = root.manual()] { return completion(*manual, *options); });
+      .action(
+          [options, manual = root.manual()](const Context& context) { return completion(context, *manual, *options); });
 }
 
 }  // namespace ridge::cli

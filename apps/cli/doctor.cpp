@@ -4,20 +4,16 @@
 #include <algorithm>
 #include <map>
 
-#include "execute/python_front_end.h"
-#include "noise_probe.h"
-#include "record/json.h"
 #include "say.h"
+#include "service/machine.h"
 #include "subcommands.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
 
 using record::Capability;
 
-// What checks and campaigns on a processor cannot do without.
-constexpr std::string_view kEssentials[] = {"C++ compiler", "candidate process", "git"};
 constexpr std::string_view kGpuParts[] = {"CUDA GPU", "CUDA compiler", "GPU telemetry"};
 constexpr std::string_view kPythonParts[] = {"Python", "PyTorch", "ridgeline.torch"};
 
@@ -27,7 +23,7 @@ Section section_of(const Capability& capability) {
   const auto among = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), capability.name) != std::end(names);
   };
-  if (among(kEssentials)) return Section::kNeeded;
+  if (service::is_essential(capability)) return Section::kNeeded;
   if (among(kGpuParts)) return Section::kGpu;
   if (among(kPythonParts)) return Section::kPython;
   const std::string second =
@@ -81,27 +77,15 @@ void print_implementations(const std::vector<Capability>& all, std::size_t width
   }
 }
 
-int doctor() {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kDescribe;
-  Result<record::WorkerResponse> response = ask_worker(request);
+int doctor(const Context& context) {
+  const Result<record::WorkerResponse> response = service::examine_machine(context);
   if (!response) return fail(response.error());
-  const record::Environment environment = response->environment.value_or(record::Environment());
-  response->capabilities.push_back(probe_noise(environment));
-  for (Capability& one : execute::python_front_end(worker_program().parent_path()))
-    response->capabilities.push_back(std::move(one));
   const std::vector<Capability>& all = response->capabilities;
-  std::string missing;
-  for (const Capability& one : all) {
-    if (section_of(one) == Section::kNeeded && !one.available) missing += (missing.empty() ? "" : ", ") + one.name;
-  }
-  if (globals().json) {
-    say("{}\n", record::to_pretty(*response));
-    return missing.empty() ? kSuccess : kNo;
-  }
+  const std::string missing = service::missing_essentials(all);
+  if (globals().json) return print_json(*response, missing.empty() ? kSuccess : kNo);
   const std::size_t width = terminal_width(stdout);
   say("{}\n", painted(Paint::kStrong, "This machine"));
-  print_facts(environment, width);
+  print_facts(response->environment.value_or(record::Environment()), width);
   print_section("Needed by checks and campaigns", Section::kNeeded, all, width);
   print_section("Isolation of candidates, and measuring", Section::kMeasuring, all, width);
   print_section("GPU", Section::kGpu, all, width);

@@ -1,79 +1,31 @@
 // ridge handoff: whether a project is ready for a campaign. Everything is tried, nothing is believed.
-#include "handoff.h"
+#include "handoff_words.h"
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "base/files.h"
 #include "base/process.h"
-#include "campaign/upstream.h"
-#include "campaign_run.h"
-#include "execute/project_executor.h"
-#include "record/execution.h"
-#include "record/json.h"
 #include "say.h"
 #include "subcommands.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
 
-struct HandoffOptions {
-  std::string op, project = ".", mode;
-  bool compile_only = false;
-};
-
-// As a campaign in workspace mode begins: the commit of HEAD, extracted into a folder of its own.
-Result<HandoffResult> try_extracted(const project::Project& project, bool compile_only) {
-  RIDGE_TRY(upstream, campaign::find_upstream(project));
-  RIDGE_TRY(folder, TempDir::create("ridge-extracted"));
-  RIDGE_TRY(extracted, campaign::extract_first(upstream, folder.path() / campaign::kProjectFolder));
-  RIDGE_TRY(result, try_project(project::extracted_part(std::move(extracted)), compile_only));
-  result.rows.insert(result.rows.begin(), record::HandoffRow{"extraction", campaign::text_of(upstream), true});
-  return result;
-}
-
-int handoff(const HandoffOptions& options) {
-  const Result<project::Project> project = project::read_project(options.project);
-  if (!project) return fail(project.error());
-  if (!options.op.empty() && project->op != options.op)
-    return fail(invalid("{} is about {}, not {}", options.project, project->op, options.op));
-  record::CampaignSpec scratch;
-  if (const Status sound = add_wishes(scratch, project->branch, project->constraints); !sound)
-    return fail(in_context(project::kProjectFile, sound.error()));
-  if (!options.mode.empty() && options.mode != record::kRepoMode && options.mode != record::kWorkspaceMode)
-    return fail(with_hint(invalid("--mode {} is not repo or workspace", options.mode), "ridge handoff --help"));
-  const Result<HandoffResult> result = options.mode == record::kWorkspaceMode
-                                           ? try_extracted(*project, options.compile_only)
-                                           : try_project(*project, options.compile_only);
-  if (!result) return fail(result.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(result->rows));
-  } else {
-    say_handoff(*result, *project, options.project, options.compile_only);
-  }
-  return result->exit_code();
+int handoff(const Context& context, const service::HandoffRequest& request) {
+  const Result<service::HandedProject> handed = service::hand_off(context, request);
+  if (!handed) return fail(handed.error());
+  if (globals().json) return print_json(handed->report.rows, exit_code_of(handed->report));
+  say_handoff(handed->report, handed->project, request.project, request.compile_only);
+  return exit_code_of(handed->report);
 }
 
 }  // namespace
 
-int HandoffResult::exit_code() const { return ready ? kSuccess : unavailable ? kUnavailable : kNo; }
-
-Result<HandoffResult> try_project(const project::Project& project, bool compile_only) {
-  RIDGE_TRY(folder, TempDir::create("ridge-handoff"));
-  ProgressLine line;
-  const std::vector<execute::HandoffCheck> checks = execute::check_handoff(
-      project, folder.path() / "copy" / "a", [&](const record::Progress& progress) { line.show(progress); },
-      [] { return interruptions() > 0; }, compile_only);
-  line.clear();
-  HandoffResult result;
-  result.ready = !checks.empty() && checks.back().works;
-  result.unavailable = !checks.empty() && checks.back().unavailable;
-  for (const execute::HandoffCheck& check : checks) result.rows.push_back({check.what, check.detail, check.works});
-  return result;
+int exit_code_of(const service::HandoffReport& report) {
+  return report.ready ? kSuccess : report.unavailable ? kUnavailable : kNo;
 }
 
-void say_handoff(const HandoffResult& result, const project::Project& project, const std::string& where,
+void say_handoff(const service::HandoffReport& result, const project::Project& project, const std::string& where,
                  bool compile_only) {
   for (const record::HandoffRow& row : result.rows)
     say("{}{}  {}: {}\n", painted_verdict(row.works ? "ok" : "FAIL"), row.works ? "  " : "", row.what, row.detail);
@@ -91,7 +43,7 @@ void say_handoff(const HandoffResult& result, const project::Project& project, c
 }
 
 void define_handoff(Command root) {
-  auto options = std::make_shared<HandoffOptions>();
+  auto options = std::make_shared<service::HandoffRequest>();
   Command handoff_command =
       root.subcommand("handoff", "Check that a project of its own can be optimized: build, test, benchmark, table");
   handoff_command
@@ -112,7 +64,7 @@ void define_handoff(Command root) {
               {kUnavailable, "a program that the project's build needs is not installed here"},
               kSystem})
       .json("a list of what was tried, whether it works, and what was seen")
-      .action([options] { return handoff(*options); });
+      .action([options](const Context& context) { return handoff(context, *options); });
   define_handoff_init(handoff_command);
 }
 

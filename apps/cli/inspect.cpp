@@ -4,25 +4,19 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/error.h"
-#include "campaign_run.h"
-#include "hardware/spec.h"
-#include "inspect/inspect.h"
-#include "inspect/shipped.h"
 #include "record/inspection.h"
-#include "record/json.h"
 #include "say.h"
+#include "service/inspect_files.h"
 #include "subcommands.h"
 #include "terminal.h"
-#include "worker_call.h"
 
 namespace ridge::cli {
 namespace {
 
 struct InspectOptions {
-  std::string file, other, kernel, product;
-  std::int64_t threads = 0, dynamic_shared = 0, top = 12;
-  bool expect_matrix = false, no_listing = false, assembly = false;
+  service::InspectRequest request;
+  std::string other;
+  std::int64_t top = 12;
 };
 
 std::string resource_line(const record::KernelResources& r) {
@@ -99,32 +93,19 @@ void print_kernel(const record::KernelInspection& kernel, std::int64_t top) {
 }
 
 int print(const std::vector<record::Inspection>& inspections, std::int64_t top) {
-  bool bad = false;
-  for (const record::Inspection& inspection : inspections) {
-    for (const record::KernelInspection& kernel : inspection.kernels) {
-      bad |= std::any_of(kernel.verdicts.begin(), kernel.verdicts.end(),
-                         [](const auto& v) { return v.severity == "bad"; });
-    }
-  }
-  if (globals().json) {
-    say("{}\n", record::to_pretty(inspections));
-    return bad ? kNo : kSuccess;
-  }
+  const int code = service::has_bad_verdict(inspections) ? kNo : kSuccess;
+  if (globals().json) return print_json(inspections, code);
   for (const record::Inspection& inspection : inspections) {
     say("{}: {}, {}{}\n", inspection.file, inspection.format, inspection.isa,
         inspection.target.empty() ? "" : " " + inspection.target);
     for (const std::string& note : inspection.notes) say("  note: {}\n", note);
     for (const record::KernelInspection& kernel : inspection.kernels) print_kernel(kernel, top);
   }
-  return bad ? kNo : kSuccess;
+  return code;
 }
 
-int print_difference(const record::Inspection& left, const record::Inspection& right) {
-  const std::vector<record::InstructionDifference> differences = inspect::difference(left, right);
-  if (globals().json) {
-    say("{}\n", record::to_pretty(differences));
-    return kSuccess;
-  }
+int print_difference(const std::vector<record::InstructionDifference>& differences) {
+  if (globals().json) return print_json(differences);
   std::vector<std::vector<std::string>> rows;
   for (const record::InstructionDifference& d : differences) {
     rows.push_back(
@@ -138,45 +119,13 @@ int print_difference(const record::Inspection& left, const record::Inspection& r
   return kSuccess;
 }
 
-// A file; or, where there is none, a shipped kernel that is built for this.
-Result<std::vector<record::Inspection>> look_at(const std::string& what, const inspect::Options& options) {
-  std::error_code ignored;
-  if (std::filesystem::exists(what, ignored) || !inspect::names_shipped_kernel(what))
-    return inspect::inspect_file(what, options);
-  RIDGE_TRY(built, inspect::build_shipped(RIDGE_SOURCE_DIR "/src", RIDGE_KERNEL_BUILDS, what, cache_directory()));
-  RIDGE_TRY(inspections, inspect::inspect_bytes(built.cubin, built.name, options));
-  for (record::Inspection& one : inspections) one.notes.push_back("built with " + built.compiler);
-  return inspections;
-}
-
-int run_inspect(const InspectOptions& o) {
-  inspect::Options options;
-  options.kernel = o.kernel;
-  options.threads_per_block = o.threads;
-  options.dynamic_shared_bytes = o.dynamic_shared;
-  options.expect_matrix = o.expect_matrix;
-  options.listing = !o.no_listing;
-  options.assembly = o.assembly;
-  if (o.assembly && (o.no_listing || !o.other.empty()))
-    return fail(invalid("--assembly and {}: name one", o.no_listing ? "--no-listing" : "--diff"));
-  std::optional<hardware::Spec> product;
-  if (!o.product.empty()) {
-    const Result<hardware::Database> database = hardware::Database::open(data_directory());
-    if (!database) return fail(database.error());
-    const Result<const hardware::Spec*> spec = database->find(o.product);
-    if (!spec) return fail(spec.error());
-    product = **spec;
-    options.product = &*product;
+int run_inspect(const Context& context, const InspectOptions& o) {
+  if (!o.other.empty()) {
+    const auto differences = service::compare_files(context, o.request, o.other);
+    return differences ? print_difference(*differences) : fail(differences.error());
   }
-  const Result<std::vector<record::Inspection>> left = look_at(o.file, options);
-  if (!left) return fail(left.error());
-  if (o.other.empty()) return print(*left, o.top);
-  const Result<std::vector<record::Inspection>> right = look_at(o.other, options);
-  if (!right) return fail(right.error());
-  if (left->size() != 1 || right->size() != 1) {
-    return fail(invalid("--diff compares single images; these files hold {} and {}", left->size(), right->size()));
-  }
-  return print_difference(left->front(), right->front());
+  const auto inspections = service::inspect_files(context, o.request);
+  return inspections ? print(*inspections, o.top) : fail(inspections.error());
 }
 
 }  // namespace
@@ -185,18 +134,18 @@ void define_inspect(Command root) {
   auto o = std::make_shared<InspectOptions>();
   root.subcommand("inspect", "Registers, spills, occupancy and instructions of compiled kernels, without a GPU")
       .positional(
-          "file", o->file,
+          "file", o->request.file,
           "cubin, fat binary, program, AMD code object, object file, listing of SASS, PTX, AMDGCN or x86, or a shipped "
           "kernel: matmul/cuda_wgmma")
-      .option("--kernel NAME", o->kernel, "Only kernels whose name contains this")
-      .option("--on PRODUCT", o->product, "Occupancy on this product of ridge spec list")
-      .option("--threads", o->threads, "Threads of a block; by default what the kernel declares")
-      .option("--dynamic-shared", o->dynamic_shared, "Bytes of dynamic shared memory of a block")
+      .option("--kernel NAME", o->request.kernel, "Only kernels whose name contains this")
+      .option("--on PRODUCT", o->request.product, "Occupancy on this product of ridge spec list")
+      .option("--threads", o->request.threads, "Threads of a block; by default what the kernel declares")
+      .option("--dynamic-shared", o->request.dynamic_shared, "Bytes of dynamic shared memory of a block")
       .option("--diff FILE", o->other, "Another file: in which instructions and resources the two differ")
       .option("--top", o->top, "How many of the most frequent opcodes to print")
-      .flag("--expect-matrix", o->expect_matrix, "It is a failure when no matrix instruction is used")
-      .flag("--assembly", o->assembly, "Print every instruction with its class and the loops around it")
-      .flag("--no-listing", o->no_listing, "Resources only: needs no disassembler")
+      .flag("--expect-matrix", o->request.expect_matrix, "It is a failure when no matrix instruction is used")
+      .flag("--assembly", o->request.assembly, "Print every instruction with its class and the loops around it")
+      .flag("--no-listing", o->request.no_listing, "Resources only: needs no disassembler")
       .example("ridge inspect kernel.cubin --on H200 --threads 256",
                "resources, occupancy with its limiter, instructions by class and loop")
       .example("ridge inspect kernel.cubin --diff other.cubin", "what a change did to the code")
@@ -208,7 +157,7 @@ void define_inspect(Command root) {
       .exits({{kNo, "a kernel spills or takes a wrong path"}, kUnavailable, kSystem})
       .json(
           "a list of images with each kernel's resources, occupancy, counts and verdicts; with --diff, the differences")
-      .action([o] { return run_inspect(*o); });
+      .action([o](const Context& context) { return run_inspect(context, *o); });
 }
 
 }  // namespace ridge::cli

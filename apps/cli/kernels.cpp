@@ -5,34 +5,14 @@
 #include <map>
 
 #include "base/clock.h"
-#include "base/error.h"
-#include "campaign_run.h"
-#include "record/json.h"
 #include "record/kernel_pack.h"
-#include "record/kernel_target.h"
 #include "say.h"
-#include "shape_file.h"
+#include "service/packs.h"
 #include "subcommands.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kTargetHere = "auto";  // of the GPU here, else sm_90a
-
-struct PackOptions {
-  std::string op = std::string(kAllOperators), shapes, pack, targets = kTargetHere;
-  std::vector<std::string> words;
-  std::int64_t configurations = 1;
-};
-
-fs::path default_pack() { return fs::path(cache_directory()) / "packs" / "kernels.pack"; }
-
-std::string pack_of(const PackOptions& options) {
-  return options.pack.empty() ? default_pack().string() : options.pack;
-}
 
 double mebibytes(const record::KernelPack& pack) {
   double bytes = 0;
@@ -45,68 +25,30 @@ void print_summary(const std::string& path, const record::KernelPack& pack) {
       mebibytes(pack), pack.header.compiler);
 }
 
-// The file of one architecture of several, or of one that was named: "mine-sm_90a.pack".
-std::string pack_for(const PackOptions& options, const std::string& target, std::size_t targets) {
-  if (target.empty() || (targets == 1 && !options.pack.empty())) return pack_of(options);
-  const fs::path whole = pack_of(options);
-  return (whole.parent_path() / fmt::format("{}-{}{}", whole.stem().string(), target, whole.extension().string()))
-      .string();
-}
-
-Result<record::KernelPack> build_one(record::WorkerRequest request, const std::string& target) {
-  if (!target.empty()) request.backend = target;
-  RIDGE_TRY(response, ask_worker(std::move(request)));
-  return std::move(*response.pack);
-}
-
-int build(const PackOptions& options) {
-  std::vector<std::string> targets;
-  if (options.targets != kTargetHere) {
-    const auto parsed = record::parse_kernel_targets(options.targets);
-    if (!parsed) return fail(in_context("--arch", parsed.error()));
-    targets = *parsed;
-  }
-  std::string shapes = options.shapes;
-  if (shapes.empty() && options.words.empty() && options.op == kAllOperators) {
-    shapes = (data_directory() / "shapes" / "kernels.txt").string();
-  }
-  const auto asked = asked_cases(options.op, options.words, shapes);
-  if (!asked) return fail(asked.error());
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kKernels;
-  request.configurations = options.configurations;
-  for (const AskedCases& one : *asked) request.cases.insert(request.cases.end(), one.cases.begin(), one.cases.end());
+int build(const Context& context, const service::PackRequest& request) {
   const double start = SystemClock().monotonic();
-  std::vector<record::KernelPack> packs;
-  for (const std::string& target : targets.empty() ? std::vector<std::string>{""} : targets) {
-    request.pack = pack_for(options, target, targets.size());
-    auto pack = build_one(request, target);
-    if (!pack) return fail(pack.error());
-    if (!globals().json) print_summary(request.pack, *pack);
-    packs.push_back(std::move(*pack));
-  }
+  const auto packs = service::build_packs(context, request, [](const service::BuiltPack& one) {
+    if (!globals().json) print_summary(one.path, one.pack);
+  });
+  if (!packs) return fail(packs.error());
   if (globals().json) {
-    say("{}\n", targets.empty() ? record::to_pretty(packs.front()) : record::to_pretty(packs));
-    return kSuccess;
+    if (request.targets == service::PackRequest().targets) return print_json(packs->front().pack);
+    std::vector<record::KernelPack> all;
+    for (const service::BuiltPack& one : *packs) all.push_back(one.pack);
+    return print_json(all);
   }
   say("Made in {}. A first call takes its kernel from {}, and from files and folders in RIDGE_KERNEL_PACKS.\n",
-      format_duration(SystemClock().monotonic() - start), default_pack().parent_path().string());
+      format_duration(SystemClock().monotonic() - start), service::default_pack(context).parent_path().string());
   return kSuccess;
 }
 
-int list(const PackOptions& options) {
-  const std::string path = pack_of(options);
-  const auto head = record::read_pack_head(path);
-  if (!head) return fail(head.error());
-  const auto pack = record::parse_pack(*head, path);
-  if (!pack) return fail(pack.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(*pack));
-    return kSuccess;
-  }
-  print_summary(path, *pack);
+int list(const Context& context, const service::PackRequest& request) {
+  const auto read = service::read_pack(context, request.pack);
+  if (!read) return fail(read.error());
+  if (globals().json) return print_json(read->pack);
+  print_summary(read->path, read->pack);
   std::vector<std::vector<std::string>> rows;
-  for (const record::PackedKernel& kernel : pack->kernels) {
+  for (const record::PackedKernel& kernel : read->pack.kernels) {
     std::string defines;
     for (const std::string& define : kernel.defines) {
       const std::string_view prefix = "RIDGE_";
@@ -118,28 +60,22 @@ int list(const PackOptions& options) {
   return kSuccess;
 }
 
-int verify(const PackOptions& options) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kKernels;
-  request.pack = pack_of(options);
-  const std::string path = request.pack;
-  const Result<record::WorkerResponse> response = ask_worker(std::move(request));
-  if (!response) return fail(response.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(response->pack_problems));
-  } else {
-    print_summary(path, *response->pack);
-    for (const std::string& problem : response->pack_problems) say("  {}\n", problem);
-    if (response->pack_problems.empty()) say("  every kernel has its digest and is what this library asks for\n");
-  }
-  return response->pack_problems.empty() ? kSuccess : kNo;
+int verify(const Context& context, const service::PackRequest& request) {
+  const auto checked = service::verify_pack(context, request.pack);
+  if (!checked) return fail(checked.error());
+  const int code = checked->problems.empty() ? kSuccess : kNo;
+  if (globals().json) return print_json(checked->problems, code);
+  print_summary(checked->built.path, checked->built.pack);
+  for (const std::string& problem : checked->problems) say("  {}\n", problem);
+  if (code == kSuccess) say("  every kernel has its digest and is what this library asks for\n");
+  return code;
 }
 
 }  // namespace
 
 void define_kernels(Command root) {
   Command kernels = root.subcommand("kernels", "Packs of GPU kernels compiled ahead of time");
-  auto options = std::make_shared<PackOptions>();
+  auto options = std::make_shared<service::PackRequest>();
   kernels.subcommand("build", "Compile what calls of these cases need into a pack; needs a compiler and no GPU")
       .positional("operator", options->op, "Operator, or \"all\" (the default): those that the file of shapes names",
                   false)
@@ -160,19 +96,19 @@ void define_kernels(Command root) {
                "everything that ridge tune compares on these shapes")
       .exits({kUnavailable, kSystem, kInterrupted})
       .json("the head of the pack and its kernels; with --arch a list of them")
-      .action([options] { return build(*options); });
+      .action([options](const Context& context) { return build(context, *options); });
   kernels.subcommand("list", "What a pack holds")
       .positional("pack", options->pack, "The pack (default: packs/kernels.pack in the cache)", false)
       .example("ridge kernels list mine.pack", "each kernel with its source and defines")
       .exits({kSystem})
       .json("the head of the pack and its kernels")
-      .action([options] { return list(*options); });
+      .action([options](const Context& context) { return list(context, *options); });
   kernels.subcommand("verify", "Whether every kernel of a pack has its digest and is what this library would compile")
       .positional("pack", options->pack, "The pack (default: packs/kernels.pack in the cache)", false)
       .example("ridge kernels verify mine.pack", "exit code 1 when a kernel is damaged or from other sources")
       .exits({{kNo, "a kernel is damaged or from other sources"}, kUnavailable, kSystem, kInterrupted})
       .json("a list of what is wrong; empty when nothing is")
-      .action([options] { return verify(*options); });
+      .action([options](const Context& context) { return verify(context, *options); });
 }
 
 }  // namespace ridge::cli

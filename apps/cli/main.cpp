@@ -3,10 +3,10 @@
 
 #include <exception>
 
+#include "context.h"
 #include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
-#include "worker_call.h"
 
 int main(int argc, char** argv) {
   using namespace ridge::cli;

@@ -10,12 +10,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "campaign_run.h"
+#include "context.h"
 #include "mcp/server.h"
 #include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
-#include "worker_call.h"
 
 namespace ridge::cli {
 namespace {
@@ -110,15 +109,15 @@ Result<std::vector<record::McpTool>> tools_of(const Manual& manual) {
   return tools;
 }
 
-int serve(const Manual& manual, const McpOptions& options) {
+int serve(const Context& context, const Manual& manual, const McpOptions& options) {
   std::error_code failure;
   const fs::path root = fs::canonical(options.root, failure);
   if (failure || !fs::is_directory(root))
     return fail(with_hint(invalid("{} is no folder", options.root), "--root names the folder that agents work in"));
   Result<std::vector<record::McpTool>> tools = tools_of(manual);
   if (!tools) return fail(tools.error());
-  std::vector<fs::path> knowledge = own_knowledge();
-  knowledge.insert(knowledge.begin(), data_directory() / "knowledge");
+  std::vector<fs::path> knowledge = context.knowledge;
+  knowledge.insert(knowledge.begin(), context.data_directory / "knowledge");
   mcp::ServerOptions server_options{fs::read_symlink("/proc/self/exe", failure), root, std::move(knowledge),
                                     manual.version(), static_cast<int>(options.most_calls)};
   mcp::Server server(std::move(server_options), std::move(*tools), [](const std::string& line) {
@@ -148,7 +147,7 @@ void define_mcp(Command root) {
       .example("ridge mcp --root ~/kernels", "another folder")
       .exits({kInterrupted})
       .no_json("its output is the protocol")
-      .action([options, manual = root.manual()] { return serve(*manual, *options); });
+      .action([options, manual = root.manual()](const Context& context) { return serve(context, *manual, *options); });
 }
 
 }  // namespace ridge::cli

@@ -1,29 +1,19 @@
 // ridge ops: the operators of this build, and why an implementation is chosen.
 #include <fmt/format.h>
 
-#include "record/json.h"
 #include "say.h"
+#include "service/library.h"
 #include "subcommands.h"
-#include "worker_call.h"
+#include "terminal.h"
 
 namespace ridge::cli {
 namespace {
 
-struct ExplainOptions {
-  std::string op, backend = "cpu";
-  std::vector<std::string> words;
-};
-
-int list_operators() {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kOperators;
-  const Result<record::WorkerResponse> response = ask_worker(request);
-  if (!response) return fail(response.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(response->operators));
-    return kSuccess;
-  }
-  for (const record::OperatorInfo& op : response->operators) {
+int list_operators(const Context& context) {
+  const Result<std::vector<record::OperatorInfo>> operators = service::list_operators(context);
+  if (!operators) return fail(operators.error());
+  if (globals().json) return print_json(*operators);
+  for (const record::OperatorInfo& op : *operators) {
     say("{}\n  {}\n  implementations, best first:", op.name, op.summary);
     for (const std::string& name : op.implementations) say(" {}", name);
     say("\n  parameters:\n");
@@ -41,21 +31,12 @@ int list_operators() {
   return kSuccess;
 }
 
-int explain(const ExplainOptions& options) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kExplain;
-  Result<std::vector<record::Case>> cases = cases_of(options.op, options.words);
-  if (!cases) return fail(cases.error());
-  request.cases = std::move(*cases);
-  request.backend = options.backend;
-  const Result<record::WorkerResponse> response = ask_worker(request);
-  if (!response) return fail(response.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(response->explanations));
-    return kSuccess;
-  }
-  for (const record::Explanation& explanation : response->explanations) {
-    say("{} {}: {:.4g} FLOP, {:.4g} bytes\n", options.op, explanation.label, explanation.cost.flop,
+int explain(const Context& context, const service::ExplainRequest& request) {
+  const Result<std::vector<record::Explanation>> explanations = service::explain_choice(context, request);
+  if (!explanations) return fail(explanations.error());
+  if (globals().json) return print_json(*explanations);
+  for (const record::Explanation& explanation : *explanations) {
+    say("{} {}: {:.4g} FLOP, {:.4g} bytes\n", request.op, explanation.label, explanation.cost.flop,
         explanation.cost.bytes);
     if (!explanation.forced_by.empty()) say("  forced by {}\n", explanation.forced_by);
     for (const record::ExplainRow& row : explanation.rows) {
@@ -74,7 +55,7 @@ void define_ops(Command root) {
       .exits({kInterrupted})
       .json("a list of operators with parameters, implementations and target cases")
       .action(list_operators);
-  auto options = std::make_shared<ExplainOptions>();
+  auto options = std::make_shared<service::ExplainRequest>();
   ops.subcommand("explain", "Walk through the choice of implementation for one case")
       .positional("operator", options->op, "Operator, for instance gemm")
       .positional("case", options->words, "Parameters, for instance m=512 n=512 k=512 dtype=bf16", false)
@@ -85,7 +66,7 @@ void define_ops(Command root) {
       .example("RIDGE_GEMM_BACKEND=reference ridge ops explain gemm m=8 n=8 k=8", "what forcing does")
       .exits({kUnavailable, kInterrupted})
       .json("for each case its cost, and a row per implementation with the reason for or against it")
-      .action([options] { return explain(*options); });
+      .action([options](const Context& context) { return explain(context, *options); });
 }
 
 }  // namespace ridge::cli

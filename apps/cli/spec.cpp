@@ -3,43 +3,29 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/files.h"
-#include "campaign_run.h"
-#include "hardware/lint.h"
-#include "hardware/markdown.h"
-#include "knowledge/pages.h"
 #include "record/hardware.h"
-#include "record/json.h"
 #include "say.h"
-#include "spec_export.h"
-#include "spec_probe.h"
-#include "spec_records.h"
+#include "service/spec.h"
+#include "service/spec_export.h"
 #include "subcommands.h"
 #include "terminal.h"
-
-namespace fs = std::filesystem;
 
 namespace ridge::cli {
 namespace {
 
-int list(bool markdown) {
-  const Result<hardware::Database> database = hardware::Database::open(data_directory());
-  if (!database) return fail(database.error());
+int list(const Context& context, bool markdown) {
   if (markdown && !globals().json) {
-    const Result<std::string> introduction = read_file(data_directory() / "hardware" / "README.md");
-    if (!introduction) return fail(introduction.error());
-    say("{}", hardware::to_markdown(*database, *introduction));
+    const Result<std::string> text = service::products_markdown(context);
+    if (!text) return fail(text.error());
+    say("{}", *text);
     return kSuccess;
   }
-  std::vector<record::SpecSummary> summaries;
-  for (const hardware::Spec& spec : database->specs()) summaries.push_back(summary_of(spec));
-  if (globals().json) {
-    say("{}\n", record::to_pretty(summaries));
-    return kSuccess;
-  }
+  const Result<std::vector<record::SpecSummary>> products = service::list_products(context);
+  if (!products) return fail(products.error());
+  if (globals().json) return print_json(*products);
   std::vector<std::vector<std::string>> rows;
-  for (const record::SpecSummary& s : summaries) {
+  for (const record::SpecSummary& s : *products) {
     rows.push_back(
         {s.name, s.kind, s.architecture, s.target, std::to_string(s.known), std::to_string(s.unknown), s.product});
   }
@@ -47,16 +33,11 @@ int list(bool markdown) {
   return kSuccess;
 }
 
-int show(const std::string& name) {
-  const Result<hardware::Database> database = hardware::Database::open(data_directory());
-  if (!database) return fail(database.error());
-  const Result<const hardware::Spec*> spec = database->find(name);
-  if (!spec) return fail(spec.error());
-  const record::SpecSheet sheet = sheet_of(**spec, database->wiki());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(sheet));
-    return kSuccess;
-  }
+int show(const Context& context, const std::string& name) {
+  const Result<record::SpecSheet> found = service::show_product(context, name);
+  if (!found) return fail(found.error());
+  const record::SpecSheet& sheet = *found;
+  if (globals().json) return print_json(sheet);
   say("{}: {}, {}, {}\n", sheet.name, sheet.product, sheet.architecture, sheet.target);
   std::vector<std::vector<std::string>> rows;
   for (const record::SpecFact& fact : sheet.facts) {
@@ -70,110 +51,84 @@ int show(const std::string& name) {
   return kSuccess;
 }
 
-int get(const std::string& name, const std::string& metric) {
-  const Result<hardware::Database> database = hardware::Database::open(data_directory());
-  if (!database) return fail(database.error());
-  const Result<const hardware::Spec*> spec = database->find(name);
-  if (!spec) return fail(spec.error());
-  if (const Result<double> value = (*spec)->value(metric); !value && value.error().code == ErrorCode::kNotFound) {
-    std::string names;
-    for (const hardware::Metric& m : hardware::metrics()) names += (names.empty() ? "" : ", ") + std::string(m.name);
-    return fail(with_hint(value.error(), "metrics are " + names));
-  }
-  const hardware::Fact* fact = (*spec)->find(metric);
-  hardware::Fact absent;
-  if (fact == nullptr) {
-    absent.metric = hardware::find_metric(metric);
-    absent.reason = (*spec)->file + " does not state it";
-    fact = &absent;
-  }
-  const record::SpecFact record = fact_of(*fact, database->wiki());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(record));
-  } else {
-    say("{}\n", record.citation);
-    if (!record.document.empty()) say("  {}\n", record.document);
-    if (!record.formula.empty()) say("  = {}\n", record.formula);
-    if (!record.note.empty() && record.state == "known") say("  {}\n", record.note);
-    for (const record::SpecSource& other : record.also) {
-      say("  {}: also {} <- {}; {}\n", record.conflict, other.value, other.from, fact->conflict);
-    }
-  }
-  return fact->state == hardware::State::kUnknown ? kUnknown : kSuccess;
+int get(const Context& context, const std::string& name, const std::string& metric) {
+  const Result<service::FoundFact> found = service::get_fact(context, name, metric);
+  if (!found) return fail(found.error());
+  const record::SpecFact& fact = found->fact;
+  const int code = fact.state == "unknown" ? kUnknown : kSuccess;
+  if (globals().json) return print_json(fact, code);
+  say("{}\n", fact.citation);
+  if (!fact.document.empty()) say("  {}\n", fact.document);
+  if (!fact.formula.empty()) say("  = {}\n", fact.formula);
+  if (!fact.note.empty() && fact.state == "known") say("  {}\n", fact.note);
+  for (const record::SpecSource& other : fact.also)
+    say("  {}: also {} <- {}; {}\n", fact.conflict, other.value, other.from, found->conflict);
+  return code;
 }
 
-int diff(const std::string& left, const std::string& right) {
-  const Result<hardware::Database> database = hardware::Database::open(data_directory());
-  if (!database) return fail(database.error());
-  const Result<const hardware::Spec*> a = database->find(left), b = database->find(right);
-  if (!a) return fail(a.error());
-  if (!b) return fail(b.error());
-  const std::vector<record::SpecDifference> differences = differences_of(**a, **b);
-  if (globals().json) {
-    say("{}\n", record::to_pretty(differences));
-    return kSuccess;
-  }
+int diff(const Context& context, const std::string& left, const std::string& right) {
+  const Result<service::ProductDifferences> found = service::compare_products(context, left, right);
+  if (!found) return fail(found.error());
+  if (globals().json) return print_json(found->differences);
   std::vector<std::vector<std::string>> rows;
-  for (const record::SpecDifference& d : differences) {
+  for (const record::SpecDifference& d : found->differences) {
     rows.push_back({d.metric, d.left, d.right, d.ratio ? fmt::format("{:.3f}", *d.ratio) : ""});
   }
-  say("{}", table({"metric", (*a)->name, (*b)->name, "ratio"}, rows));
+  say("{}", table({"metric", found->left, found->right, "ratio"}, rows));
   return kSuccess;
 }
 
-// The Markdown files that a path names: itself, or everything below it.
-Result<std::vector<fs::path>> markdown_files(const std::string& name) {
-  std::error_code missing;
-  if (fs::is_directory(name, missing)) {
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::recursive_directory_iterator(name)) {
-      if (entry.path().extension() == ".md") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    return files;
-  }
-  if (!fs::exists(name, missing)) return make_error(ErrorCode::kNotFound, "there is no {}", name);
-  return std::vector<fs::path>{name};
-}
-
-int lint(const std::vector<std::string>& names, bool relock) {
-  const Result<hardware::Database> database = hardware::Database::open(data_directory());
-  if (!database) return fail(database.error());
+int lint(const Context& context, const std::vector<std::string>& names, bool relock) {
   if (relock) {
-    const fs::path lock = data_directory() / "wiki" / "pages.sha256";
-    if (const Status written = write_file_durably(lock, database->wiki().lock()); !written)
-      return fail(written.error());
-    say(stderr, "{}: {} pages as they are now\n", lock.string(), database->wiki().pages().size());
-    return lint(names, false);
+    const Result<service::Relocked> locked = service::relock_pages(context);
+    if (!locked) return fail(locked.error());
+    say(stderr, "{}: {} pages as they are now\n", locked->file, locked->pages);
   }
-  record::LintReport report = report_of(*database);
-  for (const std::string& name : names) {
-    const Result<std::vector<fs::path>> files = markdown_files(name);
-    if (!files) return fail(files.error());
-    for (const fs::path& file : *files) {
-      const Result<std::string> text = read_file(file);
-      if (!text) return fail(text.error());
-      add_text(report, hardware::lint_text(*database, file.string(), *text));
-    }
-  }
-  for (knowledge::PageProblem& problem : knowledge::lint_pages(data_directory() / "knowledge", own_knowledge()))
-    report.findings.push_back({std::move(problem.file), problem.line, "knowledge", std::move(problem.message)});
-  report.ok = report.findings.empty();
-  if (globals().json) {
-    say("{}\n", record::to_pretty(report));
-    return report.ok ? kSuccess : kNo;
-  }
+  const Result<record::LintReport> found = service::lint_facts(context, names);
+  if (!found) return fail(found.error());
+  const record::LintReport& report = *found;
+  if (globals().json) return print_json(report, report.ok ? kSuccess : kNo);
   for (const record::LintFinding& f : report.findings) say("{}:{}: {}: {}\n", f.file, f.line, f.rule, f.message);
   say("{} products, {} facts, {} UNKNOWN; {} citations in {} files; {} finding{}\n", report.products, report.facts,
       report.unknown, report.citations, report.files, report.findings.size(), report.findings.size() == 1 ? "" : "s");
   return report.ok ? kSuccess : kNo;
 }
 
+int probe(const Context& context, const std::string& product) {
+  const Result<record::SpecProbe> found = service::probe_device(context, product);
+  if (!found) return fail(found.error());
+  const int code = service::disagrees(*found) ? kNo : kSuccess;
+  if (globals().json) return print_json(*found, code);
+  say("{}{}\n", found->device,
+      found->product.empty() ? ": no product of the database names itself so" : " as " + found->product);
+  std::vector<std::vector<std::string>> rows;
+  for (const record::SpecProbeRow& row : found->rows) {
+    rows.push_back({row.metric, row.stated, row.device, row.stated == "UNKNOWN" ? "" : row.agrees ? "yes" : "NO"});
+  }
+  say("{}", table({"metric", "database", "device", "agrees"}, rows));
+  return code;
+}
+
+// The record of one GPU, or with --out those of all into a folder.
+int export_spec(const Context& context, const std::string& product, const std::string& format, const std::string& out) {
+  if (const Status known = service::check_exchange_format(format); !known) return fail(known.error());
+  if (product.empty()) {
+    const Result<std::size_t> records = service::export_products(context, out);
+    if (!records) return fail(records.error());
+    return answer(fmt::format("{} records in {}; the store's own tool makes its index", *records, out));
+  }
+  const Result<record::ExchangedSheet> sheet = service::exchanged_product(context, product);
+  if (!sheet) return fail(sheet.error());
+  if (out.empty()) return print_json(*sheet);
+  const Status written = write_file_durably(out, record::to_pretty(*sheet) + "\n");
+  return written ? answer(fmt::format("{} in {}", sheet->id, out)) : fail(written.error());
+}
+
 }  // namespace
 
 void define_spec(Command root) {
   struct Options {
-    std::string name, other, metric;
+    std::string name, other, metric, format = service::kExchangeFormat, out;
     std::vector<std::string> files;
     bool markdown = false, relock = false;
   };
@@ -184,28 +139,36 @@ void define_spec(Command root) {
       .example("ridge spec list", "products, architectures, how much of each is known")
       .exits({kSystem})
       .json("a list of products with how many facts of each are known")
-      .action([o] { return list(o->markdown); });
+      .action([o](const Context& context) { return list(context, o->markdown); });
   spec.subcommand("show", "Every fact of a product with its source")
       .positional("product", o->name, "For instance H200, \"H100 SXM\", MI300X, \"Zen 5\"")
       .example("ridge spec show H200", "peaks, memory, caches, limits of a unit")
       .exits({kSystem})
       .json("the product with every fact, its source and evidence")
-      .action([o] { return show(o->name); });
+      .action([o](const Context& context) { return show(context, o->name); });
   spec.subcommand("get", "One fact; exit code 4 when no source states it")
       .positional("product", o->name, "Product")
       .positional("metric", o->metric, "Metric, as spec show lists them")
       .example("ridge spec get H200 memory_bandwidth", "4.8 TB/s, and where that is written")
       .exits({kUnknown, kSystem})
       .json("the fact with its value, source and evidence")
-      .action([o] { return get(o->name, o->metric); });
-  define_spec_export(spec);
+      .action([o](const Context& context) { return get(context, o->name, o->metric); });
+  spec.subcommand("export", "A GPU's facts as a record of another hardware store, null and explained where unknown")
+      .positional("product", o->name, "A GPU (default: all of them, into --out)", false)
+      .option("--format hw-1.0", o->format, "hw-1.0")
+      .option("--out PATH", o->out, "A file, or without a product a folder (default: print it)")
+      .example("ridge spec export H200 --format hw-1.0", "one JSON record: peaks, memory, units, sources")
+      .example("ridge spec export --out records", "spec-sheet/<vendor>/<arch>/<product>.json of every GPU")
+      .exits({kSystem})
+      .json("the record, or with --out a message")
+      .action([o](const Context& context) { return export_spec(context, o->name, o->format, o->out); });
   spec.subcommand("diff", "What two products differ in")
       .positional("product", o->name, "Product")
       .positional("other", o->other, "Another")
       .example("ridge spec diff H200 MI300X", "the same metrics side by side, with their ratio")
       .exits({kSystem})
       .json("a list of metrics with both values and their ratio")
-      .action([o] { return diff(o->name, o->other); });
+      .action([o](const Context& context) { return diff(context, o->name, o->other); });
   spec.subcommand("lint",
                   "Check every fact (source, digits, physics), the knowledge pages, and the citations of any text")
       .positional("files", o->files, "Markdown files or folders whose citation lines are checked too", false)
@@ -213,13 +176,13 @@ void define_spec(Command root) {
       .example("ridge spec lint docs", "the database, and every citation below docs")
       .exits({{kNo, "a fact or a citation does not hold"}, kSystem})
       .json("what was counted, and a list of findings")
-      .action([o] { return lint(o->files, o->relock); });
+      .action([o](const Context& context) { return lint(context, o->files, o->relock); });
   spec.subcommand("probe", "What this machine reports, beside what the database states")
       .positional("product", o->name, "Product to compare with; by default the one the device names itself", false)
       .example("ridge spec probe", "the GPU of this machine, or its processor")
       .exits({{kNo, "the device disagrees with a stated fact"}, kSystem, kInterrupted})
       .json("the device, its product and a row per metric")
-      .action([o] { return probe(o->name); });
+      .action([o](const Context& context) { return probe(context, o->name); });
 }
 
 }  // namespace ridge::cli

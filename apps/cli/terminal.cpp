@@ -5,17 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/visible.h"
+#include "context.h"
 #include "record/command_table.h"
 #include "record/json.h"
 #include "say.h"
-#include "worker_call.h"
 
 namespace ridge::cli {
 
@@ -140,6 +139,10 @@ int answer(const std::string& message, const std::string& next) {
   return kSuccess;
 }
 
+int answer(const Result<record::CommandAnswer>& result) {
+  return result ? answer(result->message, result->next) : fail(result.error());
+}
+
 int fail(const Error& error) {
   say(stderr, "{} {}\n", painted(Paint::kBad, "ridge:", stderr), error.message);
   if (!error.hint.empty()) say(stderr, "       {}\n", error.hint);
@@ -208,27 +211,6 @@ std::string format_flops(double flops) {
 std::string format_bandwidth(double bandwidth) {
   if (bandwidth >= 1e12) return fmt::format("{:.2f} TB/s", bandwidth / 1e12);
   return fmt::format("{:.1f} GB/s", bandwidth / 1e9);
-}
-
-Result<double> parse_duration(std::string_view text) {
-  const Error refused = with_hint(invalid("\"{}\" is not a duration", text), "write for instance 90s, 5m or 1h30m");
-  double total = 0;
-  std::size_t position = 0;
-  while (position < text.size()) {
-    std::size_t end = position;
-    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
-    if (end == position || end - position > 9 || end == text.size()) return refused;
-    const double number = std::stod(std::string(text.substr(position, end - position)));
-    switch (text[end]) {
-      case 's': total += number; break;
-      case 'm': total += 60 * number; break;
-      case 'h': total += 3600 * number; break;
-      default: return refused;
-    }
-    position = end + 1;
-  }
-  if (total <= 0) return refused;
-  return total;
 }
 
 }  // namespace ridge::cli

@@ -9,12 +9,15 @@
 #include "base/clock.h"
 #include "command.h"
 #include "layout.h"
+#include "record/command_table.h"
+#include "record/json.h"
 #include "record/worker.h"
 #include "ridge/result.h"
+#include "say.h"
 
 namespace ridge::cli {
 
-// Set by the flags that every subcommand has.
+// Set by the flags that every subcommand has, and read by what prints: no use case sees them.
 struct GlobalOptions {
   bool json = false;           // --json: one JSON document on standard output and nothing else there
   bool quiet = false;          // --quiet: no progress
@@ -42,6 +45,14 @@ std::string painted_lines(const std::string& text, std::FILE* stream = stdout);
 
 // What a command that changed something says: its message and the command to run next, or both as JSON.
 int answer(const std::string& message, const std::string& next = {});
+int answer(const Result<record::CommandAnswer>& result);
+
+// A record as --json prints it.
+template <class T>
+int print_json(const T& record, int code = 0) {
+  write_text(stdout, record::to_pretty(record) + "\n");
+  return code;
+}
 
 // Prints "ridge: message" and the way out; gives the exit code that belongs to the kind of error.
 int fail(const Error& error);
@@ -71,8 +82,5 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
 
 std::string format_flops(double flops);          // "151.2 GFLOP/s"
 std::string format_bandwidth(double bandwidth);  // "14.4 GB/s"
-
-// "5m", "90s", "1h30m", "2h" in seconds.
-Result<double> parse_duration(std::string_view text);
 
 }  // namespace ridge::cli

@@ -11,6 +11,7 @@
 #include "record/campaign.h"
 #include "record/candidate.h"
 #include "record/measurement.h"
+#include "record/progress.h"
 
 namespace ridge::record {
 
@@ -271,7 +272,8 @@ struct Report {
   std::int64_t decisions = 0, accepted = 0, rolled_back = 0, not_settled = 0, not_measured = 0;
   std::int64_t sessions = 0, voided_sessions = 0, launches = 0, verified_calls = 0;
   std::int64_t events = 0, torn_bytes = 0;
-  std::string journal_head;  // hash of the last event this report knows
+  std::string journal_head;                  // hash of the last event this report knows
+  std::optional<CampaignProgress> progress;  // of a status: what a process is doing now; never in a written report
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("spec", self.spec);
@@ -321,6 +323,7 @@ struct Report {
     v("events", self.events);
     v("torn_bytes", self.torn_bytes);
     v("journal_head", self.journal_head);
+    v.optional("progress", self.progress);
   }
 };
 

@@ -1,0 +1,133 @@
+#include "service/candidate_file.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "record/backend.h"
+#include "record/kernel_description.h"
+
+namespace ridge::service {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The library's kernels: installed beside the data, or in the source tree.
+fs::path library_sources(const Context& context) {
+  std::error_code ignored;
+  const fs::path installed = context.data_directory / "sources";
+  return fs::exists(installed, ignored) ? installed : context.data_directory.parent_path() / "src";
+}
+
+std::vector<std::string> quoted_includes(std::string_view text) {
+  constexpr std::string_view kMark = "#include \"";
+  std::vector<std::string> found;
+  for (std::size_t at = text.find(kMark); at != std::string_view::npos; at = text.find(kMark, at + 1)) {
+    if (at > 0 && text[at - 1] != '\n') continue;
+    const std::size_t begin = at + kMark.size();
+    found.emplace_back(text.substr(begin, text.find('"', begin) - begin));
+  }
+  return found;
+}
+
+Status add_included(const Context& context, record::Candidate& candidate, std::size_t index, const fs::path& folder) {
+  const std::string text = candidate.sources[index].text;  // the list grows below
+  const fs::path from = fs::path(candidate.sources[index].path).parent_path();
+  for (const std::string& name : quoted_includes(text)) {
+    const std::string path = (from / name).lexically_normal().generic_string();
+    const auto known = [&](const record::SourceFile& file) { return file.path == path || file.path == name; };
+    if (std::ranges::any_of(candidate.sources, known) || path.starts_with("..")) continue;
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / path, ignored)) {
+      RIDGE_TRY(own, read_file(folder / path));
+      candidate.sources.push_back({path, std::move(own)});
+    } else if (name.ends_with(".cu") && fs::is_regular_file(library_sources(context) / name, ignored)) {
+      RIDGE_TRY(kernel, read_file(library_sources(context) / name));
+      candidate.sources.push_back({name, record::as_candidate_text(std::move(kernel))});
+    }
+  }
+  return ok_status();
+}
+
+Status add_define(record::Candidate& candidate, const std::string& define) {
+  const std::size_t equals = define.find('=');
+  std::int64_t value = 0;
+  const char* end = define.data() + define.size();
+  if (equals == std::string::npos || equals == 0 ||
+      std::from_chars(define.data() + equals + 1, end, value).ptr != end || equals + 1 == define.size()) {
+    return with_hint(invalid("-D {} is not NAME=INTEGER", define), "write for instance -D MR=6");
+  }
+  candidate.defines[define.substr(0, equals)] = value;
+  return ok_status();
+}
+
+// Files of a folder that end so, by name.
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view extension) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == extension) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+Error none_shipped(const Context& context, const std::string& name, const std::string& backend, const std::vector<std::string>& known) {
+  const fs::path folder = record::runs_on_host(backend) ? library_sources(context) / "ops" : context.data_directory / "candidates";
+  return with_hint(
+      make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend, folder.string()),
+      known.empty()
+          ? "name the source to start from with --kernel FILE"
+          : fmt::format("there is {}; or name the source to start from with --kernel FILE", fmt::join(known, ", ")));
+}
+
+// Of data/candidates, those that say what they are for.
+Result<ShippedKernel> shipped_candidate(const Context& context, const std::string& name) {
+  std::vector<std::string> known;
+  std::vector<ShippedKernel> fitting;
+  for (const fs::path& file : files_in(context.data_directory / "candidates", ".cu")) {
+    RIDGE_TRY(text, read_file(file));
+    RIDGE_TRY(block, record::parse_campaign_block(text));
+    if (!block) continue;  // an example, or a start for a user's own campaign
+    const std::string stem = file.stem().string();
+    known.push_back(stem.substr(0, stem.rfind('_')));
+    if (stem.starts_with(name + "_") || block->op == name) fitting.push_back({file, std::move(block)});
+  }
+  if (fitting.empty()) return none_shipped(context, name, "cuda", known);
+  if (fitting.size() == 1) return fitting.front();
+  return with_hint(invalid("several kernels for {} are shipped", name),
+                   fmt::format("name one: {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+Result<record::Candidate> candidate_of(const Context& context, const std::string& op, const std::string& path,
+                                       const std::vector<std::string>& defines) {
+  RIDGE_TRY(text, read_file(path));
+  record::Candidate candidate;
+  candidate.op = op;
+  candidate.backend = record::backend_of_suffix(fs::path(path).extension().string()).name;
+  candidate.name = fs::path(path).stem().string();
+  candidate.sources = {{fs::path(path).filename().string(), std::move(text)}};
+  for (std::size_t i = 0; i < candidate.sources.size(); ++i)
+    RIDGE_CHECK_OK(add_included(context, candidate, i, fs::path(path).parent_path()));
+  for (const std::string& define : defines) RIDGE_CHECK_OK(add_define(candidate, define));
+  return candidate;
+}
+
+Result<ShippedKernel> shipped_kernel(const Context& context, const std::string& name, const std::string& backend) {
+  if (!record::runs_on_host(backend)) return shipped_candidate(context, name);
+  for (const fs::path& file : files_in(library_sources(context) / "ops", ".cpp")) {
+    if (!file.filename().string().starts_with("cpu_")) continue;
+    RIDGE_TRY(text, read_file(file));
+    auto kernel = record::parse_kernel(text);
+    if (!kernel) return in_context(file.string(), kernel.error());
+    if (*kernel && std::ranges::find((*kernel)->ops, name) != (*kernel)->ops.end()) return ShippedKernel{file, {}};
+  }
+  return none_shipped(context, name, backend, {});
+}
+
+}  // namespace ridge::service

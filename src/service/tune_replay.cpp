@@ -1,0 +1,80 @@
+#include "service/tune_replay.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/large_file.h"
+#include "record/tuning_cache.h"
+#include "search/benchmark.h"
+
+namespace ridge::service {
+namespace {
+
+constexpr std::size_t kTuningCacheBytes = std::size_t{512} << 20;
+
+// With a problem: every row has to be a configuration of its space.
+Status check_against(const Context& context, const search::Space& space, const record::TuningCache& cache) {
+  for (std::size_t i = 0; i < cache.rows.size(); ++i) {
+    RIDGE_TRY(point, record::positions_in(space.parameters(), cache, cache.rows[i]));
+    if (const Status fits = space.check(point); !fits) {
+      return in_context(fmt::format("row {}", i + 1), fits.error());
+    }
+  }
+  if (cache.rows.size() < space.count())
+    context.note(fmt::format("{} of the {} configurations of the space are recorded", cache.rows.size(), space.count()));
+  return ok_status();
+}
+
+Result<std::optional<search::Space>> space_of_problem(const std::string& path) {
+  if (path.empty()) return std::optional<search::Space>();
+  RIDGE_TRY(text, read_file(path));
+  auto definition = record::parse_tuning_problem(text);
+  if (!definition) return in_context(path, definition.error());
+  auto space = search::Space::create(std::move(*definition));
+  if (!space) return in_context(path, space.error());
+  return std::optional<search::Space>(std::move(*space));
+}
+
+Status replay_one(const Context& context, const std::string& path, const std::optional<search::Space>& problem, const TuneReplayRequest& options,
+                  record::ReplayReport& report) {
+  RIDGE_TRY(text, read_file_up_to(path, kTuningCacheBytes));
+  RIDGE_TRY(cache, record::parse_tuning_cache(text));
+  if (problem) RIDGE_CHECK_OK(check_against(context, *problem, cache));
+  RIDGE_TRY(recording, search::recording_of(cache));
+  const search::BenchmarkOptions runs{static_cast<std::size_t>(options.seeds),
+                                      static_cast<std::uint64_t>(options.first_seed),
+                                      static_cast<std::size_t>(options.evaluations), !options.score};
+  for (const std::string& strategy : options.strategies) {
+    RIDGE_TRY(row, search::benchmark(recording, strategy, runs));
+    row.space = std::filesystem::path(path).stem().string();
+    row.kernel = cache.kernel;
+    row.device = cache.device;
+    report.rows.push_back(std::move(row));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<record::ReplayReport> replay_tuning(const Context& context, TuneReplayRequest options) {
+  if (options.strategies.empty()) options.strategies = {"ours"};
+  if (options.seeds < 1 || options.evaluations < 1) {
+    return invalid("--seeds {} and --evaluations {} must be at least 1", options.seeds, options.evaluations);
+  }
+  RIDGE_TRY(problem, space_of_problem(options.space));
+  record::ReplayReport report;
+  report.most_evaluations = options.evaluations;
+  for (const std::string& path : options.caches) {
+    if (const Status done = replay_one(context, path, problem, options, report); !done)
+      return in_context(path, done.error());
+  }
+  report.means = search::means_of(report.rows, static_cast<std::size_t>(options.evaluations));
+  for (const bool curves : {false, true}) {
+    const std::string& path = curves ? options.curves : options.csv;
+    if (!path.empty()) RIDGE_CHECK_OK(write_file_durably(path, record::replay_csv(report.rows, curves)));
+  }
+  return report;
+}
+
+}  // namespace ridge::service

@@ -1,0 +1,219 @@
+// Use cases without a command line: a request in, a record out, errors with the way out, cancellation.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "front.h"
+#include "service/audit.h"
+#include "service/bench.h"
+#include "service/campaigns.h"
+#include "service/candidate_file.h"
+#include "service/check.h"
+#include "service/duration.h"
+#include "service/library.h"
+#include "service/look.h"
+#include "service/spec.h"
+#include "service/tips.h"
+#include "service/worker_call.h"
+
+namespace ridge::service::test {
+namespace {
+
+using record::WorkerTask;
+using testing::HasSubstr;
+
+TEST(Duration, IsReadAsAPersonWritesIt) {
+  EXPECT_EQ(*parse_duration("90s"), 90);
+  EXPECT_EQ(*parse_duration("1h30m"), 5400);
+  for (const char* const wrong : {"", "5", "m", "-5m", "0s", "5 m", "1d"}) {
+    const Result<double> refused = parse_duration(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().hint, HasSubstr("1h30m"));
+  }
+}
+
+TEST(AskWorker, TellsItsProgressAndThatItIsOver) {
+  Front front;
+  const auto operators = list_operators(front.context);
+  ASSERT_TRUE(operators) << operators.error().text();
+  EXPECT_EQ(operators->front().name, "gemm");
+  ASSERT_EQ(front.progress.size(), 1u);
+  EXPECT_EQ(front.settled, 1);
+  EXPECT_EQ(front.worker.requests().back().cache_directory, (front.path() / "cache").string());
+}
+
+TEST(AskWorker, GivesTheWorkersRefusalWithItsHint) {
+  Front front;
+  record::WorkerResponse refused;
+  refused.error = "no such thing";
+  refused.error_hint = "try another";
+  refused.unavailable = true;
+  front.worker.on(WorkerTask::kCheck, refused);
+  const auto checked = check_subjects(front.context, {.subjects = {.op = "gemm"}});
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(checked.error().message, "no such thing");
+  EXPECT_EQ(checked.error().hint, "try another");
+}
+
+TEST(AskWorker, IsCancelled) {
+  Front front;
+  front.stops = 1;
+  const auto operators = list_operators(front.context);
+  ASSERT_FALSE(operators);
+  EXPECT_EQ(operators.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(front.settled, 1) << "a front must hear that the step is over";
+}
+
+TEST(AskWorker, NeedsNoListener) {
+  Front front;
+  Context context;
+  context.make_worker = front.context.make_worker;
+  EXPECT_TRUE(list_operators(context));
+}
+
+TEST(Contexts, OfOneProcessKnowNothingOfEachOther) {
+  Front one, other;
+  one.stops = 1;
+  EXPECT_FALSE(list_operators(one.context));
+  EXPECT_TRUE(list_operators(other.context));
+  EXPECT_TRUE(one.progress.empty());
+  EXPECT_EQ(other.progress.size(), 1u);
+}
+
+TEST(CasesOf, NamesTheOperatorsThatThereAre) {
+  Front front;
+  const auto own = cases_of(front.context, "gemm", {});
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->front().label(), "m=64 n=64 k=64");
+  const auto none = cases_of(front.context, "gem", {});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(none.error().hint, "known: gemm");
+}
+
+TEST(Check, AsksForTheSubjectsAndGivesTheirReports) {
+  Front front;
+  record::WorkerResponse answer;
+  record::CheckReport report;
+  report.subject = "cpu_simd";
+  report.rows = campaign::test::make_checks();
+  answer.checks = {report};
+  front.worker.on(WorkerTask::kCheck, answer);
+  CheckRequest request;
+  request.subjects.op = "gemm";
+  request.subjects.implementations = {"cpu_simd"};
+  request.seed = 7;
+  auto reports = check_subjects(front.context, request);
+  ASSERT_TRUE(reports) << reports.error().text();
+  EXPECT_TRUE(all_passed(*reports));
+  EXPECT_EQ(front.worker.requests().back().seed, 7);
+  EXPECT_EQ(front.worker.requests().back().implementations, std::vector<std::string>{"cpu_simd"});
+  reports->front().rows[1].outcome = record::Outcome::kWrong;
+  EXPECT_FALSE(all_passed(*reports));
+  EXPECT_FALSE(all_passed({})) << "nothing was checked";
+}
+
+TEST(Check, RefusesDefinitionsWithoutACandidate) {
+  Front front;
+  CheckRequest request;
+  request.subjects.op = "gemm";
+  request.subjects.defines = {"MR=6"};
+  const auto refused = check_subjects(front.context, request);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().hint, HasSubstr("--candidate"));
+  EXPECT_TRUE(front.worker.requests().empty()) << "refused before anything runs";
+}
+
+TEST(Bench, RefusesBeforeItMeasures) {
+  Front front;
+  BenchRequest request;
+  request.subjects.op = "gemm";
+  request.mode = "tepid";
+  EXPECT_FALSE(bench_subjects(front.context, request));
+  request.mode = "cold";
+  request.samples = -1;
+  EXPECT_FALSE(bench_subjects(front.context, request));
+  request.samples = 0;
+  request.budget = "soon";
+  EXPECT_FALSE(bench_subjects(front.context, request));
+  EXPECT_TRUE(front.worker.requests().empty());
+}
+
+TEST(Bench, GivesAReportWithItsProtocolAndCeilings) {
+  Front front;
+  BenchRequest request;
+  request.subjects.op = "gemm";
+  const auto report = bench_subjects(front.context, request);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ(report->ridge, "test");
+  ASSERT_EQ(report->bench.size(), 1u);
+  ASSERT_EQ(report->ceilings.size(), 1u);
+  // Measured once: the next report takes them from the cache of this context.
+  const std::size_t asked = front.worker.requests().size();
+  ASSERT_TRUE(bench_subjects(front.context, request));
+  for (std::size_t i = asked; i < front.worker.requests().size(); ++i)
+    EXPECT_NE(front.worker.requests()[i].task, WorkerTask::kCeilings);
+}
+
+TEST(Look, NeedsASourceThatSaysItsOperator) {
+  Front front;
+  ASSERT_TRUE(write_file_durably(front.path() / "mine.cpp", "int kernel;\n"));
+  LookRequest request;
+  request.candidate = (front.path() / "mine.cpp").string();
+  const auto refused = look_at(front.context, request);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().hint, HasSubstr("--op gemm"));
+}
+
+TEST(Candidates, ShippedOnesAreFoundInTheContextsData) {
+  Front front;
+  const auto kernel = shipped_kernel(front.context, "gemm", "cpu");
+  ASSERT_TRUE(kernel) << kernel.error().text();
+  EXPECT_EQ(kernel->file.filename(), "cpu_plain.cpp");
+  const auto none = shipped_kernel(front.context, "no_such_operator", "cpu");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().hint, HasSubstr("--kernel FILE"));
+  EXPECT_FALSE(candidate_of(front.context, "gemm", kernel->file.string(), {"MR"}));
+}
+
+TEST(Spec, FactsComeWithTheirSource) {
+  Front front;
+  const auto known = get_fact(front.context, "H200", "memory_bandwidth");
+  ASSERT_TRUE(known) << known.error().text();
+  EXPECT_EQ(known->fact.state, "known");
+  EXPECT_FALSE(known->fact.document.empty());
+  const auto wrong = get_fact(front.context, "H200", "speed");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().hint, HasSubstr("memory_bandwidth"));
+}
+
+TEST(Tips, FindWhatTheContextsPagesSay) {
+  Front front;
+  TipsRequest request;
+  request.words = {"spill"};
+  request.limit = 1;
+  const auto found = search_tips(front.context, request);
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_EQ(found->hits.size(), 1u);
+  EXPECT_GE(found->all, 1u);
+  ASSERT_TRUE(find_page(front.context, "ops/any-kernel#another-tile-shape"));
+  request.bottleneck = "luck";
+  EXPECT_FALSE(search_tips(front.context, request));
+}
+
+TEST(Campaigns, AFolderWithoutOneSaysSo) {
+  Front front;
+  EXPECT_FALSE(campaign_status(front.path()));
+  EXPECT_FALSE(pause_campaign(front.path()));
+  EXPECT_FALSE(extend_campaign({front.path().string(), "5m", {}}));
+  EXPECT_FALSE(verify_record({front.path().string(), {}}));
+  const auto none = campaigns_in(front.path());
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->empty());
+  const auto missing = campaigns_in(front.path() / "nowhere");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace ridge::service::test
