@@ -2,6 +2,7 @@
 // operator, a compiler or a device happens in here, so that a crash costs one request.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -31,6 +32,18 @@ Result<record::WorkerResponse> answer(const char* path) {
   return evaluate::run(request, {beside_this_program("ridge-host"), print_progress});
 }
 
+double processor_seconds() {
+  double seconds = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used = {};
+    if (::getrusage(who, &used) != 0) continue;
+    for (const timeval& time : {used.ru_utime, used.ru_stime}) {
+      seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    }
+  }
+  return seconds;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -48,6 +61,7 @@ int main(int argc, char** argv) {
     refused.error_hint = response.error().hint;
     response = refused;
   }
+  response->cpu_seconds = processor_seconds();
   const Status written = write_file_durably(argv[2], record::to_line(*response));
   if (!written) fmt::print(stderr, "{}\n", written.error().text());
   return written ? 0 : 1;

@@ -234,14 +234,28 @@ std::string render_trend(const State& state, Rate rate, TrendReader reader) {
   return text;
 }
 
+namespace {
+
+// Time, turns and money of an answer, and the money so far; dashes where a proposer said nothing.
+std::string usage_cells(const CostRow& row, record::Usage& sum) {
+  if (!row.usage) return "- | - | - | -";
+  sum += *row.usage;
+  const auto dollars = [](const std::optional<double>& usd) { return usd ? fmt::format("{:.4f}", *usd) : "-"; };
+  return fmt::format("{:.1f} | {} | {} | {}", row.seconds, row.usage->turns, dollars(row.usage->usd), dollars(sum.usd));
+}
+
+}  // namespace
+
 std::string render_cost(const State& state, PhaseOf phase) {
   std::string text =
       "# Campaign Cost Log\n\n| Time | Phase | Round | Status | Wall s | SDK s | Turns | Cost USD | Cumulative USD |\n"
       "|---|---|---|---|---|---|---|---|---|\n";
+  record::Usage sum;
   for (const CostRow& row : state.costs) {
-    text += fmt::format("| {} | {} | {} | ok | {:.1f} | - | - | - | - |\n", second(row.time),
-                        phase != nullptr ? phase(row.kind) : record::name_of(row.kind),
-                        row.round == 0 ? std::string("-") : std::to_string(row.round), row.seconds);
+    text +=
+        fmt::format("| {} | {} | {} | ok | {:.1f} | {} |\n", second(row.time),
+                    phase != nullptr ? phase(row.kind) : record::name_of(row.kind),
+                    row.round == 0 ? std::string("-") : std::to_string(row.round), row.seconds, usage_cells(row, sum));
   }
   return text;
 }

@@ -6,12 +6,12 @@
 #include "base/hash.h"
 #include "campaign/advice.h"
 #include "campaign/campaign.h"
+#include "campaign/context.h"
 #include "campaign/decide.h"
 #include "campaign/escalate.h"
 #include "campaign/iterations.h"
 #include "campaign/level.h"
 #include "campaign/manifest.h"
-#include "campaign/profile_hook.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/render.h"
 #include "campaign/versions.h"
@@ -83,16 +83,8 @@ record::ProposalRequest proposal_request(const State& state) {
 }
 
 record::ProposalRequest Engine::request_of_round() const {
-  record::ProposalRequest request = proposal_request(state_);
-  request.memory = memory_;
-  request.knowledge = advised(kMostAdvice);
-  request.profile = profile_;
-  if (profile_) {
-    for (std::string& finding : findings_of(*profile_)) request.findings.push_back(std::move(finding));
-  }
-  const double left = seconds_left(state_, termination_input());
-  if (std::isfinite(left)) request.seconds_left = std::max(left, 0.0);
-  return request;
+  return campaign::proposal_request(
+      state_, {memory_, advised(kMostAdvice), profile_, seconds_left(state_, termination_input())});
 }
 
 Status Engine::propose() {
@@ -137,7 +129,10 @@ Status Engine::screen() {
   record::Screened screened;
   screened.round = round.number;
   screened.seconds = journal_.active() - started;
-  if (response) screened.rows = std::move(response->screen);
+  if (response) {
+    screened.rows = std::move(response->screen);
+    screened.cpu_seconds = response->cpu_seconds;
+  }
   screened.chosen = best_row(screened.rows, proposal, round.incumbent.id());
   if (!response) {
     record::ScreenRow fault;
@@ -171,6 +166,7 @@ Status Engine::evaluate() {
   evaluated.candidate = candidate;
   evaluated.tree = tree_digest(on_disk);
   evaluated.seconds = journal_.active() - started;
+  if (response) evaluated.cpu_seconds = response->cpu_seconds;
   if (response && response->evaluation) {
     evaluated.evaluation = std::move(*response->evaluation);
   } else {

@@ -112,6 +112,7 @@ Status on_proposed(State& state, const Event& event) {
     return impossible(event, fmt::format("it speaks of round {}, due is round {}", answer.round, expected));
   }
   state.proposing += answer.seconds;
+  state.usage = answer.proposal.usage;
   if (!answer.refused.empty()) return on_refused(state, std::move(answer));
   state.failures_in_a_row = 0;
   if (answer.proposal.exhausted) {
@@ -348,7 +349,8 @@ void note_cost(State& state, const Event& event) {
     default: {
       const bool in_round = !state.rounds.empty() && state.baseline_committed;
       const std::int64_t round = in_round ? state.rounds.back().number : (state.baseline ? 1 : 0);
-      state.costs.push_back({event.time, event.kind, round, seconds, event.active});
+      state.costs.push_back({event.time, event.kind, round, seconds, event.active, {}});
+      if (event.kind == EventKind::kProposed) state.costs.back().usage = std::exchange(state.usage, {});
     }
   }
   state.active = event.active;

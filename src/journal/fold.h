@@ -70,6 +70,7 @@ struct CostRow {
   std::int64_t round = 0;  // 0: outside of rounds
   double seconds = 0;      // of active time since the event before
   double total = 0;
+  std::optional<record::Usage> usage;  // of an answer that was asked for, what its proposer says that it took
 };
 
 // What happened outside of the rounds and was no effect of its own: a pause, a resumption, a change of budget, a
@@ -123,7 +124,8 @@ struct State {
   std::string ended_at;         // event time of the final measurement
   std::vector<Ending> endings;  // earlier ones; the current one is not among them
   std::vector<CostRow> costs;
-  double proposing = 0;  // seconds that proposers took, for answers that were refused too
+  std::optional<record::Usage> usage;  // of an answer whose row of costs is not there yet
+  double proposing = 0;                // seconds that proposers took, for answers that were refused too
   std::vector<Occurrence> occurrences;
 
   Incumbent incumbent;

@@ -41,8 +41,7 @@ Result<std::string> Follower::bytes(std::size_t from, std::size_t to) const {
   std::string text(to - from, '\0');
   std::size_t have = 0;
   while (have < text.size()) {
-    const ssize_t got =
-        ::pread(file.number, text.data() + have, text.size() - have, static_cast<off_t>(from + have));
+    const ssize_t got = ::pread(file.number, text.data() + have, text.size() - have, static_cast<off_t>(from + have));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return make_error(ErrorCode::kIo, "{}: {}", path_.string(), std::strerror(errno));
     if (got == 0) break;  // it was cut meanwhile: the next look sees that

@@ -18,6 +18,8 @@ using record::Hypothesis;
 using record::ProposalRequest;
 
 constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kMostCount = 1'000'000'000'000;
+constexpr double kMostUsd = 1e6;
 constexpr std::size_t kMostChanges = 64, kMostText = 20'000, kLargestSource = 1u << 20;
 constexpr std::string_view kBottlenecks[] = {"compute", "memory", "latency", "resource", "launch"};
 constexpr std::string_view kCategories[] = {"tile", "layout", "pipeline", "resource", "backend", "algorithm"};
@@ -58,6 +60,19 @@ Status check_hypothesis(const ProposalRequest& request, const Hypothesis& h) {
       return refuse("hypothesis.informed_by", fmt::format("there was no round {}", *h.informed_by));
     }
   }
+  return ok_status();
+}
+
+Status check_usage(const record::Usage& usage) {
+  RIDGE_CHECK_OK(short_text("usage.model", usage.model, false));
+  for (const auto& [field, count] : {std::pair("usage.turns", usage.turns),
+                                     {"usage.input_tokens", usage.input_tokens},
+                                     {"usage.output_tokens", usage.output_tokens}}) {
+    if (count < 0 || count > kMostCount)
+      return refuse(field, fmt::format("{} is outside of 0 to {}", count, kMostCount));
+  }
+  if (usage.usd && !(*usage.usd >= 0 && *usage.usd <= kMostUsd))
+    return refuse("usage.usd", fmt::format("{} is outside of 0 to {}", *usage.usd, kMostUsd));
   return ok_status();
 }
 
@@ -117,6 +132,8 @@ Result<record::Proposal> to_proposal(const ProposalRequest& request, const Agent
     return refuse("version", fmt::format("{} is not {}, the version of the request", answer.version, kVersion));
   }
   record::Proposal proposal;
+  if (answer.usage) RIDGE_CHECK_OK(check_usage(*answer.usage));
+  proposal.usage = answer.usage;
   if (answer.exhausted) {
     RIDGE_CHECK_OK(short_text("reason", answer.reason, true));
     proposal.exhausted = true;

@@ -106,6 +106,7 @@ class Manual final : public Proposer {
 
 Result<record::Proposal> proposal_by_hand(const ProposalRequest& request, const ByHand& stated) {
   record::AgentAnswer answer;
+  answer.usage = stated.usage;
   if (!stated.give_up.empty()) {
     answer.exhausted = true;
     answer.reason = stated.give_up;

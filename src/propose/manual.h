@@ -14,7 +14,8 @@ struct ByHand {
   std::string by;                 // who, for the record: "manual:NAME"; may be empty
   record::Hypothesis hypothesis;  // as stated: what is empty is derived from the request
   record::AgentChange change;     // of the incumbent
-  std::string give_up;            // why the open round is not repaired; set: nothing else counts
+  std::string give_up;            // why the open round is not repaired; set: nothing of the change counts
+  std::optional<record::Usage> usage;
 };
 
 // What was stated, completed from the request and checked like the answer of a program. An expected gain that the

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "record/candidate.h"
+#include "record/usage.h"
 
 namespace ridge::record {
 
@@ -28,12 +30,14 @@ struct AgentAnswer {
   std::string reason;
   Hypothesis hypothesis;             // needed unless exhausted
   std::vector<AgentChange> changes;  // one candidate, or a sweep over one source
+  std::optional<Usage> usage;        // what the answer took, for the cost log
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v.optional("exhausted", self.exhausted);
     v.optional("reason", self.reason);
     v.optional("hypothesis", self.hypothesis);
     v.optional("changes", self.changes);
+    v.optional("usage", self.usage);
   }
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "record/names.h"
+#include "record/usage.h"
 
 namespace ridge::record {
 
@@ -163,11 +164,13 @@ struct Proposal {
   std::vector<Candidate> candidates;
   bool exhausted = false;  // nothing left to try; `reason` says why
   std::string reason;
+  std::optional<Usage> usage;  // of the language model that made it
   static void fields(auto& v, auto& self) {
     v("hypothesis", self.hypothesis);
     v("candidates", self.candidates);
     v.optional("exhausted", self.exhausted);
     v.optional("reason", self.reason);
+    v.optional("usage", self.usage);
   }
 };
 

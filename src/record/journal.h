@@ -166,11 +166,13 @@ struct Screened {
   std::vector<ScreenRow> rows;
   std::string chosen;  // candidate id; empty when none was usable
   double seconds = 0;
+  double cpu_seconds = 0;  // processor time, as in WorkerResponse
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("rows", self.rows);
     v("chosen", self.chosen);
     v("seconds", self.seconds);
+    v.optional("cpu_seconds", self.cpu_seconds);
   }
 };
 
@@ -180,7 +182,8 @@ struct Evaluated {
   Candidate candidate;
   Evaluation evaluation;
   double seconds = 0;
-  std::string tree;  // digest of the worktree's in-scope files as they were on disk when it was built
+  double cpu_seconds = 0;  // processor time, as in WorkerResponse
+  std::string tree;        // digest of the worktree's in-scope files as they were on disk when it was built
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("level", self.level);
@@ -188,6 +191,7 @@ struct Evaluated {
     v.optional("tree", self.tree);
     v("evaluation", self.evaluation);
     v("seconds", self.seconds);
+    v.optional("cpu_seconds", self.cpu_seconds);
   }
 };
 

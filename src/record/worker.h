@@ -219,6 +219,7 @@ struct WorkerResponse {
   std::vector<std::string> pack_problems;
   std::optional<ProfileReport> profile;
   std::string profiler_report;  // of a project's own profiler, as it was written
+  double cpu_seconds = 0;       // processor time of the worker and of what it ran; 0: not known
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v.optional("error", self.error);
@@ -240,6 +241,7 @@ struct WorkerResponse {
     v.optional("pack_problems", self.pack_problems);
     v.optional("profile", self.profile);
     v.optional("profiler_report", self.profiler_report);
+    v.optional("cpu_seconds", self.cpu_seconds);
   }
 };
 

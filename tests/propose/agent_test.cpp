@@ -177,5 +177,23 @@ TEST(Agent, TheHypothesisMustBeWhole) {
   EXPECT_THAT(refusal("cat >/dev/null; echo '{\"version\":2}'"), HasSubstr("answer.version: 2 is not 1"));
 }
 
+TEST(Agent, SaysWhatItsAnswerTook) {
+  const auto with = [](const std::string& usage) {
+    return "cat >/dev/null; echo '{\"version\":1," + std::string(kHypothesis) + ",\"usage\":" + usage +
+           ",\"changes\":[{\"defines\":{\"LANES\":16}}]}'";
+  };
+  const auto proposal = run(with(R"({"model":"m-1","turns":3,"input_tokens":12000,"output_tokens":900,"usd":0.25})"));
+  ASSERT_TRUE(proposal.ok()) << proposal.error().text();
+  ASSERT_TRUE(proposal->usage);
+  EXPECT_EQ(proposal->usage->model, "m-1");
+  EXPECT_EQ(proposal->usage->input_tokens, 12000);
+  EXPECT_DOUBLE_EQ(*proposal->usage->usd, 0.25);
+  EXPECT_FALSE(run(answering(R"([{"defines":{"LANES":16}}])"))->usage);
+  EXPECT_THAT(refusal(with(R"({"turns":-1})")), HasSubstr("answer.usage.turns: -1 is outside of 0 to"));
+  EXPECT_THAT(refusal(with(R"({"output_tokens":9000000000000})")), HasSubstr("answer.usage.output_tokens"));
+  EXPECT_THAT(refusal(with(R"({"usd":-0.5})")), HasSubstr("answer.usage.usd: -0.5 is outside of 0 to"));
+  EXPECT_THAT(refusal(with(R"({"euro":1})")), HasSubstr("unknown key \"euro\""));
+}
+
 }  // namespace
 }  // namespace ridge::propose
