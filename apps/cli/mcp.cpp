@@ -1,16 +1,23 @@
 // ridge mcp: the engine's steps as tools of the Model Context Protocol, for coding agents.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "context.h"
+#include "http/access.h"
+#include "http/server.h"
+#include "mcp/http.h"
 #include "mcp/server.h"
 #include "say.h"
 #include "subcommands.h"
@@ -21,8 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kShortestToken = 16;
+
 struct McpOptions {
-  std::string root = ".";
+  std::string root = ".", bind = "127.0.0.1", token_file;
+  std::optional<std::int64_t> port;  // over HTTP
   std::int64_t most_calls = 4;
 };
 
@@ -36,6 +46,8 @@ struct ToolRow {
   const char* source = "";
   const char* note = "";
   std::vector<std::int64_t> answers = {};
+  bool goes_on_alone = false;  // a round that was begun is decided, whether its client is there or not
+  std::vector<std::string> forced = {};
 };
 
 const std::vector<ToolRow>& tool_rows() {
@@ -60,14 +72,19 @@ const std::vector<ToolRow>& tool_rows() {
        {"sign_key"},
        {{"proposer", "search|manual"}},
        "",
-       "Long: it reports progress, and may be cancelled and called again; nothing is measured twice."},
+       "Long: it reports progress, and may be cancelled and called again; nothing is measured twice.",
+       {},
+       true},
       {"campaign status", true},
+      {"campaign context", true},
       {"campaign propose",
        false,
        {"sign_key"},
        {},
        "kernel",
-       "One whole round; exit_code 0 says that it was accepted, 1 that it was not."},
+       "One whole round; exit_code 0 says that it was accepted, 1 that it was not.",
+       {},
+       true},
       {"campaign stop", false},
       {"campaign pause", false},
       {"campaign extend", false},
@@ -77,6 +94,16 @@ const std::vector<ToolRow>& tool_rows() {
       {"campaign replay", true},
       {"campaign list", true},
       {"campaign export-kernel", false},
+      {"promote",
+       true,
+       {"into", "commit", "revert", "no_build", "dry_run"},
+       {},
+       "",
+       "It shows the edits and measures what they bring; the person who answers for the result runs it on the command "
+       "line to make them.",
+       {},
+       false,
+       {"--dry-run"}},
       {"check", true, {}, {}, "candidate"},
       {"try", true, {}, {}, "candidate"},
       {"bench", true},
@@ -103,10 +130,54 @@ Result<std::vector<record::McpTool>> tools_of(const Manual& manual) {
     std::string name = row.command;
     std::ranges::replace(name, ' ', '_');
     std::ranges::replace(name, '-', '_');
-    tools.push_back(
-        {std::move(name), entry, row.reads_only, row.hidden, row.narrowed, row.source, row.note, row.answers});
+    tools.push_back({std::move(name), entry, row.reads_only, row.hidden, row.narrowed, row.source, row.note,
+                     row.answers, row.forced, row.goes_on_alone});
   }
   return tools;
+}
+
+int over_lines(mcp::Server& server) {
+  std::mutex writing;
+  const mcp::Exchange exchange{[&writing](const mcp::Message& message) {
+    const std::lock_guard lock(writing);
+    std::cout << message.text << '\n' << std::flush;
+  }};
+  mcp::Session session;
+  std::string line;
+  while (interruptions() == 0 && mcp::read_line(std::cin, line)) server.receive(line, session, exchange);
+  if (interruptions() != 0) {
+    server.cancel();
+    return kInterrupted;
+  }
+  server.finish();
+  return kSuccess;
+}
+
+Result<std::string> token_of(const McpOptions& options) {
+  if (options.token_file.empty()) return http::random_token();
+  RIDGE_TRY(text, read_file(options.token_file));
+  std::string token(trimmed(text));
+  if (token.size() >= kShortestToken && std::ranges::all_of(token, [](unsigned char c) { return c > 32 && c < 127; }))
+    return token;
+  return with_hint(invalid("{} holds no token", options.token_file),
+                   fmt::format("one line of at least {} letters and digits: openssl rand -hex 32 > {}", kShortestToken,
+                               options.token_file));
+}
+
+int over_http(mcp::Server& server, const McpOptions& options) {
+  const Result<std::string> token = token_of(options);
+  if (!token) return fail(token.error());
+  http::ServerOptions http_options{options.bind, static_cast<int>(*options.port), *token, {}, {}, {}};
+  http_options.limits.body_bytes = mcp::kMostLineBytes;
+  http::Server http(std::move(http_options));
+  const mcp::HttpFront front(http, server);
+  if (const Status started = http.start(); !started) return fail(started.error());
+  say(stderr, "MCP at {}\n", http.url(mcp::kHttpPath));
+  if (options.token_file.empty()) say(stderr, "Every request needs the header: Authorization: Bearer {}\n", *token);
+  while (interruptions() == 0) ::usleep(100'000);
+  http.stop();
+  server.cancel();
+  return kInterrupted;
 }
 
 int serve(const Context& context, const Manual& manual, const McpOptions& options) {
@@ -120,19 +191,10 @@ int serve(const Context& context, const Manual& manual, const McpOptions& option
   knowledge.insert(knowledge.begin(), context.data_directory / "knowledge");
   mcp::ServerOptions server_options{fs::read_symlink("/proc/self/exe", failure), root, std::move(knowledge),
                                     manual.version(), static_cast<int>(options.most_calls)};
-  mcp::Server server(std::move(server_options), std::move(*tools), [](const std::string& line) {
-    std::cout << line << '\n' << std::flush;
-  });
+  mcp::Server server(std::move(server_options), std::move(*tools));
   // A client that has gone takes no answer; the programs of tools keep the system's own way.
   ::signal(SIGPIPE, [](int) {});
-  std::string line;
-  while (interruptions() == 0 && mcp::read_line(std::cin, line)) server.receive(line);
-  if (interruptions() != 0) {
-    server.cancel();
-    return kInterrupted;
-  }
-  server.finish();
-  return kSuccess;
+  return options.port ? over_http(server, options) : over_lines(server);
 }
 
 }  // namespace
@@ -140,11 +202,19 @@ int serve(const Context& context, const Manual& manual, const McpOptions& option
 void define_mcp(Command root) {
   auto options = std::make_shared<McpOptions>();
   root.subcommand("mcp",
-                  "Serve the engine's steps to a coding agent: Model Context Protocol on standard input and output")
+                  "Serve the engine's steps to a coding agent: Model Context Protocol on standard input and output, or "
+                  "over HTTP")
       .option("--root DIR", options->root, "The folder that calls work in; paths of an agent stay inside it")
       .option("--most-calls N", options->most_calls, "How many calls run at the same time")
       .example("ridge mcp", "what an agent's configuration names as the command; it serves the folder it is started in")
+      .option("--port N", options->port,
+              "Serve over HTTP at this port instead, of this machine alone; 0: any that is free")
+      .option("--bind ADDRESS", options->bind,
+              "The address of --port; any but 127.0.0.1 and ::1 is reached from outside")
+      .option("--token-file FILE", options->token_file,
+              "The token that each request over HTTP needs; without it a new one is made and shown")
       .example("ridge mcp --root ~/kernels", "another folder")
+      .example("ridge mcp --port 8422 --token-file ~/.ridge-token", "over HTTP, for several clients")
       .exits({kInterrupted})
       .no_json("its output is the protocol")
       .action([options, manual = root.manual()](const Context& context) { return serve(context, *manual, *options); });

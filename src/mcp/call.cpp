@@ -162,6 +162,7 @@ Result<CommandLine> command_line(const record::McpTool& tool, const std::vector<
   CommandLine line;
   line.words = tool.command->path;
   line.words.emplace_back("--json");
+  line.words.insert(line.words.end(), tool.forced.begin(), tool.forced.end());
   Given given(arguments);
   if (!tool.source.empty()) RIDGE_CHECK_OK(take_source(tool, given, line));
   const std::string source_file = (source_folder / line.source_name).string();

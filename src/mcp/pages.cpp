@@ -158,8 +158,8 @@ std::string prompt_text(const McpPrompt& prompt, const std::string& argument) {
   if (prompt.name == "round")
     return fmt::format(
         "One round of the campaign in {0}.\n\n"
-        "1. `campaign_status` and the resource ridge://campaign/{0}/journal/1: what was tried, and how did it end? Do "
-        "not repeat what was rolled back for the same reason.\n"
+        "1. `campaign_context`: the incumbent's source and tunables, what limits it, what was tried and how it ended, "
+        "and what is known of such kernels. Do not repeat what was rolled back for the same reason.\n"
         "2. `roofline`, `tips_search` and `inspect`: what limits the incumbent? Name one mechanism.\n"
         "3. One change that acts on it. State title, reason, the gain you expect and what would show that you are "
         "wrong.\n"

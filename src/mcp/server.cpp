@@ -53,6 +53,20 @@ McpOutcome outcome_of(const McpTool& tool, const ProcessResult& result) {
   return outcome;
 }
 
+Message get_prompt(const McpRequest& request, bool modern) {
+  const auto fault = [&](const std::string& words) {
+    return Message(McpFault{request.id, record::kMcpBadParameters, words});
+  };
+  for (const record::McpPrompt& prompt : prompts()) {
+    if (prompt.name != request.name) continue;
+    const auto given = std::ranges::find(request.arguments, prompt.argument, &record::McpArgument::name);
+    if (given == request.arguments.end() || given->kind != record::McpArgument::Kind::kText)
+      return fault(fmt::format("prompt {} needs the text {}: {}", prompt.name, prompt.argument, prompt.argument_help));
+    return record::mcp_prompt(request.id, prompt, prompt_text(prompt, given->values.front()), modern);
+  }
+  return fault(fmt::format("there is no prompt \"{}\"", request.name));
+}
+
 }  // namespace
 
 bool read_line(std::istream& in, std::string& line) {
@@ -66,33 +80,39 @@ bool read_line(std::istream& in, std::string& line) {
   return true;
 }
 
-Server::Server(ServerOptions options, std::vector<McpTool> tools, std::function<void(const std::string&)> write)
-    : options_(std::move(options)),
-      tools_(std::move(tools)),
-      write_(std::move(write)),
-      pages_(options_.root, options_.knowledge) {}
+Server::Server(ServerOptions options, std::vector<McpTool> tools)
+    : options_(std::move(options)), tools_(std::move(tools)), pages_(options_.root, options_.knowledge) {}
 
 Server::~Server() { finish(); }
 
-void Server::send(const std::string& line) {
-  const std::lock_guard lock(writing_);
-  write_(line);
-}
-
-void Server::fault(const McpRequest& request, int code, const std::string& message) {
-  if (!request.id.empty()) send(record::mcp_error({request.id, code, message}, request.revision));
-}
-
 void Server::finish() {
-  for (auto& [id, running] : running_) running->thread.join();
-  running_.clear();
+  std::map<Key, std::unique_ptr<Running>> running;
+  {
+    const std::lock_guard lock(calls_);
+    running = std::move(running_);
+    running_.clear();
+  }
+  for (auto& [key, one] : running) one->thread.join();
 }
 
 void Server::cancel() {
-  for (auto& [id, running] : running_) running->cancelled = true;
+  {
+    const std::lock_guard lock(calls_);
+    for (auto& [key, running] : running_) running->cancelled = true;
+  }
   finish();
 }
 
+void Server::cancel(const Session& session, const std::string& id) {
+  const std::lock_guard lock(calls_);
+  if (const auto found = running_.find({session.name, id}); found != running_.end()) found->second->cancelled = true;
+}
+
+bool Server::goes_on_alone(const std::string& tool) const {
+  return std::ranges::any_of(tools_, [&](const McpTool& one) { return one.name == tool && one.goes_on_alone; });
+}
+
+// Under the lock.
 void Server::reap() {
   std::erase_if(running_, [](auto& one) {
     if (!one.second->ended) return false;
@@ -101,98 +121,103 @@ void Server::reap() {
   });
 }
 
-void Server::receive(std::string_view line) {
-  reap();
-  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  if (line.size() >= kMostLineBytes)
-    return send(record::mcp_error(
-        {"null", record::kMcpNotJson, fmt::format("a message has at most {} bytes", kMostLineBytes - 1)}));
-  const std::variant<McpRequest, McpFault> read = record::read_mcp(line);
-  if (const auto* wrong = std::get_if<McpFault>(&read)) return send(record::mcp_error(*wrong));
-  const McpRequest& request = std::get<McpRequest>(read);
-  if (request.method == "notifications/cancelled") {
-    if (const auto found = running_.find(request.cancelled); found != running_.end()) found->second->cancelled = true;
-    return;
+void Server::receive(std::string_view message, Session& session, const Exchange& exchange) {
+  std::optional<Message> answered;
+  if (message.size() >= kMostLineBytes) {
+    answered = Message(
+        McpFault{"null", record::kMcpNotJson, fmt::format("a message has at most {} bytes", kMostLineBytes - 1)});
+  } else if (message.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+    const std::variant<McpRequest, McpFault> read = record::read_mcp(message);
+    if (const auto* wrong = std::get_if<McpFault>(&read)) {
+      answered = Message(*wrong);
+    } else if (const auto& request = std::get<McpRequest>(read); request.method == "notifications/cancelled") {
+      cancel(session, request.cancelled);
+    } else if (!request.id.empty()) {  // other notifications ask for nothing
+      answered = answer(request, session);
+      if (answered->text.empty()) answered = call(request, session, exchange);
+      if (!answered) return;
+    }
   }
-  if (request.id.empty()) return;  // other notifications ask for nothing
-  answer(request);
+  if (answered) exchange.write(*answered);
+  exchange.done();
 }
 
-void Server::answer(const McpRequest& request) {
+// Empty for a call of a tool.
+Message Server::answer(const McpRequest& request, Session& session) const {
+  const auto fault = [&](int code, const std::string& words) {
+    return Message(McpFault{request.id, code, words}, request.revision);
+  };
   const record::McpServer self{"ridge", options_.version, kInstructions};
   if (request.method == "initialize") {
     const bool known = std::ranges::find(record::kMcpOlder, request.revision) != std::end(record::kMcpOlder);
-    initialized_ = true;
-    return send(record::mcp_initialized(request.id, self, known ? request.revision : record::kMcpOlder[0]));
+    session.initialized = true;
+    return record::mcp_initialized(request.id, self, known ? request.revision : record::kMcpOlder[0]);
   }
   const bool modern = request.revision == record::kMcpModern;
-  if (!modern && !request.revision.empty() && !initialized_)
-    return fault(request, record::kMcpWrongRevision, fmt::format("revision {} is not spoken here", request.revision));
-  if (!modern && !initialized_)
-    return fault(request, record::kMcpNoRequest,
+  if (!modern && !request.revision.empty() && !session.initialized)
+    return fault(record::kMcpWrongRevision, fmt::format("revision {} is not spoken here", request.revision));
+  if (!modern && !session.initialized)
+    return fault(record::kMcpNoRequest,
                  "neither was initialize called, nor does params._meta name a revision of the protocol");
-  if (request.method == "server/discover") return send(record::mcp_discovered(request.id, self));
-  if (request.method == "ping") return send(record::mcp_empty(request.id, modern));
-  if (request.method == "tools/list") return send(record::mcp_tools(request.id, tools_, modern));
-  if (request.method == "tools/call") return call(request, modern);
-  if (request.method == "resources/list") return send(record::mcp_resources(request.id, pages_.list(), modern));
+  if (request.method == "tools/call") return {};
+  if (request.method == "server/discover") return record::mcp_discovered(request.id, self);
+  if (request.method == "ping") return record::mcp_empty(request.id, modern);
+  if (request.method == "tools/list") return record::mcp_tools(request.id, tools_, modern);
+  if (request.method == "resources/list") return record::mcp_resources(request.id, pages_.list(), modern);
   if (request.method == "resources/templates/list")
-    return send(record::mcp_resource_templates(request.id, Pages::templates(), modern));
+    return record::mcp_resource_templates(request.id, Pages::templates(), modern);
   if (request.method == "resources/read") return read_resource(request, modern);
-  if (request.method == "prompts/list") return send(record::mcp_prompts(request.id, prompts(), modern));
+  if (request.method == "prompts/list") return record::mcp_prompts(request.id, prompts(), modern);
   if (request.method == "prompts/get") return get_prompt(request, modern);
-  fault(request, record::kMcpNoMethod, fmt::format("there is no method {}", request.method));
+  return fault(record::kMcpNoMethod, fmt::format("there is no method {}", request.method));
 }
 
-void Server::read_resource(const McpRequest& request, bool modern) {
+Message Server::read_resource(const McpRequest& request, bool modern) const {
   const Result<Pages::Page> page = pages_.read(request.uri);
-  if (!page) return fault(request, record::kMcpBadParameters, page.error().text());
-  send(record::mcp_resource(request.id, page->resource, page->text, modern));
+  if (!page) return Message(McpFault{request.id, record::kMcpBadParameters, page.error().text()});
+  return record::mcp_resource(request.id, page->resource, page->text, modern);
 }
 
-void Server::get_prompt(const McpRequest& request, bool modern) {
-  for (const record::McpPrompt& prompt : prompts()) {
-    if (prompt.name != request.name) continue;
-    const auto given = std::ranges::find(request.arguments, prompt.argument, &record::McpArgument::name);
-    if (given == request.arguments.end() || given->kind != record::McpArgument::Kind::kText)
-      return fault(request, record::kMcpBadParameters,
-                   fmt::format("prompt {} needs the text {}: {}", prompt.name, prompt.argument, prompt.argument_help));
-    return send(record::mcp_prompt(request.id, prompt, prompt_text(prompt, given->values.front()), modern));
-  }
-  fault(request, record::kMcpBadParameters, fmt::format("there is no prompt \"{}\"", request.name));
-}
-
-void Server::call(const McpRequest& request, bool modern) {
+std::optional<Message> Server::call(const McpRequest& request, const Session& session, const Exchange& exchange) {
+  const bool modern = request.revision == record::kMcpModern;
   const auto tool = std::ranges::find(tools_, request.name, &McpTool::name);
   if (tool == tools_.end())
-    return fault(request, record::kMcpBadParameters,
-                 fmt::format("there is no tool \"{}\"; tools/list names them", request.name));
-  if (running_.contains(request.id))
-    return fault(request, record::kMcpNoRequest, fmt::format("a call with the id {} is running", request.id));
+    return Message(McpFault{request.id, record::kMcpBadParameters,
+                            fmt::format("there is no tool \"{}\"; tools/list names them", request.name)});
+  const Key key{session.name, request.id};
+  const std::lock_guard lock(calls_);
+  reap();
+  if (running_.contains(key))
+    return Message(
+        McpFault{request.id, record::kMcpNoRequest, fmt::format("a call with the id {} is running", request.id)});
   if (static_cast<int>(running_.size()) >= options_.most_calls) {
-    return send(
-        record::mcp_outcome(request.id,
-                            {7, "too many calls", "",
-                             fmt::format("{} calls are running; wait for one, or cancel it", running_.size()), true},
-                            modern));
+    return record::mcp_outcome(request.id,
+                               {7, "too many calls", "",
+                                fmt::format("{} calls are running; wait for one, or cancel it", running_.size()), true},
+                               modern);
   }
   auto running = std::make_unique<Running>();
   Running& started = *running;
-  running_[request.id] = std::move(running);
-  started.thread = std::thread([this, request, &tool = *tool, modern, &started] {
-    run(request, tool, modern, started);
+  running_[key] = std::move(running);
+  started.thread = std::thread([this, request, &tool = *tool, modern, exchange, &started] {
+    const std::string outcome = run(request, tool, modern, exchange, started);
+    if (!started.cancelled) exchange.write(outcome);  // a cancelled request has no answer
+    exchange.done();
     started.ended = true;
   });
+  return std::nullopt;
 }
 
-void Server::run(const McpRequest& request, const McpTool& tool, bool modern, Running& running) {
+std::string Server::run(const McpRequest& request, const McpTool& tool, bool modern, const Exchange& exchange,
+                        const Running& running) const {
+  const auto refuse = [&](const Error& error) { return record::mcp_outcome(request.id, refused(error), modern); };
   const Result<TempDir> folder = TempDir::create("ridge-mcp");
-  if (!folder) return send(record::mcp_outcome(request.id, refused(folder.error()), modern));
+  if (!folder) return refuse(folder.error());
   const Result<CommandLine> line = command_line(tool, request.arguments, options_.root, folder->path());
-  if (!line) return send(record::mcp_outcome(request.id, refused(line.error()), modern));
+  if (!line) return refuse(line.error());
   if (!line->source.empty()) {
     if (const Status written = write_file_durably(folder->path() / line->source_name, line->source); !written)
-      return send(record::mcp_outcome(request.id, refused(written.error()), modern));
+      return refuse(written.error());
   }
   ProcessSpec spec;
   spec.argv = {options_.program.string()};
@@ -204,11 +229,10 @@ void Server::run(const McpRequest& request, const McpTool& tool, bool modern, Ru
   std::int64_t count = 0;
   if (!request.progress_token.empty())
     spec.on_error_line = [&](std::string_view said) {
-      send(record::mcp_progress(request.progress_token, ++count, said));
+      exchange.write(record::mcp_progress(request.progress_token, ++count, said));
     };
   const Result<ProcessResult> result = run_process(spec);
-  const McpOutcome outcome = result ? outcome_of(tool, *result) : refused(result.error());
-  if (!running.cancelled) send(record::mcp_outcome(request.id, outcome, modern));  // a cancelled request has no answer
+  return record::mcp_outcome(request.id, result ? outcome_of(tool, *result) : refused(result.error()), modern);
 }
 
 }  // namespace ridge::mcp

@@ -26,6 +26,7 @@ enum McpCode : int {
   kMcpNoMethod = -32601,
   kMcpBadParameters = -32602,
   kMcpInternal = -32603,
+  kMcpHeaderMismatch = -32020,
   kMcpWrongRevision = -32022,
 };
 
@@ -67,6 +68,8 @@ struct McpTool {
   std::string source;                           // the argument that a text may stand for; empty: none
   std::string note;                             // a sentence after the command's summary
   std::vector<std::int64_t> answers = {};       // exit codes beside 0, 1 and 8 that are no failure of the call
+  std::vector<std::string> forced = {};         // words that each call has
+  bool goes_on_alone = false;                   // its work is in a journal, for a client that left as well
 };
 
 struct McpResource {
