@@ -7,7 +7,8 @@
 namespace ridge::http {
 namespace {
 
-const std::string& value_or_empty(const std::map<std::string, std::string>& values, const std::string& name) {
+template <class Values>
+const std::string& value_or_empty(const Values& values, const std::string& name) {
   static const std::string empty;
   const auto found = values.find(name);
   return found == values.end() ? empty : found->second;
@@ -19,6 +20,12 @@ const std::string& Request::header(const std::string& lower_case_name) const {
   return value_or_empty(headers, lower_case_name);
 }
 const std::string& Request::parameter(const std::string& name) const { return value_or_empty(query, name); }
+
+std::vector<std::string> Request::parameters(const std::string& name) const {
+  std::vector<std::string> values;
+  for (auto [at, end] = query.equal_range(name); at != end; ++at) values.push_back(at->second);
+  return values;
+}
 
 Response text_response(int status, std::string_view text) {
   Response response;

@@ -15,9 +15,9 @@ namespace ridge::http {
 
 struct Request {
   std::string method;
-  std::string path;                            // decoded: "/campaign/a b"
-  std::vector<std::string> captured;           // the path's parts that stood for "*" in the route's pattern, in order
-  std::map<std::string, std::string> query;    // the first value of each name
+  std::string path;                   // decoded: "/campaign/a b"
+  std::vector<std::string> captured;  // the path's parts that stood for "*" in the route's pattern, in order
+  std::multimap<std::string, std::string> query;
   std::map<std::string, std::string> headers;  // by lower-case name; the first value of each
   std::string body;
   std::string client;  // address
@@ -25,6 +25,8 @@ struct Request {
   // The value, or an empty text.
   [[nodiscard]] const std::string& header(const std::string& lower_case_name) const;
   [[nodiscard]] const std::string& parameter(const std::string& name) const;
+  // Every value of a name.
+  [[nodiscard]] std::vector<std::string> parameters(const std::string& name) const;
 };
 
 struct Response {
