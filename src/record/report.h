@@ -98,7 +98,11 @@ struct ReportRound {
   double high = 0;               // NaN when nothing was measured
   std::string snapshot, commit;  // accepted: what was committed; rolled back: the snapshot restored
   double propose_seconds = 0, screen_seconds = 0, evaluate_seconds = 0;
-  std::string started;  // time of its first event
+  double cpu_seconds = 0;      // processor time of workers and of what they ran; 0: not known
+  std::optional<Usage> usage;  // of language models, as the proposer says; refused answers included
+  std::string started;         // time of its first event
+  // E of the sequential test after each session that counts; empty where the decision's is not reproduced by them.
+  std::vector<double> evidence;
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("state", self.state);
@@ -128,7 +132,10 @@ struct ReportRound {
     v("propose_seconds", self.propose_seconds);
     v("screen_seconds", self.screen_seconds);
     v("evaluate_seconds", self.evaluate_seconds);
+    v.optional("cpu_seconds", self.cpu_seconds);
+    v.optional("usage", self.usage);
     v("started", self.started);
+    v.optional("evidence", self.evidence);
   }
 };
 
@@ -222,6 +229,19 @@ struct ReportTime {
   }
 };
 
+// One recorded effect, on the campaign's active time.
+struct ReportSpan {
+  std::string activity;    // kind of the event that ended it
+  std::int64_t round = 0;  // 0: outside of rounds
+  double start = 0, seconds = 0;
+  static void fields(auto& v, auto& self) {
+    v("activity", self.activity);
+    v("round", self.round);
+    v("start", self.start);
+    v("seconds", self.seconds);
+  }
+};
+
 struct ReportNote {  // something that happened outside the rounds
   std::string time, kind, text;
   static void fields(auto& v, auto& self) {
@@ -264,8 +284,11 @@ struct Report {
   std::vector<Escalated> escalations;          // what rollbacks in a row made the engine look at
   std::vector<OpenDirection> open_directions;  // what is left to try
 
-  double active_seconds = 0;
+  double active_seconds = 0, cpu_seconds = 0;  // cpu: of all rounds
+  std::optional<Usage> usage;                  // the same
   std::vector<ReportTime> time;
+  std::vector<ReportSpan> timeline;  // oldest first
+  std::vector<Profiled> profiles;    // of incumbents, oldest first
   std::vector<ReportNote> notes;
   std::string first_time, last_time;
   // decisions: those that looked at confirming sessions and so used a share of alpha.
@@ -307,7 +330,11 @@ struct Report {
     v.optional("escalations", self.escalations);
     v.optional("open_directions", self.open_directions);
     v("active_seconds", self.active_seconds);
+    v.optional("cpu_seconds", self.cpu_seconds);
+    v.optional("usage", self.usage);
     v("time", self.time);
+    v.optional("timeline", self.timeline);
+    v.optional("profiles", self.profiles);
     v("notes", self.notes);
     v("first_time", self.first_time);
     v("last_time", self.last_time);

@@ -31,5 +31,13 @@ std::string sessions_chart(std::string_view id, std::string_view title, const re
 std::string sweep_chart(std::string_view id, const record::ReportRound& round);
 // Where the time went, as one bar.
 std::string time_chart(const Model& model);
+// When what was done, a row for each kind of work.
+std::string timeline_chart(const Model& model);
+// What the measured rounds from `first` to `last` did to each shape, as colours with a sign.
+std::string heat_map(const Model& model, std::int64_t first_round, std::int64_t last_round);
+// The evidence of a decision after each session that counts, against what is needed.
+std::string evidence_chart(std::string_view id, const record::ReportRound& round);
+// The best speed over the baseline so far, without axes; `words` say it.
+std::string sparkline(std::string_view id, std::span<const double> speeds, std::string_view words);
 
 }  // namespace ridge::report

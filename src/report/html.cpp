@@ -33,6 +33,8 @@ constexpr std::array<std::array<std::string_view, 2>, 10> kSections = {{{"stands
 constexpr std::string_view kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-WoHDJXUa19TmozYEtEEiTz4EiWsj5bYXNrhYIuO5U+U='";
 
+constexpr std::int64_t kMostHeatRounds = 200;  // of the heat map: the latest
+
 constexpr std::size_t kLongCommand = 60;  // characters; takes a row of its own
 
 // Lines break between the words of a command, not at the hyphens inside them.
@@ -83,9 +85,7 @@ std::string header(const Model& model) {
                                  code(model.spec.id), badge(model.state), escape_html(headline(model)));
   if (model.state == "finished") html += paragraph(model.detail);
   if (const std::string trust = trust_words(model); !trust.empty()) html += paragraph(trust);
-  html += "<div class=\"answers\">\n";
-  for (const Answer& answer : answers(model)) html += answer_html(answer);
-  html += "</div>\n<nav aria-label=\"Sections\"><ul>\n";
+  html += answers_html(model) + "<nav aria-label=\"Sections\"><ul>\n";
   for (const auto& [id, title] : kSections) html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", id, title);
   return html + "</ul></nav>\n</header>\n";
 }
@@ -126,8 +126,15 @@ std::vector<ForestRow> forest_rows(const Model& model, const std::optional<recor
   return rows;
 }
 
-// `shared`: what the short names of the shapes leave out.
-std::string stands(const Model& model, const std::string& shared) {
+}  // namespace
+
+std::string answers_html(const Model& model) {
+  std::string html = "<div class=\"answers\">\n";
+  for (const Answer& answer : answers(model)) html += answer_html(answer);
+  return html + "</div>\n";
+}
+
+std::string standing_html(const Model& model, const std::string& shared) {
   const record::ReportRound* last = nullptr;
   for (const auto& round : model.rounds) {
     if (round.state == record::RoundState::kAccepted) last = &round;
@@ -145,6 +152,14 @@ std::string stands(const Model& model, const std::string& shared) {
   }
   std::string html = model.baseline ? paragraph(summary(model)) : std::string();
   if (!charts.empty()) html += "<div class=\"charts\">\n" + charts + "</div>\n";
+  if (!model.rounds.empty()) {
+    const std::int64_t last_round = model.rounds.back().round;
+    const std::int64_t first_round = std::max(model.rounds.front().round, last_round - kMostHeatRounds + 1);
+    html += wide_figure(first_round == model.rounds.front().round
+                            ? std::string("Gain of every shape in every round")
+                            : fmt::format("Gain of every shape in rounds {} to {}", first_round, last_round),
+                        heat_map(model, first_round, last_round));
+  }
   if (model.baseline && model.accepted > 0) {
     html += paragraph(fmt::format(
         "The accepted gains multiplied together say {}. {}", ratio_text(model.product_of_accepted),
@@ -154,8 +169,10 @@ std::string stands(const Model& model, const std::string& shared) {
   const std::string table = shape_table(model);
   if (!table.empty() && !shared.empty()) html += paragraph("Shapes, all with " + shared + ":", "shared");
   html += table;
-  return section("stands", kSections[0][1], html.empty() ? paragraph("Nothing has been measured yet.") : html);
+  return html.empty() ? paragraph("Nothing has been measured yet.") : html;
 }
+
+namespace {
 
 std::string rounds(const Model& model) {
   std::string html = paragraph(
@@ -207,7 +224,8 @@ std::string time_section(const Model& model) {
   std::string html = fact_list({{"First event", model.first_time},
                                 {"Last event", model.last_time},
                                 {"Active time", duration_text(model.active_seconds)}});
-  html += figure("Where the active time went", time_chart(model)) + table.str();
+  html += figure("Where the active time went", time_chart(model)) +
+          wide_figure("When what was done", timeline_chart(model)) + table.str();
   Table notes({{"Time"}, {"Event"}, {"What"}});
   for (const auto& note : model.notes) {
     notes.row({escape_html(note.time), escape_html(note.kind), escape_html(note.text)});
@@ -319,8 +337,9 @@ std::string html(const Model& recorded) {
   page += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n", escape_html(headline(model)),
                       kPageStyle);
   page += header(model) + "<main>\n";
-  page += stands(model, names.shared()) + rounds(model) + lineage(model) + time_section(model) + noise(model) +
-          environment(model) + protocol(model) + limits(model) + check_section(model);
+  page += section("stands", kSections[0][1], standing_html(model, names.shared())) + rounds(model) + lineage(model) +
+          time_section(model) + noise(model) + environment(model) + protocol(model) + limits(model) +
+          check_section(model);
   page += section("glossary", kSections[9][1], fact_list(glossary()));
   page += fmt::format(
       "</main>\n<footer>{}</footer>\n<script>{}</script>\n</body>\n</html>\n",

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "report/escape.h"
+#include "style.h"
 
 namespace ridge::report {
 
@@ -25,6 +26,12 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 std::string figure(std::string_view caption, std::string_view chart_html) {
   if (chart_html.empty()) return {};
   return fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escape_html(caption), chart_html);
+}
+
+std::string wide_figure(std::string_view caption, std::string_view chart_html) {
+  if (chart_html.empty()) return {};
+  return fmt::format("<figure class=\"wide-figure\">\n<figcaption>{}</figcaption>\n{}</figure>\n", escape_html(caption),
+                     chart_html);
 }
 
 std::string fact_list(const Facts& facts) {
@@ -60,6 +67,9 @@ std::string badge(std::string_view state) {
   }
   return fmt::format("<span class=\"badge\">{}</span>", escape_html(state));
 }
+
+std::string_view page_style() { return kPageStyle; }
+std::string_view page_script() { return kPageScript; }
 
 std::string diff_html(std::string_view unified_diff) {
   std::string html = "<pre class=\"diff\">";

@@ -13,9 +13,10 @@ namespace ridge::report {
 std::string paragraph(std::string_view text, std::string_view style = {});
 std::string code(std::string_view text);
 std::string section(std::string_view id, std::string_view title, std::string_view body_html);
-std::string figure(std::string_view caption, std::string_view chart_html);  // empty for an empty chart
-std::string fact_list(const Facts& facts);                                  // a definition list
-std::string folded(std::string_view title, std::string_view body_html);     // <details>; empty for an empty body
+std::string figure(std::string_view caption, std::string_view chart_html);       // empty for an empty chart
+std::string wide_figure(std::string_view caption, std::string_view chart_html);  // of the page's whole width
+std::string fact_list(const Facts& facts);                                       // a definition list
+std::string folded(std::string_view title, std::string_view body_html);          // <details>; empty for an empty body
 // A coloured word with a sign of its own: ✓ accepted, ↺ rolled back, ...
 std::string badge(std::string_view state);
 
@@ -36,6 +37,20 @@ class Table {
 };
 
 std::string diff_html(std::string_view unified_diff);  // coloured by line
+// The style sheet of every page, and the script that copies commands.
+std::string_view page_style();
+std::string_view page_script();
+// The first screen: answers.h.
+std::string answers_html(const Model& model);
+// Charts and tables of where the kernel stands. `shared`: what the short names of the shapes leave out.
+std::string standing_html(const Model& model, const std::string& shared);
+// Everything recorded of a round but its title, change and reason.
+std::string round_record(const Model& model, const record::ReportRound& round);
+// What a profiler saw: its sentence, the limits by what they may gain, the measured values; beside them those of
+// `before`, where there was a profile before.
+std::string profile_panel(const record::Profiled& profiled, const record::Profiled* before);
+// The tunables that a round changed, each with what it is.
+std::string changes_list(const record::ReportRound& round);
 // An accepted round: what it changed, and behind two folds the source and everything that was recorded. Any other
 // round: one line with the reason, the rest behind it.
 std::string round_card(const Model& model, const record::ReportRound& round);

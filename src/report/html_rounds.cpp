@@ -135,6 +135,8 @@ std::string time_words(const record::ReportRound& round) {
                                       {"evaluate", round.evaluate_seconds}}) {
     if (seconds > 0) parts.push_back(fmt::format("{} {}", what, duration_text(seconds)));
   }
+  if (round.cpu_seconds > 0) parts.push_back("processor time " + duration_text(round.cpu_seconds));
+  if (round.usage) parts.push_back(escape_html(usage_words(*round.usage)));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -167,8 +169,14 @@ std::string identity_part(const record::ReportRound& round) {
   return "<h4>Identity</h4>\n" + fact_list(ids);
 }
 
-// The tunables that changed, each with what it is.
-std::string changes_part(const record::ReportRound& round) {
+std::string source_part(const record::ReportRound& round) {
+  if (round.source_diff.empty()) return {};
+  return folded("Source: " + files_words(round), diff_html(round.source_diff));
+}
+
+}  // namespace
+
+std::string changes_list(const record::ReportRound& round) {
   std::string html;
   for (const auto& change : round.changes) {
     html += fmt::format("<li>{} {} → {}{}</li>\n", code(change.name), change.before, change.after,
@@ -177,21 +185,18 @@ std::string changes_part(const record::ReportRound& round) {
   return html.empty() ? html : "<ul class=\"changes\">\n" + html + "</ul>\n";
 }
 
-std::string source_part(const record::ReportRound& round) {
-  if (round.source_diff.empty()) return {};
-  return folded("Source: " + files_words(round), diff_html(round.source_diff));
-}
-
-// Everything that was recorded of a round.
-std::string record_part(const Model& model, const record::ReportRound& round) {
+std::string round_record(const Model& model, const record::ReportRound& round) {
   std::string html = gates_part(round);
   html += "<h4>What was tried and expected</h4>\n" + fact_list(hypothesis_facts(round));
   for (std::size_t i = 0; i < round.trials.size(); ++i) html += trial_part(model, round, i);
+  html += figure("Evidence over the sessions", evidence_chart(fmt::format("r{}-evidence", round.round), round));
   html += folded("Gain of every shape", effect_table(round));
   html += figure("The sweep", sweep_chart(fmt::format("r{}-sweep", round.round), round));
   html += folded(fmt::format("All {} configurations", round.sweep.size()), sweep_part(round));
   return html + identity_part(round);
 }
+
+namespace {
 
 std::string accepted_card(const Model& model, const record::ReportRound& round) {
   std::string html = fmt::format(
@@ -199,11 +204,11 @@ std::string accepted_card(const Model& model, const record::ReportRound& round) 
       "<span class=\"gain\">({2})</span></span>{3}</h3>\n<div class=\"body\">\n",
       round.round, escape_html(round_title(round)), escape_html(result_words(round)), badge(round_state(round)));
   html += paragraph(round.reason, "why");
-  html += changes_part(round) + source_part(round);
+  html += changes_list(round) + source_part(round);
   if (round.source_diff.empty() && !round.changes.empty()) {
     html += paragraph("The source is the same; the values are given to the compiler.", "does");
   }
-  return html + folded("Everything recorded of this round", record_part(model, round)) + "</div></div>\n";
+  return html + folded("Everything recorded of this round", round_record(model, round)) + "</div></div>\n";
 }
 
 // The id sits inside, so that following a link to it opens the card without a script.
@@ -215,8 +220,8 @@ std::string other_card(const Model& model, const record::ReportRound& round) {
       round.state == record::RoundState::kRolledBack ? "other" : "open", round.round, escape_html(round_title(round)),
       not_measured(round) ? std::string() : escape_html(result_words(round)), badge(round_state(round)),
       escape_html(round_reason(round)), round.round);
-  html += "<h4>Why</h4>\n" + paragraph(round.reason, "why") + changes_part(round) + source_part(round);
-  return html + record_part(model, round) + "</div></details>\n";
+  html += "<h4>Why</h4>\n" + paragraph(round.reason, "why") + changes_list(round) + source_part(round);
+  return html + round_record(model, round) + "</div></details>\n";
 }
 
 }  // namespace

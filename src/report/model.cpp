@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "journal/directions.h"
 #include "journal/fold.h"
+#include "journal/protocol.h"
 #include "journal/samples.h"
 #include "report/diff.h"
 #include "report/ratios.h"
@@ -61,6 +62,12 @@ std::string shape_key(std::size_t index) {
 }
 
 // An answer that opened no attempt: what it was about, and why not.
+void add_usage(std::optional<record::Usage>& sum, const std::optional<record::Usage>& one) {
+  if (!one) return;
+  if (!sum) sum.emplace();
+  *sum += *one;
+}
+
 std::string refused_words(const record::Proposed& answer) {
   const std::string& title = answer.proposal.hypothesis.title;
   return title.empty() ? answer.refused : fmt::format("\"{}\": {}", title, answer.refused);
@@ -110,6 +117,8 @@ class Drawing {
   void draw_final(const record::Final& final_event, double seconds);
   void draw_calibration(const record::Calibrated& calibrated, double seconds);
   void draw_notes();
+  void draw_timeline();
+  [[nodiscard]] std::vector<double> evidence_of(const Round& round) const;
 
   // Of the recorded effects of one kind, oldest first.
   [[nodiscard]] std::vector<double> seconds_of(EventKind kind) const;
@@ -287,6 +296,7 @@ void describe_change(record::ReportRound& target, const record::Candidate& incum
 void Drawing::draw_attempts(record::ReportRound& target, const Round& round) {
   const auto look = [&](const record::Evaluated& evaluated) {
     target.evaluate_seconds += evaluated.seconds;
+    target.cpu_seconds += evaluated.cpu_seconds;
     target.trials.push_back(trial(evaluated.evaluation, evaluated.level, evaluated.seconds));
     const std::vector<double> screening = suite_log_ratios(target.trials.back(), "screen");
     if (!screening.empty()) target.screened = std::exp(screening.back());
@@ -294,10 +304,12 @@ void Drawing::draw_attempts(record::ReportRound& target, const Round& round) {
   const record::Evaluated* last = nullptr;
   for (const Attempt& attempt : round.attempts) {
     target.propose_seconds += attempt.seconds;
+    add_usage(target.usage, attempt.proposal.usage);
     if (attempt.screened) {
       target.sweep = attempt.screened->rows;
       target.chosen = attempt.screened->chosen;
       target.screen_seconds += attempt.screened->seconds;
+      target.cpu_seconds += attempt.screened->cpu_seconds;
     }
     if (attempt.quick) look(*attempt.quick);
     if (!attempt.evaluated) continue;
@@ -333,6 +345,36 @@ void Drawing::draw_decision(record::ReportRound& target, const Round& round) {
   target.high = reached.high;
 }
 
+// The evidence after each session that counts. What a disturbed session must exceed depends on the machine's
+// calibration at that time: the one that gives the decision's own value is it.
+std::vector<double> Drawing::evidence_of(const Round& round) const {
+  if (!round.last().evaluated) return {};
+  const record::Evaluation& evaluation = round.last().evaluated->evaluation;
+  std::vector<record::Calibration> known = {state_.baseline->calibration, {}};
+  for (const journal::Occurrence& one : state_.occurrences) {
+    if (const auto* calibrated = std::get_if<record::Calibrated>(&one.what)) known.push_back(calibrated->calibration);
+  }
+  std::vector<std::string> labels;
+  for (const record::RooflinePoint& point : evaluation.roofline) labels.push_back(point.label);
+  const auto sessions = journal::valid_sessions(evaluation.sessions, "confirm");
+  const stats::SequentialRule rule = journal::sequential_rule(state_.spec().protocol);
+  for (auto calibration = known.rbegin(); calibration != known.rend(); ++calibration) {
+    const stats::GuardRule guards = journal::guard_rule(state_.spec().protocol, *calibration);
+    const Result<journal::RatioTable> table = journal::ratio_table(sessions, labels, &guards);
+    if (!table || table->suite.empty()) return {};
+    stats::SequentialTest test(rule);
+    std::vector<double> evidence;
+    for (std::size_t i = 0; i < table->suite.size(); ++i) {
+      if (test.result().verdict != stats::Verdict::kUndecided) break;
+      test.add(table->suite[i], table->slacks[i]);
+      evidence.push_back(test.result().evidence);
+    }
+    if (std::abs(evidence.back() - round.decision->evidence) <= 1e-9 * std::abs(round.decision->evidence))
+      return evidence;
+  }
+  return {};
+}
+
 void Drawing::draw_accepted(const record::ReportRound& target, const Round& round) {
   model_.accepted += 1;
   last_accepted_effects_ = round.decision->effects;
@@ -353,10 +395,14 @@ void Drawing::draw_round(const Round& round) {
   target.hypothesis = round.last().proposal.hypothesis;
   target.proposer = round.last().proposer;
   for (const record::Proposed& answer : round.refused) {
+    add_usage(target.usage, answer.proposal.usage);
     if (!answer.refused.empty()) target.refused.push_back(refused_words(answer));
   }
   draw_attempts(target, round);
-  if (round.decision) draw_decision(target, round);
+  if (round.decision) {
+    draw_decision(target, round);
+    target.evidence = evidence_of(round);
+  }
   if (round.rolled_back) target.snapshot = round.rolled_back->snapshot;
   if (round.committed) {
     target.snapshot = round.committed->snapshot;
@@ -402,6 +448,14 @@ void Drawing::draw_notes() {
   for (const record::Proposed& answer : state_.refused) {
     model_.notes.push_back({model_.last_time, "refused", refused_words(answer)});
   }
+}
+
+void Drawing::draw_timeline() {
+  for (const journal::CostRow& row : state_.costs) {
+    model_.timeline.push_back(
+        {std::string(record::name_of(row.kind)), row.round, std::max(row.total - row.seconds, 0.0), row.seconds});
+  }
+  model_.profiles = state_.profiles;
 }
 
 // The fastest implementation of each shape, from the runs in turns with the best kernel.
@@ -524,6 +578,8 @@ void Drawing::fill_peers() {
 
 // In the order of the work; what remains is the engine itself.
 void Drawing::fill_time() {
+  for (const record::ReportRound& round : model_.rounds) model_.cpu_seconds += round.cpu_seconds;
+  for (const journal::CostRow& row : state_.costs) add_usage(model_.usage, row.usage);
   double rest = model_.active_seconds;
   for (const char* activity : {"measure", "prepare and verify", "check", "build", "screen sweeps",
                                "measure the ceilings", "propose", "worker start-up and transfer"}) {
@@ -575,6 +631,7 @@ Model Drawing::model(std::size_t torn_bytes) {
   for (const Round& round : state_.rounds) draw_round(round);
   if (!state_.rounds.empty()) best_roofline_ = state_.incumbent.roofline;
   draw_notes();
+  draw_timeline();
   for (const record::Escalated& escalated : state_.escalations) take_known(escalated);
   // An earlier end is part of what the campaign took, and no longer of what it came to.
   const std::vector<double> final_seconds = seconds_of(EventKind::kFinal);
@@ -593,14 +650,18 @@ Model Drawing::model(std::size_t torn_bytes) {
 
 }  // namespace
 
-Result<Model> fold(std::span<const record::Event> events, std::size_t torn_bytes) {
-  RIDGE_TRY(state, journal::fold(events));
+Model draw(const journal::State& state, std::size_t torn_bytes) {
   if (state.created) return Drawing(state).model(torn_bytes);
   Model empty;
   empty.state = "empty";
   empty.torn_bytes = static_cast<std::int64_t>(torn_bytes);
   empty.detail = state_words(empty, "");
   return empty;
+}
+
+Result<Model> fold(std::span<const record::Event> events, std::size_t torn_bytes) {
+  RIDGE_TRY(state, journal::fold(events));
+  return draw(state, torn_bytes);
 }
 
 Result<Model> load(const std::filesystem::path& campaign) {

@@ -16,6 +16,10 @@
 #include "record/report.h"
 #include "ridge/result.h"
 
+namespace ridge::journal {
+struct State;
+}
+
 namespace ridge::report {
 
 using Model = record::Report;
@@ -25,6 +29,8 @@ Result<Model> load(const std::filesystem::path& campaign);
 
 // The same for events already read. `torn_bytes`: unfinished bytes at the end of the file, which never counted.
 Result<Model> fold(std::span<const record::Event> events, std::size_t torn_bytes = 0);
+// The same for a state that events were folded into.
+Model draw(const journal::State& state, std::size_t torn_bytes = 0);
 
 // One self-contained page: style and drawings inline, nothing fetched; its one script copies commands.
 std::string html(const Model& model);

@@ -253,7 +253,16 @@ Facts headline_facts(const Model& model) {
                      model.state == "finished" ? termination_words(model.termination->condition) : "it has not ended");
   facts.emplace_back("Chance of any false accept", fmt::format("at most {}", plain_percent(model.spec.protocol.alpha)));
   facts.emplace_back("Active time", duration_text(model.active_seconds));
+  if (model.cpu_seconds > 0) facts.emplace_back("Processor time of rounds", duration_text(model.cpu_seconds));
+  if (model.usage) facts.emplace_back("The proposer says it took", usage_words(*model.usage));
   return facts;
+}
+
+std::string usage_words(const record::Usage& usage) {
+  std::string text = fmt::format("{} turn{}, {} tokens in, {} out", usage.turns, usage.turns == 1 ? "" : "s",
+                                 usage.input_tokens, usage.output_tokens);
+  if (usage.usd) text += fmt::format(", {:.2f} USD", *usage.usd);
+  return usage.model.empty() ? text : usage.model + ": " + text;
 }
 
 std::string error_statement(const Model& model) {

@@ -30,6 +30,8 @@ std::string spread_words(const Model& model);
 std::string summary(const Model& model);
 // The figures of the first screen: name, value.
 Facts headline_facts(const Model& model);
+// "model-x: 12 turns, 103210 tokens in, 8100 out, 1.27 USD"
+std::string usage_words(const record::Usage& usage);
 // The chance that any accepted round is not a real gain, and how much of the budget is used.
 std::string error_statement(const Model& model);
 std::string total_words(const Model& model);

@@ -7,7 +7,7 @@
 namespace ridge::report::fixture {
 namespace {
 
-const std::set<std::string> kVoid = {"meta", "br"}, kRaw = {"style", "script"};
+const std::set<std::string> kVoid = {"meta", "br", "link", "input"}, kRaw = {"style", "script"};
 
 class Reader {
  public:
