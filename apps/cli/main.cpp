@@ -53,6 +53,8 @@ int main(int argc, char** argv) {
           define_inspect(root);
           define_tips(root);
           define_spec(root);
+          root.heading("Watch");
+          define_serve(root);
           root.heading("For agents");
           define_mcp(root);
           root.heading("This installation");
