@@ -48,6 +48,7 @@ struct ToolRow {
   std::vector<std::int64_t> answers = {};
   bool goes_on_alone = false;  // a round that was begun is decided, whether its client is there or not
   std::vector<std::string> forced = {};
+  std::vector<std::string> writes = {};  // options that name a file that is written
 };
 
 const std::vector<ToolRow>& tool_rows() {
@@ -56,7 +57,7 @@ const std::vector<ToolRow>& tool_rows() {
       {"spec show", true},
       {"spec get", true},
       {"ceilings", false},
-      {"roofline", true},
+      {"roofline", false, {}, {}, "", "", {}, false, {}, {"plot", "write"}},
       {"ops list", true},
       {"ops explain", true},
       {"optimize",
@@ -93,7 +94,7 @@ const std::vector<ToolRow>& tool_rows() {
       {"campaign verify", true},
       {"campaign replay", true},
       {"campaign list", true},
-      {"campaign export-kernel", false},
+      {"campaign export-kernel", false, {}, {}, "", "", {}, false, {}, {"out"}},
       {"promote",
        true,
        {"into", "commit", "revert", "no_build", "dry_run"},
@@ -106,7 +107,7 @@ const std::vector<ToolRow>& tool_rows() {
        {"--dry-run"}},
       {"check", true, {}, {}, "candidate"},
       {"try", true, {}, {}, "candidate"},
-      {"bench", true},
+      {"bench", false, {}, {}, "", "", {}, false, {}, {"out"}},
       {"inspect", true, {}, {}, "file"},
       {"profile", true, {"command", "keep", "tool"}, {}, "", "It reads a profiler's report that is there."},
       {"memory summary", true},
@@ -131,7 +132,7 @@ Result<std::vector<record::McpTool>> tools_of(const Manual& manual) {
     std::ranges::replace(name, ' ', '_');
     std::ranges::replace(name, '-', '_');
     tools.push_back({std::move(name), entry, row.reads_only, row.hidden, row.narrowed, row.source, row.note,
-                     row.answers, row.forced, row.goes_on_alone});
+                     row.answers, row.forced, row.writes, row.goes_on_alone});
   }
   return tools;
 }

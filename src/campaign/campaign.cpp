@@ -49,9 +49,9 @@ Result<Opened> open_locked(const fs::path& directory, Clock& clock, bool must_ex
 }
 
 Error already_there(const fs::path& directory) {
-  return with_hint(
-      make_error(ErrorCode::kConflict, "{} already holds a campaign", directory.string()),
-      fmt::format("go on with it by `ridge campaign resume {}`, or choose another name with --id", directory.string()));
+  return with_hint(make_error(ErrorCode::kConflict, "{} already holds a campaign", directory.string()),
+                   fmt::format("go on with it by `ridge campaign resume {}`, or choose another folder with --directory",
+                               directory.string()));
 }
 
 // Only the budgets may differ between a confirmed manifest and a later one.

@@ -11,6 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 using record::McpArgument;
 
+constexpr const char* kJournal = "journal.jsonl";
+
 Status bounded(const McpArgument& argument, std::size_t most) {
   if (argument.values.size() > kMostValues)
     return with_hint(invalid("{} has {} values", argument.name, argument.values.size()),
@@ -157,6 +159,18 @@ Status stays_inside(const fs::path& root, const std::string& text) {
   return ok_status();
 }
 
+Status stays_out_of_campaigns(const fs::path& root, const std::string& file) {
+  std::error_code failure;
+  fs::path folder = fs::weakly_canonical(root / file, failure);
+  for (; !failure && folder != root && folder.has_relative_path(); folder = folder.parent_path()) {
+    std::error_code ignored;
+    if (folder.filename() == kJournal || fs::exists(folder / kJournal, ignored))
+      return with_hint(invalid("\"{}\" lies in a campaign, whose files are the engine's", file),
+                       "name a file in another folder");
+  }
+  return ok_status();
+}
+
 Result<CommandLine> command_line(const record::McpTool& tool, const std::vector<McpArgument>& arguments,
                                  const fs::path& root, const fs::path& source_folder) {
   CommandLine line;
@@ -179,6 +193,9 @@ Result<CommandLine> command_line(const record::McpTool& tool, const std::vector<
     if (argument == nullptr) continue;
     if (const auto narrowed = tool.narrowed.find(name); narrowed != tool.narrowed.end())
       RIDGE_CHECK_OK(one_of(*argument, narrowed->second));
+    if (std::ranges::count(tool.writes, name) != 0) {
+      for (const std::string& file : argument->values) RIDGE_CHECK_OK(stays_out_of_campaigns(root, file));
+    }
     RIDGE_CHECK_OK(add_option(option, *argument, root, line.words));
   }
   line.words.emplace_back("--");

@@ -26,6 +26,9 @@ bool is_inside(const std::filesystem::path& folder, const std::filesystem::path&
 // A text that is a path, or has one behind a '=', must lie inside the folder.
 Status stays_inside(const std::filesystem::path& root, const std::string& text);
 
+// A file that a command writes must not lie in the folder of a campaign, whose record it would replace.
+Status stays_out_of_campaigns(const std::filesystem::path& root, const std::string& file);
+
 inline constexpr std::size_t kMostSourceBytes = 1u << 20, kMostTextBytes = 64u << 10, kMostValues = 256;
 
 }  // namespace ridge::mcp

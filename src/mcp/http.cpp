@@ -131,7 +131,8 @@ http::Response HttpFront::post(const http::Request& request) {
     session->name = fmt::format("request {}", ++requests_);
   } else if (begins) {
     session = new_session();
-  } else if (id.empty() && (request.header("mcp-protocol-version") == record::kMcpModern || !message.revision.empty())) {
+  } else if (id.empty() &&
+             (request.header("mcp-protocol-version") == record::kMcpModern || !message.revision.empty())) {
     session = std::make_shared<Session>();  // told which revisions there are
   } else if (id.empty()) {
     return fault({message.id.empty() ? "null" : message.id, record::kMcpNoRequest,

@@ -1,5 +1,5 @@
-// The protocol over HTTP ("streamable HTTP"): each message is a POST to one address, whose answer is a JSON document or,
-// for a call of a tool, a stream of events that ends with the result.
+// The protocol over HTTP ("streamable HTTP"): each message is a POST to one address, whose answer is a JSON document
+// or, for a call of a tool, a stream of events that ends with the result.
 //
 // Requests of 2026-07-28 name revision, method and subject in headers, too, which must say what the message says, and
 // are cancelled by closing their stream. Older clients get a session at `initialize` and send its id with each message.

@@ -113,12 +113,26 @@ Status set_defines(const std::string& field, const AgentChange& change, Candidat
   return ok_status();
 }
 
+// Whether the two have the same sources and values; a tunable that is not set has its default.
+bool is_same(const Candidate& candidate, const Candidate& incumbent) {
+  if (candidate.sources != incumbent.sources) return false;
+  if (candidate.id() == incumbent.id()) return true;
+  const Result<record::TuneSpace> space = record::tune_space(candidate);
+  if (!space) return false;
+  const auto values = [&](const Candidate& one) {
+    std::map<std::string, std::int64_t> all = one.defines;
+    for (const record::Tunable& tunable : space->tunables) all.try_emplace(tunable.name, tunable.default_value);
+    return all;
+  };
+  return values(candidate) == values(incumbent);
+}
+
 Result<Candidate> apply(const ProposalRequest& request, const std::string& field, const AgentChange& change) {
   RIDGE_CHECK_OK(short_text(field + ".name", change.name, false));
   Candidate candidate = request.incumbent;
   RIDGE_CHECK_OK(replace_sources(field, change, candidate));
   RIDGE_CHECK_OK(set_defines(field, change, candidate));
-  if (candidate.id() == request.incumbent.id()) return refuse(field, "changes nothing");
+  if (is_same(candidate, request.incumbent)) return refuse(field, "changes nothing");
   candidate.parent = request.incumbent.id();
   candidate.name =
       change.name.empty() ? fmt::format("round {}: {}", request.round, to_text(change.defines)) : change.name;

@@ -69,6 +69,7 @@ struct McpTool {
   std::string note;                             // a sentence after the command's summary
   std::vector<std::int64_t> answers = {};       // exit codes beside 0, 1 and 8 that are no failure of the call
   std::vector<std::string> forced = {};         // words that each call has
+  std::vector<std::string> writes = {};         // options that name files that are written
   bool goes_on_alone = false;                   // its work is in a journal, for a client that left as well
 };
 

@@ -8,63 +8,13 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
+from mcp_client import MODERN, Client
+
 RIDGE = pathlib.Path(sys.argv.pop(1)).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-
-
-class Client:
-    """A client of a few lines: one reader, answers by id."""
-
-    def __init__(self, folder, environment, *words):
-        self.process = subprocess.Popen([RIDGE, "mcp", "--root", folder, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, env=environment)
-        self.next = 0
-        self.answers, self.notes, self.arrived = {}, [], threading.Condition()
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-
-    def read(self):
-        for line in self.process.stdout:
-            message = json.loads(line)
-            with self.arrived:
-                if "method" in message:
-                    self.notes.append(message)
-                else:
-                    self.answers.setdefault(message.get("id"), []).append(message)
-                self.arrived.notify_all()
-
-    def send(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-
-    def wait(self, identifier, timeout=120):
-        with self.arrived:
-            self.arrived.wait_for(lambda: self.answers.get(identifier), timeout)
-            return self.answers[identifier].pop(0)
-
-    def ask(self, method, modern=True, wait=True, token=None, **parameters):
-        self.next += 1
-        if modern:
-            parameters["_meta"] = dict(MODERN)
-        if token is not None:
-            parameters.setdefault("_meta", {})["progressToken"] = token
-        self.send(json.dumps({"jsonrpc": "2.0", "id": self.next, "method": method, "params": parameters}))
-        return self.wait(self.next) if wait else self.next
-
-    def call(self, name, **arguments):
-        return self.ask("tools/call", name=name, arguments=arguments)["result"]
-
-    def close(self):
-        self.process.stdin.close()
-        code = self.process.wait(timeout=120)
-        self.reader.join()
-        self.process.stdout.close()
-        return code
 
 
 class Base(unittest.TestCase):
@@ -74,7 +24,7 @@ class Base(unittest.TestCase):
         self.folder = self.tmp / "work"
         self.folder.mkdir()
         self.environment = {**os.environ, "RIDGE_CACHE_DIR": str(self.tmp / "cache"), "XDG_CONFIG_HOME": str(self.tmp / "config")}
-        self.client = Client(self.folder, self.environment)
+        self.client = Client(RIDGE, self.folder, self.environment)
 
     def tearDown(self):
         self.assertEqual(self.client.close(), 0)
@@ -223,11 +173,11 @@ class Tools(Base):
         self.assertEqual(self.client.close(), 0)
         self.assertNotIn(identifier, [one for one, left in self.client.answers.items() if left])
         self.assertLess(time.monotonic() - began, 120)
-        self.client = Client(self.folder, self.environment)
+        self.client = Client(RIDGE, self.folder, self.environment)
 
     def test_no_more_calls_than_allowed(self):
         self.client.close()
-        self.client = Client(self.folder, self.environment, "--most-calls", "1")
+        self.client = Client(RIDGE, self.folder, self.environment, "--most-calls", "1")
         first = self.client.ask("tools/call", wait=False, name="doctor", arguments={})
         second = self.client.ask("tools/call", name="doctor", arguments={})["result"]
         self.assertIn("wait for one", second["structuredContent"]["said"])
@@ -250,7 +200,7 @@ class Reading(Base):
         (own / "ops").mkdir(parents=True)
         (own / "ops/gemm.md").write_text("our own")
         (own / "ours.md").write_text("ours")
-        client = Client(self.folder, {**self.environment, "RIDGE_KNOWLEDGE_PATH": str(own)})
+        client = Client(RIDGE, self.folder, {**self.environment, "RIDGE_KNOWLEDGE_PATH": str(own)})
         self.addCleanup(client.close)
         uris = [one["uri"] for one in client.ask("resources/list")["result"]["resources"]]
         self.assertEqual(uris.count("ridge://knowledge/ops/gemm"), 1)
@@ -280,7 +230,7 @@ class Campaign(Base):
         self.client.ask("tools/call", wait=False, name="campaign_propose", arguments={**stated, "define": ["VECTOR=8"]})
         time.sleep(1)
         self.client.close()  # the round ends all the same
-        self.client = Client(self.folder, self.environment)
+        self.client = Client(RIDGE, self.folder, self.environment)
         status = self.client.call("campaign_status", directory="c")["structuredContent"]["result"]
         self.assertEqual(len(status["rounds"]), 1, status)
         self.assertIn(status["rounds"][0]["state"], ("accepted", "rolled back"))

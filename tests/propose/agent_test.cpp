@@ -158,6 +158,8 @@ TEST(Agent, OneRoundIsOneChange) {
   EXPECT_THAT(refusal(answering(R"([{"defines":{"LANES":16}},{"sources":[{"path":"toy.cpp","text":"int x;"}]}])")),
               HasSubstr("candidates of a sweep share their sources"));
   EXPECT_THAT(refusal(answering(R"([{"defines":{}}])")), HasSubstr("changes[0]: changes nothing"));
+  // A value that is the default already.
+  EXPECT_THAT(refusal(answering(R"([{"defines":{"ROWS":1}}])")), HasSubstr("changes[0]: changes nothing"));
   EXPECT_THAT(refusal(answering("[]")), HasSubstr("answer.changes: is empty"));
 }
 
