@@ -2,34 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "base/files.h"
-#include "campaign/campaign.h"
-#include "campaign/export.h"
-#include "campaign/foreign.h"
-#include "record/json.h"
 #include "say.h"
+#include "service/exchange.h"
 #include "terminal.h"
 
 namespace ridge::cli {
 namespace {
-
-struct ExportOptions {
-  std::string directory, format = "turbo-view", out;
-};
-
-int run_export(const ExportOptions& options) {
-  const Result<campaign::ExportFormat> format = campaign::export_format(options.format);
-  if (!format) return fail(format.error());
-  if (options.out.empty()) return fail(with_hint(invalid("no folder to write to"), "name a new one with --out"));
-  const Result<campaign::State> state = campaign::load_campaign(options.directory);
-  if (!state) return fail(state.error());
-  const Result<campaign::Export> exported = campaign::render_export(*state, *format);
-  if (!exported) return fail(exported.error());
-  if (const Status written = campaign::write_export(options.out, *exported); !written) return fail(written.error());
-  return answer(fmt::format("{} files in {}, {} rounds; the raw samples stay in {}", exported->files.size(),
-                            options.out, state->rounds_closed() + 1, options.directory));
-}
 
 struct ImportOptions {
   std::string directory, out;
@@ -41,16 +19,9 @@ std::string claimed(const record::ForeignCampaign::Round& round) {
 }
 
 int run_import(const ImportOptions& options) {
-  const Result<record::ForeignCampaign> campaign = campaign::import_foreign(options.directory);
+  const Result<record::ForeignCampaign> campaign = service::import_record(options.directory, options.out);
   if (!campaign) return fail(campaign.error());
-  const std::string text = record::to_pretty(*campaign) + "\n";
-  if (!options.out.empty()) {
-    if (const Status written = write_file_durably(options.out, text); !written) return fail(written.error());
-  }
-  if (globals().json) {
-    say("{}", text);
-    return kSuccess;
-  }
+  if (globals().json) return print_json(*campaign);
   say("{} campaign, {} rounds; what its files claim, with no raw samples behind it:\n", campaign->layout,
       campaign->rounds.size());
   for (const record::ForeignCampaign::Round& round : campaign->rounds) {
@@ -74,7 +45,7 @@ int run_import(const ImportOptions& options) {
 }  // namespace
 
 void define_campaign_exchange(Command& group) {
-  auto out = std::make_shared<ExportOptions>();
+  auto out = std::make_shared<service::ExportRequest>();
   group.subcommand("export", "Write a campaign in the layout of other tools, into a folder of its own")
       .positional("directory", out->directory, "Folder of the campaign")
       .option("--format turbo-view|atrex", out->format, "turbo-view or atrex")
@@ -85,7 +56,7 @@ void define_campaign_exchange(Command& group) {
                "a git repository: the kernel, memory/v<N>.json, plans/")
       .exits({kSystem, {kHeld, "the folder is not empty and no earlier export of this campaign"}})
       .json("a message")
-      .action([out] { return run_export(*out); });
+      .action([out] { return answer(service::export_record(*out)); });
   auto in = std::make_shared<ImportOptions>();
   group.subcommand("import", "Read a campaign of another tool: its rounds, and what is missing or contradictory")
       .positional("directory", in->directory, "Its folder, in either layout")

@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "campaign/repair.h"
 #include "say.h"
+#include "service/upkeep.h"
 #include "terminal.h"
 
 namespace ridge::cli {
@@ -17,12 +17,6 @@ struct RepairOptions {
   std::string directory;
   bool yes = false;
 };
-
-std::string what_is_dropped(const campaign::RepairPlan& plan) {
-  return fmt::format("{} line{} from line {} on ({} bytes), because that line {}; line {} is the last good one ({})",
-                     plan.dropped_lines, plan.dropped_lines == 1 ? "" : "s", plan.good_lines + 1, plan.dropped_bytes,
-                     plan.problem, plan.good_lines, plan.last_good);
-}
 
 Status ask(const RepairOptions& options) {
   if (options.yes) return ok_status();
@@ -37,17 +31,13 @@ Status ask(const RepairOptions& options) {
 }
 
 int repair(const RepairOptions& options) {
-  const Result<campaign::RepairPlan> plan = campaign::plan_repair(options.directory);
-  if (!plan) return fail(plan.error());
-  if (!plan->needed()) return answer(fmt::format("All {} lines of the journal are good", plan->good_lines));
-  const std::string dropped = what_is_dropped(*plan);
-  if (!options.yes) say(stderr, "To drop: {}\n", dropped);
-  if (const Status agreed = ask(options); !agreed) return fail(agreed.error());
-  SystemClock clock;
-  const Result<std::filesystem::path> folder = campaign::repair_campaign(options.directory, clock);
-  if (!folder) return fail(folder.error());
-  return answer(fmt::format("Dropped {}. They are kept in {}", dropped, folder->string()),
-                "ridge campaign resume " + options.directory);
+  const Result<service::RepairNeeded> needed = service::look_for_damage(options.directory);
+  if (!needed) return fail(needed.error());
+  if (!needed->dropped.empty()) {
+    if (!options.yes) say(stderr, "To drop: {}\n", needed->dropped);
+    if (const Status agreed = ask(options); !agreed) return fail(agreed.error());
+  }
+  return answer(service::repair_record(options.directory));
 }
 
 }  // namespace

@@ -4,23 +4,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-
-#include "base/clock.h"
-#include "base/error.h"
-#include "campaign/campaign.h"
-#include "campaign/files.h"
 #include "context.h"
-#include "journal/follow.h"
 #include "record/json.h"
 #include "record/listing.h"
 #include "say.h"
+#include "service/watch.h"
 #include "terminal.h"
 
 namespace ridge::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr useconds_t kPoll = 500'000;  // microseconds
 
@@ -28,28 +20,6 @@ struct WatchOptions {
   std::string directory;
   bool once = false;
 };
-
-record::WatchLine line_of(const record::Event& event, const campaign::State& after) {
-  const campaign::Round* open = after.open_round();
-  record::WatchLine line;
-  line.time = event.time;
-  line.event = std::string(record::name_of(event.kind));
-  line.phase = std::string(record::name_of(campaign::phase_of(after)));
-  line.round = open != nullptr ? open->number : after.rounds.empty() ? 1 : after.rounds.back().number;
-  line.active = event.active;
-  if (event.kind == record::EventKind::kDecided && open != nullptr) line.text = open->decision->reason;
-  if (event.kind == record::EventKind::kProposed && open != nullptr) line.text = open->last().proposal.hypothesis.title;
-  if (event.kind == record::EventKind::kProfiled) {
-    const record::Profiled& profiled = after.profiles.back();
-    line.text = profiled.report ? profiled.report->verdict : profiled.note;
-  }
-  if (event.kind == record::EventKind::kPaused) line.text = *after.paused;
-  if (event.kind == record::EventKind::kTermination) line.text = after.termination->detail;
-  if (event.kind == record::EventKind::kIntent) {
-    if (const auto intent = record::from_json<record::Intent>(event.payload, "intent")) line.text = intent->effect;
-  }
-  return line;
-}
 
 void print(const record::WatchLine& line) {
   if (globals().json) {
@@ -61,20 +31,29 @@ void print(const record::WatchLine& line) {
   std::fflush(stdout);
 }
 
-int watch(const WatchOptions& options) {
-  journal::Follower follower(fs::path(options.directory) / campaign::kJournalFile);
-  bool began = false;
+// What is done now is told on standard error, and standard output has one line per event.
+void show_progress(const Context& context, const record::CampaignProgress& progress, std::string& told) {
+  if (progress.state == "running") {
+    context.progress({fmt::format("round {} {}", progress.round, record::name_of(progress.phase)),
+                      progress.step + (progress.detail.empty() ? "" : ", " + progress.detail), progress.fraction});
+  } else if (progress.state == "stale" && told != progress.updated) {
+    context.note("Not running: " + progress.because);
+    told = progress.updated;
+  }
+}
+
+int watch(const Context& context, const WatchOptions& options) {
+  service::CampaignWatch watched(options.directory);
+  std::string told;
   while (true) {
-    const Result<journal::Follower::Look> look =
-        follower.look([&](const record::Event& event, const journal::State& after) {
-          if (began && event.sequence == 0) say(stderr, "The journal was repaired or replaced; from its beginning:\n");
-          print(line_of(event, after));
-        });
-    if (!look) return fail(began ? look.error() : campaign::load_campaign(options.directory).error());
-    began = true;
-    const bool runs = campaign::lock_holder(options.directory).pid != 0;
-    if (options.once || interruptions() > 0 || (!runs && (follower.state().reported || follower.state().paused)))
-      return kSuccess;
+    const auto look = watched.look([&](const record::WatchLine& line) {
+      context.settled();
+      print(line);
+    });
+    if (!look) return fail(look.error());
+    if (look->anew) context.note("The journal was repaired or replaced; its lines came again from the first.");
+    if (options.once || interruptions() > 0 || look->over) return kSuccess;
+    if (look->progress) show_progress(context, *look->progress, told);
     ::usleep(kPoll);
   }
 }
@@ -91,7 +70,7 @@ void define_campaign_watch(Command& group) {
       .example("ridge campaign watch campaigns/gemm_cpu_xeon_20260101 --json", "one JSON object per line")
       .exits({kSystem})
       .json("one object per line and event")
-      .action([options] { return watch(*options); });
+      .action([options](const Context& context) { return watch(context, *options); });
 }
 
 }  // namespace ridge::cli

@@ -1,14 +1,9 @@
 // ridge memory: what each round of an optimisation tried, saw and left to do.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "base/clock.h"
-#include "base/error.h"
-#include "base/files.h"
-#include "knowledge/memory.h"
-#include "record/archive.h"
 #include "record/iteration_file.h"
-#include "record/json.h"
 #include "say.h"
+#include "service/memory.h"
 #include "subcommands.h"
 #include "terminal.h"
 
@@ -24,34 +19,11 @@ struct MemoryOptions {
 
 constexpr const char* kAnswer = "a message";
 
-// Prints a record or the error, and gives the exit code.
-int print_record(const knowledge::Memory& memory, const Result<record::Iteration>& iteration) {
-  if (!iteration) return fail(iteration.error());
-  const Result<std::string> text = memory.text(iteration->version, true);
+// Prints a record as it is kept, or the error.
+int print_text(const Result<std::string>& text) {
   if (!text) return fail(text.error());
   say("{}\n", *text);
   return kSuccess;
-}
-
-Result<record::Iteration> new_iteration(const MemoryOptions& o, const std::string& from) {
-  record::Iteration iteration;
-  if (!from.empty()) {
-    RIDGE_TRY(parsed, record::read_iteration(from, o.from));
-    iteration = std::move(parsed);
-  }
-  if (!o.version.empty()) iteration.version = o.version;
-  return knowledge::with_fields(std::move(iteration), o.set);
-}
-
-int create(const MemoryOptions& o) {
-  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
-  if (!memory) return fail(memory.error());
-  const Result<std::string> from = o.from.empty() ? Result<std::string>(std::string()) : read_file(o.from);
-  if (!from) return fail(from.error());
-  Result<record::Iteration> iteration = new_iteration(o, *from);
-  if (!iteration) return fail(iteration.error());
-  SystemClock clock;
-  return print_record(*memory, memory->create(std::move(*iteration), clock, *from));
 }
 
 std::string shown(const std::optional<double>& value, const char* format) {
@@ -59,20 +31,13 @@ std::string shown(const std::optional<double>& value, const char* format) {
 }
 
 int summary(const MemoryOptions& o) {
-  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
-  if (!memory) return fail(memory.error());
-  const Result<std::vector<record::Iteration>> all = memory->list(o.masked);
-  if (!all) return fail(all.error());
-  const Result<std::string> best = memory->best();
-  if (!best) return fail(best.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(*all));
-    return kSuccess;
-  }
+  const Result<service::MemorySummary> found = service::summarise_memory(o.workspace, o.masked);
+  if (!found) return fail(found.error());
+  if (globals().json) return print_json(found->records);
   std::vector<std::vector<std::string>> rows;
-  for (const record::Iteration& it : *all) {
+  for (const record::Iteration& it : found->records) {
     const record::IterationPerformance& p = it.performance;
-    rows.push_back({it.version + (it.version == *best ? " best" : "") + (it.masked ? " masked" : ""),
+    rows.push_back({it.version + (it.version == found->best ? " best" : "") + (it.masked ? " masked" : ""),
                     std::string(record::name_of(it.quality_gate.result)), shown(p.latency_us, "{:.2f}"),
                     shown(p.speedup_over_previous, "{:.3f}x"),
                     p.compute_utilisation ? fmt::format("{:.1f} %", 100 * *p.compute_utilisation) : "-",
@@ -83,48 +48,27 @@ int summary(const MemoryOptions& o) {
   say("{}",
       table({"version", "gate", "latency us", "speed-up", "compute", "memory", "bottleneck", "category", "action"},
             rows));
-  const Result<std::vector<std::string>> aside = memory->set_aside();
-  if (!aside) return fail(aside.error());
-  for (const std::string& reason : *aside) say(stderr, "set aside: {}\n", reason);
+  for (const std::string& reason : found->set_aside) say(stderr, "set aside: {}\n", reason);
   return kSuccess;
 }
 
-int mask(const MemoryOptions& o, bool masked) {
-  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
-  if (!memory) return fail(memory.error());
-  for (const std::string& version : o.versions) {
-    if (const Status done = memory->set_masked(version, masked); !done) return fail(done.error());
-  }
-  return answer(fmt::format("{}: {}", masked ? "masked" : "shown again", fmt::join(o.versions, " ")));
-}
-
 int restart(const MemoryOptions& o) {
-  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
-  if (!memory) return fail(memory.error());
-  SystemClock clock;
-  const Result<record::MemoryRestart> entry = memory->restart(o.seed, clock);
+  const Result<record::MemoryRestart> entry = service::restart_memory(o.workspace, o.seed);
   if (!entry) return fail(entry.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(*entry));
-  } else {
-    say("masked {}; kept {}; the next version is {}\n", fmt::join(entry->masked, " "), fmt::join(entry->kept, " "),
-        entry->next_version);
-  }
+  if (globals().json) return print_json(*entry);
+  say("masked {}; kept {}; the next version is {}\n", fmt::join(entry->masked, " "), fmt::join(entry->kept, " "),
+      entry->next_version);
   return kSuccess;
 }
 
 int validate(const MemoryOptions& o) {
-  const Result<knowledge::Memory> memory = knowledge::Memory::open(o.workspace);
-  if (!memory) return fail(memory.error());
-  const Result<std::vector<std::string>> problems = memory->validate();
+  const Result<std::vector<std::string>> problems = service::validate_memory(o.workspace);
   if (!problems) return fail(problems.error());
-  if (globals().json) {
-    say("{}\n", record::to_pretty(*problems));
-  } else {
-    for (const std::string& problem : *problems) say("{}\n", problem);
-    if (problems->empty()) say("every record is valid\n");
-  }
-  return problems->empty() ? kSuccess : kNo;
+  const int code = problems->empty() ? kSuccess : kNo;
+  if (globals().json) return print_json(*problems, code);
+  for (const std::string& problem : *problems) say("{}\n", problem);
+  if (problems->empty()) say("every record is valid\n");
+  return code;
 }
 
 }  // namespace
@@ -140,10 +84,7 @@ void define_memory(Command root) {
       .example("ridge memory init --workspace fast_gemm", "ridge workspace init has done it for its folder")
       .exits({kSystem, kHeld})
       .json(kAnswer)
-      .action([o] {
-        const Result<knowledge::Memory> made = knowledge::Memory::init(o->workspace);
-        return made ? answer(fmt::format("Made {}/memory", o->workspace), "ridge memory create") : fail(made.error());
-      });
+      .action([o] { return answer(service::init_memory(o->workspace)); });
   with_workspace(memory.subcommand("create", "Add a record; its version is the next one unless given"))
       .option("--version", o->version, "For instance v0")
       .option("--from FILE", o->from, "A JSON file to start from")
@@ -155,39 +96,35 @@ void define_memory(Command root) {
           "a passing round")
       .exits({kSystem, kHeld})
       .json("the record (also without the flag)")
-      .action([o] { return create(*o); });
+      .action([o] {
+        return print_text(service::create_memory({o->workspace, o->version, o->from, o->set}));
+      });
   with_workspace(memory.subcommand("read", "Print a record"))
       .positional("version", o->version, "For instance v3")
       .flag("--masked", o->masked, "Also when it is masked")
       .example("ridge memory read v3 --workspace fast_gemm", "what the round tried, saw and left to do")
       .exits({kSystem})
       .json("the record (also without the flag)")
-      .action([o] {
-        const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
-        return opened ? print_record(*opened, opened->read(o->version, o->masked)) : fail(opened.error());
-      });
+      .action([o] { return print_text(service::read_memory(o->workspace, o->version, o->masked)); });
   with_workspace(memory.subcommand("update", "Change fields of a record"))
       .positional("version", o->version, "For instance v3")
       .option("--set FIELD=VALUE", o->set, "FIELD=VALUE (repeatable)")
       .example("ridge memory update v3 --set performance.tflops=612.4", "types are checked, nothing invalid is written")
       .exits({kSystem, kHeld})
       .json("the record (also without the flag)")
-      .action([o] {
-        const Result<knowledge::Memory> opened = knowledge::Memory::open(o->workspace);
-        return opened ? print_record(*opened, opened->update(o->version, o->set)) : fail(opened.error());
-      });
+      .action([o] { return print_text(service::update_memory(o->workspace, o->version, o->set)); });
   with_workspace(memory.subcommand("mask", "Hide records from every reader; never v0, never the best"))
       .positional("versions", o->versions, "For instance v2 v5")
       .example("ridge memory mask v2 v5", "proposers no longer see them")
       .exits({kSystem, {kHeld, "v0 or the best one was named"}})
       .json(kAnswer)
-      .action([o] { return mask(*o, true); });
+      .action([o] { return answer(service::mask_memory(o->workspace, o->versions, true)); });
   with_workspace(memory.subcommand("unmask", "Show them again"))
       .positional("versions", o->versions, "For instance v2 v5")
       .example("ridge memory unmask v2", "it counts again")
       .exits({kSystem, kHeld})
       .json(kAnswer)
-      .action([o] { return mask(*o, false); });
+      .action([o] { return answer(service::mask_memory(o->workspace, o->versions, false)); });
   with_workspace(memory.subcommand("summary", "One line per record"))
       .flag("--masked", o->masked, "Masked ones too")
       .example("ridge memory summary --workspace fast_gemm", "gate, latency, speed-up and action of every round")

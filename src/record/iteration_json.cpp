@@ -8,5 +8,6 @@ namespace ridge::record {
 template struct Codec<Iteration>;
 template struct Codec<MemoryRestart>;
 template struct Codec<Report>;
+template struct Codec<std::vector<Iteration>>;
 
 }  // namespace ridge::record

@@ -20,16 +20,16 @@ struct CampaignProgress {
   std::string because;  // why it ended; of a stale one what to do
   Phase phase = Phase::kDefineTarget;
   std::int64_t round = 1;
-  std::string part;  // what the steps are of: "set-up", "round", "between rounds" or "end"
-  std::string step;  // "build, check and measure the candidate"
-  std::int64_t number = 1, of = 1;  // of the steps of this part
-  std::string detail;               // within the step: "measure: session 3 of at most 32"
-  double fraction = 0;              // of the step, 0..1, as far as it is known
-  std::string next;                 // the step that usually follows; what is decided may be another
-  std::string since;                // when the step began: "2026-11-21T07:30:12Z"
-  std::string updated;              // when this was written
-  double active = 0;                // seconds of active campaign time
-  std::optional<double> seconds_left;  // of the budget; none without one
+  std::string part;                       // what the steps are of: "set-up", "round", "between rounds" or "end"
+  std::string step;                       // "build, check and measure the candidate"
+  std::int64_t number = 1, of = 1;        // of the steps of this part
+  std::string detail;                     // within the step: "measure: session 3 of at most 32"
+  double fraction = 0;                    // of the step, 0..1, as far as it is known
+  std::string next;                       // the step that usually follows; what is decided may be another
+  std::string since;                      // when the step began: "2026-11-21T07:30:12Z"
+  std::string updated;                    // when this was written
+  double active = 0;                      // seconds of active campaign time
+  std::optional<double> seconds_left;     // of the budget; none without one
   std::int64_t rounds = 0, accepted = 0;  // closed; and of those
   std::optional<std::int64_t> most_rounds;
   double speedup = 1;  // product of the accepted gains

@@ -83,9 +83,9 @@ Result<record::Audit> verify_record(const VerifyRequest& options) {
   }
   const std::string rendered = found.rendered > 0 ? fmt::format(" ({} of them rendered now)", found.rendered) : "";
   audit.rendered = found.rendered;
-  audit.summary = fmt::format("verify: {} events, {} files{}, {} snapshots: {}. Last hash {}", found.events,
-                              found.files, rendered, found.snapshots,
-                              found.ok() ? "all as the journal says" : "NOT as the journal says", found.last_hash);
+  audit.summary =
+      fmt::format("verify: {} events, {} files{}, {} snapshots: {}. Last hash {}", found.events, found.files, rendered,
+                  found.snapshots, found.ok() ? "all as the journal says" : "NOT as the journal says", found.last_hash);
   audit.otherwise = found.otherwise;
   if (found.otherwise > 0) {
     audit.summary += fmt::format(

@@ -41,8 +41,8 @@ Result<std::vector<record::CheckRow>> check_kernel(const Context& context, const
   return rows;
 }
 
-Result<record::BenchReport> measure_kernel(const Context& context, const WorkspaceSubject& subject, std::vector<record::Ceiling> ceilings,
-                                    const std::string& budget) {
+Result<record::BenchReport> measure_kernel(const Context& context, const WorkspaceSubject& subject,
+                                           std::vector<record::Ceiling> ceilings, const std::string& budget) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kBench;
   request.cases = subject.cases;
@@ -115,8 +115,8 @@ std::string section_of(const record::BenchReport& report) {
 }
 
 // baseline_report.md: what limits the kernel, with the numbers and where they are from.
-std::string baseline_text(const record::Workspace& workspace, const record::Iteration& v0, const std::string& performance,
-                      const std::string& evidence, const std::string& direction) {
+std::string baseline_text(const record::Workspace& workspace, const record::Iteration& v0,
+                          const std::string& performance, const std::string& evidence, const std::string& direction) {
   return fmt::format(
       "# Baseline of {}\n\n## Bound Type\n\n{}\n\n## Performance\n\nMeasured {} by `ridge baseline`: {:.2f} us, "
       "geomean of "
@@ -135,10 +135,10 @@ constexpr const char* kDirection =
     "on from here, and each round leaves `memory/v<N>.json` and `plans/v<N>_plan.md`.";
 
 // v0 and its report, in one commit with the files `also`.
-Result<record::Iteration> commit_baseline(const Context& context, const fs::path& folder, const record::Workspace& workspace,
-                                          const knowledge::Memory& memory, record::Iteration v0,
-                                          const std::string& performance, const std::string& evidence,
-                                          std::vector<std::string> also) {
+Result<record::Iteration> commit_baseline(const Context& context, const fs::path& folder,
+                                          const record::Workspace& workspace, const knowledge::Memory& memory,
+                                          record::Iteration v0, const std::string& performance,
+                                          const std::string& evidence, std::vector<std::string> also) {
   const std::unique_ptr<execute::Git> git = execute::make_git(folder);
   RIDGE_TRY(commit, git->head());
   v0.git_commit_hash = commit;
@@ -154,8 +154,8 @@ Result<record::Iteration> commit_baseline(const Context& context, const fs::path
 }
 
 // Of a workspace with a reference: its own harness, tried as a project is, and one table.
-Result<record::Iteration> reference_baseline(const Context& context, const fs::path& folder, const record::Workspace& workspace,
-                                             const knowledge::Memory& memory) {
+Result<record::Iteration> reference_baseline(const Context& context, const fs::path& folder,
+                                             const record::Workspace& workspace, const knowledge::Memory& memory) {
   RIDGE_TRY(project, project::read_project(folder));
   RIDGE_TRY(tried, try_project(context, project, false));
   if (!tried.ready) {
@@ -199,7 +199,8 @@ Result<record::Iteration> reference_baseline(const Context& context, const fs::p
   evidence +=
       "\nIsolation: the harness owns inputs, outputs and clock, and the kernel runs in its process, which is weaker "
       "than for an operator of Ridgeline; a process that never sees the kernel checks its outputs.";
-  return commit_baseline(context, folder, workspace, memory, std::move(it), performance, evidence, {"profiles/v0/table.csv"});
+  return commit_baseline(context, folder, workspace, memory, std::move(it), performance, evidence,
+                         {"profiles/v0/table.csv"});
 }
 
 Status keep(const fs::path& folder, const record::BenchReport& report) {
@@ -231,8 +232,8 @@ Result<record::Iteration> make_baseline(const Context& context, const BaselineRe
   RIDGE_CHECK_OK(keep(folder, report));
   record::Iteration v0 = iteration_of(subject, checks, report);
   const std::string evidence = v0.profile_evidence.evidence_summary + "; every sample is in profiles/v0/bench.json";
-  return commit_baseline(context, folder, workspace, memory, std::move(v0), record::bench_markdown(report.bench), evidence,
-                         {"profiles/v0/bench.json"});
+  return commit_baseline(context, folder, workspace, memory, std::move(v0), record::bench_markdown(report.bench),
+                         evidence, {"profiles/v0/bench.json"});
 }
 
 }  // namespace ridge::service

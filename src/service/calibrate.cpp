@@ -17,7 +17,8 @@ constexpr std::int64_t kFewestSessions = 8;
 
 // What is measured against itself: the candidate, or the implementation; when none is named that which the library
 // chooses for the first case.
-Status choose_subject(const Context& context, const CalibrateRequest& options, record::WorkerRequest& request, std::string& name) {
+Status choose_subject(const Context& context, const CalibrateRequest& options, record::WorkerRequest& request,
+                      std::string& name) {
   RIDGE_CHECK_OK(fill_subjects(context, options.subjects, request));
   if (request.candidates.size() + request.implementations.size() > 1) {
     return invalid("calibrate measures one subject against itself, {} were named",
@@ -39,7 +40,8 @@ Status choose_subject(const Context& context, const CalibrateRequest& options, r
   return ok_status();
 }
 
-Result<record::WorkerRequest> calibration_request(const Context& context, const CalibrateRequest& options, std::string& name, double& limit) {
+Result<record::WorkerRequest> calibration_request(const Context& context, const CalibrateRequest& options,
+                                                  std::string& name, double& limit) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kCalibrate;
   request.protocol.mode = options.mode;
@@ -65,7 +67,8 @@ Result<record::WorkerRequest> calibration_request(const Context& context, const 
 }
 
 // One smallest session shows what a launch costs; then as large ones as fit.
-Result<std::vector<record::Session>> measure_itself(const Context& context, record::WorkerRequest request, std::int64_t sessions, double limit) {
+Result<std::vector<record::Session>> measure_itself(const Context& context, record::WorkerRequest request,
+                                                    std::int64_t sessions, double limit) {
   const record::Protocol protocol = request.protocol;
   request.sessions = 1;
   request.protocol.max_quads = request.protocol.max_launches = 1;

@@ -12,9 +12,9 @@
 namespace ridge::service {
 
 struct CalibrateRequest {
-  Subjects subjects;           // one; none: what the library chooses for the first case
-  std::string budget = "60s";  // for the sessions, which are made as large as fits
-  std::string mode = "cold";   // or warm
+  Subjects subjects;                          // one; none: what the library chooses for the first case
+  std::string budget = "60s";                 // for the sessions, which are made as large as fits
+  std::string mode = "cold";                  // or warm
   std::int64_t sessions = 24, decisions = 0;  // decisions on the subject against itself, afterwards
   double min_effect = 0.01;
 };

@@ -65,7 +65,8 @@ std::string replaced_path(const record::Candidate& incumbent, const fs::path& na
 
 // The file in place of a source of the incumbent, and what it includes of the files beside it. Of a project only what
 // the incumbent has: its other headers are there when it is built.
-Result<std::vector<record::SourceFile>> sources_of(const Context& context, const campaign::State& state, const std::string& path) {
+Result<std::vector<record::SourceFile>> sources_of(const Context& context, const campaign::State& state,
+                                                   const std::string& path) {
   RIDGE_TRY(candidate, candidate_of(context, state.spec().op, path, {}));
   const record::Candidate& incumbent = state.incumbent.candidate;
   const bool of_project = record::is_of_project(state.spec());
@@ -95,8 +96,11 @@ Error lacks(const char* flag, const char* what) {
 Result<std::optional<record::Usage>> usage_of(const ProposeRequest& options) {
   if (options.model.empty() && options.usd.empty() && !options.turns && !options.input_tokens && !options.output_tokens)
     return std::optional<record::Usage>();
-  record::Usage usage{options.model, options.turns.value_or(0), options.input_tokens.value_or(0),
-                      options.output_tokens.value_or(0), {}};
+  record::Usage usage{options.model,
+                      options.turns.value_or(0),
+                      options.input_tokens.value_or(0),
+                      options.output_tokens.value_or(0),
+                      {}};
   if (!options.usd.empty()) {
     double dollars = 0;
     const char* const end = options.usd.data() + options.usd.size();

@@ -33,8 +33,8 @@ struct Proposed {
 
 // Everything that can be refused is, before the journal has a line of it. Errors: kConflict when another process works
 // on the campaign, it has ended, its baseline is not measured, or the round could not be begun; kInvalidArgument for a
-// proposal that breaks a rule, and for a kernel that did not build or was wrong (its round stays open, and the hint says
-// how often it can be repaired).
+// proposal that breaks a rule, and for a kernel that did not build or was wrong (its round stays open, and the hint
+// says how often it can be repaired).
 Result<Proposed> propose_round(const Context& context, const ProposeRequest& request);
 
 }  // namespace ridge::service

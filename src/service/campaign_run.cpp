@@ -91,7 +91,8 @@ campaign::StopLevel stop_level(const Context& context) {
 
 // What neither a proposer nor a project's command may reach: the campaign, built objects, and the keys of both.
 std::vector<fs::path> out_of_reach(const Context& context, const fs::path& directory, const RunRequest& run) {
-  std::vector<fs::path> hidden = {fs::absolute(directory), fs::absolute(context.cache_directory), default_state_directory()};
+  std::vector<fs::path> hidden = {fs::absolute(directory), fs::absolute(context.cache_directory),
+                                  default_state_directory()};
   const char* const variable = std::getenv(campaign::kSignKeyVariable);
   for (const std::string& key : {run.sign_key, std::string(variable == nullptr ? "" : variable)}) {
     if (!key.empty()) hidden.push_back(fs::absolute(key));
@@ -107,7 +108,9 @@ Result<project::Project> project_of(const record::CampaignSpec& spec, const fs::
 }
 
 // ridge-worker for an operator of Ridgeline, a project's own commands for a project, whose digest goes into `digest`.
-Result<std::unique_ptr<execute::Executor>> executor_of(const Context& context, const campaign::State& state, const fs::path& directory, const RunRequest& run, std::string& digest) {
+Result<std::unique_ptr<execute::Executor>> executor_of(const Context& context, const campaign::State& state,
+                                                       const fs::path& directory, const RunRequest& run,
+                                                       std::string& digest) {
   if (!record::is_of_project(state.spec()))
     return make_profiling_executor(context, local_executor(context), {.backend = state.spec().backend});
   RIDGE_TRY(project, project_of(state.spec(), directory));
@@ -145,8 +148,8 @@ std::string next_command(const fs::path& directory, const campaign::State& state
   return fmt::format("ridge campaign extend {0} --budget 10m && ridge campaign resume {0}", directory.string());
 }
 
-Result<Ran> drive_campaign(const Context& context, const fs::path& directory, const RunRequest& run, propose::Proposer& proposer,
-                           std::optional<campaign::Standpoint> expected) {
+Result<Ran> drive_campaign(const Context& context, const fs::path& directory, const RunRequest& run,
+                           propose::Proposer& proposer, std::optional<campaign::Standpoint> expected) {
   RIDGE_TRY(wait, parse_duration(run.wait_for_quiet));
   RIDGE_TRY(state, campaign::load_campaign(directory));
   campaign::EngineOptions options;

@@ -170,12 +170,12 @@ Result<HandedBack> hand_back_campaign(const HandBackRequest& request) {
   RIDGE_TRY(top, campaign::repository_above(project));
   const auto repository = execute::make_git(top);
   const fs::path prefix = project.lexically_normal().lexically_relative(top);
-  RIDGE_TRY(back, campaign::hand_back(request.directory, state, *repository, prefix == "." ? "" : prefix,
-                                      request.at_start));
+  RIDGE_TRY(back,
+            campaign::hand_back(request.directory, state, *repository, prefix == "." ? "" : prefix, request.at_start));
   const std::string base = back.base.substr(0, 12);
-  record::CommandAnswer answer{fmt::format("{} commits on {}, from {}; your checkout is as it was",
-                                           back.commits.size(), back.branch, base),
-                               fmt::format("git -C {} log {}..{}", top.string(), base, back.branch)};
+  record::CommandAnswer answer{
+      fmt::format("{} commits on {}, from {}; your checkout is as it was", back.commits.size(), back.branch, base),
+      fmt::format("git -C {} log {}..{}", top.string(), base, back.branch)};
   return HandedBack{std::move(back.commits), std::move(answer)};
 }
 

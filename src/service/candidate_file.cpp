@@ -75,8 +75,10 @@ std::vector<fs::path> files_in(const fs::path& folder, std::string_view extensio
   return files;
 }
 
-Error none_shipped(const Context& context, const std::string& name, const std::string& backend, const std::vector<std::string>& known) {
-  const fs::path folder = record::runs_on_host(backend) ? library_sources(context) / "ops" : context.data_directory / "candidates";
+Error none_shipped(const Context& context, const std::string& name, const std::string& backend,
+                   const std::vector<std::string>& known) {
+  const fs::path folder =
+      record::runs_on_host(backend) ? library_sources(context) / "ops" : context.data_directory / "candidates";
   return with_hint(
       make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend, folder.string()),
       known.empty()

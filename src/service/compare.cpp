@@ -47,7 +47,8 @@ record::Decision quick_decision(const record::Evaluation& evaluation, const reco
   return decision;
 }
 
-Result<record::WorkerRequest> request_of(const Context& context, const CompareRequest& options, const record::Candidate& incumbent) {
+Result<record::WorkerRequest> request_of(const Context& context, const CompareRequest& options,
+                                         const record::Candidate& incumbent) {
   record::WorkerRequest request;
   request.incumbent = incumbent;
   request.protocol.threads = options.threads;
@@ -74,8 +75,8 @@ Result<record::WorkerRequest> request_of(const Context& context, const CompareRe
 
 }  // namespace
 
-Result<record::Comparison> compare_candidates(const Context& context, const record::Candidate& incumbent, const record::Candidate& candidate,
-                                   record::WorkerRequest request) {
+Result<record::Comparison> compare_candidates(const Context& context, const record::Candidate& incumbent,
+                                              const record::Candidate& candidate, record::WorkerRequest request) {
   request.task = record::WorkerTask::kEvaluate;
   request.incumbent = incumbent;
   request.candidates = {candidate};

@@ -32,10 +32,10 @@ struct Context {
   std::function<std::vector<std::string>(const std::string& instructions)> library_flags;
 
   // The stream of progress. Each may be empty. They are called on the thread of the use case, and must not throw.
-  std::function<void(const record::Progress&)> on_progress;  // of the step under way
-  std::function<void()> on_settled;                          // that step is over; what comes is another one
-  std::function<void(std::string_view)> on_note;             // a sentence for a person, of no record
-  std::function<void(const record::RoundSummary&)> on_round;               // a campaign closed a round
+  std::function<void(const record::Progress&)> on_progress;   // of the step under way
+  std::function<void()> on_settled;                           // that step is over; what comes is another one
+  std::function<void(std::string_view)> on_note;              // a sentence for a person, of no record
+  std::function<void(const record::RoundSummary&)> on_round;  // a campaign closed a round
   std::function<void(const record::CampaignProgress&)> on_campaign = {};  // what progress.json holds, as it is written
 
   // How often it was asked to stop: 1 finishes the measurement under way, 2 leaves at once. Empty: never.

@@ -40,8 +40,8 @@ Result<DemoAudit> audit_demo(const fs::path& directory) {
       verified.ok() && replayed.ok(),
       fmt::format("Verified: {} events and {} files {}; {} decisions computed again from the raw samples: {}.",
                   verified.events, verified.files,
-                  verified.ok() ? "are what the journal says" : "are NOT all what the journal says",
-                  replayed.decisions, replayed.ok() ? "all the same" : "NOT all the same")};
+                  verified.ok() ? "are what the journal says" : "are NOT all what the journal says", replayed.decisions,
+                  replayed.ok() ? "all the same" : "NOT all the same")};
 }
 
 }  // namespace ridge::service

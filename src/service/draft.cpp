@@ -164,8 +164,8 @@ Result<Draft> start(const DraftRequest& options, record::CampaignSpec spec, cons
   RIDGE_CHECK_OK(check_scope(spec, baseline));
   const fs::path directory = options.directory.empty() ? fs::path("campaigns") / spec.id : fs::path(options.directory);
   SystemClock clock;
-  RIDGE_CHECK_OK(campaign::anchor_spec(spec, directory, campaign::sign_key_file(options.run.sign_key),
-                                       options.timestamp_command));
+  RIDGE_CHECK_OK(
+      campaign::anchor_spec(spec, directory, campaign::sign_key_file(options.run.sign_key), options.timestamp_command));
   const auto created = campaign::create_campaign(directory, spec, baseline, clock, options.run.sign_key);
   if (!created) return created.error();
   if (const std::optional<campaign::Upstream> upstream = campaign::upstream_of(spec)) {
@@ -222,8 +222,7 @@ Result<Draft> draft_for_project(const Context& context, DraftRequest options) {
   Result<project::Project> project = project::read_project(options.project);
   if (!project) return project.error();
   const fs::path source = project->root;
-  if (project->op != options.op)
-    return invalid("{} is about {}, not {}", options.project, project->op, options.op);
+  if (project->op != options.op) return invalid("{} is about {}, not {}", options.project, project->op, options.op);
   if (options.branch.empty() && !options.no_git) options.branch = project->branch;
   options.constraints.insert(options.constraints.begin(), project->constraints.begin(), project->constraints.end());
   const Result<TempDir> folder = TempDir::create("ridge-table");
@@ -255,13 +254,13 @@ Result<Draft> draft_for_project(const Context& context, DraftRequest options) {
 Result<Draft> draft_for_workspace(const Context& context, DraftRequest options) {
   if (!options.op.empty() || !options.kernel.empty() || !options.project.empty()) {
     return with_hint(invalid("a workspace names operator, cases and kernel itself"),
-                          "leave the operator, --kernel and --project out, or --workspace");
+                     "leave the operator, --kernel and --project out, or --workspace");
   }
   const Result<record::Workspace> workspace = read_workspace(options.workspace);
   if (!workspace) return workspace.error();
   if (!options.mode.empty()) {
     return with_hint(invalid("--mode {} with --workspace", options.mode),
-                          "leave --mode out: a folder of ridge workspace init is a copy already");
+                     "leave --mode out: a folder of ridge workspace init is a copy already");
   }
   if (!workspace->reference.empty()) {
     options.project = options.workspace;
@@ -331,8 +330,7 @@ Status check_mode(const DraftRequest& options) {
 Result<Draft> draft_campaign(const Context& context, DraftRequest options) {
   if (const Status known = check_mode(options); !known) return known.error();
   if (!options.workspace.empty()) return draft_for_workspace(context, options);
-  if (options.op.empty())
-    return with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR");
+  if (options.op.empty()) return with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR");
   if (!options.project.empty()) return draft_for_project(context, options);
   if (const auto known = record::find_measured(options.backend, "campaigns on"); !known) return known.error();
   const Result<fs::path> kernel = starting_kernel(context, options);
@@ -344,7 +342,7 @@ Result<Draft> draft_campaign(const Context& context, DraftRequest options) {
   if (!baseline) return baseline.error();
   if (baseline->backend != options.backend) {
     return with_hint(invalid("{} is a kernel for {}, not for {}", kernel->string(), baseline->backend, options.backend),
-                  "use --on " + baseline->backend);
+                     "use --on " + baseline->backend);
   }
   return start(options, *spec, *baseline);
 }

@@ -15,8 +15,8 @@
 namespace ridge::service {
 
 struct DraftRequest {
-  std::string op;               // or a shipped kernel: gemm_bf16
-  std::string backend = "cpu";  // or cuda, the first GPU
+  std::string op;                           // or a shipped kernel: gemm_bf16
+  std::string backend = "cpu";              // or cuda, the first GPU
   std::vector<std::string> words;           // shapes; empty: the operator's own
   std::string kernel;                       // file to start from; empty: the shipped plain one
   std::vector<std::string> defines;         // NAME=VALUE of its tunables

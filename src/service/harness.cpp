@@ -91,7 +91,8 @@ Status add_numbers(const Context& context, const HarnessRequest& options, projec
   spec.peak = options.peak > 0 ? options.peak : peak_of(context, spec, device);
   if (spec.peak > 0) return ok_status();
   const std::string unit = spec.form == project::Form::kRows ? "GB/s" : "TFLOPS";
-  const std::string answer = ask(options, fmt::format("Peak of {} in {}", device.empty() ? "the device" : device, unit), "");
+  const std::string answer =
+      ask(options, fmt::format("Peak of {} in {}", device.empty() ? "the device" : device, unit), "");
   spec.peak = std::strtod(answer.c_str(), nullptr);
   if (spec.peak > 0) return ok_status();
   return with_hint(invalid("the peak of {} is not known", device.empty() ? "the project's device" : device),

@@ -34,11 +34,13 @@ Status fill(const Context& context, const InspectRequest& request, Asked& asked)
 }
 
 // A file; or, where there is none, a shipped kernel that is built for this.
-Result<std::vector<record::Inspection>> images_of(const Context& context, const std::string& what, const inspect::Options& options) {
+Result<std::vector<record::Inspection>> images_of(const Context& context, const std::string& what,
+                                                  const inspect::Options& options) {
   std::error_code ignored;
   if (std::filesystem::exists(what, ignored) || !inspect::names_shipped_kernel(what))
     return inspect::inspect_file(what, options);
-  RIDGE_TRY(built, inspect::build_shipped(context.library_sources, context.kernel_builds, what, context.cache_directory));
+  RIDGE_TRY(built,
+            inspect::build_shipped(context.library_sources, context.kernel_builds, what, context.cache_directory));
   RIDGE_TRY(inspections, inspect::inspect_bytes(built.cubin, built.name, options));
   for (record::Inspection& one : inspections) one.notes.push_back("built with " + built.compiler);
   return inspections;

@@ -41,7 +41,8 @@ Result<Named> subject_of_source(const LookRequest& options) {
                    "name it with --op, for instance --op gemm");
 }
 
-Result<std::vector<record::BenchRow>> measure(const Context& context, record::WorkerRequest request, record::Look& look) {
+Result<std::vector<record::BenchRow>> measure(const Context& context, record::WorkerRequest request,
+                                              record::Look& look) {
   request.task = record::WorkerTask::kBench;
   RIDGE_TRY(response, ask_worker(context, std::move(request)));
   if (response.environment) look.environment = std::move(*response.environment);
@@ -79,7 +80,8 @@ Result<record::WorkerRequest> request_of(const Context& context, const LookReque
   return request;
 }
 
-Status look_at_candidate(const Context& context, const LookRequest& options, record::WorkerRequest request, record::Look& look) {
+Status look_at_candidate(const Context& context, const LookRequest& options, record::WorkerRequest request,
+                         record::Look& look) {
   RIDGE_TRY(other, candidate_of(context, request.candidates[0].op, options.versus, {}));
   if (other.name == look.candidate) other.name = options.versus;
   look.against = other.name;
@@ -96,7 +98,8 @@ Status look_at_candidate(const Context& context, const LookRequest& options, rec
 }
 
 // Cases for which dispatch chooses the same implementation are measured together.
-Status look_at_library(const Context& context, const LookRequest& options, const record::WorkerRequest& request, record::Look& look) {
+Status look_at_library(const Context& context, const LookRequest& options, const record::WorkerRequest& request,
+                       record::Look& look) {
   std::vector<std::string> chosen(request.cases.size(), options.versus);
   if (options.versus.empty()) {
     RIDGE_TRY(names, chosen_for(context, request.cases, request.backend));

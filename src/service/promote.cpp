@@ -56,7 +56,8 @@ Status check_builds_of(const Context& context, const fs::path& tree, const recor
   const Status checked = execute::check_kernel_builds(tree, names, shown_as(context, "registers and spills"));
   context.settled();
   if (checked || checked.error().code != ErrorCode::kUnsupported) {
-    if (checked) context.note(fmt::format("tools/check_kernels.py {}: no spills, no more registers than allowed", names));
+    if (checked)
+      context.note(fmt::format("tools/check_kernels.py {}: no spills, no more registers than allowed", names));
     return checked ? checked : with_hint(checked.error(), "every edit is put back");
   }
   context.note(fmt::format("Not checked: registers and spills of its other variants ({})", checked.error().message));
@@ -64,7 +65,8 @@ Status check_builds_of(const Context& context, const fs::path& tree, const recor
 }
 
 // The tree as it became, built and asked by its own worker.
-Status build_and_check(const Context& context, const fs::path& tree, const fs::path& build, const campaign::PromotionPlan& plan) {
+Status build_and_check(const Context& context, const fs::path& tree, const fs::path& build,
+                       const campaign::PromotionPlan& plan) {
   const auto targets = {"ridge", "ridge-worker", "ridge_kernel_builds"};
   const Status built = execute::build_targets(build, {targets.begin(), targets.end()}, shown_as(context, "building"));
   context.settled();
@@ -79,7 +81,8 @@ Result<std::function<Status()>> after_edits(const Context& context, const Promot
   const Result<fs::path> build =
       options.no_build ? make_error(ErrorCode::kNotFound, "--no-build") : execute::configured_build(tree);
   if (build)
-    return std::function<Status()>([&context, &plan, tree, build = *build] { return build_and_check(context, tree, build, plan); });
+    return std::function<Status()>(
+        [&context, &plan, tree, build = *build] { return build_and_check(context, tree, build, plan); });
   if (plan.promotion.new_source && !record::runs_on_host(plan.promotion.backend)) {
     return with_hint(make_error(ErrorCode::kConflict,
                                 "the campaign changed {}, of which {} operators are made: only a "
@@ -98,7 +101,8 @@ struct Edited {
   bool built = false;  // the tree's build has it, and was asked
 };
 
-Result<Edited> promote_campaign(const Context& context, const PromoteRequest& options, const fs::path& tree, execute::Git& git) {
+Result<Edited> promote_campaign(const Context& context, const PromoteRequest& options, const fs::path& tree,
+                                execute::Git& git) {
   campaign::ProofOptions proof;
   proof.names.configuration = options.name;
   proof.names.date = format_minute(SystemClock().unix_time());
@@ -107,8 +111,9 @@ Result<Edited> promote_campaign(const Context& context, const PromoteRequest& op
     RIDGE_TRY(seconds, parse_duration(options.limit));
     proof.seconds = seconds;
   }
-  const campaign::ProofTools tools{[&](record::WorkerRequest request) { return ask_worker(context, std::move(request)); },
-                                   context.library_flags, notes_of(context)};
+  const campaign::ProofTools tools{
+      [&](record::WorkerRequest request) { return ask_worker(context, std::move(request)); }, context.library_flags,
+      notes_of(context)};
   RIDGE_TRY(plan, campaign::prove_promotion(options.campaign, options.key, tree, git, proof, tools));
   if (options.dry_run) return Edited{std::move(plan.promotion)};
   RIDGE_TRY(after, after_edits(context, options, tree, plan));
@@ -171,8 +176,9 @@ Result<Promoted> promote(const Context& context, const PromoteRequest& options) 
     promoted.said += ", commit " + commit.substr(0, 12);
   }
   if (!options.dry_run) {
-    promoted.next = fmt::format("{}ridge check {} --impl {}", promoted.built ? "" : "cmake --build build, then: ",
-                                promotion.op, back ? promotion.implementation : name);
+    promoted.next =
+        fmt::format("{}ridge check {} --impl {}", promoted.built ? "" : "cmake --build build, then: ", promotion.op,
+                    back ? promotion.implementation : name);
   }
   return promoted;
 }

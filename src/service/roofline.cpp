@@ -169,9 +169,9 @@ Result<std::vector<record::RooflineReport>> rooflines(const Context& context, co
   return reports;
 }
 
-Result<std::vector<record::RooflineReport>> rooflines(const Context& context, const std::string& op, const std::vector<std::string>& words,
-                                                      const std::string& on, std::int64_t threads,
-                                                      const GivenRates& given) {
+Result<std::vector<record::RooflineReport>> rooflines(const Context& context, const std::string& op,
+                                                      const std::vector<std::string>& words, const std::string& on,
+                                                      std::int64_t threads, const GivenRates& given) {
   RooflineRequest options;
   options.measured = given.arithmetic;
   options.bandwidth = given.bandwidth;
@@ -184,8 +184,9 @@ Result<std::vector<record::RooflineReport>> rooflines(const Context& context, co
 
 Result<double> bandwidth_of(const std::string& text) { return parse_rate(text, hardware::Dimension::kBandwidth); }
 
-Result<record::RooflineReport> roofline_of_work(const Context& context, const std::string& label, const std::string& on, double flop,
-                                                double bytes, const std::string& dtype, const GivenRates& given) {
+Result<record::RooflineReport> roofline_of_work(const Context& context, const std::string& label, const std::string& on,
+                                                double flop, double bytes, const std::string& dtype,
+                                                const GivenRates& given) {
   RooflineRequest options;
   options.on = on;
   options.flop = flop;

@@ -31,11 +31,12 @@ struct RooflineRequest {
 Result<std::vector<record::RooflineReport>> rooflines(const Context& context, const RooflineRequest& request);
 
 // Where cases of an operator stand on a product, or with an empty name on this processor.
-Result<std::vector<record::RooflineReport>> rooflines(const Context& context, const std::string& op, const std::vector<std::string>& words,
-                                                      const std::string& on, std::int64_t threads,
-                                                      const GivenRates& given = {});
+Result<std::vector<record::RooflineReport>> rooflines(const Context& context, const std::string& op,
+                                                      const std::vector<std::string>& words, const std::string& on,
+                                                      std::int64_t threads, const GivenRates& given = {});
 // The same of work that no operator of Ridgeline does.
-Result<record::RooflineReport> roofline_of_work(const Context& context, const std::string& label, const std::string& on, double flop,
-                                                double bytes, const std::string& dtype, const GivenRates& given);
+Result<record::RooflineReport> roofline_of_work(const Context& context, const std::string& label, const std::string& on,
+                                                double flop, double bytes, const std::string& dtype,
+                                                const GivenRates& given);
 
 }  // namespace ridge::service

@@ -49,7 +49,7 @@ std::optional<double> number(const std::map<std::string, std::string>& facts, co
 }
 
 void compare_readings(const hardware::Spec* spec, const std::map<std::string, std::string>& facts,
-             std::span<const Reading> readings, record::SpecProbe& probe) {
+                      std::span<const Reading> readings, record::SpecProbe& probe) {
   for (const Reading& reading : readings) {
     const std::optional<double> value = number(facts, reading.fact);
     if (!value) continue;
@@ -62,7 +62,6 @@ void compare_readings(const hardware::Spec* spec, const std::map<std::string, st
                           known && hardware::agree(fact->value, *value * reading.scale, slack)});
   }
 }
-
 
 // The Markdown files that a path names: itself, or everything below it.
 Result<std::vector<fs::path>> markdown_files(const std::string& name) {
@@ -135,8 +134,7 @@ Result<record::LintReport> lint_facts(const Context& context, const std::vector<
       add_text(report, hardware::lint_text(database, file.string(), text));
     }
   }
-  for (knowledge::PageProblem& problem :
-       knowledge::lint_pages(context.data_directory / "knowledge", context.knowledge))
+  for (knowledge::PageProblem& problem : knowledge::lint_pages(context.data_directory / "knowledge", context.knowledge))
     report.findings.push_back({std::move(problem.file), problem.line, "knowledge", std::move(problem.message)});
   report.ok = report.findings.empty();
   return report;

@@ -228,8 +228,8 @@ Result<std::size_t> export_products(const Context& context, const std::string& f
   for (const hardware::Spec& spec : database.specs()) {
     if (!spec.is_gpu()) continue;
     RIDGE_TRY(sheet, exchanged_sheet(spec, database.wiki()));
-    const fs::path path =
-        fs::path(folder) / sheet.type / sheet.identity.vendor / sheet.identity.arch / (sheet.identity.product + ".json");
+    const fs::path path = fs::path(folder) / sheet.type / sheet.identity.vendor / sheet.identity.arch /
+                          (sheet.identity.product + ".json");
     RIDGE_CHECK_OK(write_file_durably(path, record::to_pretty(sheet) + "\n"));
     ++records;
   }

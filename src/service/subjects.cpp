@@ -19,8 +19,7 @@ Status fill_subjects(const Context& context, const Subjects& asked, record::Work
   request.implementations = asked.implementations;
   request.protocol.threads = asked.threads;
   if (asked.candidates.empty() && !asked.defines.empty()) {
-    return with_hint(invalid("-D {} has no candidate to be defined in", asked.defines[0]),
-                     "name one with --candidate");
+    return with_hint(invalid("-D {} has no candidate to be defined in", asked.defines[0]), "name one with --candidate");
   }
   for (const std::string& path : asked.candidates) {
     RIDGE_TRY(candidate, candidate_of(context, asked.op, path, asked.defines));

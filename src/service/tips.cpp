@@ -1,9 +1,9 @@
 #include "service/tips.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <iterator>
 #include <string_view>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "campaign/advice.h"

@@ -13,8 +13,8 @@
 namespace ridge::service {
 
 struct TipsRequest {
-  std::vector<std::string> words;                 // all of them stand in a hit
-  std::string op, device, language, bottleneck;   // empty: any
+  std::vector<std::string> words;                   // all of them stand in a hit
+  std::string op, device, language, bottleneck;     // empty: any
   std::string experience = "campaigns/experience";  // tips of earlier campaigns
   std::int64_t limit = 10;
 };

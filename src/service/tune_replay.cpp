@@ -22,7 +22,8 @@ Status check_against(const Context& context, const search::Space& space, const r
     }
   }
   if (cache.rows.size() < space.count())
-    context.note(fmt::format("{} of the {} configurations of the space are recorded", cache.rows.size(), space.count()));
+    context.note(
+        fmt::format("{} of the {} configurations of the space are recorded", cache.rows.size(), space.count()));
   return ok_status();
 }
 
@@ -36,8 +37,8 @@ Result<std::optional<search::Space>> space_of_problem(const std::string& path) {
   return std::optional<search::Space>(std::move(*space));
 }
 
-Status replay_one(const Context& context, const std::string& path, const std::optional<search::Space>& problem, const TuneReplayRequest& options,
-                  record::ReplayReport& report) {
+Status replay_one(const Context& context, const std::string& path, const std::optional<search::Space>& problem,
+                  const TuneReplayRequest& options, record::ReplayReport& report) {
   RIDGE_TRY(text, read_file_up_to(path, kTuningCacheBytes));
   RIDGE_TRY(cache, record::parse_tuning_cache(text));
   if (problem) RIDGE_CHECK_OK(check_against(context, *problem, cache));

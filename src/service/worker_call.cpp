@@ -86,7 +86,8 @@ std::string backend_of(const record::WorkerRequest& request) {
   return std::string(record::info_of(Backend::kCpu).name);
 }
 
-Result<std::vector<std::string>> chosen_for(const Context& context, const std::vector<record::Case>& cases, const std::string& backend) {
+Result<std::vector<std::string>> chosen_for(const Context& context, const std::vector<record::Case>& cases,
+                                            const std::string& backend) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kExplain;
   request.cases = cases;
@@ -116,7 +117,8 @@ std::string disturbance_of(const std::vector<record::Ceiling>& ceilings) {
 namespace {
 
 // For known_ceilings.
-Status keep_ceilings(const Context& context, const CeilingSubject& subject, const std::vector<record::Ceiling>& ceilings) {
+Status keep_ceilings(const Context& context, const CeilingSubject& subject,
+                     const std::vector<record::Ceiling>& ceilings) {
   if (!disturbance_of(ceilings).empty()) return ok_status();
   RIDGE_TRY(path, ceilings_path(context, subject));
   return write_file_durably(path, record::to_pretty(ceilings));
@@ -149,7 +151,8 @@ Result<std::vector<record::Ceiling>> known_ceilings(const Context& context, cons
   return measure_ceilings(context, subject);
 }
 
-Result<std::vector<record::Case>> cases_of(const Context& context, const std::string& op, const std::vector<std::string>& words) {
+Result<std::vector<record::Case>> cases_of(const Context& context, const std::string& op,
+                                           const std::vector<std::string>& words) {
   if (!words.empty()) return record::expand_cases(op, words);
   record::WorkerRequest request;
   request.task = record::WorkerTask::kOperators;

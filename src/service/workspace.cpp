@@ -1,9 +1,9 @@
 #include "service/workspace.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <utility>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/files.h"

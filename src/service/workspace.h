@@ -20,9 +20,8 @@ struct WorkspaceRequest {
   GivenRates given;
 };
 
-
-// Makes the folder: kernel, README with targets, memory, plans, profiles, and a first commit. What is missing is named in
-// one message, nothing is guessed, and a folder that exists is a kConflict.
+// Makes the folder: kernel, README with targets, memory, plans, profiles, and a first commit. What is missing is named
+// in one message, nothing is guessed, and a folder that exists is a kConflict.
 Status make_workspace(const Context& context, const WorkspaceRequest& request);
 
 }  // namespace ridge::service

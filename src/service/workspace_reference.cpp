@@ -1,10 +1,10 @@
 // A workspace whose kernel is judged by a reference of the user's: a project with a harness made for that reference.
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <limits>
 #include <utility>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -249,7 +249,8 @@ std::string working_type_of(const record::ReferenceShape& shape) {
 }
 
 // The tightest shape's sections; UNKNOWN where nothing of the platform is known.
-Result<std::string> roofline_section(const Context& context, const WorkspaceRequest& o, const Plan& plan, const record::ReferenceFacts& facts) {
+Result<std::string> roofline_section(const Context& context, const WorkspaceRequest& o, const Plan& plan,
+                                     const record::ReferenceFacts& facts) {
   const auto& [label, shape] = *facts.shapes.begin();
   if (o.platform == "this" && plan.spec.backend != "cpu") {
     return std::string("## Roofline\n\nTBD: `ridge roofline --flop N --bytes N --on PRODUCT --write README.md`\n\n");
@@ -290,8 +291,8 @@ Status fill_workspace(const Context& context, const WorkspaceRequest& o, Plan& p
   RIDGE_TRY(roofline, roofline_section(context, o, plan, facts));
   const std::string notes = "## Additional Notes\n\nTBD: what no file here says and a plan must know.\n";
   return finish_workspace(
-      context, context_of(o, plan) + reference_section(plan, facts) + roofline + hardware + isa_targets(o) + notes, workspace,
-      o.name);
+      context, context_of(o, plan) + reference_section(plan, facts) + roofline + hardware + isa_targets(o) + notes,
+      workspace, o.name);
 }
 
 }  // namespace

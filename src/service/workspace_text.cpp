@@ -1,6 +1,6 @@
 // The sections of a workspace's README that every kind has, and the files around it.
-#include <filesystem>
 #include <fmt/ranges.h>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -59,7 +59,8 @@ Result<std::string> limits_here(const Context& context, const WorkspaceRequest& 
 
 }  // namespace
 
-Result<std::string> hardware_limits(const Context& context, const WorkspaceRequest& o, std::vector<std::string>& unknown) {
+Result<std::string> hardware_limits(const Context& context, const WorkspaceRequest& o,
+                                    std::vector<std::string>& unknown) {
   std::string text = "## Hardware Limits\n\n";
   if (o.platform == "this") {
     RIDGE_TRY(here, limits_here(context, o));
@@ -101,7 +102,8 @@ std::string isa_targets(const WorkspaceRequest& o) {
   return text + "\n";
 }
 
-Status finish_workspace(const Context& context, const std::string& readme, const record::Workspace& workspace, const std::string& name) {
+Status finish_workspace(const Context& context, const std::string& readme, const record::Workspace& workspace,
+                        const std::string& name) {
   const fs::path folder = name;
   RIDGE_CHECK_OK(write_file_durably(folder / "README.md", readme));
   RIDGE_CHECK_OK(write_file_durably(folder / kWorkspaceFile, record::to_pretty(workspace) + "\n"));
