@@ -113,6 +113,23 @@ Page campaign_page(const record::CampaignCard& card, const Model& recorded, cons
   if (control) page.main_html += control_section(card);
   page.main_html += report::section("stands", "Where the kernel stands", report::standing_html(model, names.shared())) +
                     rounds_section(card, model, request) + time_section(model) + notes_section(model);
+  page.main_html += "<p>" + link(campaign_path(card.id) + "/rules", "Every written rule with its verdict") + "</p>\n";
+  return page;
+}
+
+Page rules_page(const record::CampaignCard& card, const record::RuleTable& rules, std::optional<std::int64_t> round) {
+  Page page{"Rules of " + card.id, "/", card.id, false, {}};
+  const std::string up = round ? round_path(card.id, *round) : campaign_path(card.id);
+  page.main_html = fmt::format(
+      "<p class=\"crumb\">{} › <a id=\"up\" href=\"{}\">{}</a></p>\n<h1>Written rules{}</h1>\n", link("/", "Campaigns"),
+      escape_html(up), escape_html(card.id), round ? fmt::format(" in round {}", *round) : std::string());
+  page.main_html += report::paragraph(rules.ok ? "No rule blocks." : "A rule blocks: its row says why.");
+  report::Table table({{"Rule", true}, {"What it asks"}, {"Verdict"}, {"What that rests on"}});
+  for (const record::RuleRow& rule : rules.rules) {
+    table.row({std::to_string(rule.rule), escape_html(rule.name), report::badge(record::name_of(rule.verdict)),
+               escape_html(rule.evidence)});
+  }
+  page.main_html += table.str();
   return page;
 }
 

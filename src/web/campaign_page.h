@@ -3,6 +3,7 @@
 
 #include "http/message.h"
 #include "journal/fold.h"
+#include "record/listing.h"
 #include "record/web.h"
 #include "report/report.h"
 #include "web/page.h"
@@ -21,6 +22,9 @@ Result<Page> round_page(const record::CampaignCard& card, const report::Model& m
                         std::int64_t round);
 // Why a round was accepted, or why not, in one sentence with its numbers.
 std::string verdict_sentence(const record::ReportRound& round);
+
+// Every written rule with its verdict and what it rests on; of a round, or without one of the last that is closed.
+Page rules_page(const record::CampaignCard& card, const record::RuleTable& rules, std::optional<std::int64_t> round);
 
 // One session of the last evaluation of a round, every launch; `page` of the request counts sessions.
 Result<Page> samples_page(const record::CampaignCard& card, const journal::State& state, std::int64_t round,

@@ -190,6 +190,7 @@ Result<Page> round_page(const record::CampaignCard& card, const Model& recorded,
   if (sessions_of(state, number) != nullptr)
     page.main_html +=
         "<p>" + link(round_path(card.id, number) + "/samples", "Every launch, session by session") + "</p>\n";
+  page.main_html += "<p>" + link(round_path(card.id, number) + "/rules", "Every written rule in this round") + "</p>\n";
   page.main_html += profile_section(model, *round) + seen_section(state, *folded);
   return page;
 }

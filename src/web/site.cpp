@@ -10,6 +10,7 @@
 #include "http/url.h"
 #include "record/json.h"
 #include "report/html_parts.h"
+#include "service/campaigns.h"
 #include "web/campaign_page.h"
 #include "web/device_page.h"
 #include "web/overview.h"
@@ -18,7 +19,7 @@
 namespace ridge::web {
 namespace {
 
-constexpr std::size_t kMostKept = 200;  // drawings of pages
+constexpr std::size_t kMostKept = 50;  // drawings of pages
 
 int status_of(const Error& error) {
   if (error.code == ErrorCode::kNotFound) return 404;
@@ -86,6 +87,8 @@ void Site::declare_pages() {
                 [this](const Request& request) { return samples(request, false); });
   server_.route("GET", "/campaign/*/round/*/samples.json",
                 [this](const Request& request) { return samples(request, true); });
+  server_.route("GET", "/campaign/*/rules", [this](const Request& request) { return rules(request); });
+  server_.route("GET", "/campaign/*/round/*/rules", [this](const Request& request) { return rules(request); });
   server_.route("GET", "/device",
                 [this](const Request& request) { return respond(devices_page(store_.cards()), wants_part(request)); });
   server_.route("GET", "/device/*", [this](const Request& request) { return device(request); });
@@ -197,6 +200,19 @@ http::Response Site::samples(const http::Request& request, bool as_json) {
     }
   });
   return viewed ? response : refused(viewed.error());
+}
+
+http::Response Site::rules(const http::Request& request) {
+  std::optional<std::int64_t> round;
+  if (request.captured.size() > 1) {
+    const Result<std::int64_t> number = whole_number(request.captured[1]);
+    if (!number) return refused(number.error());
+    round = *number;
+  }
+  const Result<record::CampaignCard> card = store_.card(request.captured[0]);
+  if (!card) return refused(card.error());
+  const Result<record::RuleTable> table = service::campaign_rules(*store_.folder(card->id), round);
+  return table ? respond(rules_page(*card, *table, round), wants_part(request)) : refused(table.error());
 }
 
 http::Response Site::device(const http::Request& request) {

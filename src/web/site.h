@@ -44,6 +44,7 @@ class Site {
   http::Response campaign(const http::Request& request);
   http::Response round(const http::Request& request);
   http::Response samples(const http::Request& request, bool as_json);
+  http::Response rules(const http::Request& request);
   http::Response device(const http::Request& request);
   http::Response library(const http::Request& request);
   http::Response control(const http::Request& request, const std::string& what);

@@ -104,26 +104,38 @@ function soon() {
   due = setTimeout(redraw, 100);
 }
 
+// A browser opens only a few connections to one server: pages that are not seen give theirs up.
+let events = null;
+let followed = false;
+let retry = 0;
+
 function follow() {
-  const events = new EventSource("/events");
-  let before = false;
+  clearTimeout(retry);
+  if (events || document.hidden) return;
+  events = new EventSource("/events");
   events.addEventListener("hello", () => {
     say("Live", false);
-    if (before) soon();
-    before = true;
+    if (followed) soon();
+    followed = true;
   });
   events.addEventListener("missed", soon);
   events.addEventListener("campaign", (event) => {
     if (!campaign || campaign === event.data) soon();
   });
   events.addEventListener("error", () => {
-    if (events.readyState !== EventSource.CLOSED) {
+    if (events && events.readyState !== EventSource.CLOSED) {
       say("Connection lost, trying again", true);
       return;
     }
+    leave();
     redraw();  // it says when a token is needed
-    setTimeout(follow, 2000);
+    retry = setTimeout(follow, 2000);
   });
+}
+
+function leave() {
+  if (events) events.close();
+  events = null;
 }
 
 // The list is filtered as one types; the address says what is shown.
@@ -200,4 +212,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 copyButtons();
-if (document.body.dataset.live === "yes") follow();
+if (document.body.dataset.live === "yes") {
+  follow();
+  document.addEventListener("visibilitychange", () => (document.hidden ? leave() : follow()));
+}

@@ -44,6 +44,7 @@
 #include "record/signature.h"
 #include "record/tunables.h"
 #include "record/tuning_cache.h"
+#include "record/web.h"
 #include "record/worker.h"
 #include "report/report.h"
 
@@ -355,6 +356,12 @@ std::vector<Reader> make_readers() {
        read_record<record::Signature>,
        {},
        {record::to_line(record::Signature{})},
+       true},
+      {"control",
+       "what a page asks of a campaign",
+       read_record<record::ControlRequest>,
+       {},
+       {R"({"budget":"5m","max_iterations":3})"},
        true},
   };
 }

@@ -183,6 +183,10 @@ TEST_F(WebSite, ARoundSaysWhyInOneSentenceWithItsNumbers) {
   wait_for_reading();
   const std::string accepted = page("/campaign/nine/round/2");
   EXPECT_THAT(accepted, AllOf(HasSubstr("<p class=\"why verdict\">Accepted: "), HasSubstr("of the 2400 needed")));
+  expect_clean(page("/campaign/nine/round/2/rules"), "rules");
+  EXPECT_THAT(page("/campaign/nine/round/2/rules"), HasSubstr("Written rules in round 2"));
+  EXPECT_THAT(page("/campaign/nine/rules"), HasSubstr("What that rests on"));
+  EXPECT_THAT(ask(get("/campaign/nine/round/99/rules")), Not(StartsWith("HTTP/1.1 200")));
   EXPECT_THAT(accepted, AllOf(HasSubstr("Gain over the incumbent, with intervals"), HasSubstr("What the proposer saw"),
                               HasSubstr("rel=\"next\"")));
   bool refused = false;
