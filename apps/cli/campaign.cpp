@@ -30,7 +30,10 @@ int status(const std::string& directory) {
     return kSuccess;
   }
   say("{}\n", painted_lines(report::status_text(*model)));
-  if (model->progress) say("Now: {}\n", service::progress_text(*model->progress));
+  if (model->progress) {
+    const bool runs = model->progress->state == "running";
+    say("{}: {}\n", runs ? "Now" : "Last", service::progress_text(*model->progress));
+  }
   return kSuccess;
 }
 

@@ -48,13 +48,11 @@ int init(const Context& context, InitOptions options) {
   if (!globals().json) print_files(options.request, *report);
   int code = kSuccess;
   if (!options.request.dry_run && !options.no_check) {
-    const Result<project::Project> project = project::read_project(options.request.project);
-    if (!project) return fail(project.error());
-    const Result<service::HandoffReport> result = service::try_project(context, *project, false);
-    if (!result) return fail(result.error());
-    report->checks = result->rows;
-    code = exit_code_of(*result);
-    if (!globals().json) say_handoff(*result, *project, options.request.project, false);
+    const Result<service::HandedProject> handed = service::hand_off(context, {.project = options.request.project});
+    if (!handed) return fail(handed.error());
+    report->checks = handed->report.rows;
+    code = exit_code_of(handed->report);
+    if (!globals().json) say_handoff(handed->report, handed->project, options.request.project, false);
   }
   return globals().json ? print_json(*report, code) : code;
 }

@@ -14,10 +14,10 @@ Result<record::CommandAnswer> export_record(const ExportRequest& request) {
   RIDGE_TRY(state, campaign::load_campaign(request.directory));
   RIDGE_TRY(exported, campaign::render_export(state, format));
   RIDGE_CHECK_OK(campaign::write_export(request.out, exported));
-  return record::CommandAnswer{fmt::format("{} files in {}, {} rounds; the raw samples stay in {}",
-                                           exported.files.size(), request.out, state.rounds_closed() + 1,
-                                           request.directory),
-                               {}};
+  return record::CommandAnswer{
+      fmt::format("{} files in {}, {} rounds; the raw samples stay in {}", exported.files.size(), request.out,
+                  state.rounds_closed() + 1, request.directory),
+      {}};
 }
 
 Result<record::ForeignCampaign> import_record(const std::string& directory, const std::string& out) {

@@ -69,8 +69,7 @@ Result<record::CommandAnswer> mask_memory(const std::string& workspace, const st
                                           bool masked) {
   RIDGE_TRY(memory, knowledge::Memory::open(workspace));
   for (const std::string& version : versions) RIDGE_CHECK_OK(memory.set_masked(version, masked));
-  return record::CommandAnswer{
-      fmt::format("{}: {}", masked ? "masked" : "shown again", fmt::join(versions, " ")), {}};
+  return record::CommandAnswer{fmt::format("{}: {}", masked ? "masked" : "shown again", fmt::join(versions, " ")), {}};
 }
 
 Result<record::MemoryRestart> restart_memory(const std::string& workspace, std::int64_t seed) {

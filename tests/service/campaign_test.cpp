@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -183,6 +184,51 @@ TEST_F(CampaignTest, AtItsEndTheFileIsGoneAndTheRecordHolds) {
   EXPECT_TRUE(audit->ok) << testing::PrintToString(audit->differences);
   EXPECT_FALSE(campaign_status(directory())->progress);
   EXPECT_EQ(next_command(directory(), ended->state), "ridge campaign export-kernel " + directory().string());
+}
+
+// What is asked while the campaign runs elsewhere in the same process.
+TEST_F(CampaignTest, TakesOneCallerAtATime) {
+  begin();
+  Front other;
+  std::optional<Error> round, second, status;
+  front_.context.on_campaign = [&](const record::CampaignProgress&) {
+    if (round) return;
+    round = propose_round(other.context, by_hand("120")).error();
+    second = run_campaign(other.context, directory(), run_).error();
+    const auto seen = campaign_status(directory());
+    if (!seen || !seen->progress || seen->progress->state != "running") status = Error{};
+  };
+  ASSERT_TRUE(propose_round(front_.context, by_hand("150")));
+  ASSERT_TRUE(round);
+  EXPECT_EQ(round->code, ErrorCode::kConflict);
+  EXPECT_THAT(round->hint, HasSubstr("one round at a time"));
+  EXPECT_EQ(second->code, ErrorCode::kConflict);
+  EXPECT_FALSE(status) << "a reader of the same process sees that it runs";
+  EXPECT_TRUE(other.worker.requests().empty());
+}
+
+TEST_F(CampaignTest, SeveralRunInOneProcess) {
+  constexpr std::size_t kCampaigns = 3;
+  std::vector<std::unique_ptr<Front>> fronts;
+  std::vector<std::string> ends(kCampaigns);
+  for (std::size_t i = 0; i < kCampaigns; ++i) {
+    fronts.push_back(std::make_unique<Front>());
+    fs::copy(directory(), fronts[i]->path() / "c", fs::copy_options::recursive);
+    ASSERT_TRUE(confirm_draft(fronts[i]->path() / "c", "test"));
+  }
+  fronts[1]->stops = 1;  // one of them is stopped, and no other
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < kCampaigns; ++i) {
+      threads.emplace_back([&, i] {
+        const Result<Ran> ran = run_campaign(fronts[i]->context, fronts[i]->path() / "c", run_);
+        ends[i] = ran ? ran->result.reason : ran.error().text();
+      });
+    }
+  }
+  EXPECT_THAT(ends[0], HasSubstr("waits for a round by hand"));
+  EXPECT_THAT(ends[1], Not(HasSubstr("waits for a round by hand")));
+  EXPECT_THAT(ends[2], HasSubstr("waits for a round by hand"));
 }
 
 // No reader of a campaign's record looks at the file, whatever is in it.
