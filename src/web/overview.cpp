@@ -91,6 +91,14 @@ std::string speed_cell(const Card& card) {
   return fmt::format("<b>{}</b><br><small>{}</small>", report::ratio_text(effect.ratio), report::interval_text(effect));
 }
 
+// Day and minute, one below the other where there is no room.
+std::string time_cell(const std::string& time) {
+  const std::string text = minute(time);
+  if (text.size() < 16) return escape_html(text);
+  return fmt::format("<span class=\"word\">{}</span> {}", escape_html(text.substr(0, 10)),
+                     escape_html(text.substr(11)));
+}
+
 std::string cost_cell(const Card& card) {
   std::string html = report::duration_text(card.active_seconds);
   if (card.budget_seconds > 0) html += "<br><small>of " + report::duration_text(card.budget_seconds) + "</small>";
@@ -125,7 +133,7 @@ std::string campaign_table(const std::vector<Card>& cards) {
                report::badge(card.state), spark_cell(card, i), speed_cell(card),
                card.share ? report::percent_text(*card.share) : std::string("–"),
                fmt::format("{} of {}", card.accepted, card.rounds), escape_html(now_words(card)), cost_cell(card),
-               escape_html(minute(card.updated))},
+               time_cell(card.updated)},
               card.state);
   }
   return table.str();

@@ -30,7 +30,7 @@ def main():
         try:
             page = window.page(url + "/", width=1100, height=620)
             page.until(f"document.querySelectorAll('tr.finished, tr.paused, tr.stopped').length === {len(KEPT)}")
-            for name, path, start, height in [("overview", "/", "body", 560), ("campaign", "/campaign/nine-rounds", "#stands", 1000),
+            for name, path, start, height in [("overview", "/", "body", 560), ("campaign", "/campaign/nine-rounds", "#stands", 1230),
                                               ("round", "/campaign/nine-rounds/round/2", "body", 1000)]:
                 page.open(url + path)
                 page.until("document.getElementById('connection').textContent === 'Live'")
