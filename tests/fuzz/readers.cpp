@@ -38,6 +38,7 @@
 #include "record/kernel_pack.h"
 #include "record/launch_plan.h"
 #include "record/mcp.h"
+#include "record/progress.h"
 #include "record/promotion.h"
 #include "record/reference.h"
 #include "record/scope.h"
@@ -83,6 +84,10 @@ bool read_record(std::string_view text) {
   const Result<T> again = record::parse_record<T>(line, "record");
   demand(again && record::to_line(*again) == line, "a record is not the same when it is written and read again");
   return true;
+}
+
+bool read_progress(std::string_view text) {
+  return record::parse_progress(text, "progress.json").ok() && read_record<record::CampaignProgress>(text);
 }
 
 // Events as `ridge campaign verify`, `replay`, `report` and `status` read them.
@@ -356,6 +361,12 @@ std::vector<Reader> make_readers() {
        read_record<record::Signature>,
        {},
        {record::to_line(record::Signature{})},
+       true},
+      {"progress",
+       "progress.json of a campaign",
+       read_progress,
+       {},
+       {record::to_line(record::CampaignProgress{}), R"({"version":2,"mood":"fine"})"},
        true},
       {"control",
        "what a page asks of a campaign",
