@@ -1,6 +1,8 @@
 // ridge bench: how fast, on verified calls with fresh inputs; everything interleaved, paired with one subject if asked.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/error.h"
@@ -61,18 +63,11 @@ Status check_formats(const BenchOptions& options) {
   return ok_status();
 }
 
-Result<record::BenchReport> read_report(const std::string& path) {
-  RIDGE_TRY(text, read_file(path));
-  auto report = record::parse_record<record::BenchReport>(text, path);
-  if (!report) return with_hint(report.error(), "give a file that `ridge bench --out FILE.json` wrote");
-  return report;
-}
-
 int bench(const Context& context, const BenchOptions& options) {
   if (const Status known = check_formats(options); !known) return fail(known.error());
   std::optional<record::BenchReport> before;
   if (!options.baseline.empty()) {
-    Result<record::BenchReport> read = read_report(options.baseline);
+    Result<record::BenchReport> read = service::read_bench_report(options.baseline);
     if (!read) return fail(read.error());
     before = std::move(*read);
   }
@@ -84,19 +79,13 @@ int bench(const Context& context, const BenchOptions& options) {
   }
   const std::string format = globals().json ? "json" : (options.format.empty() ? "table" : options.format);
   say("{}", render(*report, format, terminal_width(stdout)));
-  bool good = true, measured = false;
-  for (const record::BenchRow& row : report->bench) {
-    const bool passed = row.outcome == record::Outcome::kPass;
-    measured = measured || passed;
-    good = good && (passed || row.outcome == record::Outcome::kNotClaimed);
-  }
-  good = good && measured;
+  bool good = service::all_measured(*report);
   if (report->bench.empty()) say(stderr, "nothing was measured: no subject can run these cases\n");
   if (before) {
-    const Result<Regression> regression = compare_with_earlier(*report, *before, options.tolerance);
-    if (!regression) return fail(regression.error());
-    say(format == "table" ? stdout : stderr, "\n{}", regression->text);
-    good = good && !regression->slower;
+    const auto rows = service::compare_with_earlier(*report, *before, options.tolerance);
+    if (!rows) return fail(rows.error());
+    say(format == "table" ? stdout : stderr, "\n{}", earlier_words(*rows));
+    good = good && std::ranges::none_of(*rows, &service::EarlierRow::slower);
   }
   return good ? kSuccess : kNo;
 }

@@ -210,43 +210,19 @@ std::string noise_words(const BenchReport& report) {
   return text;
 }
 
-Result<Regression> compare_with_earlier(const BenchReport& now, const BenchReport& before, double tolerance) {
-  const auto fact = [](const BenchReport& report, const char* name) {
-    const auto found = report.environment.facts.find(name);
-    return found == report.environment.facts.end() ? std::string("?") : found->second;
-  };
-  if (fact(now, "cpu.model") != fact(before, "cpu.model")) {
-    return invalid("the earlier result is from another machine: \"{}\", this is \"{}\"", fact(before, "cpu.model"),
-                   fact(now, "cpu.model"));
-  }
-  if (now.protocol.threads != before.protocol.threads || now.protocol.mode != before.protocol.mode) {
-    return invalid("the earlier result has threads = {}, mode {}; this one has threads = {}, mode {}",
-                   before.protocol.threads, before.protocol.mode, now.protocol.threads, now.protocol.mode);
-  }
+std::string earlier_words(const std::vector<service::EarlierRow>& rows) {
   std::vector<std::vector<std::string>> cells;
-  Regression regression;
-  const std::vector<const BenchRow*> earlier = passed(before);
-  for (const BenchRow* row : passed(now)) {
-    const auto same = [&](const BenchRow* one) { return one->subject == row->subject && one->label == row->label; };
-    const auto found = std::find_if(earlier.begin(), earlier.end(), same);
-    if (found == earlier.end()) continue;
-    const double ratio = (*found)->median / row->median;
-    // Two runs at different times: the noise between sessions of both.
-    const double width = std::hypot(record::smallest_visible(*row), record::smallest_visible(**found));
-    const bool slower = ratio * (1 + width) < 1 - tolerance;
-    regression.slower = regression.slower || slower;
-    const bool differs = std::fabs(ratio - 1) > width;
-    cells.push_back(
-        {row->label, row->subject, format_duration((*found)->median), format_duration(row->median),
-         fmt::format("{:.3f}x", ratio), fmt::format("+-{}", percent(width)),
-         slower ? "SLOWER" : (differs ? (ratio > 1 ? "faster" : "slower, within tolerance") : "cannot tell")});
+  for (const service::EarlierRow& row : rows) {
+    const char* const verdict = row.slower       ? "SLOWER"
+                                : !row.differs() ? "cannot tell"
+                                : row.ratio > 1  ? "faster"
+                                                 : "slower, within tolerance";
+    cells.push_back({row.label, row.subject, format_duration(row.before), format_duration(row.now),
+                     fmt::format("{:.3f}x", row.ratio), fmt::format("+-{}", percent(row.noise)), verdict});
   }
-  if (cells.empty()) return invalid("the earlier result has no case and subject in common with this one");
-  regression.text = table({"case", "subject", "before", "now", "speed", "noise", ""}, cells);
-  regression.text +=
-      "Not paired: the two runs met the machine at different times, and whatever changed between them (clock, "
-      "neighbours, libraries) is in the figure. For a claim, measure both together with --vs.\n";
-  return regression;
+  return table({"case", "subject", "before", "now", "speed", "noise", ""}, cells) +
+         "Not paired: the two runs met the machine at different times, and whatever changed between them (clock, "
+         "neighbours, libraries) is in the figure. For a claim, measure both together with --vs.\n";
 }
 
 }  // namespace ridge::cli

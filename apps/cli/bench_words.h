@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "record/measurement.h"
-#include "ridge/result.h"
+#include "service/bench.h"
 
 namespace ridge::cli {
 
@@ -20,13 +20,7 @@ std::string summary_words(const record::BenchReport& report);
 // What the noise hides, and what disturbed the machine; a few sentences.
 std::string noise_words(const record::BenchReport& report);
 
-// Rows of `now` against the rows of the same subject and case in `before`.
-struct Regression {
-  std::string text;     // a table, and what it cannot claim
-  bool slower = false;  // some row is slower by more than `tolerance`, beyond its interval
-};
-// Errors: nothing in common, or another machine, threads or mode.
-Result<Regression> compare_with_earlier(const record::BenchReport& now, const record::BenchReport& before,
-                                        double tolerance);
+// A table of what became of each row since an earlier report, and what it cannot claim.
+std::string earlier_words(const std::vector<service::EarlierRow>& rows);
 
 }  // namespace ridge::cli

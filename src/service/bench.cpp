@@ -1,7 +1,13 @@
 #include "service/bench.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
+#include "record/bench_table.h"
+#include "record/json.h"
 #include "service/duration.h"
 #include "service/worker_call.h"
 
@@ -36,6 +42,24 @@ Result<record::WorkerRequest> request_of(const Context& context, const BenchRequ
   return request;
 }
 
+bool has_samples(const record::BenchRow& row) { return row.outcome == record::Outcome::kPass && !row.samples.empty(); }
+
+std::string fact_of_report(const record::BenchReport& report, const char* name) {
+  const auto found = report.environment.facts.find(name);
+  return found == report.environment.facts.end() ? std::string("?") : found->second;
+}
+
+// Of one machine and one protocol.
+Status comparable(const record::BenchReport& now, const record::BenchReport& before) {
+  const std::string here = fact_of_report(now, "cpu.model"), there = fact_of_report(before, "cpu.model");
+  if (here != there) return invalid("the earlier result is from another machine: \"{}\", this is \"{}\"", there, here);
+  if (now.protocol.threads != before.protocol.threads || now.protocol.mode != before.protocol.mode) {
+    return invalid("the earlier result has threads = {}, mode {}; this one has threads = {}, mode {}",
+                   before.protocol.threads, before.protocol.mode, now.protocol.threads, now.protocol.mode);
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<record::BenchReport> bench_subjects(const Context& context, const BenchRequest& options) {
@@ -53,6 +77,42 @@ Result<record::BenchReport> bench_subjects(const Context& context, const BenchRe
   mark_seed(options.subjects, report.environment);
   report.bench = std::move(response.bench);
   return report;
+}
+
+bool all_measured(const record::BenchReport& report) {
+  bool good = true, measured = false;
+  for (const record::BenchRow& row : report.bench) {
+    const bool passed = row.outcome == record::Outcome::kPass;
+    measured = measured || passed;
+    good = good && (passed || row.outcome == record::Outcome::kNotClaimed);
+  }
+  return good && measured;
+}
+
+Result<record::BenchReport> read_bench_report(const std::string& path) {
+  RIDGE_TRY(text, read_file(path));
+  auto report = record::parse_record<record::BenchReport>(text, path);
+  if (!report) return with_hint(report.error(), "give a file that `ridge bench --out FILE.json` wrote");
+  return report;
+}
+
+Result<std::vector<EarlierRow>> compare_with_earlier(const record::BenchReport& now, const record::BenchReport& before,
+                                                     double tolerance) {
+  RIDGE_CHECK_OK(comparable(now, before));
+  std::vector<EarlierRow> rows;
+  for (const record::BenchRow& row : now.bench) {
+    if (!has_samples(row)) continue;
+    const auto found = std::ranges::find_if(before.bench, [&](const record::BenchRow& one) {
+      return has_samples(one) && one.subject == row.subject && one.label == row.label;
+    });
+    if (found == before.bench.end()) continue;
+    EarlierRow& both = rows.emplace_back(EarlierRow{row.label, row.subject, found->median, row.median});
+    both.ratio = found->median / row.median;
+    both.noise = std::hypot(record::smallest_visible(row), record::smallest_visible(*found));
+    both.slower = both.ratio * (1 + both.noise) < 1 - tolerance;
+  }
+  if (rows.empty()) return invalid("the earlier result has no case and subject in common with this one");
+  return rows;
 }
 
 }  // namespace ridge::service

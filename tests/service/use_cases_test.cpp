@@ -155,6 +155,37 @@ TEST(Bench, GivesAReportWithItsProtocolAndCeilings) {
     EXPECT_NE(front.worker.requests()[i].task, WorkerTask::kCeilings);
 }
 
+record::BenchReport kept(double median, const std::string& machine = "a") {
+  record::BenchReport report;
+  report.environment.facts["cpu.model"] = machine;
+  record::BenchRow row;
+  row.subject = "cpu_simd";
+  row.label = "m=64 n=64 k=64";
+  row.median = median;
+  row.samples = std::vector<double>(48, median);
+  row.sessions = 8;
+  report.bench = {row};
+  return report;
+}
+
+TEST(Bench, IsHeldAgainstAnEarlierReport) {
+  const auto same = compare_with_earlier(kept(1e-3), kept(1e-3), 0.05);
+  ASSERT_TRUE(same) << same.error().text();
+  EXPECT_FALSE(same->front().slower);
+  EXPECT_FALSE(same->front().differs());
+  const auto slower = compare_with_earlier(kept(2e-3), kept(1e-3), 0.05);
+  ASSERT_TRUE(slower);
+  EXPECT_TRUE(slower->front().slower);
+  EXPECT_DOUBLE_EQ(slower->front().ratio, 0.5);
+  EXPECT_FALSE(compare_with_earlier(kept(2e-3), kept(1e-3), 0.6)->front().slower) << "within the tolerance";
+  EXPECT_THAT(compare_with_earlier(kept(1), kept(1, "b"), 0.05).error().message, HasSubstr("another machine"));
+  record::BenchReport other = kept(1);
+  other.bench[0].subject = "reference";
+  EXPECT_THAT(compare_with_earlier(kept(1), other, 0.05).error().message, HasSubstr("in common"));
+  EXPECT_FALSE(all_measured({}));
+  EXPECT_TRUE(all_measured(kept(1)));
+}
+
 TEST(Look, NeedsASourceThatSaysItsOperator) {
   Front front;
   ASSERT_TRUE(write_file_durably(front.path() / "mine.cpp", "int kernel;\n"));
