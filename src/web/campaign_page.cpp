@@ -30,7 +30,6 @@ std::string warning(const record::CampaignCard& card) {
 
 std::string now_section(const record::CampaignCard& card, const Model& model) {
   report::Facts facts = {{"State", card.state}, {"Phase", card.phase}};
-  if (card.state == "running") facts.emplace_back("Doing", card.doing.empty() ? card.action : card.doing);
   if (card.state != "running" && card.state != "finished") facts.emplace_back("Next", card.action);
   facts.emplace_back("Time used", card.budget_seconds > 0
                                       ? fmt::format("{} of {}", report::duration_text(card.active_seconds),
@@ -107,8 +106,7 @@ Page campaign_page(const record::CampaignCard& card, const Model& recorded, cons
   const Model model = report::with_short_labels(recorded, names);
   Page page{card.id, "/", card.id, true, {}};
   page.main_html = heading(card, report::headline(model)) + warning(card);
-  if (card.state == "running")
-    page.main_html += report::paragraph("Now: " + (card.doing.empty() ? card.action : card.doing), "doing");
+  if (card.state == "running") page.main_html += "<p class=\"doing\">Now: " + doing_html(card) + "</p>\n";
   page.main_html += report::answers_html(model) + now_section(card, model);
   if (control) page.main_html += control_section(card);
   page.main_html += report::section("stands", "Where the kernel stands", report::standing_html(model, names.shared())) +

@@ -68,12 +68,12 @@ std::string filter_form(const std::vector<Card>& all, const http::Request& reque
                    request.parameter("sort")));
 }
 
-std::string now_words(const Card& card) {
-  if (!card.problem.empty()) return card.problem;
+std::string now_cell(const Card& card) {
+  if (!card.problem.empty()) return escape_html(card.problem);
+  if (card.state == "running") return doing_html(card);
   if (card.state == "reading") return "being read";
-  if (card.state == "running") return card.doing.empty() ? fmt::format("{}: {}", card.phase, card.action) : card.doing;
   if (card.state == "finished") return "done";
-  return card.action.empty() || card.action == "nothing" ? card.phase : "next: " + card.action;
+  return escape_html(card.action.empty() || card.action == "nothing" ? card.phase : "next: " + card.action);
 }
 
 std::string cost_words(const Card& card) {
@@ -126,15 +126,15 @@ std::string campaign_table(const std::vector<Card>& cards) {
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const Card& card = cards[i];
     const std::string id = escape_html(card.id);
-    table.row({fmt::format("<input type=\"checkbox\" name=\"c\" value=\"{0}\" aria-label=\"Compare {0}\">", id),
-               fmt::format("<a class=\"row\" href=\"{}\">{}</a><br><small>{}{}{}</small>",
-                           escape_html(campaign_path(card.id)), id, escape_html(card.op),
-                           card.device.empty() ? "" : " on ", escape_html(card.device)),
-               report::badge(card.state), spark_cell(card, i), speed_cell(card),
-               card.share ? report::percent_text(*card.share) : std::string("–"),
-               fmt::format("{} of {}", card.accepted, card.rounds), escape_html(now_words(card)), cost_cell(card),
-               time_cell(card.updated)},
-              card.state);
+    table.row(
+        {fmt::format("<input type=\"checkbox\" name=\"c\" value=\"{0}\" aria-label=\"Compare {0}\">", id),
+         fmt::format("<a class=\"row\" href=\"{}\">{}</a><br><small>{}{}{}</small>",
+                     escape_html(campaign_path(card.id)), id, escape_html(card.op), card.device.empty() ? "" : " on ",
+                     escape_html(card.device)),
+         report::badge(card.state), spark_cell(card, i), speed_cell(card),
+         card.share ? report::percent_text(*card.share) : std::string("–"),
+         fmt::format("{} of {}", card.accepted, card.rounds), now_cell(card), cost_cell(card), time_cell(card.updated)},
+        card.state);
   }
   return table.str();
 }

@@ -88,6 +88,11 @@ std::string speed_words(const record::CampaignCard& card) {
   return fmt::format("{} ({})", report::ratio_text(effect.ratio), report::interval_text(effect));
 }
 
+std::string doing_html(const record::CampaignCard& card) {
+  return fmt::format("<span data-doing=\"{}\">{}</span>", escape_html(card.id),
+                     escape_html(card.doing.empty() ? fmt::format("{}: {}", card.phase, card.action) : card.doing));
+}
+
 std::string select_field(std::string_view name, std::string_view label, const std::vector<Choice>& choices,
                          std::string_view chosen) {
   std::string html = fmt::format("<label>{} <select name=\"{}\">", escape_html(label), name);

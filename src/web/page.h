@@ -35,6 +35,9 @@ std::string minute(const std::string& time);
 // "8.91× (8.80 to 9.02)", or "–".
 std::string speed_words(const record::CampaignCard& card);
 
+// What a process does just now; the script writes what it hears in there.
+std::string doing_html(const record::CampaignCard& card);
+
 // One field of a choice: value and words.
 using Choice = std::pair<std::string, std::string>;
 std::string select_field(std::string_view name, std::string_view label, const std::vector<Choice>& choices,

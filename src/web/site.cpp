@@ -57,7 +57,14 @@ http::ServerOptions with_pages(http::ServerOptions options) {
 Site::Site(SiteOptions options)
     : options_(std::move(options)),
       events_(std::make_shared<http::EventLog>(http::random_token().substr(0, 8))),
-      store_(options_.root, [events = events_](const std::string& id) { events->publish("campaign", id); }),
+      store_(options_.root,
+             [events = events_](const record::CampaignCard& card, bool only_doing) {
+               if (only_doing && card.state == "running") {
+                 events->publish("doing", card.id + "\n" + card.doing);
+               } else {
+                 events->publish("campaign", card.id);
+               }
+             }),
       server_(with_pages(options_.server)) {
   declare_pages();
   if (options_.allow_control && options_.control) declare_control();

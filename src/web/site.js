@@ -65,6 +65,10 @@ function copyButtons() {
 }
 
 async function redraw() {
+  if (!getSelection().isCollapsed) {  // what is marked would be lost
+    due = setTimeout(redraw, 1000);
+    return;
+  }
   if (asking) {
     again = true;
     return;
@@ -121,6 +125,11 @@ function follow() {
   events.addEventListener("missed", soon);
   events.addEventListener("campaign", (event) => {
     if (!campaign || campaign === event.data) soon();
+  });
+  events.addEventListener("doing", (event) => {
+    const end = event.data.indexOf("\n");
+    for (const one of main.querySelectorAll("[data-doing]"))
+      if (one.dataset.doing === event.data.slice(0, end)) one.textContent = event.data.slice(end + 1);
   });
   events.addEventListener("error", () => {
     if (events && events.readyState !== EventSource.CLOSED) {

@@ -187,28 +187,34 @@ void Store::scan() {
       place->second->size = fs::file_size(path / campaign::kJournalFile, unknown);
     }
   }
-  for (const std::string& id : gone) changed_(id);
+  for (const std::string& id : gone) {
+    record::CampaignCard card;
+    card.id = id;
+    changed_(card, false);
+  }
 }
 
 void Store::look_at(Entry& entry) {
-  std::string id;
+  record::CampaignCard card;
+  bool only_doing = false;
   {
     const std::lock_guard lock(entry.mutex);
-    const std::string stamp =
-        fmt::format("{} {} {} {}", stamp_of(entry.directory / campaign::kJournalFile),
-                    stamp_of(entry.directory / service::kProgressFile), campaign::lock_holder(entry.directory).pid,
-                    stamp_of(entry.directory / campaign::kPauseFile) + stamp_of(entry.directory / campaign::kStopFile));
-    if (stamp == entry.stamp) return;
+    const std::string stamp = fmt::format(
+        "{} {} {} {}", stamp_of(entry.directory / campaign::kJournalFile), campaign::lock_holder(entry.directory).pid,
+        stamp_of(entry.directory / campaign::kPauseFile), stamp_of(entry.directory / campaign::kStopFile));
+    const std::string progress_stamp = stamp_of(entry.directory / service::kProgressFile);
+    if (stamp == entry.stamp && progress_stamp == entry.progress_stamp) return;
+    only_doing = stamp == entry.stamp;
     entry.stamp = stamp;
+    entry.progress_stamp = progress_stamp;
     bool changed = false;
     const Status status = read(entry, changed);
-    record::CampaignCard card = card_of(entry, status);
+    card = card_of(entry, status);
     const std::lock_guard store_lock(mutex_);
     card.version = ++versions_;
-    id = card.id;
-    entry.card = std::move(card);
+    entry.card = card;
   }
-  changed_(id);
+  changed_(card, only_doing);
 }
 
 // Brings the follower up to date; `changed` when there was something new.

@@ -24,7 +24,9 @@ inline constexpr std::uintmax_t kLoadedBytes = std::uintmax_t{256} << 20;
 
 class Store {
  public:
-  using Changed = std::function<void(const std::string& id)>;
+  // `only_doing`: nothing but what a process says that it does, which changes every second. Of a campaign that is gone
+  // the card has the id alone.
+  using Changed = std::function<void(const record::CampaignCard& card, bool only_doing)>;
 
   // `root`: a campaign, or a folder that holds campaigns. `changed` is called on the store's thread.
   Store(std::filesystem::path root, Changed changed);
@@ -57,7 +59,7 @@ class Store {
     std::unique_ptr<journal::Follower> follower;  // null: not in memory
     std::unique_ptr<report::Model> model;         // drawn from the follower's state, when asked for
     std::uintmax_t bytes = 0;
-    std::string stamp;  // of the files when they were looked at
+    std::string stamp, progress_stamp;  // of the files when they were looked at
     bool replaced = false;
     std::uint64_t used = 0;
     record::CampaignCard card;  // guarded by the store's mutex

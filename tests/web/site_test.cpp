@@ -13,9 +13,11 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "campaign/lock.h"
 #include "http/client.h"
 #include "places.h"
 #include "record/json.h"
+#include "record/progress.h"
 #include "report/fixture/campaigns.h"
 #include "report/page_reader.h"
 #include "web/campaign_page.h"
@@ -233,6 +235,34 @@ TEST_F(WebSite, ANewLineIsSeenWithinASecond) {
   EXPECT_LT(seconds, 1.0);
   EXPECT_GT(card("live").rounds, before.rounds);
   EXPECT_THAT(page("/campaign/live"), HasSubstr("Round 10"));
+}
+
+TEST_F(WebSite, WhatIsBeingDoneIsToldWithoutThePage) {
+  report::fixture::no_accepted_round().write(root() / "live");
+  const auto lock = campaign::CampaignLock::acquire(root() / "live");
+  ASSERT_TRUE(lock.ok());
+  const auto self = campaign::current_process();
+  record::CampaignProgress now;
+  now.pid = self.pid;
+  now.boot_id = self.boot_id;
+  now.start_time = self.start_time;
+  now.step = "build, check and measure the candidate";
+  const auto write = [&](const std::string& detail) {
+    now.detail = detail;
+    ASSERT_TRUE(write_file_durably(root() / "live" / "progress.json", record::to_line(now)).ok());
+  };
+  write("session 1");
+  serve();
+  wait_for_reading();
+  EXPECT_EQ(card("live").state, "running");
+  EXPECT_THAT(page("/campaign/live"), AllOf(HasSubstr("<span data-doing=\"live\">"), HasSubstr("session 1")));
+  TestClient follower(site_->server().port());
+  follower.send(get("/events"));
+  follower.read_until("data: following");
+  write("session 2");
+  EXPECT_THAT(follower.read_until("session 2"),
+              AllOf(HasSubstr("event: doing\ndata: live\ndata: "), Not(HasSubstr("event: campaign"))));
+  EXPECT_THAT(page("/"), HasSubstr("session 2"));
 }
 
 TEST_F(WebSite, AJournalThatIsCutForgedOrNewerIsShownAsSuch) {
