@@ -52,10 +52,18 @@ std::vector<HeatColumn> heat_columns(const Model& model, std::int64_t first, std
   return columns;
 }
 
-// -kSteps..kSteps: a colour for each step, full at `full`, a log ratio.
+// -kSteps..kSteps: a colour for each step, full at `full`, a log ratio. By its square root, so that the small gains at
+// the end of a campaign are seen beside the large ones at its start.
 int heat_step(double ratio, double full) {
-  const double part = std::log(ratio) / full * kSteps;
-  return std::clamp(static_cast<int>(std::lround(part)), -kSteps, kSteps);
+  const double log_ratio = std::log(ratio);
+  const auto step = static_cast<int>(std::lround(std::sqrt(std::abs(log_ratio) / full) * kSteps));
+  return std::min(step, kSteps) * (log_ratio < 0 ? -1 : 1);
+}
+
+// The gain at which a step is reached.
+double heat_gain(double step, double full) {
+  const double part = step / kSteps;
+  return std::expm1(full * part * std::abs(part));
 }
 
 std::string heat_class(int step) { return fmt::format("h{}{}", step < 0 ? "m" : "p", std::abs(step)); }
@@ -94,14 +102,14 @@ void draw_heat_column(Svg& svg, const Model& model, const HeatColumn& column, co
 std::string heat_legend(double full) {
   std::string html = "<ul class=\"legend\">";
   for (const int step : {-kSteps, -kSteps / 2, 0, kSteps / 2, kSteps}) {
-    const double gain = std::expm1(full * step / kSteps);
+    const std::string words = step == 0         ? "within " + plain_percent(heat_gain(0.5, full))
+                              : step == -kSteps ? gain_text(heat_gain(step, full)) + " or less"
+                              : step == kSteps  ? gain_text(heat_gain(step, full)) + " or more"
+                                                : gain_text(heat_gain(step, full));
     html += fmt::format(
         "<li><svg class=\"key\" viewBox=\"0 0 22 16\" aria-hidden=\"true\"><rect class=\"{}\" x=\"3\" y=\"2\" "
-        "width=\"16\" height=\"12\"/></svg>{}{}</li>",
-        heat_class(step), step == 0 ? "unchanged" : gain_text(gain),
-        step == -kSteps  ? " or less"
-        : step == kSteps ? " or more"
-                         : "");
+        "width=\"16\" height=\"12\"/></svg>{}</li>",
+        heat_class(step), words);
   }
   return html + "<li>mark above: accepted</li></ul>\n";
 }

@@ -11,16 +11,20 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "journal/fold.h"
 #include "places.h"
 #include "record/json.h"
+#include "report/charts.h"
 #include "report/escape.h"
 #include "report/fixture/campaigns.h"
+#include "report/numbers.h"
 #include "report/page_reader.h"
 #include "report/report.h"
 
 namespace ridge::report {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -323,6 +327,47 @@ TEST(Html, LabelsStayInsideTheirCharts) {
       }
     }
   }
+}
+
+TEST(Html, TheHeatMapHasACellWithItsSignForEveryMeasuredShape) {
+  const Model model = model_of(fixture::nine_rounds());
+  const std::string map = heat_map(model, 2, 10);
+  const record::Effect& gain = model.rounds.front().decision->effects.at(1);
+  EXPECT_THAT(map, HasSubstr(fmt::format("round 2, {}: {} (accepted)", gain.label, gain_text(gain.ratio - 1))));
+  EXPECT_THAT(map, HasSubstr(">+</text>"));
+  EXPECT_THAT(map, HasSubstr("round 2 was accepted"));
+  EXPECT_THAT(heat_map(model, 2, 2), Not(HasSubstr("round 3,")));
+  EXPECT_EQ(heat_map(model, 5, 5), "") << "it crashed: nothing was measured";
+  EXPECT_EQ(heat_map(model_of(fixture::only_created()), 2, 10), "");
+  Model slower = model;
+  for (auto& effect : slower.rounds.front().decision->effects) effect.ratio = 1 / effect.ratio;
+  EXPECT_THAT(heat_map(slower, 2, 2), AllOf(HasSubstr("class=\"hm4\""), HasSubstr(">−</text>")));
+}
+
+TEST(Html, EvidenceIsShownWhereTheSessionsGiveTheDecisionsOwn) {
+  const auto journal = fixture::nine_rounds();
+  const Model model = model_of(journal);
+  const record::ReportRound& round = model.rounds.front();
+  ASSERT_EQ(round.evidence.size(), 13u);
+  EXPECT_DOUBLE_EQ(round.evidence.back(), round.decision->evidence);
+  EXPECT_THAT(evidence_chart("e", round),
+              AllOf(HasSubstr("2400 needed to accept"), HasSubstr("after 13 sessions: E = ")));
+  Result<journal::State> state = journal::fold(journal.events());
+  ASSERT_TRUE(state.ok());
+  state->rounds.front().decision->evidence *= 1.01;
+  EXPECT_TRUE(draw(*state).rounds.front().evidence.empty());
+}
+
+TEST(Html, TheTimelineHasEveryEffectWhereItWas) {
+  const Model model = model_of(fixture::nine_rounds());
+  double end = 0;
+  for (const record::ReportSpan& span : model.timeline) {
+    EXPECT_GE(span.start + 1e-6, end) << span.activity << ": one after the other";
+    end = span.start + span.seconds;
+  }
+  EXPECT_LE(end, model.active_seconds + 1e-6);
+  EXPECT_THAT(timeline_chart(model), AllOf(HasSubstr(">evaluate</text>"), HasSubstr("evaluate, round 2: ")));
+  EXPECT_EQ(timeline_chart(model_of(fixture::only_created())), "");
 }
 
 TEST(Html, UntrustedTextStaysText) {
