@@ -19,6 +19,7 @@
 #include "http/server.h"
 #include "mcp/http.h"
 #include "mcp/server.h"
+#include "mcp_results.h"
 #include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
@@ -132,7 +133,7 @@ Result<std::vector<record::McpTool>> tools_of(const Manual& manual) {
     std::ranges::replace(name, ' ', '_');
     std::ranges::replace(name, '-', '_');
     tools.push_back({std::move(name), entry, row.reads_only, row.hidden, row.narrowed, row.source, row.note,
-                     row.answers, row.forced, row.writes, row.goes_on_alone});
+                     row.answers, row.forced, row.writes, result_schema(row.command), row.goes_on_alone});
   }
   return tools;
 }

@@ -155,12 +155,26 @@ Json schema_of(const McpTool& tool) {
   return schema;
 }
 
-Json outcome_schema() {
+// JSON has no NaN and no infinity; a number that may be one is a text then.
+void allow_no_numbers(Json& schema) {
+  if (schema.is_object() && schema.value("type", Json()) == "number") {
+    schema["type"] = {"number", "string"};
+    schema["pattern"] = "^(nan|-?inf)$";
+  }
+  for (Json& part : schema) {
+    if (part.is_structured()) allow_no_numbers(part);
+  }
+}
+
+Json outcome_schema(const McpTool& tool) {
+  Json result = tool.result != nullptr ? tool.result() : Json::object();
+  allow_no_numbers(result);
+  result["description"] = tool.command->json;
   return {{"type", "object"},
           {"properties",
            {{"exit_code", {{"type", "integer"}, {"description", "0: done; 1: it ran, and the answer is no"}}},
             {"meaning", {{"type", "string"}}},
-            {"result", {{"description", "The command's own JSON document"}}},
+            {"result", std::move(result)},
             {"said", {{"type", "string"}, {"description", "The end of what the command said, where it failed"}}}}},
           {"required", {"exit_code", "meaning"}}};
 }
@@ -173,7 +187,7 @@ Json tool_of(const McpTool& tool) {
           {"title", tool.command->summary},
           {"description", std::move(description)},
           {"inputSchema", schema_of(tool)},
-          {"outputSchema", outcome_schema()},
+          {"outputSchema", outcome_schema(tool)},
           {"annotations", {{"readOnlyHint", tool.reads_only}, {"destructiveHint", false}, {"openWorldHint", false}}}};
 }
 

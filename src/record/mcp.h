@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/json.h"
 #include "record/command_table.h"
 
 namespace ridge::record {
@@ -70,6 +71,7 @@ struct McpTool {
   std::vector<std::int64_t> answers = {};       // exit codes beside 0, 1 and 8 that are no failure of the call
   std::vector<std::string> forced = {};         // words that each call has
   std::vector<std::string> writes = {};         // options that name files that are written
+  Json (*result)() = nullptr;                   // schema of the command's document; null: any
   bool goes_on_alone = false;                   // its work is in a journal, for a client that left as well
 };
 

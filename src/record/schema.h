@@ -31,7 +31,9 @@ class Writer {
 template <class T>
 Json of() {
   Json json = Json::object();
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::is_same_v<T, Json>) {
+    return json;  // anything
+  } else if constexpr (std::is_same_v<T, bool>) {
     json["type"] = "boolean";
   } else if constexpr (std::is_enum_v<T>) {
     for (const auto& [value, name] : EnumNames<T>::kNames) json["enum"].push_back(std::string(name));

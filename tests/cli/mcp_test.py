@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+import mcp_client
 from mcp_client import MODERN, Client
 
 RIDGE = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -120,6 +121,22 @@ class Tools(Base):
         same = subprocess.run([RIDGE, "ops", "explain", "gemm", "m=8", "n=8", "k=8", "--json"], capture_output=True, text=True, env=self.environment)
         self.assertEqual(answer["structuredContent"]["result"], json.loads(same.stdout))
         self.assertEqual(json.loads(answer["content"][0]["text"]), answer["structuredContent"])
+
+    def test_documents_fit_the_schema_of_their_tool(self):  # the client compares each with it
+        schemas = {tool["name"]: tool["outputSchema"]["properties"]["result"] for tool in self.client.ask("tools/list")["result"]["tools"]}
+        self.assertEqual([name for name, schema in schemas.items() if not {"type", "anyOf"} & schema.keys()], ["memory_read"])
+        (self.folder / "kernel.cpp").write_text((ROOT / "src/ops/gemm/cpu_plain.cpp").read_text())
+        gemm = {"operator": "gemm", "case": ["m=64", "n=64", "k=64"]}
+        for name, arguments in (("doctor", {}), ("ceilings", {}), ("spec_show", {"product": "H200"}), ("spec_get", {"product": "H200", "metric": "board_power"}), ("roofline", gemm),
+                                ("ops_list", {}), ("check", gemm), ("try", {"candidate": "kernel.cpp", "case": gemm["case"], "define": ["VECTOR=8"]}), ("bench", gemm),
+                                ("inspect", {"file": "kernel.o"}), ("tips_search", {"words": ["spill"]})):
+            if name == "inspect":
+                subprocess.run(["g++", "-c", "-O1", f"-I{ROOT}/include", "kernel.cpp", "-o", "kernel.o"], cwd=self.folder, check=True)
+            answer = self.client.call(name, **arguments)
+            self.assertIn("result", answer["structuredContent"], (name, answer))
+        self.assertIn("is no object or array or", mcp_client.misfit("x", {"type": ["object", "array", "integer"]}))
+        self.assertIn("a is missing", mcp_client.misfit({}, {"type": "object", "required": ["a"]}))
+        self.assertIn("b is unknown", mcp_client.misfit({"b": 1}, {"type": "object", "properties": {}, "additionalProperties": False}))
 
     def test_what_cannot_be_used_is_said(self):
         self.refused("operator is missing", "check")
@@ -239,6 +256,9 @@ class Campaign(Base):
         self.assertIn("COMPILE", broken["structuredContent"]["said"])
         self.client.call("campaign_propose", directory="c", give_up=True)
         self.client.call("campaign_stop", directory="c")
+        for read in ("campaign_status", "campaign_rules"):
+            self.assertIn("result", self.client.call(read, directory="c")["structuredContent"])
+        self.assertIn("result", self.client.call("memory_summary", workspace="c")["structuredContent"])
         for check in ("campaign_verify", "campaign_replay"):
             self.assertEqual(self.client.call(check, directory="c")["structuredContent"]["exit_code"], 0)
         uris = [one["uri"] for one in self.client.ask("resources/list")["result"]["resources"]]
