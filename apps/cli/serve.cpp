@@ -169,7 +169,7 @@ void define_serve(Command root) {
       .example("ridge serve --port 0 --json", "any free port; a program reads the address")
       .exits({{kSystem, "no permission for the port"}, {kHeld, "the port is taken"}})
       .json("one object when it listens: the address, the address that works once, the port")
-      .action([options](const Context& context) { return serve_pages(context, *options); });
+      .action([options](const Context& context) { return serve_pages(context.silent(), *options); });
 }
 
 }  // namespace ridge::cli

@@ -44,6 +44,17 @@ struct Context {
   // Another executor in place of ridge-worker, for tests. Empty: `worker_program` on this machine.
   std::function<std::unique_ptr<execute::Executor>()> make_worker;
 
+  // The same without listeners: for a server, whose threads share no progress line.
+  [[nodiscard]] Context silent() const {
+    Context copy = *this;
+    copy.on_progress = {};
+    copy.on_settled = {};
+    copy.on_note = {};
+    copy.on_round = {};
+    copy.on_campaign = {};
+    return copy;
+  }
+
   [[nodiscard]] bool stopped() const { return stops && stops() > 0; }
   void progress(const record::Progress& now) const {
     if (on_progress) on_progress(now);

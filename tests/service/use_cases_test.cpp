@@ -71,6 +71,16 @@ TEST(AskWorker, NeedsNoListener) {
   EXPECT_TRUE(list_operators(context));
 }
 
+TEST(Contexts, SilentOnesTellNothingAndStopAlike) {
+  Front front;
+  const Context silent = front.context.silent();
+  EXPECT_TRUE(list_operators(silent));
+  EXPECT_TRUE(front.progress.empty());
+  EXPECT_EQ(front.settled, 0);
+  front.stops = 1;
+  EXPECT_FALSE(list_operators(silent));
+}
+
 TEST(Contexts, OfOneProcessKnowNothingOfEachOther) {
   Front one, other;
   one.stops = 1;
