@@ -69,7 +69,6 @@ std::string badge(std::string_view state) {
 }
 
 std::string_view page_style() { return kPageStyle; }
-std::string_view page_script() { return kPageScript; }
 
 std::string diff_html(std::string_view unified_diff) {
   std::string html = "<pre class=\"diff\">";

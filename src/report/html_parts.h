@@ -37,9 +37,8 @@ class Table {
 };
 
 std::string diff_html(std::string_view unified_diff);  // coloured by line
-// The style sheet of every page, and the script that copies commands.
+// The style sheet of every page.
 std::string_view page_style();
-std::string_view page_script();
 // The first screen: answers.h.
 std::string answers_html(const Model& model);
 // Charts and tables of where the kernel stands. `shared`: what the short names of the shapes leave out.

@@ -7,7 +7,6 @@
 #include "assets.h"
 #include "base/error.h"
 #include "http/access.h"
-#include "http/url.h"
 #include "record/json.h"
 #include "report/html_parts.h"
 #include "service/campaigns.h"

@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 """`ridge serve` as people meet it: the command, and its pages in headless Chromium."""
-import hashlib
 import http.client
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
