@@ -169,7 +169,7 @@ Result<std::string> token_of(const McpOptions& options) {
 int over_http(mcp::Server& server, const McpOptions& options) {
   const Result<std::string> token = token_of(options);
   if (!token) return fail(token.error());
-  http::ServerOptions http_options{options.bind, static_cast<int>(*options.port), *token, {}, {}, {}};
+  http::ServerOptions http_options{options.bind, *options.port, *token, {}, {}, {}};
   http_options.limits.body_bytes = mcp::kMostLineBytes;
   http::Server http(std::move(http_options));
   const mcp::HttpFront front(http, server);
@@ -217,7 +217,7 @@ void define_mcp(Command root) {
               "The token that each request over HTTP needs; without it a new one is made and shown")
       .example("ridge mcp --root ~/kernels", "another folder")
       .example("ridge mcp --port 8422 --token-file ~/.ridge-token", "over HTTP, for several clients")
-      .exits({kInterrupted})
+      .exits({{kSystem, "no permission for the port"}, {kHeld, "the port is taken"}, kInterrupted})
       .no_json("its output is the protocol")
       .action([options, manual = root.manual()](const Context& context) { return serve(context, *manual, *options); });
 }

@@ -207,7 +207,7 @@ std::string media_type(std::string_view content_type) {
   return std::string(trimmed(content_type.substr(0, content_type.find(';'))));
 }
 
-Error bind_error(const std::string& address, int port, int code) {
+Error bind_error(const std::string& address, std::int64_t port, int code) {
   if (code == EADDRINUSE) {
     return with_hint(make_error(ErrorCode::kConflict, "port {} of {} is taken", port, address),
                      "another server may run there; port 0 takes any that is free");
@@ -222,7 +222,7 @@ Error bind_error(const std::string& address, int port, int code) {
 }
 
 // The library shares a port with any other program that shares it, too (SO_REUSEPORT): the socket is made here.
-Result<int> listening_socket(const std::string& address, int port) {
+Result<int> listening_socket(const std::string& address, std::int64_t port) {
   if (port < 0 || port > 65535)
     return with_hint(invalid("{} is no port", port), "0 to 65535; 0 takes any that is free");
   addrinfo wanted{};
@@ -410,7 +410,11 @@ void Server::Impl::answer(const Request& request, Response response, httplib::Re
     out.headers.erase(name);
     out.set_header(name, value);
   }
-  if (current_connection->close_wanted()) out.set_header("Connection", "close");
+  // The library closes after an error, and does not say so.
+  if (current_connection->close_wanted() || response.status >= 400) {
+    out.headers.erase("Connection");
+    out.set_header("Connection", "close");
+  }
   if (response.events) {
     stream(request, response, out);
   } else {

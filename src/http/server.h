@@ -7,6 +7,7 @@
 //   server.url("/")  server.stop()
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ namespace ridge::http {
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  int port = 0;                         // 0: any that is free; port() tells it
+  std::int64_t port = 0;                // 0: any that is free; port() tells it
   std::string token;                    // empty: no token is asked for
   std::vector<std::string> host_names;  // names beside addresses and localhost under which it may be reached
   Limits limits;

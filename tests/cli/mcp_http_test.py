@@ -102,6 +102,9 @@ class Access(Base):
         second = subprocess.run([RIDGE, "mcp", "--port", str(self.port)], capture_output=True, text=True, env=self.environment)
         self.assertEqual(second.returncode, 7, second.stderr)
         self.assertIn(str(self.port), second.stderr)
+        for port in ("65536", "-1", str(2**32 + 8422)):
+            refused = subprocess.run([RIDGE, "mcp", "--port", port], capture_output=True, text=True, env=self.environment, timeout=30)
+            self.assertEqual((refused.returncode, f"{port} is no port" in refused.stderr), (2, True), refused.stderr)
 
 
 class TokenFile(Base):
