@@ -29,7 +29,8 @@ constexpr std::int64_t kUsualPort = 8421;
 constexpr std::size_t kShortestToken = 16;
 
 struct ServeOptions {
-  std::string directory = "campaigns", address = "127.0.0.1", token_file;
+  std::vector<std::string> directories;  // none: campaigns
+  std::string address = "127.0.0.1", token_file;
   std::int64_t port = kUsualPort;
   std::vector<std::string> names;
   bool no_token = false, allow_control = false;
@@ -92,19 +93,40 @@ Result<std::string> extend(const fs::path& campaign, const record::ControlReques
   return answer.message;
 }
 
+constexpr double kStart = 1, kCheck = 5;  // seconds in which a mistake shows: of a start, of a round that is refused
+
 // The engine is a process of its own: it goes on when the pages are not served any more.
-Result<std::string> resume(const Context& context, const fs::path& campaign) {
+Result<std::string> in_background(const Context& context, const fs::path& campaign,
+                                  const std::vector<std::string>& words, double seconds, std::string_view done) {
   std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<std::string> command = {fs::read_symlink("/proc/self/exe", ignored).string(), "--quiet"};
+  command.insert(command.end(), words.begin(), words.end());
   const fs::path log = context.cache_directory / "serve" / (campaign.filename().string() + ".log");
-  RIDGE_CHECK_OK(
-      execute::start_in_background({program.string(), "--quiet", "campaign", "resume", campaign.string()}, log));
-  return fmt::format("It goes on; what the engine says is in {}", log.string());
+  if (const Status started = execute::start_in_background(command, log, seconds); !started) {
+    Error refused = started.error();
+    refused.code = ErrorCode::kConflict;  // the engine's answer, and no fault of the server
+    return refused;
+  }
+  return fmt::format("{}; what the engine says is in {}", done, log.string());
+}
+
+Result<std::string> propose(const Context& context, const fs::path& campaign, const record::ControlRequest& request) {
+  std::vector<std::string> words = {"campaign", "propose"};
+  for (const auto& [flag, value] : {std::pair("--defines", request.defines),
+                                    {"--title", request.title},
+                                    {"--reason", request.reason},
+                                    {"--expect", request.expect}}) {
+    if (!value.empty()) words.push_back(fmt::format("{}={}", flag, value));
+  }
+  words.insert(words.end(), {"--by=browser", "--", campaign.string()});
+  return in_background(context, campaign, words, kCheck, "The round is being decided");
 }
 
 Result<std::string> control(const Context& context, const std::string& what, const fs::path& campaign,
                             const record::ControlRequest& request) {
-  if (what == "resume") return resume(context, campaign);
+  if (what == "resume")
+    return in_background(context, campaign, {"campaign", "resume", campaign.string()}, kStart, "It goes on");
+  if (what == "propose") return propose(context, campaign, request);
   if (what == "extend") return extend(campaign, request);
   RIDGE_TRY(answer, what == "pause" ? service::pause_campaign(campaign) : service::stop_campaign(campaign));
   return answer.message;
@@ -115,8 +137,8 @@ void announce(web::Site& site, const ServeOptions& options) {
   if (globals().json) {
     say("{}\n", record::to_line(record::ServeAnswer{site.server().url("/"), address, site.server().port()}));
   } else {
-    say("Serving {} at {}\nOpen once: {}\n", options.directory, site.server().url("/"), address);
-    if (options.allow_control) say("Pages may pause, stop, resume and extend campaigns.\n");
+    say("Serving {} at {}\nOpen once: {}\n", fmt::join(options.directories, ", "), site.server().url("/"), address);
+    if (options.allow_control) say("Pages may pause, stop, resume and extend campaigns, and propose rounds.\n");
   }
   std::fflush(stdout);
   if (!http::is_loopback(options.address))
@@ -129,9 +151,9 @@ int serve_pages(const Context& context, const ServeOptions& options) {
   Result<std::string> token = token_of(options);
   if (!token) return fail(token.error());
   web::SiteOptions site_options;
-  site_options.root = options.directory;
+  site_options.roots.assign(options.directories.begin(), options.directories.end());
   site_options.server.address = options.address;
-  site_options.server.port = static_cast<int>(options.port);
+  site_options.server.port = options.port;
   site_options.server.token = std::move(*token);
   site_options.server.host_names = options.names;
   site_options.allow_control = options.allow_control;
@@ -155,7 +177,8 @@ int serve_pages(const Context& context, const ServeOptions& options) {
 void define_serve(Command root) {
   auto options = std::make_shared<ServeOptions>();
   root.subcommand("serve", "Show campaigns in a browser, live")
-      .positional("directory", options->directory, "A campaign, or a folder of campaigns (default: campaigns)", false)
+      .positional("directories", options->directories,
+                  "Campaigns, for instance of a queue, or folders of campaigns (default: campaigns)", false)
       .option("--port N", options->port, "Port (default: 8421); 0 takes any that is free")
       .option("--bind ADDRESS", options->address, "Address to listen on (default: 127.0.0.1, this machine alone)")
       .option("--host-name NAME", options->names,
@@ -166,10 +189,14 @@ void define_serve(Command root) {
       .flag("--allow-control", options->allow_control, "Pages may pause, stop, resume and extend campaigns")
       .example("ridge serve", "the campaigns in ./campaigns; open the address that it prints, which works once")
       .example("ridge serve campaigns/gemm_cpu_xeon_20260101 --allow-control", "one campaign, with buttons")
+      .example("ridge serve campaigns/a campaigns/b", "the campaigns of a queue")
       .example("ridge serve --port 0 --json", "any free port; a program reads the address")
       .exits({{kSystem, "no permission for the port"}, {kHeld, "the port is taken"}})
       .json("one object when it listens: the address, the address that works once, the port")
-      .action([options](const Context& context) { return serve_pages(context.silent(), *options); });
+      .action([options](const Context& context) {
+        if (options->directories.empty()) options->directories = {"campaigns"};
+        return serve_pages(context.silent(), *options);
+      });
 }
 
 }  // namespace ridge::cli

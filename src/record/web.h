@@ -61,9 +61,14 @@ struct CampaignCard {
 struct ControlRequest {
   std::string budget;                          // "10m" to add; empty: none
   std::optional<std::int64_t> max_iterations;  // the new limit
+  std::string title, reason, expect, defines;  // of a round by hand: "MR=6,NV=2" and what it should bring, "8%"
   static void fields(auto& v, auto& self) {
     v.optional("budget", self.budget);
     v.optional("max_iterations", self.max_iterations);
+    v.optional("title", self.title);
+    v.optional("reason", self.reason);
+    v.optional("expect", self.expect);
+    v.optional("defines", self.defines);
   }
 };
 

@@ -41,6 +41,18 @@ std::string now_section(const record::CampaignCard& card, const Model& model) {
   return report::section("now", "Now", report::paragraph(model.detail) + report::fact_list(facts));
 }
 
+// A round by hand with values of tunables; a changed source goes through the command line.
+std::string propose_form(const std::string& path) {
+  const auto field = [](std::string_view name, std::string_view words, std::string_view example, int size) {
+    return fmt::format("<label>{} <input name=\"{}\" placeholder=\"{}\" size=\"{}\" autocomplete=\"off\"></label>\n",
+                       words, name, example, size);
+  };
+  return fmt::format("<form class=\"control\" data-post=\"{}/propose\">\n", path) +
+         field("defines", "Values", "MR=6,NV=2", 14) + field("title", "What changes", "a taller tile", 18) +
+         field("reason", "Why it should be faster", "each row of B is used six times", 28) +
+         field("expect", "By", "8%", 5) + "<button type=\"submit\">Propose a round</button></form>\n";
+}
+
 std::string control_section(const record::CampaignCard& card) {
   const std::string path = escape_html(campaign_path(card.id));
   const auto button = [&](std::string_view what, std::string_view words, std::string_view ask) {
@@ -51,6 +63,7 @@ std::string control_section(const record::CampaignCard& card) {
   if (card.state == "running")
     html += button("pause", "Pause", "") + button("stop", "Stop", "Stop the campaign? It measures once more and ends.");
   if (card.state == "paused" || card.state == "stopped") html += button("resume", "Go on", "");
+  if (card.state == "paused" || card.state == "stopped") html += propose_form(path);
   if (card.state != "draft") {
     html += fmt::format(
         "<form data-post=\"{}/extend\"><label>More time <input name=\"budget\" placeholder=\"10m\" size=\"6\" "

@@ -12,7 +12,7 @@ namespace ridge::web {
 
 inline constexpr std::int64_t kRoundsOfAPage = 100;
 
-// `control`: with buttons that pause, stop, resume and extend.
+// `control`: with buttons that pause, stop, resume, extend and propose.
 Page campaign_page(const record::CampaignCard& card, const report::Model& model, const http::Request& request,
                    bool control);
 // Of a campaign that cannot be read.

@@ -51,12 +51,18 @@ http::ServerOptions with_pages(http::ServerOptions options) {
   return options;
 }
 
+std::string names_of(const std::vector<std::filesystem::path>& roots) {
+  std::vector<std::string> names;
+  for (const std::filesystem::path& root : roots) names.push_back(root.string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Site::Site(SiteOptions options)
     : options_(std::move(options)),
       events_(std::make_shared<http::EventLog>(http::random_token().substr(0, 8))),
-      store_(options_.root,
+      store_(options_.roots,
              [events = events_](const record::CampaignCard& card, bool only_doing) {
                if (only_doing && card.state == "running") {
                  events->publish("doing", card.id + "\n" + card.doing);
@@ -72,10 +78,12 @@ Site::Site(SiteOptions options)
 Site::~Site() { stop(); }
 
 Status Site::start() {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(options_.root, ignored))
-    return with_hint(make_error(ErrorCode::kNotFound, "{} is no folder", options_.root.string()),
-                     "name a campaign, or a folder that holds campaigns");
+  for (const std::filesystem::path& root : options_.roots) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(root, ignored))
+      return with_hint(make_error(ErrorCode::kNotFound, "{} is no folder", root.string()),
+                       "name campaigns, or folders that hold campaigns");
+  }
   RIDGE_CHECK_OK(server_.start());
   store_.start();
   return ok_status();
@@ -116,7 +124,7 @@ void Site::declare_pages() {
 }
 
 void Site::declare_control() {
-  for (const char* what : {"pause", "stop", "resume", "extend"}) {
+  for (const char* what : {"pause", "stop", "resume", "extend", "propose"}) {
     server_.route("POST", fmt::format("/campaign/*/{}", what),
                   [this, what](const http::Request& request) { return control(request, what); });
   }
@@ -146,7 +154,7 @@ http::Response Site::overview(const http::Request& request) {
   const std::vector<record::CampaignCard> cards = store_.cards();
   if (store_.single() && cards.size() == 1 && request.query.empty() && !wants_part(request))
     return http::see_other("/campaign/" + cards.front().id);
-  return respond(overview_page(cards, request, options_.root.string()), wants_part(request));
+  return respond(overview_page(cards, request, names_of(options_.roots)), wants_part(request));
 }
 
 http::Response Site::compare(const http::Request& request) {

@@ -14,12 +14,12 @@
 namespace ridge::web {
 
 struct SiteOptions {
-  std::filesystem::path root;  // a campaign, or a folder that holds campaigns
+  std::vector<std::filesystem::path> roots;  // campaigns, and folders that hold campaigns
   http::ServerOptions server;
-  bool allow_control = false;        // pause, stop, resume, extend
+  bool allow_control = false;        // pause, stop, resume, extend, propose
   std::filesystem::path data;        // of the installation: spec database; empty: none
   std::function<Library()> library;  // asked for once, when the page is
-  // Does what a page asks of a campaign ("pause", "stop", "resume", "extend") and says what came of it.
+  // Does what a page asks of a campaign ("pause", "stop", "resume", "extend", "propose") and says what came of it.
   std::function<Result<std::string>(const std::string& what, const std::filesystem::path& campaign,
                                     const record::ControlRequest& request)>
       control;

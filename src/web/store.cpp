@@ -113,11 +113,13 @@ void fill_figures(record::CampaignCard& card, const report::Model& model) {
 
 }  // namespace
 
-Store::Store(fs::path root, Changed changed) : changed_(std::move(changed)) {
-  std::error_code ignored;
-  root_ = fs::canonical(root, ignored);  // with a name of its own, whatever it was called
-  if (root_.empty()) root_ = std::move(root);
-  single_ = is_campaign(root_);
+Store::Store(const std::vector<fs::path>& roots, Changed changed) : changed_(std::move(changed)) {
+  for (const fs::path& root : roots) {
+    std::error_code ignored;
+    const fs::path named = fs::canonical(root, ignored);  // "." has no name of its own
+    roots_.push_back(named.empty() ? root : named);
+  }
+  single_ = roots_.size() == 1 && is_campaign(roots_.front());
 }
 
 Store::~Store() {
@@ -161,16 +163,35 @@ void Store::look() {
   drop_unused();
 }
 
+// The campaigns that are there now, by their ids.
+std::map<std::string, fs::path> Store::found() const {
+  std::map<std::string, fs::path> found;
+  const auto add = [&](const fs::path& campaign) {
+    std::string id = campaign.filename().string();
+    for (fs::path above = campaign.parent_path(); above.has_relative_path(); above = above.parent_path()) {
+      const auto [place, fresh] = found.emplace(id, campaign);
+      if (fresh || place->second == campaign) return;
+      id = above.filename().string() + ":" + id;
+    }
+  };
+  for (const fs::path& root : roots_) {
+    if (is_campaign(root)) {
+      add(root);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    std::error_code ignored;
+    for (const auto& folder : fs::directory_iterator(root, ignored))
+      if (is_campaign(folder.path())) inside.push_back(folder.path());
+    std::ranges::sort(inside);
+    for (const fs::path& campaign : inside) add(campaign);
+  }
+  return found;
+}
+
 // Campaigns that came, and those that went.
 void Store::scan() {
-  std::map<std::string, fs::path> found;
-  if (single_) {
-    found.emplace(root_.filename().string(), root_);
-  } else {
-    std::error_code ignored;
-    for (const auto& folder : fs::directory_iterator(root_, ignored))
-      if (is_campaign(folder.path())) found.emplace(folder.path().filename().string(), folder.path());
-  }
+  std::map<std::string, fs::path> found = this->found();
   std::vector<std::string> gone;
   {
     const std::lock_guard lock(mutex_);
@@ -180,7 +201,7 @@ void Store::scan() {
     for (auto& [id, path] : found) {
       const auto [place, fresh] = entries_.try_emplace(id, nullptr);
       if (!fresh) continue;
-      place->second = std::make_shared<Entry>(path);
+      place->second = std::make_shared<Entry>(id, path);
       place->second->card.id = id;
       place->second->card.version = ++versions_;
       std::error_code unknown;
@@ -245,7 +266,7 @@ const report::Model& Store::model_of(Entry& entry) {
 
 record::CampaignCard Store::card_of(Entry& entry, const Status& status) const {
   record::CampaignCard card;
-  card.id = entry.directory.filename().string();
+  card.id = entry.id;
   const fs::path path = entry.directory / campaign::kJournalFile;
   if (!status) {
     card.state = broken_word(path, status.error());

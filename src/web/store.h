@@ -28,8 +28,8 @@ class Store {
   // the card has the id alone.
   using Changed = std::function<void(const record::CampaignCard& card, bool only_doing)>;
 
-  // `root`: a campaign, or a folder that holds campaigns. `changed` is called on the store's thread.
-  Store(std::filesystem::path root, Changed changed);
+  // `roots`: campaigns, and folders that hold campaigns. `changed` is called on the store's thread.
+  Store(const std::vector<std::filesystem::path>& roots, Changed changed);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -40,10 +40,11 @@ class Store {
   void look();
 
   [[nodiscard]] std::vector<record::CampaignCard> cards() const;
-  // kNotFound for an id that is no campaign of the folder.
+  // An id is the name of the campaign's folder; of a second one of that name it is "above:name".
+  // kNotFound for an id that is no campaign of the roots.
   [[nodiscard]] Result<record::CampaignCard> card(const std::string& id) const;
   [[nodiscard]] Result<std::filesystem::path> folder(const std::string& id) const;
-  // Whether the root is a campaign itself.
+  // Whether the only root is a campaign itself.
   [[nodiscard]] bool single() const { return single_; }
 
   // Calls with what the journal adds up to, which stays as it is during the call. Errors: kNotFound; why the journal
@@ -52,7 +53,8 @@ class Store {
 
  private:
   struct Entry {
-    explicit Entry(std::filesystem::path at) : directory(std::move(at)) {}
+    Entry(std::string name, std::filesystem::path at) : id(std::move(name)), directory(std::move(at)) {}
+    std::string id;
     std::filesystem::path directory;
     std::uintmax_t size = 0;                      // of the journal when it was found
     std::mutex mutex;                             // of what follows
@@ -67,6 +69,7 @@ class Store {
   using EntryPointer = std::shared_ptr<Entry>;
 
   void work();
+  [[nodiscard]] std::map<std::string, std::filesystem::path> found() const;
   void scan();
   void look_at(Entry& entry);
   Status read(Entry& entry, bool& changed);
@@ -75,7 +78,7 @@ class Store {
   void drop_unused();
   [[nodiscard]] EntryPointer find(const std::string& id) const;
 
-  std::filesystem::path root_;
+  std::vector<std::filesystem::path> roots_;
   Changed changed_;
   bool single_ = false;
   mutable std::mutex mutex_;

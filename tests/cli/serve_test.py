@@ -130,7 +130,15 @@ class Command(Base):
         self.assertEqual((answer.status, answer.read().decode()), (200, "The campaign ends after the measurement that is under way, with its final measurement and report.\n"))
         self.assertTrue((folder / "one/stop").exists())
         connection.request("POST", "/campaign/one/extend", '{"budget": "soon"}', headers)
-        self.assertEqual(connection.getresponse().status, 400)
+        answer = connection.getresponse()
+        self.assertEqual((answer.status, answer.read() != b""), (400, True))
+        before = (folder / "one/journal.jsonl").read_bytes()
+        connection.request("POST", "/campaign/one/propose", '{"title": "--give-up", "reason": "r", "expect": "8%"}', headers)
+        answer = connection.getresponse()
+        said = answer.read().decode()
+        self.assertEqual(answer.status, 409, said)
+        self.assertIn("--kernel or --defines", said)  # a text is a text, also one that looks like an option
+        self.assertEqual((folder / "one/journal.jsonl").read_bytes(), before)
 
     def test_fifty_clients_and_a_slow_one_see_a_change_within_a_second(self):
         folder, rest = self.live("one")

@@ -58,7 +58,7 @@ class WebSite : public testing::Test {
   }
   [[nodiscard]] fs::path root() const { return folder_->path(); }
   void serve(SiteOptions options = {}) {
-    if (options.root.empty()) options.root = root();
+    if (options.roots.empty()) options.roots = {root()};
     site_.emplace(std::move(options));
     const Status started = site_->start();
     ASSERT_TRUE(started.ok()) << started.error().text();
@@ -319,16 +319,31 @@ TEST_F(WebSite, CampaignsComeAndGo) {
 
 TEST_F(WebSite, ACampaignIsServedByItself) {
   report::fixture::single_shape().write(root() / "one");
-  serve({.root = root() / "one" / ""});
+  serve({.roots = {root() / "one" / ""}});
   wait_for_reading();
   EXPECT_THAT(ask(get("/")), AllOf(StartsWith("HTTP/1.1 303"), HasSubstr("Location: /campaign/one\r\n")));
   EXPECT_THAT(page("/campaign/one"), HasSubstr("Rounds"));
 }
 
+// The campaigns of a queue lie where they like; two of one name are told apart by the folder above.
+TEST_F(WebSite, SeveralCampaignsAndFoldersAreServedTogether) {
+  report::fixture::single_shape().write(root() / "a" / "one");
+  report::fixture::single_shape().write(root() / "b" / "one");
+  report::fixture::single_shape().write(root() / "b" / "two");
+  serve({.roots = {root() / "a" / "one", root() / "b"}});
+  wait_for_reading();
+  for (const char* id : {"one", "b:one", "two"})
+    EXPECT_THAT(page(fmt::format("/campaign/{}", id)), HasSubstr("Rounds")) << id;
+  EXPECT_THAT(page("/"), AllOf(HasSubstr("3 campaigns"), HasSubstr("/campaign/b%3Aone")));
+  serve({.roots = {root() / "a" / "one", root() / "a"}});
+  wait_for_reading();
+  EXPECT_THAT(page("/"), HasSubstr("1 campaign"));
+}
+
 TEST_F(WebSite, NothingOutsideOfTheFolderIsReached) {
   report::fixture::single_shape().write(root() / "inside" / "one");
   report::fixture::single_shape().write(root() / "outside");
-  serve({.root = root() / "inside"});
+  serve({.roots = {root() / "inside"}});
   wait_for_reading();
   for (const char* path :
        {"/campaign/..%2foutside", "/campaign/../outside", "/campaign/%2e%2e", "/campaign/..%2f..%2fetc%2fpasswd",
@@ -367,7 +382,7 @@ TEST_F(WebSite, ControlAsksForATokenAndTellsWhatCameOfIt) {
   options.allow_control = true;
   options.control = [&](const std::string& what, const fs::path& campaign,
                         const record::ControlRequest& request) -> Result<std::string> {
-    asked.push_back(what + " " + campaign.filename().string() + " " + request.budget);
+    asked.push_back(what + " " + campaign.filename().string() + " " + request.budget + request.defines);
     if (what == "stop") return Error{ErrorCode::kConflict, "it has ended", ""};
     return std::string("done");
   };
@@ -381,11 +396,14 @@ TEST_F(WebSite, ControlAsksForATokenAndTellsWhatCameOfIt) {
   EXPECT_TRUE(asked.empty());
   EXPECT_THAT(ask(post("/campaign/waits/resume", "{}", token)), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("done")));
   EXPECT_THAT(ask(post("/campaign/waits/extend", R"({"budget":"5m"})", token)), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(
+      ask(post("/campaign/waits/propose", R"({"defines":"MR=6","title":"t","reason":"r","expect":"8%"})", token)),
+      StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(ask(post("/campaign/waits/stop", "{}", token)),
               AllOf(StartsWith("HTTP/1.1 409"), HasSubstr("it has ended")));
   EXPECT_THAT(ask(post("/campaign/waits/extend", R"({"rm":"-rf"})", token)), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(ask(post("/campaign/none/stop", "{}", token)), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(asked, testing::ElementsAre("resume waits ", "extend waits 5m", "stop waits "));
+  EXPECT_THAT(asked, testing::ElementsAre("resume waits ", "extend waits 5m", "propose waits MR=6", "stop waits "));
   EXPECT_THAT(body_of(ask(get("/campaign/waits", token))), HasSubstr("data-post=\"/campaign/waits/resume\""));
 }
 
