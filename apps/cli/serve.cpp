@@ -1,13 +1,10 @@
 // ridge serve: the campaigns of a folder as pages in a browser, live.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/text.h"
 #include "context.h"
 #include "execute/background.h"
 #include "http/access.h"
@@ -18,6 +15,7 @@
 #include "service/worker_call.h"
 #include "subcommands.h"
 #include "terminal.h"
+#include "token_file.h"
 #include "web/site.h"
 
 namespace ridge::cli {
@@ -26,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kUsualPort = 8421;
-constexpr std::size_t kShortestToken = 16;
 
 struct ServeOptions {
   std::vector<std::string> directories;  // none: campaigns
@@ -35,28 +32,6 @@ struct ServeOptions {
   std::vector<std::string> names;
   bool no_token = false, allow_control = false;
 };
-
-// What is in the file, which only its owner may read; a missing one is made with a new token.
-Result<std::string> token_in(const fs::path& file) {
-  struct stat found = {};
-  if (::stat(file.c_str(), &found) != 0) {
-    const std::string token = http::random_token();
-    RIDGE_CHECK_OK(write_file_durably(file, token + "\n"));
-    std::error_code failure;
-    fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write, failure);
-    if (failure) return make_error(ErrorCode::kIo, "{}: {}", file.string(), failure.message());
-    return token;
-  }
-  if ((found.st_mode & 077) != 0)
-    return with_hint(invalid("others may read the token in {}", file.string()),
-                     fmt::format("chmod 600 {}", file.string()));
-  RIDGE_TRY(text, read_file(file));
-  std::string token(trimmed(text));
-  if (token.size() < kShortestToken)
-    return with_hint(invalid("the token in {} has {} characters", file.string(), token.size()),
-                     fmt::format("at least {}; without the file a new one is made", kShortestToken));
-  return token;
-}
 
 Result<std::string> token_of(const ServeOptions& options) {
   if (options.no_token) {
