@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "context.h"
 #include "http/access.h"
@@ -23,13 +21,12 @@
 #include "say.h"
 #include "subcommands.h"
 #include "terminal.h"
+#include "token_file.h"
 
 namespace ridge::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kShortestToken = 16;
 
 struct McpOptions {
   std::string root = ".", bind = "127.0.0.1", token_file;
@@ -37,90 +34,70 @@ struct McpOptions {
   std::int64_t most_calls = 4;
 };
 
-// A tool is a command. What is hidden is what starts a program that the client names, asks for secrets, or writes
-// outside of the folder.
+// A tool is a command; its name, its schema and its place in the manual follow from the command. What is hidden is what
+// starts a program that the client names, asks for secrets, or writes outside of the folder.
 struct ToolRow {
   const char* command;
-  bool reads_only;
-  std::vector<std::string> hidden = {};
-  std::map<std::string, std::string> narrowed = {};
-  const char* source = "";
-  const char* note = "";
-  std::vector<std::int64_t> answers = {};
-  bool goes_on_alone = false;  // a round that was begun is decided, whether its client is there or not
-  std::vector<std::string> forced = {};
-  std::vector<std::string> writes = {};  // options that name a file that is written
+  record::McpTool tool = {};
 };
 
 const std::vector<ToolRow>& tool_rows() {
   static const std::vector<ToolRow> rows = {
-      {"doctor", true},
-      {"spec show", true},
-      {"spec get", true},
-      {"ceilings", false},
-      {"roofline", false, {}, {}, "", "", {}, false, {}, {"plot", "write"}},
-      {"ops list", true},
-      {"ops explain", true},
+      {"doctor", {.reads_only = true}},
+      {"spec show", {.reads_only = true}},
+      {"spec get", {.reads_only = true}},
+      {"ceilings"},
+      {"roofline", {.writes = {"plot", "write"}}},
+      {"ops list", {.reads_only = true}},
+      {"ops explain", {.reads_only = true}},
       {"optimize",
-       false,
-       {"sign_key", "timestamp_command", "yes", "seed"},
-       {{"proposer", "search|manual"}},
-       "",
-       "It drafts the campaign; campaign_confirm accepts the draft, campaign_resume works.",
-       {kHeld}},
-      {"campaign confirm", false},
+       {.hidden = {"sign_key", "timestamp_command", "yes", "seed"},
+        .narrowed = {{"proposer", "search|manual"}},
+        .note = "It drafts the campaign; campaign_confirm accepts the draft, campaign_resume works.",
+        .answers = {kHeld}}},
+      {"campaign confirm"},
       {"campaign resume",
-       false,
-       {"sign_key"},
-       {{"proposer", "search|manual"}},
-       "",
-       "Long: it reports progress, and may be cancelled and called again; nothing is measured twice.",
-       {},
-       true},
-      {"campaign status", true},
-      {"campaign context", true},
+       {.hidden = {"sign_key"},
+        .narrowed = {{"proposer", "search|manual"}},
+        .note = "Long: it reports progress, and may be cancelled and called again; nothing is measured twice.",
+        .goes_on_alone = true}},
+      {"campaign status", {.reads_only = true}},
+      {"campaign context", {.reads_only = true}},
       {"campaign propose",
-       false,
-       {"sign_key"},
-       {},
-       "kernel",
-       "One whole round; exit_code 0 says that it was accepted, 1 that it was not.",
-       {},
-       true},
-      {"campaign stop", false},
-      {"campaign pause", false},
-      {"campaign extend", false},
-      {"campaign report", false},
-      {"campaign rules", true},
-      {"campaign verify", true},
-      {"campaign replay", true},
-      {"campaign list", true},
-      {"campaign export-kernel", false, {}, {}, "", "", {}, false, {}, {"out"}},
+       {.hidden = {"sign_key"},
+        .source = "kernel",
+        .note = "One whole round; exit_code 0 says that it was accepted, 1 that it was not.",
+        .goes_on_alone = true}},
+      {"campaign stop"},
+      {"campaign pause"},
+      {"campaign extend"},
+      {"campaign report"},
+      {"campaign rules", {.reads_only = true}},
+      {"campaign verify", {.reads_only = true}},
+      {"campaign replay", {.reads_only = true}},
+      {"campaign list", {.reads_only = true}},
+      {"campaign export-kernel", {.writes = {"out"}}},
       {"promote",
-       true,
-       {"into", "commit", "revert", "no_build", "dry_run"},
-       {},
-       "",
-       "It shows the edits and measures what they bring; the person who answers for the result runs it on the command "
-       "line to make them.",
-       {},
-       false,
-       {"--dry-run"}},
-      {"check", true, {}, {}, "candidate"},
-      {"try", true, {}, {}, "candidate"},
-      {"bench", false, {}, {}, "", "", {}, false, {}, {"out"}},
-      {"inspect", true, {}, {}, "file"},
-      {"profile", true, {"command", "keep", "tool"}, {}, "", "It reads a profiler's report that is there."},
-      {"memory summary", true},
-      {"memory read", true},
-      {"tips search", true},
-      {"handoff", false},
+       {.reads_only = true,
+        .hidden = {"into", "commit", "revert", "no_build", "dry_run"},
+        .note = "It shows the edits and measures what they bring; the person who answers for the result runs it on the "
+                "command line to make them.",
+        .forced = {"--dry-run"}}},
+      {"check", {.reads_only = true, .source = "candidate"}},
+      {"try", {.reads_only = true, .source = "candidate"}},
+      {"bench", {.writes = {"out"}}},
+      {"inspect", {.reads_only = true, .source = "file"}},
+      {"profile",
+       {.reads_only = true,
+        .hidden = {"command", "keep", "tool"},
+        .note = "It reads a profiler's report that is there."}},
+      {"memory summary", {.reads_only = true}},
+      {"memory read", {.reads_only = true}},
+      {"tips search", {.reads_only = true}},
+      {"handoff"},
       {"handoff init",
-       false,
-       {"build", "acceptance", "prefix", "call", "reference"},
-       {},
-       "",
-       "Commands of the project are entered by its owner."},
+       {.hidden = {"build", "acceptance", "prefix", "call", "reference"},
+        .note = "Commands of the project are entered by its owner."}},
   };
   return rows;
 }
@@ -129,11 +106,12 @@ Result<std::vector<record::McpTool>> tools_of(const Manual& manual) {
   std::vector<record::McpTool> tools;
   for (const ToolRow& row : tool_rows()) {
     RIDGE_TRY(entry, manual.find(split(row.command, ' ')));
-    std::string name = row.command;
-    std::ranges::replace(name, ' ', '_');
-    std::ranges::replace(name, '-', '_');
-    tools.push_back({std::move(name), entry, row.reads_only, row.hidden, row.narrowed, row.source, row.note,
-                     row.answers, row.forced, row.writes, result_schema(row.command), row.goes_on_alone});
+    record::McpTool& tool = tools.emplace_back(row.tool);
+    tool.name = row.command;
+    std::ranges::replace(tool.name, ' ', '_');
+    std::ranges::replace(tool.name, '-', '_');
+    tool.command = entry;
+    tool.result = result_schema(row.command);
   }
   return tools;
 }
@@ -155,19 +133,8 @@ int over_lines(mcp::Server& server) {
   return kSuccess;
 }
 
-Result<std::string> token_of(const McpOptions& options) {
-  if (options.token_file.empty()) return http::random_token();
-  RIDGE_TRY(text, read_file(options.token_file));
-  std::string token(trimmed(text));
-  if (token.size() >= kShortestToken && std::ranges::all_of(token, [](unsigned char c) { return c > 32 && c < 127; }))
-    return token;
-  return with_hint(invalid("{} holds no token", options.token_file),
-                   fmt::format("one line of at least {} letters and digits: openssl rand -hex 32 > {}", kShortestToken,
-                               options.token_file));
-}
-
 int over_http(mcp::Server& server, const McpOptions& options) {
-  const Result<std::string> token = token_of(options);
+  const Result<std::string> token = options.token_file.empty() ? http::random_token() : token_in(options.token_file);
   if (!token) return fail(token.error());
   http::ServerOptions http_options{options.bind, *options.port, *token, {}, {}, {}};
   http_options.limits.body_bytes = mcp::kMostLineBytes;

@@ -11,8 +11,6 @@ namespace {
 namespace fs = std::filesystem;
 using record::McpArgument;
 
-constexpr const char* kJournal = "journal.jsonl";
-
 Status bounded(const McpArgument& argument, std::size_t most) {
   if (argument.values.size() > kMostValues)
     return with_hint(invalid("{} has {} values", argument.name, argument.values.size()),

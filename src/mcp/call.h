@@ -20,6 +20,8 @@ struct CommandLine {
 Result<CommandLine> command_line(const record::McpTool& tool, const std::vector<record::McpArgument>& arguments,
                                  const std::filesystem::path& root, const std::filesystem::path& source_folder);
 
+inline constexpr const char* kJournal = "journal.jsonl";  // what makes a folder a campaign
+
 // Whether a path is the folder or below it; both without links and dots.
 bool is_inside(const std::filesystem::path& folder, const std::filesystem::path& path);
 

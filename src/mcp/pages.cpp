@@ -42,7 +42,7 @@ std::vector<fs::path> Pages::campaigns() const {
        at != end; at.increment(failure)) {
     if (failure) break;
     if (at.depth() >= kDepth || at->path().filename().string().starts_with(".")) at.disable_recursion_pending();
-    if (!at->is_directory(failure) || !fs::exists(at->path() / "journal.jsonl", failure)) continue;
+    if (!at->is_directory(failure) || !fs::exists(at->path() / kJournal, failure)) continue;
     found.push_back(fs::relative(at->path(), root_, failure));
     at.disable_recursion_pending();
   }
@@ -100,7 +100,7 @@ Result<Pages::Page> Pages::journal(const std::string& uri, const std::string& re
   const auto [end, wrong] = std::from_chars(number.data(), number.data() + number.size(), page);
   if (wrong != std::errc() || end != number.data() + number.size() || page == 0)
     return with_hint(invalid("\"{}\" is no page of a journal", number), "pages are counted from 1");
-  RIDGE_TRY(whole, file(uri, root_ / folder, "journal.jsonl"));
+  RIDGE_TRY(whole, file(uri, root_ / folder, kJournal));
   std::string text;
   std::size_t line = 0;
   for (std::size_t begin = 0; begin < whole.text.size(); ++line) {
