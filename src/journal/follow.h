@@ -29,6 +29,10 @@ class Follower {
   // by each look until the file changes.
   Result<Look> look(const Each& each = {});
 
+  // Of the file at the last look: its bytes, and those behind its last whole line.
+  [[nodiscard]] std::uint64_t size() const { return seen_.size; }
+  [[nodiscard]] std::uint64_t torn_bytes() const { return seen_.size - read_; }
+
   // What the events so far add up to.
   [[nodiscard]] const State& state() const { return state_; }
 

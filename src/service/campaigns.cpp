@@ -22,13 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string state_word(const fs::path& directory, const campaign::State& state) {
-  if (campaign::lock_holder(directory).pid != 0) return "running";
-  if (!state.confirmed) return "draft";
-  if (state.reported) return "finished";
-  return state.paused ? "paused" : "stopped";  // by a crash or a kill
-}
-
 record::CampaignRow row_of(const fs::path& directory) {
   record::CampaignRow row;
   row.name = directory.filename().string();
@@ -39,7 +32,7 @@ record::CampaignRow row_of(const fs::path& directory) {
     row.problem = state.error().message;
     return row;
   }
-  row.state = state_word(directory, *state);
+  row.state = state_of_campaign(directory, *state);
   row.op = state->spec().op;
   row.backend = state->spec().backend;
   row.gpu = state->spec().gpu;
@@ -53,12 +46,23 @@ record::CampaignRow row_of(const fs::path& directory) {
 
 }  // namespace
 
+bool is_campaign(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / campaign::kJournalFile, ignored);
+}
+
+std::string state_of_campaign(const fs::path& directory, const campaign::State& state) {
+  if (campaign::lock_holder(directory).pid != 0) return "running";
+  if (!state.confirmed) return "draft";
+  if (state.reported) return "finished";
+  return state.paused ? "paused" : "stopped";  // by a crash or a kill
+}
+
 Result<std::vector<record::CampaignRow>> campaigns_in(const fs::path& folder) {
   std::error_code error;
   std::vector<record::CampaignRow> rows;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    std::error_code ignored;
-    if (fs::exists(entry.path() / campaign::kJournalFile, ignored)) rows.push_back(row_of(entry.path()));
+    if (is_campaign(entry.path())) rows.push_back(row_of(entry.path()));
   }
   if (error) {
     return with_hint(make_error(ErrorCode::kNotFound, "cannot list {}: {}", folder.string(), error.message()),

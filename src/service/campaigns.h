@@ -12,12 +12,18 @@
 #include <string>
 #include <vector>
 
+#include "campaign/state.h"
 #include "record/command_table.h"
 #include "record/listing.h"
 #include "report/report.h"
 #include "ridge/result.h"
 
 namespace ridge::service {
+
+// Whether a folder holds the journal of a campaign.
+bool is_campaign(const std::filesystem::path& folder);
+// running, draft, finished, paused or stopped, of a campaign whose journal adds up to `state`.
+std::string state_of_campaign(const std::filesystem::path& directory, const campaign::State& state);
 
 // The report of the journal as it is now, with what a process does at the moment in Report::progress. A progress.json
 // that cannot be read is left out: the journal alone is the truth.

@@ -1,7 +1,6 @@
 #include "service/progress.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "campaign/journal.h"
 #include "campaign/lock.h"
 #include "campaign/transition.h"
 #include "record/json.h"
@@ -64,15 +64,6 @@ StepRow step_of(const std::string& action, bool baseline_committed) {
   return {Due::kNothing, kBetween, 1, 1, Due::kNothing};
 }
 
-std::string utc(std::int64_t unix_time) {
-  const auto time = static_cast<time_t>(unix_time);
-  tm parts{};
-  ::gmtime_r(&time, &parts);
-  char text[32];
-  ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 }  // namespace
 
 ProgressWriter::ProgressWriter(fs::path directory, const campaign::State& state, Clock& clock)
@@ -94,7 +85,7 @@ std::optional<record::CampaignProgress> ProgressWriter::show(const campaign::Eng
   const bool begins = progress.detail.empty() || progress.action != now_.step || progress.round != now_.round ||
                       progress.phase != now_.phase;
   if (!begins && written_ >= 0 && now - written_ < kInterval) return std::nullopt;
-  now_.updated = utc(clock_.unix_time());
+  now_.updated = campaign::format_event_time(clock_.unix_time());
   if (begins) now_.since = now_.updated;
   const StepRow step = step_of(progress.action, state.baseline_committed.has_value());
   now_.phase = progress.phase;
@@ -127,7 +118,7 @@ void ProgressWriter::end(const std::string& because) {
   over_ = true;
   now_.state = "ended";
   now_.because = because;
-  now_.updated = utc(clock_.unix_time());
+  now_.updated = campaign::format_event_time(clock_.unix_time());
   if (now_.since.empty()) now_.since = now_.updated;
   write();
 }

@@ -6,11 +6,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "campaign/campaign.h"
-#include "campaign/files.h"
 #include "campaign/promote_proof.h"
 #include "execute/git.h"
 #include "execute/tree_build.h"
 #include "record/backend.h"
+#include "service/campaigns.h"
 #include "service/duration.h"
 #include "service/worker_call.h"
 
@@ -123,8 +123,7 @@ Result<Edited> promote_campaign(const Context& context, const PromoteRequest& op
 
 // The id of the campaign in a folder, or the words as they are.
 std::string promoted_name(const std::string& words) {
-  std::error_code ignored;
-  if (!fs::exists(fs::path(words) / campaign::kJournalFile, ignored)) return words;
+  if (!is_campaign(words)) return words;
   const Result<campaign::State> state = campaign::load_campaign(words);
   return state ? state->spec().id : words;
 }

@@ -15,6 +15,7 @@
 #include "campaign/transition.h"
 #include "report/numbers.h"
 #include "report/words.h"
+#include "service/campaigns.h"
 #include "service/progress.h"
 
 namespace ridge::web {
@@ -32,18 +33,6 @@ std::string stamp_of(const fs::path& path) {
   return fmt::format("{}:{}:{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
 }
 
-bool is_campaign(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / campaign::kJournalFile, ignored);
-}
-
-std::string state_word(const fs::path& directory, const journal::State& state) {
-  if (campaign::lock_holder(directory).pid != 0) return "running";
-  if (!state.confirmed) return "draft";
-  if (state.reported) return "finished";
-  return state.paused ? "paused" : "stopped";
-}
-
 // What is wrong with a journal that cannot be read.
 std::string broken_word(const fs::path& path, const Error& error) {
   if (error.code != ErrorCode::kCorrupt) return "unreadable";
@@ -56,19 +45,6 @@ std::string broken_word(const fs::path& path, const Error& error) {
   const bool whole =
       std::all_of(lines.begin(), lines.end() - 1, [](const std::string& line) { return record::is_whole_line(line); });
   return whole ? "newer" : "damaged";
-}
-
-// Bytes behind the last whole line.
-std::uintmax_t torn_bytes(const fs::path& path, std::uintmax_t size) {
-  constexpr std::uintmax_t kPart = 1 << 16;
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return 0;
-  std::string tail(static_cast<std::size_t>(std::min(size, kPart)), '\0');
-  std::fseek(file, static_cast<long>(size - tail.size()), SEEK_SET);
-  tail.resize(std::fread(tail.data(), 1, tail.size(), file));
-  std::fclose(file);
-  const std::size_t last = tail.rfind('\n');
-  return last == std::string::npos ? tail.size() : tail.size() - last - 1;
 }
 
 // The best so far after each closed round; of many, every n-th and the last.
@@ -119,7 +95,7 @@ Store::Store(const std::vector<fs::path>& roots, Changed changed) : changed_(std
     const fs::path named = fs::canonical(root, ignored);  // "." has no name of its own
     roots_.push_back(named.empty() ? root : named);
   }
-  single_ = roots_.size() == 1 && is_campaign(roots_.front());
+  single_ = roots_.size() == 1 && service::is_campaign(roots_.front());
 }
 
 Store::~Store() {
@@ -175,14 +151,14 @@ std::map<std::string, fs::path> Store::found() const {
     }
   };
   for (const fs::path& root : roots_) {
-    if (is_campaign(root)) {
+    if (service::is_campaign(root)) {
       add(root);
       continue;
     }
     std::vector<fs::path> inside;
     std::error_code ignored;
     for (const auto& folder : fs::directory_iterator(root, ignored))
-      if (is_campaign(folder.path())) inside.push_back(folder.path());
+      if (service::is_campaign(folder.path())) inside.push_back(folder.path());
     std::ranges::sort(inside);
     for (const fs::path& campaign : inside) add(campaign);
   }
@@ -195,8 +171,10 @@ void Store::scan() {
   std::vector<std::string> gone;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, entry] : entries_)
-      if (!found.contains(id)) gone.push_back(id);
+    for (const auto& [id, entry] : entries_) {
+      const auto now = found.find(id);  // an id may go to another campaign of that name
+      if (now == found.end() || now->second != entry->directory) gone.push_back(id);
+    }
     for (const std::string& id : gone) entries_.erase(id);
     for (auto& [id, path] : found) {
       const auto [place, fresh] = entries_.try_emplace(id, nullptr);
@@ -228,8 +206,7 @@ void Store::look_at(Entry& entry) {
     only_doing = stamp == entry.stamp;
     entry.stamp = stamp;
     entry.progress_stamp = progress_stamp;
-    bool changed = false;
-    const Status status = read(entry, changed);
+    const Status status = read(entry);
     card = card_of(entry, status);
     const std::lock_guard store_lock(mutex_);
     card.version = ++versions_;
@@ -238,8 +215,8 @@ void Store::look_at(Entry& entry) {
   changed_(card, only_doing);
 }
 
-// Brings the follower up to date; `changed` when there was something new.
-Status Store::read(Entry& entry, bool& changed) {
+// Brings the follower up to date.
+Status Store::read(Entry& entry) {
   {
     const std::lock_guard lock(mutex_);
     entry.used = ++uses_;
@@ -251,11 +228,9 @@ Status Store::read(Entry& entry, bool& changed) {
     entry.model.reset();
     return look.error();
   }
-  changed = look->anew || look->events > 0;
   entry.replaced = entry.replaced || look->anew;
-  if (changed) entry.model.reset();
-  std::error_code ignored;
-  entry.bytes = fs::file_size(path, ignored);
+  if (look->anew || look->events > 0) entry.model.reset();
+  entry.bytes = entry.follower->size();
   return ok_status();
 }
 
@@ -283,13 +258,13 @@ record::CampaignCard Store::card_of(Entry& entry, const Status& status) const {
     return card;
   }
   fill_figures(card, model_of(entry));
-  card.state = state_word(entry.directory, state);
+  card.state = service::state_of_campaign(entry.directory, state);
   card.phase = record::name_of(campaign::phase_of(state));
   card.action = campaign::next_transition(state).action;
   if (const auto progress = service::read_progress(entry.directory);
       progress && *progress && (*progress)->state == "running")
     card.doing = service::progress_text(**progress);
-  const std::uintmax_t torn = torn_bytes(path, entry.bytes);
+  const std::uint64_t torn = entry.follower->torn_bytes();
   if (torn > 0 && card.state != "running") {
     card.problem = fmt::format(
         "The file is cut: {} bytes behind its last whole line never counted, and are removed when "
@@ -354,8 +329,7 @@ Status Store::view(const std::string& id,
   const EntryPointer entry = find(id);
   if (!entry) return make_error(ErrorCode::kNotFound, "there is no campaign {}", id);
   const std::lock_guard lock(entry->mutex);
-  bool changed = false;
-  RIDGE_CHECK_OK(read(*entry, changed));
+  RIDGE_CHECK_OK(read(*entry));
   if (!entry->follower->state().created)
     return make_error(ErrorCode::kCorrupt, "the journal of {} has no whole line yet", id);
   call(model_of(*entry), entry->follower->state());

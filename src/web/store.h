@@ -72,7 +72,7 @@ class Store {
   [[nodiscard]] std::map<std::string, std::filesystem::path> found() const;
   void scan();
   void look_at(Entry& entry);
-  Status read(Entry& entry, bool& changed);
+  Status read(Entry& entry);
   static const report::Model& model_of(Entry& entry);
   [[nodiscard]] record::CampaignCard card_of(Entry& entry, const Status& status) const;
   void drop_unused();

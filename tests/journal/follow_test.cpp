@@ -79,6 +79,8 @@ TEST_F(Follow, WaitsForTheEndOfALine) {
     ASSERT_TRUE(look) << "byte " << i << ": " << look.error().text();
     EXPECT_FALSE(look->anew);
     EXPECT_EQ(look->events, i + 1 == second.size() ? 1 : 0);
+    EXPECT_EQ(follower.torn_bytes(), (i + 1) % second.size());
+    EXPECT_EQ(follower.size(), first.size() + i + 1);
   }
   EXPECT_EQ(follower.state().events, 2);
 }

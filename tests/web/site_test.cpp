@@ -335,6 +335,11 @@ TEST_F(WebSite, SeveralCampaignsAndFoldersAreServedTogether) {
   for (const char* id : {"one", "b:one", "two"})
     EXPECT_THAT(page(fmt::format("/campaign/{}", id)), HasSubstr("Rounds")) << id;
   EXPECT_THAT(page("/"), AllOf(HasSubstr("3 campaigns"), HasSubstr("/campaign/b%3Aone")));
+  fs::remove_all(root() / "a" / "one");  // its id goes to the other one
+  for (int i = 0; i < 100 && site_->store().cards().size() != 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(*site_->store().folder("one"), fs::canonical(root() / "b" / "one"));
+  report::fixture::single_shape().write(root() / "a" / "one");
   serve({.roots = {root() / "a" / "one", root() / "a"}});
   wait_for_reading();
   EXPECT_THAT(page("/"), HasSubstr("1 campaign"));
