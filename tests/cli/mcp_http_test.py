@@ -127,6 +127,10 @@ class TokenFile(Base):
             done = subprocess.run([RIDGE, "mcp", "--port", "0", "--token-file", self.tmp / "bad"], capture_output=True, text=True, env=self.environment)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("openssl rand", done.stderr)
+        (self.tmp / "bad").write_text("a-token-that-others-may-read\n")
+        (self.tmp / "bad").chmod(0o644)
+        done = subprocess.run([RIDGE, "mcp", "--port", "0", "--token-file", self.tmp / "bad"], capture_output=True, text=True, env=self.environment)
+        self.assertEqual((done.returncode, "chmod 600" in done.stderr), (2, True), done.stderr)
 
 
 class Modern(Base):
