@@ -36,10 +36,10 @@ Tuner::Tuner(const Space& space, std::uint64_t seed)
 
 // All of a small space; of a large one a sample, and the neighbours of the best.
 void Tuner::choose_pool() {
-  pool_.clear();
-  place_.clear();
+  next_pool_.clear();
+  std::unordered_set<std::uint64_t> chosen;
   const auto add = [&](std::uint64_t one) {
-    if (place_.try_emplace(one, pool_.size()).second) pool_.push_back(one);
+    if (chosen.insert(one).second) next_pool_.push_back(one);
   };
   if (pool_is_whole_) {
     for (std::uint64_t i = 0; i < space_.count(); ++i) add(i);
@@ -52,9 +52,16 @@ void Tuner::choose_pool() {
     for (std::size_t i = 0; i < kSampledPool; ++i) add(space_.sample(coin_));
   }
   std::vector<std::vector<std::uint8_t>> levels;
-  levels.reserve(pool_.size());
-  for (const std::uint64_t one : pool_) levels.push_back(encoding_.encode(space_.point(one)));
+  levels.reserve(next_pool_.size());
+  for (const std::uint64_t one : next_pool_) levels.push_back(encoding_.encode(space_.point(one)));
   surrogate_.set_pool(levels);
+}
+
+void Tuner::take_pool() {
+  pool_ = std::move(next_pool_);
+  next_pool_.clear();
+  place_.clear();
+  for (std::size_t i = 0; i < pool_.size(); ++i) place_[pool_[i]] = i;
 }
 
 std::optional<std::uint64_t> Tuner::unseen() {
@@ -136,7 +143,7 @@ void Tuner::update() {
   values_.clear();
   for (const Measured& one : measured_) values_.push_back(shown(one.value));
   if (!pool_is_whole_ && surrogate_.fit_is_due()) choose_pool();
-  surrogate_.update(values_);
+  if (surrogate_.update(values_) && !next_pool_.empty()) take_pool();
   chance_ = chance_left();
 }
 
@@ -226,6 +233,7 @@ std::optional<std::uint64_t> Tuner::propose() {
 }
 
 double Tuner::chance_left() const {
+  if (pool_.empty()) return 1;  // the first model is not there yet
   const double threshold = best_->value + std::log1p(-kWorthwhileGain);
   double chance = 0;
   for (std::size_t c = 0; c < pool_.size(); ++c) {

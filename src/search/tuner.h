@@ -32,6 +32,7 @@ class Tuner : public Strategy {
   [[nodiscard]] std::optional<std::uint64_t> draw_around();
   [[nodiscard]] double shown(double value) const;
   void choose_pool();
+  void take_pool();  // that the model answers about from now on
   void update();
   [[nodiscard]] Arm choose_arm();
   [[nodiscard]] std::optional<std::size_t> best_of(Arm arm);
@@ -42,7 +43,7 @@ class Tuner : public Strategy {
   Encoding encoding_;
   Surrogate surrogate_;
   Coin coin_;
-  std::vector<std::uint64_t> pool_;
+  std::vector<std::uint64_t> pool_, next_pool_;
   std::unordered_map<std::uint64_t, std::size_t> place_;  // in the pool
   bool pool_is_whole_;
   std::unordered_set<std::uint64_t> seen_;
