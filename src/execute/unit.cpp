@@ -1,0 +1,116 @@
+#include "execute/unit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "record/json.h"
+
+namespace ridge::execute {
+namespace {
+
+namespace fs = std::filesystem;
+
+ErrorCode unit_error_code(const std::string& name) {
+  for (const ErrorCode code : {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kUnsupported,
+                               ErrorCode::kIo, ErrorCode::kTimeout, ErrorCode::kConflict, ErrorCode::kCorrupt}) {
+    if (name == to_string(code)) return code;
+  }
+  return ErrorCode::kToolFailed;
+}
+
+// Of the first line of a file that begins with `prefix`, what follows the colon; without a prefix the whole line.
+std::string line_of(const char* path, std::string_view prefix) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(prefix)) continue;
+    const std::size_t colon = prefix.empty() ? std::string::npos : line.find(':');
+    return std::string(trimmed(std::string_view(line).substr(colon == std::string::npos ? 0 : colon + 1)));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string unit_key(const record::WorkerRequest& request, std::string_view scope) {
+  record::WorkerRequest content = request;
+  content.time_limit = 0;
+  content.cache_directory.clear();
+  return sha256(fmt::format("{}\n{}", scope, record::to_line(content)));
+}
+
+fs::path UnitFolder::started(const std::string& key, std::int64_t attempt) const {
+  return unit(key) / fmt::format("started-{}.json", attempt);
+}
+fs::path UnitFolder::failed(const std::string& key, std::int64_t attempt) const {
+  return unit(key) / fmt::format("failed-{}.json", attempt);
+}
+
+Result<std::string> UnitFolder::open() const {
+  for (const fs::path& folder : {done(), root_ / "units", root_ / "batches"}) RIDGE_CHECK_OK(make_directories(folder));
+  RIDGE_CHECK_OK(write_once(nonce(), fmt::format("{:016x}{:016x}\n", secret_seed(), secret_seed())));
+  RIDGE_TRY(text, read_file(nonce()));
+  return std::string(trimmed(text));
+}
+
+Result<double> UnitFolder::clock_offset(Clock& clock) const {
+  const fs::path probe = root_ / fmt::format("clock-{:016x}", secret_seed());
+  RIDGE_CHECK_OK(write_file_durably(probe, "probe\n"));
+  struct stat facts {};
+  const bool known = ::stat(probe.c_str(), &facts) == 0;
+  const std::int64_t now = clock.unix_time();
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  if (!known) return make_error(ErrorCode::kIo, "{} went while it was looked at", probe.string());
+  return static_cast<double>(facts.st_mtim.tv_sec - now);
+}
+
+Result<bool> write_once(const fs::path& path, std::string_view content) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return false;
+  const fs::path mine = path.parent_path() / fmt::format("{}.{:016x}", path.filename().string(), secret_seed());
+  RIDGE_CHECK_OK(write_file_durably(mine, content));
+  const bool first = ::link(mine.c_str(), path.c_str()) == 0;
+  const int why = errno;
+  fs::remove(mine, ignored);
+  if (!first && why != EEXIST) {
+    return make_error(ErrorCode::kIo, "cannot put {} in place: {}", path.string(), std::strerror(why));
+  }
+  RIDGE_CHECK_OK(sync_directory(path.parent_path()));
+  return first;
+}
+
+Error error_of(const record::UnitFailure& failure) {
+  Error error = make_error(unit_error_code(failure.code), "on {}: {}", failure.place.node, failure.message);
+  error.hint = failure.hint;
+  return error;
+}
+
+record::UnitPlace this_place(const std::string& node) {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) name[0] = '\0';
+  record::UnitPlace place;
+  place.host = name.data();
+  place.node = node.empty() ? place.host : node;
+  place.processor = line_of("/proc/cpuinfo", "model name");
+  place.driver = line_of("/sys/module/nvidia/version", "");
+  return place;
+}
+
+std::string difference_of(const record::UnitPlace& a, const record::UnitPlace& b) {
+  if (a.host != b.host) return fmt::format("host {} and {}", a.host, b.host);
+  if (a.processor != b.processor) return fmt::format("processor {} and {}", a.processor, b.processor);
+  if (a.driver != b.driver) return fmt::format("GPU driver {} and {}", a.driver, b.driver);
+  return {};
+}
+
+}  // namespace ridge::execute

@@ -1,0 +1,82 @@
+// Units of work that run on another machine, and the folder that both sides read and write.
+//
+//   ROOT/nonce                     random; a node that does not read the same does not share the folder
+//   ROOT/batches/<batch>/batch.json   the units that were handed to the scheduler together; logs of their processes
+//   ROOT/units/<key>/unit.json     the order; <key> is the digest of its content, so that one request is one unit
+//                    job.json      the attempt under way, written before the scheduler is asked
+//                    started-<attempt>.json, progress.json, failed-<attempt>.json
+//                    result.json   linked into place: the first one stays, however often the unit runs
+//   ROOT/done/<key>                a unit that ended, so that one listing tells of all
+//
+// Every file appears whole, by rename or link. Nothing is decided by a time stamp: clocks of nodes may differ.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "execute/executor.h"
+#include "record/unit.h"
+#include "ridge/result.h"
+
+namespace ridge::execute {
+
+// The digest of what is asked, and of `scope`, which tells two askings of the same from each other. The time that is
+// left and the folder of the cache are no content.
+std::string unit_key(const record::WorkerRequest& request, std::string_view scope);
+
+class UnitFolder {
+ public:
+  explicit UnitFolder(std::filesystem::path root) : root_(std::move(root)) {}
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  [[nodiscard]] std::filesystem::path nonce() const { return root_ / "nonce"; }
+  [[nodiscard]] std::filesystem::path done() const { return root_ / "done"; }
+  [[nodiscard]] std::filesystem::path batch(const std::string& name) const { return root_ / "batches" / name; }
+  [[nodiscard]] std::filesystem::path order(const std::string& key) const { return unit(key) / "unit.json"; }
+  [[nodiscard]] std::filesystem::path job(const std::string& key) const { return unit(key) / "job.json"; }
+  [[nodiscard]] std::filesystem::path progress(const std::string& key) const { return unit(key) / "progress.json"; }
+  [[nodiscard]] std::filesystem::path result(const std::string& key) const { return unit(key) / "result.json"; }
+  [[nodiscard]] std::filesystem::path started(const std::string& key, std::int64_t attempt) const;
+  [[nodiscard]] std::filesystem::path failed(const std::string& key, std::int64_t attempt) const;
+  [[nodiscard]] std::filesystem::path unit(const std::string& key) const { return root_ / "units" / key; }
+
+  // Makes the folders and the nonce where they are missing, and gives the nonce.
+  [[nodiscard]] Result<std::string> open() const;
+  // Seconds that the clock of the folder's file system is ahead of `clock`: both sides compare with the same third one.
+  [[nodiscard]] Result<double> clock_offset(Clock& clock) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+// Writes a file that stays as the first writer made it; true when this one was the first.
+Result<bool> write_once(const std::filesystem::path& path, std::string_view content);
+
+// The error that a node recorded, with the node in its words.
+Error error_of(const record::UnitFailure& failure);
+
+// This machine: its name, its processor, the driver of its GPUs. `node`: what its scheduler calls it; empty: its name.
+record::UnitPlace this_place(const std::string& node = {});
+// Whether two places are one device; empty: yes, else what differs with both values.
+std::string difference_of(const record::UnitPlace& a, const record::UnitPlace& b);
+
+// The other side: what a node needs to run a unit.
+struct UnitHost {
+  std::string version;  // of this program
+  std::filesystem::path cache_directory;
+  record::UnitPlace place;
+  Clock& clock;
+  // What answers the request of an order; takes the device for it where it measures.
+  std::function<std::unique_ptr<Executor>(const record::UnitOrder&)> make_executor;
+  ShouldStop should_stop = {};
+};
+
+// Runs number `index` of a batch and leaves its result or its failure in the unit's folder. A unit that has a result is
+// done. A process that is told to stop leaves neither: who stopped it starts it again, or does not want it any more.
+// An Error is what could not be written there: the folder is not shared, or it is full.
+Status run_unit(const std::filesystem::path& root, const std::string& batch, std::size_t index, const UnitHost& host);
+
+}  // namespace ridge::execute

@@ -1,0 +1,469 @@
+#include "execute/unit_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "execute/scripted.h"
+#include "execute/scripted_cluster.h"
+#include "record/json.h"
+
+namespace ridge::execute {
+namespace {
+
+using ::testing::HasSubstr;
+using record::WorkerRequest;
+using record::WorkerResponse;
+using record::WorkerTask;
+
+constexpr const char* kVersion = "1.2.3";
+
+// In memory where the machine has such a folder: the files are written durably, and a disk makes that seconds.
+Result<TempDir> fast_directory() {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);
+  Result<TempDir> directory = TempDir::create("ridge-test");
+  if (before == nullptr)
+    ::unsetenv("TMPDIR");
+  else
+    ::setenv("TMPDIR", kept.c_str(), 1);
+  return directory;
+}
+
+// A folder, a scheduler with two nodes, and queues that come and go.
+class Units : public ::testing::Test {
+ protected:
+  Units() {
+    worker_.on(WorkerTask::kBuild, [this](const WorkerRequest& request) { return answer(request); });
+    worker_.on(WorkerTask::kEvaluate, [this](const WorkerRequest& request) { return answer(request); });
+    reset({});
+  }
+
+  Result<WorkerResponse> answer(const WorkerRequest& request) {
+    ++runs_[request.samples];
+    if (failures_left_ > 0) {
+      --failures_left_;
+      return make_error(ErrorCode::kToolFailed, "no space left on device");
+    }
+    WorkerResponse response;
+    response.cpu_seconds = static_cast<double>(request.samples);
+    return response;
+  }
+
+  void reset(ScriptedClusterOptions options) {
+    options.execute = [this](const auto& root, const auto& batch, std::size_t index, const std::string& node) {
+      run_on(root, batch, index, node);
+    };
+    scheduler_ = std::make_unique<ScriptedScheduler>(clock_, std::move(options));
+  }
+
+  void run_on(const std::filesystem::path& root, const std::string& batch, std::size_t index, const std::string& node) {
+    VirtualClock there(1'767'225'600 + skew_);
+    record::UnitPlace place{node, same_host_ ? "host" : node, "processor", ""};
+    const UnitHost host{version_, root / "cache", place, there,
+                        [this](const record::UnitOrder&) { return std::make_unique<Forward>(worker_); }};
+    written_ = run_unit(root, batch, index, host);
+    if (twice_) written_ = run_unit(root, batch, index, host);
+  }
+
+  // A worker that outlives the executor of one unit.
+  class Forward final : public Executor {
+   public:
+    explicit Forward(ScriptedExecutor& to) : to_(to) {}
+    Result<WorkerResponse> run(const WorkerRequest& request, const OnProgress& progress,
+                               const ShouldStop& stop) override {
+      return to_.run(request, progress, stop);
+    }
+
+   private:
+    ScriptedExecutor& to_;
+  };
+
+  QueueOptions options() {
+    QueueOptions options;
+    options.root = directory_->path() / "it's a \"root\" $(false) %a";
+    options.version = kVersion;
+    options.who = "a test";
+    options.on_note = [this](std::string_view text) { notes_ += std::string(text) + "\n"; };
+    return options;
+  }
+  std::unique_ptr<UnitQueue> open() { return open(options()); }
+  std::unique_ptr<UnitQueue> open(QueueOptions options) {
+    auto queue = UnitQueue::open(scheduler_->client(), clock_, std::move(options));
+    EXPECT_TRUE(queue.ok()) << queue.error().text();
+    return std::move(*queue);
+  }
+
+  static WorkerRequest request(std::int64_t number, WorkerTask task = WorkerTask::kBuild) {
+    WorkerRequest request;
+    request.task = task;
+    request.samples = number;
+    return request;
+  }
+
+  // Steps until `holds`, at most for `limit` seconds of virtual time.
+  template <class Holds>
+  bool advance(UnitQueue& queue, Holds holds, double limit = 7200) {
+    const double end = clock_.monotonic() + limit;
+    while (!holds()) {
+      if (clock_.monotonic() > end) return false;
+      EXPECT_TRUE(queue.step().ok());
+      clock_.advance(queue.pause());
+    }
+    return true;
+  }
+  std::optional<UnitOutcome> finish(UnitQueue& queue, const std::string& key) {
+    std::optional<UnitOutcome> outcome;
+    advance(queue, [&] { return (outcome = queue.take(key)).has_value(); });
+    return outcome;
+  }
+
+  Result<TempDir> directory_ = fast_directory();
+  VirtualClock clock_;
+  ScriptedExecutor worker_;
+  std::unique_ptr<ScriptedScheduler> scheduler_;
+  std::map<std::int64_t, int> runs_;  // of each request
+  Status written_ = ok_status();
+  std::string notes_, version_ = kVersion;
+  std::int64_t skew_ = 0;
+  int failures_left_ = 0;
+  bool twice_ = false, same_host_ = true;
+};
+
+TEST_F(Units, AreNamedByWhatIsAsked) {
+  WorkerRequest one = request(1), late = one;
+  late.time_limit = 5;
+  late.cache_directory = "/elsewhere";
+  EXPECT_EQ(unit_key(one, "a"), unit_key(late, "a"));
+  EXPECT_NE(unit_key(one, "a"), unit_key(request(2), "a"));
+  EXPECT_NE(unit_key(one, "a"), unit_key(one, "b"));
+}
+
+TEST_F(Units, OneRequestThatIsPutInTwiceRunsOnce) {
+  auto queue = open();
+  const auto key = queue->add(request(7), "scope");
+  ASSERT_TRUE(key.ok());
+  EXPECT_EQ(*queue->add(request(7), "scope"), *key);
+  const auto outcome = finish(*queue, *key);
+  ASSERT_TRUE(outcome && outcome->result);
+  EXPECT_EQ(outcome->result->response.cpu_seconds, 7);
+  EXPECT_EQ(runs_[7], 1);
+  EXPECT_FALSE(queue->take(*key));
+}
+
+TEST_F(Units, ManyAreFollowedByOneQuestion) {
+  reset({.nodes = 40});
+  auto queue = open();
+  std::vector<std::string> keys;
+  for (int i = 0; i < 400; ++i) keys.push_back(*queue->add(request(i), "scope"));
+  const double begun = clock_.monotonic();
+  for (const std::string& key : keys) EXPECT_TRUE(finish(*queue, key)->result);
+  EXPECT_EQ(queue->counts().submissions, 1u);
+  EXPECT_LE(static_cast<double>(queue->counts().polls), clock_.monotonic() - begun + 1);
+  EXPECT_LE(scheduler_->account().questions, queue->counts().polls);
+}
+
+TEST_F(Units, AnotherVersionIsRefusedWithBoth) {
+  version_ = "9.9.9";
+  auto queue = open();
+  const auto outcome = finish(*queue, *queue->add(request(1), "scope"));
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_EQ(outcome->error->code, ErrorCode::kUnsupported);
+  EXPECT_THAT(outcome->error->message, HasSubstr("9.9.9"));
+  EXPECT_THAT(outcome->error->message, HasSubstr(kVersion));
+  EXPECT_EQ(queue->counts().attempts, 1u);
+}
+
+TEST_F(Units, AFolderThatIsNotSharedIsNamed) {
+  auto queue = open();
+  ASSERT_TRUE(queue->add(request(1), "scope").ok());
+  ASSERT_TRUE(queue->step().ok());
+  ASSERT_TRUE(write_file_durably(options().root / "nonce", "of another folder\n").ok());
+  clock_.advance(30);
+  ASSERT_TRUE(queue->step().ok());
+  ASSERT_FALSE(written_.ok());
+  EXPECT_EQ(written_.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(written_.error().message, HasSubstr("another nonce"));
+  EXPECT_THAT(written_.error().hint, HasSubstr("folder=DIR"));
+}
+
+TEST_F(Units, ClocksThatDifferChangeNothingAndAreSaid) {
+  skew_ = 8;
+  auto queue = open();
+  EXPECT_TRUE(finish(*queue, *queue->add(request(1), "scope"))->result);
+  EXPECT_NEAR(queue->clock_skew(), 8, 1.1);
+  EXPECT_THAT(notes_, HasSubstr("8 s ahead of"));
+}
+
+TEST_F(Units, AFailureIsTriedAgainAndNamesItsNodeInTheEnd) {
+  failures_left_ = 2;
+  auto queue = open();
+  EXPECT_TRUE(finish(*queue, *queue->add(request(1), "scope"))->result);
+  EXPECT_EQ(runs_[1], 3);
+  failures_left_ = 100;
+  const auto outcome = finish(*queue, *queue->add(request(2), "scope"));
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_EQ(runs_[2], 3);
+  EXPECT_THAT(outcome->error->message, HasSubstr("3 attempts failed"));
+  EXPECT_THAT(outcome->error->message, HasSubstr("on node"));
+  EXPECT_THAT(outcome->error->message, HasSubstr("no space left on device"));
+}
+
+TEST_F(Units, AResultThatIsNoneIsReplaced) {
+  auto queue = open();
+  const std::string key = *queue->add(request(1), "scope");
+  ASSERT_TRUE(write_file_durably(UnitFolder(options().root).result(key), "{\"version\":1,").ok());
+  EXPECT_TRUE(finish(*queue, key)->result);
+}
+
+TEST_F(Units, ABrokenClusterIsWaitedForAndThenNamed) {
+  auto queue = open();
+  scheduler_->hold("Priority");
+  const std::string key = *queue->add(request(1), "scope");
+  ASSERT_TRUE(queue->step().ok());
+  scheduler_->set_reachable(false);
+  const auto outcome = finish(*queue, key);
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_EQ(outcome->error->code, ErrorCode::kTimeout);
+  EXPECT_GE(clock_.monotonic(), 1800);
+  EXPECT_THAT(outcome->error->message, HasSubstr("was not reached for"));
+  EXPECT_THAT(notes_, HasSubstr("cannot be reached"));
+}
+
+TEST_F(Units, AResultCountsWhileTheClusterIsAway) {
+  auto queue = open();
+  const std::string key = *queue->add(request(1), "scope");
+  ASSERT_TRUE(queue->step().ok());
+  scheduler_->set_reachable(false);
+  EXPECT_TRUE(finish(*queue, key)->result);
+}
+
+TEST_F(Units, WhatNeverStartsIsAnErrorWithItsReason) {
+  scheduler_->hold("PartitionTimeLimit");
+  auto queue = open();
+  const auto outcome = finish(*queue, *queue->add(request(1), "scope"));
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_THAT(outcome->error->message, HasSubstr("PartitionTimeLimit"));
+  EXPECT_EQ(scheduler_->account().cancelled, 1u);
+}
+
+TEST_F(Units, ARefusalIsNotAskedAgain) {
+  scheduler_->refuse_submissions(invalid("sbatch: error: invalid partition specified: gpuu"));
+  auto queue = open();
+  const auto outcome = finish(*queue, *queue->add(request(1), "scope"));
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_THAT(outcome->error->message, HasSubstr("gpuu"));
+  EXPECT_EQ(queue->counts().submissions, 1u);
+}
+
+TEST_F(Units, AHungNodeLosesItsUnitAfterTheLimit) {
+  reset({.duration = [](const std::string&) { return 1e6; }});
+  auto queue = open();
+  WorkerRequest slow = request(1);
+  slow.time_limit = 60;
+  const double begun = clock_.monotonic();
+  const auto outcome = finish(*queue, *queue->add(slow, "scope"));
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_EQ(outcome->error->code, ErrorCode::kTimeout);
+  EXPECT_LT(clock_.monotonic() - begun, 60 + 300 + 30);
+  EXPECT_EQ(scheduler_->running(), 0u);
+}
+
+TEST_F(Units, MeasuringStaysOnOneDevice) {
+  same_host_ = false;
+  QueueOptions one = options();
+  one.one_device = true;
+  auto queue = open(one);
+  ASSERT_TRUE(finish(*queue, *queue->add(request(1, WorkerTask::kEvaluate), "scope"))->result);
+  const std::string first = queue->device()->host;
+  // The scripted scheduler does not heed the node that it is asked for: the result is refused.
+  const std::string blocker = *queue->add(request(2), "scope");
+  ASSERT_TRUE(advance(*queue, [&] { return scheduler_->runs(blocker); }));
+  const auto outcome = finish(*queue, *queue->add(request(3, WorkerTask::kEvaluate), "scope"));
+  if (outcome->error) {
+    EXPECT_EQ(outcome->error->code, ErrorCode::kConflict);
+    EXPECT_THAT(outcome->error->message, HasSubstr(first));
+  } else {
+    EXPECT_EQ(outcome->result->place.host, first);
+  }
+  // A later process holds to the same one.
+  auto later = open(one);
+  ASSERT_TRUE(later->device());
+  EXPECT_EQ(later->device()->host, first);
+}
+
+TEST_F(Units, WhatAnEarlierProcessLeftAndIsNotAskedAgainIsCancelled) {
+  {
+    auto queue = open();
+    ASSERT_TRUE(queue->add(request(1), "scope").ok());
+    ASSERT_TRUE(queue->step().ok());
+  }
+  auto queue = open();
+  EXPECT_TRUE(finish(*queue, *queue->add(request(2), "scope"))->result);
+  EXPECT_EQ(scheduler_->account().cancelled, 1u);
+  EXPECT_EQ(runs_[1], 0);
+}
+
+// Everything that can happen, in every state of a unit: none is lost, none counts twice, the outcome is the same.
+enum class When { kOrdered, kHandedOver, kRunning, kEnded };
+enum class What {
+  kNothing,
+  kEngineDies,
+  kEngineDiesTwice,
+  kNodeDies,
+  kNodeDiesForGood,
+  kPreempted,
+  kDropped,
+  kControllerAway,
+  kAnswerLost,
+  kRunsTwice,
+  kMarkerLost
+};
+class KillMatrix : public Units, public ::testing::WithParamInterface<std::tuple<When, What>> {};
+
+TEST_P(KillMatrix, GivesTheSameOutcome) {
+  const auto [when, what] = GetParam();
+  reset({.requeue = what != What::kNodeDiesForGood});
+  if (what == What::kAnswerLost) scheduler_->lose_next_answer();
+  twice_ = what == What::kRunsTwice;
+  auto queue = open();
+  std::string key = *queue->add(request(5), "scope");
+  if (when == When::kHandedOver) {
+    scheduler_->hold("Priority");
+    ASSERT_TRUE(queue->step().ok());
+  }
+  if (when == When::kRunning) {
+    ASSERT_TRUE(queue->step().ok());
+    clock_.advance(3);
+    ASSERT_TRUE(queue->step().ok());
+  }
+  if (when == When::kEnded) {
+    ASSERT_TRUE(queue->step().ok());
+    clock_.advance(60);
+    static_cast<void>(scheduler_->client()->jobs(""));  // the node has written its result, and nobody looked
+  }
+  switch (what) {
+    case What::kEngineDies: queue = open(); break;
+    case What::kEngineDiesTwice:
+      queue = open();
+      ASSERT_EQ(*queue->add(request(5), "scope"), key);
+      ASSERT_TRUE(queue->step().ok());
+      queue = open();
+      break;
+    case What::kNodeDies:
+    case What::kNodeDiesForGood: scheduler_->fail_node_of(key); break;
+    case What::kPreempted: scheduler_->preempt(key); break;
+    case What::kDropped: scheduler_->drop(key); break;
+    case What::kControllerAway:
+      scheduler_->set_reachable(false);
+      for (int i = 0; i < 600; ++i) {
+        ASSERT_TRUE(queue->step().ok());
+        clock_.advance(0.5);
+      }
+      scheduler_->set_reachable(true);
+      break;
+    case What::kMarkerLost: {
+      const UnitFolder folder(options().root);
+      std::error_code ignored;
+      std::filesystem::remove(folder.done() / key, ignored);
+      break;
+    }
+    default: break;
+  }
+  scheduler_->hold("");
+  EXPECT_EQ(*queue->add(request(5), "scope"), key);
+  const auto outcome = finish(*queue, key);
+  ASSERT_TRUE(outcome);
+  ASSERT_TRUE(outcome->result) << outcome->error->text();
+  EXPECT_EQ(outcome->result->response.cpu_seconds, 5);
+  EXPECT_EQ(queue->in_flight(), 0u);
+  EXPECT_EQ(queue->waiting(), 0u);
+  // Nothing of it runs on.
+  clock_.advance(100);
+  static_cast<void>(scheduler_->client()->jobs(""));
+  EXPECT_EQ(scheduler_->running(), 0u);
+  EXPECT_EQ(runs_[5], 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, KillMatrix,
+    ::testing::Combine(::testing::Values(When::kOrdered, When::kHandedOver, When::kRunning, When::kEnded),
+                       ::testing::Values(What::kNothing, What::kEngineDies, What::kEngineDiesTwice, What::kNodeDies,
+                                         What::kNodeDiesForGood, What::kPreempted, What::kDropped,
+                                         What::kControllerAway, What::kAnswerLost, What::kRunsTwice,
+                                         What::kMarkerLost)));
+
+// The executor on top: what an engine sees.
+class ThroughACluster : public Units {
+ protected:
+  std::unique_ptr<Executor> executor(std::function<std::string()> scope) {
+    auto made = make_cluster_executor(scheduler_->client(), clock_,
+                                      {options(), std::move(scope), [this](double seconds) { clock_.advance(seconds); }});
+    EXPECT_TRUE(made.ok()) << made.error().text();
+    return std::move(*made);
+  }
+};
+
+TEST_F(ThroughACluster, AsksAgainInOneProcessAndNotAfterAKill) {
+  const auto scope = [] { return std::string("three effects"); };
+  {
+    auto engine = executor(scope);
+    EXPECT_TRUE(engine->run(request(1)).ok());
+    EXPECT_TRUE(engine->run(request(1)).ok());
+    EXPECT_EQ(runs_[1], 2);  // it was asked for twice
+  }
+  auto engine = executor(scope);  // after a kill, nothing recorded
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  EXPECT_EQ(runs_[1], 2);
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  EXPECT_EQ(runs_[1], 3);
+}
+
+TEST_F(ThroughACluster, WhatWasRecordedIsAskedAnew) {
+  std::string scope = "three effects";
+  auto engine = executor([&] { return scope; });
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  scope = "four effects";
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  EXPECT_EQ(runs_[1], 2);
+  int folders = 0;
+  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(options().root / "units")) ++folders;
+  EXPECT_EQ(folders, 1);  // that of the earlier scope is gone
+}
+
+TEST_F(ThroughACluster, AStopCancelsTheJob) {
+  auto engine = executor({});
+  int looks = 0;
+  const auto response = engine->run(request(1), {}, [&] { return ++looks > 4; });
+  ASSERT_FALSE(response.ok());
+  EXPECT_EQ(response.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(scheduler_->account().cancelled, 1u);
+  clock_.advance(100);
+  EXPECT_EQ(runs_[1], 0);
+}
+
+TEST_F(ThroughACluster, WaitingInTheQueueIsNoActiveTime) {
+  scheduler_->hold("Priority");
+  auto engine = executor({});
+  std::string seen;
+  const double begun = clock_.monotonic();
+  const auto response = engine->run(request(1), [&](const record::Progress& now) {
+    seen += now.stage + " " + now.detail + "\n";
+    if (clock_.monotonic() - begun > 500) scheduler_->hold("");
+  });
+  ASSERT_TRUE(response.ok()) << response.error().text();
+  EXPECT_NEAR(engine->waited(), 500, 5);
+  EXPECT_THAT(seen, HasSubstr("waiting for the scripted cluster Priority"));
+}
+
+}  // namespace
+}  // namespace ridge::execute
