@@ -1,0 +1,200 @@
+#include "execute/make_executor.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "execute/local.h"
+#include "execute/scripted.h"
+#include "execute/slurm.h"
+#include "execute/ssh.h"
+#include "execute/unit_queue.h"
+#include "record/json.h"
+
+namespace ridge::execute {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kForms = "local, slurm[:partition=NAME,gres=gpu:1,...], ssh:HOST[,HOST...] or scripted:FILE";
+
+// What follows the colon: words, and NAME=VALUE.
+struct SpecWords {
+  std::vector<std::string> plain;
+  std::map<std::string, std::string> named;
+
+  std::string take(const std::string& name) {
+    const auto found = named.find(name);
+    if (found == named.end()) return {};
+    std::string value = std::move(found->second);
+    named.erase(found);
+    return value;
+  }
+};
+
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size() && text[i + 1] == ',') {
+      words.back() += text[++i];
+    } else if (text[i] == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += text[i];
+    }
+  }
+  return words;
+}
+
+Result<SpecWords> words_of(std::string_view text) {
+  SpecWords words;
+  if (text.empty()) return words;
+  for (const std::string& word : split_at_commas(text)) {
+    const std::size_t equals = word.find('=');
+    if (word.empty() || equals == 0) return invalid("\"{}\" has an empty option", text);
+    if (equals == std::string::npos) {
+      words.plain.push_back(word);
+    } else if (!words.named.emplace(word.substr(0, equals), word.substr(equals + 1)).second) {
+      return invalid("\"{}\" states {} twice", text, word.substr(0, equals));
+    }
+  }
+  return words;
+}
+
+// What was not understood.
+Status nothing_left(const SpecWords& words, std::string_view kind, std::string_view options) {
+  const std::string word = !words.plain.empty()   ? words.plain.front()
+                           : !words.named.empty() ? words.named.begin()->first
+                                                  : std::string();
+  if (word.empty()) return ok_status();
+  return with_hint(invalid("{} has no option \"{}\"", kind, word), fmt::format("its options are {}", options));
+}
+
+// A made executor, or only the certainty that its name can be used: `setting` is null then.
+using Made = Result<std::unique_ptr<Executor>>;
+using MakeKind = Made (*)(std::string_view text, SpecWords words, Clock& clock, const ExecutorSetting* setting);
+
+QueueOptions queue_of(const ExecutorSetting& setting, const std::string& folder) {
+  QueueOptions queue;
+  const fs::path base = folder.empty() ? setting.cache_directory / "units" : fs::path(folder);
+  queue.root = fs::absolute(base) / (setting.owner.empty() ? "commands" : setting.owner);
+  queue.version = setting.version;
+  queue.who = setting.owner.empty() ? "a command" : setting.owner;
+  queue.wait_for_quiet = setting.wait_for_quiet;
+  queue.one_device = setting.one_device;
+  queue.on_note = setting.on_note;
+  return queue;
+}
+
+Made make_local(std::string_view, SpecWords words, Clock&, const ExecutorSetting* setting) {
+  RIDGE_CHECK_OK(nothing_left(words, "local", "none"));
+  if (setting == nullptr) return std::unique_ptr<Executor>();
+  return make_local_executor(setting->worker_program);
+}
+
+Made make_scripted(std::string_view text, SpecWords, Clock&, const ExecutorSetting* setting) {
+  if (text.empty()) return with_hint(invalid("scripted names no file"), "scripted:FILE, a line for each answer");
+  if (setting == nullptr) return std::unique_ptr<Executor>();
+  RIDGE_TRY(script, read_file(std::string(text)));
+  std::map<record::WorkerTask, std::vector<record::WorkerResponse>> answers;
+  for (const std::string& line : split(script, '\n')) {
+    if (trimmed(line).empty()) continue;
+    RIDGE_TRY(answer, record::parse_record<record::ScriptedAnswer>(line, std::string(text)));
+    answers[answer.task].push_back(std::move(answer.response));
+  }
+  auto executor = std::make_unique<ScriptedExecutor>();
+  for (auto& [task, list] : answers) {
+    executor->on(task, [list = std::move(list), next = std::size_t{0}](const record::WorkerRequest&) mutable {
+      return Result<record::WorkerResponse>(list[std::min(next++, list.size() - 1)]);  // the last one repeats
+    });
+  }
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+// Options of slurm that are words of sbatch.
+struct SbatchWord {
+  const char *option, *flag;
+};
+constexpr SbatchWord kSbatchWords[] = {{"partition", "--partition"}, {"account", "--account"},
+                                       {"qos", "--qos"},             {"constraint", "--constraint"},
+                                       {"gres", "--gres"},           {"time", "--time"},
+                                       {"mem", "--mem"},             {"cpus", "--cpus-per-task"},
+                                       {"nodelist", "--nodelist"},   {"container", "--container"}};
+
+Made make_slurm_kind(std::string_view, SpecWords words, Clock& clock, const ExecutorSetting* setting) {
+  SlurmOptions options;
+  for (const SbatchWord& one : kSbatchWords) {
+    if (std::string value = words.take(one.option); !value.empty())
+      options.words.push_back(fmt::format("{}={}", one.flag, value));
+  }
+  if (std::erase(words.plain, "exclusive") > 0) options.words.emplace_back("--exclusive");
+  const std::string folder = words.take("folder"), program = words.take("ridge");
+  RIDGE_CHECK_OK(nothing_left(words, "slurm",
+                              "partition, account, qos, constraint, gres, time (minutes), mem, cpus, nodelist, "
+                              "container, exclusive, folder and ridge"));
+  if (setting == nullptr) return std::unique_ptr<Executor>();
+  options.program = program.empty() ? setting->ridge_program : fs::path(program);
+  RIDGE_TRY(cluster, make_slurm(std::move(options)));
+  return make_cluster_executor(std::move(cluster), clock,
+                               {queue_of(*setting, folder), setting->scope, setting->pause});
+}
+
+Made make_ssh_kind(std::string_view text, SpecWords words, Clock& clock, const ExecutorSetting* setting) {
+  SshOptions options;
+  options.hosts = std::exchange(words.plain, {});
+  if (options.hosts.empty()) return with_hint(invalid("ssh:{} names no machine", text), "ssh:HOST[,HOST...]");
+  options.folder = words.take("folder");
+  options.config = words.take("config");
+  if (std::string program = words.take("ridge"); !program.empty()) options.program = std::move(program);
+  if (const std::string slots = words.take("slots"); !slots.empty()) {
+    const auto [end, problem] = std::from_chars(slots.data(), slots.data() + slots.size(), options.slots);
+    if (problem != std::errc() || end != slots.data() + slots.size() || options.slots < 1 || options.slots > 256)
+      return invalid("slots={}: 1 to 256 units at once are possible", slots);
+  }
+  RIDGE_CHECK_OK(nothing_left(words, "ssh", "folder, ridge, config and slots"));
+  if (setting == nullptr) return std::unique_ptr<Executor>();
+  QueueOptions queue = queue_of(*setting, {});
+  if (options.folder.empty()) options.folder = ".cache/ridge/units";
+  options.folder += "/" + queue.root.filename().string();
+  RIDGE_TRY(cluster, make_ssh(std::move(options), queue.root));
+  return make_cluster_executor(std::move(cluster), clock, {std::move(queue), setting->scope, setting->pause});
+}
+
+struct ExecutorKind {
+  std::string_view name;
+  MakeKind make;
+};
+constexpr ExecutorKind kKinds[] = {
+    {"local", make_local}, {"slurm", make_slurm_kind}, {"ssh", make_ssh_kind}, {"scripted", make_scripted}};
+
+Made make_kind(std::string_view spec, Clock& clock, const ExecutorSetting* setting) {
+  const std::size_t colon = spec.find(':');
+  const std::string_view name = spec.substr(0, colon);
+  const std::string_view text = colon == std::string_view::npos ? std::string_view() : spec.substr(colon + 1);
+  for (const ExecutorKind& kind : kKinds) {
+    if (kind.name != name) continue;
+    RIDGE_TRY(words, name == "scripted" ? Result<SpecWords>(SpecWords{}) : words_of(text));
+    return kind.make(text, std::move(words), clock, setting);
+  }
+  return with_hint(invalid("\"{}\" is no place to run", spec), fmt::format("possible: {}", kForms));
+}
+
+}  // namespace
+
+Made make_executor(std::string_view spec, Clock& clock, const ExecutorSetting& setting) {
+  return make_kind(spec, clock, &setting);
+}
+
+Status check_executor(std::string_view spec) {
+  SystemClock clock;
+  const Made made = make_kind(spec, clock, nullptr);
+  return made ? ok_status() : Status(made.error());
+}
+
+bool is_local(std::string_view spec) { return spec.empty() || spec == "local"; }
+
+}  // namespace ridge::execute

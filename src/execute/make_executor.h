@@ -1,0 +1,46 @@
+// Executors by name, as a person writes them:
+//
+//   local
+//   slurm[:OPTION=VALUE,...]       partition, account, qos, constraint, gres, time, mem, cpus, nodelist, container,
+//                                  exclusive, folder, ridge
+//   ssh:HOST[,HOST...][,OPTION=VALUE,...]     folder, ridge, config, slots
+//   scripted:FILE                  answers from a file, for tests (record::ScriptedAnswer, a line each)
+//
+// A comma within a value is written "\,".
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "execute/executor.h"
+
+namespace ridge::execute {
+
+// What an executor needs beside its name.
+struct ExecutorSetting {
+  std::filesystem::path worker_program;   // on this machine
+  std::filesystem::path ridge_program;    // on this machine; elsewhere, where nothing else is said
+  std::filesystem::path cache_directory;  // units lie in it
+  std::string version;                    // of this program
+  std::string owner;                      // what asks: a campaign's id; names the folder of its units
+  std::function<std::string()> scope;     // see ClusterExecutorOptions
+  double wait_for_quiet = 0;              // seconds, on the machine that measures
+  bool one_device = false;                // see QueueOptions
+  std::function<void(std::string_view)> on_note;
+  std::function<void(double)> pause;
+};
+
+// An Error names the word that cannot be used and what can be.
+Result<std::unique_ptr<Executor>> make_executor(std::string_view spec, Clock& clock, const ExecutorSetting& setting);
+
+// Whether a name can be used; nothing is started and nobody is asked.
+Status check_executor(std::string_view spec);
+// Whether it runs beside the engine, and so on this machine's devices.
+bool is_local(std::string_view spec);
+
+}  // namespace ridge::execute
