@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -161,6 +162,12 @@ DeviceLease::~DeviceLease() {
   std::error_code ignored;
   fs::remove(ticket_, ignored);
   ::close(fd_);
+}
+
+fs::path device_folder(const fs::path& cache_directory, const std::string& backend) {
+  std::array<char, 256> name{};
+  const bool named = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
+  return cache_directory / "device" / (named ? name.data() : "this-machine") / backend;
 }
 
 std::unique_ptr<Executor> make_leased_executor(std::unique_ptr<Executor> inner, fs::path folder, std::string who) {

@@ -28,6 +28,9 @@ class DeviceLease {
   int fd_ = -1;
 };
 
+// The folder that stands for the devices of a backend on this machine. The cache may be shared by machines.
+std::filesystem::path device_folder(const std::filesystem::path& cache_directory, const std::string& backend);
+
 // Takes the lease for every request that measures. Time spent waiting is no active time, see Executor::waited().
 std::unique_ptr<Executor> make_leased_executor(std::unique_ptr<Executor> inner, std::filesystem::path folder,
                                                std::string who);
