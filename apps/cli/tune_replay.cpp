@@ -57,10 +57,17 @@ void define_tune_replay(Command& tune) {
       .flag("--score", options->score,
             "The published scores: 0 is random search, 1 the optimum at once; runs end where the score does")
       .option("--space FILE", options->space, "The problem (T1) whose space the rows must belong to")
+      .option(
+          "--past FILE", options->past,
+          "A recording of another device or kernel that ours may look at (repeatable); one that is replayed itself is "
+          "left out")
+      .option("--runs FILE", options->runs, "Runs of other searches, to be scored as well: a line of JSON each")
       .option("--csv FILE", options->csv, "Also write a line per space and strategy")
       .option("--curves FILE", options->curves, "Also write what was attained after every evaluation")
       .example("ridge tune replay convolution_A100_T4.json --strategy ours --strategy random --seeds 100 --score",
                "our search and random search on a public recording")
+      .example("ridge tune replay conv_A100.json --past conv_A4000.json --past conv_MI250X.json --score",
+               "what the recordings of two other devices are worth on the third")
       .exits({kSystem, kInterrupted})
       .json("a row per space and strategy with scores, evaluations and curves, and the means of each strategy")
       .action([options](const Context& context) { return tune_replay(context, *options); });

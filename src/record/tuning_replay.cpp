@@ -6,6 +6,7 @@
 namespace ridge::record {
 
 template struct Codec<ReplayReport>;
+template struct Codec<TuningRun>;
 
 namespace {
 
@@ -24,6 +25,19 @@ std::string curve_lines(const ReplayRow& row) {
 }
 
 }  // namespace
+
+Result<std::vector<TuningRun>> parse_tuning_runs(std::string_view text) {
+  std::vector<TuningRun> runs;
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view one = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (one.empty()) continue;
+    RIDGE_TRY(run, parse_record<TuningRun>(one, fmt::format("line {}", line)));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
 
 std::string replay_csv(const std::vector<ReplayRow>& rows, bool curves) {
   std::string text =

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "ridge/result.h"
 
 namespace ridge::record {
 
@@ -82,6 +85,22 @@ struct ReplayReport {
     v("means", self.means);
   }
 };
+
+// What a search measured that ran elsewhere: rows of a recording, counted from 0, in their order.
+struct TuningRun {
+  std::string recording, strategy;
+  std::int64_t seed = 0;
+  std::vector<std::int64_t> rows;
+  static void fields(auto& v, auto& self) {
+    v("recording", self.recording);
+    v("strategy", self.strategy);
+    v("seed", self.seed);
+    v("rows", self.rows);
+  }
+};
+
+// A run a line; an error names the line.
+Result<std::vector<TuningRun>> parse_tuning_runs(std::string_view text);
 
 // A line per row, without the curves; with `curves`, instead, a line per row and evaluation: the curves.
 std::string replay_csv(const std::vector<ReplayRow>& rows, bool curves);

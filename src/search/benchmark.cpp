@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <unordered_set>
+
+#include "base/error.h"
 
 namespace ridge::search {
 namespace {
@@ -44,25 +49,10 @@ void add_curves(const Scale& scale, const std::vector<Trace>& traces, record::Re
   }
 }
 
-}  // namespace
-
-Result<record::ReplayRow> benchmark(const Recording& recording, const std::string& strategy,
-                                    const BenchmarkOptions& options) {
-  const Scale scale(recording, {}, options.most_evaluations);
-  record::ReplayRow row;
-  row.strategy = strategy;
-  row.configurations = static_cast<std::int64_t>(recording.space.count());
-  row.failing = std::ranges::count_if(recording.time, [](double t) { return std::isnan(t); });
-  row.seeds = static_cast<std::int64_t>(options.seeds);
-  row.evaluations = static_cast<std::int64_t>(scale.evaluations());
-  std::vector<Trace> traces;
+void summarise(const Scale& scale, const std::vector<Trace>& traces, bool has_rule, record::ReplayRow& row) {
   Sum score, failures, at_25, at_50, at_100, at_200;
   double proposals = 0, stopped = 0, right = 0;
-  bool has_rule = false;
-  for (std::size_t seed = 0; seed < options.seeds; ++seed) {
-    RIDGE_TRY(search, make_strategy(strategy, recording.space, options.first_seed + seed));
-    const std::size_t most = options.beyond_score ? options.most_evaluations : scale.evaluations();
-    Trace trace = replay(recording, *search, scale, most);
+  for (const Trace& trace : traces) {
     score.add(scale.per_evaluation(trace));
     failures.add(static_cast<double>(trace.failures));
     at_25.add(scale.attained(trace, 25));
@@ -72,12 +62,9 @@ Result<record::ReplayRow> benchmark(const Recording& recording, const std::strin
     row.propose_seconds += trace.seconds_to_propose;
     row.propose_seconds_most = std::max(row.propose_seconds_most, trace.longest_proposal);
     proposals += static_cast<double>(trace.best.size());
-    has_rule = has_rule || search->chance_of_better();
-    if (trace.stop) {
-      stopped += 1;
-      right += scale.attained(trace, *trace.stop) >= 1 - kWorthwhileGain ? 1 : 0;
-    }
-    traces.push_back(std::move(trace));
+    if (!trace.stop) continue;
+    stopped += 1;
+    right += scale.attained(trace, *trace.stop) >= 1 - kWorthwhileGain ? 1 : 0;
   }
   row.score_per_evaluation = score.mean();
   row.score_low = score.mean() - score.half_width();
@@ -92,10 +79,83 @@ Result<record::ReplayRow> benchmark(const Recording& recording, const std::strin
   row.at_200 = at_200.mean();
   row.failures = failures.mean();
   row.propose_seconds /= std::max(proposals, 1.0);
-  if (has_rule) row.stopped = stopped / static_cast<double>(options.seeds);
+  if (has_rule) row.stopped = stopped / static_cast<double>(traces.size());
   if (stopped > 0) row.stopped_right = right / stopped;
   add_curves(scale, traces, row);
+}
+
+// Measures what it was told to, in that order.
+class RecordedStrategy : public Strategy {
+ public:
+  explicit RecordedStrategy(std::vector<std::uint64_t> order) : order_(std::move(order)) {}
+  std::optional<std::uint64_t> propose() override {
+    return next_ < order_.size() ? std::optional(order_[next_++]) : std::nullopt;
+  }
+  void observe(std::uint64_t, std::optional<double>) override {}
+
+ private:
+  std::vector<std::uint64_t> order_;
+  std::size_t next_ = 0;
+};
+
+// The rows of one recorded run as numbers of the space; an error says which row is not there or is there twice.
+Result<std::vector<std::uint64_t>> order_of(const Recording& recording, const record::TuningRun& run) {
+  std::vector<std::uint64_t> order;
+  std::unordered_set<std::int64_t> seen;
+  for (const std::int64_t row : run.rows) {
+    if (row < 0 || row >= std::ssize(recording.of_row)) {
+      return invalid("{}, seed {}: row {} of {}", run.strategy, run.seed, row, recording.of_row.size());
+    }
+    if (!seen.insert(row).second) return invalid("{}, seed {}: row {} twice", run.strategy, run.seed, row);
+    order.push_back(recording.of_row[static_cast<std::size_t>(row)]);
+  }
+  if (order.empty()) return invalid("{}, seed {}: no row", run.strategy, run.seed);
+  return order;
+}
+
+using MakeStrategy = std::function<Result<std::unique_ptr<Strategy>>(std::size_t run)>;
+
+Result<record::ReplayRow> replay_all(const Recording& recording, const std::string& name, std::size_t runs,
+                                     const BenchmarkOptions& options, const MakeStrategy& make) {
+  const Scale scale(recording, {}, options.most_evaluations);
+  record::ReplayRow row;
+  row.strategy = name;
+  row.configurations = static_cast<std::int64_t>(recording.space.count());
+  row.failing = std::ranges::count_if(recording.time, [](double t) { return std::isnan(t); });
+  row.seeds = static_cast<std::int64_t>(runs);
+  row.evaluations = static_cast<std::int64_t>(scale.evaluations());
+  std::vector<Trace> traces;
+  bool has_rule = false;
+  for (std::size_t run = 0; run < runs; ++run) {
+    RIDGE_TRY(search, make(run));
+    const std::size_t most = options.beyond_score ? options.most_evaluations : scale.evaluations();
+    traces.push_back(replay(recording, *search, scale, most));
+    has_rule = has_rule || search->chance_of_better();
+  }
+  summarise(scale, traces, has_rule, row);
   return row;
+}
+
+}  // namespace
+
+Result<record::ReplayRow> benchmark(const Recording& recording, const std::string& strategy,
+                                    const BenchmarkOptions& options) {
+  return replay_all(recording, strategy, options.seeds, options, [&](std::size_t run) {
+    return make_strategy(strategy, recording.space, options.first_seed + run, options.past);
+  });
+}
+
+Result<record::ReplayRow> benchmark_recorded(const Recording& recording, const std::vector<record::TuningRun>& runs,
+                                             const BenchmarkOptions& options) {
+  std::vector<std::vector<std::uint64_t>> orders;
+  for (const record::TuningRun& run : runs) {
+    RIDGE_TRY(order, order_of(recording, run));
+    orders.push_back(std::move(order));
+  }
+  return replay_all(recording, runs.front().strategy, runs.size(), options,
+                    [&](std::size_t run) -> Result<std::unique_ptr<Strategy>> {
+                      return std::unique_ptr<Strategy>(std::make_unique<RecordedStrategy>(orders[run]));
+                    });
 }
 
 std::vector<record::ReplayMean> means_of(const std::vector<record::ReplayRow>& rows, std::size_t most_evaluations) {

@@ -50,8 +50,7 @@ Kernel::Kernel(const Encoding& encoding, Scales scales) : scales_(std::move(scal
     Table table{f, levels, std::vector<float>(levels * levels)};
     for (std::size_t a = 0; a < levels; ++a) {
       for (std::size_t b = 0; b < levels; ++b) {
-        table.values[a * levels + b] =
-            static_cast<float>(matern(distance(feature, a, b), kScales[scales_.place[f]]));
+        table.values[a * levels + b] = static_cast<float>(matern(distance(feature, a, b), kScales[scales_.place[f]]));
       }
     }
     tables_.push_back(std::move(table));

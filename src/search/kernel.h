@@ -56,7 +56,7 @@ class ScaleFit {
   Scales scales_;
   std::vector<std::vector<std::uint8_t>> levels_;
   std::vector<double> values_;
-  std::vector<float> total_;             // the logarithm of the kernel, a triangle, column after column
+  std::vector<float> total_;              // the logarithm of the kernel, a triangle, column after column
   std::vector<double> factor_, y_, one_;  // scratch of misfit()
   double best_ = 0, prior_ = 0;
   std::size_t step_ = 0;  // of all features and the noise, twice

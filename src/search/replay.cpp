@@ -61,11 +61,13 @@ Result<Recording> recording_of(const record::TuningCache& cache) {
   std::vector<Point> points;
   for (const record::TuningRow& row : cache.rows) points.push_back(row.values);
   RIDGE_TRY(space, Space::of_points(cache.parameters, points));
-  Recording recording{std::move(space), std::vector<double>(cache.rows.size()), std::vector<double>(cache.rows.size())};
+  Recording recording{
+      std::move(space), std::vector<double>(cache.rows.size()), std::vector<double>(cache.rows.size()), {}};
   for (const record::TuningRow& row : cache.rows) {
     const std::uint64_t number = *recording.space.rank(row.values);
     recording.time[number] = row.time;
     recording.cost[number] = row.cost;
+    recording.of_row.push_back(number);
   }
   return recording;
 }

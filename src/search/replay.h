@@ -14,8 +14,9 @@ namespace ridge::search {
 // Recorded measurements by the numbers of the space of their configurations.
 struct Recording {
   Space space;
-  std::vector<double> time;  // seconds; NaN where it failed
-  std::vector<double> cost;  // seconds
+  std::vector<double> time;           // seconds; NaN where it failed
+  std::vector<double> cost;           // seconds
+  std::vector<std::uint64_t> of_row;  // by row of the file: the number of its configuration
 };
 Result<Recording> recording_of(const record::TuningCache& cache);
 

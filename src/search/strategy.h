@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ridge/result.h"
+#include "search/past.h"
 #include "search/space.h"
 
 namespace ridge::search {
@@ -31,8 +33,10 @@ class Strategy {
   [[nodiscard]] virtual std::optional<double> chance_of_better() const { return std::nullopt; }
 };
 
-// "ours", "random" or "local"; an error lists them. The space outlives the strategy.
-Result<std::unique_ptr<Strategy>> make_strategy(const std::string& name, const Space& space, std::uint64_t seed);
+// "ours", "random" or "local"; an error lists them. The space and the past outlive the strategy; only
+// "ours" looks at what was measured before.
+Result<std::unique_ptr<Strategy>> make_strategy(const std::string& name, const Space& space, std::uint64_t seed,
+                                                std::span<const PastSource> past = {});
 std::vector<std::string> strategy_names();
 
 }  // namespace ridge::search

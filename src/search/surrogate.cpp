@@ -12,7 +12,25 @@ constexpr std::size_t kFirstFit = 8;
 constexpr double kGrowth = 1.3;          // of the observations between two fits
 constexpr std::size_t kMostInFit = 160;  // the likelihood costs their third power
 constexpr double kWork = 20e6;           // multiplications of a fit and a new model in one update
+constexpr double kOfDeviation = 3;       // values that what is believed of their deviation counts as
 constexpr double kFailureWeight = 0.3;   // of the overall share of failures beside those near a configuration
+
+// Solves a small symmetric positive definite system in place: the solution takes the place of the right side.
+void solve(std::vector<double>& matrix, std::vector<double>& right) {
+  const std::size_t n = right.size();
+  for (std::size_t k = 0; k < n; ++k) {
+    const double pivot = std::max(matrix[k * n + k], 1e-12);
+    for (std::size_t i = k + 1; i < n; ++i) {
+      const double share = matrix[i * n + k] / pivot;
+      for (std::size_t j = k; j < n; ++j) matrix[i * n + j] -= share * matrix[k * n + j];
+      right[i] -= share * right[k];
+    }
+  }
+  for (std::size_t k = n; k-- > 0;) {
+    for (std::size_t j = k + 1; j < n; ++j) right[k] -= matrix[k * n + j] * right[j];
+    right[k] /= std::max(matrix[k * n + k], 1e-12);
+  }
+}
 
 // The best ones, and as many of the others: what matters is how the good region looks.
 std::vector<std::size_t> chosen_for_fit(std::span<const double> values) {
@@ -77,12 +95,14 @@ void Surrogate::Model::append(std::span<const Observation> observations) {
   good.push_back(number);
 }
 
-Surrogate::Surrogate(const Encoding& encoding)
+Surrogate::Surrogate(const Encoding& encoding, Trust trust)
     : encoding_(encoding),
+      trust_(std::move(trust)),
+      weights_(trust_.weight),
       pool_(std::make_shared<const Pool>()),
       model_(Kernel(encoding, first_scales(encoding)), pool_) {}
 
-void Surrogate::set_pool(const std::vector<std::vector<std::uint8_t>>& pool) {
+void Surrogate::set_pool(const std::vector<std::vector<std::uint8_t>>& pool, const std::vector<Expectation>& expected) {
   auto made = std::make_shared<Pool>();
   const std::size_t features = encoding_.features().size();
   made->size = pool.size();
@@ -90,10 +110,17 @@ void Surrogate::set_pool(const std::vector<std::vector<std::uint8_t>>& pool) {
   for (std::size_t c = 0; c < pool.size(); ++c) {
     for (std::size_t f = 0; f < features; ++f) made->codes[f * pool.size() + c] = pool[c][f];
   }
+  made->expected.resize(weights_.size());
+  for (const Expectation& one : expected) {
+    for (std::size_t s = 0; s < weights_.size(); ++s) made->expected[s].push_back(static_cast<float>(one.values[s]));
+    made->failing.push_back(static_cast<float>(one.failing));
+  }
   pool_ = std::move(made);
 }
 
-void Surrogate::add(const std::vector<std::uint8_t>& levels, bool failed) { observations_.push_back({levels, failed}); }
+void Surrogate::add(const std::vector<std::uint8_t>& levels, Expectation expected, bool failed) {
+  observations_.push_back({levels, std::move(expected.values), failed});
+}
 
 bool Surrogate::fit_is_due() const {
   return !fit_ && !next_ && observations_.size() >= kFirstFit &&
@@ -110,8 +137,10 @@ void Surrogate::begin_fit(std::span<const double> values) {
   std::vector<std::vector<std::uint8_t>> levels;
   std::vector<double> y;
   for (const std::size_t i : chosen_for_fit(values)) {
-    levels.push_back(observations_[good[i]].levels);
+    const Observation& one = observations_[good[i]];
+    levels.push_back(one.levels);
     y.push_back(values[i]);
+    for (std::size_t s = 0; s < weights_.size(); ++s) y.back() -= weights_[s] * one.expected[s];
   }
   fit_.emplace(encoding_, model_.kernel.scales(), std::move(levels), std::move(y));
 }
@@ -143,30 +172,77 @@ bool Surrogate::update(std::span<const double> values) {
   return changed;
 }
 
-void Surrogate::answer(std::span<const double> values) {
-  // The mean that fits best, and the variance.
-  const std::size_t n = model_.good.size(), size = model_.pool->size;
-  std::vector<double> y(n), one(n);
-  double yy = 0, y1 = 0, o1 = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::vector<double>& row = model_.factor[i];
-    y[i] = values[i];
-    one[i] = 1;
-    for (std::size_t k = 0; k < i; ++k) {
-      y[i] -= row[k] * y[k];
-      one[i] -= row[k] * one[k];
+// The level and the weights of the sources that explain the values best, both divided by the factor, within what the
+// sources were trusted with before.
+double Surrogate::weigh(const std::vector<std::vector<double>>& columns, const std::vector<double>& y) {
+  const std::size_t n = y.size(), unknowns = columns.size();
+  std::vector<double> solution(unknowns, 0.0);
+  for (std::size_t s = 0; s < trust_.weight.size(); ++s) solution[s + 1] = trust_.weight[s];
+  const double before = trust_.weight.empty() ? 0 : kOfDeviation;  // values that the deviation before data counts as
+  double variance = 1;
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    // The level alone first, so that the variance is that of the trusted weights.
+    const std::size_t free = round == 0 ? 1 : unknowns;
+    std::vector<double> matrix(free * free), right(free);
+    for (std::size_t a = 0; a < free; ++a) {
+      for (std::size_t b = 0; b < free; ++b) {
+        for (std::size_t i = 0; i < n; ++i) matrix[a * free + b] += columns[a][i] * columns[b][i];
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        double value = y[i];
+        for (std::size_t b = free; b < unknowns; ++b) value -= solution[b] * columns[b][i];
+        right[a] += columns[a][i] * value;
+      }
+      if (a == 0) continue;
+      const double ridge = variance / trust_.variance;
+      matrix[a * free + a] += ridge;
+      right[a] += ridge * trust_.weight[a - 1];
     }
-    y[i] /= row[i];
-    one[i] /= row[i];
-    yy += y[i] * y[i];
-    y1 += y[i] * one[i];
-    o1 += one[i] * one[i];
+    solve(matrix, right);
+    std::ranges::copy(right, solution.begin());
+    double squares = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      double rest = y[i];
+      for (std::size_t b = 0; b < unknowns; ++b) rest -= solution[b] * columns[b][i];
+      squares += rest * rest;
+    }
+    variance =
+        std::max((squares + before * trust_.deviation * trust_.deviation) / (static_cast<double>(n) + before), 1e-12);
+    if (unknowns == 1) break;
   }
-  const double level = n == 0 ? 0 : y1 / o1;
-  const double variance = n == 0 ? 1 : std::max((yy - y1 * y1 / o1) / static_cast<double>(n), 1e-12);
-  mean_.assign(size, static_cast<float>(level));
+  level_ = solution[0];
+  weights_.assign(solution.begin() + 1, solution.end());
+  return variance;
+}
+
+void Surrogate::answer(std::span<const double> values) {
+  const std::size_t n = model_.good.size(), size = model_.pool->size, sources = weights_.size();
+  std::vector<double> y(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n));
+  std::vector<std::vector<double>> columns(sources + 1, std::vector<double>(n, 1.0));
+  for (std::size_t s = 0; s < sources; ++s) {
+    for (std::size_t i = 0; i < n; ++i) columns[s + 1][i] = observations_[model_.good[i]].expected[s];
+  }
+  const auto divide = [&](std::vector<double>& column) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::vector<double>& row = model_.factor[i];
+      for (std::size_t k = 0; k < i; ++k) column[i] -= row[k] * column[k];
+      column[i] /= row[i];
+    }
+  };
+  divide(y);
+  for (std::vector<double>& column : columns) divide(column);
+  const double variance = n == 0 ? 1 : weigh(columns, y);
+  mean_.assign(size, static_cast<float>(level_));
+  for (std::size_t s = 0; s < sources; ++s) {
+    const auto weight = static_cast<float>(weights_[s]);
+    const float* const row = model_.pool->expected[s].data();
+    for (std::size_t c = 0; c < size; ++c) mean_[c] += weight * row[c];
+  }
   for (std::size_t i = 0; i < n; ++i) {
-    const auto weight = static_cast<float>(y[i] - level * one[i]);
+    double rest = y[i] - level_ * columns[0][i];
+    for (std::size_t s = 0; s < sources; ++s) rest -= weights_[s] * columns[s + 1][i];
+    const auto weight = static_cast<float>(rest);
     const float* const row = model_.whitened[i].data();
     for (std::size_t c = 0; c < size; ++c) mean_[c] += weight * row[c];
   }
@@ -178,7 +254,8 @@ void Surrogate::answer(std::span<const double> values) {
   constexpr auto kWeight = static_cast<float>(kFailureWeight);
   for (std::size_t c = 0; c < size; ++c) {
     deviation_[c] = root * std::sqrt(std::max(model_.left[c], 1e-6F));
-    failure_[c] = (model_.near_failed[c] + kWeight * share) / (model_.near[c] + kWeight);
+    const float before = std::max(share, model_.pool->failing[c]);
+    failure_[c] = (model_.near_failed[c] + kWeight * before) / (model_.near[c] + kWeight);
   }
 }
 

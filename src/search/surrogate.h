@@ -15,14 +15,27 @@
 
 namespace ridge::search {
 
+// What is expected of a configuration before it is measured, by each source of the past.
+struct Expectation {
+  std::vector<double> values;
+  double failing = 0;  // share of the sources that it failed for
+};
+
+// How much sources are believed before data says so: the expected weight of each in a sum, and how far it may be off.
+struct Trust {
+  std::vector<double> weight;
+  double variance = 0.25;  // of a weight
+  double deviation = 0;    // of a value from what is expected of it
+};
+
 class Surrogate {
  public:
-  explicit Surrogate(const Encoding& encoding);
+  Surrogate(const Encoding& encoding, Trust trust);
 
   // The configurations that are asked about from the next model on.
-  void set_pool(const std::vector<std::vector<std::uint8_t>>& pool);
-  // An observation with its value, or, where it failed, none.
-  void add(const std::vector<std::uint8_t>& levels, bool failed);
+  void set_pool(const std::vector<std::vector<std::uint8_t>>& pool, const std::vector<Expectation>& expected);
+  // An observation; its value comes with update() unless it failed.
+  void add(const std::vector<std::uint8_t>& levels, Expectation expected, bool failed);
   // The values of all observations that did not fail, in the order of add(): they may be transformed anew each time.
   // Makes mean() and deviation() current. Whether it is those of the pool set last from now on.
   bool update(std::span<const double> values);
@@ -33,15 +46,20 @@ class Surrogate {
   [[nodiscard]] std::span<const float> deviation() const { return deviation_; }
   // How likely each of the pool is to fail, by the failures near it.
   [[nodiscard]] std::span<const float> failure() const { return failure_; }
+  // By source: how much it counts by now.
+  [[nodiscard]] const std::vector<double>& weights() const { return weights_; }
 
  private:
   struct Observation {
     std::vector<std::uint8_t> levels;
+    std::vector<double> expected;
     bool failed;
   };
   struct Pool {
     std::size_t size = 0;
-    std::vector<std::uint8_t> codes;  // feature by feature, the levels
+    std::vector<std::uint8_t> codes;           // feature by feature, the levels
+    std::vector<std::vector<float>> expected;  // by source
+    std::vector<float> failing;
   };
   // A kernel, and what it makes of a pool and the first `appended` observations.
   struct Model {
@@ -62,8 +80,12 @@ class Surrogate {
   void begin_fit(std::span<const double> values);
   bool advance();  // the fit and the next model; whether that took the place of the present one
   void answer(std::span<const double> values);
+  double weigh(const std::vector<std::vector<double>>& columns, const std::vector<double>& y);  // the variance
 
   const Encoding& encoding_;
+  Trust trust_;
+  double level_ = 0;             // of all values
+  std::vector<double> weights_;  // of the sources
   std::shared_ptr<const Pool> pool_;
   std::vector<Observation> observations_;
   std::size_t fitted_at_ = 0;

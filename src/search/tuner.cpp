@@ -23,15 +23,60 @@ constexpr double kFirstModel = 4;          // so many times as much for the mode
 constexpr double kForgetErrors = 0.95;     // of the model's errors, per measurement
 constexpr double kCalibration = 6;         // measurements that the model's own view of them counts as
 constexpr double kMostInflation = 3;
+// With a past: after so many measurements one is drawn, for what is promised is alike and says nothing of the others.
+constexpr std::array<std::size_t, 2> kContrasts = {3, 7};
+constexpr double kTrustVariance = 0.1, kTrustDeviation = 0.3, kFailurePenalty = 2;
 
 double density(double z) { return std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi); }
 double share_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
 }  // namespace
 
-Tuner::Tuner(const Space& space, std::uint64_t seed)
-    : space_(space), encoding_(space), surrogate_(encoding_), coin_(seed), pool_is_whole_(space.count() <= kWholePool) {
+Tuner::Tuner(const Space& space, std::uint64_t seed, std::span<const PastSource> past)
+    : space_(space),
+      encoding_(space),
+      surrogate_(encoding_, trust_of(past)),
+      coin_(seed),
+      pool_is_whole_(space.count() <= kWholePool) {
   choose_pool();
+}
+
+// Sources of the same kernel share a weight of one; others have to earn theirs.
+Trust Tuner::trust_of(std::span<const PastSource> past) {
+  std::size_t same = 0;
+  for (const PastSource& source : past) {
+    past_.push_back(source.view(space_));
+    believed_.push_back(source.same_kernel(space_) ? 1 : 0);
+    same += source.same_kernel(space_) ? 1 : 0;
+  }
+  guided_ = same > 0;
+  for (double& weight : believed_) weight /= static_cast<double>(std::max<std::size_t>(same, 1));
+  return {believed_, kTrustVariance, kTrustDeviation};
+}
+
+Expectation Tuner::expected_of(const Point& point) const {
+  Expectation expected;
+  for (std::size_t s = 0; s < past_.size(); ++s) {
+    expected.values.push_back(past_[s].value(point));
+    if (past_[s].failed(point)) expected.failing += believed_[s];
+  }
+  return expected;
+}
+
+// Before anything is measured: what the past promises most.
+std::optional<std::uint64_t> Tuner::promised() {
+  std::optional<std::uint64_t> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::uint64_t one : next_pool_) {
+    if (seen_.contains(one)) continue;
+    const Expectation expected = expected_of(space_.point(one));
+    double sum = expected.failing * kFailurePenalty;
+    for (std::size_t s = 0; s < believed_.size(); ++s) sum += believed_[s] * expected.values[s];
+    if (sum >= least) continue;
+    least = sum;
+    best = one;
+  }
+  return best;
 }
 
 // All of a small space; of a large one a sample, and the neighbours of the best.
@@ -52,9 +97,14 @@ void Tuner::choose_pool() {
     for (std::size_t i = 0; i < kSampledPool; ++i) add(space_.sample(coin_));
   }
   std::vector<std::vector<std::uint8_t>> levels;
+  std::vector<Expectation> expected;
   levels.reserve(next_pool_.size());
-  for (const std::uint64_t one : next_pool_) levels.push_back(encoding_.encode(space_.point(one)));
-  surrogate_.set_pool(levels);
+  for (const std::uint64_t one : next_pool_) {
+    const Point point = space_.point(one);
+    levels.push_back(encoding_.encode(point));
+    expected.push_back(expected_of(point));
+  }
+  surrogate_.set_pool(levels, expected);
 }
 
 void Tuner::take_pool() {
@@ -109,9 +159,10 @@ std::optional<std::uint64_t> Tuner::first_design() {
 }
 
 void Tuner::observe(std::uint64_t configuration, std::optional<double> seconds) {
-  surrogate_.add(encoding_.encode(space_.point(configuration)), !seconds);
+  const Point point = space_.point(configuration);
+  surrogate_.add(encoding_.encode(point), expected_of(point), !seconds);
   double gained = 0;
-  if (seconds && expected_) {
+  if (seconds && expected_ && best_) {
     const double error = (shown(std::log(*seconds)) - expected_->mean) / expected_->deviation;
     errors_ = kForgetErrors * errors_ + error * error;
     weight_ = kForgetErrors * weight_ + 1;
@@ -133,7 +184,11 @@ void Tuner::observe(std::uint64_t configuration, std::optional<double> seconds) 
 }
 
 // Differences among slow configurations matter little, and are often of another kind.
-double Tuner::shown(double value) const { return value <= median_ ? value : median_ + kSlowShare * (value - median_); }
+// With a past they are shown as that shows them.
+double Tuner::shown(double value) const {
+  if (guided_) return best_->value + shown_beyond(value - best_->value);
+  return value <= median_ ? value : median_ + kSlowShare * (value - median_);
+}
 
 void Tuner::update() {
   std::vector<double> sorted;
@@ -213,11 +268,16 @@ std::optional<std::size_t> Tuner::best_of(Arm arm) {
 std::optional<std::uint64_t> Tuner::propose() {
   std::optional<std::uint64_t> next;
   arm_.reset();
-  if (seen_.size() < kDesign || measured_.size() < 2) {
+  if (guided_ && measured_.empty()) {
+    next = promised();
+    if (!next) next = unseen();
+  } else if (guided_ && std::ranges::find(kContrasts, seen_.size()) != kContrasts.end()) {
+    next = first_design();
+  } else if (!guided_ && (seen_.size() < kDesign || measured_.size() < 2)) {
     next = first_design();
   } else {
     update();
-    arm_ = choose_arm();
+    arm_ = guided_ && seen_.size() < kDesign ? kImprovement : choose_arm();
     if (*arm_ == kAround) next = draw_around();
     if (!next) {
       if (const auto found = best_of(*arm_ == kAround ? kImprovement : *arm_)) next = pool_[*found];

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "search/encoding.h"
+#include "search/past.h"
 #include "search/strategy.h"
 #include "search/surrogate.h"
 
@@ -15,7 +17,8 @@ namespace ridge::search {
 
 class Tuner : public Strategy {
  public:
-  Tuner(const Space& space, std::uint64_t seed);
+  // `past` outlives it.
+  Tuner(const Space& space, std::uint64_t seed, std::span<const PastSource> past);
   std::optional<std::uint64_t> propose() override;
   void observe(std::uint64_t configuration, std::optional<double> seconds) override;
   [[nodiscard]] std::optional<double> chance_of_better() const override { return chance_; }
@@ -27,6 +30,9 @@ class Tuner : public Strategy {
     double value;  // the logarithm of the time
   };
 
+  [[nodiscard]] Trust trust_of(std::span<const PastSource> past);
+  [[nodiscard]] Expectation expected_of(const Point& point) const;
+  [[nodiscard]] std::optional<std::uint64_t> promised();
   [[nodiscard]] std::optional<std::uint64_t> first_design();
   [[nodiscard]] std::optional<std::uint64_t> unseen();
   [[nodiscard]] std::optional<std::uint64_t> draw_around();
@@ -41,6 +47,9 @@ class Tuner : public Strategy {
 
   const Space& space_;
   Encoding encoding_;
+  std::vector<PastSource::View> past_;
+  std::vector<double> believed_;  // by source of the past: its weight before data
+  bool guided_ = false;           // some are of the same kernel
   Surrogate surrogate_;
   Coin coin_;
   std::vector<std::uint64_t> pool_, next_pool_;

@@ -15,6 +15,8 @@ struct TuneReplayRequest {
   std::vector<std::string> caches;      // files
   std::vector<std::string> strategies;  // empty: ours
   std::string space;                    // the problem that the rows must belong to; empty: none
+  std::vector<std::string> past;        // recordings that "ours" may look at; one that is replayed itself is left out
+  std::string runs;                     // of other searches, to be scored as well; empty: none
   std::string csv, curves;              // files to write as well
   std::int64_t seeds = 100, first_seed = 1, evaluations = 500;
   bool score = false;  // the published scores; runs end where the score does

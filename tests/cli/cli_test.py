@@ -537,6 +537,18 @@ class Tune(Base):
             self.assertEqual([line["strategy"] for line in csv.DictReader(file)], ["ours", "random"])
         with open(curves) as file:
             self.assertEqual(len(list(csv.DictReader(file))), 2 * ours["evaluations"])
+        # What another device measured, the recording itself left out; and runs of other searches, by the same formula.
+        other, runs = self.tmp / "other_T4.json", self.tmp / "runs.jsonl"
+        other.write_text(cache.read_text().replace('"value": ', '"value": 1'))
+        best = min((one["measurements"][0]["value"], number) for number, one in enumerate(rows) if one["invalidity"] == "correct")[1]
+        runs.write_text(json.dumps({"recording": "scale_T4", "strategy": "theirs", "seed": 1, "rows": [best]}) + "\n")
+        helped, theirs = self.json("tune", "replay", cache, "--seeds", "20", "--score", "--past", other, "--past", cache, "--runs", runs)["rows"]
+        self.assertEqual((helped["strategy"], theirs["strategy"], theirs["score_per_evaluation"]), ("ours with past", "theirs", 1))
+        self.assertGreater(helped["score_per_evaluation"], ours["score_per_evaluation"])
+        runs.write_text(runs.read_text().replace(str(best), "240"))
+        self.refused(2, "tune", "replay", cache, "--runs", runs, says=["runs.jsonl", "theirs, seed 1: row 240 of 240"])
+        other.write_text(other.read_text()[:-30])
+        self.refused(2, "tune", "replay", cache, "--past", other, says=["other_T4.json", "interrupted"])
         # Another kernel's cache, a problem that nothing satisfies, a copy that was cut short, a strategy that is none.
         problem.write_text(problem.read_text().replace("layout", "order"))
         self.refused(2, "tune", "replay", cache, "--space", problem, says=["scale_T4.json", "no parameter order"])

@@ -27,6 +27,11 @@ std::vector<std::vector<std::uint8_t>> all_levels(const Space& space, const Enco
   return levels;
 }
 
+// Without a past.
+void set_pool(Surrogate& surrogate, const std::vector<std::vector<std::uint8_t>>& pool) {
+  surrogate.set_pool(pool, std::vector<Expectation>(pool.size()));
+}
+
 TEST(ScaleFit, InPiecesIsTheSameFit) {
   const Space space = made();
   const Encoding encoding(space);
@@ -50,14 +55,14 @@ TEST(ScaleFit, InPiecesIsTheSameFit) {
 TEST(Surrogate, IsSureWhereItWasToldAndRightAfterFitting) {
   const Space space = made();
   const Encoding encoding(space);
-  Surrogate surrogate(encoding);
-  surrogate.set_pool(all_levels(space, encoding));
+  Surrogate surrogate(encoding, {});
+  set_pool(surrogate, all_levels(space, encoding));
   std::vector<double> values;
   std::vector<std::uint64_t> told;
   const auto tell = [&](std::uint64_t upto) {
     while (told.size() < upto) {
       told.push_back(told.size() * 131 % space.count());
-      surrogate.add(encoding.encode(space.point(told.back())), false);
+      surrogate.add(encoding.encode(space.point(told.back())), {}, false);
       values.push_back(value_of(space.point(told.back())));
       surrogate.update(values);
     }
@@ -82,16 +87,16 @@ TEST(Surrogate, AnswersAboutANewPoolWhenItSaysSo) {
   const Encoding encoding(space);
   const auto all = all_levels(space, encoding);
   const std::vector<std::vector<std::uint8_t>> half(all.begin(), all.begin() + 100);
-  Surrogate surrogate(encoding), from_the_start(encoding);
-  surrogate.set_pool(half);
-  from_the_start.set_pool(all);
+  Surrogate surrogate(encoding, {}), from_the_start(encoding, {});
+  set_pool(surrogate, half);
+  set_pool(from_the_start, all);
   std::vector<double> values;
   for (std::uint64_t i = 0; i < 30; ++i) {
     const std::uint64_t one = i * 131 % space.count();
     const bool failed = i % 5 == 4;
-    for (Surrogate* each : {&surrogate, &from_the_start}) each->add(all[one], failed);
+    for (Surrogate* each : {&surrogate, &from_the_start}) each->add(all[one], {}, failed);
     if (!failed) values.push_back(value_of(space.point(one)));
-    if (i == 20) surrogate.set_pool(all);
+    if (i == 20) set_pool(surrogate, all);
     surrogate.update(values);
     from_the_start.update(values);
     EXPECT_EQ(surrogate.mean().size(), i < 20 ? half.size() : all.size()) << i;
