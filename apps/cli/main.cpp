@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
           root.heading("For agents");
           define_mcp(root);
           root.heading("This installation");
+          define_unit(root);
           define_doctor(root);
           define_list(root);
           define_config(root);

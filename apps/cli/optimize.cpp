@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "campaign/anchor.h"
 #include "campaign/iterations.h"
+#include "campaign/machines.h"
 #include "campaign/manifest.h"
 #include "campaign/target.h"
 #include "campaign/upstream.h"
@@ -47,6 +48,9 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   for (const std::string& one : campaign::constraints_of(spec)) say(stderr, "  keeps to      {}\n", one);
   if (spec.git_commit && spec.git_branch != "auto") say(stderr, "  commits to    {}\n", spec.git_branch);
   say(stderr, "  proposer      {}\n", spec.proposer);
+  const campaign::Machines machines = campaign::machines_of(spec);
+  if (!machines.build.empty()) say(stderr, "  builds on     {}\n", machines.build);
+  if (!machines.measure.empty()) say(stderr, "  measures on   {}\n", machines.measure);
   if (const auto key = campaign::signing_key_of(spec); key && *key) {
     say(stderr, "  signed by     {}\n", campaign::key_text(**key));
   }
@@ -122,6 +126,11 @@ void define_optimize(Command root) {
       .option("--max-steal FRACTION", options->request.max_steal,
               "And when the hypervisor takes more of them than this")
       .option("--threads", options->request.threads, "CPU threads of one call")
+      .option("--measure-on PLACE", options->request.machines.measure,
+              "Where to check and measure: local (the default), slurm[:partition=NAME,gres=gpu:1,...] or "
+              "ssh:HOST[,HOST...]; all of a campaign on one device")
+      .option("--build-on PLACE", options->request.machines.build,
+              "Where to build ahead (default: where it measures); machines of the same kind that share the cache")
       .option("--directory DIR", options->request.directory, "Where the campaign lives (default: campaigns/<id>)")
       .option("--timestamp-command COMMAND", options->request.timestamp_command,
               "Stamps heads of the journal: reads a hash on standard input, and its output is kept")
@@ -145,6 +154,8 @@ void define_optimize(Command root) {
       .example(
           "ridge optimize matmul --project . --metric latency --target 'latency < 20 us' --proposer 'command:agent'",
           "a project, judged by a time of its table; ridge handoff says what its table gives")
+      .example("ridge optimize gemm --measure-on slurm:partition=cpu --yes --budget 10m",
+               "every measurement is a job of Slurm, on one node")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m",
                "the kernel of a workspace; every round is kept in its memory/")
       .exits({kUnavailable,

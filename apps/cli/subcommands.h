@@ -30,6 +30,7 @@ void define_kernels(Command root);
 void define_ops(Command root);
 void define_mcp(Command root);
 void define_serve(Command root);
+void define_unit(Command root);
 void define_doctor(Command root);
 void define_list(Command root);
 void define_config(Command root);

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/malformed.h"
 #include "campaign/gates.h"
+#include "campaign/machines.h"
 #include "campaign/naming.h"
 #include "campaign/project_table.h"
 #include "campaign/render.h"
@@ -300,6 +301,7 @@ Status validate_spec(const CampaignSpec& spec) {
 Status check_machine(const CampaignSpec& spec) {
   const auto processors = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   if (!record::runs_on_host(spec.backend) || processors == 0 || spec.protocol.threads <= processors) return ok_status();
+  if (spec.extra.contains(kMeasureOnKey)) return ok_status();  // another machine, which says so itself
   return with_hint(make_error(ErrorCode::kUnsupported, "protocol.threads = {}: this machine has {} processors",
                               spec.protocol.threads, processors),
                    fmt::format("set threads to 1..{}, or confirm it on the machine that it is for", processors));

@@ -35,7 +35,7 @@ struct ClusterJob {
 
 // Why a job is gone that left no result.
 struct JobFate {
-  std::string text;     // "NODE_FAIL", "exit code 127: ridge: not found"
+  std::string text;       // "NODE_FAIL", "exit code 127: ridge: not found"
   bool for_good = false;  // another attempt would end the same way
   std::string hint;
 };

@@ -97,7 +97,8 @@ class ClusterExecutor final : public Executor {
       return;
     }
     const Result<std::string> text = read_file(UnitFolder(options_.queue.root).progress(key));
-    const auto now = text ? record::parse_record<record::Progress>(*text, "progress") : Result<record::Progress>(record::Progress{"running", "", 0});
+    const auto now = text ? record::parse_record<record::Progress>(*text, "progress")
+                          : Result<record::Progress>(record::Progress{"running", "", 0});
     if (!now) return;
     record::Progress there = *now;
     there.stage = fmt::format("on {}: {}", standing.node, there.stage);
@@ -114,9 +115,9 @@ class ClusterExecutor final : public Executor {
   Clock& clock_;
   ClusterExecutorOptions options_;
   std::string own_scope_, scope_;
-  std::map<std::string, int> asked_;        // in this scope, by content: how often it was answered
-  std::vector<std::string> handed_over_;    // keys of this scope
-  double waited_ = 0, since_ = 0;           // since_: of the request under way, before it started
+  std::map<std::string, int> asked_;      // in this scope, by content: how often it was answered
+  std::vector<std::string> handed_over_;  // keys of this scope
+  double waited_ = 0, since_ = 0;         // since_: of the request under way, before it started
 };
 
 }  // namespace
@@ -124,7 +125,6 @@ class ClusterExecutor final : public Executor {
 Result<std::unique_ptr<Executor>> make_cluster_executor(std::unique_ptr<Cluster> cluster, Clock& clock,
                                                         ClusterExecutorOptions options) {
   std::string name = cluster->name();
-  if (!options.scope) options.queue.root /= fmt::format("ask-{:016x}", secret_seed());
   RIDGE_TRY(queue, UnitQueue::open(std::move(cluster), clock, options.queue));
   return std::unique_ptr<Executor>(
       std::make_unique<ClusterExecutor>(std::move(queue), std::move(name), clock, std::move(options)));

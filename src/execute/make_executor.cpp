@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "execute/local.h"
 #include "execute/scripted.h"
@@ -82,6 +83,7 @@ QueueOptions queue_of(const ExecutorSetting& setting, const std::string& folder)
   QueueOptions queue;
   const fs::path base = folder.empty() ? setting.cache_directory / "units" : fs::path(folder);
   queue.root = fs::absolute(base) / (setting.owner.empty() ? "commands" : setting.owner);
+  if (!setting.scope) queue.root /= fmt::format("ask-{:016x}", secret_seed());  // goes with the executor
   queue.version = setting.version;
   queue.who = setting.owner.empty() ? "a command" : setting.owner;
   queue.wait_for_quiet = setting.wait_for_quiet;
@@ -119,11 +121,10 @@ Made make_scripted(std::string_view text, SpecWords, Clock&, const ExecutorSetti
 struct SbatchWord {
   const char *option, *flag;
 };
-constexpr SbatchWord kSbatchWords[] = {{"partition", "--partition"}, {"account", "--account"},
-                                       {"qos", "--qos"},             {"constraint", "--constraint"},
-                                       {"gres", "--gres"},           {"time", "--time"},
-                                       {"mem", "--mem"},             {"cpus", "--cpus-per-task"},
-                                       {"nodelist", "--nodelist"},   {"container", "--container"}};
+constexpr SbatchWord kSbatchWords[] = {
+    {"partition", "--partition"}, {"account", "--account"},    {"qos", "--qos"}, {"constraint", "--constraint"},
+    {"gres", "--gres"},           {"time", "--time"},          {"mem", "--mem"}, {"cpus", "--cpus-per-task"},
+    {"nodelist", "--nodelist"},   {"container", "--container"}};
 
 Made make_slurm_kind(std::string_view, SpecWords words, Clock& clock, const ExecutorSetting* setting) {
   SlurmOptions options;
@@ -139,8 +140,7 @@ Made make_slurm_kind(std::string_view, SpecWords words, Clock& clock, const Exec
   if (setting == nullptr) return std::unique_ptr<Executor>();
   options.program = program.empty() ? setting->ridge_program : fs::path(program);
   RIDGE_TRY(cluster, make_slurm(std::move(options)));
-  return make_cluster_executor(std::move(cluster), clock,
-                               {queue_of(*setting, folder), setting->scope, setting->pause});
+  return make_cluster_executor(std::move(cluster), clock, {queue_of(*setting, folder), setting->scope, setting->pause});
 }
 
 Made make_ssh_kind(std::string_view text, SpecWords words, Clock& clock, const ExecutorSetting* setting) {
@@ -160,6 +160,7 @@ Made make_ssh_kind(std::string_view text, SpecWords words, Clock& clock, const E
   QueueOptions queue = queue_of(*setting, {});
   if (options.folder.empty()) options.folder = ".cache/ridge/units";
   options.folder += "/" + queue.root.filename().string();
+  options.temporary = !setting->scope;
   RIDGE_TRY(cluster, make_ssh(std::move(options), queue.root));
   return make_cluster_executor(std::move(cluster), clock, {std::move(queue), setting->scope, setting->pause});
 }

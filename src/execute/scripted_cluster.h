@@ -20,10 +20,10 @@ namespace ridge::execute {
 
 struct ScriptedClusterOptions {
   std::size_t nodes = 2;
-  double start_delay = 1.0;         // seconds between a free node and the start of a job
-  double failures_per_hour = 0.0;   // of one node, as a chance; it loses its unit, and is back after repair_time
-  double repair_time = 600.0;       // seconds
-  bool requeue = true;              // a lost unit goes back into the scheduler's queue, else it is gone
+  double start_delay = 1.0;        // seconds between a free node and the start of a job
+  double failures_per_hour = 0.0;  // of one node, as a chance; it loses its unit, and is back after repair_time
+  double repair_time = 600.0;      // seconds
+  bool requeue = true;             // a lost unit goes back into the scheduler's queue, else it is gone
   std::uint64_t seed = 1;
   std::function<double(const std::string& key)> duration;  // seconds that a unit runs; empty: 10
   // What the process on the node does when it ends: writes into the folder of the units. Empty: nothing.
@@ -45,13 +45,14 @@ class ScriptedScheduler {
   void lose_next_answer() { lose_answer_ = true; }
   void refuse_submissions(Error error) { refusal_ = std::move(error); }
   void fail_node_of(const std::string& key);  // the node that runs a unit
-  void preempt(const std::string& key);       // back into the queue
-  void drop(const std::string& key);          // out of the queue, without a word
+  void fail_node(std::size_t node) { fail(node, clock_.monotonic()); }
+  void preempt(const std::string& key);                     // back into the queue
+  void drop(const std::string& key);                        // out of the queue, without a word
   void hold(const std::string& reason) { hold_ = reason; }  // nothing starts; empty: things start again
 
   struct Account {
-    double busy = 0;             // node seconds of units that ended
-    double lost = 0;             // node seconds of units that were lost on the way
+    double busy = 0;  // node seconds of units that ended
+    double lost = 0;  // node seconds of units that were lost on the way
     std::uint64_t starts = 0, ends = 0, failures = 0;
     std::uint64_t submissions = 0, questions = 0, cancelled = 0;
     std::size_t largest_answer = 0;  // jobs
@@ -91,7 +92,7 @@ class ScriptedScheduler {
   VirtualClock& clock_;
   ScriptedClusterOptions options_;
   Coin coin_;
-  std::map<std::uint64_t, Job> jobs_;  // by number: pending and running
+  std::map<std::uint64_t, Job> jobs_;      // by number: pending and running
   std::map<std::uint64_t, bool> pending_;  // numbers in the order of submission
   std::vector<std::uint64_t> on_node_;     // the job of each node; 0: free
   std::vector<std::size_t> free_;

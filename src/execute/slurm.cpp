@@ -24,7 +24,7 @@ struct SbatchRefusal {
   std::string_view says, hint;
 };
 constexpr SbatchRefusal kSbatchRefusals[] = {
-    {"invalid partition", "`sinfo` lists the partitions: slurm:partition=NAME"},
+    {"nvalid partition", "`sinfo` lists the partitions: slurm:partition=NAME"},
     {"Invalid account", "`sacctmgr show associations user=$USER` lists yours: slurm:account=NAME"},
     {"Invalid qos", "slurm:qos=NAME names another one"},
     {"Invalid generic resource", "`sinfo -o %G` lists what the nodes have: slurm:gres=gpu:1"},
@@ -33,11 +33,15 @@ constexpr SbatchRefusal kSbatchRefusals[] = {
     {"Invalid feature specification", "`sinfo -o %f` lists the features: slurm:constraint=NAME"},
     {"Invalid node name", "the machine that the campaign measures on is not in this cluster"}};
 
-std::string last_complaint(const ProcessResult& ended) {
-  const std::string_view text = trimmed(ended.error_output.empty() ? ended.output : ended.error_output);
-  const std::size_t line = text.rfind('\n');
-  const std::string_view last = line == std::string_view::npos ? text : text.substr(line + 1);
-  return last.empty() ? ended.describe() : std::string(last.substr(0, 300));
+// What a program of Slurm complains about, its lines after each other and without its own name before each.
+std::string complaint_of(const ProcessResult& ended) {
+  std::string text;
+  for (const std::string& line : split(ended.error_output, '\n')) {
+    const std::size_t mark = line.find("error: ");
+    const std::string_view said = trimmed(std::string_view(line).substr(mark == std::string::npos ? 0 : mark + 7));
+    if (!said.empty()) text += fmt::format("{}{}", text.empty() ? "" : "; ", said);
+  }
+  return text.empty() ? ended.describe() : text.substr(0, 500);
 }
 
 Result<std::string> ask_slurm(std::vector<std::string> argv, std::string input = {}) {
@@ -48,9 +52,9 @@ Result<std::string> ask_slurm(std::vector<std::string> argv, std::string input =
   spec.output_limit_bytes = 64u << 20;
   RIDGE_TRY(ended, run_process(spec));
   if (ended.succeeded()) return std::move(ended.output);
-  const std::string says = last_complaint(ended);
   const bool silent = ended.end == ProcessResult::End::kTimedOut || is_unreachable(ended.error_output);
-  Error error = make_error(silent ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument, "{}: {}", spec.argv[0], says);
+  Error error = make_error(silent ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument, "{}: {}", spec.argv[0],
+                           complaint_of(ended));
   for (const SbatchRefusal& one : kSbatchRefusals) {
     if (ended.error_output.find(one.says) != std::string::npos) error.hint = one.hint;
   }
@@ -128,10 +132,14 @@ class Slurm final : public Cluster {
 }  // namespace
 
 bool is_unreachable(std::string_view message) {
-  constexpr std::string_view kSigns[] = {"Unable to contact slurm controller", "Socket timed out",
-                                         "Connection refused",                 "Zero Bytes were transmitted",
-                                         "Slurm backup controller in standby", "Unable to establish",
-                                         "Transport endpoint",                 "Resource temporarily unavailable"};
+  constexpr std::string_view kSigns[] = {"Unable to contact slurm controller",
+                                         "Socket timed out",
+                                         "Connection refused",
+                                         "Zero Bytes were transmitted",
+                                         "Slurm backup controller in standby",
+                                         "Unable to establish",
+                                         "Transport endpoint",
+                                         "Resource temporarily unavailable"};
   return std::any_of(std::begin(kSigns), std::end(kSigns),
                      [&](std::string_view sign) { return message.find(sign) != std::string_view::npos; });
 }

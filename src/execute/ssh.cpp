@@ -30,12 +30,20 @@ std::string between_marks(const std::string& output) {
 
 // A name as it was made here: of digits, letters and dashes. What another machine says is used in paths only if it is.
 bool is_unit_name(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
+  return !name.empty() &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
 }
 
 class Ssh final : public Cluster {
  public:
   Ssh(SshOptions options, fs::path root) : options_(std::move(options)), folder_(std::move(root)) {}
+  Ssh(const Ssh&) = delete;
+  Ssh& operator=(const Ssh&) = delete;
+  ~Ssh() override {
+    if (!options_.temporary) return;
+    for (const std::string& host : std::set<std::string>(known_))
+      static_cast<void>(tell(host, fmt::format("rm -rf {}\n", quoted_folder())));
+  }
   [[nodiscard]] std::string name() const override { return fmt::format("{}", fmt::join(options_.hosts, ", ")); }
   [[nodiscard]] std::size_t capacity() const override { return options_.hosts.size() * options_.slots; }
   [[nodiscard]] std::size_t most_in_batch() const override { return 1; }
@@ -43,9 +51,9 @@ class Ssh final : public Cluster {
   Status submit(const ClusterBatch& batch) override {
     const std::string host = batch.node.empty() ? least_busy() : batch.node;
     if (std::find(options_.hosts.begin(), options_.hosts.end(), host) == options_.hosts.end()) {
-      return with_hint(make_error(ErrorCode::kConflict, "the campaign measures on {}, which is not among {}", host,
-                                  name()),
-                       "name it, or begin a new campaign on the others");
+      return with_hint(
+          make_error(ErrorCode::kConflict, "the campaign measures on {}, which is not among {}", host, name()),
+          "name it, or begin a new campaign on the others");
     }
     const std::string& key = batch.keys.front();
     RIDGE_TRY(order, read_file(folder_.order(key)));
@@ -94,9 +102,9 @@ class Ssh final : public Cluster {
     for (const std::string& id : ids) {
       const auto [host, batch] = parts_of(id);
       // The whole session: the worker, and what it started.
-      const Result<std::string> told = tell(
-          host, fmt::format("cd {0} && read p < batches/{1}/pid && kill -TERM -- \"-$p\" 2>/dev/null; true\n",
-                            quoted_folder(), batch));
+      const Result<std::string> told =
+          tell(host, fmt::format("cd {0} && read p < batches/{1}/pid && kill -TERM -- \"-$p\" 2>/dev/null; true\n",
+                                 quoted_folder(), batch));
       hosts_of_.erase(batch);
       if (!told) return told.error();
     }
@@ -106,9 +114,9 @@ class Ssh final : public Cluster {
   JobFate fate(const std::string& id) override {
     const auto [host, batch] = parts_of(id);
     hosts_of_.erase(batch);
-    const Result<std::string> said = tell(
-        host, fmt::format("cd {0}/batches/{1} && cat exit 2>/dev/null; tail -n 3 log.txt 2>/dev/null; true\n",
-                          quoted_folder(), batch));
+    const Result<std::string> said =
+        tell(host, fmt::format("cd {0}/batches/{1} && cat exit 2>/dev/null; tail -n 3 log.txt 2>/dev/null; true\n",
+                               quoted_folder(), batch));
     if (!said) return {said.error().message, false, {}};
     const std::string text(trimmed(*said));
     JobFate fate{text.empty() ? "its process was killed" : "exit code " + text, false, {}};
@@ -127,7 +135,8 @@ class Ssh final : public Cluster {
 
   [[nodiscard]] std::string least_busy() const {
     const auto load = [&](const std::string& host) {
-      const auto on = std::count_if(hosts_of_.begin(), hosts_of_.end(), [&](const auto& one) { return one.second == host; });
+      const auto on =
+          std::count_if(hosts_of_.begin(), hosts_of_.end(), [&](const auto& one) { return one.second == host; });
       return std::pair(down_since_.contains(host), on);
     };
     return *std::min_element(options_.hosts.begin(), options_.hosts.end(),
@@ -142,7 +151,8 @@ class Ssh final : public Cluster {
     spec.argv.insert(spec.argv.end(),
                      {"--", host,
                       "sh -c " + quote_command({fmt::format("printf '%s\\n' @ridge-begin\n{{\n{}}}\nprintf '%s\\n' "
-                                                            "@ridge-end\n", script)})});
+                                                            "@ridge-end\n",
+                                                            script)})});
     spec.standard_input = std::move(input);
     spec.timeout = 120;
     spec.output_limit_bytes = 256u << 20;
@@ -181,7 +191,8 @@ class Ssh final : public Cluster {
     if (!fs::exists(folder_.order(key), ignored)) return ok_status();  // not of this queue
     RIDGE_TRY(names, tell(host, fmt::format("cd {}/units/{} && ls\n", quoted_folder(), key)));
     for (const std::string& name : split(names, '\n')) {
-      const bool failure = name.starts_with("failed-") && name.ends_with(".json") && is_unit_name(name.substr(0, name.size() - 5));
+      const bool failure =
+          name.starts_with("failed-") && name.ends_with(".json") && is_unit_name(name.substr(0, name.size() - 5));
       if (name != "result.json" && !failure) continue;
       RIDGE_TRY(text, tell(host, fmt::format("cat {}/units/{}/{}; echo\n", quoted_folder(), key, name)));
       const std::string content = std::string(trimmed(text)) + "\n";
@@ -195,7 +206,8 @@ class Ssh final : public Cluster {
     for (const auto& [batch, of] : keys_of_) {
       if (of == key) hosts_of_.erase(batch);
     }
-    const Result<std::string> gone = tell(host, fmt::format("cd {0} && rm -rf done/{1} units/{1}\n", quoted_folder(), key));
+    const Result<std::string> gone =
+        tell(host, fmt::format("cd {0} && rm -rf done/{1} units/{1}\n", quoted_folder(), key));
     return gone ? ok_status() : Status(gone.error());
   }
 

@@ -17,6 +17,7 @@ struct SshOptions {
   std::string folder;              // there; relative to the home folder
   std::string config;              // of ssh (-F); empty: the user's own
   std::size_t slots = 1;           // units at once on one host
+  bool temporary = false;          // the folder there goes with this object
   double patience = 600;           // seconds that a host may not be reached before its units count as lost
 };
 

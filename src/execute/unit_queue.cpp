@@ -173,11 +173,11 @@ void UnitQueue::accept(const std::string& key, Unit& unit, record::UnitResult re
     const std::string other = device_ ? difference_of(*device_, result.place) : std::string();
     if (!other.empty()) {
       remove_quietly(folder_.result(key));
-      failed_attempt(key, unit,
-                     with_hint(make_error(ErrorCode::kConflict, "a campaign measures on one device, and there are two: {}",
-                                          other),
-                               "bring the first machine back, or begin a new campaign on the other"),
-                     false);
+      failed_attempt(
+          key, unit,
+          with_hint(make_error(ErrorCode::kConflict, "a campaign measures on one device, and there are two: {}", other),
+                    "bring the first machine back, or begin a new campaign on the other"),
+          false);
       return;
     }
     if (!device_) {
@@ -209,11 +209,13 @@ void UnitQueue::failed_attempt(const std::string& key, Unit& unit, Error error, 
   enqueue(key, unit);
 }
 
+// 0 with one unit in flight, 1 with hundreds: how far questions are spread.
+double UnitQueue::load_share() const { return std::min(1.0, static_cast<double>(by_turn_.size()) / 500.0); }
+
 Status UnitQueue::poll() {
   ++counts_.polls;
   const double asked = clock_.monotonic();
-  const double share = std::min(1.0, static_cast<double>(by_turn_.size()) / 500.0);
-  next_poll_ = asked + options_.shortest_poll + share * (options_.longest_poll - options_.shortest_poll);
+  next_poll_ = asked + options_.shortest_poll + load_share() * (options_.longest_poll - options_.shortest_poll);
   const Result<std::vector<ClusterJob>> jobs = cluster_->jobs(prefix_);
   if (!jobs) {
     unreachable(jobs.error());
@@ -247,9 +249,10 @@ void UnitQueue::see(const ClusterJob& job) {
   if (job.hopeless) {
     ++counts_.cancels;
     static_cast<void>(cluster_->cancel({job.id}));
-    end(key, unit, with_hint(make_error(ErrorCode::kInvalidArgument, "{} will never start this unit: {}", cluster_->name(),
-                                   job.reason),
-                        "change what is asked of it (partition, account, time, gres, constraint)"));
+    end(key, unit,
+        with_hint(
+            make_error(ErrorCode::kInvalidArgument, "{} will never start this unit: {}", cluster_->name(), job.reason),
+            "change what is asked of it (partition, account, time, gres, constraint)"));
     return;
   }
   watch_limit(key, unit);
@@ -296,8 +299,9 @@ void UnitQueue::unreachable(const Error& error) {
   if (now - *unreachable_since_ < options_.cluster_patience) return;
   for (auto& [key, unit] : units_) {
     if (unit.ended()) continue;
-    end(key, unit, make_error(ErrorCode::kTimeout, "{} was not reached for {}: {}", cluster_->name(),
-                         format_duration(now - *unreachable_since_), error.message));
+    end(key, unit,
+        make_error(ErrorCode::kTimeout, "{} was not reached for {}: {}", cluster_->name(),
+                   format_duration(now - *unreachable_since_), error.message));
   }
   waiting_.clear();
 }
@@ -328,8 +332,10 @@ Status UnitQueue::submit() {
     }
     const Status done = submit_batch(std::move(keys));
     if (!done) return done.error();
-    if (clock_.monotonic() < next_submit_) break;
+    if (clock_.monotonic() < next_submit_) return ok_status();
   }
+  // With hundreds in flight, what ends within seconds is replaced by one batch.
+  next_submit_ = clock_.monotonic() + load_share() * options_.longest_poll;
   return ok_status();
 }
 

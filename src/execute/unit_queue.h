@@ -30,12 +30,12 @@ struct QueueOptions {
   bool one_device = false;  // what measures runs where the first unit did that measured
   std::function<void(std::string_view)> on_note = {};
   std::size_t most_in_flight = 1000;
-  int most_attempts = 3;              // that fail or are lost, of one unit
-  double shortest_poll = 1.0;         // seconds between two questions to the cluster, with one unit in flight
-  double longest_poll = 10.0;         // and with hundreds
-  double vanish_grace = 15.0;         // seconds that a file of another machine may take to be seen here
-  double cluster_patience = 1800.0;   // seconds that the cluster may not be reached
-  double grace = 300.0;               // seconds that a unit may run beyond its own limit
+  int most_attempts = 3;             // that fail or are lost, of one unit
+  double shortest_poll = 1.0;        // seconds between two questions to the cluster, with one unit in flight
+  double longest_poll = 10.0;        // and with hundreds
+  double vanish_grace = 15.0;        // seconds that a file of another machine may take to be seen here
+  double cluster_patience = 1800.0;  // seconds that the cluster may not be reached
+  double grace = 300.0;              // seconds that a unit may run beyond its own limit
 };
 
 // What a unit is doing, for people.
@@ -85,10 +85,10 @@ class UnitQueue {
   using Turn = std::pair<std::string, std::size_t>;  // batch, number
   struct Unit {
     bool measures = false;
-    double limit = 0;           // seconds that it may run; 0: none
-    std::int64_t attempt = 0;   // the last one that was handed over
+    double limit = 0;          // seconds that it may run; 0: none
+    std::int64_t attempt = 0;  // the last one that was handed over
     int failures = 0;
-    std::optional<Turn> turn;   // while the cluster has it
+    std::optional<Turn> turn;  // while the cluster has it
     std::string id, node, reason;
     bool queued = false, running = false, sure = false;  // sure: the cluster said that it has it
     double submitted = 0, running_since = 0;
@@ -108,6 +108,7 @@ class UnitQueue {
   void end(const std::string& key, Unit& unit, Error error);
   void enqueue(const std::string& key, Unit& unit);
   void release(Unit& unit);
+  [[nodiscard]] double load_share() const;
   Status poll();
   void see(const ClusterJob& job);
   Status miss(const std::string& key, Unit& unit);
@@ -138,7 +139,7 @@ class UnitQueue {
 
 // Answers one request after the other through a queue. `scope` names what is asked for beyond its content, for instance
 // the state of a campaign: a request that is asked again in one scope by a later process has the result of the first.
-// Empty: every asking is a new one, and the folder goes with the executor.
+// Empty: every asking is a new one, and the folder of the units, which is of this executor alone, goes with it.
 struct ClusterExecutorOptions {
   QueueOptions queue;
   std::function<std::string()> scope;

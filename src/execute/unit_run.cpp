@@ -29,9 +29,10 @@ Result<T> unit_record(const fs::path& path, const char* what) {
 Result<record::UnitTurn> turn_of(const UnitFolder& folder, const std::string& batch, std::size_t index,
                                  const record::UnitPlace& place) {
   const auto not_shared = [&](const std::string& why) {
-    return with_hint(make_error(ErrorCode::kUnsupported, "{} is not the folder that the units were written to: {} on {}",
-                                folder.root().string(), why, place.node),
-                     "name a folder that all machines share: folder=DIR");
+    return with_hint(
+        make_error(ErrorCode::kUnsupported, "{} is not the folder that the units were written to: {} on {}",
+                   folder.root().string(), why, place.node),
+        "name a folder that all machines share: folder=DIR");
   };
   const Result<record::UnitBatch> read = unit_record<record::UnitBatch>(folder.batch(batch) / "batch.json", "batch");
   if (!read && read.error().code == ErrorCode::kNotFound) return not_shared("it has no batch " + batch);
@@ -93,8 +94,8 @@ class UnitRun {
   }
 
   Status fail(const Error& error, bool retry) {
-    const record::UnitFailure failure{turn_.attempt, host_.place, to_string(error.code), error.message,
-                                      error.hint,    retry};
+    const record::UnitFailure failure{turn_.attempt, host_.place, to_string(error.code),
+                                      error.message, error.hint,  retry};
     RIDGE_CHECK_OK(write_file_durably(folder_.failed(turn_.key, turn_.attempt), record::to_line(failure)));
     return mark();
   }

@@ -11,15 +11,18 @@
 #include "base/error.h"
 #include "campaign/anchor.h"
 #include "campaign/decide.h"
+#include "campaign/machines.h"
 #include "campaign/manifest.h"
 #include "campaign/naming.h"
 #include "campaign/upstream.h"
 #include "execute/lease.h"
+#include "execute/make_executor.h"
 #include "execute/project_executor.h"
 #include "execute/quiet.h"
 #include "record/execution.h"
 #include "report/report.h"
 #include "service/duration.h"
+#include "service/machines.h"
 #include "service/profiling.h"
 #include "service/progress.h"
 #include "service/worker_call.h"
@@ -130,6 +133,23 @@ Result<std::unique_ptr<execute::Executor>> executor_of(const Context& context, c
                                  {.backend = state.spec().backend, .project = true, .stated = stated});
 }
 
+// How far a journal is, but for what every process writes when it goes on: a request that is asked again after a kill
+// has the result of before it, and one after anything was recorded, a pause too, has not.
+std::string scope_of(const campaign::State& state) {
+  const auto pauses = std::count_if(state.occurrences.begin(), state.occurrences.end(),
+                                    [](const auto& one) { return one.kind == record::EventKind::kPaused; });
+  return fmt::format("{} {} {}", state.first_hash, state.costs.size(), pauses);
+}
+
+// Leased and quiet: one measurement at a time on this machine, and only when others leave it alone.
+std::unique_ptr<execute::Executor> considerate(const Context& context, std::unique_ptr<execute::Executor> inner,
+                                               const record::CampaignSpec& spec, double wait, Clock& clock) {
+  return execute::make_leased_executor(
+      execute::make_quiet_executor(std::move(inner), clock,
+                                   {wait, spec.protocol.max_steal, spec.protocol.max_foreign_load}),
+      execute::device_folder(context.cache_directory, spec.backend), spec.id);
+}
+
 }  // namespace
 
 Status add_wishes(record::CampaignSpec& spec, const std::string& branch, const std::vector<std::string>& constraints) {
@@ -153,12 +173,23 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   RIDGE_TRY(wait, parse_duration(run.wait_for_quiet));
   RIDGE_TRY(state, campaign::load_campaign(directory));
   campaign::EngineOptions options;
-  RIDGE_TRY(inner, executor_of(context, state, directory, run, options.project));
   SystemClock clock;
-  const record::Protocol& protocol = state.spec().protocol;
-  const std::unique_ptr<execute::Executor> executor = execute::make_leased_executor(
-      execute::make_quiet_executor(std::move(inner), clock, {wait, protocol.max_steal, protocol.max_foreign_load}),
-      context.cache_directory / "device" / state.spec().backend, state.spec().id);
+  const campaign::Engine* running = nullptr;
+  const campaign::Machines machines = campaign::machines_of(state.spec());
+  std::unique_ptr<execute::Executor> executor;
+  if (machines.elsewhere()) {
+    record::CampaignSpec again = state.spec();
+    RIDGE_CHECK_OK(campaign::set_machines(again, machines));  // a manifest may be written by hand
+    const std::string owner = "campaign-" + state.first_hash.substr(0, 16);
+    RIDGE_TRY(worker, worker_on(context, machines, clock, {owner, [&] { return scope_of(running->state()); }, wait}));
+    const bool here = execute::is_local(machines.measure);
+    executor = make_profiling_executor(context, std::move(worker),
+                                       {.backend = state.spec().backend, .elsewhere = here ? "" : machines.measure});
+    if (here) executor = considerate(context, std::move(executor), state.spec(), wait, clock);
+  } else {
+    RIDGE_TRY(inner, executor_of(context, state, directory, run, options.project));
+    executor = considerate(context, std::move(inner), state.spec(), wait, clock);
+  }
   Narrator narrator(context, directory, state, clock);
   options.directory = directory;
   options.cache_directory = context.cache_directory;
@@ -173,6 +204,7 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   RIDGE_TRY(engine,
             campaign::Engine::open(std::move(options),
                                    campaign::Services{.executor = *executor, .proposer = proposer, .clock = clock}));
+  running = engine.get();
   narrator.begin(*engine);
   Result<campaign::RunResult> result = engine->run();
   narrator.finish(result);

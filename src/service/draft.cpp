@@ -29,6 +29,7 @@
 #include "record/scope.h"
 #include "service/candidate_file.h"
 #include "service/duration.h"
+#include "service/machines.h"
 #include "service/roofline.h"
 #include "service/worker_call.h"
 #include "service/workspace_file.h"
@@ -106,6 +107,7 @@ Result<record::CampaignSpec> common_spec(const DraftRequest& options) {
   }
   if (options.seed) spec.proposer += fmt::format(":{}", *options.seed);
   spec.max_iterations = options.max_iterations;
+  RIDGE_CHECK_OK(campaign::set_machines(spec, options.machines));
   spec.efficiency_target = options.efficiency;
   spec.git_commit = !options.no_git;
   if (options.no_git && !options.branch.empty()) return invalid("--branch {} and --no-git: name one", options.branch);
@@ -219,6 +221,7 @@ void place_in_workspace(DraftRequest& options, record::CampaignSpec& spec) {
 }
 
 Result<Draft> draft_for_project(const Context& context, DraftRequest options) {
+  if (options.machines.elsewhere()) return campaign::no_place_of_a_project();
   Result<project::Project> project = project::read_project(options.project);
   if (!project) return project.error();
   const fs::path source = project->root;
@@ -327,7 +330,10 @@ Status check_mode(const DraftRequest& options) {
 
 }  // namespace
 
-Result<Draft> draft_campaign(const Context& context, DraftRequest options) {
+Result<Draft> draft_campaign(const Context& here, DraftRequest options) {
+  const Result<Context> there = context_on(here, options.machines);
+  if (!there) return there.error();
+  const Context& context = *there;
   if (const Status known = check_mode(options); !known) return known.error();
   if (!options.workspace.empty()) return draft_for_workspace(context, options);
   if (options.op.empty()) return with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "campaign/machines.h"
 #include "record/campaign.h"
 #include "ridge/result.h"
 #include "service/campaign_run.h"
@@ -28,6 +29,7 @@ struct DraftRequest {
   double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
   std::int64_t threads = 1, planned = record::Protocol{}.max_decisions;
   std::string branch, timestamp_command;
+  campaign::Machines machines;  // where to build and to measure
   std::vector<std::string> constraints;
   bool no_git = false;
   RunRequest run;

@@ -67,6 +67,7 @@ class ProfilingExecutor final : public execute::Executor {
   // The fact of the environment.
   [[nodiscard]] std::string profiler() const {
     const auto none = [](const std::string& why) { return fmt::format("{}: {}", campaign::kNoProfiler, why); };
+    if (!subject_.elsewhere.empty()) return none("the campaign measures on " + subject_.elsewhere);
     if (subject_.project) return subject_.stated ? "commands.profile" : none("the project states no commands.profile");
     const std::string tool(tool_of(subject_.backend));
     if (tool.empty()) return none("none is known for " + subject_.backend);

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "execute/local.h"
+#include "execute/unit.h"
 #include "record/backend.h"
 #include "record/case_list.h"
 #include "record/json.h"
@@ -32,6 +33,11 @@ Result<fs::path> ceilings_path(const Context& context, const CeilingSubject& sub
     if (!described.environment || !std::string_view(name).starts_with(info.facts)) continue;
     const auto found = described.environment->facts.find(name);
     if (found != described.environment->facts.end()) device += found->second + "\n";
+  }
+  // Two machines of one kind share a cache folder, and not what they reach.
+  if (!device.empty() && described.environment) {
+    const auto host = described.environment->facts.find("node.host");
+    device += host != described.environment->facts.end() ? host->second : execute::this_place().host;
   }
   const std::string of = info.host ? std::to_string(subject.threads) : subject.backend;
   const std::string fingerprint = device.empty() ? "" : "-" + sha256(device).substr(0, 12);

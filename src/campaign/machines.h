@@ -1,0 +1,26 @@
+// Where a campaign builds and measures, as its manifest says: keys of `extra`, so that they are confirmed with the rest
+// and hold for every process that goes on with it.
+#pragma once
+
+#include <string>
+
+#include "record/campaign.h"
+#include "ridge/result.h"
+
+namespace ridge::campaign {
+
+inline constexpr const char* kBuildOnKey = "build_on";
+inline constexpr const char* kMeasureOnKey = "measure_on";
+
+// As in execute/make_executor.h. Empty: beside the engine; of `build`: where it measures.
+struct Machines {
+  std::string build, measure;
+  [[nodiscard]] bool elsewhere() const;
+};
+
+// Refuses what is no place to run, and what a project's own commands cannot be sent to.
+Status set_machines(record::CampaignSpec& spec, const Machines& machines);
+Error no_place_of_a_project();
+Machines machines_of(const record::CampaignSpec& spec);
+
+}  // namespace ridge::campaign

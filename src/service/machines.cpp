@@ -1,0 +1,72 @@
+#include "service/machines.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "execute/make_executor.h"
+#include "execute/route.h"
+#include "service/worker_call.h"
+
+namespace ridge::service {
+namespace {
+
+// One worker for all requests of a command.
+class SharedWorker final : public execute::Executor {
+ public:
+  explicit SharedWorker(std::shared_ptr<execute::Executor> worker) : worker_(std::move(worker)) {}
+  Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress& on_progress,
+                                     const execute::ShouldStop& should_stop) override {
+    return worker_->run(request, on_progress, should_stop);
+  }
+  [[nodiscard]] double waited() const override { return worker_->waited(); }
+
+ private:
+  std::shared_ptr<execute::Executor> worker_;
+};
+
+execute::ExecutorSetting setting_of(const Context& context, const AskedBy& asked) {
+  execute::ExecutorSetting setting;
+  setting.worker_program = context.worker_program;
+  setting.ridge_program = context.worker_program.parent_path() / "ridge";
+  setting.cache_directory = context.cache_directory;
+  setting.version = context.version;
+  setting.owner = asked.owner;
+  setting.scope = asked.scope;
+  setting.wait_for_quiet = asked.wait_for_quiet;
+  setting.on_note = context.on_note;
+  return setting;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, const campaign::Machines& machines,
+                                                     Clock& clock, AskedBy asked) {
+  execute::Routes routes;
+  routes.here = local_executor(context);
+  execute::ExecutorSetting setting = setting_of(context, asked);
+  if (!machines.build.empty()) {
+    if (!setting.owner.empty()) setting.owner += "-build";
+    RIDGE_TRY(build, execute::make_executor(machines.build, clock, setting));
+    routes.build = std::move(build);
+    setting.owner = asked.owner;
+  }
+  setting.one_device = true;
+  const std::string measure = machines.measure.empty() ? "local" : machines.measure;
+  RIDGE_TRY(measures, execute::make_executor(measure, clock, setting));
+  routes.measure = std::move(measures);
+  return execute::make_routed_executor(std::move(routes));
+}
+
+Result<Context> context_on(const Context& context, const campaign::Machines& machines) {
+  if (!machines.elsewhere()) return context;
+  const auto clock = std::make_shared<SystemClock>();
+  RIDGE_TRY(worker, worker_on(context, machines, *clock, {}));
+  Context there = context;
+  there.make_worker = [clock, shared = std::shared_ptr<execute::Executor>(std::move(worker))] {
+    return std::unique_ptr<execute::Executor>(std::make_unique<SharedWorker>(shared));
+  };
+  return there;
+}
+
+}  // namespace ridge::service

@@ -1,0 +1,28 @@
+// The workers of other machines, for a use case that is asked to build or measure there.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "campaign/machines.h"
+#include "service/context.h"
+
+namespace ridge::service {
+
+// What tells one asking of a campaign from another (execute/unit_queue.h).
+struct AskedBy {
+  std::string owner;                   // names the folder of the units; empty: a command, whose units go with it
+  std::function<std::string()> scope;  // of a campaign: how far its journal is
+  double wait_for_quiet = 0;           // seconds, there
+};
+
+// A worker beside the engine for what needs no device, and those of the machines for the rest.
+Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, const campaign::Machines& machines,
+                                                     Clock& clock, AskedBy asked);
+
+// The same context with that worker, for one command.
+Result<Context> context_on(const Context& context, const campaign::Machines& machines);
+
+}  // namespace ridge::service
