@@ -44,7 +44,7 @@ std::string replay_csv(const std::vector<ReplayRow>& rows, bool curves) {
       curves ? "space,strategy,evaluation,attained,attained_by_random\n"
              : "space,kernel,device,strategy,configurations,failing,seeds,evaluations,score_per_evaluation,score_low,"
                "score_high,score_over_time,evaluations_to_90,evaluations_to_95,evaluations_to_99,at_25,at_50,at_100,"
-               "at_200,failures,propose_seconds,propose_seconds_most,stopped,stopped_right\n";
+               "at_200,failures,propose_seconds,propose_seconds_most\n";
   for (const ReplayRow& row : rows) {
     if (curves) {
       text += curve_lines(row);
@@ -55,9 +55,8 @@ std::string replay_csv(const std::vector<ReplayRow>& rows, bool curves) {
                     csv_cell(row.kernel), csv_cell(row.device), row.strategy, row.configurations, row.failing,
                     row.seeds, row.evaluations, row.score_per_evaluation, row.score_low, row.score_high,
                     row.score_over_time, optional_cell(row.to_90), optional_cell(row.to_95), optional_cell(row.to_99));
-    text += fmt::format("{:.4f},{:.4f},{:.4f},{:.4f},{:.2f},{:.3g},{:.3g},{},{}\n", row.at_25, row.at_50, row.at_100,
-                        row.at_200, row.failures, row.propose_seconds, row.propose_seconds_most,
-                        optional_cell(row.stopped), optional_cell(row.stopped_right));
+    text += fmt::format("{:.4f},{:.4f},{:.4f},{:.4f},{:.2f},{:.3g},{:.3g}\n", row.at_25, row.at_50, row.at_100,
+                        row.at_200, row.failures, row.propose_seconds, row.propose_seconds_most);
   }
   return text;
 }

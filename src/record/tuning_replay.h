@@ -25,8 +25,6 @@ struct ReplayRow {
   double at_25 = 0, at_50 = 0, at_100 = 0, at_200 = 0;   // optimum / best after so many evaluations, mean
   double failures = 0;                                   // evaluations of a run that failed, mean
   double propose_seconds = 0, propose_seconds_most = 0;  // per proposal
-  std::optional<double> stopped,
-      stopped_right;  // share of the runs that the stop rule would have ended; of these, at a best within 2 %
   std::vector<double> curve,
       random_curve;  // optimum / best after 1, 2, ... evaluations: mean of the runs; random search
   static void fields(auto& v, auto& self) {
@@ -52,8 +50,6 @@ struct ReplayRow {
     v("failures", self.failures);
     v("propose_seconds", self.propose_seconds);
     v("propose_seconds_most", self.propose_seconds_most);
-    v.optional("stopped", self.stopped);
-    v.optional("stopped_right", self.stopped_right);
     v("curve", self.curve);
     v("random_curve", self.random_curve);
   }

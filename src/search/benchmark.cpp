@@ -49,9 +49,9 @@ void add_curves(const Scale& scale, const std::vector<Trace>& traces, record::Re
   }
 }
 
-void summarise(const Scale& scale, const std::vector<Trace>& traces, bool has_rule, record::ReplayRow& row) {
+void summarise(const Scale& scale, const std::vector<Trace>& traces, record::ReplayRow& row) {
   Sum score, failures, at_25, at_50, at_100, at_200;
-  double proposals = 0, stopped = 0, right = 0;
+  double proposals = 0;
   for (const Trace& trace : traces) {
     score.add(scale.per_evaluation(trace));
     failures.add(static_cast<double>(trace.failures));
@@ -62,9 +62,6 @@ void summarise(const Scale& scale, const std::vector<Trace>& traces, bool has_ru
     row.propose_seconds += trace.seconds_to_propose;
     row.propose_seconds_most = std::max(row.propose_seconds_most, trace.longest_proposal);
     proposals += static_cast<double>(trace.best.size());
-    if (!trace.stop) continue;
-    stopped += 1;
-    right += scale.attained(trace, *trace.stop) >= 1 - kWorthwhileGain ? 1 : 0;
   }
   row.score_per_evaluation = score.mean();
   row.score_low = score.mean() - score.half_width();
@@ -79,8 +76,6 @@ void summarise(const Scale& scale, const std::vector<Trace>& traces, bool has_ru
   row.at_200 = at_200.mean();
   row.failures = failures.mean();
   row.propose_seconds /= std::max(proposals, 1.0);
-  if (has_rule) row.stopped = stopped / static_cast<double>(traces.size());
-  if (stopped > 0) row.stopped_right = right / stopped;
   add_curves(scale, traces, row);
 }
 
@@ -125,14 +120,12 @@ Result<record::ReplayRow> replay_all(const Recording& recording, const std::stri
   row.seeds = static_cast<std::int64_t>(runs);
   row.evaluations = static_cast<std::int64_t>(scale.evaluations());
   std::vector<Trace> traces;
-  bool has_rule = false;
   for (std::size_t run = 0; run < runs; ++run) {
     RIDGE_TRY(search, make(run));
     const std::size_t most = options.beyond_score ? options.most_evaluations : scale.evaluations();
     traces.push_back(replay(recording, *search, scale, most));
-    has_rule = has_rule || search->chance_of_better();
   }
-  summarise(scale, traces, has_rule, row);
+  summarise(scale, traces, row);
   return row;
 }
 

@@ -92,9 +92,8 @@ PastSource::View PastSource::view(const Space& space) const {
     } else {
       made.whole_ = made.whole_ && !varies(mine);
     }
-    made.column_.push_back(found == space.parameters().end()
-                               ? kNoColumn
-                               : static_cast<std::size_t>(found - space.parameters().begin()));
+    made.column_.push_back(
+        found == space.parameters().end() ? kNoColumn : static_cast<std::size_t>(found - space.parameters().begin()));
     made.exact_.push_back(std::move(exact));
     made.nearest_.push_back(std::move(nearest));
   }

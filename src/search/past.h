@@ -1,4 +1,5 @@
-// What was measured before, on other devices or of other kernels, as one expectation for every configuration of a space.
+// What was measured before, on other devices or of other kernels, as one expectation for every configuration of a
+// space.
 #pragma once
 
 #include <string>

@@ -11,7 +11,6 @@ namespace ridge::search {
 namespace {
 
 constexpr std::size_t kTimePoints = 1000;
-constexpr double kStopChance = 0.05;
 
 double mean_of(const std::vector<double>& values) {
   return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -194,9 +193,6 @@ Trace replay(const Recording& recording, Strategy& strategy, const Scale& scale,
     trace.seconds_to_propose += spent;
     trace.longest_proposal = std::max(trace.longest_proposal, spent);
     if (!next) break;
-    if (const auto chance = strategy.chance_of_better(); !trace.stop && chance && *chance < kStopChance) {
-      trace.stop = trace.best.size();
-    }
     const double time = recording.time[*next];
     cost += recording.cost[*next];
     if (std::isnan(time)) {

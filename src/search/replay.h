@@ -26,7 +26,6 @@ struct Trace {
   std::vector<double> best, cost;
   double seconds_to_propose = 0, longest_proposal = 0;
   std::size_t failures = 0;
-  std::optional<std::size_t> stop;  // evaluations after which the strategy would have stopped
 };
 
 // Where scores are taken: between these shares of the way from the median to the optimum by random search.

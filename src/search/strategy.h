@@ -14,9 +14,6 @@
 
 namespace ridge::search {
 
-// The gain for which it is not worthwhile to go on.
-inline constexpr double kWorthwhileGain = 0.02;
-
 class Strategy {
  public:
   Strategy() = default;
@@ -28,9 +25,6 @@ class Strategy {
   virtual std::optional<std::uint64_t> propose() = 0;
   // What it took, in seconds; nothing when it failed. For every proposal, before the next one.
   virtual void observe(std::uint64_t configuration, std::optional<double> seconds) = 0;
-  // How likely it is that a configuration not yet measured is faster than the best by more than
-  // kWorthwhileGain; an upper bound where the model is right. Nothing from a strategy without a model.
-  [[nodiscard]] virtual std::optional<double> chance_of_better() const { return std::nullopt; }
 };
 
 // "ours", "random" or "local"; an error lists them. The space and the past outlive the strategy; only

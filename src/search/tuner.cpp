@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kWholePool = 16'384;  // a space up to this size is scored whole
 constexpr std::size_t kSampledPool = 6'000;
 constexpr std::size_t kElite = 6;          // whose neighbours are in a sampled pool
-constexpr std::size_t kDesign = 6;         // measured before there is a model
+constexpr std::size_t kDesign = 4;         // measured before there is a model
 constexpr std::size_t kDesignDraws = 4;    // of which the farthest from those before is taken; of many, always a corner
 constexpr double kSlowShare = 0.3;         // how much of a difference counts above the median
 constexpr std::size_t kLocalCentres = 3;   // of the neighbours that the model ranks
@@ -19,10 +19,7 @@ constexpr std::size_t kWideCentres = 8;    // of those that are drawn
 constexpr std::uint64_t kNextCentre = 60;  // percent: from one of them to the next
 constexpr double kForget = 0.9;            // of the gain of an arm, per use
 constexpr double kFirstGain = 0.02;        // what an arm is credited with before it was used
-constexpr double kFirstModel = 4;          // so many times as much for the model's
-constexpr double kForgetErrors = 0.95;     // of the model's errors, per measurement
-constexpr double kCalibration = 6;         // measurements that the model's own view of them counts as
-constexpr double kMostInflation = 3;
+constexpr double kFirstModel = 10;         // so many times as much for the model's
 // With a past: after so many measurements one is drawn, for what is promised is alike and says nothing of the others.
 constexpr std::array<std::size_t, 2> kContrasts = {3, 7};
 constexpr double kTrustVariance = 0.1, kTrustDeviation = 0.3, kFailurePenalty = 2;
@@ -162,13 +159,6 @@ void Tuner::observe(std::uint64_t configuration, std::optional<double> seconds) 
   const Point point = space_.point(configuration);
   surrogate_.add(encoding_.encode(point), expected_of(point), !seconds);
   double gained = 0;
-  if (seconds && expected_ && best_) {
-    const double error = (shown(std::log(*seconds)) - expected_->mean) / expected_->deviation;
-    errors_ = kForgetErrors * errors_ + error * error;
-    weight_ = kForgetErrors * weight_ + 1;
-    inflation_ = std::clamp(std::sqrt((errors_ + kCalibration) / (weight_ + kCalibration)), 1.0, kMostInflation);
-  }
-  expected_.reset();
   if (seconds) {
     const Measured one{configuration, std::log(*seconds)};
     measured_.push_back(one);
@@ -199,7 +189,6 @@ void Tuner::update() {
   for (const Measured& one : measured_) values_.push_back(shown(one.value));
   if (!pool_is_whole_ && surrogate_.fit_is_due()) choose_pool();
   if (surrogate_.update(values_) && !next_pool_.empty()) take_pool();
-  chance_ = chance_left();
 }
 
 // Expected improvement on the best, times the chance that it runs at all.
@@ -283,27 +272,9 @@ std::optional<std::uint64_t> Tuner::propose() {
       if (const auto found = best_of(*arm_ == kAround ? kImprovement : *arm_)) next = pool_[*found];
     }
     if (!next) next = unseen();
-    if (const auto found = next ? place_.find(*next) : place_.end(); found != place_.end()) {
-      expected_ = {static_cast<double>(surrogate_.mean()[found->second]),
-                   static_cast<double>(surrogate_.deviation()[found->second])};
-    }
   }
   if (next) seen_.insert(*next);
   return next;
-}
-
-double Tuner::chance_left() const {
-  if (pool_.empty()) return 1;  // the first model is not there yet
-  const double threshold = best_->value + std::log1p(-kWorthwhileGain);
-  double chance = 0;
-  for (std::size_t c = 0; c < pool_.size(); ++c) {
-    if (seen_.contains(pool_[c])) continue;
-    const double z = (threshold - static_cast<double>(surrogate_.mean()[c])) /
-                     (inflation_ * static_cast<double>(surrogate_.deviation()[c]));
-    if (z > -6) chance += share_below(z) * (1 - static_cast<double>(surrogate_.failure()[c]));
-  }
-  const double whole = static_cast<double>(space_.count()) / static_cast<double>(pool_.size());
-  return std::min(1.0, chance * std::max(whole, 1.0));
 }
 
 }  // namespace ridge::search

@@ -21,7 +21,6 @@ class Tuner : public Strategy {
   Tuner(const Space& space, std::uint64_t seed, std::span<const PastSource> past);
   std::optional<std::uint64_t> propose() override;
   void observe(std::uint64_t configuration, std::optional<double> seconds) override;
-  [[nodiscard]] std::optional<double> chance_of_better() const override { return chance_; }
 
  private:
   enum Arm : std::size_t { kImprovement, kNeighbour, kAround, kArms };
@@ -42,7 +41,6 @@ class Tuner : public Strategy {
   void update();
   [[nodiscard]] Arm choose_arm();
   [[nodiscard]] std::optional<std::size_t> best_of(Arm arm);
-  [[nodiscard]] double chance_left() const;
   [[nodiscard]] double merit(std::size_t candidate) const;
 
   const Space& space_;
@@ -62,14 +60,7 @@ class Tuner : public Strategy {
   std::vector<double> values_;  // what the model is shown
   std::array<double, kArms> gain_{}, uses_{};
   std::optional<Arm> arm_;
-  std::optional<double> chance_;
-  struct Expected {
-    double mean, deviation;
-  };
-  std::optional<Expected> expected_;  // of what was proposed last
-  double errors_ = 0, weight_ = 0;    // squares of the errors of such expectations in deviations, and their number
-  double inflation_ = 1;              // of the deviations: how much too sure the model was
-  double median_ = 0;                 // of the values measured
+  double median_ = 0;  // of the values measured
 };
 
 }  // namespace ridge::search

@@ -113,17 +113,15 @@ TEST(Runs, OfAnotherSearchAreScoredTheSameWay) {
   ASSERT_TRUE(perfect) << perfect.error().text();
   EXPECT_EQ(perfect->strategy, "theirs");
   EXPECT_DOUBLE_EQ(perfect->score_per_evaluation, 1);
-  EXPECT_FALSE(perfect->stopped);
   run.rows.push_back(run.rows[0]);
   EXPECT_THAT(benchmark_recorded(*recording, {run}, options).error().text(), HasSubstr("theirs, seed 1: row"));
   run.rows = {1, 900};
   EXPECT_THAT(benchmark_recorded(*recording, {run}, options).error().text(), HasSubstr("row 900 of 900"));
   run.rows.clear();
   EXPECT_THAT(benchmark_recorded(*recording, {run}, options).error().text(), HasSubstr("no row"));
-  EXPECT_THAT(record::parse_tuning_runs("{\"recording\":\"a\",\"strategy\":\"b\",\"seed\":1,\"rows\":[1]}\n{}")
-                  .error()
-                  .text(),
-              HasSubstr("line 2"));
+  EXPECT_THAT(
+      record::parse_tuning_runs("{\"recording\":\"a\",\"strategy\":\"b\",\"seed\":1,\"rows\":[1]}\n{}").error().text(),
+      HasSubstr("line 2"));
 }
 
 }  // namespace
