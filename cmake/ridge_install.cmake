@@ -19,7 +19,7 @@ install(FILES "${CMAKE_BINARY_DIR}/manual/completion/ridge.fish" OPTIONAL
 get_property(described GLOBAL PROPERTY RIDGE_DESCRIBED_KERNELS_ridge)
 list(TRANSFORM described REPLACE "^.*/" "")
 list(TRANSFORM described REPLACE "^(.+)$" "PATTERN;\\1")
-install(DIRECTORY src/ops DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge/sources" FILES_MATCHING PATTERN "*.cu" ${described})
+install(DIRECTORY src/ops DESTINATION "${CMAKE_INSTALL_DATADIR}/ridge/sources" FILES_MATCHING PATTERN "*.cu" PATTERN "*.cuh" ${described})
 
 # Public headers use nothing but the standard library; the libraries below are what a program links.
 install(DIRECTORY include/ridge DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -68,4 +68,4 @@ endif()
 install(TARGETS ridge ridge-worker ridge-host RUNTIME DESTINATION ridgeline/bin COMPONENT python_programs EXCLUDE_FROM_ALL)
 install(DIRECTORY data/ DESTINATION ridgeline/share/ridge COMPONENT python_programs EXCLUDE_FROM_ALL)
 install(DIRECTORY src/ops DESTINATION ridgeline/share/ridge/sources COMPONENT python_programs EXCLUDE_FROM_ALL
-        FILES_MATCHING PATTERN "*.cu" ${described})
+        FILES_MATCHING PATTERN "*.cu" PATTERN "*.cuh" ${described})

@@ -21,9 +21,11 @@
 #include "campaign/naming.h"
 #include "campaign/verify.h"
 #include "record/backend.h"
+#include "record/campaign_block.h"
 #include "record/execution.h"
 #include "record/json.h"
 #include "record/kernel_description.h"
+#include "record/kernel_start.h"
 
 namespace ridge::campaign {
 namespace {
@@ -104,14 +106,26 @@ std::string place_of(const record::Candidate& baseline, std::size_t index, std::
   return (folder / path).lexically_normal().generic_string();
 }
 
+// The text that a source of the campaign has now: the tree's, or, of a start that lies nowhere, the one that the kernel
+// would get again (record/kernel_start.h).
+Result<std::string> text_now(const TreeKernel& kernel, const fs::path& tree, const record::Candidate& baseline,
+                             std::size_t index, std::size_t kernel_at) {
+  if (index == kernel_at) return kernel.text;
+  if (index == 0) {
+    RIDGE_TRY(built_for, record::built_for(baseline));
+    RIDGE_TRY(block, record::parse_campaign_block(baseline.sources[0].text));
+    if (built_for && block) return record::start_text(baseline.sources[kernel_at].path, block->op, block->cases);
+  }
+  return read_file(tree / place_of(baseline, index, kernel_at, kernel.path));
+}
+
 // Every source that the campaign began with is the tree's, but for the kernel's configurations.
 Status check_baseline(const TreeKernel& kernel, const fs::path& tree, const record::Candidate& baseline,
                       std::size_t kernel_at) {
   for (std::size_t i = 0; i < baseline.sources.size(); ++i) {
     const std::string path = place_of(baseline, i, kernel_at, kernel.path);
-    const Result<std::string> text = i == kernel_at ? kernel.text : read_file(tree / path);
-    if (!text) return text.error();
-    std::string now = record::as_candidate_text(*text), then = baseline.sources[i].text;
+    RIDGE_TRY(text, text_now(kernel, tree, baseline, i, kernel_at));
+    std::string now = record::as_candidate_text(std::move(text)), then = baseline.sources[i].text;
     if (i == kernel_at) {
       RIDGE_TRY(bare, record::text_without_configs(now));
       now = std::move(bare);
@@ -378,7 +392,7 @@ Result<PromotionPlan> plan_promotion(const State& state, const fs::path& tree, c
     promotion.high = state.final_measurement->effects.front().high;
   }
   RIDGE_TRY(before, record::text_without_configs(kernel.text));
-  RIDGE_TRY(text, record::text_with_configs_of(record::as_library_text(own->text), kernel.text));
+  RIDGE_TRY(text, record::text_with_configs_of(record::as_library_text(own->text, own_path), kernel.text));
   RIDGE_TRY(after, record::text_without_configs(text));
   promotion.source_before = sha256(before);
   promotion.source_after = sha256(after);

@@ -44,7 +44,8 @@ Status cpu_ceilings(const Job& job, record::WorkerResponse& response) {
   return ok_status();
 }
 
-Status operators(const Job&, record::WorkerResponse& response) {
+Status operators(const Job& job, record::WorkerResponse& response) {
+  RIDGE_TRY(backend, parse_backend(job.request.backend));
   for (const ops::Operator* op : ops::operators()) {
     record::OperatorInfo info;
     info.name = op->name;
@@ -56,7 +57,7 @@ Status operators(const Job&, record::WorkerResponse& response) {
     }
     for (const ops::Implementation& implementation : op->implementations)
       info.implementations.push_back(implementation.name);
-    for (const record::Case& wanted : op->cases(ops::CaseSet::kTarget, Backend::kCpu)) {
+    for (const record::Case& wanted : op->cases(ops::CaseSet::kTarget, backend)) {
       RIDGE_TRY(problem, op->bind(wanted));
       info.target_cases.push_back(problem.problem_case);
     }

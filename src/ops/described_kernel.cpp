@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/arguments.h"
+#include "record/kernel_start.h"
 
 namespace ridge::ops {
 
@@ -21,17 +22,6 @@ using record::Variables;
 Result<bool> names_any(const std::string& expression, const std::set<std::string>& names) {
   RIDGE_TRY(used, record::expression_variables(expression));
   return std::ranges::any_of(used, [&](const std::string& name) { return names.contains(name); });
-}
-
-Result<std::string> text_of(const record::KernelDefine& define, const Variables& variables,
-                            const record::Reals& reals) {
-  RIDGE_TRY(number, record::evaluate(define.value, variables, reals));
-  if (define.names.empty()) return fmt::format("{}={}", define.name, number);
-  if (number < 0 || number >= static_cast<std::int64_t>(define.names.size())) {
-    return invalid("{} = \"{}\" is {}, which has no name: there are {}", define.name, define.value, number,
-                   define.names.size());
-  }
-  return define.name + "=" + define.names[static_cast<std::size_t>(number)];
 }
 
 }  // namespace
@@ -125,10 +115,9 @@ Result<KernelBuild> DescribedKernel::build(int configuration, const PlanFacts& f
   for (const record::Tunable& tunable : description_.space.tunables) {
     build.defines.push_back(fmt::format("{}={}", tunable.name, known.at(tunable.name)));
   }
-  for (const record::KernelDefine& define : description_.defines) {
-    RIDGE_TRY(text, text_of(define, known, facts.reals));
-    build.defines.push_back(std::move(text));
-  }
+  RIDGE_TRY(macros, record::macros_of(description_, known, facts.reals));
+  build.defines.insert(build.defines.end(), std::make_move_iterator(macros.begin()),
+                       std::make_move_iterator(macros.end()));
   return build;
 }
 

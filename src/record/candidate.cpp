@@ -24,7 +24,13 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 }  // namespace
 
-std::string as_candidate_text(std::string library_text) { return replaced(std::move(library_text), kInTree, kByName); }
+// A kernel may lie in a folder below its operator's.
+std::string as_candidate_text(std::string library_text) {
+  for (const std::string_view deeper :
+       {"#include \"../../../device/cuda/kernel/", "#include \"../../../../device/cuda/kernel/"})
+    library_text = replaced(std::move(library_text), deeper, kByName);
+  return replaced(std::move(library_text), kInTree, kByName);
+}
 
 std::string as_library_text(std::string candidate_text) {
   return replaced(std::move(candidate_text), kByName, kInTree);

@@ -41,13 +41,17 @@ Status add_included(const Context& context, record::Candidate& candidate, std::s
     const auto known = [&](const record::SourceFile& file) { return file.path == path || file.path == name; };
     if (std::ranges::any_of(candidate.sources, known) || path.starts_with("..")) continue;
     std::error_code ignored;
-    if (fs::is_regular_file(folder / path, ignored)) {
+    if (!folder.empty() && fs::is_regular_file(folder / path, ignored)) {
       RIDGE_TRY(own, read_file(folder / path));
       candidate.sources.push_back({path, std::move(own)});
-    } else if (name.ends_with(".cu") && fs::is_regular_file(library_sources(context) / name, ignored)) {
-      RIDGE_TRY(kernel, read_file(library_sources(context) / name));
-      candidate.sources.push_back({name, record::as_candidate_text(std::move(kernel))});
+      continue;
     }
+    // Of the library: a kernel by its path, and what lies beside a kernel that is there already.
+    const std::string& of_library = name.ends_with(".cu") ? name : path;
+    if (!of_library.starts_with("ops/") || !fs::is_regular_file(library_sources(context) / of_library, ignored))
+      continue;
+    RIDGE_TRY(own, read_file(library_sources(context) / of_library));
+    candidate.sources.push_back({of_library, record::as_candidate_text(std::move(own))});
   }
   return ok_status();
 }
@@ -64,6 +68,21 @@ Status add_define(record::Candidate& candidate, const std::string& define) {
   return ok_status();
 }
 
+// `folder` holds what the text includes beside it; none where the text lies nowhere.
+Result<record::Candidate> make_candidate(const Context& context, const std::string& op, const fs::path& file,
+                                         const fs::path& folder, std::string text,
+                                         const std::vector<std::string>& defines) {
+  record::Candidate candidate;
+  candidate.op = op;
+  candidate.backend = record::backend_of_suffix(file.extension().string()).name;
+  candidate.name = file.stem().string();
+  candidate.sources = {{file.string(), std::move(text)}};
+  for (std::size_t i = 0; i < candidate.sources.size(); ++i)
+    RIDGE_CHECK_OK(add_included(context, candidate, i, folder));
+  for (const std::string& define : defines) RIDGE_CHECK_OK(add_define(candidate, define));
+  return candidate;
+}
+
 // Files of a folder that end so, by name.
 std::vector<fs::path> files_in(const fs::path& folder, std::string_view extension) {
   std::vector<fs::path> files;
@@ -77,18 +96,16 @@ std::vector<fs::path> files_in(const fs::path& folder, std::string_view extensio
 
 Error none_shipped(const Context& context, const std::string& name, const std::string& backend,
                    const std::vector<std::string>& known) {
-  const fs::path folder =
-      record::runs_on_host(backend) ? library_sources(context) / "ops" : context.data_directory / "candidates";
-  return with_hint(
-      make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend, folder.string()),
-      known.empty()
-          ? "name the source to start from with --kernel FILE"
-          : fmt::format("there is {}; or name the source to start from with --kernel FILE", fmt::join(known, ", ")));
+  return with_hint(make_error(ErrorCode::kNotFound, "no kernel for {} on {} is shipped in {}", name, backend,
+                              (library_sources(context) / "ops").string()),
+                   known.empty() ? "name the source to start from with --kernel FILE"
+                                 : fmt::format("there is {}; or name the source to start from with --kernel FILE",
+                                               fmt::join(known, ", ")));
 }
 
-// Of data/candidates, those that say what they are for.
-Result<ShippedKernel> shipped_candidate(const Context& context, const std::string& name) {
-  std::vector<std::string> known;
+// Of data/candidates, those that say what they are for; nothing where none is for `name`.
+Result<std::optional<ShippedKernel>> shipped_candidate(const Context& context, const std::string& name,
+                                                       std::vector<std::string>& known) {
   std::vector<ShippedKernel> fitting;
   for (const fs::path& file : files_in(context.data_directory / "candidates", ".cu")) {
     RIDGE_TRY(text, read_file(file));
@@ -96,12 +113,28 @@ Result<ShippedKernel> shipped_candidate(const Context& context, const std::strin
     if (!block) continue;  // an example, or a start for a user's own campaign
     const std::string stem = file.stem().string();
     known.push_back(stem.substr(0, stem.rfind('_')));
-    if (stem.starts_with(name + "_") || block->op == name) fitting.push_back({file, std::move(block)});
+    if (stem.starts_with(name + "_") || block->op == name) fitting.push_back({file, std::move(block), {}});
   }
-  if (fitting.empty()) return none_shipped(context, name, "cuda", known);
-  if (fitting.size() == 1) return fitting.front();
+  if (fitting.empty()) return std::optional<ShippedKernel>();
+  if (fitting.size() == 1) return std::optional(std::move(fitting.front()));
   return with_hint(invalid("several kernels for {} are shipped", name),
                    fmt::format("name one: {}", fmt::join(known, ", ")));
+}
+
+// The kernel of the library whose source begins so and that describes itself as one of an operator; `known` gets the
+// operators of the others.
+Result<std::optional<fs::path>> library_kernel(const Context& context, const std::string& name, std::string_view prefix,
+                                               std::string_view extension, std::vector<std::string>& known) {
+  for (const fs::path& file : files_in(library_sources(context) / "ops", extension)) {
+    if (!file.filename().string().starts_with(prefix)) continue;
+    RIDGE_TRY(text, read_file(file));
+    auto kernel = record::parse_kernel(text);
+    if (!kernel) return in_context(file.string(), kernel.error());
+    if (!*kernel || (*kernel)->space.tunables.empty()) continue;
+    if (std::ranges::find((*kernel)->ops, name) != (*kernel)->ops.end()) return std::optional(file);
+    known.insert(known.end(), (*kernel)->ops.begin(), (*kernel)->ops.end());
+  }
+  return std::optional<fs::path>();
 }
 
 }  // namespace
@@ -109,27 +142,29 @@ Result<ShippedKernel> shipped_candidate(const Context& context, const std::strin
 Result<record::Candidate> candidate_of(const Context& context, const std::string& op, const std::string& path,
                                        const std::vector<std::string>& defines) {
   RIDGE_TRY(text, read_file(path));
-  record::Candidate candidate;
-  candidate.op = op;
-  candidate.backend = record::backend_of_suffix(fs::path(path).extension().string()).name;
-  candidate.name = fs::path(path).stem().string();
-  candidate.sources = {{fs::path(path).filename().string(), std::move(text)}};
-  for (std::size_t i = 0; i < candidate.sources.size(); ++i)
-    RIDGE_CHECK_OK(add_included(context, candidate, i, fs::path(path).parent_path()));
-  for (const std::string& define : defines) RIDGE_CHECK_OK(add_define(candidate, define));
-  return candidate;
+  const fs::path folder = fs::path(path).parent_path();
+  return make_candidate(context, op, fs::path(path).filename(), folder.empty() ? "." : folder, std::move(text),
+                        defines);
+}
+
+Result<record::Candidate> candidate_of_text(const Context& context, const std::string& op, const std::string& file,
+                                            std::string text, const std::vector<std::string>& defines) {
+  return make_candidate(context, op, file, {}, std::move(text), defines);
 }
 
 Result<ShippedKernel> shipped_kernel(const Context& context, const std::string& name, const std::string& backend) {
-  if (!record::runs_on_host(backend)) return shipped_candidate(context, name);
-  for (const fs::path& file : files_in(library_sources(context) / "ops", ".cpp")) {
-    if (!file.filename().string().starts_with("cpu_")) continue;
-    RIDGE_TRY(text, read_file(file));
-    auto kernel = record::parse_kernel(text);
-    if (!kernel) return in_context(file.string(), kernel.error());
-    if (*kernel && std::ranges::find((*kernel)->ops, name) != (*kernel)->ops.end()) return ShippedKernel{file, {}};
+  std::vector<std::string> known;
+  if (record::runs_on_host(backend)) {
+    RIDGE_TRY(file, library_kernel(context, name, "cpu_", ".cpp", known));
+    if (file) return ShippedKernel{std::move(*file), {}, {}};
+    return none_shipped(context, name, backend, {});
   }
-  return none_shipped(context, name, backend, {});
+  RIDGE_TRY(candidate, shipped_candidate(context, name, known));
+  if (candidate) return std::move(*candidate);
+  RIDGE_TRY(file, library_kernel(context, name, "cuda_", ".cu", known));
+  if (!file) return none_shipped(context, name, backend, known);
+  std::string path = file->lexically_relative(library_sources(context)).generic_string();
+  return ShippedKernel{std::move(*file), {}, std::move(path)};
 }
 
 }  // namespace ridge::service

@@ -25,6 +25,7 @@
 #include "record/configuration.h"
 #include "record/execution.h"
 #include "record/json.h"
+#include "record/kernel_start.h"
 #include "record/report.h"
 #include "record/scope.h"
 #include "service/candidate_file.h"
@@ -131,7 +132,8 @@ Result<record::CampaignSpec> common_spec(const DraftRequest& options) {
   return spec;
 }
 
-Result<record::CampaignSpec> spec_of(const Context& context, const DraftRequest& options, const fs::path& kernel) {
+// `kernel`: the source to start from, as the manifest names it.
+Result<record::CampaignSpec> spec_of(const Context& context, const DraftRequest& options, const std::string& kernel) {
   RIDGE_TRY(spec, common_spec(options));
   RIDGE_TRY(cases, cases_of(context, options.op, options.words));
   spec.target_cases = std::move(cases);
@@ -142,7 +144,7 @@ Result<record::CampaignSpec> spec_of(const Context& context, const DraftRequest&
   RIDGE_TRY(device, device_name(context, options.backend));
   spec.gpu = campaign::short_machine_name(device);
   spec.language = record::backend_of_name(options.backend).language;
-  spec.kernel_source = options.kernel.empty() ? "shipped with ridge: " + kernel.filename().string() : kernel.string();
+  spec.kernel_source = kernel;
   RIDGE_CHECK_OK(cite_targets(context, options, spec));
   spec.id = campaign::default_campaign_id(spec, format_day(SystemClock().unix_time()));
   RIDGE_CHECK_OK(campaign::validate_spec(spec));
@@ -288,31 +290,50 @@ Result<Draft> draft_for_workspace(const Context& context, DraftRequest options) 
   return start(options, *spec, subject->kernel);
 }
 
+// The source to start from: a file, or the text of a start that lies nowhere.
+struct StartingKernel {
+  fs::path file;
+  std::string text;   // empty: the file's
+  std::string named;  // as the manifest names it
+};
+
+// A kernel of the library by itself: one build, so of the operator's own target cases the first.
+Result<StartingKernel> library_start(const Context& context, DraftRequest& options, const ShippedKernel& shipped) {
+  RIDGE_TRY(cases, cases_of(context, options.op, options.words, options.backend));
+  if (cases.empty()) return invalid("{} has no target case on {}: name one", options.op, options.backend);
+  if (options.words.empty()) cases.resize(1);
+  options.words.clear();
+  for (const record::Case& one : cases) options.words.push_back(one.label());
+  return StartingKernel{"start.cu", record::start_text(shipped.path, options.op, options.words),
+                        "shipped with ridge: " + shipped.path};
+}
+
 // The kernel to start from; the operator and the cases that it is for, where it says so and the user does not.
-Result<fs::path> starting_kernel(const Context& context, DraftRequest& options) {
+Result<StartingKernel> starting_kernel(const Context& context, DraftRequest& options) {
   std::optional<record::CampaignBlock> block;
-  fs::path file = options.kernel;
+  StartingKernel source{options.kernel, {}, options.kernel};
   if (options.kernel.empty()) {
     RIDGE_TRY(shipped, shipped_kernel(context, options.op, options.backend));
-    file = shipped.file;
+    if (!shipped.path.empty()) return library_start(context, options, shipped);
+    source = {shipped.file, {}, "shipped with ridge: " + shipped.file.filename().string()};
     block = std::move(shipped.block);
   } else {
-    RIDGE_TRY(text, read_file(file));
+    RIDGE_TRY(text, read_file(source.file));
     RIDGE_TRY(own, record::parse_campaign_block(text));
     block = std::move(own);
   }
-  if (!block) return file;
+  if (!block) return source;
   options.op = block->op;
   if (options.words.empty()) {
     options.words = block->cases;
-    return file;
+    return source;
   }
   for (const std::string& fixed : block->fixed()) {
     const std::string name = fixed.substr(0, fixed.find('=') + 1);
     const auto given = [&](const std::string& word) { return (" " + word).find(" " + name) != std::string::npos; };
     if (!std::any_of(options.words.begin(), options.words.end(), given)) options.words.push_back(fixed);
   }
-  return file;
+  return source;
 }
 
 // --mode is what a project is worked on in; an operator of Ridgeline has no repository of its own.
@@ -339,15 +360,18 @@ Result<Draft> draft_campaign(const Context& here, DraftRequest options) {
   if (options.op.empty()) return with_hint(invalid("no operator"), "name one, for instance gemm, or --workspace DIR");
   if (!options.project.empty()) return draft_for_project(context, options);
   if (const auto known = record::find_measured(options.backend, "campaigns on"); !known) return known.error();
-  const Result<fs::path> kernel = starting_kernel(context, options);
+  const Result<StartingKernel> kernel = starting_kernel(context, options);
   if (!kernel && !record::backend_of_name(options.backend).host) return kernel.error();
-  Result<record::CampaignSpec> spec = spec_of(context, options, kernel ? *kernel : fs::path());
+  Result<record::CampaignSpec> spec = spec_of(context, options, kernel ? kernel->named : std::string());
   if (!spec) return spec.error();
   if (!kernel) return kernel.error();
-  Result<record::Candidate> baseline = candidate_of(context, options.op, kernel->string(), options.defines);
+  Result<record::Candidate> baseline =
+      kernel->text.empty()
+          ? candidate_of(context, options.op, kernel->file.string(), options.defines)
+          : candidate_of_text(context, options.op, kernel->file.string(), kernel->text, options.defines);
   if (!baseline) return baseline.error();
   if (baseline->backend != options.backend) {
-    return with_hint(invalid("{} is a kernel for {}, not for {}", kernel->string(), baseline->backend, options.backend),
+    return with_hint(invalid("{} is a kernel for {}, not for {}", kernel->named, baseline->backend, options.backend),
                      "use --on " + baseline->backend);
   }
   return start(options, *spec, *baseline);

@@ -158,10 +158,11 @@ Result<std::vector<record::Ceiling>> known_ceilings(const Context& context, cons
 }
 
 Result<std::vector<record::Case>> cases_of(const Context& context, const std::string& op,
-                                           const std::vector<std::string>& words) {
+                                           const std::vector<std::string>& words, const std::string& backend) {
   if (!words.empty()) return record::expand_cases(op, words);
   record::WorkerRequest request;
   request.task = record::WorkerTask::kOperators;
+  request.backend = backend;
   RIDGE_TRY(response, ask_worker(context, std::move(request)));
   std::string known;
   for (record::OperatorInfo& info : response.operators) {

@@ -42,8 +42,8 @@ Result<std::vector<record::Ceiling>> known_ceilings(const Context& context, cons
 // What others used while they were measured, in words; empty: nothing that matters. Disturbed ones are not kept.
 std::string disturbance_of(const std::vector<record::Ceiling>& ceilings);
 
-// Words of a person as cases of `op` (record/case_list.h); none: the operator's own target cases.
+// Words of a person as cases of `op` (record/case_list.h); none: the operator's own target cases of a backend.
 Result<std::vector<record::Case>> cases_of(const Context& context, const std::string& op,
-                                           const std::vector<std::string>& words);
+                                           const std::vector<std::string>& words, const std::string& backend = "cpu");
 
 }  // namespace ridge::service

@@ -264,7 +264,8 @@ std::optional<std::string> refuse_device(const record::Candidate& candidate) {
 }
 
 Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, const std::string& arch,
-                                           const DeviceCompiler& compiler, const BuildOptions& options) {
+                                           const DeviceCompiler& compiler, const BuildOptions& options,
+                                           std::span<const std::string> macros) {
   DeviceBuild refused;
   refused.evidence.candidate = candidate.id();
   refused.evidence.compiler = compiler.version();
@@ -279,6 +280,7 @@ Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, c
   }
   RIDGE_TRY(defines, record::define_values(candidate));
   for (const auto& [name, value] : defines) code.defines.push_back(fmt::format("{}={}", name, value));
+  code.defines.insert(code.defines.end(), macros.begin(), macros.end());
   code.flags = candidate.flags;
   code.arch = arch;
   RIDGE_TRY(built, build_device(code, compiler, options));

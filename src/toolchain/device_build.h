@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,8 @@ std::optional<std::string> serialised(const DeviceBuild& build);
 // A candidate with backend "cuda": its sources, and Ridgeline's kernel layer as ridge/kernel/*.cuh.
 // Errors as of refuse(): a flag, path or define that is not allowed is a DeviceBuild with `error`.
 Result<DeviceBuild> build_device_candidate(const record::Candidate& candidate, const std::string& arch,
-                                           const DeviceCompiler& compiler, const BuildOptions& options);
+                                           const DeviceCompiler& compiler, const BuildOptions& options,
+                                           std::span<const std::string> macros = {});
 // Why a CUDA candidate may not be built as it is, or nothing.
 std::optional<std::string> refuse_device(const record::Candidate& candidate);
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "record/campaign_block.h"
+#include "record/kernel_start.h"
+
 namespace ridge::record {
 namespace {
 
@@ -140,6 +143,26 @@ TEST(KernelDescription, ATextGoesToACandidateAndBack) {
   const std::string text = "#include <cuda.h>\n#include \"../../device/cuda/kernel/tma.cuh\"\nint x;\n";
   EXPECT_EQ(as_candidate_text(text), "#include <cuda.h>\n#include \"ridge/kernel/tma.cuh\"\nint x;\n");
   EXPECT_EQ(as_library_text(as_candidate_text(text)), text);
+}
+
+TEST(KernelDescription, ATextBelowItsOperatorGoesToACandidateAndBack) {
+  const std::string text = "#include \"../../../device/cuda/kernel/tma.cuh\"\n#include \"../rows.cuh\"\n";
+  EXPECT_EQ(as_candidate_text(text), "#include \"ridge/kernel/tma.cuh\"\n#include \"../rows.cuh\"\n");
+  EXPECT_EQ(as_library_text(as_candidate_text(text), "ops/softmax/backward/cuda.cu"), text);
+}
+
+TEST(KernelStart, NamesTheCaseThatItIsBuiltFor) {
+  Candidate candidate;
+  candidate.sources = {{"start.cu", start_text("ops/softmax/cuda_softmax.cu", "softmax",
+                                               std::vector<std::string>{"rows=4 cols=8", "rows=16 cols=8"})}};
+  const auto built = built_for(candidate);
+  ASSERT_TRUE(built && *built) << built.error().text();
+  EXPECT_EQ((*built)->text(), "softmax rows=4 cols=8");
+  const auto block = parse_campaign_block(candidate.sources[0].text);
+  ASSERT_TRUE(block && *block);
+  EXPECT_EQ((*block)->op, "softmax");
+  EXPECT_THAT((*block)->cases, testing::ElementsAre("rows=4 cols=8", "rows=16 cols=8"));
+  EXPECT_THAT(candidate.sources[0].text, HasSubstr("\n#include \"ops/softmax/cuda_softmax.cu\"\n"));
 }
 
 TEST(KernelDescription, RefusesToWriteWhatItWouldNotRead) {

@@ -1,8 +1,12 @@
 // Use cases without a command line: a request in, a record out, errors with the way out, cancellation.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "base/error.h"
 #include "front.h"
+#include "record/kernel_start.h"
 #include "service/audit.h"
 #include "service/bench.h"
 #include "service/campaigns.h"
@@ -20,6 +24,7 @@ namespace {
 
 using record::WorkerTask;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Duration, IsReadAsAPersonWritesIt) {
   EXPECT_EQ(*parse_duration("90s"), 90);
@@ -215,6 +220,43 @@ TEST(Candidates, ShippedOnesAreFoundInTheContextsData) {
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().hint, HasSubstr("--kernel FILE"));
   EXPECT_FALSE(candidate_of(front.context, "gemm", kernel->file.string(), {"MR"}));
+}
+
+// A campaign of any kernel of the library that has tunables: the start brings everything that it includes.
+TEST(Candidates, AKernelOfTheLibraryForAGpuIsShippedWithItsHeaders) {
+  Front front;
+  for (const char* const op : {"softmax", "softmax_backward", "activation_backward", "rmsnorm", "rmsnorm_backward",
+                               "layernorm", "cross_entropy", "embedding_backward", "adamw", "rope", "grouped_gemm"}) {
+    const auto kernel = shipped_kernel(front.context, op, "cuda");
+    ASSERT_TRUE(kernel) << kernel.error().text();
+    ASSERT_TRUE(kernel->path.starts_with("ops/")) << kernel->path;
+    const std::string text = record::start_text(kernel->path, op, std::vector<std::string>{"rows=1"});
+    const auto candidate = candidate_of_text(front.context, op, "start.cu", text, {});
+    ASSERT_TRUE(candidate) << candidate.error().text();
+    EXPECT_EQ(candidate->backend, "cuda");
+    EXPECT_EQ(candidate->sources[1].path, kernel->path);
+    for (const record::SourceFile& source : candidate->sources) {
+      EXPECT_THAT(source.text, Not(HasSubstr("/device/cuda/kernel/"))) << source.path;
+      std::istringstream lines(source.text);
+      for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("#include \"")) continue;
+        const std::string name = line.substr(10, line.rfind('"') - 10);
+        if (name.starts_with("ridge/kernel/")) continue;
+        const std::string beside =
+            (std::filesystem::path(source.path).parent_path() / name).lexically_normal().generic_string();
+        EXPECT_TRUE(std::ranges::any_of(
+            candidate->sources,
+            [&](const record::SourceFile& other) { return other.path == beside || other.path == name; }))
+            << source.path << " includes " << name;
+      }
+    }
+  }
+  const auto none = shipped_kernel(front.context, "quantise", "cuda");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().hint, HasSubstr("softmax"));
+  const auto gemm = shipped_kernel(front.context, "gemm_bf16", "cuda");
+  ASSERT_TRUE(gemm) << gemm.error().text();
+  EXPECT_EQ(gemm->path, "");
 }
 
 TEST(Spec, FactsComeWithTheirSource) {

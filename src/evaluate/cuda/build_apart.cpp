@@ -29,7 +29,9 @@ struct Files {
 Result<toolchain::DeviceBuild> build(const DeviceJob& job, const std::string& arch,
                                      const toolchain::BuildOptions& options) {
   RIDGE_TRY(compiler, toolchain::find_device_compiler());
-  if (job.candidate != nullptr) return toolchain::build_device_candidate(*job.candidate, arch, *compiler, options);
+  if (job.candidate != nullptr) {
+    return toolchain::build_device_candidate(*job.candidate, arch, *compiler, options, job.macros);
+  }
   toolchain::DeviceCode code = job.code;
   code.arch = arch;
   return toolchain::build_device(code, *compiler, options);

@@ -9,9 +9,10 @@
 
 namespace ridge::evaluate::cuda {
 
-// A candidate, or other code.
+// A candidate with macros beside its own, or other code.
 struct DeviceJob {
   const record::Candidate* candidate = nullptr;
+  std::vector<std::string> macros;
   toolchain::DeviceCode code;
 };
 

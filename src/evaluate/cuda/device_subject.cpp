@@ -65,8 +65,11 @@ Attempt<DeviceSubject::Prepared> DeviceSubject::prepare(const ops::Problem& prob
     }
     return Prepared{};
   }
-  const Result<record::ResolvedPlan> resolved =
-      record::resolve(program_->plan, facts_of(*program_, problem, views, device_.info()));
+  const record::PlanFacts facts = facts_of(*program_, problem, views, device_.info());
+  if (program_->started != nullptr) {
+    if (ops::Refusal why = needs_another_build(*program_->started, facts)) return Prepared{{}, {}, *why};
+  }
+  const Result<record::ResolvedPlan> resolved = record::resolve(program_->plan, facts);
   if (!resolved) {
     if (resolved.error().code == ErrorCode::kUnsupported) return Prepared{{}, {}, resolved.error().message};
     return Failure{Outcome::kCompile, "launch plan: " + resolved.error().text(), Defence::kBuild};

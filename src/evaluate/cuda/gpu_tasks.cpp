@@ -56,25 +56,38 @@ std::string built_object(const std::string& cubin_digest, const record::LaunchPl
 
 Failure not_built(std::string why) { return {Outcome::kCompile, std::move(why), record::Defence::kBuild}; }
 
-BuiltSubject subject_of(const record::Candidate& candidate, toolchain::DeviceBuild build, bool look_for_calls) {
+// A candidate as it is to be compiled.
+struct Wanted {
+  record::LaunchPlan plan;
+  std::map<std::string, std::int64_t> defines;
+  std::shared_ptr<const cuda::StartedKernel> started;
+};
+Result<Wanted> wanted_of(const record::Candidate& candidate) {
+  RIDGE_TRY(plan, record::launch_plan(candidate));
+  RIDGE_TRY(defines, record::define_values(candidate));
+  RIDGE_TRY(started, cuda::started_kernel(candidate, defines));
+  return Wanted{std::move(plan), std::move(defines), std::move(started)};
+}
+
+BuiltSubject subject_of(const record::Candidate& candidate, const Result<Wanted>& wanted, toolchain::DeviceBuild build,
+                        bool look_for_calls) {
   BuiltSubject built;
   built.subject.name = candidate.name.empty() ? candidate.short_id() : candidate.name;
   built.subject.candidate = &candidate;
   built.evidence = std::move(build.evidence);
   built.evidence.candidate = candidate.id();
-  const auto plan = record::launch_plan(candidate);
-  const auto defines = record::define_values(candidate);
-  if (!build.ok()) {
+  if (!wanted) {
+    built.failure = not_built(wanted.error().text());
+  } else if (!build.ok()) {
     built.failure = not_built(build.error);
-  } else if (!plan || !defines) {
-    built.failure = not_built(!plan ? plan.error().text() : defines.error().text());
   } else if (const auto call = look_for_calls ? cuda::device_call(build.cubin) : std::nullopt) {
     built.failure = Failure{Outcome::kCheat,
                             fmt::format("calls {} on the device; a kernel may not print, allocate or launch", *call),
                             record::Defence::kDeviceCalls};
   } else {
-    built.evidence.artifact = built_object(built.evidence.artifact, *plan, *defines);
-    built.subject.program = std::make_shared<cuda::Program>(cuda::Program{std::move(build.cubin), *plan, *defines});
+    built.evidence.artifact = built_object(built.evidence.artifact, wanted->plan, wanted->defines);
+    built.subject.program = std::make_shared<cuda::Program>(
+        cuda::Program{std::move(build.cubin), wanted->plan, wanted->defines, wanted->started});
   }
   return built;
 }
@@ -95,12 +108,17 @@ Result<std::vector<BuiltSubject>> build_for_gpu(const Job& job, std::span<const 
   RIDGE_TRY(options, build_options(job));
   const std::string arch = the_gpu() ? the_gpu()->arch : record::kUsualTarget;
   const bool look_for_calls = job.harness.defences.on(record::Defence::kDeviceCalls);
+  std::vector<Result<Wanted>> wanted;
   std::vector<cuda::DeviceJob> jobs;
-  for (const record::Candidate& candidate : candidates) jobs.push_back({&candidate, {}});
+  for (const record::Candidate& candidate : candidates) {
+    wanted.push_back(wanted_of(candidate));
+    const bool started = wanted.back() && wanted.back()->started != nullptr;
+    jobs.push_back({&candidate, started ? wanted.back()->started->macros : std::vector<std::string>(), {}});
+  }
   RIDGE_TRY(builds, cuda::build_apart(jobs, arch, options));
   std::vector<BuiltSubject> built;
   for (std::size_t i = 0; i < builds.size(); ++i) {
-    built.push_back(subject_of(candidates[i], std::move(builds[i]), look_for_calls));
+    built.push_back(subject_of(candidates[i], wanted[i], std::move(builds[i]), look_for_calls));
   }
   return built;
 }

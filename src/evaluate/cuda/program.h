@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
+#include "evaluate/cuda/started_kernel.h"
 #include "record/launch_plan.h"
 
 namespace ridge::evaluate::cuda {
@@ -11,7 +13,8 @@ namespace ridge::evaluate::cuda {
 struct Program {
   std::string cubin;
   record::LaunchPlan plan;
-  std::map<std::string, std::int64_t> defines;  // every tunable, defaults filled in
+  std::map<std::string, std::int64_t> defines;             // every tunable, defaults filled in
+  std::shared_ptr<const StartedKernel> started = nullptr;  // of one that includes a kernel of the library
 };
 
 }  // namespace ridge::evaluate::cuda

@@ -46,7 +46,7 @@ struct Built {
 std::vector<Built> build_all(const std::vector<CudaItem>& items, const std::string& arch,
                              const toolchain::BuildOptions& options) {
   std::vector<gpu::DeviceJob> jobs;
-  for (const CudaItem& item : items) jobs.push_back({&item.candidate, {}});
+  for (const CudaItem& item : items) jobs.push_back({&item.candidate, {}, {}});
   auto builds = gpu::build_apart(jobs, arch, options);
   if (!builds) {
     fmt::print(stderr, "{}\n", builds.error().text());
