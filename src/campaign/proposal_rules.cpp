@@ -12,6 +12,7 @@
 #include "campaign/scan.h"
 #include "campaign/skew.h"
 #include "campaign/transfer.h"
+#include "record/category.h"
 #include "record/tunables.h"
 
 namespace ridge::campaign {
@@ -23,7 +24,6 @@ using record::Proposal;
 constexpr std::size_t kMostCandidates = 512;
 constexpr std::size_t kLargestSource = 1u << 20;
 constexpr std::string_view kBottlenecks[] = {"compute", "memory", "latency", "resource", "launch"};
-constexpr std::string_view kCategories[] = {"tile", "layout", "pipeline", "resource", "backend", "algorithm"};
 constexpr std::string_view kBuckets[] = {"K1", "K2", "K3", "K4", "W1"};
 
 template <class List>
@@ -47,7 +47,7 @@ std::string is_complete(const ProposalView& v) {
   if (!contains(kBottlenecks, h.bottleneck)) {
     return fmt::format("bottleneck \"{}\" is not compute, memory, latency, resource or launch", h.bottleneck);
   }
-  if (!contains(kCategories, h.category)) {
+  if (!contains(record::kCategories, h.category)) {
     return fmt::format("category \"{}\" is not tile, layout, pipeline, resource, backend or algorithm", h.category);
   }
   if (!std::isfinite(h.expected_gain) || h.expected_gain <= 0) {

@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/malformed.h"
 #include "knowledge/tips.h"
+#include "record/category.h"
 
 namespace ridge::knowledge {
 namespace {
@@ -27,7 +28,6 @@ namespace fs = std::filesystem;
 using record::KnowledgeEntry;
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kCategories[] = {"tile", "layout", "pipeline", "resource", "backend", "algorithm"};
 constexpr std::string_view kBottlenecks[] = {"compute", "memory", "latency", "resource", "launch"};
 constexpr std::string_view kFence = "+++";
 constexpr std::size_t kFewestForAny = 2;  // entries for any kernel, of every category
@@ -157,8 +157,8 @@ Status check_entry(const KnowledgeEntry& entry) {
                                    std::pair("Mechanism", &entry.mechanism), std::pair("Signal", &entry.signal)}) {
     if (text->empty()) return invalid("\"{}\" has no {}", entry.title, name);
   }
-  if (!among(entry.category, kCategories)) {
-    return invalid("\"{}\": category {} is not {}", entry.title, entry.category, fmt::join(kCategories, ", "));
+  if (!among(entry.category, record::kCategories)) {
+    return invalid("\"{}\": category {} is not {}", entry.title, entry.category, fmt::join(record::kCategories, ", "));
   }
   if (entry.bottlenecks.empty()) return invalid("\"{}\" has no Bottleneck, and neither has the page", entry.title);
   for (const std::string& one : entry.bottlenecks) {
@@ -430,7 +430,7 @@ std::vector<PageProblem> lint_pages(const fs::path& directory, std::span<const f
       if (entry.operators.empty() && entry.devices.empty() && entry.languages.empty()) ++for_any[entry.category];
     }
   }
-  for (const std::string_view category : kCategories) {
+  for (const std::string_view category : record::kCategories) {
     if (problems.empty() && for_any[std::string(category)] < kFewestForAny)
       problems.push_back({directory.string(), 0,
                           fmt::format("{} entries of category {} hold for any kernel, {} are "

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "propose/space.h"
+#include "record/category.h"
 #include "record/tunables.h"
 
 namespace ridge::propose {
@@ -22,7 +23,6 @@ constexpr std::int64_t kMostCount = 1'000'000'000'000;
 constexpr double kMostUsd = 1e6;
 constexpr std::size_t kMostChanges = 64, kMostText = 20'000, kLargestSource = 1u << 20;
 constexpr std::string_view kBottlenecks[] = {"compute", "memory", "latency", "resource", "launch"};
-constexpr std::string_view kCategories[] = {"tile", "layout", "pipeline", "resource", "backend", "algorithm"};
 
 Error refuse(std::string_view field, std::string what) {
   return with_hint(invalid("answer.{}: {}", field, what), "docs/proposers.md describes the answer");
@@ -50,7 +50,7 @@ Status check_hypothesis(const ProposalRequest& request, const Hypothesis& h) {
   RIDGE_CHECK_OK(short_text("hypothesis.expected_gain_arithmetic", h.expected_gain_arithmetic, false));
   RIDGE_CHECK_OK(short_text("hypothesis.verification_signal", h.verification_signal, false));
   RIDGE_CHECK_OK(one_of("hypothesis.bottleneck", h.bottleneck, kBottlenecks));
-  RIDGE_CHECK_OK(one_of("hypothesis.category", h.category, kCategories));
+  RIDGE_CHECK_OK(one_of("hypothesis.category", h.category, record::kCategories));
   if (!std::isfinite(h.expected_gain) || h.expected_gain <= 0) {
     return refuse("hypothesis.expected_gain", fmt::format("{} is not a positive fraction", h.expected_gain));
   }

@@ -8,6 +8,7 @@
 
 #include "base/malformed.h"
 #include "record/campaign_block.h"
+#include "record/category.h"
 #include "record/source_block.h"
 
 namespace ridge::record {
@@ -50,6 +51,10 @@ Result<Tunable> read_tunable(BlockKeys& keys) {
   if (tunable.kind != "parameter" && tunable.kind != "structure") {
     return keys.error(keys.line(),
                       fmt::format("{}: kind \"{}\" is neither parameter nor structure", tunable.name, tunable.kind));
+  }
+  if (std::ranges::find(kCategories, tunable.category) == std::end(kCategories)) {
+    return keys.error(keys.line(), fmt::format("{}: category \"{}\" is not one of {}", tunable.name, tunable.category,
+                                               fmt::join(kCategories, ", ")));
   }
   if (std::ranges::find(tunable.values, tunable.default_value) == tunable.values.end()) {
     return keys.error(keys.line(),

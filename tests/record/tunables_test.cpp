@@ -49,6 +49,8 @@ TEST(Tunables, RefusesWhatIsHalfDeclared) {
   EXPECT_THAT(error_of(std::string(kTunable) + kTunable), HasSubstr("MR is declared twice"));
   EXPECT_THAT(error_of(std::string(kTunable) + "colour = \"red\"\n"), HasSubstr("unknown key \"colour\""));
   EXPECT_THAT(error_of(std::string(kTunable) + "kind = \"magic\"\n"), HasSubstr("neither parameter nor structure"));
+  EXPECT_THAT(error_of(std::string(kTunable) + "category = \"luck\"\n"),
+              HasSubstr("category \"luck\" is not one of tile, layout"));
   EXPECT_THAT(error_of("[[tunable]]\nname = \"mr;rm\"\nvalues = [1]\ndefault = 1\ntitle = \"t\"\n"),
               HasSubstr("is not a macro name"));
   EXPECT_FALSE(parse_tunables("/* ridge-tunables\nname = 1").ok());

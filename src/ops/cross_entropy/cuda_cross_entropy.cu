@@ -20,13 +20,13 @@
 name = "BLOCK_THREADS"
 values = [256, 512]
 default = 256
-category = "launch"
+category = "resource"
 title = "most threads of a block; so many blocks share a multiprocessor that it has 512 that keep a row"
 [[tunable]]
 name = "STREAM_THREADS"
 values = [512, 1024]
 default = 1024
-category = "launch"
+category = "resource"
 title = "threads of a multiprocessor where no row is kept"
 [[tunable]]
 name = "PIECE"

@@ -19,7 +19,7 @@
 name = "RESIDENT"
 values = [2, 3, 4]
 default = 3
-category = "launch"
+category = "resource"
 title = "blocks of 256 threads of a multiprocessor that add up"
 [[tunable]]
 name = "SIDE"

@@ -25,7 +25,7 @@ title = "chunks of 16 bytes of a thread, in rows that a block takes"
 name = "SM_THREADS"
 values = [256, 512, 1024]
 default = 512
-category = "launch"
+category = "resource"
 title = "threads of a multiprocessor"
 [[tunable]]
 name = "RING_KIB"

@@ -17,13 +17,13 @@ title = "heads of a thread, of two pieces each, at most"
 name = "THREADS"
 values = [128, 256]
 default = 256
-category = "launch"
+category = "resource"
 title = "threads of a block, about"
 [[tunable]]
 name = "SM_THREADS"
 values = [512, 768, 1024, 1280]
 default = 768
-category = "launch"
+category = "resource"
 title = "threads of a multiprocessor that have registers"
 [[constraint]]
 expression = "SM_THREADS <= (HEADS == 8 ? 512 : HEADS == 4 ? 768 : HEADS == 2 ? 1024 : 1280)"

@@ -13,7 +13,7 @@
 name = "THREADS"
 values = [128, 256, 512]
 default = 256
-category = "launch"
+category = "resource"
 title = "threads of a block"
 [[tunable]]
 name = "CHUNKS"

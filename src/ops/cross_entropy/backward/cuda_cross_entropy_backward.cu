@@ -16,7 +16,7 @@ title = "chunks of 16 bytes of a thread"
 name = "MOST_THREADS"
 values = [128, 256, 512]
 default = 128
-category = "launch"
+category = "resource"
 title = "most threads of a block"
 */
 /* ridge-kernel
