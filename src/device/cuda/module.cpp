@@ -65,10 +65,13 @@ Status check_shape(const LaunchShape& shape, const GpuInfo& gpu) {
 
 Status Kernel::allow(std::uint32_t dynamic_shared_bytes, bool large_clusters) const {
   const Driver& d = driver();
-  RIDGE_CHECK_OK(check(d.cuFuncSetAttribute(handle_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                            static_cast<int>(dynamic_shared_bytes)),
-                       fmt::format("{}: {} bytes of dynamic shared memory beside {} static", symbol_,
-                                   dynamic_shared_bytes, attributes_.static_shared_bytes)));
+  // Never less than before: another plan of the same kernel may still be launched with more.
+  const int wanted = static_cast<int>(dynamic_shared_bytes);
+  if (attribute(handle_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) < wanted) {
+    RIDGE_CHECK_OK(check(d.cuFuncSetAttribute(handle_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, wanted),
+                         fmt::format("{}: {} bytes of dynamic shared memory beside {} static", symbol_,
+                                     dynamic_shared_bytes, attributes_.static_shared_bytes)));
+  }
   if (!large_clusters) return ok_status();
   return check(d.cuFuncSetAttribute(handle_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
                fmt::format("{}: clusters above 8 blocks", symbol_));
