@@ -41,7 +41,7 @@ constexpr bool kWeight = RIDGE_WEIGHT != 0, kBias = RIDGE_BIAS != 0;
 constexpr u32 kSide = RIDGE_SIDE, kInputs = kResidual ? 2 : 1;
 
 __device__ __forceinline__ float root_of(float squares, float inverse_cols, float eps) {
-  return rsqrtf(squares * inverse_cols + eps);
+  return __frsqrt_rn(squares * inverse_cols + eps);
 }
 
 // What is taken off the numbers of a row, in two steps, and what is left is multiplied with.
@@ -119,7 +119,7 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
   const float square = sums[kSums - 1] * inverse_cols, part = norm.rest * norm.rest;
   // Also where the squares are more than fp32 holds, or no numbers.
   const bool unsure = !(part <= 0.8f * square && square < __int_as_float(0x7f800000));
-  norm.rstd = rsqrtf((square - part) + p.eps);
+  norm.rstd = __frsqrt_rn((square - part) + p.eps);
   bool again = unsure;
   if constexpr (kLanes != 0) again = __any_sync(~0u, unsure);  // teams of a warp add up together
   if (!again) return;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
   sum(more);
   if (!unsure) return;
   const float off = more[0] * inverse_cols;
-  norm.rstd = rsqrtf((more[kSums - 1] * inverse_cols - off * off) + p.eps);
+  norm.rstd = __frsqrt_rn((more[kSums - 1] * inverse_cols - off * off) + p.eps);
   // A mean that is infinite stays so.
   if (fabsf(off) < __int_as_float(0x7f800000)) norm.rest = off;
 }
