@@ -136,18 +136,21 @@ Quantized quantize_by_meta(const Tensor& x, const Tensor& amax, const OptionalTe
 }
 
 // One pass over x: `amax` makes the scale (0: x's own does), and `found` becomes the larger of what it was and of x's
-// own largest magnitude, unless x holds an infinity or NaN.
+// own largest magnitude, unless x holds an infinity or NaN. Nothing waits for a GPU.
 Quantized quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
                       std::string_view rule, bool row, bool column) {
   check_same_device("quantize_by", {{"x", &x}, {"amax", &amax}, {"found", found ? &*found : nullptr}});
   Quantized out = quantize_by_meta(x, amax, found, format, rule, row, column);
+  const OnDeviceOf on_device(x);
   float own = 0;
+  Tensor own_on_gpu;
+  if (!x.is_cpu()) own_on_gpu = at::empty({1}, amax.options());
   QuantizeArgs args;
   args.x = row_major_view(x, "quantize_by", "x");
   args.granularity = Granularity::kTensor;
   args.rule = rule_of(rule);
   args.amax = amax.const_data_ptr<float>();
-  args.found = &own;
+  args.found = x.is_cpu() ? &own : own_on_gpu.data_ptr<float>();
   if (row) {
     args.q = row_major_view(std::get<0>(out), "quantize_by", "q");
     args.scale = dense_view(std::get<1>(out), "quantize_by", "scale");
@@ -157,18 +160,16 @@ Quantized quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor&
     args.scale_t = dense_view(std::get<3>(out), "quantize_by", "scale_t");
   }
   check(ridge::quantize(args, stream_of(x)));
-  if (given(found) && std::isfinite(own)) {
+  if (!given(found)) return out;
+  if (x.is_cpu()) {
     float& most = *found->data_ptr<float>();
-    most = std::max(most, own);
+    if (std::isfinite(own)) most = std::max(most, own);
+    return out;
   }
+  at::nan_to_num_(own_on_gpu, 0.0, 0.0, 0.0);
+  Tensor most = found->view({1});
+  at::maximum_out(most, most, own_on_gpu);
   return out;
-}
-
-Quantized quantize_by_on_gpu(const Tensor&, const Tensor&, const OptionalTensor&, at::ScalarType, std::string_view,
-                             bool, bool) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false,
-                              "quantize_by: a scale made of a given largest magnitude: only processors have that; "
-                              "quantize makes scales of x itself");
 }
 
 Quantized dispatch_quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
@@ -244,7 +245,7 @@ void register_quantize(torch::Library& library, c10::DispatchKey key) {
     case c10::DispatchKey::CPU:
     case c10::DispatchKey::CUDA:
       library.impl("quantize", quantize);
-      library.impl("quantize_by", key == c10::DispatchKey::CPU ? quantize_by : quantize_by_on_gpu);
+      library.impl("quantize_by", quantize_by);
       library.impl("dequantize", dequantize);
       return;
     case c10::DispatchKey::Meta:

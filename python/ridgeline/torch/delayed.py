@@ -101,9 +101,9 @@ def record(x: torch.Tensor, now: torch.Tensor | None) -> None:
             now.copy_(torch.maximum(now, largest(x)))
 
 
-def _on_processor(x: torch.Tensor) -> bool:
-    """Whether one operator does it; it has no kernel for GPUs and no rule for DTensors."""
-    return x.device.type == "cpu" and type(x) in (torch.Tensor, torch.nn.Parameter)
+def _by_one_operator(x: torch.Tensor) -> bool:
+    """Whether one operator does it: it has no rule for DTensors."""
+    return type(x) in (torch.Tensor, torch.nn.Parameter)
 
 
 def codes(
@@ -112,7 +112,7 @@ def codes(
     """What the operator ``quantize`` gives, with the scale of ``amax``, or of x itself where that is 0; finite elements beyond are clipped,
     NaN and Inf stay. The largest magnitude of x goes into ``now``, as by ``record``.
     """
-    if _on_processor(x):
+    if _by_one_operator(x):
         made: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] = _quantize_by(x, amax, now, dtype, rule, row, column)
         return made
     record(x, now)

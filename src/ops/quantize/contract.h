@@ -22,7 +22,8 @@
 // Given     `amax` points to a largest magnitude, in f32 and memory of the stream's device, that the scale is made of
 //           instead of x's own (delayed scaling: that of earlier steps; shards of one matrix: that of all); kTensor
 //           only. 0 leaves the scale to x, as without it. Finite elements beyond fmax * scale saturate. `found` is
-//           written then: the largest magnitude of x, 0 of no elements, infinity where x holds an infinity or NaN.
+//           written then: the largest magnitude of x, 0 of no elements, infinity where x holds an infinity or NaN. On a
+//           GPU the sign of an amax does not count, and one that is not finite counts as 0.
 // NaN, Inf  Do not count for the scale, so the other elements of their group keep their values. NaN becomes NaN; Inf
 //           becomes Inf in e5m2 and NaN in e4m3fn, which has no infinity. A group without finite elements has scale 1.
 // Same bits Always, whatever the number of threads.

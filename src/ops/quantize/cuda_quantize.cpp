@@ -19,10 +19,6 @@ Implementation cuda_quantize() {
                   "both copies from one read, in tiles of 128 x 128; scales of rows and tensors from a read before",
                   kernel, no_eight_bit_floats);
   own.deterministic = true;
-  own.supports = [known = own.supports](const Problem& problem, const DeviceInfo& device) -> Refusal {
-    if (shape_of(problem).given) return "a scale made of a given largest magnitude: only processors have that";
-    return known(problem, device);
-  };
   return own;
 }
 

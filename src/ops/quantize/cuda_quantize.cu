@@ -3,7 +3,8 @@
 // 128 x 128 and 1 x 32 groups lie within a block, so their largest magnitudes are known before a code is written.
 // Scales of a row or of the whole tensor are known only after all of it was read: `ridge_quantize_amax` collects the
 // largest magnitudes in the memory of the scales, `ridge_quantize_scales` turns them into scales, and `ridge_quantize`
-// reads the matrix a second time, from its end, because what was read last is still in the second-level cache.
+// reads the matrix a second time, from its end, because what was read last is still in the second-level cache. A scale
+// made of a given largest magnitude needs no first read, unless that is 0; x's own is found by the second.
 //
 // Elements of 16 bits stay packed in pairs: magnitudes order as integers, so one instruction compares two. Where both
 // copies of an element have the same scale (one of the tensor, one of a tile) they have the same code, so each is made
@@ -26,6 +27,7 @@ RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
 RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
 RIDGE_COPIES = { value = "copies", names = ["kAsIs", "kTransposed", "kBoth"] }
 RIDGE_STOCHASTIC = { value = "rounding" }
+RIDGE_AMAX = { value = "amax" }
 [configs]
 default = { }
 [variants]
@@ -39,6 +41,8 @@ vector_f32_e5m2_both_stochastic = { case = "quantize scaling=1x128 dtype=f32 for
 block_bf16_e4m3_both = { case = "quantize scaling=128x128 dtype=bf16 format=e4m3fn copies=both" }
 mx_bf16_e4m3_both = { case = "quantize scaling=mx dtype=bf16 format=e4m3fn copies=both" }
 tensor_bf16_e4m3_both = { case = "quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both" }
+tensor_bf16_e4m3_both_given = { case = "quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both amax=given" }
+tensor_f32_e5m2_given = { case = "quantize scaling=tensor dtype=f32 format=e5m2 copies=row amax=given" }
 row_bf16_e4m3_both = { case = "quantize scaling=row dtype=bf16 format=e4m3fn copies=both" }
 */
 /* ridge-launch
@@ -67,6 +71,10 @@ when = "known_at_the_end && plain"
 operand = "scale_t"
 bytes = "scale_t_shape0 * scale_t_bytes"
 when = "known_at_the_end && transposed && (scaling == 1 || plain == 0)"
+[[clear]]
+operand = "found"
+bytes = "4"
+when = "amax"
 [[struct]]
 name = "parameters"
 members = [
@@ -76,6 +84,7 @@ members = [
   { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 1" },
   { i64 = "rows" }, { i64 = "cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
   { u32 = "x_align >= 16" }, { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
+  { operand = "amax", when = "amax" }, { operand = "found", when = "amax" },
 ]
 [[kernel]]
 symbol = "ridge_quantize_amax"
@@ -119,6 +128,8 @@ struct QuantizeParameters {
   u32 tile_cols;
   Rule rule;
   u32 aligned_x, aligned_q, aligned_q_t;  // rows start on 16, 8 and 16 bytes
+  const float* amax;                      // what the scale is made of where it is not 0
+  u32* found;  // bits of x's own largest magnitude, an infinity where x holds what is not finite; 0 before
 };
 
 namespace {
@@ -128,6 +139,7 @@ constexpr Fp8 kFormat = Fp8::RIDGE_FORMAT;
 constexpr Granularity kGranularity = Granularity::RIDGE_GRANULARITY;
 constexpr Copies kCopies = Copies::RIDGE_COPIES;
 constexpr bool kStochastic = RIDGE_STOCHASTIC != 0;
+constexpr bool kAmaxGiven = RIDGE_AMAX != 0;
 constexpr bool kAsIs = kCopies != Copies::kTransposed, kTransposed = kCopies != Copies::kAsIs;
 constexpr bool kGiven = kGranularity == Granularity::kTensor || kGranularity == Granularity::kRow;  // by the first pass
 constexpr bool kOneScale = kGranularity == Granularity::kTensor || kGranularity == Granularity::kBlock;  // in a block
@@ -355,11 +367,29 @@ __device__ __forceinline__ void store_scale(void* scales, i64 at, const Scale& s
   }
 }
 
+// Bits of the largest magnitude that a call brings along; 0 leaves the scale to x, and so does what is not finite.
+__device__ __forceinline__ u32 given_amax(const QuantizeParameters& p) {
+  const u32 bits = __float_as_uint(*p.amax) & 0x7FFFFFFFu;
+  return bits < kInfinityBits ? bits : 0;
+}
+
+// x's own largest magnitude. Most tiles meet a larger one.
+__device__ __forceinline__ void note_found(const QuantizeParameters& p, const Elements& x, Shared& shared,
+                                           bool& special) {
+  const u32 largest = largest_of_tile(x, shared, special);
+  const u32 bits = __syncthreads_or(special) ? kInfinityBits : largest;
+  if (threadIdx.x == 0 && *static_cast<volatile u32*>(p.found) < bits) atomicMax(p.found, bits);
+}
+
 // The inverse of the one scale of the tile; a scale of tiles goes to memory.
 __device__ __forceinline__ float inverse_of_tile(const QuantizeParameters& p, const Place& place, const Elements& x,
                                                  Shared& shared, bool& special) {
   if constexpr (kGranularity == Granularity::kTensor) {
-    special = any_infinite(x);
+    if constexpr (kAmaxGiven) {
+      note_found(p, x, shared, special);
+    } else {
+      special = any_infinite(x);
+    }
     return __fdiv_rn(1.0f, *static_cast<const float*>(kAsIs ? p.scale : p.scale_t));
   }
   const Scale scale = choose_scale(largest_of_tile(x, shared, special), p.rule);
@@ -412,6 +442,13 @@ __device__ __forceinline__ float round_stochastically(float y, u32 random) {
   const float steps = size * __uint_as_float(static_cast<u32>(127 - step) << 23), below = floorf(steps);
   const bool up = static_cast<float>(random >> 8) * 0x1p-24f < steps - below;
   return copysignf((below + (up ? 1.0f : 0.0f)) * __uint_as_float(static_cast<u32>(127 + step) << 23), y);
+}
+
+// An element over its scale. With a given largest magnitude a finite one may leave fp32, and is no infinity for that.
+__device__ __forceinline__ float scaled(float x, float inverse) {
+  const float y = x * inverse;
+  if constexpr (!kAmaxGiven) return y;
+  return fabsf(x) < __uint_as_float(kInfinityBits) ? fmaxf(fminf(y, Range::kMost), -Range::kMost) : y;
 }
 
 // Codes of eight elements, the first in the lowest byte. `word` is the first one's of the random stream.
@@ -534,7 +571,7 @@ extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kBlocks)
       if (!kSameCodes && !inside) break;
       if constexpr (!kOneScale) inverse = shared.row_inverse[place.row_group * kSide + i][group];
 #pragma unroll
-      for (u32 j = 0; j < kSide; ++j) y[j] = value(x[i], j) * inverse;
+      for (u32 j = 0; j < kSide; ++j) y[j] = scaled(value(x[i], j), inverse);
       const u64 eight = encode(y, special, seed, offset + static_cast<u64>(row * p.cols + place.col()));
       if constexpr (kSameCodes) codes[i] = eight;
       if (kAsIs && inside) store_codes(p.q + row * p.q_stride + place.col(), eight, p.cols - place.col(), p.aligned_q);
@@ -550,7 +587,7 @@ extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kBlocks)
       if constexpr (!kSameCodes) {
         if constexpr (!kOneScale) inverse = shared.column_inverse[group_t][column];
 #pragma unroll
-        for (u32 i = 0; i < kSide; ++i) y[i] = value(x[i], j) * inverse;
+        for (u32 i = 0; i < kSide; ++i) y[i] = scaled(value(x[i], j), inverse);
         columns[j] = encode(y, special, seed, first + static_cast<u64>((place.col() + j) * p.rows + place.row()));
       }
       shared.codes[column][slot_of(column, place.row_group)] = columns[j];
@@ -565,6 +602,9 @@ extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kWide ? 2 : 3)
     ridge_quantize_amax(const ridge::cuda::QuantizeParameters p) {
   using namespace ridge::cuda;
   __shared__ __align__(16) Shared shared;
+  if constexpr (kAmaxGiven) {
+    if (given_amax(p) != 0) return;
+  }
   const Place place = place_of(p, blockIdx.x);
   Elements x;
   load(p, place, x);
@@ -591,7 +631,10 @@ extern "C" __global__ void __launch_bounds__(256) ridge_quantize_scales(const ri
   using namespace ridge::cuda;
   float* const rows = static_cast<float*>(p.scale);
   float* const columns = static_cast<float*>(p.scale_t);
-  const auto scale_at = [&p](const float* at) { return choose_scale(__float_as_uint(*at), p.rule).value; };
+  const u32 given = kAmaxGiven ? given_amax(p) : 0;
+  const auto scale_at = [&](const float* at) {
+    return choose_scale(given != 0 ? given : __float_as_uint(*at), p.rule).value;
+  };
   const i64 i = blockIdx.x * static_cast<i64>(kThreads) + threadIdx.x;
   if constexpr (kOneScale) {
     if (i != 0) return;

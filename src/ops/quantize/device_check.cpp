@@ -53,7 +53,26 @@ void find_groups(const TensorView& x, const Shape& s, const Part& part, void* as
         granularity_of(s), CheckLaunch::pointer(as_is), CheckLaunch::pointer(transposed)}});
 }
 
-// Groups of both copies, one after the other.
+// A scale that is made of a given largest magnitude: over that of x, unless it is 0. A tensor is one group.
+void take_given(const Problem& problem, std::span<const TensorView> operands, void* groups,
+                std::vector<CheckLaunch>& launches) {
+  if (!shape_of(problem).given) return;
+  launches.push_back({"quantize_given",
+                      1,
+                      1,
+                      32,
+                      {CheckLaunch::pointer(operand(problem, operands, "amax").data), CheckLaunch::pointer(groups)}});
+}
+
+// The largest magnitude of x, infinity where it holds what is not finite, to a word that holds 0.
+void find_largest(const TensorView& x, void* word, std::vector<CheckLaunch>& launches) {
+  const std::int64_t count = x.shape[0] * x.shape[1];
+  launches.push_back({"quantize_clear", 1, 1, 256, {CheckLaunch::pointer(word), number(1)}});
+  if (count == 0) return;
+  launches.push_back({"quantize_largest", blocks(count), 1, 256, {device_matrix(x), CheckLaunch::pointer(word)}});
+}
+
+// Groups of both copies, one after the other, and the largest magnitude of x.
 std::size_t scratch_bytes(const Problem& problem) {
   const Shape s = shape_of(problem);
   return sizeof(std::uint32_t) *
@@ -73,7 +92,18 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
   const TensorView& x = request.operands[0];
   std::vector<CheckLaunch> launches;
   find_groups(x, s, {0, s.rows, 0, s.cols}, groups[0], groups[1], launches);
+  if (s.given) {
+    std::uint32_t* const largest = words + group_count(s, s.rows, s.cols) + group_count(s, s.cols, s.rows);
+    find_largest(x, largest, launches);
+    launches.push_back({"quantize_found",
+                        1,
+                        1,
+                        32,
+                        {CheckLaunch::pointer(request.operands.back().data), CheckLaunch::pointer(largest),
+                         CheckLaunch::pointer(request.result)}});
+  }
   for (const Copy& copy : copies) {
+    take_given(request.problem, request.operands, groups[copy.transposed], launches);
     const DeviceMatrix scale = device_matrix(request.operands[copy.q + 1]);
     if (scale.rows * scale.columns == 0) continue;
     launches.push_back({"quantize_scales",
@@ -113,9 +143,23 @@ Part groups_of_scales(const Shape& s, std::int64_t rows, std::int64_t cols, std:
   return {};
 }
 
+// Of the output `found`.
+std::vector<CheckLaunch> reference_of_found(const DeviceCheck::ReferenceRequest& request) {
+  std::vector<CheckLaunch> launches;
+  find_largest(request.operands[0], request.shift, launches);
+  launches.push_back({"quantize_reference_found",
+                      1,
+                      1,
+                      32,
+                      {CheckLaunch::pointer(request.shift), CheckLaunch::pointer(request.value),
+                       CheckLaunch::pointer(request.allowed), CheckLaunch::pointer(request.variance)}});
+  return launches;
+}
+
 // The memory for shifts holds the groups until they come last.
 std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& request) {
   const Shape s = shape_of(request.problem);
+  if (s.given && request.output + 1 == request.operands.size()) return reference_of_found(request);
   const std::vector<Copy> copies = copies_of(s);
   const auto copy = std::find_if(copies.begin(), copies.end(), [&](const Copy& one) {
     return request.output == one.q || request.output == one.q + 1;
@@ -130,6 +174,7 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
   std::vector<CheckLaunch> launches;
   find_groups(x, s, part_of(turned, part), turned ? nullptr : request.shift, turned ? request.shift : nullptr,
               launches);
+  take_given(request.problem, request.operands, request.shift, launches);
   const Argument groups = CheckLaunch::pointer(request.shift);
   const Argument value = CheckLaunch::pointer(request.value), allowed = CheckLaunch::pointer(request.allowed),
                  variance = CheckLaunch::pointer(request.variance);

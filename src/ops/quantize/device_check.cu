@@ -99,6 +99,35 @@ extern "C" __global__ void __launch_bounds__(256) quantize_amax(Matrix x, i64 ro
   }
 }
 
+// A given largest magnitude over that of x, unless it is 0 or not finite.
+extern "C" __global__ void quantize_given(const float* amax, u32* groups) {
+  const u32 bits = __float_as_uint(*amax) & 0x7fffffffu;
+  if (threadIdx.x == 0 && bits != 0 && bits < 0x7f800000u) groups[0] = bits;
+}
+
+// Of all elements; what is not finite counts as infinity.
+extern "C" __global__ void quantize_largest(Matrix x, u32* word) {
+  u32 largest = 0;
+  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < x.rows * x.columns;
+       i += static_cast<i64>(gridDim.x) * blockDim.x) {
+    const float value = static_cast<float>(load(x, i / x.columns, i % x.columns));
+    largest = max(largest, min(__float_as_uint(value) & 0x7fffffffu, 0x7f800000u));
+  }
+  atomicMax(word, largest);
+}
+extern "C" __global__ void quantize_found(const u32* found, const u32* largest, Projection* result) {
+  if (threadIdx.x != 0) return;
+  if (*found != *largest) note_worst(result, 1e30, 0);
+}
+extern "C" __global__ void quantize_reference_found(u32* largest, double* value, double* allowed, double* variance) {
+  if (threadIdx.x != 0) return;
+  const double found = __uint_as_float(*largest), step = 2 * half_ulp(kF32, isinf(found) ? 1.0 : found) * 0x1p-10;
+  *value = found;
+  *allowed = step;
+  *variance = step * step / 4;
+  *reinterpret_cast<double*>(largest) = 0;  // the memory for shifts
+}
+
 // Every code of both copies (q or q_t without data: not wanted), with the groups of all of x.
 extern "C" __global__ void __launch_bounds__(256)
     quantize_codes(Matrix x, Matrix q, Matrix q_t, const u32* as_is, const u32* transposed, i64 granularity, i64 rule,
