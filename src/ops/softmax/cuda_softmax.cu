@@ -26,7 +26,7 @@ title = "chunks of 16 bytes of a thread, in rows that a block takes"
 name = "SM_THREADS"
 values = [256, 512, 1024]
 default = 512
-category = "launch"
+category = "resource"
 title = "threads of a multiprocessor"
 [[tunable]]
 name = "RING_KIB"
@@ -64,6 +64,7 @@ direct = { DIRECT = 1, CHUNKS = 2, SM_THREADS = 1024 }
 chunks2 = { CHUNKS = 2 }
 chunks2_threads1024 = { CHUNKS = 2, SM_THREADS = 1024 }
 threads256 = { SM_THREADS = 256 }
+ring_kib96 = { RING_KIB = 96, promoted = "softmax_cuda_nvidia-h100-80gb-hbm3_20261126, 1.02x" }
 [variants]
 bf16_128 = { case = "softmax rows=8192 cols=128" }
 bf16_512 = { case = "softmax rows=131072 cols=512", every = true }
