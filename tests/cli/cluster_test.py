@@ -1,0 +1,212 @@
+"""Campaigns that measure elsewhere: over SSH (a real sshd where there is one, else a stand-in that runs the command here), and
+on a real Slurm of one node, whose daemons, engine and node are killed on the way.
+
+  cluster_test.py RIDGE CLASS
+"""
+import collections
+import getpass
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import one_node_slurm
+
+RIDGE = pathlib.Path(sys.argv.pop(1)).resolve()
+SHAPES = ["m=32", "n=32", "k=32"]
+TRIES = ["--max-iterations", "1", "--seed", "3", "--planned", "2", "--wait-for-quiet", "1s", "--no-git", "--yes"]
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ridge cluster's "))  # a name that has to be quoted
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.environment = dict(os.environ, RIDGE_CACHE_DIR=str(self.folder / "cache"), RIDGE_STATE_DIR=str(self.folder / "state"),
+                                XDG_CONFIG_HOME=str(self.folder / "config"), HOME=str(self.folder))
+
+    def start(self, *words):
+        with open(self.folder / "engine.txt", "a+") as log:
+            engine = subprocess.Popen([RIDGE, *map(str, words)], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(engine.wait)
+        self.addCleanup(engine.kill)
+        return engine
+
+    def run_ridge(self, *words, code=0, limit=280):
+        ended = subprocess.run([RIDGE, *map(str, words)], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               timeout=limit)
+        self.assertEqual(ended.returncode, code, f"{words}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}")
+        return ended.stdout + ended.stderr
+
+    def optimize(self, name, *words):
+        return ("optimize", "gemm", *SHAPES, *TRIES, "--budget", "12s", "--directory", name, *words)
+
+    def events(self, name):
+        return [json.loads(line) for line in (self.folder / name / "journal.jsonl").read_text().splitlines()]
+
+    def effects(self, name):
+        """The story of a campaign: what happened in its order, without what every process writes that goes on with it."""
+        ended = {"committed": "closed", "rolled_back": "closed"}
+        kinds = [event["kind"] for event in self.events(name)]
+        return [ended.get(kind, kind) for kind in kinds if kind not in ("intent", "resumed", "paused")]
+
+    def check_record(self, name, undisturbed):
+        """Nothing lost, nothing twice, and the record holds."""
+        self.assertEqual(self.effects(name), undisturbed)
+        sessions = collections.Counter(re.findall(r'"seed":("?[0-9a-fx]+"?)', (self.folder / name / "journal.jsonl").read_text()))
+        self.assertFalse([seed for seed, times in sessions.items() if times > 1], "a session counts twice")
+        self.run_ridge("campaign", "verify", name)
+        self.run_ridge("campaign", "replay", name)
+
+    def until(self, holds, what, limit=60):
+        end = time.time() + limit
+        while not holds():
+            engine = self.folder / "engine.txt"
+            if time.time() > end:
+                self.fail(f"not within {limit} s: {what}\n{engine.read_text()[-2000:] if engine.exists() else ''}")
+            time.sleep(0.05)
+
+
+class Places(Base):
+    def test_a_place_that_is_none_is_named_with_the_way_out(self):
+        for place, says in (("pbs:x", "is no place to run"), ("slurm:partitoin=x", "no option \"partitoin\""), ("ssh", "names no machine")):
+            self.assertIn(says, self.run_ridge(*self.optimize("a", "--measure-on", place), code=2))
+        self.environment["PATH"] = str(self.folder)
+        self.assertIn("Slurm is not here", self.run_ridge(*self.optimize("a", "--measure-on", "slurm"), code=3))
+
+    def test_a_project_states_its_own_commands(self):
+        project = pathlib.Path(__file__).parents[2] / "examples/project_cpp"
+        words = ("optimize", "rowsum", "--project", project, "--yes", "--measure-on", "ssh:a")
+        self.assertIn("by its own commands", self.run_ridge(*words, code=2))
+
+    def test_a_folder_that_is_not_shared_is_named(self):
+        says = self.run_ridge("unit", self.folder / "not there", "ridge-1", "0", code=3)
+        self.assertIn("is not the folder that the units were written to", says)
+        self.assertIn("folder=DIR", says)
+
+
+class Ssh(Base):
+    def machine(self):
+        """The words after ssh: of a machine that answers. A real sshd, where it can be started."""
+        sshd = shutil.which("sshd", path=one_node_slurm.search_path())
+        if sshd is None or shutil.which("ssh") is None or os.geteuid() != 0:
+            return self.stand_in()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="ridge-sshd-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        port = one_node_slurm.free_port()
+        for name in ("host_key", "key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        (folder / "authorized").write_bytes((folder / "key.pub").read_bytes())
+        environment = " ".join(f'"{name}={self.environment[name]}"' for name in ("RIDGE_CACHE_DIR", "RIDGE_STATE_DIR"))
+        (folder / "sshd_config").write_text(f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nAuthorizedKeysFile {folder}/authorized\n"
+                                            f"PidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nSetEnv {environment}\n")
+        (folder / "config").write_text(f"Host near\n  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {folder}/key\n"
+                                       f"  UserKnownHostsFile {folder}/known\n  StrictHostKeyChecking accept-new\n")
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        daemon = subprocess.Popen([sshd, "-D", "-f", folder / "sshd_config"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.terminate)
+        self.until(lambda: subprocess.run(["ssh", "-F", folder / "config", "-o", "BatchMode=yes", "near", "true"], capture_output=True).returncode == 0,
+                   "sshd answers")
+        return f"near,config={folder}/config,folder={self.folder}/there"
+
+    def stand_in(self):
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / "ssh").write_text("#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift 2\nexec sh -c \"$*\"\n")
+        (programs / "ssh").chmod(0o755)
+        self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
+        return f"near,folder={self.folder}/there"
+
+    def test_a_campaign_whose_engine_is_killed_has_the_same_record(self):
+        self.run_ridge(*self.optimize("undisturbed"))
+        place = f"ssh:{self.machine()},ridge={RIDGE}".replace(str(self.folder), str(self.folder).replace(",", "\\,"))
+        engine = self.start(*self.optimize("disturbed", "--measure-on", place))
+        self.until(lambda: (self.folder / "disturbed/journal.jsonl").exists() and "baseline" in json.dumps(self.effects("disturbed")), "the baseline", 120)
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+        self.run_ridge("campaign", "resume", "disturbed", "--wait-for-quiet", "1s")
+        self.check_record("disturbed", self.effects("undisturbed"))
+        self.assertIn("ssh:near", (self.folder / "disturbed/manifest.yaml").read_text())
+
+    def test_a_machine_that_does_not_let_us_in_is_an_error_with_the_command_to_try(self):
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / "ssh").write_text("#!/bin/sh\necho 'near: Permission denied (publickey).' >&2\nexit 255\n")
+        (programs / "ssh").chmod(0o755)
+        self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
+        says = self.run_ridge(*self.optimize("a", "--measure-on", "ssh:near"), code=6)
+        self.assertIn("Permission denied", says)
+        self.assertIn("ssh -o BatchMode=yes near true", says)
+
+
+class Slurm(Base):
+    def setUp(self):
+        super().setUp()
+        if one_node_slurm.why_not():
+            self.skipTest(one_node_slurm.why_not())
+        self.node = one_node_slurm.OneNode()
+        self.addCleanup(self.node.stop)
+        self.node.start()
+        for name in ("SLURM_CONF", "PATH"):
+            self.environment[name] = self.node.environment[name]
+
+    def test_what_slurm_refuses_is_said_with_the_way_out(self):
+        says = self.run_ridge(*self.optimize("a", "--measure-on", "slurm:partition=gpuu"), code=2)
+        self.assertIn("invalid partition specified: gpuu", says)
+        self.assertIn("sinfo", says)
+        says = self.run_ridge(*self.optimize("a", "--measure-on", "slurm:gres=gpu:8"), code=2)
+        self.assertIn("slurm:gres", says)
+
+    def test_a_campaign_survives_engine_controller_node_and_drain(self):
+        self.run_ridge(*self.optimize("undisturbed"))
+        words = self.optimize("disturbed", "--measure-on", "slurm:partition=main")
+        engine = self.start(*words)
+        journal = self.folder / "disturbed/journal.jsonl"
+        self.until(lambda: journal.exists() and "prepared" in self.effects("disturbed") and self.node.running(), "a unit of the baseline runs", 120)
+        # The daemon of the node, in the middle of a unit, which goes on.
+        self.node.kill_daemon("slurmd")
+        # The engine, and while it is away the controller.
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+        self.node.kill_daemon("slurmctld")
+        self.node.start_controller()
+        self.node.start_node()
+        self.node.until(lambda: "vm" in self.node.ask("sinfo", "-h", "-o", "%N") or self.node.host in self.node.ask("sinfo", "-h", "-o", "%N"), "the controller answers")
+        engine = self.start("campaign", "resume", "disturbed", "--wait-for-quiet", "1s")
+        self.until(lambda: "baseline" in self.effects("disturbed") and self.node.running(), "a unit of the round runs", 120)
+        # The node with all that runs on it, for good: what ran there is lost, and runs again.
+        self.node.lose_node()
+        self.node.ask("scontrol", "update", f"nodename={self.node.host}", "state=down", "reason=power")
+        self.node.start_node()
+        self.node.ask("scontrol", "update", f"nodename={self.node.host}", "state=resume")
+        for job in self.node.ask("squeue", "-h", "-o", "%A").split():
+            self.node.ask("scontrol", "update", f"jobid={job}", "StartTime=now")  # else it waits for two minutes
+        self.until(self.node.running, "the unit runs again")
+        # A drained node ends what runs on it, and takes nothing more until it is resumed.
+        self.node.ask("scontrol", "update", f"nodename={self.node.host}", "state=drain", "reason=test")
+        time.sleep(2)
+        self.node.ask("scontrol", "update", f"nodename={self.node.host}", "state=resume")
+        self.until(lambda: engine.poll() is not None, "the campaign ends", 200)
+        self.assertEqual(engine.returncode, 0, (self.folder / "engine.txt").read_text()[-2000:])
+        self.check_record("disturbed", self.effects("undisturbed"))
+        self.assertEqual(self.node.ask("squeue", "-h").split(), [])
+
+    def test_a_pause_cancels_the_job(self):
+        engine = self.start(*self.optimize("paused", "--measure-on", "slurm"))
+        self.until(lambda: (self.folder / "paused/journal.jsonl").exists() and self.node.running(), "a unit runs", 120)
+        engine.send_signal(signal.SIGINT)
+        engine.send_signal(signal.SIGINT)
+        engine.wait(timeout=60)
+        self.run_ridge("campaign", "status", "paused")
+        self.assertIn(engine.returncode, (8, 130))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

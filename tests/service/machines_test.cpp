@@ -1,0 +1,156 @@
+// Where a campaign builds and measures, and tuning on several devices, without a machine.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "campaign/machines.h"
+#include "campaign/manifest.h"
+#include "execute/route.h"
+#include "execute/scripted.h"
+#include "front.h"
+#include "record/json.h"
+#include "service/machines.h"
+#include "service/tune_devices.h"
+#include "service/worker_call.h"
+
+namespace ridge::service::test {
+namespace {
+
+using record::WorkerTask;
+using testing::HasSubstr;
+
+TEST(Machines, AreKeptInTheManifestAndRefusedWithTheirKey) {
+  record::CampaignSpec spec;
+  ASSERT_TRUE(campaign::set_machines(spec, {"", "slurm:partition=gpu,gres=gpu:1"}));
+  EXPECT_EQ(campaign::machines_of(spec).measure, "slurm:partition=gpu,gres=gpu:1");
+  EXPECT_TRUE(campaign::machines_of(spec).elsewhere());
+  record::CampaignSpec local;
+  ASSERT_TRUE(campaign::set_machines(local, {"local", "local"}));
+  EXPECT_TRUE(local.extra.empty());  // as a campaign without these words
+  const Status refused = campaign::set_machines(local, {"pbs:x", ""});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("build_on: \"pbs:x\" is no place to run"));
+}
+
+TEST(Machines, AskTheOtherWorkerForWhatNeedsADevice) {
+  Front front;
+  const auto script = front.path() / "answers.jsonl";
+  ASSERT_TRUE(write_file_durably(script, "{\"task\":\"describe\",\"response\":{\"version\":1,\"cpu_seconds\":42}}\n"));
+  const Result<Context> there = context_on(front.context, {"", "scripted:" + script.string()});
+  ASSERT_TRUE(there) << there.error().text();
+  EXPECT_EQ(ask_worker(*there, {})->cpu_seconds, 42);
+  EXPECT_TRUE(front.worker.requests().empty());
+  record::WorkerRequest operators;
+  operators.task = WorkerTask::kOperators;
+  EXPECT_TRUE(ask_worker(*there, operators));
+  EXPECT_EQ(front.worker.requests().size(), 1u);  // here
+  EXPECT_FALSE(context_on(front.context, {"", "scripted:/absent"}));
+}
+
+TEST(Routes, BuildAheadOfWhatMeasures) {
+  auto build = std::make_unique<execute::ScriptedExecutor>(), measure = std::make_unique<execute::ScriptedExecutor>();
+  build->on(WorkerTask::kBuild, record::WorkerResponse{});
+  measure->on(WorkerTask::kEvaluate, record::WorkerResponse{});
+  measure->on(WorkerTask::kDescribe, record::WorkerResponse{});
+  const auto &builder = *build, &measurer = *measure;
+  const auto routed = execute::make_routed_executor({nullptr, std::move(measure), std::move(build)});
+  record::WorkerRequest request;
+  request.task = WorkerTask::kEvaluate;
+  request.candidates.resize(1);
+  ASSERT_TRUE(routed->run(request));
+  ASSERT_TRUE(routed->run({}));
+  ASSERT_EQ(builder.requests().size(), 1u);
+  EXPECT_EQ(builder.requests()[0].task, WorkerTask::kBuild);
+  EXPECT_EQ(builder.requests()[0].candidates.size(), 1u);
+  ASSERT_EQ(measurer.requests().size(), 2u);
+  EXPECT_EQ(measurer.requests()[0].task, WorkerTask::kEvaluate);
+}
+
+TEST(Devices, AreNamedOnceEach) {
+  EXPECT_EQ(*devices_of("0,1,GPU-ab12"), (std::vector<std::string>{"0", "1", "GPU-ab12"}));
+  for (const char* const wrong : {"", "0,", "0,0", "0;1", "$(x)"}) {
+    const auto refused = devices_of(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().hint, HasSubstr("--devices 0,1"));
+  }
+}
+
+record::WorkerRequest tuning(std::size_t cases) {
+  record::WorkerRequest request;
+  request.task = WorkerTask::kTune;
+  request.backend = "cuda";
+  for (std::size_t i = 0; i < cases; ++i) {
+    record::Case one;
+    one.op = "gemm";
+    one.set("m", std::to_string(i + 1));
+    request.cases.push_back(one);
+  }
+  return request;
+}
+
+TEST(Devices, EveryCaseIsInOnePart) {
+  for (const std::size_t devices : {1u, 2u, 4u}) {
+    for (const std::size_t cases : {1u, 7u, 40u}) {
+      std::multiset<std::string> seen;
+      for (const auto& part : parts_of({tuning(cases), tuning(cases)}, devices)) {
+        EXPECT_FALSE(part.cases.empty());
+        for (const auto& one : part.cases) seen.insert(one.text());
+      }
+      EXPECT_EQ(seen.size(), 2 * cases);
+    }
+  }
+  EXPECT_EQ(parts_of({tuning(40)}, 4).size(), 16u);
+}
+
+// A worker for each device, which may be asked on any thread.
+class DeviceWorker final : public execute::Executor {
+ public:
+  DeviceWorker(std::string name, std::atomic<int>& parts) : name_(std::move(name)), parts_(parts) {}
+  Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress&,
+                                     const execute::ShouldStop&) override {
+    record::WorkerResponse response;
+    if (request.task == WorkerTask::kDescribe) {
+      response.environment = record::Environment{};
+      response.environment->facts["gpu.name"] = name_;
+      response.environment->facts["gpu.driver_version"] = "13000";
+      return response;
+    }
+    ++parts_;
+    for (const record::Case& one : request.cases) {
+      record::TunedChoice choice;
+      choice.bucket = one;
+      choice.implementation = "cuda_wgmma";
+      response.tuned.push_back(choice);
+    }
+    return response;
+  }
+
+ private:
+  std::string name_;
+  std::atomic<int>& parts_;
+};
+
+TEST(Devices, ShareTheWorkAndMustBeAlike) {
+  Front front;
+  std::atomic<int> parts = 0;
+  front.context.make_worker = [&] { return std::make_unique<DeviceWorker>("NVIDIA H100", parts); };
+  const auto choices = tune_on_devices(front.context, {tuning(40)}, {"0", "1"}, 60);
+  ASSERT_TRUE(choices) << choices.error().text();
+  EXPECT_EQ(choices->size(), 40u);
+  EXPECT_EQ(parts, 8);
+  std::atomic<int> made = 0;
+  front.context.make_worker = [&] {
+    return std::make_unique<DeviceWorker>(made++ < 2 ? "NVIDIA H100" : "NVIDIA H200", parts);
+  };
+  const auto unlike = tune_on_devices(front.context, {tuning(4)}, {"0", "1"}, 0);
+  ASSERT_FALSE(unlike);
+  EXPECT_THAT(unlike.error().message, HasSubstr("NVIDIA H100"));
+  EXPECT_THAT(unlike.error().message, HasSubstr("NVIDIA H200"));
+}
+
+}  // namespace
+}  // namespace ridge::service::test
