@@ -81,6 +81,8 @@ void define_tune(Command root) {
       .positional("case", options->request.words, "Shapes; without any, and without --shapes, the operator's own",
                   false)
       .option("--on cpu|cuda", options->request.backend, "Backend: cpu or cuda")
+      .option("--devices LIST", options->request.devices,
+              "Several equal GPUs of this host at once, for instance 0,1 (default: the first)")
       .option("--shapes FILE", options->request.shapes,
               "A file with cases, a line each, that may begin with their operator: data/shapes/training.txt")
       .option("--time-limit TIME", options->request.limit,
@@ -97,6 +99,8 @@ void define_tune(Command root) {
       .example("ridge tune gemm m=512,2048 n=1024 k=1024", "two buckets on this processor")
       .example("ridge tune gemm --on cuda --shapes data/shapes/dense.txt dtype=bf16 layout=nt",
                "the shapes of a file on the GPU, the configurations of our kernels among the contenders")
+      .example("ridge tune all --on cuda --devices 0,1,2,3 --shapes data/shapes/training.txt",
+               "four GPUs of one kind share the work and the table")
       .example("ridge tune all --on cuda --shapes data/shapes/training.txt --ship data/tuned/nvidia-h200.jsonl",
                "a table that ships")
       .exits({{kNo, "a bucket has no implementation that works, or there was none to tune"},
@@ -106,6 +110,7 @@ void define_tune(Command root) {
       .json("a list with the choice for each bucket, as in the tuned table; with --forget, a message")
       .action([options](const Context& context) { return tune(context, *options); });
   define_tune_replay(command);
+  define_tune_store(command);
 }
 
 }  // namespace ridge::cli

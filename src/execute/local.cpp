@@ -34,7 +34,7 @@ class Complaints {
 class LocalExecutor final : public Executor {
  public:
   LocalExecutor(std::filesystem::path program, LocalOptions options)
-      : program_(std::move(program)), options_(options) {}
+      : program_(std::move(program)), options_(std::move(options)) {}
 
   Result<record::WorkerResponse> run(const record::WorkerRequest& request, const OnProgress& on_progress,
                                      const ShouldStop& should_stop) override {
@@ -49,6 +49,7 @@ class LocalExecutor final : public Executor {
     ProcessSpec spec;
     spec.argv = {program_.string(), request_path.string(), response_path.string()};
     spec.directory = directory.path();
+    spec.environment = options_.environment;
     spec.timeout = request.time_limit > 0 ? request.time_limit + options_.grace : 1e9;
     spec.on_error_line = [&](std::string_view line) {
       last_sign = Steady::now();
@@ -97,7 +98,7 @@ class LocalExecutor final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_local_executor(std::filesystem::path worker_program, LocalOptions options) {
-  return std::make_unique<LocalExecutor>(std::move(worker_program), options);
+  return std::make_unique<LocalExecutor>(std::move(worker_program), std::move(options));
 }
 
 }  // namespace ridge::execute

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "execute/executor.h"
 
@@ -14,6 +16,7 @@ struct LocalOptions {
   // seconds of the last progress line, is hung and killed with its tree.
   double grace = 120.0;
   double silent_limit = 900.0;
+  std::map<std::string, std::string> environment = {};  // added to the worker's
 };
 
 std::unique_ptr<Executor> make_local_executor(std::filesystem::path worker_program, LocalOptions options = {});

@@ -10,6 +10,7 @@
 #include "record/tuned_folder.h"
 #include "service/duration.h"
 #include "service/shape_file.h"
+#include "service/tune_devices.h"
 #include "service/worker_call.h"
 
 namespace ridge::service {
@@ -56,6 +57,15 @@ Result<std::vector<record::TunedChoice>> tune(const Context& context, const Tune
     RIDGE_TRY(request, tuning_request(options, std::move(one)));
     waiting += request.cases.size();
     requests.push_back(std::move(request));
+  }
+  if (!options.devices.empty()) {
+    if (options.backend != record::info_of(Backend::kCuda).name)
+      return with_hint(invalid("--devices {} names GPUs, and this is --on {}", options.devices, options.backend),
+                       "add --on cuda");
+    RIDGE_TRY(devices, devices_of(options.devices));
+    RIDGE_TRY(choices, tune_on_devices(context, requests, devices, limit));
+    if (!options.ship.empty()) RIDGE_CHECK_OK(write_table(options.ship, choices, options.keep_disturbed));
+    return choices;
   }
   SystemClock clock;
   const double start = clock.monotonic();

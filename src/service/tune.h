@@ -15,7 +15,8 @@ namespace ridge::service {
 struct TuneRequest {
   std::string op;  // or "all": those that the file of shapes names
   std::string backend = "cpu", shapes, limit;
-  std::string ship;  // also write the lines to this file
+  std::string devices;  // "0,1": several GPUs of this host at once; empty: the first
+  std::string ship;     // also write the lines to this file
   std::vector<std::string> words;
   std::int64_t threads = 1;
   std::optional<std::int64_t> seed;  // of the order in which contenders take turns

@@ -1,0 +1,176 @@
+#include "service/tune_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "execute/local.h"
+
+namespace ridge::service {
+namespace {
+
+constexpr std::size_t kPartsOfADevice = 4;  // so that one with long cases is not waited for
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
+std::unique_ptr<execute::Executor> worker_of_device(const Context& context, const std::string& device) {
+  if (context.make_worker) return context.make_worker();
+  execute::LocalOptions options;
+  options.environment[kVisible] = device;
+  return execute::make_local_executor(context.worker_program, std::move(options));
+}
+
+// Name and driver of the only GPU that a worker sees.
+Result<std::string> name_of_device(const Context& context, const std::string& device) {
+  record::WorkerRequest describe;
+  describe.cache_directory = context.cache_directory.string();
+  RIDGE_TRY(response, worker_of_device(context, device)->run(describe, {}, [&] { return context.stopped(); }));
+  const auto facts = response.environment ? response.environment->facts : std::map<std::string, std::string>();
+  const auto name = facts.find("gpu.name"), driver = facts.find("gpu.driver_version");
+  if (name == facts.end() || driver == facts.end()) {
+    return with_hint(make_error(ErrorCode::kUnsupported, "there is no GPU {}", device), "`nvidia-smi -L` lists them");
+  }
+  return fmt::format("{}, driver for CUDA {}", name->second, driver->second);
+}
+
+Status all_alike(const Context& context, const std::vector<std::string>& devices) {
+  RIDGE_TRY(first, name_of_device(context, devices.front()));
+  for (const std::string& device : devices) {
+    RIDGE_TRY(name, name_of_device(context, device));
+    if (name == first) continue;
+    return with_hint(invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(), first,
+                             device, name),
+                     "tune them one after the other, or name only those that are alike");
+  }
+  return ok_status();
+}
+
+// Parts that wait, and what came of those that are done.
+class PartQueue {
+ public:
+  PartQueue(std::vector<record::WorkerRequest> parts, std::size_t devices, double limit)
+      : parts_(std::move(parts)), answers_(parts_.size()), devices_(devices), limit_(limit) {
+    for (const record::WorkerRequest& part : parts_) waiting_ += part.cases.size();
+  }
+
+  // The next part, with its share of the time that is left; none when all are taken or one failed.
+  std::optional<std::pair<std::size_t, record::WorkerRequest>> next() {
+    const std::scoped_lock lock(mutex_);
+    if (taken_ == parts_.size() || failure_) return std::nullopt;
+    record::WorkerRequest part = parts_[taken_];
+    if (limit_ > 0) {
+      const double left = std::max(limit_ - (clock_.monotonic() - start_), 0.1);
+      part.time_limit = std::min(
+          left, left * static_cast<double>(part.cases.size() * devices_) / static_cast<double>(waiting_));
+    }
+    waiting_ -= part.cases.size();
+    return std::pair(taken_++, std::move(part));
+  }
+
+  void answer(std::size_t part, Result<record::WorkerResponse> response) {
+    const std::scoped_lock lock(mutex_);
+    ++done_;
+    if (!response && !failure_) failure_ = response.error();
+    if (response && !response->error.empty() && !failure_) {
+      failure_ = with_hint(make_error(response->unavailable ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+                                      "{}", response->error),
+                           response->error_hint);
+    }
+    if (response) answers_[part] = std::move(response->tuned);
+  }
+
+  [[nodiscard]] std::pair<std::size_t, std::size_t> done() {
+    const std::scoped_lock lock(mutex_);
+    return {done_, parts_.size()};
+  }
+
+  Result<std::vector<record::TunedChoice>> choices() {
+    if (failure_) return *failure_;
+    std::vector<record::TunedChoice> all;
+    for (auto& part : answers_) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<record::WorkerRequest> parts_;
+  std::vector<std::vector<record::TunedChoice>> answers_;
+  std::size_t devices_, taken_ = 0, done_ = 0, waiting_ = 0;
+  double limit_;
+  std::optional<Error> failure_;
+  SystemClock clock_;
+  double start_ = clock_.monotonic();
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> devices_of(const std::string& words) {
+  std::vector<std::string> devices;
+  for (const std::string& word : split(words, ',')) {
+    const std::string device(trimmed(word));
+    const bool plain = !device.empty() && std::all_of(device.begin(), device.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '-';
+    });
+    if (!plain || std::find(devices.begin(), devices.end(), device) != devices.end())
+      return with_hint(invalid("--devices {}: \"{}\" is no device, or named twice", words, device),
+                       "for instance --devices 0,1; `nvidia-smi -L` lists them");
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+std::vector<record::WorkerRequest> parts_of(const std::vector<record::WorkerRequest>& requests, std::size_t devices) {
+  std::vector<record::WorkerRequest> parts;
+  for (const record::WorkerRequest& request : requests) {
+    const std::size_t most = devices > 1 ? kPartsOfADevice * devices : 1;
+    const std::size_t count = std::min(request.cases.size(), most);
+    // Every count-th case: neighbours in a list of shapes take about as long.
+    for (std::size_t first = 0; first < count; ++first) {
+      record::WorkerRequest part = request;
+      part.cases.clear();
+      for (std::size_t i = first; i < request.cases.size(); i += count) part.cases.push_back(request.cases[i]);
+      parts.push_back(std::move(part));
+    }
+    if (request.cases.empty()) parts.push_back(request);  // the operator's own cases, which the worker knows
+  }
+  return parts;
+}
+
+Result<std::vector<record::TunedChoice>> tune_on_devices(const Context& context,
+                                                         const std::vector<record::WorkerRequest>& requests,
+                                                         const std::vector<std::string>& devices, double limit) {
+  if (devices.size() > 1) RIDGE_CHECK_OK(all_alike(context, devices));
+  std::vector<record::WorkerRequest> parts = parts_of(requests, devices.size());
+  for (record::WorkerRequest& part : parts) part.cache_directory = context.cache_directory.string();
+  PartQueue queue(std::move(parts), devices.size(), limit);
+  std::atomic<std::size_t> ended = 0;
+  std::vector<std::thread> workers;
+  for (const std::string& device : devices) {
+    workers.emplace_back([&, device] {
+      const std::unique_ptr<execute::Executor> worker = worker_of_device(context, device);
+      while (auto part = queue.next())
+        queue.answer(part->first, worker->run(part->second, {}, [&] { return context.stopped(); }));
+      ++ended;
+    });
+  }
+  // Progress is told on the thread of the use case.
+  while (ended < devices.size()) {
+    const auto [done, all] = queue.done();
+    context.progress({"tuning", fmt::format("{} of {} parts on {} devices", done, all, devices.size()),
+                      static_cast<double>(done) / static_cast<double>(std::max<std::size_t>(all, 1))});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  for (std::thread& worker : workers) worker.join();
+  context.settled();
+  return queue.choices();
+}
+
+}  // namespace ridge::service
