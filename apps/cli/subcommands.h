@@ -26,6 +26,7 @@ void define_tips(Command root);
 void define_workspace(Command root);
 void define_tune(Command root);
 void define_tune_replay(Command& tune);
+void define_tune_store(Command& tune);
 void define_kernels(Command root);
 void define_ops(Command root);
 void define_mcp(Command root);

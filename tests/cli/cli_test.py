@@ -561,6 +561,27 @@ class Tune(Base):
         cache.write_text(json.dumps({"results": rows}))
         self.refused(2, "tune", "replay", cache, "--strategy", "annealing", says="known: ours, random, local")
 
+    def test_keeps_measurements_and_gives_them_back(self):
+        rows = [{"configuration": {"block": 2**i}, "times": {"compilation": 100, "runtimes": [1]}, "invalidity": "correct" if i else "compile",
+                 "measurements": [{"name": "time", "value": 1.5 + i}], "objectives": ["time"]} for i in range(6)]
+        recording, back = self.tmp / "kept_T4.json", self.tmp / "back_T4.json"
+        recording.write_text(json.dumps({"results": rows}))
+        self.refused(2, "tune", "import", recording, says=["names no kernel", "--kernel NAME"])
+        words = ["--kernel", "kept", "--device", "one"]
+        self.assertEqual([self.json("tune", "import", recording, *words)[key] for key in ("added", "measurements")], [6, 6])
+        self.assertEqual(self.json("tune", "import", recording, *words)["added"], 0)
+        self.assertEqual(self.json("tune", "export", back, "--kernel", "kept")["measurements"], 6)
+        search = ["--seeds", "3", "--score"]
+        was, now = (self.json("tune", "replay", file, *search)["rows"][0] for file in (recording, back))
+        self.assertEqual((was["curve"], was["failing"]), (now["curve"], now["failing"]))
+        rows[2]["measurements"][0]["value"] = 8
+        recording.write_text(json.dumps({"results": rows}))
+        self.refused(2, "tune", "import", recording, *words, says=["row 3 (block=4) is 0.008 s, and the store has 0.0035 s", "--clocks"])
+        self.json("tune", "import", recording, "--kernel", "kept", "--device", "two")
+        self.refused(2, "tune", "export", back, "--kernel", "kept", says=["2 circumstances", "one; clocks unknown; compiler unknown | two"])
+        self.assertEqual(self.json("tune", "export", back, "--kernel", "kept", "--device", "two")["device"], "two")
+        self.refused(2, "tune", "export", back, "--kernel", "none", says="nothing is stored of kernel none")
+
     def test_figures_of_a_busy_machine_are_not_kept(self):
         shapes = self.tmp / "shapes.txt"
         shapes.write_text("m=192 n=192 k=192\n")

@@ -45,6 +45,8 @@
 #include "record/signature.h"
 #include "record/tunables.h"
 #include "record/tuning_cache.h"
+#include "record/tuning_replay.h"
+#include "record/tuning_store.h"
 #include "record/web.h"
 #include "record/worker.h"
 #include "report/report.h"
@@ -142,7 +144,8 @@ bool read_message(std::string_view text) {
 
 bool read_tuning(std::string_view text) {
   const bool cache = record::parse_tuning_cache(text).ok();
-  return record::parse_tuning_problem(text).ok() || cache;
+  const bool lines = record::parse_tuning_runs(text).ok() || record::parse_tuning_store(text).ok();
+  return record::parse_tuning_problem(text).ok() || cache || lines;
 }
 
 // What a reference of a workspace says of itself: its operands have no other sizes than those it names.
@@ -344,7 +347,9 @@ std::vector<Reader> make_readers() {
        "recorded measurements of a tuner",
        read_tuning,
        {},
-       {R"({"device_name":"d","kernel_name":"k","tune_params_keys":["b"],"tune_params":{"b":[32,64,128]},"objective":"time","cache":{"32":{"b":32,"time":2.0},"64":{"b":64,"time":"RuntimeFailedConfig"},"128":{"b":128,"time":1.5}}})",
+       {R"({"recording":"a","strategy":"b","seed":1,"rows":[17,4]})",
+        R"({"version":1,"kernel":"k","device":"d","configuration":{"b":"8"},"seconds":0.5,"cost":2})",
+        R"({"device_name":"d","kernel_name":"k","tune_params_keys":["b"],"tune_params":{"b":[32,64,128]},"objective":"time","cache":{"32":{"b":32,"time":2.0},"64":{"b":64,"time":"RuntimeFailedConfig"},"128":{"b":128,"time":1.5}}})",
         R"({"schema_version":"1.0.0","metadata":{"timeunit":"miliseconds"},"results":[{"configuration":{"b":8},"times":{"compilation":9,"framework":1,"runtimes":[2]},"invalidity":"correct","measurements":[{"name":"time","value":0.5}],"objectives":["time"]},{"configuration":{"b":16},"times":{"compilation":9,"framework":1,"runtimes":[2]},"invalidity":"correct","measurements":[{"name":"time","value":0.25}],"objectives":["time"]}]})"}},
       {"pack", "a kernel pack", read_pack, {}, {pack, far}, true},
       {"promotion",

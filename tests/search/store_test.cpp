@@ -1,0 +1,68 @@
+#include "record/tuning_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ridge::record {
+namespace {
+
+using testing::HasSubstr;
+
+TuningCache recorded() {
+  TuningCache cache{"", "", {{"block", {{16, {}}, {0.5, {}}}}, {"layout", {{0, "nn"}, {0, "nt"}}}}, {}};
+  cache.rows.push_back({{0, 0}, 0.1, 2, {}});
+  cache.rows.push_back({{0, 1}, 1.0 / 3, 3, {}});
+  cache.rows.push_back({{1, 1}, std::numeric_limits<double>::quiet_NaN(), 1, "compile"});
+  return cache;
+}
+
+StoredMeasurement origin() {
+  StoredMeasurement one;
+  one.kernel = "scale";
+  one.device = "made up";
+  return one;
+}
+
+TEST(TuningStore, GivesBackInT4WhatItWasGiven) {
+  std::vector<StoredMeasurement> store;
+  ASSERT_EQ(*add_measurements(store, measurements_of(recorded(), origin())), 3u);
+  const auto read = parse_tuning_store(tuning_store_text(store));
+  ASSERT_TRUE(read) << read.error().text();
+  const auto back = parse_tuning_cache(t4_text(*read));
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(back->kernel, "scale");
+  EXPECT_EQ(back->device, "made up");
+  ASSERT_EQ(back->rows.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TuningRow &was = recorded().rows[i], &is = back->rows[i];
+    EXPECT_EQ(is.failure, was.failure);
+    if (!was.failed()) {
+      EXPECT_DOUBLE_EQ(is.time, was.time);
+    }
+    EXPECT_DOUBLE_EQ(is.cost, was.cost);
+    for (std::size_t p = 0; p < 2; ++p) {
+      EXPECT_EQ(to_text(back->parameters[p].values[is.values[p]]),
+                to_text(recorded().parameters[p].values[was.values[p]]));
+    }
+  }
+}
+
+TEST(TuningStore, KeepsAMeasurementOnceAndRefusesAnotherTimeForIt) {
+  std::vector<StoredMeasurement> store;
+  ASSERT_TRUE(add_measurements(store, measurements_of(recorded(), origin())));
+  EXPECT_EQ(*add_measurements(store, measurements_of(recorded(), origin())), 0u);
+  TuningCache again = recorded();
+  again.rows[1].time = 0.25;
+  const auto refused = add_measurements(store, measurements_of(again, origin()));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("row 2 (block=16 layout=nt) is 0.25 s, and the store has 0.333"));
+  StoredMeasurement faster = origin();
+  faster.clocks = "1980 MHz";
+  EXPECT_EQ(*add_measurements(store, measurements_of(again, faster)), 3u);
+  EXPECT_THAT(parse_tuning_store(tuning_store_text(store) + "{\"kernel\":3}").error().text(), HasSubstr("line 7"));
+}
+
+}  // namespace
+}  // namespace ridge::record
