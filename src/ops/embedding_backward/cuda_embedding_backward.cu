@@ -43,7 +43,7 @@ RIDGE_ACCUMULATE = { value = "accumulate" }
 RIDGE_VECTORS = { value = "vectors" }
 [configs]
 default = { }
-side4 = { SIDE = 4, RESIDENT = 4 }
+side4 = { SIDE = 4, RESIDENT = 4, promoted = "embedding_backward_cuda_nvidia-h100-80gb-hbm3_20261126, 1.12x" }
 side16 = { SIDE = 16, RESIDENT = 2 }
 [variants]
 bf16_4096 = { case = "embedding_backward tokens=8192 vocabulary=128256 cols=4096", every = true }
