@@ -143,7 +143,7 @@ def test_quantising_by_a_magnitude_is_one_operator_and_as_by_pytorch(device, mon
             layer(x).square().sum().backward()
             optimizer.step()
         results.append((x.grad, layer.weight.grad, layer.weight.detach(), layer.amax_history))
-    assert calls == 2 * [(24, 48), (40, 48), (24, 40)]
+    assert len(calls) == 6 and (device.type != "cpu" or calls == 2 * [(24, 48), (40, 48), (24, 40)])  # a GPU's products pad
     for one, other in zip(*results, strict=True):
         testing.assert_snr(one.double(), other, 60)  # quotients by division, or by the reciprocal: codes next to a middle may differ
     x = torch.randn(3, 5, device=device)
