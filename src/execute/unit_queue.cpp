@@ -192,6 +192,8 @@ void UnitQueue::accept(const std::string& key, Unit& unit, record::UnitResult re
                      std::abs(skew), skew > 0 ? "ahead of" : "behind"));
   }
   skew_ = skew;
+  // The wait for quiet is bounded over all units, as it is over all requests of an executor beside the engine.
+  options_.wait_for_quiet = std::max(0.0, options_.wait_for_quiet - result.waited);
   release(unit);
   unit.outcome.result = std::move(result);
   ended_.push_back(key);

@@ -26,8 +26,8 @@ namespace ridge::execute {
 struct QueueOptions {
   std::filesystem::path root;  // of the units; one process at a time
   std::string version, who;    // see record::UnitOrder
-  double wait_for_quiet = 0;
-  bool one_device = false;  // what measures runs where the first unit did that measured
+  double wait_for_quiet = 0;   // in all; what a unit waited is no more to be waited by the next
+  bool one_device = false;     // what measures runs where the first unit did that measured
   std::function<void(std::string_view)> on_note = {};
   std::size_t most_in_flight = 1000;
   int most_attempts = 3;             // that fail or are lost, of one unit

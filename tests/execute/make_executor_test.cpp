@@ -15,9 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(MakeExecutor, TakesWhatItKnows) {
-  for (const char* spec : {"local", "slurm", "slurm:partition=gpu,gres=gpu:h100:1,time=30,exclusive",
-                           "slurm:constraint=a\\,b", "ssh:gpu1", "ssh:gpu1,me@gpu2,folder=/scratch/r,slots=4",
-                           "scripted:answers.jsonl"}) {
+  for (const char* spec :
+       {"local", "slurm", "slurm:partition=gpu,gres=gpu:h100:1,time=30,exclusive", "slurm:constraint=a\\,b", "ssh:gpu1",
+        "ssh:gpu1,me@gpu2,folder=/scratch/r,slots=4", "scripted:answers.jsonl"}) {
     const Status known = check_executor(spec);
     EXPECT_TRUE(known.ok()) << spec << ": " << known.error().text();
   }
@@ -92,8 +92,7 @@ TEST_F(OnPath, WhatSbatchRefusesHasAWayOut) {
   EXPECT_EQ(partition.code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(partition.text(), HasSubstr("gpuu"));
   EXPECT_THAT(partition.hint, HasSubstr("sinfo"));
-  const Error account =
-      says("Batch job submission failed: Invalid account or account/partition combination specified");
+  const Error account = says("Batch job submission failed: Invalid account or account/partition combination specified");
   EXPECT_THAT(account.hint, HasSubstr("slurm:account=NAME"));
   EXPECT_EQ(says("Unable to contact slurm controller (connect failure)").code, ErrorCode::kTimeout);
   EXPECT_EQ(says("Batch job submission failed: Socket timed out on send/recv operation").code, ErrorCode::kTimeout);

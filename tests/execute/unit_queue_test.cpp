@@ -18,10 +18,10 @@
 namespace ridge::execute {
 namespace {
 
-using ::testing::HasSubstr;
 using record::WorkerRequest;
 using record::WorkerResponse;
 using record::WorkerTask;
+using ::testing::HasSubstr;
 
 constexpr const char* kVersion = "1.2.3";
 
@@ -69,7 +69,7 @@ class Units : public ::testing::Test {
     VirtualClock there(1'767'225'600 + skew_);
     record::UnitPlace place{node, same_host_ ? "host" : node, "processor", ""};
     const UnitHost host{version_, root / "cache", place, there,
-                        [this](const record::UnitOrder&) { return std::make_unique<Forward>(worker_); }};
+                        [this](const record::UnitOrder&) { return std::make_unique<Forward>(worker_, node_waits_); }};
     written_ = run_unit(root, batch, index, host);
     if (twice_) written_ = run_unit(root, batch, index, host);
   }
@@ -77,7 +77,8 @@ class Units : public ::testing::Test {
   // A worker that outlives the executor of one unit.
   class Forward final : public Executor {
    public:
-    explicit Forward(ScriptedExecutor& to) : to_(to) {}
+    Forward(ScriptedExecutor& to, double waits) : to_(to), waits_(waits) {}
+    [[nodiscard]] double waited() const override { return waits_; }
     Result<WorkerResponse> run(const WorkerRequest& request, const OnProgress& progress,
                                const ShouldStop& stop) override {
       return to_.run(request, progress, stop);
@@ -85,6 +86,7 @@ class Units : public ::testing::Test {
 
    private:
     ScriptedExecutor& to_;
+    double waits_;
   };
 
   QueueOptions options() {
@@ -134,6 +136,7 @@ class Units : public ::testing::Test {
   Status written_ = ok_status();
   std::string notes_, version_ = kVersion;
   std::int64_t skew_ = 0;
+  double node_waits_ = 0;
   int failures_left_ = 0;
   bool twice_ = false, same_host_ = true;
 };
@@ -201,6 +204,23 @@ TEST_F(Units, ClocksThatDifferChangeNothingAndAreSaid) {
   EXPECT_TRUE(finish(*queue, *queue->add(request(1), "scope"))->result);
   EXPECT_NEAR(queue->clock_skew(), 8, 1.1);
   EXPECT_THAT(notes_, HasSubstr("8 s ahead of"));
+}
+
+TEST_F(Units, TheWaitForQuietIsBoundedOverAllOfThem) {
+  node_waits_ = 20;
+  QueueOptions patient = options();
+  patient.wait_for_quiet = 30;
+  auto queue = open(patient);
+  const auto allowed = [&](std::int64_t number) {
+    const std::string key = *queue->add(request(number), "scope");
+    const auto order =
+        record::parse_record<record::UnitOrder>(*read_file(UnitFolder(patient.root).order(key)), "order");
+    EXPECT_TRUE(finish(*queue, key)->result);
+    return order->wait_for_quiet;
+  };
+  EXPECT_EQ(allowed(1), 30);
+  EXPECT_EQ(allowed(2), 10);
+  EXPECT_EQ(allowed(3), 0);
 }
 
 TEST_F(Units, AFailureIsTriedAgainAndNamesItsNodeInTheEnd) {
@@ -393,20 +413,21 @@ TEST_P(KillMatrix, GivesTheSameOutcome) {
   EXPECT_EQ(runs_[5], 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, KillMatrix,
-    ::testing::Combine(::testing::Values(When::kOrdered, When::kHandedOver, When::kRunning, When::kEnded),
-                       ::testing::Values(What::kNothing, What::kEngineDies, What::kEngineDiesTwice, What::kNodeDies,
-                                         What::kNodeDiesForGood, What::kPreempted, What::kDropped,
-                                         What::kControllerAway, What::kAnswerLost, What::kRunsTwice,
-                                         What::kMarkerLost)));
+INSTANTIATE_TEST_SUITE_P(All, KillMatrix,
+                         ::testing::Combine(::testing::Values(When::kOrdered, When::kHandedOver, When::kRunning,
+                                                              When::kEnded),
+                                            ::testing::Values(What::kNothing, What::kEngineDies, What::kEngineDiesTwice,
+                                                              What::kNodeDies, What::kNodeDiesForGood, What::kPreempted,
+                                                              What::kDropped, What::kControllerAway, What::kAnswerLost,
+                                                              What::kRunsTwice, What::kMarkerLost)));
 
 // The executor on top: what an engine sees.
 class ThroughACluster : public Units {
  protected:
   std::unique_ptr<Executor> executor(std::function<std::string()> scope) {
-    auto made = make_cluster_executor(scheduler_->client(), clock_,
-                                      {options(), std::move(scope), [this](double seconds) { clock_.advance(seconds); }});
+    auto made =
+        make_cluster_executor(scheduler_->client(), clock_,
+                              {options(), std::move(scope), [this](double seconds) { clock_.advance(seconds); }});
     EXPECT_TRUE(made.ok()) << made.error().text();
     return std::move(*made);
   }
