@@ -1,0 +1,215 @@
+// Simulates campaigns on clusters: the queue of units as the engine uses it, and its files, over a scripted cluster
+// under a virtual clock. Prints one line of CSV for each scenario.
+//
+//   bench_cluster [--quick]      files go below TMPDIR; /dev/shm makes it a matter of minutes
+//   bench_cluster --slurm FOLDER RIDGE VERSION     the processor time of the engine for a unit on the Slurm of this machine
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "execute/scripted.h"
+#include "execute/scripted_cluster.h"
+#include "execute/slurm.h"
+#include "execute/unit_queue.h"
+
+namespace {
+
+using namespace ridge;
+using execute::QueueOptions;
+using execute::ScriptedScheduler;
+using execute::UnitQueue;
+
+struct Scenario {
+  std::size_t nodes = 1000, units = 100000, in_flight = 2000;
+  double mean_seconds = 300;
+  double failures_per_hour = 0.01;
+  bool requeue = true;
+};
+
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Exponential, from the digest that names the unit: the same in every run.
+double duration_of(const std::string& key, double mean) {
+  const double uniform = (static_cast<double>(std::stoull(key.substr(0, 12), nullptr, 16)) + 0.5) * 0x1p-48;
+  return -mean * std::log(uniform);
+}
+
+// Answers at once: what a unit computes is no part of the simulation.
+class Instant final : public execute::Executor {
+ public:
+  Result<record::WorkerResponse> run(const record::WorkerRequest&, const execute::OnProgress&,
+                                     const execute::ShouldStop&) override {
+    return record::WorkerResponse{};
+  }
+};
+
+struct Outcome {
+  std::uint64_t results = 0, errors = 0, doubled = 0;
+  double seconds = 0, until_tail = 0, busy_until_tail = 0;
+  double engine_cpu = 0, simulated_cpu = 0;
+};
+
+Outcome simulate(const Scenario& scenario, ScriptedScheduler*& scheduler_out, UnitQueue*& queue_out) {
+  static std::unique_ptr<ScriptedScheduler> scheduler;
+  static std::unique_ptr<UnitQueue> queue;
+  static VirtualClock clock;
+  clock = VirtualClock();
+  Outcome outcome;
+  const Result<TempDir> folder = TempDir::create("ridge-simulation");
+  if (!folder) std::exit(5);
+  double on_nodes = 0;
+  execute::ScriptedClusterOptions options;
+  options.nodes = scenario.nodes;
+  options.failures_per_hour = scenario.failures_per_hour;
+  options.requeue = scenario.requeue;
+  options.duration = [&](const std::string& key) { return duration_of(key, scenario.mean_seconds); };
+  options.execute = [&](const auto& root, const auto& batch, std::size_t index, const std::string& node) {
+    const double begun = cpu_seconds();
+    const record::UnitPlace place{node, node, "simulated", ""};
+    const execute::UnitHost host{"simulated", root, place, clock,
+                                 [](const record::UnitOrder&) { return std::make_unique<Instant>(); }};
+    if (!execute::run_unit(root, batch, index, host)) ++outcome.errors;
+    on_nodes += cpu_seconds() - begun;
+  };
+  queue.reset();
+  scheduler = std::make_unique<ScriptedScheduler>(clock, std::move(options));
+  QueueOptions queue_options;
+  queue_options.root = folder->path() / "units";
+  queue_options.version = "simulated";
+  queue_options.most_in_flight = scenario.in_flight;
+  auto opened = UnitQueue::open(scheduler->client(), clock, std::move(queue_options));
+  if (!opened) std::exit(5);
+  queue = std::move(*opened);
+  const double begun = cpu_seconds();
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < scenario.units; ++i) {
+    record::WorkerRequest request;
+    request.task = record::WorkerTask::kBuild;
+    request.samples = static_cast<std::int64_t>(i);
+    keys.push_back(*queue->add(request, "simulation"));
+  }
+  std::size_t left = keys.size();
+  while (left > 0) {
+    if (!queue->step()) std::exit(5);
+    for (const std::string& key : queue->take_ended()) {
+      const auto ended = queue->take(key);
+      ++(ended->result ? outcome.results : outcome.errors);
+      queue->forget(key);
+      --left;
+    }
+    // The tail, in which there are fewer units than nodes, is the end of any list of jobs.
+    if (queue->waiting() == 0 && queue->in_flight() < scenario.nodes && outcome.until_tail == 0) {
+      outcome.until_tail = clock.monotonic();
+      outcome.busy_until_tail = scheduler->account().busy;
+    }
+    if (left > 0) clock.advance(queue->pause());
+  }
+  outcome.seconds = clock.monotonic();
+  outcome.simulated_cpu = on_nodes;
+  outcome.engine_cpu = cpu_seconds() - begun - on_nodes;
+  outcome.doubled = outcome.results > scenario.units ? outcome.results - scenario.units : 0;
+  scheduler_out = scheduler.get();
+  queue_out = queue.get();
+  return outcome;
+}
+
+void report(const Scenario& scenario) {
+  ScriptedScheduler* scheduler = nullptr;
+  UnitQueue* queue = nullptr;
+  const Outcome outcome = simulate(scenario, scheduler, queue);
+  const auto& account = scheduler->account();
+  const auto& counts = queue->counts();
+  const double nodes = static_cast<double>(scenario.nodes), units = static_cast<double>(scenario.units);
+  const double work = account.busy + account.lost;
+  fmt::print("{},{},{},{},{},{},{},{},{:.0f},{:.4f},{:.4f},{:.5f},{},{},{},{},{},{:.3f},{:.3f}\n", scenario.nodes,
+             scenario.units, scenario.mean_seconds, scenario.failures_per_hour, scenario.requeue ? "yes" : "no",
+             scenario.in_flight, outcome.results, outcome.errors, outcome.seconds,
+             outcome.busy_until_tail / (nodes * std::max(outcome.until_tail, 1.0)),
+             account.busy / (nodes * outcome.seconds), account.lost / work, account.failures, counts.attempts,
+             counts.submissions, counts.polls, account.largest_answer, 1e3 * outcome.engine_cpu / units,
+             outcome.engine_cpu / outcome.seconds);
+  std::fflush(stdout);
+}
+
+double seconds_of(int who) {
+  rusage used{};
+  ::getrusage(who, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+// Units that ask for the list of operators: of this process and of sbatch, squeue and their like, per unit.
+int on_slurm(const char* folder, const char* ridge, const char* version) {
+  fmt::print("units,results,seconds,submissions,polls,engine_ms_per_unit,slurm_commands_ms_per_unit\n");
+  for (const std::size_t units : {1, 10, 100, 200}) {
+    auto cluster = execute::make_slurm({.program = ridge, .words = {}});
+    if (!cluster) return fmt::print(stderr, "{}\n", cluster.error().text()), 3;
+    SystemClock clock;
+    QueueOptions options;
+    options.root = std::filesystem::path(folder) / fmt::format("units-{}", units);
+    options.version = version;
+    auto queue = UnitQueue::open(std::move(*cluster), clock, std::move(options));
+    if (!queue) return fmt::print(stderr, "{}\n", queue.error().text()), 5;
+    const double self = seconds_of(RUSAGE_SELF), children = seconds_of(RUSAGE_CHILDREN), begun = clock.monotonic();
+    for (std::size_t i = 0; i < units; ++i) {
+      record::WorkerRequest request;
+      request.task = record::WorkerTask::kOperators;
+      request.samples = static_cast<std::int64_t>(i);
+      if (!(*queue)->add(request, "measured")) return 5;
+    }
+    std::size_t results = 0;
+    for (std::size_t ended = 0; ended < units;) {
+      if (!(*queue)->step()) return 5;
+      for (const std::string& key : (*queue)->take_ended()) {
+        const auto outcome = (*queue)->take(key);
+        if (outcome->error) fmt::print(stderr, "{}\n", outcome->error->text());
+        results += outcome->result ? 1 : 0;
+        ++ended;
+      }
+      ::usleep(static_cast<useconds_t>(1e6 * (*queue)->pause()));
+    }
+    const auto& counts = (*queue)->counts();
+    fmt::print("{},{},{:.1f},{},{},{:.2f},{:.2f}\n", units, results, clock.monotonic() - begun, counts.submissions,
+               counts.polls, 1e3 * (seconds_of(RUSAGE_SELF) - self) / static_cast<double>(units),
+               1e3 * (seconds_of(RUSAGE_CHILDREN) - children) / static_cast<double>(units));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 5 && std::string_view(argv[1]) == "--slurm") return on_slurm(argv[2], argv[3], argv[4]);
+  const bool quick = argc > 1 && std::string_view(argv[1]) == "--quick";
+  fmt::print(
+      "nodes,units,mean_seconds,failures_per_hour,requeue,in_flight,results,errors,seconds,busy_until_tail,busy,"
+      "lost_share,node_failures,attempts,submissions,polls,largest_answer,engine_ms_per_unit,engine_share\n");
+  if (quick) {
+    report({.nodes = 50, .units = 1000, .in_flight = 100, .mean_seconds = 60});
+    return 0;
+  }
+  report({});
+  for (const double failures : {0.0, 0.1}) report({.units = 20000, .failures_per_hour = failures});
+  report({.units = 20000, .requeue = false});
+  for (const std::size_t nodes : {10, 100}) report({.nodes = nodes, .units = 50 * nodes, .in_flight = 2 * nodes});
+  for (const std::size_t in_flight : {1000, 1100, 4000}) report({.units = 10000, .in_flight = in_flight});
+  for (const double mean : {60.0, 10.0, 3.0}) report({.units = 10000, .mean_seconds = mean});
+  return 0;
+}
