@@ -2,7 +2,8 @@
 // under a virtual clock. Prints one line of CSV for each scenario.
 //
 //   bench_cluster [--quick]      files go below TMPDIR; /dev/shm makes it a matter of minutes
-//   bench_cluster --slurm FOLDER RIDGE VERSION     the processor time of the engine for a unit on the Slurm of this machine
+//   bench_cluster --slurm FOLDER RIDGE VERSION     the processor time of the engine for a unit on the Slurm of this
+//   machine
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <time.h>

@@ -46,9 +46,9 @@ Status all_alike(const Context& context, const std::vector<std::string>& devices
   for (const std::string& device : devices) {
     RIDGE_TRY(name, name_of_device(context, device));
     if (name == first) continue;
-    return with_hint(invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(), first,
-                             device, name),
-                     "tune them one after the other, or name only those that are alike");
+    return with_hint(
+        invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(), first, device, name),
+        "tune them one after the other, or name only those that are alike");
   }
   return ok_status();
 }
@@ -68,8 +68,8 @@ class PartQueue {
     record::WorkerRequest part = parts_[taken_];
     if (limit_ > 0) {
       const double left = std::max(limit_ - (clock_.monotonic() - start_), 0.1);
-      part.time_limit = std::min(
-          left, left * static_cast<double>(part.cases.size() * devices_) / static_cast<double>(waiting_));
+      part.time_limit =
+          std::min(left, left * static_cast<double>(part.cases.size() * devices_) / static_cast<double>(waiting_));
     }
     waiting_ -= part.cases.size();
     return std::pair(taken_++, std::move(part));
@@ -116,9 +116,8 @@ Result<std::vector<std::string>> devices_of(const std::string& words) {
   std::vector<std::string> devices;
   for (const std::string& word : split(words, ',')) {
     const std::string device(trimmed(word));
-    const bool plain = !device.empty() && std::all_of(device.begin(), device.end(), [](unsigned char c) {
-      return std::isalnum(c) != 0 || c == '-';
-    });
+    const bool plain = !device.empty() && std::all_of(device.begin(), device.end(),
+                                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
     if (!plain || std::find(devices.begin(), devices.end(), device) != devices.end())
       return with_hint(invalid("--devices {}: \"{}\" is no device, or named twice", words, device),
                        "for instance --devices 0,1; `nvidia-smi -L` lists them");

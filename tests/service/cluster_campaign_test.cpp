@@ -24,9 +24,7 @@ struct Killed {};
 // The world of campaign tests, with a cluster between the engine and its worker.
 class ClusterWorld {
  public:
-  ClusterWorld() : scheduler_(world_.clock, options()) {
-    EXPECT_TRUE(world_.create());
-  }
+  ClusterWorld() : scheduler_(world_.clock, options()) { EXPECT_TRUE(world_.create()); }
 
   // An engine, which is killed when the queue has waited so often; true: it came to the end.
   bool run(int pauses_until_kill = -1) {
@@ -39,9 +37,8 @@ class ClusterWorld {
     execute::QueueOptions queue;
     queue.root = world_.base() / "units";
     queue.version = "test";
-    auto executor = execute::make_cluster_executor(scheduler_.client(), world_.clock, {queue, scope, [this](double s) {
-                                                                                         pause(s);
-                                                                                       }});
+    auto executor = execute::make_cluster_executor(scheduler_.client(), world_.clock,
+                                                   {queue, scope, [this](double s) { pause(s); }});
     EXPECT_TRUE(executor) << executor.error().text();
     campaign::EngineOptions engine_options;
     engine_options.directory = world_.path();
@@ -59,8 +56,8 @@ class ClusterWorld {
     }
   }
 
-  // What the journal says: effects and their content, without times, and without digests of texts that hold times (what a
-  // proposer was told, the logs).
+  // What the journal says: effects and their content, without times, and without digests of texts that hold times (what
+  // a proposer was told, the logs).
   [[nodiscard]] std::string story() const {
     static const std::regex kTimes("\"(seconds|wall|active)\":[-+0-9.e]+|\"context\":\"[0-9a-f]+\"");
     std::string story;
@@ -89,8 +86,9 @@ class ClusterWorld {
     options.duration = [](const std::string&) { return 1.0; };
     options.execute = [this](const auto& root, const auto& batch, std::size_t index, const std::string& node) {
       const record::UnitPlace place{node, "host", "processor", ""};
-      const execute::UnitHost host{"test", root / "cache", place, world_.clock,
-                                   [this](const record::UnitOrder&) { return std::make_unique<Lent>(world_.executor); }};
+      const execute::UnitHost host{"test", root / "cache", place, world_.clock, [this](const record::UnitOrder&) {
+                                     return std::make_unique<Lent>(world_.executor);
+                                   }};
       EXPECT_TRUE(execute::run_unit(root, batch, index, host));
     };
     return options;
@@ -113,17 +111,17 @@ class ClusterWorld {
     world_.clock.advance(seconds);
   }
 
-  campaign::test::World world_{campaign::test::one_per_round(
-      {make_proposal({make_candidate(150)}), make_proposal({make_candidate(90)}),
-       make_proposal({make_candidate(160), make_candidate(300)})})};
+  campaign::test::World world_{
+      campaign::test::one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(90)}),
+                                     make_proposal({make_candidate(160), make_candidate(300)})})};
   execute::ScriptedScheduler scheduler_;
   int left_ = -1, pauses_ = 0;
 };
 
 TEST(ClusterCampaign, EndsAsOneBesideTheEngine) {
-  campaign::test::World local(campaign::test::one_per_round({make_proposal({make_candidate(150)}),
-                                                             make_proposal({make_candidate(90)}),
-                                                             make_proposal({make_candidate(160), make_candidate(300)})}));
+  campaign::test::World local(
+      campaign::test::one_per_round({make_proposal({make_candidate(150)}), make_proposal({make_candidate(90)}),
+                                     make_proposal({make_candidate(160), make_candidate(300)})}));
   ASSERT_TRUE(local.run());
   ClusterWorld cluster;
   ASSERT_TRUE(cluster.run());
