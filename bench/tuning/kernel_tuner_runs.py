@@ -73,23 +73,27 @@ class RecordedSpace:
             else:
                 result["time"] = result["__error__"] = util.RuntimeFailedConfig()
             self.cache[key_of(row.values())] = result
-        recorded = FunctionConstraint(lambda *values: key_of(values) in self.row_of)
-        self.space = Searchspace(self.parameters, [recorded], 10**9)
-        if self.space.size != len(rows):
-            sys.exit(f"{path}: Kernel Tuner makes {self.space.size} configurations of {len(rows)} rows")
+        size = self.space().size
+        if size != len(rows):
+            sys.exit(f"{path}: Kernel Tuner makes {size} configurations of {len(rows)} rows")
+
+    def space(self):
+        """A new one for each run: it remembers neighbours that it was asked for, and the next run would meet those of the last."""
+        return Searchspace(self.parameters, [FunctionConstraint(lambda *values: key_of(values) in self.row_of)], 10**9)
 
     def run(self, strategy, seed, evaluations):
         """The numbers of the rows that were measured, in their order."""
+        space = self.space()
         random.seed(seed)
         numpy.random.seed(seed)
-        limit = min(evaluations, self.space.size)
-        options = Options(tune_params=self.parameters, restrictions=self.space._modified_restrictions, restrictions_unmodified=None, cache=self.cache,
+        limit = min(evaluations, space.size)
+        options = Options(tune_params=self.parameters, restrictions=space._modified_restrictions, restrictions_unmodified=None, cache=self.cache,
                           cachefile=None, simulation_mode=True, verbose=False, metrics=None, seed=seed, strategy=strategy, max_fevals=limit,
                           objective=["time"], objective_higher_is_better=[False], strategy_options=Options(max_fevals=limit),
                           budget=util.TuningBudget(None, limit))
         runner = SimulationRunner(None, Options(kernel_name="recorded"), Options(quiet=True), 1, None)
         runner.visited_results = FirstVisits()
-        strategy_map[strategy].tune(self.space, runner, options)
+        strategy_map[strategy].tune(space, runner, options)
         return [self.row_of[key] for key in runner.visited_results]
 
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <set>
 
@@ -138,6 +139,29 @@ TEST(Tuner, NeedsFewMeasurementsAndAvoidsWhatFails) {
                                 static_cast<double>(ours->evaluations));
   // The same seeds, the same search.
   EXPECT_EQ(ours->curve, benchmark(*recording, "ours", options)->curve);
+}
+
+// No proposal waits for a fit: those of 250 measurements took up to a second when they were made at once. Sanitizers
+// and slow machines are allowed for.
+TEST(Tuner, ProposesQuicklyAmongAMillion) {
+  record::SpaceDefinition wide;
+  for (int i = 0; i < 8; ++i) wide.parameters.push_back(powers(("p" + std::to_string(i)).c_str(), 6));
+  wide.constraints = {"p0 * p1 <= 512", "p2 * p3 <= 512"};
+  const auto space = Space::create(wide);
+  ASSERT_TRUE(space) << space.error().text();
+  ASSERT_GT(space->count(), 1'000'000u);
+  const auto strategy = make_strategy("ours", *space, 1);
+  std::clock_t longest = 0;
+  for (int i = 0; i < 250; ++i) {
+    const std::clock_t before = std::clock();
+    const auto next = (*strategy)->propose();
+    longest = std::max(longest, std::clock() - before);
+    ASSERT_TRUE(next);
+    double logarithm = 0;
+    for (const std::uint16_t value : space->point(*next)) logarithm += 0.05 * std::pow(value - 2.5, 2);
+    (*strategy)->observe(*next, std::exp(logarithm));
+  }
+  EXPECT_LT(static_cast<double>(longest) / CLOCKS_PER_SEC, 0.3);
 }
 
 TEST(Tuner, ProposesInSpacesThatCannotBeListed) {
