@@ -48,6 +48,7 @@ RIDGE_CLUSTER = { value = "blocks > 1" }
 default = { }
 chunks4 = { CHUNKS = 4, RING_KIB = 192 }
 chunks4_threads256 = { CHUNKS = 4, SM_THREADS = 256, RING_KIB = 192 }
+chunks1 = { CHUNKS = 1, promoted = "rmsnorm_backward_cuda_nvidia-h100-80gb-hbm3_20261126, 1.03x" }
 [variants]
 bf16_128 = { case = "rmsnorm_backward rows=8192 cols=128" }
 bf16_1024 = { case = "rmsnorm_backward rows=8192 cols=1024" }
