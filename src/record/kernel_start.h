@@ -1,5 +1,5 @@
-// A kernel of the library as a candidate: a small source, the start, that includes it and names the case whose macros it
-// is compiled with. A campaign measures one build, and the library compiles a kernel for every case anew.
+// A kernel of the library as a candidate: a small source, the start, that includes it and names the case whose macros
+// it is compiled with. A campaign measures one build, and the library compiles a kernel for every case anew.
 //
 //   /* ridge-campaign
 //   op = "softmax"
