@@ -60,18 +60,21 @@ Expectation Tuner::expected_of(const Point& point) const {
   return expected;
 }
 
+// How slow the sources of the same kernel say it is; what failed on them is as slow as a failure is unwelcome.
+double Tuner::promise_of(const Expectation& expected) const {
+  double sum = expected.failing * kFailurePenalty;
+  for (std::size_t s = 0; s < believed_.size(); ++s) sum += believed_[s] * expected.values[s];
+  return sum;
+}
+
 // Before anything is measured: what the past promises most.
 std::optional<std::uint64_t> Tuner::promised() {
   std::optional<std::uint64_t> best;
   double least = std::numeric_limits<double>::infinity();
-  for (const std::uint64_t one : next_pool_) {
-    if (seen_.contains(one)) continue;
-    const Expectation expected = expected_of(space_.point(one));
-    double sum = expected.failing * kFailurePenalty;
-    for (std::size_t s = 0; s < believed_.size(); ++s) sum += believed_[s] * expected.values[s];
-    if (sum >= least) continue;
-    least = sum;
-    best = one;
+  for (std::size_t i = 0; i < next_pool_.size(); ++i) {
+    if (promise_[i] >= least || seen_.contains(next_pool_[i])) continue;
+    least = promise_[i];
+    best = next_pool_[i];
   }
   return best;
 }
@@ -96,10 +99,12 @@ void Tuner::choose_pool() {
   std::vector<std::vector<std::uint8_t>> levels;
   std::vector<Expectation> expected;
   levels.reserve(next_pool_.size());
+  promise_.clear();
   for (const std::uint64_t one : next_pool_) {
     const Point point = space_.point(one);
     levels.push_back(encoding_.encode(point));
     expected.push_back(expected_of(point));
+    promise_.push_back(promise_of(expected.back()));
   }
   surrogate_.set_pool(levels, expected);
 }

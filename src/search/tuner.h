@@ -31,6 +31,7 @@ class Tuner : public Strategy {
 
   [[nodiscard]] Trust trust_of(std::span<const PastSource> past);
   [[nodiscard]] Expectation expected_of(const Point& point) const;
+  [[nodiscard]] double promise_of(const Expectation& expected) const;
   [[nodiscard]] std::optional<std::uint64_t> promised();
   [[nodiscard]] std::optional<std::uint64_t> first_design();
   [[nodiscard]] std::optional<std::uint64_t> unseen();
@@ -51,6 +52,7 @@ class Tuner : public Strategy {
   Surrogate surrogate_;
   Coin coin_;
   std::vector<std::uint64_t> pool_, next_pool_;
+  std::vector<double> promise_;                           // of next_pool_
   std::unordered_map<std::uint64_t, std::size_t> place_;  // in the pool
   bool pool_is_whole_;
   std::unordered_set<std::uint64_t> seen_;
