@@ -42,9 +42,9 @@ std::string tuning_store_text(const std::vector<StoredMeasurement>& measurements
 // The rows of a recording; what the file does not say is taken from `origin`, whose own configuration does not count.
 std::vector<StoredMeasurement> measurements_of(const TuningCache& cache, const StoredMeasurement& origin);
 
-// Adds those that are not there yet; how many. An error names the row (counted from 1) of one that is there with another
-// time, and both times: two measurements under the same circumstances that differ are told apart by their clocks or
-// compiler.
+// Adds those that are not there yet; how many. An error names the row (counted from 1) of one that is there with
+// another time, and both times: two measurements under the same circumstances that differ are told apart by their
+// clocks or compiler.
 Result<std::size_t> add_measurements(std::vector<StoredMeasurement>& store,
                                      const std::vector<StoredMeasurement>& added);
 

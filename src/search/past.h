@@ -2,6 +2,8 @@
 // space.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 

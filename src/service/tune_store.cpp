@@ -68,11 +68,12 @@ Result<record::TuningStoreReport> export_tuning(const Context& context, const Tu
   std::set<std::string> circumstances;
   std::erase_if(store, [&](const record::StoredMeasurement& one) { return !asked_for(one, request); });
   for (const record::StoredMeasurement& one : store) circumstances.insert(circumstances_text(one));
-  if (store.empty()) return make_error(ErrorCode::kNotFound, "nothing is stored of kernel {} that was asked for", request.kernel);
+  if (store.empty())
+    return make_error(ErrorCode::kNotFound, "nothing is stored of kernel {} that was asked for", request.kernel);
   if (circumstances.size() > 1) {
-    return with_hint(invalid("{} results under {} circumstances: T4 tells none of them apart", store.size(),
-                             circumstances.size()),
-                     fmt::format("--device, --clocks, --compiler: {}", fmt::join(circumstances, " | ")));
+    return with_hint(
+        invalid("{} results under {} circumstances: T4 tells none of them apart", store.size(), circumstances.size()),
+        fmt::format("--device, --clocks, --compiler: {}", fmt::join(circumstances, " | ")));
   }
   RIDGE_CHECK_OK(write_file_durably(request.file, record::t4_text(store)));
   return record::TuningStoreReport{request.file, request.kernel, store.front().device, 0, std::ssize(store)};
