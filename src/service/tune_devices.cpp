@@ -18,7 +18,9 @@
 namespace ridge::service {
 namespace {
 
-constexpr std::size_t kPartsOfADevice = 4;  // so that one with long cases is not waited for
+// A device with long cases is not waited for where it has several parts, and every part starts a worker, which takes as
+// long as a dozen cases whose kernels are compiled.
+constexpr std::size_t kPartsOfADevice = 4, kCasesOfAPart = 64;
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
 std::unique_ptr<execute::Executor> worker_of_device(const Context& context, const std::string& device) {
@@ -129,8 +131,9 @@ Result<std::vector<std::string>> devices_of(const std::string& words) {
 std::vector<record::WorkerRequest> parts_of(const std::vector<record::WorkerRequest>& requests, std::size_t devices) {
   std::vector<record::WorkerRequest> parts;
   for (const record::WorkerRequest& request : requests) {
-    const std::size_t most = devices > 1 ? kPartsOfADevice * devices : 1;
-    const std::size_t count = std::min(request.cases.size(), most);
+    const std::size_t cases = request.cases.size(), each = (cases + devices - 1) / devices;
+    const std::size_t of_device = devices > 1 ? std::clamp<std::size_t>(each / kCasesOfAPart, 1, kPartsOfADevice) : 1;
+    const std::size_t count = std::min(cases, of_device * devices);
     // Every count-th case: neighbours in a list of shapes take about as long.
     for (std::size_t first = 0; first < count; ++first) {
       record::WorkerRequest part = request;
