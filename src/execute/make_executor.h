@@ -38,7 +38,7 @@ struct ExecutorSetting {
 // An Error names the word that cannot be used and what can be.
 Result<std::unique_ptr<Executor>> make_executor(std::string_view spec, Clock& clock, const ExecutorSetting& setting);
 
-// Whether a name can be used; nothing is started and nobody is asked.
+// Whether a name can be used; nothing is started and no machine is asked.
 Status check_executor(std::string_view spec);
 // Whether it runs beside the engine, and so on this machine's devices.
 bool is_local(std::string_view spec);

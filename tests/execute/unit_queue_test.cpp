@@ -368,7 +368,7 @@ TEST_P(KillMatrix, GivesTheSameOutcome) {
   if (when == When::kEnded) {
     ASSERT_TRUE(queue->step().ok());
     clock_.advance(60);
-    static_cast<void>(scheduler_->client()->jobs(""));  // the node has written its result, and nobody looked
+    static_cast<void>(scheduler_->client()->jobs(""));  // the node has written its result, which was not looked at
   }
   switch (what) {
     case What::kEngineDies: queue = open(); break;
