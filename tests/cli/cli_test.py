@@ -963,8 +963,12 @@ class Campaign(Base):
         trend.write_text(original)
         journal = self.tmp / name / "journal.jsonl"
         text = journal.read_text()
-        journal.write_text(text.replace('"accepted":false', '"accepted":true', 1)
-                           if '"accepted":false' in text else text.replace('"accepted":true', '"accepted":false', 1))
+        half = len(text) // 2  # a busy machine may have decided nothing: then one digit is another
+        for told, forged in (('"accepted":false', '"accepted":true'), ('"accepted":true', '"accepted":false'), (text[half:], text[half:].replace("1", "2", 1))):
+            if told in text:
+                journal.write_text(text.replace(told, forged, 1))
+                break
+        self.assertNotEqual(journal.read_text(), text)
         result = self.ridge("campaign", "verify", name)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("line", result.stdout + result.stderr)
