@@ -53,11 +53,15 @@ TEST(QuantizePlan, ScalesKnownAtTheEndAreClearedAndFoundFirst) {
   EXPECT_EQ(rows.clears[1].bytes, 200u * 4);
   EXPECT_EQ(rows.kernels[1].grid[0], 2u) << "500 scales";
   EXPECT_EQ(rows.kernels[2].grid[0], 6u) << "3 x 2 tiles";
-  EXPECT_EQ(rows.kernels[2].parameters[0].bytes, 128u);
+  EXPECT_EQ(rows.kernels[2].parameters[0].bytes, 144u);
   const ResolvedPlan tensor = plan("scaling=tensor copies=both rounding=stochastic");
   ASSERT_EQ(tensor.clears.size(), 1u) << "one magnitude for both copies";
   EXPECT_EQ(tensor.clears[0].operand, 3u);
   EXPECT_EQ(tensor.clears[0].bytes, 4u);
+  const ResolvedPlan given = plan("scaling=tensor copies=both amax=given");
+  ASSERT_EQ(given.clears.size(), 2u) << "a magnitude of x where the given one is 0, and the one that is found";
+  EXPECT_EQ(given.clears[1].operand, 6u);
+  EXPECT_EQ(given.clears[1].bytes, 4u);
   const ResolvedPlan blocks = plan("scaling=128x128 copies=column");
   EXPECT_TRUE(blocks.clears.empty());
   EXPECT_THAT(symbols(blocks), ElementsAre("ridge_quantize"));
