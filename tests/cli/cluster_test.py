@@ -45,7 +45,7 @@ class Base(unittest.TestCase):
         return ended.stdout + ended.stderr
 
     def optimize(self, name, *words):
-        return ("optimize", "gemm", *SHAPES, *TRIES, "--budget", "12s", "--directory", name, *words)
+        return ("optimize", "gemm", *SHAPES, *TRIES, "--budget", "45s", "--directory", name, *words)
 
     def events(self, name):
         return [json.loads(line) for line in (self.folder / name / "journal.jsonl").read_text().splitlines()]
