@@ -35,8 +35,9 @@ TEST(TuningStore, GivesBackInT4WhatItWasGiven) {
   EXPECT_EQ(back->kernel, "scale");
   EXPECT_EQ(back->device, "made up");
   ASSERT_EQ(back->rows.size(), 3u);
+  const auto given = recorded();
   for (std::size_t i = 0; i < 3; ++i) {
-    const TuningRow &was = recorded().rows[i], &is = back->rows[i];
+    const TuningRow &was = given.rows[i], &is = back->rows[i];
     EXPECT_EQ(is.failure, was.failure);
     if (!was.failed()) {
       EXPECT_DOUBLE_EQ(is.time, was.time);
