@@ -1,11 +1,6 @@
 #include "dispatch/tuned.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
@@ -13,6 +8,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "dispatch/probe.h"
 #include "record/tuned_folder.h"
@@ -21,23 +17,6 @@ namespace ridge::dispatch {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Held while a table is read and written again; gone with the process.
-class TableLock {
- public:
-  explicit TableLock(const fs::path& path) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  TableLock(const TableLock&) = delete;
-  TableLock& operator=(const TableLock&) = delete;
-  ~TableLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
- private:
-  int fd_;
-};
 
 std::int64_t bucket(std::int64_t size) {
   if (size < 3) return size;
@@ -250,7 +229,7 @@ Status keep(const record::TunedChoice& choice, const fs::path& cache) {
   const fs::path folder = record::tuned_folder(cache), file = folder / record::tuned_file_name(choice.device);
   RIDGE_CHECK_OK(make_directories(folder));
   // Workers on several devices add their lines to one table.
-  const TableLock lock(cache / "tuned.lock");
+  RIDGE_TRY(lock, FileLock::take(cache / "tuned.lock"));
   std::vector<record::TunedChoice> choices;
   if (fs::exists(file)) {
     RIDGE_TRY(text, read_file(file));

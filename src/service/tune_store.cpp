@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/large_file.h"
@@ -54,6 +55,7 @@ Result<record::TuningStoreReport> import_tuning(const Context& context, const Tu
   if (origin.device.empty()) return with_hint(invalid("{} names no device", request.file), "--device NAME");
   const fs::path file = file_of(context, origin.kernel);
   RIDGE_CHECK_OK(make_directories(file.parent_path()));
+  RIDGE_TRY(lock, FileLock::take(file.parent_path() / "lock"));  // imports at the same time lose nothing
   RIDGE_TRY(store, read_store(file));
   const auto added = record::add_measurements(store, record::measurements_of(*cache, origin));
   if (!added) return in_context(request.file, added.error());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "front.h"
@@ -17,6 +18,7 @@
 #include "service/look.h"
 #include "service/spec.h"
 #include "service/tips.h"
+#include "service/tune_store.h"
 #include "service/worker_call.h"
 
 namespace ridge::service::test {
@@ -257,6 +259,33 @@ TEST(Candidates, AKernelOfTheLibraryForAGpuIsShippedWithItsHeaders) {
   const auto gemm = shipped_kernel(front.context, "gemm_bf16", "cuda");
   ASSERT_TRUE(gemm) << gemm.error().text();
   EXPECT_EQ(gemm->path, "");
+}
+
+TEST(TuneStore, ImportsAtTheSameTimeLoseNothing) {
+  Front front;
+  const std::string file = (front.path() / "recording.json").string(), out = (front.path() / "out.json").string();
+  ASSERT_TRUE(write_file_durably(file, R"({"metadata": {"timeunit": "miliseconds"}, "results": [
+    {"configuration": {"MR": 1}, "measurements": [{"name": "time", "value": 2.5}]},
+    {"configuration": {"MR": 2}, "measurements": [{"name": "time", "value": 1.5}]}]})"));
+  constexpr int kThreads = 4, kEach = 16;
+  const auto request = [&](const std::string& path, int device) {
+    return TuneStoreRequest{path, "gemm", fmt::format("device {}", device), {}, {}};
+  };
+  std::vector<std::thread> imports;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    imports.emplace_back([&, thread] {
+      for (int i = 0; i < kEach; ++i) {
+        const auto done = import_tuning(front.context, request(file, thread * kEach + i));
+        EXPECT_TRUE(done) << done.error().text();
+      }
+    });
+  }
+  for (std::thread& one : imports) one.join();
+  for (int device = 0; device < kThreads * kEach; ++device) {
+    const auto back = export_tuning(front.context, request(out, device));
+    ASSERT_TRUE(back) << back.error().text();
+    EXPECT_EQ(back->measurements, 2);
+  }
 }
 
 TEST(Spec, FactsComeWithTheirSource) {
