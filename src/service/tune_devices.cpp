@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "execute/local.h"
+#include "service/worker_call.h"
 
 namespace ridge::service {
 namespace {
@@ -45,12 +46,12 @@ Result<std::string> name_of_device(const Context& context, const std::string& de
 
 Status all_alike(const Context& context, const std::vector<std::string>& devices) {
   RIDGE_TRY(first, name_of_device(context, devices.front()));
-  for (const std::string& device : devices) {
-    RIDGE_TRY(name, name_of_device(context, device));
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    RIDGE_TRY(name, name_of_device(context, devices[i]));
     if (name == first) continue;
-    return with_hint(
-        invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(), first, device, name),
-        "tune them one after the other, or name only those that are alike");
+    return with_hint(invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(), first,
+                             devices[i], name),
+                     "tune them one after the other, or name only those that are alike");
   }
   return ok_status();
 }
@@ -80,13 +81,12 @@ class PartQueue {
   void answer(std::size_t part, Result<record::WorkerResponse> response) {
     const std::scoped_lock lock(mutex_);
     ++done_;
-    if (!response && !failure_) failure_ = response.error();
-    if (response && !response->error.empty() && !failure_) {
-      failure_ = with_hint(make_error(response->unavailable ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
-                                      "{}", response->error),
-                           response->error_hint);
+    response = checked_answer(std::move(response));
+    if (response) {
+      answers_[part] = std::move(response->tuned);
+    } else if (!failure_) {
+      failure_ = response.error();
     }
-    if (response) answers_[part] = std::move(response->tuned);
   }
 
   [[nodiscard]] std::pair<std::size_t, std::size_t> done() {

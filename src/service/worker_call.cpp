@@ -50,6 +50,12 @@ std::unique_ptr<execute::Executor> local_executor(const Context& context) {
   return context.make_worker ? context.make_worker() : execute::make_local_executor(context.worker_program);
 }
 
+Result<record::WorkerResponse> checked_answer(Result<record::WorkerResponse> response) {
+  if (!response || response->error.empty()) return response;
+  const ErrorCode code = response->unavailable ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument;
+  return with_hint(make_error(code, "{}", response->error), response->error_hint);
+}
+
 namespace {
 
 Result<record::WorkerResponse> ask(const Context& context, execute::Executor& worker, record::WorkerRequest request) {
@@ -58,11 +64,7 @@ Result<record::WorkerResponse> ask(const Context& context, execute::Executor& wo
       request, [&](const record::Progress& progress) { context.progress(progress); },
       [&] { return context.stopped(); });
   context.settled();
-  if (response && !response->error.empty()) {
-    const ErrorCode code = response->unavailable ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument;
-    return with_hint(make_error(code, "{}", response->error), response->error_hint);
-  }
-  return response;
+  return checked_answer(std::move(response));
 }
 
 }  // namespace

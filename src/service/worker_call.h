@@ -17,6 +17,9 @@ namespace ridge::service {
 // The worker of the context.
 std::unique_ptr<execute::Executor> local_executor(const Context& context);
 
+// An answer that says no is an error with its words.
+Result<record::WorkerResponse> checked_answer(Result<record::WorkerResponse> response);
+
 Result<record::WorkerResponse> ask_worker(const Context& context, record::WorkerRequest request);
 
 // The same of the worker in another folder, that of a build. The context has to outlive the function.

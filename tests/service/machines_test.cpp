@@ -146,7 +146,7 @@ TEST(Devices, ShareTheWorkAndMustBeAlike) {
   EXPECT_EQ(parts, 2);
   std::atomic<int> made = 0;
   front.context.make_worker = [&] {
-    return std::make_unique<DeviceWorker>(made++ < 2 ? "NVIDIA H100" : "NVIDIA H200", parts);
+    return std::make_unique<DeviceWorker>(made++ < 1 ? "NVIDIA H100" : "NVIDIA H200", parts);
   };
   const auto unlike = tune_on_devices(front.context, {tuning(4)}, {"0", "1"}, 0);
   ASSERT_FALSE(unlike);
