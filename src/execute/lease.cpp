@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "execute/unit.h"
 
 namespace ridge::execute {
 namespace {
@@ -165,9 +165,8 @@ DeviceLease::~DeviceLease() {
 }
 
 fs::path device_folder(const fs::path& cache_directory, const std::string& backend) {
-  std::array<char, 256> name{};
-  const bool named = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
-  return cache_directory / "device" / (named ? name.data() : "this-machine") / backend;
+  const std::string host = this_place().host;
+  return cache_directory / "device" / (host.empty() ? "this-machine" : host) / backend;
 }
 
 std::unique_ptr<Executor> make_leased_executor(std::unique_ptr<Executor> inner, fs::path folder, std::string who) {

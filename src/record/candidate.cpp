@@ -26,9 +26,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 // A kernel may lie in a folder below its operator's.
 std::string as_candidate_text(std::string library_text) {
-  for (const std::string_view deeper :
-       {"#include \"../../../device/cuda/kernel/", "#include \"../../../../device/cuda/kernel/"})
-    library_text = replaced(std::move(library_text), deeper, kByName);
+  library_text = replaced(std::move(library_text), "#include \"../../../device/cuda/kernel/", kByName);
   return replaced(std::move(library_text), kInTree, kByName);
 }
 

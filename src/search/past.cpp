@@ -10,7 +10,6 @@ namespace {
 constexpr std::size_t kNoColumn = std::numeric_limits<std::size_t>::max();
 constexpr std::uint16_t kNoValue = std::numeric_limits<std::uint16_t>::max();
 constexpr double kNear = 0.7;  // the logarithm of a factor of two
-constexpr double kSlowShare = 0.3;
 
 // How far apart two values are: numbers by their ratio where both are positive.
 double between(const record::ParameterValue& a, const record::ParameterValue& b) {

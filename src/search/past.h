@@ -53,7 +53,9 @@ class PastSource::View {
   std::vector<std::vector<std::uint16_t>> exact_, nearest_;
 };
 
-// Differences beyond this factor of the fastest count for kSlowShare of themselves.
+// How much of a difference counts where configurations are slow.
+inline constexpr double kSlowShare = 0.3;
+// A difference from the fastest, of which what is beyond a factor of two counts for that share.
 double shown_beyond(double beyond);
 
 }  // namespace ridge::search

@@ -13,7 +13,6 @@ constexpr std::size_t kSampledPool = 6'000;
 constexpr std::size_t kElite = 6;          // whose neighbours are in a sampled pool
 constexpr std::size_t kDesign = 4;         // measured before there is a model
 constexpr std::size_t kDesignDraws = 4;    // of which the farthest from those before is taken; of many, always a corner
-constexpr double kSlowShare = 0.3;         // how much of a difference counts above the median
 constexpr std::size_t kLocalCentres = 3;   // of the neighbours that the model ranks
 constexpr std::size_t kWideCentres = 8;    // of those that are drawn
 constexpr std::uint64_t kNextCentre = 60;  // percent: from one of them to the next
