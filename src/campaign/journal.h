@@ -56,7 +56,8 @@ class Journal {
   // they never were part of the journal. A change before that is kCorrupt. Called after programs ran that may reach the
   // file. `thorough` reads the file even when nothing seems to have touched it.
   Result<std::size_t> cut_foreign_bytes(bool thorough = false);
-  // Takes seconds out of the active time: they were spent waiting for a device.
+  // Takes seconds out of the active time: they were spent waiting for a device. Negative ones are added: the work was
+  // done before this process was there.
   void discount(double seconds) { opened_at_ += seconds; }
 
  private:

@@ -1,4 +1,5 @@
 // One request after the other through a queue of units.
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -34,12 +35,12 @@ class ClusterExecutor final : public Executor {
     enter_scope();
     const std::string content = unit_key(request, "");
     RIDGE_TRY(key, queue_->add(request, fmt::format("{} {}", scope_, asked_[content])));
-    const double waited = waited_;
-    double last = clock_.monotonic();
+    const double waited = waited_, begun = clock_.monotonic();
+    double last = begun;
     while (true) {
       RIDGE_CHECK_OK(queue_->step());
       if (auto outcome = queue_->take(key)) {
-        waited_ = waited + (outcome->result ? since_ + outcome->result->waited : since_);
+        waited_ = waited + waited_for(*outcome, clock_.monotonic() - begun);
         since_ = 0;
         return hand_over(key, content, std::move(*outcome));
       }
@@ -61,6 +62,15 @@ class ClusterExecutor final : public Executor {
   [[nodiscard]] double waited() const override { return waited_; }
 
  private:
+  // Of `elapsed` seconds, those in which nothing ran: its answer says how long it worked, and the questions in between
+  // only about when it began. Negative where a unit worked while no engine was there; it worked no longer than since
+  // it was handed over, whatever the node says.
+  [[nodiscard]] double waited_for(const UnitOutcome& outcome, double elapsed) const {
+    if (!outcome.result) return since_;
+    const double worked = outcome.result->took - outcome.result->waited;
+    return elapsed - std::clamp(worked, 0.0, elapsed + outcome.before);
+  }
+
   // Units of an earlier scope are recorded where they belong: their folders go.
   void enter_scope() {
     std::string now = options_.scope ? options_.scope() : own_scope_;

@@ -22,7 +22,8 @@ class Executor {
   // An Error only when there is no response: the worker could not be started, died, was stopped or ran out of time.
   virtual Result<record::WorkerResponse> run(const record::WorkerRequest& request, const OnProgress& on_progress = {},
                                              const ShouldStop& should_stop = {}) = 0;
-  // Seconds spent so far waiting for a device that others used: no active time of a campaign.
+  // Seconds spent so far waiting for a device that others used: no active time of a campaign. Less after a request
+  // whose work was done while no engine was there.
   [[nodiscard]] virtual double waited() const { return 0.0; }
 };
 

@@ -75,6 +75,7 @@ Status UnitQueue::adopt(const std::string& key, Unit& unit) {
     unit.attempt = job->attempt;
     unit.turn = Turn{job->batch, static_cast<std::size_t>(job->index)};
     unit.submitted = clock_.monotonic();
+    unit.outcome.before = static_cast<double>(std::max<std::int64_t>(0, clock_.unix_time() - job->time + 1));
     by_turn_[*unit.turn] = key;
   }
   return settle(key, unit);
@@ -356,7 +357,7 @@ Status UnitQueue::submit_batch(std::vector<std::string> keys) {
     by_turn_[*unit.turn] = keys[i];
     unit.submitted = clock_.monotonic();
     // Before the cluster is asked: a process that takes over finds the job by the name of its batch.
-    const record::UnitSubmission job{unit.attempt, batch.name, static_cast<std::int64_t>(i)};
+    const record::UnitSubmission job{unit.attempt, batch.name, static_cast<std::int64_t>(i), clock_.unix_time()};
     RIDGE_CHECK_OK(write_file_durably(folder_.job(keys[i]), record::to_line(job)));
   }
   RIDGE_CHECK_OK(write_file_durably(folder_.batch(batch.name) / "batch.json", record::to_line(turns)));

@@ -47,6 +47,7 @@ struct UnitStanding {
 struct UnitOutcome {
   std::optional<record::UnitResult> result;
   std::optional<Error> error;
+  double before = 0;  // seconds that an earlier process had been waiting for it, at most
 };
 
 // How often the outside was asked, for tests and simulations.

@@ -67,13 +67,15 @@ class UnitRun {
   Status work(record::UnitOrder order) {
     order.request.cache_directory = host_.cache_directory.string();
     const std::unique_ptr<Executor> executor = host_.make_executor(order);
+    const double begun = host_.clock.monotonic();
     Result<record::WorkerResponse> response = executor->run(
         order.request, [this](const record::Progress& now) { show(now); }, host_.should_stop);
     if (host_.should_stop && host_.should_stop())
       return make_error(ErrorCode::kConflict, "unit {} was stopped", turn_.key);
     if (!response) return fail(response.error(), response.error().code != ErrorCode::kTimeout);
     if (response->environment) response->environment->facts["node.host"] = host_.place.host;
-    record::UnitResult result{1, turn_.attempt, host_.place, executor->waited(), offset_, std::move(*response)};
+    const double took = host_.clock.monotonic() - begun;
+    record::UnitResult result{1, turn_.attempt, host_.place, took, executor->waited(), offset_, std::move(*response)};
     RIDGE_CHECK_OK(write_once(folder_.result(turn_.key), record::to_line(result)));
     return mark();
   }

@@ -47,10 +47,12 @@ struct UnitSubmission {
   std::int64_t attempt = 0;
   std::string batch;
   std::int64_t index = 0;
+  std::int64_t time = 0;  // Unix seconds, by the clock of the machine that asks
   static void fields(auto& v, auto& self) {
     v("attempt", self.attempt);
     v("batch", self.batch);
     v("index", self.index);
+    v("time", self.time);
   }
 };
 
@@ -92,13 +94,15 @@ struct UnitResult {
   std::int64_t version = 1;
   std::int64_t attempt = 0;
   UnitPlace place;
-  double waited = 0;  // seconds, for the device and for a quiet machine
+  double took = 0;    // seconds from the start of the worker to its answer
+  double waited = 0;  // of these, for the device and for a quiet machine
   double clock_offset = 0;
   WorkerResponse response;
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("attempt", self.attempt);
     v("place", self.place);
+    v("took", self.took);
     v("waited", self.waited);
     v("clock_offset", self.clock_offset);
     v("response", self.response);

@@ -68,8 +68,9 @@ class Units : public ::testing::Test {
   void run_on(const std::filesystem::path& root, const std::string& batch, std::size_t index, const std::string& node) {
     VirtualClock there(1'767'225'600 + skew_);
     record::UnitPlace place{node, same_host_ ? "host" : node, "processor", ""};
-    const UnitHost host{version_, root / "cache", place, there,
-                        [this](const record::UnitOrder&) { return std::make_unique<Forward>(worker_, node_waits_); }};
+    const UnitHost host{version_, root / "cache", place, there, [&](const record::UnitOrder&) {
+                          return std::make_unique<Forward>(worker_, there, node_takes_, node_waits_);
+                        }};
     written_ = run_unit(root, batch, index, host);
     if (twice_) written_ = run_unit(root, batch, index, host);
   }
@@ -77,16 +78,19 @@ class Units : public ::testing::Test {
   // A worker that outlives the executor of one unit.
   class Forward final : public Executor {
    public:
-    Forward(ScriptedExecutor& to, double waits) : to_(to), waits_(waits) {}
+    Forward(ScriptedExecutor& to, VirtualClock& clock, double takes, double waits)
+        : to_(to), clock_(clock), takes_(takes), waits_(waits) {}
     [[nodiscard]] double waited() const override { return waits_; }
     Result<WorkerResponse> run(const WorkerRequest& request, const OnProgress& progress,
                                const ShouldStop& stop) override {
+      clock_.advance(takes_);
       return to_.run(request, progress, stop);
     }
 
    private:
     ScriptedExecutor& to_;
-    double waits_;
+    VirtualClock& clock_;
+    double takes_, waits_;
   };
 
   QueueOptions options() {
@@ -136,7 +140,7 @@ class Units : public ::testing::Test {
   Status written_ = ok_status();
   std::string notes_, version_ = kVersion;
   std::int64_t skew_ = 0;
-  double node_waits_ = 0;
+  double node_takes_ = 0, node_waits_ = 0;  // seconds; the waiting is a part
   int failures_left_ = 0;
   bool twice_ = false, same_host_ = true;
 };
@@ -482,8 +486,48 @@ TEST_F(ThroughACluster, WaitingInTheQueueIsNoActiveTime) {
     if (clock_.monotonic() - begun > 500) scheduler_->hold("");
   });
   ASSERT_TRUE(response.ok()) << response.error().text();
-  EXPECT_NEAR(engine->waited(), 500, 5);
+  EXPECT_NEAR(engine->waited(), clock_.monotonic() - begun, 1e-9);
+  EXPECT_GE(engine->waited(), 500);
   EXPECT_THAT(seen, HasSubstr("waiting for the scripted cluster Priority"));
+}
+
+// However seldom the cluster is asked: a unit may begin and end between two questions.
+TEST_F(ThroughACluster, ActiveTimeIsTheTimeThatTheUnitWorked) {
+  node_takes_ = 0.75, node_waits_ = 0.25;
+  auto engine = executor({});
+  double waited = 0;
+  for (int i = 0; i < 3; ++i) {
+    const double begun = clock_.monotonic();
+    ASSERT_TRUE(engine->run(request(i)).ok());
+    const double passed = clock_.monotonic() - begun;
+    EXPECT_NEAR(passed - (engine->waited() - waited), 0.5, 1e-9);
+    waited = engine->waited();
+  }
+}
+
+TEST_F(ThroughACluster, WorkWhileNoEngineWasThereIsActiveTime) {
+  node_takes_ = 40, node_waits_ = 10;
+  const auto scope = [] { return std::string("three effects"); };
+  {
+    auto queue = open();
+    ASSERT_TRUE(queue->add(request(1), "three effects 0").ok());
+    ASSERT_TRUE(queue->step().ok());
+  }
+  clock_.advance(100);
+  auto engine = executor(scope);
+  const double begun = clock_.monotonic();
+  ASSERT_TRUE(engine->run(request(1)).ok());
+  EXPECT_EQ(runs_[1], 1);
+  EXPECT_NEAR(engine->waited(), clock_.monotonic() - begun - 30, 1e-9);
+}
+
+TEST_F(ThroughACluster, ANodeThatClaimsToHaveWorkedForADayIsNotBelieved) {
+  node_takes_ = 86'400;
+  auto engine = executor({});
+  const double begun = clock_.monotonic();
+  ASSERT_TRUE(engine->run(request(1)).ok());
+  EXPECT_NEAR(engine->waited(), 0, 1e-9);
+  EXPECT_LT(clock_.monotonic() - begun, 100);
 }
 
 }  // namespace
