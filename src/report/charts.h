@@ -16,6 +16,9 @@ std::string roofline_chart(const Model& model);
 // Speed over the baseline by round: accepted line with its band, hollow marks for what was rolled back.
 std::string trend_chart(const Model& model);
 
+// What rounds were expected to gain against what was measured; a point on the dashed line came as expected.
+std::string expected_chart(const Model& model);
+
 struct ForestRow {
   std::string key, label;  // key: beside the row; label: in its tooltip
   record::Effect effect;

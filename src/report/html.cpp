@@ -179,6 +179,10 @@ std::string rounds(const Model& model) {
       "Each round states one hypothesis and its expected gain before anything is built, changes one thing, and is "
       "accepted or rolled back by the program. Open a round for its gates, sessions, build and source.");
   if (model.rounds.empty()) html += paragraph("No round has begun.");
+  if (const std::string chart = expected_chart(model); !chart.empty()) {
+    html += "<div class=\"charts\">\n" + figure("Expected and measured", chart) + "</div>\n" +
+            paragraph(expectation_words(model) + ".");
+  }
   for (const auto& round : model.rounds) html += round_card(model, round);
   return section("rounds", kSections[1][1], html);
 }

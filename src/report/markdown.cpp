@@ -85,7 +85,8 @@ std::string round_rows(const Model& model) {
     text += row({std::to_string(round.round), md(round_title(round)), expected_words(round),
                  not_measured(round) ? "–" : measured_words(round), md(round_state(round)), md(round_reason(round))});
   }
-  return text + "\n";
+  const std::string words = expectation_words(model);
+  return text + (words.empty() ? "\n" : "\n" + words + ".\n\n");
 }
 
 std::string sessions(const record::ReportTrial& trial) {

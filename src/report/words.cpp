@@ -403,6 +403,29 @@ std::string expected_words(const record::ReportRound& round) {
   return fmt::format("{}{}", gain < 0 ? "−" : "+", plain_percent(std::abs(gain)));
 }
 
+double expected_ratio(const record::ReportRound& round) { return 1 + round.hypothesis.expected_gain; }
+
+bool has_outcome(const record::ReportRound& round) {
+  return !not_measured(round) && round.measured && round.measured->ratio > 0 && expected_ratio(round) > 0;
+}
+
+std::string expectation_words(const Model& model) {
+  double expected = 0, came = 0;
+  std::size_t count = 0, within = 0;
+  for (const record::ReportRound& round : model.rounds) {
+    if (!has_outcome(round)) continue;
+    ++count;
+    expected += std::log(expected_ratio(round));
+    came += std::log(round.measured->ratio);
+    within += std::abs(std::log(round.measured->ratio / expected_ratio(round))) <= std::log(1.1) ? 1 : 0;
+  }
+  if (count == 0) return {};
+  return fmt::format(
+      "{} of {} measured rounds came within a factor of 1.1 of what was expected; together they were "
+      "expected to gain {} and gained {}",
+      within, count, ratio_text(std::exp(expected)), ratio_text(std::exp(came)));
+}
+
 std::string measured_words(const record::ReportRound& round) {
   if (!round.measured) return result_words(round);
   return fmt::format("{} ({})", gain_text(round.measured->ratio - 1), gain_interval_text(*round.measured));

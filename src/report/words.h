@@ -61,6 +61,11 @@ std::string round_title(const record::ReportRound& round);
 // The decision's own sentence; of a round that was not measured, why not.
 std::string round_reason(const record::ReportRound& round);
 std::string expected_words(const record::ReportRound& round);
+double expected_ratio(const record::ReportRound& round);  // speed over the incumbent
+// Whether it was measured against the incumbent, so that what was expected can be compared.
+bool has_outcome(const record::ReportRound& round);
+// How all such rounds compare, a sentence without its full stop; empty where there is none.
+std::string expectation_words(const Model& model);
 std::string measured_words(const record::ReportRound& round);
 // "−1.8 % when screened": what a card shows beside its title.
 std::string result_words(const record::ReportRound& round);
