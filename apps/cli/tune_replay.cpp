@@ -50,7 +50,9 @@ void define_tune_replay(Command& tune) {
   auto options = std::make_shared<service::TuneReplayRequest>();
   tune.inner_command("replay", "How a search does on recorded measurements of a whole space, without a GPU")
       .positional("cache", options->caches, "Cache files of Kernel Tuner, or results in the T4 format")
-      .option("--strategy ours|random|local", options->strategies, "Which search (repeatable; default: ours)")
+      .option("--strategy ours|random|local|campaign", options->strategies,
+              "Which search (repeatable; default: ours); campaign: rounds as ridge optimize proposes them")
+      .option("--kernel FILE", options->kernel, "The source whose tunables were recorded, for campaign")
       .option("--seeds N", options->seeds, "Runs of each")
       .option("--first-seed N", options->first_seed, "The runs have this seed and those after it")
       .option("--evaluations N", options->evaluations, "A run has at most so many")

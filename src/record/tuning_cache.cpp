@@ -221,6 +221,7 @@ Result<TuningCache> parse_tuning_cache(std::string_view text) {
   TuningCache cache;
   cache.kernel = text_at_key(file, "kernel_name");
   cache.device = text_at_key(file, "device_name");
+  if (const Json* const metadata = member_at(file, "metadata")) cache.problem = text_at_key(*metadata, "case");
   RIDGE_TRY(parameters, recorded_parameters(file, raw));
   cache.parameters = std::move(parameters);
   std::map<std::vector<std::uint16_t>, std::string> seen;

@@ -24,6 +24,7 @@ struct TuningCache {
   std::string kernel, device;  // empty where the file does not say
   std::vector<SearchParameter> parameters;
   std::vector<TuningRow> rows;  // each configuration once
+  std::string problem = {};     // of a recording of ours: the case, as --case takes it
 };
 
 // A cache file of Kernel Tuner or results in the T4 format; the file's own keys tell which. An error names the row with

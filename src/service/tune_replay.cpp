@@ -8,6 +8,7 @@
 #include "base/large_file.h"
 #include "record/tuning_cache.h"
 #include "search/benchmark.h"
+#include "service/replay_campaign.h"
 
 namespace ridge::service {
 namespace {
@@ -60,12 +61,17 @@ struct Shared {
   std::optional<search::Space> problem;
   std::vector<PastFile> past;
   std::vector<record::TuningRun> runs;
+  std::optional<ReplayedKernel> kernel;
 };
 
 Result<Shared> shared_of(const TuneReplayRequest& options) {
   RIDGE_TRY(problem, space_of_problem(options.space));
   RIDGE_TRY(past, read_past(options.past));
-  Shared shared{std::move(problem), std::move(past), {}};
+  Shared shared{std::move(problem), std::move(past), {}, {}};
+  if (!options.kernel.empty()) {
+    RIDGE_TRY(kernel, replayed_kernel(options.kernel));
+    shared.kernel = std::move(kernel);
+  }
   if (options.runs.empty()) return shared;
   RIDGE_TRY(text, read_file_up_to(options.runs, kTuningCacheBytes));
   auto runs = record::parse_tuning_runs(text);
@@ -85,6 +91,24 @@ std::vector<std::vector<record::TuningRun>> runs_of(const std::vector<record::Tu
     found->push_back(run);
   }
   return groups;
+}
+
+constexpr const char* kCampaign = "campaign";  // the strategy that is a campaign's proposer
+
+Result<record::ReplayRow> replay_proposer(const search::Recording& recording, const record::TuningCache& cache,
+                                          const std::optional<ReplayedKernel>& kernel,
+                                          const search::BenchmarkOptions& options) {
+  if (!kernel) {
+    return with_hint(invalid("strategy \"{}\" searches the tunables of a kernel", kCampaign),
+                     "name its source: --kernel src/ops/matmul/cuda_wgmma.cu");
+  }
+  std::vector<record::TuningRun> runs;
+  for (std::size_t i = 0; i < options.seeds; ++i) {
+    RIDGE_TRY(run, replay_campaign(cache, *kernel, static_cast<std::int64_t>(options.first_seed + i),
+                                   options.most_evaluations));
+    runs.push_back(std::move(run));
+  }
+  return search::benchmark_recorded(recording, runs, options);
 }
 
 Status replay_one(const Context& context, const std::string& path, const Shared& shared,
@@ -109,7 +133,8 @@ Status replay_one(const Context& context, const std::string& path, const Shared&
     report.rows.push_back(std::move(row));
   };
   for (const std::string& strategy : options.strategies) {
-    RIDGE_TRY(row, search::benchmark(recording, strategy, runs));
+    RIDGE_TRY(row, strategy == kCampaign ? replay_proposer(recording, cache, shared.kernel, runs)
+                                         : search::benchmark(recording, strategy, runs));
     if (strategy == "ours" && !past.empty()) row.strategy = "ours with past";
     add(std::move(row));
   }

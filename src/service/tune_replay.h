@@ -14,6 +14,7 @@ namespace ridge::service {
 struct TuneReplayRequest {
   std::vector<std::string> caches;      // files
   std::vector<std::string> strategies;  // empty: ours
+  std::string kernel;                   // the source that "campaign" is a search of
   std::string space;                    // the problem that the rows must belong to; empty: none
   std::vector<std::string> past;        // recordings that "ours" may look at; one that is replayed itself is left out
   std::string runs;                     // of other searches, to be scored as well; empty: none

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every configuration of a kernel of the library on one case, measured once each on this machine's GPU: a recording that `ridge tune replay` searches.
+"""Every configuration of a kernel of the library on one case, measured once each on this machine: a recording that `ridge tune replay` searches.
 
-    record_space.py OUT.json --op softmax --source ops/softmax/cuda_softmax.cu --case "rows=4096 cols=32768" [--fix NAME=VALUE|VALUE,...] [--limit 240]
+    record_space.py OUT.json --on cuda --op softmax --source ops/softmax/cuda_softmax.cu --case "rows=4096 cols=32768" [--fix NAME=VALUE|VALUE,...] [--limit 240]
 
 Each is built, checked and timed by the worker as the screening of a campaign does (task "screen"): every call verified on its own inputs, the
 median of one session. What does not compile, is refused or wrong is a failed row. The file is in the T4 format of the auto-tuning community;
@@ -85,9 +85,14 @@ def ask(worker, cache, **request):
         return json.loads(answered.read_text()) if answered.exists() else {"error": "no response"}
 
 
+def name_of_gpu():
+    return subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout.strip()
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("out")
+    options.add_argument("--on", choices=("cpu", "cuda"), required=True)
     for name in ("op", "source", "case"):
         options.add_argument("--" + name, required=True)
     options.add_argument("--fix", default="", help="NAME=VALUE|VALUE,...: tunables that do not take all of their values")
@@ -100,14 +105,15 @@ def main():
     fixed = {name: [int(one) for one in values.split("|")] for name, values in (pair.split("=") for pair in given.fix.split(",") if pair)}
     space = list(configurations(declared["tunable"], declared.get("constraint", []), fixed))
     random.Random(1).shuffle(space)
+    gpu = given.on == "cuda"
     start = f'/* ridge-build\ncase = "{given.op} {given.case}"\n*/\n#include "{given.source}"\n'
-    sources = sources_of(start, given.source)
+    sources = sources_of(start, given.source) if gpu else [{"path": pathlib.Path(given.source).name, "text": text}]
     cases = [{"op": given.op, "params": [dict(zip(("name", "value"), word.split("="), strict=True)) for word in given.case.split()]}]
     results, cache = [], tempfile.mkdtemp()
     for first in range(0, len(space), 64):
         if time.monotonic() - began > given.limit:
             break
-        candidates = [{"op": given.op, "backend": "cuda", "name": "record", "sources": sources, "defines": one, "flags": [], "parent": ""}
+        candidates = [{"op": given.op, "backend": given.on, "name": "record", "sources": sources, "defines": one, "flags": [], "parent": ""}
                       for one in space[first:first + 64]]
         before = time.monotonic()
         ask(given.worker, cache, task="build", candidates=candidates, cases=cases)  # all at once, into the cache
@@ -124,9 +130,9 @@ def main():
                             "measurements": [{"name": "time", "value": 1e3 * row["latencies"][0] if passed else None, "unit": "ms"}]})
         print(f"{len(results)} of {len(space)}, {time.monotonic() - began:.0f} s", flush=True)
     used = {t["name"]: fixed.get(t["name"], t["values"]) for t in declared["tunable"]}
-    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False)
+    device = name_of_gpu() if gpu else re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     head = {"timeunit": "miliseconds", "kernel": given.source, "case": cases[0]["op"] + " " + given.case, "configurations": len(space),
-            "device": gpu.stdout.strip(), "commit": os.environ.get("RIDGE_COMMIT", ""), "protocol": "one screening session each, median"}
+            "device": device, "commit": os.environ.get("RIDGE_COMMIT", ""), "protocol": "one screening session each, median"}
     pathlib.Path(given.out).write_text(json.dumps({"schema_version": "1.0.0", "metadata": head, "tune_params": used, "results": results}))
 
 
