@@ -54,6 +54,7 @@ Command& add_run_options(Command& command, service::RunRequest& request) {
       .option("--wait-for-quiet TIME", request.wait_for_quiet,
               "Before measuring, wait so long in all while others use the processors; not charged to the "
               "budget, and measured all the same when it is over")
+      .flag("--no-past", request.no_past, "Earlier campaigns on this kernel do not guide what is proposed")
       .option("--sign-key FILE", request.sign_key,
               "A private key outside of the campaign that signs every line of its journal (ridge campaign key new)")
       .environment("--sign-key", campaign::kSignKeyVariable);

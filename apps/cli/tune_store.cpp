@@ -47,6 +47,8 @@ void define_tune_store(Command& tune) {
       .option("--device NAME", out->device, "Where there are several")
       .option("--clocks TEXT", out->clocks, "Where there are several")
       .option("--compiler TEXT", out->compiler, "Where there are several")
+      .option("--problem TEXT", out->problem, "The shapes of a campaign, where there are several")
+      .option("--origin TEXT", out->origin, "The campaign, where there are several")
       .example("ridge tune export mine_T4.json --kernel convolution --device A100", "for Kernel Tuner, or for --past")
       .exits({kSystem})
       .json("the file, kernel, device, and how many measurements")

@@ -111,6 +111,9 @@ struct EngineOptions {
   std::filesystem::path sign_key;      // of an anchored campaign; empty: where it was before
   std::optional<std::int64_t> rounds;  // pause when so many more are closed
   std::optional<Standpoint> expected;  // kConflict when the campaign stands elsewhere once it is locked
+  // What other campaigns on the same kernel looked at, for the proposer; asked once, when the baseline stands. Empty:
+  // nothing.
+  std::function<std::vector<record::EarlierLooks>(const State&)> earlier = {};
   double unit_grace = 60.0;  // seconds a unit may still take after the first signal before it is killed and redone
 };
 
@@ -209,10 +212,11 @@ class Engine {
   std::size_t rendered_rounds_ = 0;
   std::int64_t rounds_before_ = 0;  // closed when this process began
   std::optional<knowledge::Memory> store_;
-  std::vector<record::Iteration> memory_;         // as the proposer sees it
-  std::optional<record::ProfileReport> profile_;  // of the incumbent, if one was given
-  std::optional<knowledge::Pages> pages_;         // once they were asked for
-  std::optional<knowledge::Route> route_;         // the same; its bottleneck is not kept
+  std::vector<record::Iteration> memory_;                     // as the proposer sees it
+  std::optional<record::ProfileReport> profile_;              // of the incumbent, if one was given
+  std::optional<std::vector<record::EarlierLooks>> earlier_;  // once they were asked for
+  std::optional<knowledge::Pages> pages_;                     // once they were asked for
+  std::optional<knowledge::Route> route_;                     // the same; its bottleneck is not kept
   std::string action_;
 };
 

@@ -24,6 +24,7 @@ record::ProposalRequest proposal_request(const State& state, Told told) {
   if (request.profile) {
     for (std::string& finding : findings_of(*request.profile)) request.findings.push_back(std::move(finding));
   }
+  request.earlier = std::move(told.earlier);
   if (std::isfinite(told.seconds_left)) request.seconds_left = std::max(told.seconds_left, 0.0);
   return request;
 }

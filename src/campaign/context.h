@@ -18,6 +18,7 @@ struct Told {
   std::vector<record::KnowledgeEntry> knowledge;
   std::optional<record::ProfileReport> profile;
   double seconds_left = 0;  // of the budget; infinity: there is none
+  std::vector<record::EarlierLooks> earlier = {};
 };
 record::ProposalRequest proposal_request(const State& state, Told told);
 

@@ -83,11 +83,13 @@ record::ProposalRequest proposal_request(const State& state) {
 }
 
 record::ProposalRequest Engine::request_of_round() const {
-  return campaign::proposal_request(
-      state_, {memory_, advised(kMostAdvice), profile_, seconds_left(state_, termination_input())});
+  return campaign::proposal_request(state_,
+                                    {memory_, advised(kMostAdvice), profile_, seconds_left(state_, termination_input()),
+                                     earlier_.value_or(std::vector<record::EarlierLooks>())});
 }
 
 Status Engine::propose() {
+  if (!earlier_ && options_.earlier) earlier_ = options_.earlier(state_);
   const record::ProposalRequest request = request_of_round();
   RIDGE_CHECK_OK(intend(fmt::format("round-{}/propose", request.round), "ask the proposer for one hypothesis"));
   const double started = services_.clock.monotonic();

@@ -355,6 +355,26 @@ struct Profiled {
 };
 
 // What a proposer sees: records only, read-only. Also the body of the JSON request to `--proposer command:CMD`.
+// What an earlier campaign on the same kernel looked at: on this device or another, for these shapes or others, in this
+// version of the source or another. Its times are compared with each other only.
+struct EarlierLook {
+  std::map<std::string, std::int64_t> defines;
+  std::optional<double> seconds;  // absent: it failed by its own fault
+  static void fields(auto& v, auto& self) {
+    v("defines", self.defines);
+    v.optional("seconds", self.seconds);
+  }
+};
+struct EarlierLooks {
+  std::string device, problem;  // problem: its shapes
+  std::vector<EarlierLook> looks;
+  static void fields(auto& v, auto& self) {
+    v("device", self.device);
+    v("problem", self.problem);
+    v("looks", self.looks);
+  }
+};
+
 struct ProposalRequest {
   std::int64_t version = 1;
   std::int64_t round = 0;
@@ -376,6 +396,7 @@ struct ProposalRequest {
   std::vector<std::string> constraints;   // what the user wants to hold, a sentence each
   std::optional<ProfileReport> profile;   // of the incumbent
   std::vector<KnowledgeEntry> knowledge;  // pages about such a kernel, best first for what limits the incumbent
+  std::vector<EarlierLooks> earlier;      // other campaigns on the same kernel
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("round", self.round);
@@ -397,6 +418,7 @@ struct ProposalRequest {
     v.optional("last_error", self.last_error);
     v.optional("findings", self.findings);
     v.optional("directions", self.directions);
+    v.optional("earlier", self.earlier);
   }
 };
 

@@ -15,11 +15,11 @@ namespace {
 
 constexpr double kMilliseconds = 1e3;
 
-using Circumstances =
-    std::tuple<std::string, std::string, std::string, std::string, std::map<std::string, std::string>>;
+using Circumstances = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string,
+                                 std::map<std::string, std::string>>;
 
 Circumstances circumstances_of(const StoredMeasurement& one) {
-  return {one.kernel, one.device, one.clocks, one.compiler, one.configuration};
+  return {one.kernel, one.device, one.clocks, one.compiler, one.problem, one.origin, one.configuration};
 }
 
 std::string stored_result_text(const StoredMeasurement& one) {

@@ -18,6 +18,7 @@ struct StoredMeasurement {
   std::int64_t version = 1;
   std::string kernel;                                // its digest, or the name that its users know it by
   std::string device, clocks, compiler;              // clocks and compiler may be unknown
+  std::string problem, origin;                       // the shapes, and the campaign that measured; empty: not known
   std::map<std::string, std::string> configuration;  // numbers as text
   std::optional<double> seconds;                     // of a run; none where it failed
   std::string failure;                               // why
@@ -28,6 +29,8 @@ struct StoredMeasurement {
     v("device", self.device);
     v.optional("clocks", self.clocks);
     v.optional("compiler", self.compiler);
+    v.optional("problem", self.problem);
+    v.optional("origin", self.origin);
     v("configuration", self.configuration);
     v.optional("seconds", self.seconds);
     v.optional("failure", self.failure);

@@ -22,6 +22,7 @@
 #include "record/execution.h"
 #include "report/report.h"
 #include "service/duration.h"
+#include "service/earlier_looks.h"
 #include "service/machines.h"
 #include "service/profiling.h"
 #include "service/progress.h"
@@ -199,6 +200,8 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   options.data = context.data_directory;
   options.knowledge = context.knowledge;
   options.experience = fs::weakly_canonical(directory).parent_path() / "experience";  // also of "."
+  if (!run.no_past)
+    options.earlier = [&](const campaign::State& now) { return earlier_looks(context, now, kLooksForSearch); };
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [&] { return stop_level(context); };
   RIDGE_TRY(engine,
@@ -208,6 +211,7 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   narrator.begin(*engine);
   Result<campaign::RunResult> result = engine->run();
   narrator.finish(result);
+  keep_looks(context, engine->state());
   if (!result) {
     Error stopped = result.error();
     stopped.hint += fmt::format("{}nothing is lost; continue with: ridge campaign resume {}",

@@ -19,6 +19,7 @@ struct RunRequest {
   std::string sign_key;                // file of the private key; empty: RIDGE_SIGN_KEY, or where it was before
   std::string proposer;                // of this run; empty: the campaign's own
   std::optional<std::int64_t> rounds;  // pause when so many more are closed
+  bool no_past = false;                // what other campaigns looked at does not guide the proposer
 };
 
 struct Ran {

@@ -32,15 +32,47 @@ Result<std::vector<record::StoredMeasurement>> read_store(const fs::path& file) 
 bool asked_for(const record::StoredMeasurement& one, const TuneStoreRequest& request) {
   return (request.device.empty() || one.device == request.device) &&
          (request.clocks.empty() || one.clocks == request.clocks) &&
-         (request.compiler.empty() || one.compiler == request.compiler);
+         (request.compiler.empty() || one.compiler == request.compiler) &&
+         (request.problem.empty() || one.problem == request.problem) &&
+         (request.origin.empty() || one.origin == request.origin);
 }
 
 std::string circumstances_text(const record::StoredMeasurement& one) {
-  return fmt::format("{}; clocks {}; compiler {}", one.device, one.clocks.empty() ? "unknown" : one.clocks,
-                     one.compiler.empty() ? "unknown" : one.compiler);
+  std::string text = fmt::format("{}; clocks {}; compiler {}", one.device, one.clocks.empty() ? "unknown" : one.clocks,
+                                 one.compiler.empty() ? "unknown" : one.compiler);
+  if (!one.problem.empty()) text += "; problem " + one.problem;
+  if (!one.origin.empty()) text += "; origin " + one.origin;
+  return text;
+}
+
+// Of one kernel, to be read and written again.
+struct OpenStore {
+  fs::path file;
+  FileLock lock;  // stores that are written at the same time lose nothing
+  std::vector<record::StoredMeasurement> measurements;
+};
+Result<OpenStore> open_store(const Context& context, const std::string& kernel) {
+  const fs::path file = file_of(context, kernel);
+  RIDGE_CHECK_OK(make_directories(file.parent_path()));
+  RIDGE_TRY(lock, FileLock::take(file.parent_path() / "lock"));
+  RIDGE_TRY(measurements, read_store(file));
+  return OpenStore{file, std::move(lock), std::move(measurements)};
 }
 
 }  // namespace
+
+Result<std::vector<record::StoredMeasurement>> stored_measurements(const Context& context, const std::string& kernel) {
+  return read_store(file_of(context, kernel));
+}
+
+Status store_measurements_of(const Context& context, const std::string& origin,
+                             const std::vector<record::StoredMeasurement>& measurements) {
+  if (measurements.empty()) return ok_status();
+  RIDGE_TRY(store, open_store(context, measurements.front().kernel));
+  std::erase_if(store.measurements, [&](const record::StoredMeasurement& one) { return one.origin == origin; });
+  store.measurements.insert(store.measurements.end(), measurements.begin(), measurements.end());
+  return write_file_durably(store.file, record::tuning_store_text(store.measurements));
+}
 
 Result<record::TuningStoreReport> import_tuning(const Context& context, const TuneStoreRequest& request) {
   RIDGE_TRY(text, read_file_up_to(request.file, kMostStoreBytes));
@@ -53,15 +85,12 @@ Result<record::TuningStoreReport> import_tuning(const Context& context, const Tu
   origin.compiler = request.compiler;
   if (origin.kernel.empty()) return with_hint(invalid("{} names no kernel", request.file), "--kernel NAME");
   if (origin.device.empty()) return with_hint(invalid("{} names no device", request.file), "--device NAME");
-  const fs::path file = file_of(context, origin.kernel);
-  RIDGE_CHECK_OK(make_directories(file.parent_path()));
-  RIDGE_TRY(lock, FileLock::take(file.parent_path() / "lock"));  // imports at the same time lose nothing
-  RIDGE_TRY(store, read_store(file));
-  const auto added = record::add_measurements(store, record::measurements_of(*cache, origin));
+  RIDGE_TRY(store, open_store(context, origin.kernel));
+  const auto added = record::add_measurements(store.measurements, record::measurements_of(*cache, origin));
   if (!added) return in_context(request.file, added.error());
-  RIDGE_CHECK_OK(write_file_durably(file, record::tuning_store_text(store)));
-  return record::TuningStoreReport{file.string(), origin.kernel, origin.device, static_cast<std::int64_t>(*added),
-                                   std::ssize(store)};
+  RIDGE_CHECK_OK(write_file_durably(store.file, record::tuning_store_text(store.measurements)));
+  return record::TuningStoreReport{store.file.string(), origin.kernel, origin.device, static_cast<std::int64_t>(*added),
+                                   std::ssize(store.measurements)};
 }
 
 Result<record::TuningStoreReport> export_tuning(const Context& context, const TuneStoreRequest& request) {
@@ -75,7 +104,7 @@ Result<record::TuningStoreReport> export_tuning(const Context& context, const Tu
   if (circumstances.size() > 1) {
     return with_hint(
         invalid("{} results under {} circumstances: T4 tells none of them apart", store.size(), circumstances.size()),
-        fmt::format("--device, --clocks, --compiler: {}", fmt::join(circumstances, " | ")));
+        fmt::format("--device, --clocks, --compiler, --problem, --origin: {}", fmt::join(circumstances, " | ")));
   }
   RIDGE_CHECK_OK(write_file_durably(request.file, record::t4_text(store)));
   return record::TuningStoreReport{request.file, request.kernel, store.front().device, 0, std::ssize(store)};

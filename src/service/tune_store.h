@@ -1,7 +1,8 @@
-// Measurements of tuning that are kept in the cache folder: taken from recordings, and given back.
+// Measurements of tuning that are kept in the cache folder: of campaigns, and taken from recordings and given back.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "record/tuning_store.h"
 #include "ridge/result.h"
@@ -13,9 +14,16 @@ struct TuneStoreRequest {
   std::string file;              // the recording to read, or the results to write
   std::string kernel, device;    // empty: what the file says; of an export, the device: the only one there is
   std::string clocks, compiler;  // of an export: only these; empty: all
+  std::string problem, origin;   // the same, for campaigns
 };
 Result<record::TuningStoreReport> import_tuning(const Context& context, const TuneStoreRequest& request);
 // An error lists the devices of a kernel, or the circumstances, where they are not told apart.
 Result<record::TuningStoreReport> export_tuning(const Context& context, const TuneStoreRequest& request);
+
+// All that is kept of a kernel, none where nothing is.
+Result<std::vector<record::StoredMeasurement>> stored_measurements(const Context& context, const std::string& kernel);
+// Keeps these, all of one kernel and one origin, instead of what was kept of that origin.
+Status store_measurements_of(const Context& context, const std::string& origin,
+                             const std::vector<record::StoredMeasurement>& measurements);
 
 }  // namespace ridge::service

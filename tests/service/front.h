@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "campaign/world.h"
 #include "places.h"
 #include "service/context.h"
