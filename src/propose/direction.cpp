@@ -17,10 +17,11 @@ constexpr double kCuriosity = 0.01, kHopeless = -0.05;
 // Tuning again what was already accepted pays less than a first attempt.
 constexpr double kRetuneGain = 0.015;
 
-// One direction per structural option or lone parameter, one per group.
+// One direction per structural option, one per group of them.
 std::vector<Direction> families(const Space& space) {
   std::vector<Direction> found;
   for (const record::Tunable& tunable : space.declared().tunables) {
+    if (is_parameter(space, tunable)) continue;
     const auto same_group = [&](const Direction& d) {
       return !tunable.group.empty() && space.find(d.names[0])->group == tunable.group;
     };
@@ -51,6 +52,14 @@ std::uint64_t scatter(const Config& config) {
 }
 
 }  // namespace
+
+bool is_parameter(const Space& space, const record::Tunable& tunable) {
+  constexpr std::string_view kParameter = "parameter";
+  if (tunable.kind == kParameter) return true;
+  return !tunable.group.empty() && std::ranges::any_of(space.declared().tunables, [&](const record::Tunable& other) {
+    return other.group == tunable.group && other.kind == kParameter;
+  });
+}
 
 bool fits_machine(const Space& space, const Config& config, const Machine& machine) {
   if (machine.gpu) return true;

@@ -44,14 +44,18 @@ struct Direction {
   bool retune = false;
 };
 
+// Whether it is a number to be tuned together with others, by its kind or as one of a group with such; else it is an
+// option, tried for itself.
+bool is_parameter(const Space& space, const record::Tunable& tunable);
+
 // Whether a processor has such vectors and so many threads; a GPU's limits are constraints of the space.
 bool fits_machine(const Space& space, const Config& config, const Machine& machine);
 
 // Best first by the model; equals in an order that is random but always the same.
 void rank(const Space& space, const Machine& machine, std::vector<Config>& configs);
 
-// Every direction that is open: one per structural option, one per group of parameters, one per lone parameter. Left
-// out are those that were tried and rolled back, have no effect now, or have no unseen feasible value.
+// Every option that is open, options of a group together. Left out are those that were tried and rolled back, have no
+// effect now, or have no unseen feasible value.
 std::vector<Direction> open_directions(const Space& space, const Machine& machine, const Standing& standing,
                                        const Past& past);
 

@@ -1,6 +1,8 @@
 // The proposer that needs no language model: it reads the declared space, the evidence and the history, and picks the
-// open direction with the largest predicted gain. When no direction is left it sweeps all parameters together, then the
-// neighbours of the best configuration, then says that it is exhausted. The same request always gets the same answer.
+// direction with the largest predicted gain: one of the options of the source, or a sweep over all of its parameters
+// together, until such sweeps find nothing any more. When no direction is left it says that it is exhausted. Which
+// configurations a sweep looks at is the search engine's choice (looks.h). The same request always gets the same
+// answer.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "propose/direction.h"
+#include "propose/looks.h"
 #include "propose/proposers.h"
 #include "record/json.h"
 
@@ -21,8 +24,14 @@ using record::Hypothesis;
 using record::Proposal;
 using record::ProposalRequest;
 
-constexpr const char *kJoint = "joint sweep", *kNeighbours = "neighbours";
+constexpr std::string_view kParameters = "parameters";
+// At parameters, without anything accepted: after the first number only where the engine still hopes for a gain that
+// can be verified, after the second no more.
+constexpr std::size_t kLooksInVain = 40, kLooksAtMost = 160;
+constexpr std::uint64_t kWholePool = 8'000;       // a space up to this size is chosen from whole
+constexpr std::size_t kDraws = 3'000, kBest = 4;  // of a larger one: drawn, and the best whose neighbours are added
 constexpr std::size_t kSweepMost = 20, kSweepLeast = 6;
+constexpr double kLeastGain = 0.01;       // that can be verified
 constexpr double kShareOfBudget = 0.12;   // of the time left, for one sweep
 constexpr double kSecondsPerLook = 0.5;   // verified calls of one configuration
 constexpr double kSecondsPerBuild = 0.8;  // when the incumbent's build time is unknown
@@ -34,6 +43,7 @@ struct View {
   Machine machine;
   Standing standing;
   Past past;
+  std::uint64_t seed;
 };
 
 double count_of(const ProposalRequest& request, const std::string& name) {
@@ -48,23 +58,6 @@ std::size_t sweep_size(const View& view) {
   const double per_build = !build.cached && build.wall > 0 ? build.wall : kSecondsPerBuild;
   const double affordable = kShareOfBudget * view.request.seconds_left / (per_build + kSecondsPerLook);
   return std::clamp(static_cast<std::size_t>(std::max(0.0, affordable)), kSweepLeast, kSweepMost);
-}
-
-// Out of `ranked` (best first): the model's favourites, neighbours of the incumbent, and some at random, so that a
-// wrong model costs a part of the sweep only.
-std::vector<Config> choose(const View& view, std::vector<Config> ranked, std::size_t size, Random& random) {
-  std::vector<Config> chosen;
-  const auto take = [&](std::size_t index) {
-    chosen.push_back(ranked[index]);
-    ranked.erase(ranked.begin() + static_cast<std::ptrdiff_t>(index));
-  };
-  const std::size_t favourites = size - size / 4, near = favourites + size / 8;
-  while (!ranked.empty() && chosen.size() < favourites) take(0);
-  for (std::size_t i = 0; i < ranked.size() && chosen.size() < near;) {
-    difference(view.standing.config, ranked[i]).size() == 1 ? take(i) : void(++i);
-  }
-  while (!ranked.empty() && chosen.size() < size) take(random.below(ranked.size()));
-  return chosen;
 }
 
 // The configuration as -D values: what is not at its default, and whatever the incumbent states explicitly.
@@ -141,6 +134,14 @@ std::string profile_text(const View& view) {
   return fmt::format(" {} says: {}; what works on another limit counts half.", profile->tool, profile->verdict);
 }
 
+std::string earlier_text(const View& view) {
+  std::size_t looks = 0;
+  for (const record::EarlierLooks& one : view.request.earlier) looks += one.looks.size();
+  if (looks == 0) return {};
+  return fmt::format(" {} looks of {} earlier campaign{} on this kernel say where to look first.", looks,
+                     view.request.earlier.size(), view.request.earlier.size() == 1 ? "" : "s");
+}
+
 std::string lesson_text(const View& view) {
   const record::RoundSummary* last = view.past.last_rollback;
   if (view.past.consecutive_rollbacks == 0 || last == nullptr) return {};
@@ -203,102 +204,152 @@ Hypothesis frame(const View& view, std::string mechanism, std::string category) 
   return hypothesis;
 }
 
-// ---- The three kinds of round ---------------------------------------------------------------------------------------
-
-Proposal follow(const View& view, const Direction& direction, const std::vector<Direction>& open, Random& random) {
-  const std::vector<Config> configs = choose(view, direction.configs, sweep_size(view), random);
-  const bool sweep = configs.size() > 1;
-  Hypothesis h = frame(view, direction.mechanism, direction.category);
-  const Config change = difference(view.standing.config, direction.configs[0]);
-  h.title = sweep ? fmt::format("{}{}: {} values of {}", direction.retune ? "again " : "", direction.title,
-                                configs.size(), fmt::join(direction.names, ", "))
-                  : fmt::format("{}: {}", direction.title, to_text(change));
-  h.bottleneck = bottleneck_of(view, direction.role);
-  h.expected_gain = direction.prediction.gain;
-  h.expected_gain_arithmetic = direction.prediction.arithmetic;
-  h.reasoning = standing_text(view) +
-                fmt::format("Of {} open directions this promises most: {}. ", open.size(), direction.effect) +
-                fmt::format("The model's favourite is {}, whose issue limit is {} ({}).", to_text(change),
-                            percent(direction.prediction.issue.fraction), direction.prediction.issue.limit);
-  if (sweep && direction.configs.size() > configs.size()) {
-    h.reasoning +=
-        fmt::format(" {} of {} unseen values are looked at: the model's favourites, neighbours and some at random.",
-                    configs.size(), direction.configs.size());
-  }
-  h.reasoning += profile_text(view) + lesson_text(view);
-  h.risks = risks_of(direction.role);
-  h.verification_signal = signal_of(view, direction.role, h.expected_gain);
-  return make_proposal(view, std::move(h), configs);
+Looks choose(const View& view, const std::vector<Config>& among, std::size_t size) {
+  return choose_looks(view.space, view.machine, view.past, view.request.earlier, among, size, view.seed);
 }
 
-std::vector<std::string> parameters(const View& view) {
-  std::vector<std::string> names;
-  for (const record::Tunable& tunable : view.space.declared().tunables) {
-    if (tunable.kind == "parameter" && view.space.active(tunable, view.standing.config)) names.push_back(tunable.name);
-  }
-  return names;
+// What the engine expects takes the place of what the cost model predicts, once there are looks to expect it from.
+void expect_of(const Looks& looks, Hypothesis& h) {
+  if (!looks.outlook) return;
+  const auto& [gain, deviation, from] = *looks.outlook;
+  h.expected_gain = std::max(std::expm1(gain), kLeastGain);
+  h.expected_gain_arithmetic = fmt::format(
+      "a Gaussian process through {} looks puts the first of these at {:.3f}x the incumbent, {:.3f}x to {:.3f}x within "
+      "one deviation{}; before that: {}",
+      from, std::exp(gain), std::exp(gain - deviation), std::exp(gain + deviation),
+      std::expm1(gain) < kLeastGain ? fmt::format(", and {} is the least that can be verified", percent(kLeastGain))
+                                    : std::string(),
+      h.expected_gain_arithmetic);
 }
 
-void keep_unseen(const View& view, std::vector<Config>& configs) {
+// ---- The parameters, all together -----------------------------------------------------------------------------------
+
+struct Sweeps {
+  std::int64_t count = 0;
+  std::size_t in_vain = 0;  // looks since the last round that was accepted
+};
+Sweeps sweeps_of(const View& view) {
+  Sweeps sweeps;
+  for (const record::RoundSummary& round : view.request.history) {
+    if (round.accepted) sweeps.in_vain = 0;
+    if (!round.hypothesis.mechanism.starts_with(kParameters) || !view.past.tried(round.hypothesis.mechanism)) continue;
+    ++sweeps.count;
+    if (!round.accepted) sweeps.in_vain += round.sweep.size();
+  }
+  return sweeps;
+}
+
+// The space with every option as the incumbent has it.
+Result<Space> space_of_parameters(const View& view) {
+  record::TuneSpace fixed = view.space.declared();
+  for (record::Tunable& tunable : fixed.tunables) {
+    if (is_parameter(view.space, tunable)) continue;
+    tunable.default_value = view.standing.config.at(tunable.name);
+    tunable.values = {tunable.default_value};
+  }
+  return Space::create(std::move(fixed));
+}
+
+// All of a small space; of a large one a sample, and the neighbours of the fastest.
+std::vector<Config> parameter_configs(const View& view, const Space& space) {
+  std::set<Config> found;
+  if (space.count() <= kWholePool) {
+    for (std::uint64_t i = 0; i < space.count(); ++i) found.insert(space.config(i));
+  } else {
+    Random random(view.seed);
+    for (std::size_t i = 0; i < kDraws; ++i) found.insert(space.config(random.next() % space.count()));
+    std::vector<Look> best = view.past.looks;
+    std::erase_if(best, [&](const Look& look) { return !look.time || !space.number(look.config); });
+    std::ranges::stable_sort(best, {}, [](const Look& look) { return *look.time; });
+    if (best.size() > kBest) best.resize(kBest);
+    for (const Look& look : best) {
+      for (Config& near : space.neighbours(look.config)) found.insert(std::move(near));
+    }
+  }
+  std::vector<Config> configs(found.begin(), found.end());
   std::erase_if(configs, [&](const Config& config) {
     return view.past.seen.contains(config) || is_refuted(view, config) ||
            !fits_machine(view.space, config, view.machine);
   });
-  rank(view.space, view.machine, configs);
-}
-
-// All parameters at once: mostly two steps away from the incumbent, where single steps were judged one by one before.
-std::vector<Config> joint_configs(const View& view, Random& random) {
-  const std::vector<std::string> names = parameters(view);
-  if (names.size() < 2) return {};
-  std::set<Config> found;
-  for (int i = 0; i < 400; ++i) {
-    const std::size_t first = random.below(names.size());
-    const std::size_t second = (first + 1 + random.below(names.size() - 1)) % names.size();
-    found.insert(view.space.sample(view.standing.config, {names[first], names[second]}, random));
-  }
-  std::vector<Config> configs(found.begin(), found.end());
-  keep_unseen(view, configs);
   return configs;
 }
 
-std::optional<Proposal> sweep_jointly(const View& view, Random& random) {
-  if (view.past.spent(kJoint)) return std::nullopt;
-  const std::vector<Config> all = joint_configs(view, random);
-  if (all.size() < 2) return std::nullopt;  // one of them alone would be two changes at once
-  const std::vector<Config> configs = choose(view, all, sweep_size(view), random);
-  Hypothesis h = frame(view, kJoint, "tile");
-  h.title = fmt::format("joint sweep: {} configurations two parameters away", configs.size());
-  h.bottleneck = view.standing.memory_time * view.standing.fraction > 0.1 ? "memory" : "compute";
-  h.expected_gain = 0.02;
-  h.expected_gain_arithmetic = "parameters were tuned one family at a time; a pair of them typically hides 1 to 3 %";
-  h.reasoning =
-      standing_text(view) +
-      "Every single direction has been tried, so what is left are pairs of parameters that help only together." +
-      lesson_text(view);
-  h.risks = {"the best of many looks is partly luck: the confirmation decides"};
-  h.verification_signal = "suite ratio above 1.010 in the confirmation, not only in the look";
-  return make_proposal(view, std::move(h), configs);
+// Whether the best that the engine expects, within one deviation, is worth another sweep.
+bool has_hope(const View& view, const std::vector<Config>& configs) {
+  const Looks next = choose(view, configs, 1);
+  return !next.outlook || std::expm1(next.outlook->gain + next.outlook->deviation) > kLeastGain;
 }
 
-std::optional<Proposal> step_aside(const View& view, Random& random) {
-  const std::string mechanism = fmt::format("{} of {}", kNeighbours, view.request.incumbent.short_id());
-  if (view.past.spent(mechanism)) return std::nullopt;
-  std::vector<Config> all = view.space.neighbours(view.standing.config);
-  keep_unseen(view, all);
-  if (all.empty()) return std::nullopt;
-  const std::vector<Config> configs = choose(view, all, sweep_size(view), random);
-  Hypothesis h = frame(view, mechanism, "tile");
-  h.title = fmt::format("neighbours of the best: {} of {} that were never looked at", configs.size(), all.size());
-  h.bottleneck = view.standing.memory_time * view.standing.fraction > 0.1 ? "memory" : "compute";
-  h.expected_gain = 0.01;
-  h.expected_gain_arithmetic = "a local optimum gains nothing; 1 % is the least that can be verified";
-  h.reasoning =
-      standing_text(view) +
-      "All directions and the joint sweep are spent. If no single step from here helps, this is a local optimum." +
-      lesson_text(view);
-  h.risks = {"the best of many looks is partly luck: the confirmation decides"};
-  h.verification_signal = "suite ratio above 1.010 in the confirmation";
+// A sweep over all of them; nothing when enough looks found nothing, or none is left.
+std::optional<Direction> parameters_direction(const View& view) {
+  const Sweeps before = sweeps_of(view);
+  if (before.in_vain >= kLooksAtMost) return std::nullopt;
+  const Result<Space> space = space_of_parameters(view);
+  if (!space || space->declared().tunables.empty()) return std::nullopt;
+  Direction direction;
+  direction.configs = parameter_configs(view, *space);
+  if (direction.configs.size() < 2) return std::nullopt;  // one alone may be two changes at once
+  if (before.in_vain >= kLooksInVain && !has_hope(view, direction.configs)) return std::nullopt;
+  double left = 1;  // of the time that the issue limit does not explain
+  for (const record::Tunable& tunable : view.space.declared().tunables) {
+    if (!is_parameter(view.space, tunable) || !view.space.active(tunable, view.standing.config)) continue;
+    direction.names.push_back(tunable.name);
+    left *= 1 - memory_share(tunable.model);
+    if (memory_share(tunable.model) >= memory_share(direction.role)) direction.role = tunable.model;
+  }
+  direction.mechanism = fmt::format("{} {}", kParameters, before.count + 1);
+  direction.title = kParameters;
+  direction.category = "tile";
+  direction.effect = "several of them often help only together";
+  direction.retune = before.count > 0;
+  rank(view.space, view.machine, direction.configs);
+  direction.prediction =
+      predict(view.space, view.machine, view.standing, direction.configs[0], direction.retune ? 0 : 1 - left);
+  if (direction.prediction.gain < kLeastGain) {
+    direction.prediction.gain = kLeastGain;
+    direction.prediction.arithmetic +=
+        fmt::format("; the model sees nothing here, {} is the least a look is made for", percent(kLeastGain));
+  }
+  return direction;
+}
+
+// ---- A round --------------------------------------------------------------------------------------------------------
+
+std::string names_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 6;
+  if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} tunables ({}, ...)", names.size(), fmt::join(names.begin(), names.begin() + kMost, ", "));
+}
+
+Proposal follow(const View& view, const Direction& direction, const std::vector<Direction>& open) {
+  const std::size_t refused = view.request.last_error.empty() ? 0 : 1;  // the first of them
+  Looks looks = choose(view, direction.configs, sweep_size(view) + refused);
+  if (looks.configs.size() > refused) looks.configs.erase(looks.configs.begin(), looks.configs.begin() + refused);
+  const std::vector<Config>& configs = looks.configs;
+  const bool sweep = configs.size() > 1;
+  Hypothesis h = frame(view, direction.mechanism, direction.category);
+  const Config first = difference(view.standing.config, configs[0]);
+  const Config favourite = difference(view.standing.config, direction.configs[0]);
+  h.title = sweep ? fmt::format("{}{}: {} values of {}", direction.retune ? "again " : "", direction.title,
+                                configs.size(), names_text(direction.names))
+                  : fmt::format("{}: {}", direction.title, to_text(first));
+  h.bottleneck = bottleneck_of(view, direction.role);
+  h.expected_gain = direction.prediction.gain;
+  h.expected_gain_arithmetic = direction.prediction.arithmetic;
+  expect_of(looks, h);
+  h.reasoning = standing_text(view) +
+                fmt::format("Of {} open directions this promises most: {}. ", open.size(), direction.effect) +
+                fmt::format("The model's favourite is {}, whose issue limit is {} ({}).", to_text(favourite),
+                            percent(direction.prediction.issue.fraction), direction.prediction.issue.limit);
+  if (sweep && direction.configs.size() > configs.size()) {
+    h.reasoning += fmt::format(
+        " {} of {} unseen values are looked at, each chosen for the most improvement that the model and the "
+        "looks so far let expect.",
+        configs.size(), direction.configs.size());
+  }
+  h.reasoning += profile_text(view) + earlier_text(view) + lesson_text(view);
+  h.risks = risks_of(direction.role);
+  h.verification_signal = signal_of(view, direction.role, h.expected_gain);
   return make_proposal(view, std::move(h), configs);
 }
 
@@ -327,22 +378,20 @@ bool off_the_limit(const View& view, const Direction& direction) {
   return bottleneck_of(view, direction.role) != record::name_of(profile->bottleneck);
 }
 
-// Two rollbacks in a row: what their categories promise counts half, so that the search looks elsewhere. So does what a
-// direction promises that works on another limit than the profiler saw.
+// What a direction promises, by how much came of such promises before. What works on another limit than the profiler
+// saw counts half.
 double score(const View& view, const Direction& direction) {
-  const bool penalised =
-      view.past.consecutive_rollbacks >= 2 && view.past.recent_categories.contains(direction.category);
-  return direction.prediction.gain * (penalised ? 0.5 : 1.0) * (off_the_limit(view, direction) ? 0.5 : 1.0);
+  return direction.prediction.gain * view.past.trust_in(direction.category) *
+         (off_the_limit(view, direction) ? 0.5 : 1.0);
 }
 
-// Asked again within a round: what this proposed first did not build or was wrong, so the next best of the same
-// direction comes forward. A direction with nothing else is over.
-void drop_favourite(const View& view, std::vector<Direction>& open) {
+// Asked again within a round: what this proposed first did not build or was wrong. A direction with nothing else is
+// over, and a sweep of parameters of which one would be left; of others the next best comes forward (follow()).
+void drop_if_alone(const View& view, std::vector<Direction>& open) {
   const auto best =
       std::ranges::max_element(open, {}, [&](const Direction& direction) { return score(view, direction); });
   if (best == open.end()) return;
-  best->configs.erase(best->configs.begin());
-  if (best->configs.empty()) open.erase(best);
+  if (best->configs.size() <= (best->mechanism.starts_with(kParameters) ? 2 : 1)) open.erase(best);
 }
 
 class Search final : public Proposer {
@@ -353,23 +402,19 @@ class Search final : public Proposer {
 
   Result<Proposal> propose(const ProposalRequest& request) override {
     RIDGE_TRY(space, Space::create(request.space));
-    View view{request, space, describe_machine(request), {}, {}};
+    View view{request, space, describe_machine(request), {}, {}, seed_of(request)};
     view.standing = where_it_stands(space, view.machine, request);
     view.past = digest_history(space, request);
-    Random random(seed_of(request));
     std::vector<Direction> open = open_directions(space, view.machine, view.standing, view.past);
     for (Direction& direction : open)
       std::erase_if(direction.configs, [&](const Config& config) { return is_refuted(view, config); });
     std::erase_if(open, [](const Direction& direction) { return direction.configs.empty(); });
-    if (!request.last_error.empty()) drop_favourite(view, open);
-    if (!open.empty()) {
-      const auto best =
-          std::ranges::max_element(open, {}, [&](const Direction& direction) { return score(view, direction); });
-      return follow(view, *best, open, random);
-    }
-    if (auto proposal = sweep_jointly(view, random)) return *std::move(proposal);
-    if (auto proposal = step_aside(view, random)) return *std::move(proposal);
-    return exhausted(view);
+    if (auto parameters = parameters_direction(view)) open.push_back(*std::move(parameters));
+    if (!request.last_error.empty()) drop_if_alone(view, open);
+    if (open.empty()) return exhausted(view);
+    const auto best =
+        std::ranges::max_element(open, {}, [&](const Direction& direction) { return score(view, direction); });
+    return follow(view, *best, open);
   }
 
  private:

@@ -1,15 +1,12 @@
 #include "propose/space.h"
 
-#include <muParser.h>
-
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
-
 #include <set>
 
 #include "base/error.h"
-#include "record/expression_problem.h"
 
 namespace ridge::propose {
 
@@ -21,66 +18,71 @@ std::uint64_t Random::next() {  // splitmix64
   return z ^ (z >> 31);
 }
 
-// One parsed expression; its variables are bound to slots that evaluate() fills.
-class Space::Expression {
- public:
-  static Result<std::shared_ptr<Expression>> parse(const std::string& text, const record::TuneSpace& declared) {
-    auto made = std::make_shared<Expression>();
-    try {
-      made->parser_.DefineOprt(
-          "%", [](double a, double b) { return std::fmod(a, b); }, mu::prMUL_DIV);
-      made->parser_.SetExpr(text);
-      for (const auto& [name, unused] : made->parser_.GetUsedVar()) made->names_.push_back(name);
-      for (const std::string& name : made->names_) {
-        const bool known = std::ranges::any_of(declared.tunables, [&](const auto& t) { return t.name == name; });
-        if (!known) return invalid("expression \"{}\": {} is not a tunable", text, name);
-      }
-      made->slots_.resize(made->names_.size());
-      for (std::size_t i = 0; i < made->names_.size(); ++i) made->parser_.DefineVar(made->names_[i], &made->slots_[i]);
-      std::ranges::fill(made->slots_, 1.0);
-      made->parser_.Eval();
-    } catch (const mu::Parser::exception_type& failure) {
-      return invalid("expression \"{}\": {}", text, record::expression_problem(failure));
-    }
-    return made;
+Space::Condition::Condition(const std::string& text)
+    : names_(*record::expression_variables(text)),
+      expression_(std::make_shared<record::OpenExpression>(text, record::Reals(), names_)) {}
+
+bool Space::Condition::holds(const Config& config) const {
+  std::vector<double> values;
+  for (const std::string& name : names_) values.push_back(static_cast<double>(config.at(name)));
+  const double value = expression_->at(values);
+  return value != 0.0 && !std::isnan(value);
+}
+
+std::string Space::Condition::values(const Config& config) const {
+  Config used;
+  for (const std::string& name : names_) used[name] = config.at(name);
+  return to_text(used);
+}
+
+namespace {
+
+record::SearchParameter parameter_of(const record::Tunable& tunable) {
+  record::SearchParameter parameter{tunable.name, {}, tunable.needs};
+  for (const std::int64_t value : tunable.values) {
+    if (value == tunable.default_value) parameter.fallback = parameter.values.size();
+    parameter.values.push_back({static_cast<double>(value), {}});
   }
+  return parameter;
+}
 
-  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
-
-  bool holds(const Config& config) {
-    for (std::size_t i = 0; i < names_.size(); ++i) slots_[i] = static_cast<double>(config.at(names_[i]));
-    try {
-      const double value = parser_.Eval();
-      return value != 0.0 && !std::isnan(value);
-    } catch (const mu::Parser::exception_type&) {
-      return false;
-    }
-  }
-
-  std::string values(const Config& config) const {
-    Config used;
-    for (const std::string& name : names_) used[name] = config.at(name);
-    return to_text(used);
-  }
-
- private:
-  mu::Parser parser_;
-  std::vector<std::string> names_;
-  std::vector<double> slots_;
-};
+}  // namespace
 
 Result<Space> Space::create(record::TuneSpace declared) {
   Space space(std::move(declared));
-  for (const record::Constraint& constraint : space.declared_.constraints) {
-    RIDGE_TRY(expression, Expression::parse(constraint.expression, space.declared_));
-    space.constraints_.push_back(expression);
+  if (space.declared_.tunables.empty()) return space;
+  record::SpaceDefinition definition;
+  for (const record::Tunable& tunable : space.declared_.tunables)
+    definition.parameters.push_back(parameter_of(tunable));
+  for (const record::Constraint& one : space.declared_.constraints) definition.constraints.push_back(one.expression);
+  RIDGE_TRY(points, search::Space::create(std::move(definition)));
+  space.points_ = std::make_shared<const search::Space>(std::move(points));
+  for (const record::Constraint& one : space.declared_.constraints) {
+    space.constraints_.emplace_back(one.expression);
   }
   for (const record::Tunable& tunable : space.declared_.tunables) {
-    if (tunable.needs.empty()) continue;
-    RIDGE_TRY(expression, Expression::parse(tunable.needs, space.declared_));
-    space.needs_[tunable.name] = expression;
+    if (!tunable.needs.empty()) space.needs_.emplace(tunable.name, Condition(tunable.needs));
   }
   return space;
+}
+
+std::optional<std::uint64_t> Space::number(const Config& config) const {
+  if (!points_) return std::nullopt;
+  search::Point point;
+  for (const record::Tunable& tunable : declared_.tunables) {
+    const auto found = std::ranges::find(tunable.values, config.at(tunable.name));
+    if (found == tunable.values.end()) return std::nullopt;
+    point.push_back(static_cast<std::uint16_t>(found - tunable.values.begin()));
+  }
+  return points_->rank(point);
+}
+
+Config Space::config(const search::Point& point) const {
+  Config config;
+  for (std::size_t i = 0; i < point.size(); ++i) {
+    config[declared_.tunables[i].name] = declared_.tunables[i].values[point[i]];
+  }
+  return config;
 }
 
 const record::Tunable* Space::find(std::string_view name) const {
@@ -106,7 +108,7 @@ Config Space::complete(const Config& changes) const {
 
 bool Space::active(const record::Tunable& tunable, const Config& config) const {
   const auto found = needs_.find(tunable.name);
-  return found == needs_.end() || found->second->holds(config);
+  return found == needs_.end() || found->second.holds(config);
 }
 
 Config Space::canonical(Config config) const {
@@ -135,54 +137,15 @@ Status Space::check(const Config& config) const {
   }
   const Config whole = complete(config);
   for (std::size_t i = 0; i < constraints_.size(); ++i) {
-    if (constraints_[i]->holds(whole)) continue;
+    if (constraints_[i].holds(whole)) continue;
     const record::Constraint& constraint = declared_.constraints[i];
-    return invalid("{} violates \"{}\": {}", constraints_[i]->values(whole), constraint.expression, constraint.reason);
+    return invalid("{} violates \"{}\": {}", constraints_[i].values(whole), constraint.expression, constraint.reason);
   }
   return ok_status();
 }
 
 bool Space::valid(const Config& config) const {
-  return std::ranges::all_of(constraints_, [&](const auto& constraint) { return constraint->holds(config); });
-}
-
-std::uint64_t Space::count() const {
-  // Union of the tunables that share a constraint.
-  std::map<std::string, std::string> root;
-  for (const record::Tunable& tunable : declared_.tunables) root[tunable.name] = tunable.name;
-  const auto find_root = [&](std::string name) {
-    while (root[name] != name) name = root[name];
-    return name;
-  };
-  for (const auto& constraint : constraints_) {
-    for (const std::string& name : constraint->names()) root[find_root(name)] = find_root(constraint->names()[0]);
-  }
-  std::map<std::string, std::vector<const record::Tunable*>> parts;
-  for (const record::Tunable& tunable : declared_.tunables) parts[find_root(tunable.name)].push_back(&tunable);
-
-  std::uint64_t total = 1;
-  for (const auto& [name, members] : parts) {
-    const auto& tunables = members;  // clang 14 cannot capture a structured binding
-    std::vector<Expression*> mine;
-    for (const auto& constraint : constraints_) {
-      if (!constraint->names().empty() && find_root(constraint->names()[0]) == name) mine.push_back(constraint.get());
-    }
-    Config config = defaults();
-    std::uint64_t valid_here = 0;
-    const auto visit = [&](const auto& self, std::size_t depth) -> void {
-      if (depth == tunables.size()) {
-        valid_here += std::ranges::all_of(mine, [&](Expression* e) { return e->holds(config); }) ? 1 : 0;
-        return;
-      }
-      for (const std::int64_t value : tunables[depth]->values) {
-        config[tunables[depth]->name] = value;
-        self(self, depth + 1);
-      }
-    };
-    visit(visit, 0);
-    total *= valid_here;
-  }
-  return total;
+  return std::ranges::all_of(constraints_, [&](const Condition& one) { return one.holds(config); });
 }
 
 std::vector<Config> Space::vary(const Config& base, const std::vector<std::string>& names, std::size_t limit) const {
@@ -206,28 +169,17 @@ std::vector<Config> Space::vary(const Config& base, const std::vector<std::strin
 }
 
 std::vector<Config> Space::neighbours(const Config& config) const {
+  std::vector<Config> found;
   const Config centre = canonical(config);
-  std::set<Config> found;
   for (const record::Tunable& tunable : declared_.tunables) {
     if (!active(tunable, centre)) continue;
-    for (const Config& other : vary(centre, {tunable.name})) {
-      if (other != centre) found.insert(other);
+    for (Config& other : vary(centre, {tunable.name})) {
+      if (other != centre) found.push_back(std::move(other));
     }
   }
-  return {found.begin(), found.end()};
-}
-
-Config Space::sample(const Config& base, const std::vector<std::string>& names, Random& random) const {
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    Config config = base;
-    for (const std::string& name : names) {
-      const std::vector<std::int64_t>& values = find(name)->values;
-      config[name] = values[random.below(values.size())];
-    }
-    config = canonical(std::move(config));
-    if (valid(config)) return config;
-  }
-  return base;
+  std::ranges::sort(found);
+  found.erase(std::ranges::unique(found).begin(), found.end());
+  return found;
 }
 
 Config difference(const Config& from, const Config& to) {

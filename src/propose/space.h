@@ -1,19 +1,22 @@
 // The configurations a source declares: which values are valid together, how many there are, what lies next to one.
 //
-// Constraints and `needs` are expressions over the tunables' names in muparser's syntax: + - * / % ^, comparisons,
-// && || !, ?:, min, max. A tunable whose `needs` does not hold has no effect; in canonical form it has its default, so
-// that two configurations that build the same code are equal.
+// Constraints and `needs` are expressions over the tunables' names (record/expression.h). A tunable whose `needs` does
+// not hold has no effect; in canonical form it has its default, so that two configurations that build the same code are
+// equal.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "record/candidate.h"
+#include "record/expression.h"
 #include "ridge/result.h"
+#include "search/space.h"
 
 namespace ridge::propose {
 
@@ -50,23 +53,39 @@ class Space {
   // Whether the tunable's `needs` holds.
   [[nodiscard]] bool active(const record::Tunable& tunable, const Config& config) const;
 
-  // Valid configurations. Tunables that no constraint connects are counted apart and multiplied.
-  [[nodiscard]] std::uint64_t count() const;
+  // Valid configurations in canonical form, as they are counted and numbered (search/space.h).
+  [[nodiscard]] std::uint64_t count() const { return points_ ? points_->count() : 1; }
+  // Of a source with tunables.
+  [[nodiscard]] const search::Space& points() const { return *points_; }
+  // Its number among them; nothing when it is not valid and canonical.
+  [[nodiscard]] std::optional<std::uint64_t> number(const Config& config) const;
+  [[nodiscard]] Config config(std::uint64_t number) const { return config(points().point(number)); }
+  [[nodiscard]] Config config(const search::Point& point) const;
   // Valid, canonical, each once: `base` with the named tunables taking all their values, at most `limit` of them.
   [[nodiscard]] std::vector<Config> vary(const Config& base, const std::vector<std::string>& names,
                                          std::size_t limit = 100'000) const;
   // Valid, canonical, each once: everything that differs from `config` in one active tunable.
   [[nodiscard]] std::vector<Config> neighbours(const Config& config) const;
-  // `base` with the named tunables drawn at random until valid; canonical. `base` itself when none is found.
-  [[nodiscard]] Config sample(const Config& base, const std::vector<std::string>& names, Random& random) const;
 
  private:
-  class Expression;
+  // One expression over the values of tunables.
+  class Condition {
+   public:
+    // Of a text that can be read.
+    explicit Condition(const std::string& text);
+    [[nodiscard]] bool holds(const Config& config) const;
+    [[nodiscard]] std::string values(const Config& config) const;  // "MR=14 NR=4": those it looks at
+
+   private:
+    std::vector<std::string> names_;
+    std::shared_ptr<record::OpenExpression> expression_;
+  };
   explicit Space(record::TuneSpace declared) : declared_(std::move(declared)) {}
 
   record::TuneSpace declared_;
-  std::vector<std::shared_ptr<Expression>> constraints_;      // as declared
-  std::map<std::string, std::shared_ptr<Expression>> needs_;  // by tunable
+  std::vector<Condition> constraints_;           // as declared
+  std::map<std::string, Condition> needs_;       // by tunable
+  std::shared_ptr<const search::Space> points_;  // none: no tunables
 };
 
 // What differs from `from`, with the new values.

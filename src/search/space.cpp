@@ -317,10 +317,16 @@ std::optional<std::uint64_t> Space::rank(const Point& point) const {
 }
 
 void Space::make_canonical(Point& point) const {
-  for (const Constraint& one : constraints_) {
-    if (one.conditional() < 0 || one.is_true(point)) continue;
-    const auto p = static_cast<std::size_t>(one.conditional());
-    point[p] = static_cast<std::uint16_t>(parameters()[p].fallback);
+  // Each pass may switch off what another parameter needs; there are at most as many passes as parameters.
+  bool changed = true;
+  for (std::size_t pass = 0; changed && pass < point.size(); ++pass) {
+    changed = false;
+    for (const Constraint& one : constraints_) {
+      if (one.conditional() < 0 || one.holds(point)) continue;
+      const auto p = static_cast<std::size_t>(one.conditional());
+      point[p] = static_cast<std::uint16_t>(parameters()[p].fallback);
+      changed = true;
+    }
   }
 }
 

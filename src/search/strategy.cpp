@@ -84,7 +84,7 @@ std::vector<std::string> strategy_names() { return {"ours", "random", "local"}; 
 
 Result<std::unique_ptr<Strategy>> make_strategy(const std::string& name, const Space& space, std::uint64_t seed,
                                                 std::span<const PastSource> past) {
-  if (name == "ours") return std::unique_ptr<Strategy>(std::make_unique<Tuner>(space, seed, past));
+  if (name == "ours") return std::unique_ptr<Strategy>(std::make_unique<Tuner>(space, seed, priors_of(space, past)));
   if (name == "random") return std::unique_ptr<Strategy>(std::make_unique<RandomStrategy>(space, seed));
   if (name == "local") return std::unique_ptr<Strategy>(std::make_unique<LocalStrategy>(space, seed));
   return with_hint(invalid("strategy \"{}\" is not known", name),

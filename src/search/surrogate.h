@@ -39,6 +39,8 @@ class Surrogate {
   // The values of all observations that did not fail, in the order of add(): they may be transformed anew each time.
   // Makes mean() and deviation() current. Whether it is those of the pool set last from now on.
   bool update(std::span<const double> values);
+  // Whether a fit or a pool is due or under way: more updates change more.
+  [[nodiscard]] bool is_behind() const { return fit_ || next_ || model_.pool != pool_ || fit_is_due(); }
   // Whether the next update() begins a fit, so that a new pool costs nothing more.
   [[nodiscard]] bool fit_is_due() const;
 

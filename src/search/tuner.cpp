@@ -28,45 +28,54 @@ double share_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2);
 
 }  // namespace
 
-Tuner::Tuner(const Space& space, std::uint64_t seed, std::span<const PastSource> past)
+std::vector<Prior> priors_of(const Space& space, std::span<const PastSource> past) {
+  const auto same = std::ranges::count_if(past, [&](const PastSource& source) { return source.same_kernel(space); });
+  std::vector<Prior> priors;
+  for (const PastSource& source : past) {
+    const double weight = source.same_kernel(space) ? 1 / static_cast<double>(same) : 0;
+    const auto view = std::make_shared<const PastSource::View>(source.view(space));
+    priors.push_back({[view](const Point& point) { return view->value(point); },
+                      [view](const Point& point) { return view->failed(point); }, weight});
+  }
+  return priors;
+}
+
+Tuner::Tuner(const Space& space, std::uint64_t seed, std::vector<Prior> priors, std::vector<std::uint64_t> among)
     : space_(space),
       encoding_(space),
-      surrogate_(encoding_, trust_of(past)),
+      priors_(std::move(priors)),
+      guided_(std::ranges::any_of(priors_, [](const Prior& one) { return one.weight > 0; })),
+      surrogate_(encoding_, trust_of(priors_)),
       coin_(seed),
-      pool_is_whole_(space.count() <= kWholePool) {
+      among_(std::move(among)),
+      allowed_(among_.begin(), among_.end()),
+      pool_is_whole_(!among_.empty() || space.count() <= kWholePool) {
   choose_pool();
 }
 
-// Sources of the same kernel share a weight of one; others have to earn theirs.
-Trust Tuner::trust_of(std::span<const PastSource> past) {
-  std::size_t same = 0;
-  for (const PastSource& source : past) {
-    past_.push_back(source.view(space_));
-    believed_.push_back(source.same_kernel(space_) ? 1 : 0);
-    same += source.same_kernel(space_) ? 1 : 0;
-  }
-  guided_ = same > 0;
-  for (double& weight : believed_) weight /= static_cast<double>(std::max<std::size_t>(same, 1));
-  return {believed_, kTrustVariance, kTrustDeviation};
+Trust Tuner::trust_of(const std::vector<Prior>& priors) {
+  Trust trust{{}, kTrustVariance, kTrustDeviation};
+  for (const Prior& one : priors) trust.weight.push_back(one.weight);
+  return trust;
 }
 
 Expectation Tuner::expected_of(const Point& point) const {
   Expectation expected;
-  for (std::size_t s = 0; s < past_.size(); ++s) {
-    expected.values.push_back(past_[s].value(point));
-    if (past_[s].failed(point)) expected.failing += believed_[s];
+  for (const Prior& one : priors_) {
+    expected.values.push_back(one.value(point));
+    if (one.fails && one.fails(point)) expected.failing += one.weight;
   }
   return expected;
 }
 
-// How slow the sources of the same kernel say it is; what failed on them is as slow as a failure is unwelcome.
+// How slow it is believed to be; what is expected to fail is as slow as a failure is unwelcome.
 double Tuner::promise_of(const Expectation& expected) const {
   double sum = expected.failing * kFailurePenalty;
-  for (std::size_t s = 0; s < believed_.size(); ++s) sum += believed_[s] * expected.values[s];
+  for (std::size_t s = 0; s < priors_.size(); ++s) sum += priors_[s].weight * expected.values[s];
   return sum;
 }
 
-// Before anything is measured: what the past promises most.
+// Before anything is measured: what is promised most.
 std::optional<std::uint64_t> Tuner::promised() {
   std::optional<std::uint64_t> best;
   double least = std::numeric_limits<double>::infinity();
@@ -85,7 +94,9 @@ void Tuner::choose_pool() {
   const auto add = [&](std::uint64_t one) {
     if (chosen.insert(one).second) next_pool_.push_back(one);
   };
-  if (pool_is_whole_) {
+  if (!among_.empty()) {
+    for (const std::uint64_t one : among_) add(one);
+  } else if (pool_is_whole_) {
     for (std::uint64_t i = 0; i < space_.count(); ++i) add(i);
   } else {
     std::vector<Measured> elite = measured_;
@@ -115,16 +126,23 @@ void Tuner::take_pool() {
   for (std::size_t i = 0; i < pool_.size(); ++i) place_[pool_[i]] = i;
 }
 
+bool Tuner::is_open(std::uint64_t configuration) const {
+  return !seen_.contains(configuration) && (allowed_.empty() || allowed_.contains(configuration));
+}
+
+std::uint64_t Tuner::draw() { return among_.empty() ? space_.sample(coin_) : among_[coin_.below(among_.size())]; }
+
 std::optional<std::uint64_t> Tuner::unseen() {
   constexpr int kTries = 64;
   for (int i = 0; i < kTries; ++i) {
-    const std::uint64_t drawn = space_.sample(coin_);
-    if (!seen_.contains(drawn)) return drawn;
+    const std::uint64_t drawn = draw();
+    if (is_open(drawn)) return drawn;
   }
-  const std::uint64_t start = space_.sample(coin_);
-  for (std::uint64_t i = 0; i < space_.count(); ++i) {
-    const std::uint64_t next = (start + i) % space_.count();
-    if (!seen_.contains(next)) return next;
+  const std::uint64_t count = among_.empty() ? space_.count() : among_.size();
+  const std::uint64_t start = coin_.below(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t place = (start + i) % count, next = among_.empty() ? place : among_[place];
+    if (is_open(next)) return next;
   }
   return std::nullopt;
 }
@@ -160,6 +178,7 @@ std::optional<std::uint64_t> Tuner::first_design() {
 }
 
 void Tuner::observe(std::uint64_t configuration, std::optional<double> seconds) {
+  seen_.insert(configuration);
   const Point point = space_.point(configuration);
   surrogate_.add(encoding_.encode(point), expected_of(point), !seconds);
   double gained = 0;
@@ -229,7 +248,7 @@ std::optional<std::uint64_t> Tuner::draw_around() {
     std::size_t place = 0;
     while (place + 1 < most && coin_.below(100) < kNextCentre) ++place;
     std::vector<std::uint64_t> near = space_.neighbours(space_.point(centres[place].configuration));
-    std::erase_if(near, [&](std::uint64_t one) { return seen_.contains(one); });
+    std::erase_if(near, [&](std::uint64_t one) { return !is_open(one); });
     if (!near.empty()) return near[coin_.below(near.size())];
   }
   return std::nullopt;
@@ -256,6 +275,22 @@ std::optional<std::size_t> Tuner::best_of(Arm arm) {
     }
   }
   return best;
+}
+
+std::optional<Tuner::Outlook> Tuner::outlook(std::uint64_t configuration) {
+  if (measured_.empty()) return std::nullopt;
+  do update();
+  while (surrogate_.is_behind());
+  const auto found = place_.find(configuration);
+  if (found == place_.end()) return std::nullopt;
+  return Outlook{static_cast<double>(surrogate_.mean()[found->second]),
+                 static_cast<double>(surrogate_.deviation()[found->second])};
+}
+
+void Tuner::suppose(std::uint64_t configuration) {
+  const std::optional<Outlook> expected = outlook(configuration);
+  arm_.reset();  // nothing was gained
+  if (expected) observe(configuration, std::exp(expected->mean));
 }
 
 std::optional<std::uint64_t> Tuner::propose() {

@@ -58,7 +58,7 @@ TEST(Search, NeverAsksForVectorsWiderThanTheMachine) {
 
 TEST(Search, TilesOnceVectorsWaitForTheirOwnSums) {
   const Proposal proposal = ask(toy_request(0.12, {{"LANES", 16}}));
-  EXPECT_EQ(proposal.hypothesis.mechanism, "ROWS+COLS");
+  EXPECT_EQ(proposal.hypothesis.mechanism, "parameters 1");
   EXPECT_GT(proposal.candidates.size(), 5u);
   std::set<std::string> ids;
   auto space = Space::create(toy_request().space);
@@ -91,6 +91,7 @@ constexpr const char* kTwoDirections = R"(/* ridge-tunables
 name = "WALK"
 values = [0, 1]
 default = 0
+kind = "structure"
 category = "layout"
 title = "order of tiles"
 model = "walk"
@@ -98,6 +99,7 @@ model = "walk"
 name = "OTHER"
 values = [0, 1]
 default = 0
+kind = "structure"
 category = "tile"
 title = "something else"
 */
@@ -205,7 +207,7 @@ TEST(Search, TunesAgainOnlyAfterSomethingElseWasAccepted) {
   EXPECT_EQ(packed.hypothesis.mechanism, "PACK");
   accept(packed, 0.8);
   const Proposal again = ask(request);
-  EXPECT_EQ(again.hypothesis.mechanism, "ROWS+COLS");
+  EXPECT_EQ(again.hypothesis.mechanism, "parameters 2");
   EXPECT_THAT(again.hypothesis.title, HasSubstr("again"));
 }
 

@@ -61,7 +61,7 @@ TEST(Space, NamesTheExpressionItCannotRead) {
   declared.constraints = {{"MR * QQ <= 28", ""}};
   auto unknown = Space::create(declared);
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.error().message, "expression \"MR * QQ <= 28\": QQ is not a tunable");
+  EXPECT_EQ(unknown.error().message, "constraint \"MR * QQ <= 28\": QQ is no parameter and no value");
   declared.constraints = {{"MR * * 2", ""}};
   auto broken = Space::create(declared);
   ASSERT_FALSE(broken.ok());
@@ -78,16 +78,15 @@ TEST(Space, ATunableWithoutEffectHasItsDefault) {
   EXPECT_EQ(space.vary(space.defaults(), {"V", "P", "Q"}).size(), 4u);
 }
 
-TEST(Space, NeighboursAndSamplesAreValid) {
+TEST(Space, NeighboursAndNumberedConfigurationsAreValid) {
   const Space space = make(toy_request().space);
-  std::vector<std::string> names;
-  for (const record::Tunable& t : space.declared().tunables) names.push_back(t.name);
   Random random(7);
   std::set<Config> distinct;
   for (int i = 0; i < 300; ++i) {
-    const Config config = space.sample(space.defaults(), names, random);
+    const Config config = space.config(random.next() % space.count());
     ASSERT_TRUE(space.check(config).ok()) << to_text(config);
     distinct.insert(config);
+    EXPECT_EQ(space.config(*space.number(config)), config);
     for (const Config& other : space.neighbours(config)) {
       ASSERT_TRUE(space.check(other).ok());
       ASSERT_NE(other, config);

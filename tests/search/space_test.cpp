@@ -137,6 +137,21 @@ TEST(Space, CountsAParameterWithoutEffectOnce) {
   EXPECT_THAT(space.neighbours({1, 0, 0}), testing::Contains(*without));
 }
 
+// What switches a parameter off may itself be switched off.
+TEST(Space, ANeighbourIsCanonicalThroughAChain) {
+  record::SearchParameter v{"v", {{1, {}}, {8, {}}}}, q{"q", {{0, {}}, {1, {}}}, "p == 1"},
+      p{"p", {{0, {}}, {1, {}}}, "v > 1"};
+  const Space space = *Space::create({{q, p, v}, {}});
+  ASSERT_EQ(space.count(), 4u);
+  const Point all = {1, 1, 1};  // q, p and v at their second values
+  std::vector<Point> neighbours;
+  for (const std::uint64_t one : space.neighbours(all)) neighbours.push_back(space.point(one));
+  EXPECT_TRUE(std::ranges::count(neighbours, Point{0, 0, 0})) << "without v neither p nor q";
+  EXPECT_TRUE(std::ranges::count(neighbours, Point{0, 1, 1}));
+  EXPECT_TRUE(std::ranges::count(neighbours, Point{0, 0, 1}));
+  EXPECT_EQ(neighbours.size(), 3u);
+}
+
 TEST(Space, DrawsUniformly) {
   const Space space = made({{numbers("a", range(1, 4)), numbers("b", range(1, 4))}, {"a <= b"}});
   ASSERT_EQ(space.count(), 10u);
