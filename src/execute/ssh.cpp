@@ -60,13 +60,16 @@ class Ssh final : public Cluster {
     RIDGE_TRY(turns, read_file(folder_.batch(batch.name) / "batch.json"));
     RIDGE_TRY(nonce, read_file(folder_.nonce()));
     const std::string run = quote_command({options_.program, "unit", ".", batch.name, "0", "--node", host});
-    // The three files come through standard input, each with its length before it.
+    // The three files come through standard input, each with its length before it. At the end it waits, for five
+    // seconds at most, until the job has left this session: what ends a session may end all that is in it.
     const std::string script = fmt::format(
         "set -e\nmkdir -p {0}\ncd {0}\nmkdir -p done units/{1} batches/{2}\n"
         "put() {{ read n; head -c \"$n\" > \"$1.part\"; mv \"$1.part\" \"$1\"; }}\n"
         "put nonce; put units/{1}/unit.json; put batches/{2}/batch.json\n"
         "cat > batches/{2}/run.sh <<'RIDGE_EOF'\n{3} > batches/{2}/log.txt 2>&1\necho $? > batches/{2}/exit\n"
-        "RIDGE_EOF\nsetsid sh batches/{2}/run.sh < /dev/null > /dev/null 2>&1 &\necho $! > batches/{2}/pid\n",
+        "RIDGE_EOF\nsetsid sh batches/{2}/run.sh < /dev/null > /dev/null 2>&1 &\np=$!; echo $p > batches/{2}/pid\n"
+        "i=0; while [ $i -lt 100 ] && [ ! -e batches/{2}/log.txt ] && kill -0 $p 2> /dev/null; do i=$((i + 1)); sleep "
+        "0.05; done\n",
         quoted_folder(), key, batch.name, run);
     std::string input;
     for (const std::string& text : {nonce, order, turns}) input += fmt::format("{}\n{}", text.size(), text);
