@@ -1,5 +1,5 @@
-// Which configurations a round looks at: those of which the search engine (search/tuner.h) expects most, with what other
-// campaigns looked at and the cost model as what is believed before data, and every look of the campaign as data.
+// Which configurations a round looks at: those of which the search engine (search/tuner.h) expects most, with what
+// other campaigns looked at and the cost model as what is believed before data, and every look of the campaign as data.
 #pragma once
 
 #include <cstdint>

@@ -61,7 +61,8 @@ std::string expected_chart(const Model& model) {
   }
   for (const ReportRound* round : rounds) draw_mark(svg, labels, frame, *round);
   for (const ReportRound* round : rounds) {
-    labels.place(svg, frame.at(expected_ratio(*round), round->measured->ratio), std::to_string(round->round), "t", 7, 30);
+    labels.place(svg, frame.at(expected_ratio(*round), round->measured->ratio), std::to_string(round->round), "t", 7,
+                 30);
   }
   return svg.str() + legend(std::vector<LegendEntry>{{Marker::kCircle, "s-good", "accepted, with interval"},
                                                      {Marker::kDiamond, "s-rejected", "measured, not accepted"},

@@ -58,7 +58,8 @@ void thin(std::vector<record::EarlierLook>& looks, std::size_t most) {
   std::ranges::stable_sort(looks, {}, [](const record::EarlierLook& one) { return one.seconds.value_or(HUGE_VAL); });
   if (looks.size() <= most) return;
   const std::size_t fastest = most / 2, spread = most - fastest, others = looks.size() - fastest;
-  for (std::size_t i = 0; i < spread; ++i) looks[fastest + i] = record::EarlierLook(looks[fastest + i * others / spread]);
+  for (std::size_t i = 0; i < spread; ++i)
+    looks[fastest + i] = record::EarlierLook(looks[fastest + i * others / spread]);
   looks.resize(most);
 }
 

@@ -12,8 +12,7 @@ namespace ridge::service {
 
 // Those of other campaigns, the most alike first: the same device and shapes, the same device, others. Of each at most
 // `most` looks, the fastest among them. A store that cannot be read is said through Context::note and counts as empty.
-std::vector<record::EarlierLooks> earlier_looks(const Context& context, const campaign::State& state,
-                                                std::size_t most);
+std::vector<record::EarlierLooks> earlier_looks(const Context& context, const campaign::State& state, std::size_t most);
 inline constexpr std::size_t kLooksForSearch = 100, kLooksShown = 20;
 
 // Keeps what this campaign looked at, instead of what was kept of it before. A store that cannot be written is said

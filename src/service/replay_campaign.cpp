@@ -20,8 +20,8 @@ namespace {
 
 using Defines = std::map<std::string, std::int64_t>;
 
-constexpr double kBound = 0.8;          // of the fastest recorded time
-constexpr double kAccepted = 1.01;      // what the best look of a round must gain
+constexpr double kBound = 0.8;             // of the fastest recorded time
+constexpr double kAccepted = 1.01;         // what the best look of a round must gain
 constexpr std::int64_t kMostRounds = 200;  // a proposer that asks for nothing new would go on for ever
 
 // The declared space with the recorded values only.

@@ -53,11 +53,10 @@ TEST_F(CudaCampaign, RunsFromTheShippedKernelToTheReportAndStandsVerifyAndReplay
   ASSERT_EQ(result->end, RunEnd::kDone) << result->reason;
   const State state = *load_campaign(path());
   EXPECT_EQ(backends, std::set<std::string>{"cuda"});  // nothing was asked about the processor
-  // Twice the start's tile: which of the wider ones a sweep of 20 looks at, and in how many rounds, depends on how ties
-  // of the model are spread, which the kernel's text decides.
+  // Twice the start's tile: which of the wider ones a sweep of 20 looks at, and in how many rounds, is the engine's.
   const auto& defines = state.incumbent.candidate.defines;
-  const std::int64_t rows = defines.contains("RIDGE_BLOCK_M") ? defines.at("RIDGE_BLOCK_M") : 128;
-  EXPECT_GE(rows * defines.at("RIDGE_BLOCK_N"), 128 * 256);
+  const auto side = [&](const char* name) { return defines.contains(name) ? defines.at(name) : 128; };
+  EXPECT_GE(side("RIDGE_BLOCK_M") * side("RIDGE_BLOCK_N"), 128 * 256);
   EXPECT_GT(state.product_of_accepted, 1.1);
   const auto verified = verify_campaign(path());
   ASSERT_TRUE(verified.ok()) << verified.error().text();
@@ -85,7 +84,8 @@ TEST_F(CudaCampaign, AGpuThatFallsOverIsNoFaultOfTheCandidate) {
   ASSERT_GE(rounds.size(), 2u);
   EXPECT_EQ(rounds[0].outcome, record::Outcome::kHarnessFault);
   EXPECT_FALSE(rounds[0].accepted);
-  EXPECT_EQ(state.rounds_closed(), 6);  // and the campaign goes on
+  EXPECT_GE(state.rounds_closed(), 3);  // and the campaign goes on
+  EXPECT_GT(state.product_of_accepted, 1.1);
 }
 
 }  // namespace
