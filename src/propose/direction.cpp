@@ -17,11 +17,11 @@ constexpr double kCuriosity = 0.01, kHopeless = -0.05;
 // Tuning again what was already accepted pays less than a first attempt.
 constexpr double kRetuneGain = 0.015;
 
-// One direction per structural option, one per group of them.
-std::vector<Direction> families(const Space& space) {
+// One direction per option, one per group of them; the same of parameters where they are asked for.
+std::vector<Direction> families(const Space& space, bool parameters) {
   std::vector<Direction> found;
   for (const record::Tunable& tunable : space.declared().tunables) {
-    if (is_parameter(space, tunable)) continue;
+    if (!parameters && is_parameter(space, tunable)) continue;
     const auto same_group = [&](const Direction& d) {
       return !tunable.group.empty() && space.find(d.names[0])->group == tunable.group;
     };
@@ -111,9 +111,9 @@ Prediction predict(const Space& space, const Machine& machine, const Standing& s
 }
 
 std::vector<Direction> open_directions(const Space& space, const Machine& machine, const Standing& standing,
-                                       const Past& past) {
+                                       const Past& past, bool parameters) {
   std::vector<Direction> open;
-  for (Direction& direction : families(space)) {
+  for (Direction& direction : families(space, parameters)) {
     direction.retune = past.may_retune(direction.mechanism);
     if (past.tried(direction.mechanism) && !direction.retune) continue;
     std::erase_if(direction.names,

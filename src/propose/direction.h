@@ -54,9 +54,9 @@ bool fits_machine(const Space& space, const Config& config, const Machine& machi
 // Best first by the model; equals in an order that is random but always the same.
 void rank(const Space& space, const Machine& machine, std::vector<Config>& configs);
 
-// Every option that is open, options of a group together. Left out are those that were tried and rolled back, have no
-// effect now, or have no unseen feasible value.
+// Every option that is open, options of a group together, and with `parameters` those a group at a time. Left out are
+// those that were tried and rolled back, have no effect now, or have no unseen feasible value.
 std::vector<Direction> open_directions(const Space& space, const Machine& machine, const Standing& standing,
-                                       const Past& past);
+                                       const Past& past, bool parameters);
 
 }  // namespace ridge::propose

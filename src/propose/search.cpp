@@ -281,13 +281,11 @@ bool has_hope(const View& view, const std::vector<Config>& configs) {
 }
 
 // A sweep over all of them; nothing when enough looks found nothing, or none is left.
-std::optional<Direction> parameters_direction(const View& view) {
+std::optional<Direction> parameters_direction(const View& view, const Space& space) {
   const Sweeps before = sweeps_of(view);
-  if (before.in_vain >= kLooksAtMost) return std::nullopt;
-  const Result<Space> space = space_of_parameters(view);
-  if (!space || space->declared().tunables.empty()) return std::nullopt;
+  if (before.in_vain >= kLooksAtMost || space.declared().tunables.empty()) return std::nullopt;
   Direction direction;
-  direction.configs = parameter_configs(view, *space);
+  direction.configs = parameter_configs(view, space);
   if (direction.configs.size() < 2) return std::nullopt;  // one alone may be two changes at once
   if (before.in_vain >= kLooksInVain && !has_hope(view, direction.configs)) return std::nullopt;
   double left = 1;  // of the time that the issue limit does not explain
@@ -405,11 +403,19 @@ class Search final : public Proposer {
     View view{request, space, describe_machine(request), {}, {}, seed_of(request)};
     view.standing = where_it_stands(space, view.machine, request);
     view.past = digest_history(space, request);
-    std::vector<Direction> open = open_directions(space, view.machine, view.standing, view.past);
+    RIDGE_TRY(parameters, space_of_parameters(view));
+    // The model of a processor credits parameters with shares of the time and cannot rank many of them together: those
+    // of a space that is too large to be chosen from whole are first tuned a group at a time.
+    const bool grouped = !view.machine.gpu && parameters.count() > kWholePool;
+    std::vector<Direction> open = open_directions(space, view.machine, view.standing, view.past, grouped);
     for (Direction& direction : open)
       std::erase_if(direction.configs, [&](const Config& config) { return is_refuted(view, config); });
     std::erase_if(open, [](const Direction& direction) { return direction.configs.empty(); });
-    if (auto parameters = parameters_direction(view)) open.push_back(*std::move(parameters));
+    const bool groups_left = std::ranges::any_of(
+        open, [&](const Direction& direction) { return is_parameter(space, *space.find(direction.names.front())); });
+    if (!groups_left) {
+      if (auto sweep = parameters_direction(view, parameters)) open.push_back(*std::move(sweep));
+    }
     if (!request.last_error.empty()) drop_if_alone(view, open);
     if (open.empty()) return exhausted(view);
     const auto best =
