@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "stats/summary.h"
 
 namespace ridge::propose {
 
@@ -76,17 +75,15 @@ Standing where_it_stands(const Space& space, const Machine& machine, const recor
   Standing standing;
   standing.config = space.complete(request.incumbent.defines);
   standing.issue = issue_of(space, standing.config, machine);
-  std::vector<double> fractions;
   for (const record::RooflinePoint& point : request.roofline) {
     if (!(point.fraction > 0)) continue;
-    if (fractions.empty() || point.fraction < standing.worst_fraction) {
-      standing.worst_fraction = point.fraction;
-      standing.worst_label = point.label;
-    }
-    fractions.push_back(point.fraction);
+    if (standing.worst_fraction > 0 && !(point.fraction < standing.worst_fraction)) continue;
+    standing.worst_fraction = point.fraction;
+    standing.worst_label = point.label;
   }
-  standing.measured = !fractions.empty();
-  standing.fraction = standing.measured ? std::min(1.0, stats::geomean(fractions)) : standing.issue.fraction;
+  const double attained = attained_fraction(request);
+  standing.measured = attained > 0;
+  standing.fraction = standing.measured ? std::min(1.0, attained) : standing.issue.fraction;
   standing.memory_time = std::max(0.0, 1 / standing.fraction - 1 / standing.issue.fraction);
   return standing;
 }

@@ -33,15 +33,6 @@ std::vector<double> incumbent_times(const record::ProposalRequest& request, doub
   return times;
 }
 
-// In units of the bound; 0 where there is no roofline.
-double time_of_incumbent(const record::ProposalRequest& request) {
-  std::vector<double> fractions;
-  for (const record::RooflinePoint& point : request.roofline) {
-    if (point.fraction > 0) fractions.push_back(point.fraction);
-  }
-  return fractions.empty() ? 0 : 1 / stats::geomean(fractions);
-}
-
 // What every round found of the incumbent's source, and the incumbent.
 std::vector<Look> looks_of(const Space& space, const record::ProposalRequest& request, double now) {
   std::map<Config, std::size_t> place;
@@ -80,6 +71,14 @@ double Past::trust_in(const std::string& category) const {
   return found == promises.end() ? 1 : (1 + found->second.kept) / (1 + found->second.rounds);
 }
 
+double attained_fraction(const record::ProposalRequest& request) {
+  std::vector<double> fractions;
+  for (const record::RooflinePoint& point : request.roofline) {
+    if (point.fraction > 0) fractions.push_back(point.fraction);
+  }
+  return fractions.empty() ? 0 : stats::geomean(fractions);
+}
+
 bool Past::spent(const std::string& mechanism) const {
   const auto found = attempts.find(mechanism);
   return found != attempts.end() && found->second.state != record::RoundState::kAccepted;
@@ -93,7 +92,8 @@ bool Past::may_retune(const std::string& mechanism) const {
 
 Past digest_history(const Space& space, const record::ProposalRequest& request) {
   Past past;
-  past.time = time_of_incumbent(request);
+  const double attained = attained_fraction(request);
+  past.time = attained > 0 ? 1 / attained : 0;
   past.looks = looks_of(space, request, past.time);
   past.seen.insert(space.complete(request.incumbent.defines));
   for (const record::RoundSummary& round : request.history) {

@@ -49,6 +49,9 @@ struct Past {
   [[nodiscard]] bool tried(const std::string& mechanism) const { return attempts.contains(mechanism); }
 };
 
+// The share of its roofline bound that the incumbent attains, the geometric mean over shapes; 0: not measured.
+double attained_fraction(const record::ProposalRequest& request);
+
 Past digest_history(const Space& space, const record::ProposalRequest& request);
 
 }  // namespace ridge::propose
