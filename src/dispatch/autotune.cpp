@@ -42,8 +42,9 @@ Session& session() {
 }
 
 Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
-  RIDGE_TRY(choice, tune(op, problem, stream, options_for(stream.backend)));
-  RIDGE_CHECK_OK(keep(choice, default_cache_directory()));
+  const std::filesystem::path cache = default_cache_directory();
+  RIDGE_TRY(choice, Tuner(op, stream, cache).tune(problem, options_for(stream.backend)));
+  RIDGE_CHECK_OK(keep(choice, cache));
   session().table.add(std::move(choice));
   const Preference measured = preference_of(std::make_shared<const TunedTable>(session().table));
   set_preference([measured](const ops::Problem& asked, const ops::DeviceInfo& device) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "dispatch/configuration_search.h"
 #include "dispatch/tuned.h"
 #include "measure/machine.h"
 #include "measure/rounds.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kMostCalls = 200;  // of one block
 constexpr double kShort = 0.02;           // seconds
+constexpr std::size_t kFinalists = 3;     // of the configurations that a search looked at
+constexpr const char* kOrigin = "ridge tune";
 
 double now() { return 1e-9 * static_cast<double>(measure::now_ns()); }
 
@@ -101,93 +104,182 @@ Ranking rank(std::size_t contenders, const std::function<std::optional<double>(s
     ranking.gain = found;
     ranking.best = i;
   }
-  ranking.latency = median_latency(rounds, ranking.best);
+  for (std::size_t i = 0; i < contenders; ++i) ranking.latencies.push_back(median_latency(rounds, i));
   ranking.rounds = static_cast<std::int64_t>(rounds.size());
   return ranking;
 }
 
-Tuner::Tuner(const ops::Operator& op, const Stream& stream)
+// What is measured on one case.
+struct Tuner::Session {
+  const ops::Problem& problem;
+  const TuneOptions& options;
+  TuningRun& run;
+  double end;  // of searching: half of the time
+  std::vector<Choice> contenders;
+  std::vector<std::string> refused;
+  std::map<std::pair<const ops::Implementation*, int>, std::optional<double>> looks;  // seconds by configuration
+
+  // Says why not where its numbers are wrong.
+  bool is_right(const Choice& choice) {
+    const auto wrong = run.wrong(choice);
+    if (wrong) refused.push_back(fmt::format("{}: {}", choice.name(), *wrong));
+    return !wrong;
+  }
+  // Seconds of a call: of a block of them after one, or the faster of two.
+  [[nodiscard]] std::optional<double> look(const Choice& choice) const {
+    const std::optional<double> first = run.seconds(choice, 1);
+    if (!first) return first;
+    const std::int64_t calls = std::clamp<std::int64_t>(std::llround(options.block / *first), 1, kMostCalls);
+    const std::optional<double> more = run.seconds(choice, calls);
+    return more && options.block == 0 ? std::min(*more, *first) : more;
+  }
+};
+
+Tuner::Tuner(const ops::Operator& op, const Stream& stream, std::filesystem::path cache)
     : op_(op),
       stream_(stream),
-      prober_(op, stream, stream.backend == Backend::kCpu ? host_runner(stream) : cuda_runner(stream)) {}
+      prober_(op, stream, stream.backend == Backend::kCpu ? host_runner(stream) : cuda_runner(stream)),
+      earlier_(op, std::move(cache), shipped_table()) {}
 
 bool Tuner::known_as_hopeless(const Choice& choice, const ops::Problem& problem) const {
   const auto found = hopeless_.find(choice.implementation->name + " " + kind_of(op_, problem));
   return found != hopeless_.end() && op_.cost(problem).flop >= found->second;
 }
 
-// The default order's first by its own choice, its other configurations, then the same of the next.
-std::vector<Choice> Tuner::contenders(const ops::Problem& problem, const TuneOptions& options) const {
+// Those that may run it, by their own choice, in the default order.
+std::vector<Choice> Tuner::implementations(const ops::Problem& problem) const {
   const ops::DeviceInfo& device = ops::device_info(stream_);
   std::vector<Choice> able;
   for (const ops::Implementation& one : op_.implementations) {
     const Choice own{&one, -1};
     if (ops::why_not(one, problem, device) || known_as_hopeless(own, problem)) continue;
-    if (one.is_reference && !able.empty()) continue;
-    able.push_back(own);
-    if (!one.promising) continue;
-    const std::vector<int> promising = one.promising(problem, device);  // the first is its own choice
-    for (std::size_t i = 1; i < std::min(promising.size(), options.configurations); ++i) {
-      able.push_back({&one, promising[i]});
-    }
+    if (!one.is_reference || able.empty()) able.push_back(own);
   }
   return able;
 }
 
+// The implementation by its own choice, which is always compared, and its other configurations.
+void Tuner::add_configurations(Session& session, const Choice& own) {
+  const bool right = session.is_right(own);
+  if (right) session.contenders.push_back(own);
+  if (!own.implementation->promising) return;
+  const std::vector<int> fitting = own.implementation->promising(session.problem, ops::device_info(stream_));
+  if (fitting.size() > session.options.configurations) return search(session, *own.implementation, fitting, right);
+  for (std::size_t i = 1; i < fitting.size() && now() < session.end; ++i) {
+    const Choice other{own.implementation, fitting[i]};
+    if (session.is_right(other)) session.contenders.push_back(other);
+  }
+}
+
+// The fastest few of those that the search looks at. Looks are single blocks, one after the other: good enough to say
+// who is compared.
+void Tuner::search(Session& session, const ops::Implementation& one, const std::vector<int>& fitting, bool own_right) {
+  const ops::DeviceInfo& device = ops::device_info(stream_);
+  ConfigurationSearch search(one, session.problem, device, fitting, earlier_.sources(one, session.problem, device),
+                             session.options.seed.value_or(1));
+  std::vector<std::pair<double, int>> ran;
+  const auto look = [&](int configuration) {
+    const Choice choice{&one, configuration};
+    const bool right = configuration == fitting[0] ? own_right : session.is_right(choice);
+    const std::optional<double> seconds = right ? session.look(choice) : std::nullopt;
+    search.observe(configuration, seconds);
+    session.looks[{&one, configuration}] = seconds;
+    if (seconds && configuration != fitting[0]) ran.emplace_back(*seconds, configuration);
+  };
+  look(fitting[0]);  // its own choice
+  for (std::size_t i = 1; i < session.options.configurations && now() < session.end; ++i) {
+    const std::optional<int> next = search.propose();
+    if (!next) break;
+    look(*next);
+  }
+  std::ranges::sort(ran);
+  for (std::size_t i = 0; i < std::min(kFinalists, ran.size()); ++i)
+    session.contenders.push_back({&one, ran[i].second});
+}
+
+// For later cases, processes and campaigns.
+void Tuner::keep_looks(const Session& session) {
+  const ops::DeviceInfo& device = ops::device_info(stream_);
+  std::map<const ops::Implementation*, std::vector<record::StoredMeasurement>> by_kernel;
+  for (const auto& [which, seconds] : session.looks) {
+    const auto& [implementation, configuration] = which;
+    record::StoredMeasurement& one = by_kernel[implementation].emplace_back();
+    one.kernel = kernel_of(op_, *implementation);
+    one.device = device.name;
+    one.compiler = implementation->version ? implementation->version() : "";
+    if (!device.driver.empty()) one.compiler += "; driver " + device.driver;
+    one.problem = session.problem.problem_case.label();
+    one.origin = kOrigin;
+    one.configuration = values_of(*implementation, configuration);
+    one.seconds = seconds;
+    if (!seconds) one.failure = "failed or wrong";
+  }
+  for (const auto& [implementation, measurements] : by_kernel) earlier_.add(*implementation, measurements);
+}
+
+// Compares the contenders; one that fails in the first place is left out.
+Ranking Tuner::compare(Session& session, const TuneOptions& options) {
+  std::vector<Choice>& contenders = session.contenders;
+  Ranking found;
+  while (!contenders.empty()) {
+    found = rank(
+        contenders.size(), [&](std::size_t i, std::int64_t calls) { return session.run.seconds(contenders[i], calls); },
+        options);
+    if (!found.first_failed) break;
+    session.refused.push_back(contenders[0].name() + ": its call failed");
+    contenders.erase(contenders.begin());
+  }
+  return found;
+}
+
+// Who is hopeless, and how fast the others were: more than a look says.
+void Tuner::remember(Session& session, const Ranking& found) {
+  for (std::size_t i = 0; i < session.contenders.size(); ++i) {
+    const auto [one, named] = session.contenders[i];
+    if (found.hopeless[i] && named < 0)
+      hopeless_.try_emplace(one->name + " " + kind_of(op_, session.problem), op_.cost(session.problem).flop);
+    if (!one->promising || i >= found.latencies.size() || found.latencies[i] <= 0) continue;
+    const int configuration = named >= 0 ? named : one->promising(session.problem, ops::device_info(stream_)).front();
+    session.looks[{one, configuration}] = found.latencies[i];
+  }
+  keep_looks(session);
+}
+
 Result<record::TunedChoice> Tuner::tune(const ops::Problem& problem, const TuneOptions& options) {
   const ops::DeviceInfo& device = ops::device_info(stream_);
+  const auto nothing = [&] {
+    return make_error(ErrorCode::kUnsupported, "{}: nothing can run it on {}{}{}", problem.problem_case.text(),
+                      device.name.empty() ? to_string(stream_.backend) : device.name,
+                      device.missing.empty() ? "" : ": ", device.missing);
+  };
+  const std::vector<Choice> able = implementations(problem);
+  if (able.empty()) return nothing();
+  RIDGE_TRY(run, make_tuning_run(problem, stream_, prober_));
+  const double start = now();
+  Session session{problem, options, *run, start + options.seconds / 2, {}, {}, {}};
+  for (const Choice& own : able) add_configurations(session, own);
+  TuneOptions left = options;
+  left.seconds = std::max(options.seconds - (now() - start), 0.0);
+  const Ranking found = compare(session, left);
+  if (session.contenders.empty()) return nothing();
+  remember(session, found);
+  const Choice& best = session.contenders[found.best];
   record::TunedChoice choice;
   choice.device = device.name;
   choice.driver = device.driver;
   choice.libraries = library_versions(op_, stream_.backend);
   choice.bucket = bucket_of(op_, problem);
   choice.threads = stream_.threads;
-  const auto nothing = [&] {
-    return make_error(ErrorCode::kUnsupported, "{}: nothing can run it on {}{}{}", problem.problem_case.text(),
-                      device.name.empty() ? to_string(stream_.backend) : device.name,
-                      device.missing.empty() ? "" : ": ", device.missing);
-  };
-  std::vector<Choice> able = contenders(problem, options);
-  if (able.empty()) return nothing();
-  RIDGE_TRY(run, make_tuning_run(problem, stream_, prober_));
-  const double start = now();
-  std::erase_if(able, [&](const Choice& one) {
-    // Configurations are tried as long as half of the time is left; implementations always.
-    if (one.configuration >= 0 && now() - start > options.seconds / 2) return true;
-    const auto wrong = run->wrong(one);
-    if (wrong) choice.refused.push_back(fmt::format("{}: {}", one.name(), *wrong));
-    return wrong.has_value();
-  });
-  if (able.empty()) return nothing();
-  TuneOptions left = options;
-  left.seconds = std::max(options.seconds - (now() - start), 0.0);
-  const auto seconds = [&](std::size_t i, std::int64_t calls) { return run->seconds(able[i], calls); };
-  Ranking found = rank(able.size(), seconds, left);
-  while (found.first_failed) {
-    choice.refused.push_back(able[0].name() + ": its call failed");
-    able.erase(able.begin());
-    if (able.empty()) return nothing();
-    found = rank(able.size(), seconds, left);
-  }
-  for (std::size_t i = 0; i < able.size(); ++i) {
-    if (!found.hopeless[i] || able[i].configuration >= 0) continue;
-    hopeless_.try_emplace(able[i].implementation->name + " " + kind_of(op_, problem), op_.cost(problem).flop);
-  }
-  const Choice& best = able[found.best];
+  choice.refused = std::move(session.refused);
   choice.implementation = best.implementation->name;
   if (best.configuration >= 0) {
     choice.configuration = best.implementation->configurations[static_cast<std::size_t>(best.configuration)];
   }
-  choice.over = able[0].name();
+  choice.over = session.contenders[0].name();
   choice.ratio = std::exp(found.gain);
-  choice.latency = found.latency;
+  choice.latency = found.best < found.latencies.size() ? found.latencies[found.best] : 0;
   choice.rounds = found.rounds;
   return choice;
-}
-
-Result<record::TunedChoice> tune(const ops::Operator& op, const ops::Problem& problem, const Stream& stream,
-                                 const TuneOptions& options) {
-  return Tuner(op, stream).tune(problem, options);
 }
 
 }  // namespace ridge::dispatch

@@ -1,11 +1,13 @@
 // Measuring which implementation is fastest, in which of its configurations, on scratch memory, for a tuned table.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "dispatch/earlier_tuning.h"
 #include "dispatch/tuning_run.h"
 #include "ops/op.h"
 #include "record/tuned.h"
@@ -19,7 +21,8 @@ struct TuneOptions {
   double block = 0;          // seconds of calls in a row; 0: single calls
   double hopeless = 3;       // so many times slower in its first calls: it is not called again, nor for larger cases
   double beaten = 1e9;       // so many times slower after the first round: it does not take part in the others
-  std::size_t configurations = 6;  // of one implementation, by expected time
+  std::size_t configurations =
+      8;  // of one implementation, at most; of more the search chooses (configuration_search.h)
   std::optional<std::uint64_t> seed =
       std::nullopt;  // of the order in which contenders are called; none: another each time
 };
@@ -29,9 +32,9 @@ TuneOptions options_for(Backend backend);
 
 // What a comparison found. Times are medians over the rounds.
 struct Ranking {
-  std::size_t best = 0;  // by position among the contenders
-  double gain = 0;       // log of the first one's time over the best one's, paired
-  double latency = 0;    // seconds of one call of the best
+  std::size_t best = 0;           // by position among the contenders
+  double gain = 0;                // log of the first one's time over the best one's, paired
+  std::vector<double> latencies;  // seconds of one call, by contender; 0: it failed, or was called no more
   std::int64_t rounds = 0;
   std::vector<bool> hopeless;  // by contender
   bool first_failed = false;   // then nothing was compared
@@ -42,27 +45,33 @@ Ranking rank(std::size_t contenders,
              const std::function<std::optional<double>(std::size_t, std::int64_t calls)>& seconds,
              const TuneOptions& options);
 
-// Tunes case after case on one device and remembers what does not change between them: whose numbers are right, and who
-// was hopeless on a smaller case of the same kind (everything but sizes equal).
+// Tunes case after case on one device and remembers what does not change between them: whose numbers are right, who
+// was hopeless on a smaller case of the same kind (everything but sizes equal), and how configurations compared.
 class Tuner {
  public:
-  Tuner(const ops::Operator& op, const Stream& stream);
+  // `cache`: whose store of measurements guides the search, and keeps what it measures; empty: neither.
+  Tuner(const ops::Operator& op, const Stream& stream, std::filesystem::path cache = {});
 
   // Probes everything that can run the case (a reference only where it is alone), interleaves what is right, and names
-  // the fastest. Never touches a caller's memory or stream. Not while a graph is recorded: it allocates and waits.
+  // the fastest. Of an implementation with many configurations the search looks at some, and the fastest few take part.
+  // Never touches a caller's memory or stream. Not while a graph is recorded: it allocates and waits.
   Result<record::TunedChoice> tune(const ops::Problem& problem, const TuneOptions& options);
 
  private:
-  [[nodiscard]] std::vector<Choice> contenders(const ops::Problem& problem, const TuneOptions& options) const;
+  struct Session;  // of one case
+  [[nodiscard]] std::vector<Choice> implementations(const ops::Problem& problem) const;
   [[nodiscard]] bool known_as_hopeless(const Choice& choice, const ops::Problem& problem) const;
+  void add_configurations(Session& session, const Choice& own);
+  void search(Session& session, const ops::Implementation& one, const std::vector<int>& fitting, bool own_right);
+  [[nodiscard]] static Ranking compare(Session& session, const TuneOptions& options);
+  void remember(Session& session, const Ranking& found);
+  void keep_looks(const Session& session);
 
   const ops::Operator& op_;
   Stream stream_;
   Prober prober_;
+  EarlierTuning earlier_;
   std::map<std::string, double> hopeless_;  // by implementation and kind: FLOP of the smallest case
 };
-
-Result<record::TunedChoice> tune(const ops::Operator& op, const ops::Problem& problem, const Stream& stream,
-                                 const TuneOptions& options = {});
 
 }  // namespace ridge::dispatch

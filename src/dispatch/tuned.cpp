@@ -192,6 +192,15 @@ Installed& installed() {
 
 }  // namespace
 
+const TunedTable& shipped_table() {
+  static const TunedTable* const table = [] {
+    auto* read = new TunedTable;  // never deleted: calls may come during static destruction
+    static_cast<void>(read->add_files(shipped_tables()));
+    return read;
+  }();
+  return *table;
+}
+
 Preference preference_of(std::shared_ptr<const TunedTable> table) {
   return [table = std::move(table), probes = std::make_shared<Probes>()](const ops::Problem& problem,
                                                                          const ops::DeviceInfo& device) -> Preferred {

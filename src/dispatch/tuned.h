@@ -44,10 +44,14 @@ class TunedTable {
   [[nodiscard]] const record::TunedChoice* find(const ops::Operator& op, const ops::Problem& problem,
                                                 const ops::DeviceInfo& device) const;
   [[nodiscard]] std::size_t size() const { return choices_.size(); }
+  [[nodiscard]] const std::map<std::string, record::TunedChoice>& choices() const { return choices_; }
 
  private:
   std::map<std::string, record::TunedChoice> choices_;  // by device and bucket
 };
+
+// Those that ship, read once; one that cannot be read has no lines here, and is reported by installed_preference().
+const TunedTable& shipped_table();
 
 // What dispatch prefers by this table.
 Preference preference_of(std::shared_ptr<const TunedTable> table);

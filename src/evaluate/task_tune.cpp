@@ -72,7 +72,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
   dispatch::TunedTable table;
   RIDGE_CHECK_OK(table.add_folder(record::tuned_folder(cache)));
   const std::vector<ops::Problem> problems = one_of_each_bucket(op, bound.problems);
-  dispatch::Tuner tuner(op, stream);
+  dispatch::Tuner tuner(op, stream, cache);
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const ops::Problem& problem = problems[i];
     const record::TunedChoice* known = job.request.again ? nullptr : table.find(op, problem, device);

@@ -1,10 +1,14 @@
 #include "record/tuning_store.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
+#include "base/text.h"
 #include "record/archive.h"
+#include "record/case.h"
 
 namespace ridge::record {
 
@@ -34,12 +38,38 @@ std::string stored_configuration_text(const StoredMeasurement& one) {
   return text;
 }
 
-Json t4_value(const std::string& text) {
+// Of a number that was written as text, the number.
+ParameterValue value_of(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return text;
-  const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
-  return whole ? Json(static_cast<std::int64_t>(number)) : Json(number);
+  if (error != std::errc() || end != text.data() + text.size()) return {0, text};
+  return {number, ""};
+}
+
+Json t4_value(const std::string& text) {
+  const ParameterValue value = value_of(text);
+  if (!value.word.empty() || text.empty()) return text;
+  const bool whole = value.number == std::floor(value.number) && std::abs(value.number) < 1e15;
+  return whole ? Json(static_cast<std::int64_t>(value.number)) : Json(value.number);
+}
+
+double case_distance(const Case& one, const Case& other) {
+  double distance = 0;
+  for (const Param& param : one.params) {
+    const ParameterValue a = value_of(param.value), b = value_of(other.get(param.name, param.value));
+    const bool sizes = a.word.empty() && b.word.empty() && a.number >= 0 && b.number >= 0;
+    distance += sizes ? std::abs(std::log((a.number + 1) / (b.number + 1))) : a == b ? 0 : kOtherKind;
+  }
+  return distance;
+}
+
+// The cases of "m=1 n=2; m=3 n=4"; those that cannot be read are left out.
+std::vector<Case> cases_in(std::string_view problem) {
+  std::vector<Case> cases;
+  for (const std::string& words : split(problem, ';')) {
+    if (auto read = parse_case("case " + std::string(trimmed(words)))) cases.push_back(std::move(*read));
+  }
+  return cases;
 }
 
 Json t4_result(const StoredMeasurement& one) {
@@ -95,6 +125,48 @@ std::vector<StoredMeasurement> measurements_of(const TuningCache& cache, const S
     measurements.push_back(std::move(one));
   }
   return measurements;
+}
+
+TuningCache recording_of(const std::vector<StoredMeasurement>& measurements) {
+  TuningCache cache;
+  if (measurements.empty()) return cache;
+  const StoredMeasurement& first = measurements.front();
+  cache.kernel = first.kernel;
+  cache.device = first.device;
+  cache.problem = first.problem;
+  std::map<std::map<std::string, std::string>, const StoredMeasurement*> rows;
+  for (const StoredMeasurement& one : measurements) {
+    const bool alike = std::ranges::equal(one.configuration, first.configuration,
+                                          [](const auto& a, const auto& b) { return a.first == b.first; });
+    if (alike) rows[one.configuration] = &one;
+  }
+  for (const auto& [name, text] : first.configuration) {
+    SearchParameter parameter{name, {}};
+    for (const auto& [configuration, one] : rows) parameter.values.push_back(value_of(configuration.at(name)));
+    std::ranges::sort(parameter.values, {}, [](const ParameterValue& one) { return std::tie(one.word, one.number); });
+    const auto same = std::ranges::unique(parameter.values);
+    parameter.values.erase(same.begin(), same.end());
+    cache.parameters.push_back(std::move(parameter));
+  }
+  for (const auto& [configuration, one] : rows) {
+    TuningRow row{{}, one->seconds.value_or(std::nan("")), one->cost, one->seconds ? "" : one->failure};
+    if (!one->seconds && row.failure.empty()) row.failure = "failed";
+    for (const SearchParameter& parameter : cache.parameters) {
+      const auto place = std::ranges::find(parameter.values, value_of(configuration.at(parameter.name)));
+      row.values.push_back(static_cast<std::uint16_t>(place - parameter.values.begin()));
+    }
+    cache.rows.push_back(std::move(row));
+  }
+  return cache;
+}
+
+double problem_distance(std::string_view one, std::string_view other) {
+  double least = one == other ? 0 : std::numeric_limits<double>::infinity();
+  const std::vector<Case> others = cases_in(other);
+  for (const Case& a : cases_in(one)) {
+    for (const Case& b : others) least = std::min(least, case_distance(a, b));
+  }
+  return least;
 }
 
 Result<std::size_t> add_measurements(std::vector<StoredMeasurement>& store,

@@ -45,6 +45,17 @@ std::string tuning_store_text(const std::vector<StoredMeasurement>& measurements
 // The rows of a recording; what the file does not say is taken from `origin`, whose own configuration does not count.
 std::vector<StoredMeasurement> measurements_of(const TuningCache& cache, const StoredMeasurement& origin);
 
+// The other way: a recording of the configurations that have the parameters of the first, each once, as it was kept
+// last. Parameters and their values in their order.
+TuningCache recording_of(const std::vector<StoredMeasurement>& measurements);
+
+// How far apart two problems are, as StoredMeasurement has them: the sum of the logarithms by which their sizes differ,
+// and kOtherKind for each word that does (a layout, a dtype); of several cases that of the two nearest.
+double problem_distance(std::string_view one, std::string_view other);
+inline constexpr double kOtherKind = 2;
+// By which measurements of another device count as farther apart.
+inline constexpr double kOtherDevice = 0.7;
+
 // Adds those that are not there yet; how many. An error names the row (counted from 1) of one that is there with
 // another time, and both times: two measurements under the same circumstances that differ are told apart by their
 // clocks or compiler.

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kWholePool = 16'384;  // a space up to this size is scored whole
 constexpr std::size_t kSampledPool = 6'000;
+// So few that one drawn at random is a large part of what is measured at all, and all are neighbours.
+constexpr std::uint64_t kFew = 64;
 constexpr std::size_t kElite = 6;          // whose neighbours are in a sampled pool
 constexpr std::size_t kDesign = 4;         // measured before there is a model
 constexpr std::size_t kDesignDraws = 4;    // of which the farthest from those before is taken; of many, always a corner
@@ -45,6 +47,7 @@ Tuner::Tuner(const Space& space, std::uint64_t seed, std::vector<Prior> priors, 
       encoding_(space),
       priors_(std::move(priors)),
       guided_(std::ranges::any_of(priors_, [](const Prior& one) { return one.weight > 0; })),
+      few_(space.count() <= kFew),
       surrogate_(encoding_, trust_of(priors_)),
       coin_(seed),
       among_(std::move(among)),
@@ -299,13 +302,13 @@ std::optional<std::uint64_t> Tuner::propose() {
   if (guided_ && measured_.empty()) {
     next = promised();
     if (!next) next = unseen();
-  } else if (guided_ && std::ranges::find(kContrasts, seen_.size()) != kContrasts.end()) {
+  } else if (guided_ && !few_ && std::ranges::find(kContrasts, seen_.size()) != kContrasts.end()) {
     next = first_design();
   } else if (!guided_ && (seen_.size() < kDesign || measured_.size() < 2)) {
     next = first_design();
   } else {
     update();
-    arm_ = guided_ && seen_.size() < kDesign ? kImprovement : choose_arm();
+    arm_ = guided_ && (few_ || seen_.size() < kDesign) ? kImprovement : choose_arm();
     if (*arm_ == kAround) next = draw_around();
     if (!next) {
       if (const auto found = best_of(*arm_ == kAround ? kImprovement : *arm_)) next = pool_[*found];

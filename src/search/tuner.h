@@ -72,6 +72,7 @@ class Tuner : public Strategy {
   Encoding encoding_;
   std::vector<Prior> priors_;
   bool guided_;  // some are believed before data
+  bool few_;     // configurations
   Surrogate surrogate_;
   Coin coin_;
   std::vector<std::uint64_t> pool_, next_pool_;

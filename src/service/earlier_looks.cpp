@@ -13,7 +13,7 @@
 #include "propose/past.h"
 #include "record/backend.h"
 #include "record/tunables.h"
-#include "service/tune_store.h"
+#include "record/tuning_store_folder.h"
 #include "stats/summary.h"
 
 namespace ridge::service {
@@ -109,7 +109,7 @@ std::vector<record::EarlierLooks> earlier_looks(const Context& context, const ca
                                                 std::size_t most) {
   const std::string kernel = kernel_of(state);
   if (kernel.empty() || !state.prepared) return {};
-  const auto stored = stored_measurements(context, kernel);
+  const auto stored = record::stored_measurements(context.cache_directory, kernel);
   if (!stored) {
     context.note(fmt::format("earlier measurements are not used: {}", stored.error().message));
     return {};
@@ -129,11 +129,11 @@ std::vector<record::EarlierLooks> earlier_looks(const Context& context, const ca
   for (auto& [key, source] : sources) {
     if (source.looks.size() >= kLeastLooks) found.push_back(std::move(source));
   }
-  const auto alike = [&](const record::EarlierLooks& one) {
-    return one.device != device ? 0 : one.problem != problem ? 1 : 2;
+  const auto distance = [&](const record::EarlierLooks& one) {
+    return record::problem_distance(problem, one.problem) + (one.device == device ? 0 : record::kOtherDevice);
   };
   std::ranges::stable_sort(found, [&](const auto& a, const auto& b) {
-    return std::pair(alike(a), a.looks.size()) > std::pair(alike(b), b.looks.size());
+    return std::pair(distance(a), b.looks.size()) < std::pair(distance(b), a.looks.size());
   });
   if (found.size() > kMostSources) found.resize(kMostSources);
   for (record::EarlierLooks& one : found) thin(one.looks, most);
@@ -143,7 +143,7 @@ std::vector<record::EarlierLooks> earlier_looks(const Context& context, const ca
 void keep_looks(const Context& context, const campaign::State& state) {
   if (!has_looks(state)) return;
   const auto looks = looks_of(state);
-  const Status kept = looks ? store_measurements_of(context, origin_of(state), *looks) : Status(looks.error());
+  const Status kept = looks ? record::store_measurements(context.cache_directory, *looks) : Status(looks.error());
   if (!kept) context.note(fmt::format("what was looked at is not kept for later campaigns: {}", kept.error().message));
 }
 

@@ -10,8 +10,9 @@
 
 namespace ridge::service {
 
-// Those of other campaigns, the most alike first: the same device and shapes, the same device, others. Of each at most
-// `most` looks, the fastest among them. A store that cannot be read is said through Context::note and counts as empty.
+// Those of other campaigns and of `ridge tune`, the most alike first: by their shapes, and this device before others.
+// Of each at most `most` looks, the fastest among them. A store that cannot be read is said through Context::note and
+// counts as empty.
 std::vector<record::EarlierLooks> earlier_looks(const Context& context, const campaign::State& state, std::size_t most);
 inline constexpr std::size_t kLooksForSearch = 100, kLooksShown = 20;
 

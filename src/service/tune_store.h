@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "record/tuning_store.h"
 #include "ridge/result.h"
@@ -19,11 +18,5 @@ struct TuneStoreRequest {
 Result<record::TuningStoreReport> import_tuning(const Context& context, const TuneStoreRequest& request);
 // An error lists the devices of a kernel, or the circumstances, where they are not told apart.
 Result<record::TuningStoreReport> export_tuning(const Context& context, const TuneStoreRequest& request);
-
-// All that is kept of a kernel, none where nothing is.
-Result<std::vector<record::StoredMeasurement>> stored_measurements(const Context& context, const std::string& kernel);
-// Keeps these, all of one kernel and one origin, instead of what was kept of that origin.
-Status store_measurements_of(const Context& context, const std::string& origin,
-                             const std::vector<record::StoredMeasurement>& measurements);
 
 }  // namespace ridge::service

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <numeric>
 
 #include "base/files.h"
 #include "dispatch/choose.h"
@@ -12,6 +14,7 @@
 #include "dispatch/own_cache.h"
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
+#include "record/tuning_store_folder.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -87,6 +90,52 @@ const ops::Operator& tiled_operator() {
   }();
   ops::add_operators(*list);
   return list->front();
+}
+
+// An operator whose kernel has sixteen configurations, of which the one at `fastest` takes a twentieth of the others'
+// time, "c13" is as fast and wrong, and no cost model says so.
+struct Many {
+  int fastest = 11;
+  std::vector<int> looked;  // every configuration that was called, once
+} many;
+
+const ops::Operator& many_operator() {
+  static const std::vector<ops::Operator>* const list = [] {
+    ops::Implementation one;
+    one.name = "cpu_many";
+    for (int i = 0; i < 16; ++i) one.configurations.push_back(fmt::format("c{}", i));
+    one.promising = [](const ops::Problem&, const ops::DeviceInfo&) {
+      std::vector<int> all(16);
+      std::iota(all.begin(), all.end(), 0);
+      return all;
+    };
+    one.version = [] { return "1"; };
+    one.run = [](const ops::Problem& problem, std::span<const TensorView> operands, const Stream&) {
+      const int which = std::max(problem.configuration, 0);
+      if (std::ranges::find(many.looked, which) == many.looked.end()) many.looked.push_back(which);
+      spin(which == many.fastest || which == 13 ? 20e-6 : 400e-6);
+      for (std::int64_t i = 0; i < operands[0].element_count(); ++i) {
+        static_cast<float*>(operands[0].data)[i] = which == 13 ? 2 : 1;
+      }
+      return ok_status();
+    };
+    one.supports = [](const ops::Problem&, const ops::DeviceInfo&) { return ops::Refusal(); };
+    ops::Operator op = tiled_operator();
+    op.name = "many";
+    op.bind = [params = op.params](const record::Case& wanted) -> Result<ops::Problem> {
+      RIDGE_TRY(problem, ops::bind_params("many", params, wanted));
+      problem.operands = {{"y", DType::kF32, {problem.values[0]}, true, false}};
+      return problem;
+    };
+    op.implementations.clear();
+    return new std::vector<ops::Operator>{ops::assemble(std::move(op), {one})};
+  }();
+  ops::add_operators(*list);
+  return list->front();
+}
+
+ops::Problem many_problem(std::int64_t n) {
+  return *many_operator().bind(*record::parse_case(fmt::format("many n={}", n)));
 }
 
 ops::Problem tiled_problem(std::int64_t n, const std::string& kind = "a") {
@@ -254,6 +303,91 @@ TEST_F(Configurations, TheEnvironmentAsksForTuningAndWhatIsForcedStays) {
   EXPECT_EQ(seen.configurations.size(), calls + 2) << "what is forced is not measured";
 }
 
+TEST_F(Configurations, OfManyTheSearchLooksAtSomeAndKeepsWhatItMeasuredForLaterCases) {
+  const auto folder = TempDir::create("ridge-tune-search");
+  ASSERT_TRUE(folder);
+  TuneOptions options;
+  options.rounds = 3;
+  options.seconds = 20;
+  many = {};
+  // Whether the first case finds the one that is fast is luck; over cases what was measured adds up.
+  std::optional<record::TunedChoice> found;
+  std::vector<std::size_t> looks;
+  for (const std::int64_t n : {64, 96, 128, 192}) {
+    many.looked.clear();
+    const auto choice = Tuner(many_operator(), Stream::cpu(), folder->path()).tune(many_problem(n), options);
+    ASSERT_TRUE(choice) << choice.error().text();
+    looks.push_back(many.looked.size());
+    EXPECT_LE(many.looked.size(), options.configurations) << n;
+    EXPECT_NE(choice->configuration, "c13") << "fast and wrong";
+    if (choice->configuration == "c11") found = *choice;
+  }
+  ASSERT_TRUE(found) << "four cases of eight looks each at sixteen configurations";
+  EXPECT_GT(found->ratio, 5);
+
+  // Another case: what was fast on the others is looked at at once.
+  many.looked.clear();
+  const auto again = Tuner(many_operator(), Stream::cpu(), folder->path()).tune(many_problem(256), options);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->configuration, "c11");
+  ASSERT_GE(many.looked.size(), 2u);
+  EXPECT_EQ(many.looked[0], 0) << "its own choice";
+  EXPECT_EQ(many.looked[1], 11);
+
+  const auto stored = record::stored_measurements(folder->path(), "many cpu_many");
+  ASSERT_TRUE(stored) << stored.error().text();
+  std::size_t fast = 0, wrong = 0;
+  for (const record::StoredMeasurement& one : *stored) {
+    EXPECT_EQ(one.device, ops::device_info(Stream::cpu()).name);
+    EXPECT_EQ(one.origin, "ridge tune");
+    EXPECT_EQ(one.compiler, "1");
+    if (one.configuration.at("configuration") == "c13") wrong += one.seconds ? 0 : 1;
+    if (one.problem == "n=256 kind=a" && one.seconds && *one.seconds < 200e-6) ++fast;
+  }
+  EXPECT_EQ(fast, 1u);
+  EXPECT_EQ(stored->size(), std::accumulate(looks.begin(), looks.end(), many.looked.size()));
+  EXPECT_LE(wrong, 5u);
+}
+
+TEST_F(Configurations, APastThatMisleadsIsOverruled) {
+  const auto folder = TempDir::create("ridge-tune-misled");
+  ASSERT_TRUE(folder);
+  std::vector<record::StoredMeasurement> past;
+  for (int i = 0; i < 16; ++i) {
+    record::StoredMeasurement& one = past.emplace_back();
+    one.kernel = "many cpu_many";
+    one.device = "another";
+    one.problem = "n=64 kind=a";
+    one.configuration = {{"configuration", fmt::format("c{}", i)}};
+    one.seconds = i == 5 ? 1e-3 : i == 11 ? 3e-3 : 2e-3;  // the fastest here was the slowest there
+  }
+  ASSERT_TRUE(record::store_measurements(folder->path(), past));
+  TuneOptions options;
+  options.rounds = 3;
+  options.seconds = 20;
+  options.configurations = 15;  // fewer than there are, so that it searches
+  many = {};
+  const auto choice = Tuner(many_operator(), Stream::cpu(), folder->path()).tune(many_problem(64), options);
+  ASSERT_TRUE(choice) << choice.error().text();
+  ASSERT_GE(many.looked.size(), 2u);
+  EXPECT_EQ(many.looked[1], 5) << "what was promised";
+  EXPECT_THAT(choice->configuration, testing::AnyOf("c11", "")) << "and not kept, for it is no faster";
+  EXPECT_NE(choice->configuration, "c5");
+}
+
+TEST_F(Configurations, AStoreThatCannotBeReadOrWrittenIsToldAndCostsNoChoice) {
+  const auto folder = TempDir::create("ridge-tune-store");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(write_file_durably(folder->path() / "measurements", "a file where the folder should be\n"));
+  std::vector<std::string> told;
+  on_fallback([&](std::string_view message) { told.emplace_back(message); });
+  many = {};
+  TuneOptions options;
+  options.rounds = 2;
+  ASSERT_TRUE(Tuner(many_operator(), Stream::cpu(), folder->path()).tune(many_problem(48), options));
+  EXPECT_THAT(told, testing::Contains(HasSubstr("what was measured is not kept for later")));
+}
+
 // Scripted times instead of a device.
 struct Script {
   std::vector<double> times;
@@ -281,7 +415,7 @@ TEST(Rank, TakesTheFastestOnlyWhenItBeatsTheFirstByTheMargin) {
   const Ranking found = close.run(options);
   EXPECT_EQ(found.best, 1u);
   EXPECT_NEAR(std::exp(found.gain), 1 / 0.98, 1e-9);
-  EXPECT_EQ(found.latency, 0.98);
+  EXPECT_EQ(found.latencies.at(1), 0.98);
   EXPECT_EQ(found.rounds, 4);
 }
 

@@ -193,7 +193,7 @@ TEST_F(Tuned, TuningNeverLetsAWrongOneWin) {
   const ops::Operator& op = broken_gemm();
   TuneOptions quick;
   quick.rounds = 3;
-  const auto choice = tune(op, problem_of(op, "m=48 n=48 k=48"), Stream::cpu(), quick);
+  const auto choice = Tuner(op, Stream::cpu()).tune(problem_of(op, "m=48 n=48 k=48"), quick);
   ASSERT_TRUE(choice) << choice.error().text();
   EXPECT_NE(choice->implementation, "cpu_broken");
   ASSERT_EQ(choice->refused.size(), 1u);
@@ -205,7 +205,8 @@ TEST_F(Tuned, TuningNeverLetsAWrongOneWin) {
 
 TEST_F(Tuned, TuningWithoutAGpuSaysWhatIsMissing) {
   if (ops::device_info(Stream::cuda(nullptr)).missing.empty()) GTEST_SKIP() << "this machine has a GPU";
-  const auto choice = tune(the_gemm(), problem_of(the_gemm(), "m=8 n=8 k=8"), Stream::cuda(nullptr));
+  const auto choice =
+      Tuner(the_gemm(), Stream::cuda(nullptr)).tune(problem_of(the_gemm(), "m=8 n=8 k=8"), TuneOptions());
   ASSERT_FALSE(choice);
   EXPECT_THAT(choice.error().text(),
               HasSubstr(device::cuda::is_built_in() ? "nothing can run it on cuda: no CUDA driver"

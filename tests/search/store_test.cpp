@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace ridge::record {
@@ -48,6 +49,33 @@ TEST(TuningStore, GivesBackInT4WhatItWasGiven) {
                 to_text(recorded().parameters[p].values[was.values[p]]));
     }
   }
+}
+
+TEST(TuningStore, GivesARecordingBackThatHasEachConfigurationAsItWasKeptLast) {
+  std::vector<StoredMeasurement> store = measurements_of(recorded(), origin());
+  store.push_back(store[0]);
+  store.back().seconds = 0.05;
+  store.push_back(store[0]);
+  store.back().configuration = {{"another", "1"}};  // of another source, under the same name
+  const TuningCache back = recording_of(store);
+  EXPECT_EQ(back.kernel, "scale");
+  EXPECT_EQ(back.device, "made up");
+  ASSERT_EQ(back.parameters.size(), 2u);
+  EXPECT_EQ(back.parameters[0].values, (std::vector<ParameterValue>{{0.5, {}}, {16, {}}})) << "in their order";
+  ASSERT_EQ(back.rows.size(), 3u);
+  EXPECT_EQ(back.rows[0].failure, "compile");
+  EXPECT_EQ(back.rows[1].time, 0.05) << "kept last";
+  EXPECT_TRUE(recording_of({}).rows.empty());
+}
+
+TEST(TuningStore, ProblemsAreAsFarApartAsTheirSizesAndKinds) {
+  const double two = std::log(2.0);
+  EXPECT_EQ(problem_distance("m=1 n=7 layout=nt", "m=1 n=7 layout=nt"), 0);
+  EXPECT_NEAR(problem_distance("m=1 n=7 layout=nt", "m=3 n=7 layout=nt"), two, 1e-12);
+  EXPECT_NEAR(problem_distance("m=1 n=7 layout=nt", "m=3 n=7 layout=nn"), two + kOtherKind, 1e-12);
+  EXPECT_NEAR(problem_distance("m=1 n=7; m=7 n=7", "m=3 n=7"), two, 1e-12) << "of several the nearest";
+  EXPECT_EQ(problem_distance("anything", "anything"), 0);
+  EXPECT_EQ(problem_distance("no case", "m=1"), std::numeric_limits<double>::infinity());
 }
 
 TEST(TuningStore, KeepsAMeasurementOnceAndRefusesAnotherTimeForIt) {

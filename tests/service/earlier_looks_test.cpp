@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "front.h"
+#include "record/tuning_store_folder.h"
 #include "service/campaign_context.h"
 #include "service/campaign_run.h"
 #include "service/campaigns.h"
@@ -52,7 +53,7 @@ class EarlierLooks : public testing::Test {
 TEST_F(EarlierLooks, AreKeptAndGuideTheNextCampaign) {
   const Ran first = run("a", 3);
   EXPECT_THAT(reasoning(first), testing::Not(HasSubstr("earlier campaign")));
-  const auto stored = stored_measurements(front_.context, kKernel);
+  const auto stored = record::stored_measurements(front_.context.cache_directory, kKernel);
   ASSERT_TRUE(stored) << stored.error().text();
   ASSERT_GE(stored->size(), 7u);
   EXPECT_EQ(stored->front().device, "testcpu");
@@ -93,7 +94,7 @@ TEST_F(EarlierLooks, AreExportedByTheirCampaign) {
   const auto both = export_tuning(front_.context, request);
   ASSERT_FALSE(both);
   EXPECT_THAT(both.error().text(), HasSubstr("--origin"));
-  const auto stored = stored_measurements(front_.context, kKernel);
+  const auto stored = record::stored_measurements(front_.context.cache_directory, kKernel);
   ASSERT_TRUE(stored);
   request.origin = stored->front().origin;
   const auto one = export_tuning(front_.context, request);
