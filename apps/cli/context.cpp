@@ -39,7 +39,9 @@ fs::path data_directory() {
 
 // --cache-dir, RIDGE_CACHE_DIR, XDG_CACHE_HOME/ridge, ~/.cache/ridge.
 fs::path cache_directory() {
-  return globals().cache_directory.empty() ? default_cache_directory() : fs::path(globals().cache_directory);
+  // Absolute: a worker has another working directory.
+  return fs::absolute(globals().cache_directory.empty() ? default_cache_directory()
+                                                        : fs::path(globals().cache_directory));
 }
 
 // Folders of the user's own knowledge pages: RIDGE_KNOWLEDGE_PATH, with colons between them.

@@ -81,8 +81,9 @@ void define_kernels(Command root) {
                   false)
       .positional("case", options->words, "Cases; without any, and without --shapes, data/shapes/kernels.txt", false)
       .option("--shapes FILE", options->shapes, "A file with cases, a line each, that may begin with their operator")
-      .option("--configurations", options->configurations,
-              "Of each implementation that has several, the first so many by expected time (ridge tune compares 6)")
+      .option(
+          "--configurations", options->configurations,
+          "Of each implementation that has several, the first so many by expected time (ridge tune looks at 8 at most)")
       .option("--arch LIST", options->targets,
               "Architectures, a pack for each: sm_89, sm_90a, sm_100a, ...; auto is the GPU here, else sm_90a")
       .option("--out FILE", options->pack,
@@ -92,7 +93,7 @@ void define_kernels(Command root) {
       .example("ridge kernels build", "the kernels of training: bf16, fp16 and FP8 products, quantisers")
       .example("ridge kernels build gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt,nn,tn --out mine.pack",
                "three layouts of one product")
-      .example("ridge kernels build all --shapes data/shapes/training.txt --configurations 6",
+      .example("ridge kernels build all --shapes data/shapes/training.txt --configurations 30",
                "everything that ridge tune compares on these shapes")
       .exits({kUnavailable, kSystem, kInterrupted})
       .json("the head of the pack and its kernels; with --arch a list of them")

@@ -9,8 +9,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Absolute: a worker has another working directory, which is removed with it.
 std::string pack_of(const Context& context, const std::string& pack) {
-  return pack.empty() ? default_pack(context).string() : pack;
+  return fs::absolute(pack.empty() ? default_pack(context) : fs::path(pack)).string();
 }
 
 // The file of one architecture of several, or of one that was named: "mine-sm_90a.pack".

@@ -1102,7 +1102,7 @@ class Kernels(Base):
     def test_a_pack_is_built_listed_and_verified(self):
         pack = self.tmp / "mine.pack"
         case = ["gemm", "m=64", "n=64", "k=64", "dtype=bf16", "layout=nt"]
-        built = self.ridge("kernels", "build", *case, "--out", pack, "--json")
+        built = self.ridge("kernels", "build", *case, "--out", "mine.pack", "--json")  # from where the caller is
         if built.returncode == 3:
             self.skipTest(built.stderr.strip())
         made = json.loads(built.stdout)
