@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -34,6 +35,17 @@ InstructionSet read_limit() {
 }
 
 }  // namespace
+
+std::vector<fs::path> places_in(const char* name) {
+  std::vector<fs::path> places;
+  std::string_view rest = variable(name);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) places.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return places;
+}
 
 fs::path default_cache_directory() {
   if (const std::string_view chosen = variable("RIDGE_CACHE_DIR"); !chosen.empty()) return chosen;

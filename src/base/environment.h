@@ -2,8 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 namespace ridge {
+
+// The files or folders that an environment variable lists, separated by ':'.
+std::vector<std::filesystem::path> places_in(const char* variable);
 
 // Where built kernels, tuned tables and measured ceilings are kept: RIDGE_CACHE_DIR, else ridge/ in XDG_CACHE_HOME,
 // else .cache/ridge in the home folder (HOME, or the user database where HOME is unset or empty), else a folder of this

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "dispatch/autotune.h"
 #include "dispatch/choose.h"
-#include "dispatch/tuned.h"
 #include "dispatch/tuning_run.h"
 #include "ops/call_key.h"
 #include "ops/cuda/device.h"
@@ -59,7 +58,6 @@ Result<Decision> decide(const ops::Operator& op, const ops::Call& call, const St
   static const bool caches_are_known = [] {
     ops::on_kernel_warning(warn_once);
     ops::set_kernel_cache(default_cache_directory());
-    for (std::filesystem::path& place : places_in("RIDGE_KERNEL_PACKS")) ops::add_kernel_packs(std::move(place));
     return true;
   }();
   static_cast<void>(caches_are_known);

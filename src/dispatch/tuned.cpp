@@ -96,18 +96,6 @@ class Probes {
 
 }  // namespace
 
-std::vector<fs::path> places_in(const char* variable) {
-  std::vector<fs::path> places;
-  const char* listed = std::getenv(variable);
-  std::string_view rest = listed == nullptr ? "" : listed;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    if (end > 0) places.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return places;
-}
-
 record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {
   record::Case rounded = problem.problem_case;
   for (std::size_t i = 0; i < op.params.size(); ++i) {

@@ -20,9 +20,6 @@
 
 namespace ridge::dispatch {
 
-// The files or folders that an environment variable lists, separated by ':'.
-std::vector<std::filesystem::path> places_in(const char* variable);
-
 // The case with every size rounded to the nearest of 1, 1.5, 2, 3, 4, 6, 8, 12, ...; what is not a size stays. Cases of
 // a bucket differ by less than a fifth in each size, so one measurement speaks for all of them.
 record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem);

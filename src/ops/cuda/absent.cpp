@@ -23,8 +23,6 @@ std::size_t pooled_device_workspace_bytes() { return 0; }
 
 void set_kernel_cache(std::filesystem::path) {}
 
-void add_kernel_packs(std::filesystem::path) {}
-
 void on_kernel_warning(std::function<void(std::string)>) {}
 
 }  // namespace ridge::ops

@@ -34,10 +34,8 @@ void give_back_device_workspace(const DeviceWorkspace& workspace, const Stream& 
 std::size_t pooled_device_workspace_bytes();
 
 // Where compiled kernels are kept on disk: set once by the code that reads the environment, before the first call.
-// Packs in its folder `packs` are taken before anything is compiled.
+// Packs that RIDGE_KERNEL_PACKS names, and then those in its folder `packs`, are taken before anything is compiled.
 void set_kernel_cache(std::filesystem::path directory);
-// A pack, or a folder of them, that goes before those of the cache.
-void add_kernel_packs(std::filesystem::path place);
 // Called with packs that cannot be read and are left out; not called unless set.
 void on_kernel_warning(std::function<void(std::string)> receiver);
 

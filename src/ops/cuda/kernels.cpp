@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "device/cuda/library.h"
@@ -28,7 +29,7 @@ using Slot = std::shared_future<std::shared_ptr<Result<Loaded>>>;
 struct Store {
   std::mutex mutex;
   std::filesystem::path cache;
-  std::vector<std::filesystem::path> pack_places;
+  std::vector<std::filesystem::path> pack_places = places_in("RIDGE_KERNEL_PACKS");
   std::shared_ptr<const KernelPacks> packs;  // opened by the first kernel
   std::map<std::string, Slot> slots;
   KernelStatistics statistics;
@@ -150,12 +151,6 @@ void set_kernel_cache(std::filesystem::path directory) {
   store().pack_places.insert(store().pack_places.begin(), directory / "packs");
   store().packs.reset();
   store().cache = std::move(directory);
-}
-
-void add_kernel_packs(std::filesystem::path place) {
-  const std::scoped_lock lock(store().mutex);
-  store().pack_places.push_back(std::move(place));
-  store().packs.reset();
 }
 
 void on_kernel_warning(std::function<void(std::string)> receiver) {
