@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <future>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -44,13 +47,19 @@ Result<std::string> name_of_device(const Context& context, const std::string& de
   return fmt::format("{}, driver for CUDA {}", name->second, driver->second);
 }
 
+// All are asked at once: each answer takes a worker's start.
 Status all_alike(const Context& context, const std::vector<std::string>& devices) {
-  RIDGE_TRY(first, name_of_device(context, devices.front()));
-  for (std::size_t i = 1; i < devices.size(); ++i) {
-    RIDGE_TRY(name, name_of_device(context, devices[i]));
-    if (name == first) continue;
-    return with_hint(invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(), first,
-                             devices[i], name),
+  std::vector<std::future<Result<std::string>>> names;
+  for (const std::string& device : devices) {
+    names.push_back(std::async(std::launch::async, [&] { return name_of_device(context, device); }));
+  }
+  std::vector<Result<std::string>> known;
+  for (auto& name : names) known.push_back(name.get());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (!known[i]) return known[i].error();
+    if (*known[i] == *known[0]) continue;
+    return with_hint(invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(),
+                             *known[0], devices[i], *known[i]),
                      "tune them one after the other, or name only those that are alike");
   }
   return ok_status();
@@ -128,19 +137,36 @@ Result<std::vector<std::string>> devices_of(const std::string& words) {
   return devices;
 }
 
+namespace {
+
+// The product of a case's sizes, as a logarithm: how long it takes, about.
+double size_of(const record::Case& one) {
+  double size = 0;
+  for (const record::Param& param : one.params) {
+    const auto number = one.integer(param.name);
+    if (number && *number > 0) size += std::log(static_cast<double>(*number));
+  }
+  return size;
+}
+
+}  // namespace
+
 std::vector<record::WorkerRequest> parts_of(const std::vector<record::WorkerRequest>& requests, std::size_t devices) {
   std::vector<record::WorkerRequest> parts;
   for (const record::WorkerRequest& request : requests) {
     const std::size_t cases = request.cases.size(), each = (cases + devices - 1) / devices;
     const std::size_t of_device = devices > 1 ? std::clamp<std::size_t>(each / kCasesOfAPart, 1, kPartsOfADevice) : 1;
     const std::size_t count = std::min(cases, of_device * devices);
-    // Every count-th case: neighbours in a list of shapes take about as long.
-    for (std::size_t first = 0; first < count; ++first) {
-      record::WorkerRequest part = request;
-      part.cases.clear();
-      for (std::size_t i = first; i < request.cases.size(); i += count) part.cases.push_back(request.cases[i]);
-      parts.push_back(std::move(part));
+    std::vector<record::Case> cases_left = request.cases;
+    std::ranges::stable_sort(cases_left, std::ranges::greater(), size_of);
+    std::vector<record::WorkerRequest> dealt(count, request);
+    for (record::WorkerRequest& part : dealt) part.cases.clear();
+    // Large ones first, to and fro, so that parts take about as long.
+    for (std::size_t i = 0; i < cases; ++i) {
+      const std::size_t at = i % count;
+      dealt[i / count % 2 == 0 ? at : count - 1 - at].cases.push_back(std::move(cases_left[i]));
     }
+    std::ranges::move(dealt, std::back_inserter(parts));
     if (request.cases.empty()) parts.push_back(request);  // the operator's own cases, which the worker knows
   }
   return parts;

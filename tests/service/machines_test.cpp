@@ -108,6 +108,22 @@ TEST(Devices, EveryCaseIsInOnePart) {
   EXPECT_EQ(parts_of({tuning(4000)}, 2).size(), 8u);
 }
 
+TEST(Devices, PartsTakeAboutAsLongWhateverTheOrderOfTheList) {
+  // As a list of shapes expands: the last size changes fastest, and every fourth case is as large.
+  record::WorkerRequest request = tuning(0);
+  for (int i = 0; i < 64; ++i) {
+    request.cases.push_back(*record::parse_case(fmt::format("gemm m={} n=64 k={}", 64 * (1 + i / 4), 1 << (6 + i % 4))));
+  }
+  std::vector<double> work;
+  for (const auto& part : parts_of({request}, 4)) {
+    double sum = 0;
+    for (const auto& one : part.cases) sum += static_cast<double>(*one.integer("m") * *one.integer("k"));
+    work.push_back(sum);
+  }
+  ASSERT_EQ(work.size(), 4u);
+  EXPECT_LT(std::ranges::max(work), 1.1 * std::ranges::min(work));
+}
+
 // A worker for each device, which may be asked on any thread.
 class DeviceWorker final : public execute::Executor {
  public:
