@@ -1,11 +1,13 @@
 // How near to the fastest configuration `ridge tune` comes, by how many it measures: replayed on sweeps, which have
 // every configuration of the wgmma kernel on hundreds of shapes (`gemm_bench sweep`).
 //
-//   bench_tuning bench/results/nvidia-h200 bench/results/nvidia-h100-80gb-hbm3 > bench/results/simulation/tune_choice.csv
+//   bench_tuning bench/results/nvidia-h200 bench/results/nvidia-h100-80gb-hbm3 >
+//   bench/results/simulation/tune_choice.csv
 //
 // Strategies: in the order of the cost model ("order"; without the model that of the source), and by the search: alone,
 // with the winners of the shipped tables of other devices ("tables"), with what was measured of all cases on the other
-// device ("there"), of the cases before on this one ("here"), and with all of these ("all"). A figure is the geometric mean over the cases of the fastest time over that of the fastest one measured.
+// device ("there"), of the cases before on this one ("here"), and with all of these ("all"). A figure is the geometric
+// mean over the cases of the fastest time over that of the fastest one measured.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +50,9 @@ std::string case_of(const std::vector<std::string>& row) {
   const std::string sizes = fmt::format("m={} n={} k={} layout={}", row[3], row[4], row[5], layout);
   if (types == "e4m3-tensor") return "gemm_fp8 " + sizes + " scaling=tensor sums=fast";
   if (types == "e4m3-tensor-promote") return "gemm_fp8 " + sizes + " scaling=tensor sums=promoted";
-  const std::string added = types == "bf16-f32add" ? " out=f32 accumulate=1" : types == "bf16-bf16add" ? " accumulate=1" : "";
+  const std::string added = types == "bf16-f32add"    ? " out=f32 accumulate=1"
+                            : types == "bf16-bf16add" ? " accumulate=1"
+                                                      : "";
   return "gemm " + sizes + " dtype=bf16" + added;
 }
 
@@ -56,9 +60,15 @@ Result<Sweep> read_sweep(const std::string& folder) {
   Sweep sweep;
   std::ifstream facts_file(folder + "/facts.json");
   const auto facts = nlohmann::json::parse(facts_file);
-  sweep.device = {Backend::kCuda,          facts["name"],     "sm_90a",
-                  {"sm_90a", "wgmma", "tma"}, "",             "",
-                  facts["multiprocessors"], facts["l2_bytes"], facts["memory_bandwidth"],
+  sweep.device = {Backend::kCuda,
+                  facts["name"],
+                  "sm_90a",
+                  {"sm_90a", "wgmma", "tma"},
+                  "",
+                  "",
+                  facts["multiprocessors"],
+                  facts["l2_bytes"],
+                  facts["memory_bandwidth"],
                   facts["clock_hz"]};
   std::ifstream file(folder + "/sweep.csv");
   std::map<std::string, std::map<std::string, Times>> times;  // by protocol and case
@@ -120,9 +130,8 @@ void keep(dispatch::EarlierTuning& earlier, const ops::Implementation& kernel, c
 
 Order fitting_of(const ops::Implementation& kernel, const Subject& subject, const ops::DeviceInfo& device) {
   Order fitting = kernel.promising(subject.problem, device);
-  std::erase_if(fitting, [&](int one) {
-    return !subject.times.contains(kernel.configurations[static_cast<std::size_t>(one)]);
-  });
+  std::erase_if(fitting,
+                [&](int one) { return !subject.times.contains(kernel.configurations[static_cast<std::size_t>(one)]); });
   return fitting;
 }
 
@@ -177,7 +186,8 @@ class Replay {
     for (const Sweep& other : s_.all) {
       if (&other == &s_.sweep) continue;
       for (const Subject& one : other.subjects.at(s_.protocol)) {
-        if (one.op == subject.op) keep(found->second, kernel, one, other.device.name, fitting_of(kernel, one, other.device));
+        if (one.op == subject.op)
+          keep(found->second, kernel, one, other.device.name, fitting_of(kernel, one, other.device));
       }
     }
     return found->second;

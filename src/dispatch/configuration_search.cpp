@@ -55,9 +55,10 @@ std::optional<search::Prior> ConfigurationSearch::model(const ops::Implementatio
   }
   const double fastest = *std::ranges::min_element(beyond);
   for (double& one : beyond) one = search::shown_beyond(one - fastest);
-  return search::Prior{[space = space_.get(), beyond](const search::Point& point) { return beyond[*space->rank(point)]; },
-                       {},
-                       past_.empty() ? kTrust : kLessTrust};
+  return search::Prior{
+      [space = space_.get(), beyond](const search::Point& point) { return beyond[*space->rank(point)]; },
+      {},
+      past_.empty() ? kTrust : kLessTrust};
 }
 
 std::optional<int> ConfigurationSearch::propose() {

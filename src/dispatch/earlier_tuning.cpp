@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kMostSources = 4;
 constexpr std::size_t kLeastLooks = 3;  // that ran, of one source; fewer say nothing
-constexpr double kFarthest = 6;      // problems farther apart say nothing of each other
+constexpr double kFarthest = 6;         // problems farther apart say nothing of each other
+constexpr std::chrono::seconds kBetweenWrites{5};
 constexpr double kBehindWinner = 1.05;  // of a table's other configurations: it does not say how far they were
 
 std::string key_of(const record::StoredMeasurement& one) {
@@ -97,8 +98,20 @@ void EarlierTuning::add(const ops::Implementation& implementation,
   Groups& groups = groups_of(implementation);
   groups[key_of(measurements.front())] = measurements;
   if (cache_.empty()) return;
-  const Status kept = record::store_measurements(cache_, measurements);
-  if (!kept) warn_once(fmt::format("what was measured is not kept for later: {}", kept.error().text()));
+  auto& waiting = not_kept_[measurements.front().kernel];
+  waiting.insert(waiting.end(), measurements.begin(), measurements.end());
+  if (std::chrono::steady_clock::now() - kept_at_ > kBetweenWrites) keep();
 }
+
+void EarlierTuning::keep() {
+  for (const auto& [kernel, measurements] : not_kept_) {
+    const Status kept = record::store_measurements(cache_, measurements);
+    if (!kept) warn_once(fmt::format("what was measured is not kept for later: {}", kept.error().text()));
+  }
+  not_kept_.clear();
+  kept_at_ = std::chrono::steady_clock::now();
+}
+
+EarlierTuning::~EarlierTuning() { keep(); }
 
 }  // namespace ridge::dispatch

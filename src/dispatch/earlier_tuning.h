@@ -3,6 +3,7 @@
 // device or another.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -24,12 +25,16 @@ class EarlierTuning {
  public:
   // `cache`: of the store; empty: nothing is read or kept. `tables`: whose winners count, on whatever device.
   EarlierTuning(const ops::Operator& op, std::filesystem::path cache, TunedTable tables);
+  EarlierTuning(const EarlierTuning&) = delete;
+  EarlierTuning& operator=(const EarlierTuning&) = delete;
+  ~EarlierTuning();  // keeps what is not kept yet
 
   // The few most like the problem: in kind, sizes and device.
   std::vector<search::PastSource> sources(const ops::Implementation& implementation, const ops::Problem& problem,
                                           const ops::DeviceInfo& device);
-  // Adds what was measured of a bucket, instead of what an earlier call measured of it. A store that cannot be read or
-  // written is said through on_fallback() once: the choice is kept all the same.
+  // Adds what was measured of a bucket, instead of what an earlier call measured of it. It is in the store some seconds
+  // later, because that is read and written as a whole, or at the end. One that cannot be read or written is said
+  // through on_fallback() once: the choice is kept all the same.
   void add(const ops::Implementation& implementation, const std::vector<record::StoredMeasurement>& measurements);
 
  private:
@@ -37,11 +42,14 @@ class EarlierTuning {
   using Groups = std::map<std::string, std::vector<record::StoredMeasurement>>;
   Groups& groups_of(const ops::Implementation& implementation);
   void add_winners(Groups& groups, const ops::Implementation& implementation) const;
+  void keep();
 
   const ops::Operator& op_;
   std::filesystem::path cache_;
   TunedTable tables_;
-  std::map<std::string, Groups> kernels_;  // those that were asked for
+  std::map<std::string, Groups> kernels_;                                   // those that were asked for
+  std::map<std::string, std::vector<record::StoredMeasurement>> not_kept_;  // by kernel
+  std::chrono::steady_clock::time_point kept_at_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace ridge::dispatch

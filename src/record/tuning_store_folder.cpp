@@ -1,5 +1,8 @@
 #include "record/tuning_store_folder.h"
 
+#include <set>
+#include <tuple>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -44,11 +47,12 @@ Status OpenTuningStore::write() const { return write_file_durably(file_, tuning_
 
 Status store_measurements(const fs::path& cache, const std::vector<StoredMeasurement>& measurements) {
   if (measurements.empty()) return ok_status();
-  const StoredMeasurement& first = measurements.front();
-  RIDGE_TRY(store, OpenTuningStore::open(cache, first.kernel));
-  std::erase_if(store.measurements, [&](const StoredMeasurement& one) {
-    return one.origin == first.origin && one.device == first.device && one.problem == first.problem;
-  });
+  using Group = std::tuple<std::string, std::string, std::string>;
+  const auto group_of = [](const StoredMeasurement& one) { return Group{one.device, one.problem, one.origin}; };
+  std::set<Group> renewed;
+  for (const StoredMeasurement& one : measurements) renewed.insert(group_of(one));
+  RIDGE_TRY(store, OpenTuningStore::open(cache, measurements.front().kernel));
+  std::erase_if(store.measurements, [&](const StoredMeasurement& one) { return renewed.contains(group_of(one)); });
   store.measurements.insert(store.measurements.end(), measurements.begin(), measurements.end());
   return store.write();
 }

@@ -31,7 +31,7 @@ class OpenTuningStore {
   FileLock lock_;
 };
 
-// Keeps these, all of one kernel, device, problem and origin, instead of what was kept of those.
+// Keeps these, all of one kernel, instead of what was kept of their devices, problems and origins.
 Status store_measurements(const std::filesystem::path& cache, const std::vector<StoredMeasurement>& measurements);
 
 }  // namespace ridge::record
