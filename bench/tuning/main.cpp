@@ -26,7 +26,7 @@ namespace {
 using namespace ridge;
 
 constexpr std::size_t kMostLooks = 12;
-constexpr double kMicrosecond = 1e-6;
+constexpr double kMicrosecond = 1e-6, kNear = 1.02;
 
 using Times = std::map<std::string, double>;  // seconds by name of the configuration
 using Order = std::vector<int>;               // the configurations as a strategy looks at them
@@ -169,12 +169,14 @@ class Replay {
         order = searched(kernel, subject, s_.sweep.device, order, std::move(past));
       }
       order.resize(std::min(order.size(), kMostLooks));
-      count(kernel, subject.times, order);
+      const bool ended =
+          order.size() < kMostLooks && order.size() < fitting_of(kernel, subject, s_.sweep.device).size();
+      count(kernel, subject.times, order, ended);
       if (s_.strategy == "here" || s_.strategy == "all") keep(earlier, kernel, subject, s_.sweep.device.name, order);
     }
     const auto cases = static_cast<double>(subjects.size());
-    fmt::print("{},{},{},{},{},{:.1f}", s_.sweep.device.name, s_.protocol, s_.model ? "yes" : "no", s_.strategy,
-               subjects.size(), looks_ / cases);
+    fmt::print("{},{},{},{},{},{:.1f},{},{}", s_.sweep.device.name, s_.protocol, s_.model ? "yes" : "no", s_.strategy,
+               subjects.size(), looks_ / cases, ended_, ended_near_);
     for (const double loss : loss_) fmt::print(",{:.4f}", std::exp(-loss / cases));
     fmt::print("\n");
   }
@@ -203,7 +205,7 @@ class Replay {
     return others;
   }
 
-  void count(const ops::Implementation& kernel, const Times& times, const Order& order) {
+  void count(const ops::Implementation& kernel, const Times& times, const Order& order, bool ended) {
     const double fastest = std::ranges::min_element(times, {}, &Times::value_type::second)->second;
     double found = HUGE_VAL;
     for (std::size_t i = 0; i < kMostLooks; ++i) {
@@ -211,12 +213,15 @@ class Replay {
       loss_[i] += std::log(found / fastest);
     }
     looks_ += static_cast<double>(order.size());
+    if (ended) ++ended_;
+    if (ended && found <= kNear * fastest) ++ended_near_;
   }
 
   const Setting& s_;
   std::map<std::string, dispatch::EarlierTuning> earlier_;  // by operator
   std::vector<double> loss_ = std::vector<double>(kMostLooks, 0.0);
   double looks_ = 0;
+  std::size_t ended_ = 0, ended_near_ = 0;  // before it had looked at all it may; and within 2 % of the fastest then
 };
 
 }  // namespace
@@ -231,7 +236,7 @@ int main(int argc, char** argv) {
     }
     sweeps.push_back(std::move(*sweep));
   }
-  fmt::print("device,protocol,cost_model,strategy,cases,looks");
+  fmt::print("device,protocol,cost_model,strategy,cases,looks,ended,ended_within_2_percent");
   for (std::size_t looks = 1; looks <= kMostLooks; ++looks) fmt::print(",after_{}", looks);
   fmt::print("\n");
   for (const Sweep& sweep : sweeps) {

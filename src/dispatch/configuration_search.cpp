@@ -15,7 +15,8 @@ constexpr double kTrust = 1.0;      // in the cost model, before data
 constexpr double kLessTrust = 0.7;  // beside what was measured
 constexpr std::size_t kEnough = 3;  // that ran, before the engine says that no other is worth it
 constexpr double kWorth = 0.002;    // what another one must gain to be worth a measurement
-constexpr double kChance = 0.05;    // how likely that must be
+// How likely that must be: by a cost model, and by measurements alone. With neither the engine cannot tell.
+constexpr double kChance = 0.05, kChanceByPast = 0.01;
 
 }  // namespace
 
@@ -40,7 +41,11 @@ ConfigurationSearch::ConfigurationSearch(const ops::Implementation& implementati
   for (std::size_t i = 0; i < points.size(); ++i) by_number[*space_->rank(points[i])] = configurations_[i];
   configurations_ = std::move(by_number);
   std::vector<search::Prior> priors = search::priors_of(*space_, past_);
-  if (auto expected = model(implementation, problem, device)) priors.push_back(std::move(*expected));
+  least_chance_ = past_.empty() ? 0 : kChanceByPast;
+  if (auto expected = model(implementation, problem, device)) {
+    priors.push_back(std::move(*expected));
+    least_chance_ = kChance;
+  }
   tuner_ = std::make_unique<search::Tuner>(*space_, seed, std::move(priors));
 }
 
@@ -68,7 +73,7 @@ std::optional<int> ConfigurationSearch::propose() {
     if (const auto expected = tuner_->outlook(*next)) {
       const double needed = *best_ - std::log1p(kWorth);
       const double z = (needed - expected->mean) / expected->deviation;
-      if (0.5 * std::erfc(-z / std::sqrt(2.0)) < kChance) return std::nullopt;
+      if (0.5 * std::erfc(-z / std::sqrt(2.0)) < least_chance_) return std::nullopt;
     }
   }
   return configurations_[*next];

@@ -19,7 +19,8 @@ class ConfigurationSearch {
   ConfigurationSearch(const ops::Implementation& implementation, const ops::Problem& problem,
                       const ops::DeviceInfo& device, const std::vector<int>& fitting,
                       std::vector<search::PastSource> past, std::uint64_t seed);
-  // One that was not proposed before; nothing when none is left, or none is likely to be worth its measurement.
+  // One that was not proposed before; nothing when none is left, or when by the cost model, or by what was measured
+  // elsewhere, none is likely to be worth its measurement.
   std::optional<int> propose();
   // Nothing: it failed, or its numbers are wrong.
   void observe(int configuration, std::optional<double> seconds);
@@ -34,6 +35,7 @@ class ConfigurationSearch {
   std::unique_ptr<search::Tuner> tuner_;
   std::optional<double> best_;  // the logarithm of the fastest time
   std::size_t ran_ = 0;
+  double least_chance_;
 };
 
 }  // namespace ridge::dispatch

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -91,6 +92,9 @@ Result<std::vector<record::StoredMeasurement>> looks_of(const campaign::State& s
   one.origin = origin_of(state);
   const auto compiler = request.environment.facts.find("compiler");
   if (compiler != request.environment.facts.end()) one.compiler = compiler->second;
+  const auto clock = request.environment.facts.find("gpu.core_clock_khz");
+  if (clock != request.environment.facts.end())
+    one.clocks = fmt::format("{:.0f} MHz", std::strtod(clock->second.c_str(), nullptr) / 1e3);
   std::vector<record::StoredMeasurement> looks;
   for (const propose::Look& look : propose::digest_history(space, request).looks) {
     one.configuration.clear();

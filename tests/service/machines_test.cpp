@@ -112,7 +112,8 @@ TEST(Devices, PartsTakeAboutAsLongWhateverTheOrderOfTheList) {
   // As a list of shapes expands: the last size changes fastest, and every fourth case is as large.
   record::WorkerRequest request = tuning(0);
   for (int i = 0; i < 64; ++i) {
-    request.cases.push_back(*record::parse_case(fmt::format("gemm m={} n=64 k={}", 64 * (1 + i / 4), 1 << (6 + i % 4))));
+    request.cases.push_back(
+        *record::parse_case(fmt::format("gemm m={} n=64 k={}", 64 * (1 + i / 4), 1 << (6 + i % 4))));
   }
   std::vector<double> work;
   for (const auto& part : parts_of({request}, 4)) {
