@@ -40,34 +40,42 @@ DeviceMatrix as_vector(DeviceMatrix matrix) {
   return matrix;
 }
 
+Table table_of(const Problem& problem, std::span<const TensorView> operands, std::span<const Reads> how) {
+  Table table;
+  std::size_t old = problem.operands.size();
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    const OperandSpec& spec = problem.operands[i];
+    const Reads reads = how[i];
+    const auto matrix = [&](const TensorView& view) {
+      return reads == kRow ? device_matrix(view) : as_vector(device_matrix(view));
+    };
+    table.reads[i] = reads;
+    if (spec.output) {
+      table.output[i] = matrix(operands[i]);
+      table.format[i] = format_of(spec.dtype);
+      table.outputs[static_cast<std::size_t>(table.output_count++)] = static_cast<std::int64_t>(i);
+    } else {
+      table.input[i] = matrix(operands[i]);
+    }
+    if (spec.read_write) table.input[i] = matrix(operands[old++]);
+    if (reads != kRow) continue;
+    const DeviceMatrix whole = device_matrix(operands[i]);
+    table.rows = std::max(table.rows, whole.rows);
+    table.columns = std::max(table.columns, whole.columns);
+  }
+  if (table.columns == 0) table.rows = 0;
+  return table;
+}
+std::vector<std::uint64_t> words_of(const Table& table) {
+  std::vector<std::uint64_t> words(sizeof(Table) / 8);
+  std::memcpy(words.data(), &table, sizeof(Table));
+  return words;
+}
+
 class Plan {
  public:
   Plan(const Problem& problem, std::span<const TensorView> operands, DeviceModel model)
-      : model_(std::move(model)), words_(sizeof(Table) / 8) {
-    std::size_t old = problem.operands.size();
-    for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-      const OperandSpec& spec = problem.operands[i];
-      const Reads reads = model_.reads[i];
-      const auto matrix = [&](const TensorView& view) {
-        return reads == kRow ? device_matrix(view) : as_vector(device_matrix(view));
-      };
-      table_.reads[i] = reads;
-      if (spec.output) {
-        table_.output[i] = matrix(operands[i]);
-        table_.format[i] = format_of(spec.dtype);
-        table_.outputs[static_cast<std::size_t>(table_.output_count++)] = static_cast<std::int64_t>(i);
-      } else {
-        table_.input[i] = matrix(operands[i]);
-      }
-      if (spec.read_write) table_.input[i] = matrix(operands[old++]);
-      if (reads != kRow) continue;
-      const DeviceMatrix whole = device_matrix(operands[i]);
-      table_.rows = std::max(table_.rows, whole.rows);
-      table_.columns = std::max(table_.columns, whole.columns);
-    }
-    if (table_.columns == 0) table_.rows = 0;
-    std::memcpy(words_.data(), &table_, sizeof(Table));
-  }
+      : model_(std::move(model)), table_(table_of(problem, operands, model_.reads)), words_(words_of(table_)) {}
 
   [[nodiscard]] const Table& table() const { return table_; }
   [[nodiscard]] bool empty() const { return table_.rows == 0; }
@@ -223,12 +231,18 @@ Argument width_of(const TensorView& view) { return CheckLaunch::number(size_bits
 
 }  // namespace
 
+std::vector<std::uint64_t> operands_on_device(const Problem& problem, std::span<const TensorView> operands,
+                                              std::span<const Reads> reads) {
+  return words_of(table_of(problem, operands, reads));
+}
+
 std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model,
                                                    std::string_view behind) {
   const auto rows = std::make_shared<const RowDeviceCheck>(std::move(model));
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source({"ops/row_numbers.cuh"}) + std::string(behind.empty() ? behind : source_of(behind)) +
-                  std::string(source_of(file)) + fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type) +
+  check->source = check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"}) +
+                  std::string(behind.empty() ? behind : source_of(behind)) + std::string(source_of(file)) +
+                  fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type) +
                   std::string(source_of("ops/row_check.cu"));
   check->refuses = [rows](const Problem& problem) { return rows->refuses(problem); };
   check->scratch_bytes = [rows](const Problem& problem) { return rows->scratch_bytes(problem); };

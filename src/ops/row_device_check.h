@@ -29,6 +29,10 @@ DeviceModel on_device(const Model<Definition>& model) {
   return made;
 }
 
+// The operands of a call as check kernels read them: Operands of row_operands.cuh.
+std::vector<std::uint64_t> operands_on_device(const Problem& problem, std::span<const TensorView> operands,
+                                              std::span<const Reads> reads);
+
 using ModelOfCall = std::function<DeviceModel(const Problem&, const Arguments&)>;
 // `file`: where the model stands among device_sources(), behind another one that it uses (`behind`; empty: none);
 // `type`: its name from namespace ridge::ops.

@@ -23,9 +23,12 @@ inline unsigned to_code(float, long long) { return 256; }
 // clang-format off
 #include "ops/check_numbers.cuh"
 #include "ops/matmul/product_check.cu"
-#include "ops/quantize/device_check.cu"
 #include "ops/dequantize/device_check.cu"
 #include "ops/row_numbers.cuh"
+#include "ops/row_operands.cuh"
+#include "ops/coding/right_codes.cuh"
+#include "ops/quantize/row_model.cuh"
+#include "ops/coding/check.cu"
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
 // clang-format on
@@ -35,31 +38,45 @@ namespace {
 
 using numerics::Family;
 
-const std::map<std::string, std::function<void(const ops::CheckLaunch&)>>& kernels() {
-  static const std::map<std::string, std::function<void(const ops::CheckLaunch&)>> all = {
-      {"product_signs", on_host(product_signs)},
-      {"product_rows", on_host(product_rows)},
-      {"product_columns", on_host(product_columns)},
-      {"product_judge", on_host(product_judge)},
-      {"product_samples", on_host(product_samples)},
-      {"product_truncation", on_host(product_truncation)},
-      {"product_reference", on_host(product_reference)},
-      {"quantize_clear", on_host(quantize_clear)},
-      {"quantize_amax", on_host(quantize_amax)},
-      {"quantize_codes", on_host(quantize_codes)},
-      {"quantize_scales", on_host(quantize_scales)},
-      {"quantize_reference_codes", on_host(quantize_reference_codes)},
-      {"quantize_reference_scales", on_host(quantize_reference_scales)},
-      {"quantize_shifts", on_host(quantize_shifts)},
-      {"dequantize_elements", on_host(dequantize_elements)},
-      {"dequantize_reference", on_host(dequantize_reference)},
-      {"embedding_elements", on_host(embedding_elements)},
-      {"embedding_reference", on_host(embedding_reference)}};
+using Kernels = std::map<std::string, std::function<void(const ops::CheckLaunch&)>>;
+
+const Kernels& kernels() {
+  static const Kernels all = {{"product_signs", on_host(product_signs)},
+                              {"product_rows", on_host(product_rows)},
+                              {"product_columns", on_host(product_columns)},
+                              {"product_judge", on_host(product_judge)},
+                              {"product_samples", on_host(product_samples)},
+                              {"product_truncation", on_host(product_truncation)},
+                              {"product_reference", on_host(product_reference)},
+                              {"codes_clear", on_host(codes_clear)},
+                              {"codes_given", on_host(codes_given)},
+                              {"codes_scales", on_host(codes_scales)},
+                              {"codes_found", on_host(codes_found)},
+                              {"codes_reference_scales", on_host(codes_reference_scales)},
+                              {"codes_reference_found", on_host(codes_reference_found)},
+                              {"codes_shifts", on_host(codes_shifts)},
+                              {"dequantize_elements", on_host(dequantize_elements)},
+                              {"dequantize_reference", on_host(dequantize_reference)},
+                              {"embedding_elements", on_host(embedding_elements)},
+                              {"embedding_reference", on_host(embedding_reference)}};
   return all;
 }
 
-void launch(const std::vector<ops::CheckLaunch>& launches) {
-  for (const ops::CheckLaunch& one : launches) kernels().at(one.kernel)(one);
+// Those that a row model is compiled into.
+template <class Model>
+Kernels kernels_of() {
+  return {{"codes_amax", on_host(code_check::largest_magnitudes<Model>)},
+          {"codes_largest", on_host(code_check::largest_of_all<Model>)},
+          {"codes_judge", on_host(code_check::judge_codes<Model>)},
+          {"codes_reference", on_host(code_check::reference_codes<Model>)}};
+}
+
+void launch(const std::string& op, const std::vector<ops::CheckLaunch>& launches) {
+  static const std::map<std::string, Kernels> with_model = {{"quantize", kernels_of<ops::quantize::RowModel>()}};
+  for (const ops::CheckLaunch& one : launches) {
+    const auto found = kernels().find(one.kernel);
+    (found != kernels().end() ? found->second : with_model.at(op).at(one.kernel))(one);
+  }
 }
 
 class CheckKernels : public ::testing::TestWithParam<const char*> {
@@ -97,8 +114,8 @@ class CheckKernels : public ::testing::TestWithParam<const char*> {
     Reference r{std::vector<double>(count), std::vector<double>(count), std::vector<double>(count),
                 std::vector<double>(count)};
     const std::vector<TensorView> views = after_.views_with_old(before_);
-    launch(op_->device_check->reference(
-        {problem_, views, output, 0, rows, r.value.data(), r.allowed.data(), r.variance.data(), r.shift.data()}));
+    launch(op_->name, op_->device_check->reference({problem_, views, output, 0, rows, r.value.data(), r.allowed.data(),
+                                                    r.variance.data(), r.shift.data()}));
     return r;
   }
 
@@ -107,7 +124,7 @@ class CheckKernels : public ::testing::TestWithParam<const char*> {
     std::vector<double> scratch(op_->device_check->scratch_bytes(problem_) / sizeof(double) + 1);
     ops::ProjectionResult found;
     const std::vector<TensorView> views = after_.views_with_old(before_);
-    launch(op_->device_check->projection({problem_, views, 99, scratch.data(), &found}));
+    launch(op_->name, op_->device_check->projection({problem_, views, 99, scratch.data(), &found}));
     const double worst = std::bit_cast<float>(static_cast<std::uint32_t>(found.worst >> 32));
     return std::max(worst, found.not_finite != 0 ? 1e300 : 0.0);
   }
@@ -165,6 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "quantize rows=40 cols=70 scaling=mx copies=both format=e5m2",
                       "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
                       "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
+                      "quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
                       "dequantize rows=20 cols=140 scaling=1x128", "dequantize rows=24 cols=70 scaling=mx dtype=f32",
                       "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
                       "embedding_backward tokens=70 vocabulary=9 cols=300",

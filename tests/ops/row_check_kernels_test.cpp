@@ -14,6 +14,7 @@ inline float from_e4m3(unsigned char code) { return static_cast<float>(numerics:
 
 // clang-format off
 #include "ops/check_numbers.cuh"
+#include "ops/row_operands.cuh"
 #include "ops/row_check.cu"
 // clang-format on
 

@@ -1,298 +1,34 @@
-// Panels of 32 rows (128 where a scale spans them) are widened to fp32 and stay in cache for both passes over them: the
-// largest magnitude, then the codes. The transposed copy reads panels of columns the same way and transposes while
-// widening, so both copies are one rounding from x. Memory-bound from a few megabytes up; scales of a whole tensor
-// need a pass of their own, one for both copies, unless their largest magnitude is given.
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <memory>
-#include <new>
-#include <optional>
-
-#include "base/error.h"
-#include "device/cpu/thread_pool.h"
+// Panels of x are widened to fp32 and stay in cache for both passes over them (coding/panels.h). Memory-bound from a
+// few megabytes up; scales of a whole tensor read x once more, for both copies, unless their largest magnitude is
+// given.
 #include "numerics/convert.h"
+#include "ops/coding/panels.h"
 #include "ops/quantize/quantize.h"
 
 namespace ridge::ops::quantize {
 namespace {
 
-constexpr std::uint32_t kInfinity = 0x7f800000;
-constexpr std::int64_t kPanelRows = 32;
-constexpr std::int64_t kLine = 16;   // floats of a cache line
-constexpr std::int64_t kRun = 2048;  // elements that are scaled before they are encoded: they stay in the first cache
-
-std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
-
-// Bits of a magnitude order as integers, and NaN and Inf are the largest: a comparison leaves them out.
-std::uint32_t largest(const float* x, std::int64_t count, std::uint32_t found) {
-  auto most = static_cast<std::int32_t>(found);  // signed: SSE2 compares no others
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto bits = static_cast<std::int32_t>(magnitude_bits(x[i]));
-    const std::int32_t finite = bits >= static_cast<std::int32_t>(kInfinity) ? 0 : bits;
-    most = finite > most ? finite : most;
-  }
-  return static_cast<std::uint32_t>(most);
-}
-
-// Of a tensor: bits of the largest magnitude of its finite elements, and of all.
-struct Magnitudes {
-  std::uint32_t finite = 0, any = 0;
-};
-void take_largest(Magnitudes& most, const Magnitudes& other) {
-  most = {std::max(most.finite, other.finite), std::max(most.any, other.any)};
-}
-void take_largest(Magnitudes& most, const float* x, std::int64_t count) {
-  auto any = static_cast<std::int32_t>(most.any);
-  for (std::int64_t i = 0; i < count; ++i) any = std::max(any, static_cast<std::int32_t>(magnitude_bits(x[i])));
-  most.any = static_cast<std::uint32_t>(any);
-  most.finite = most.any < kInfinity ? most.any : largest(x, count, most.finite);
-}
-
-struct Format {
-  float most = 448.0f;
-  int most_exponent = 8, mantissa = 3;
-};
-Format format_of(DType format) { return format == DType::kE4m3fn ? Format{448.0f, 8, 3} : Format{57344.0f, 15, 2}; }
-
-struct Scale {
-  float value = 1, reciprocal = 1;
-};
-
-// By the rule, from the bits of the largest magnitude.
-Scale choose_scale(std::uint32_t amax, const Shape& s) {
-  if (amax == 0) return {};
-  const Format format = format_of(s.format);
-  if (s.rule == ScaleRule::kExact) {
-    const float value = std::max(std::bit_cast<float>(amax) / format.most, 0x1p-126f);
-    return {value, 1.0f / value};
-  }
-  // Subnormals have field 0 and end at the least exponent whatever their value.
-  std::uint32_t rounded = amax;
-  if (s.rule == ScaleRule::kEven) rounded += 1u << (23 - format.mantissa - 1);
-  int exponent = static_cast<int>(rounded >> 23) - 127 - format.most_exponent;
-  // 448 and 57344 are both 1.75 times a power of two.
-  if (s.rule == ScaleRule::kCeil && (amax & 0x7fffffu) > 0x600000u) ++exponent;
-  exponent = std::clamp(exponent, s.granularity == Granularity::kMx ? -127 : -126, 127);
-  return {std::ldexp(1.0f, exponent), std::ldexp(1.0f, -exponent)};
-}
-
-// Finite elements within fmax, also where their product is not finite; NaN and Inf stay what they are.
-void scaled(const float* x, std::int64_t count, const Scale& scale, float most, float* out) {
-  const auto limit = std::bit_cast<std::int32_t>(most);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float product = x[i] * scale.reciprocal;
-    const auto bits = std::bit_cast<std::int32_t>(product), size = bits & 0x7fffffff;
-    const bool beyond =
-        size > limit && static_cast<std::int32_t>(magnitude_bits(x[i])) < static_cast<std::int32_t>(kInfinity);
-    out[i] = std::bit_cast<float>(beyond ? (bits - size) | limit : bits);
-  }
-}
-
-// One copy of x, row-major in its own orientation.
-class Writer {
+class Widened final : public coding::PanelSource {
  public:
-  Writer(const Shape& s, std::span<const TensorView> operands, const Copy& copy)
-      : s_(s),
-        x_(operands[0]),
-        q_(operands[copy.q]),
-        scale_(operands[copy.q + 1]),
-        transposed_(copy.transposed),
-        rows_(copy.transposed ? s.cols : s.rows),
-        cols_(copy.transposed ? s.rows : s.cols) {
-    rounding_.saturate = false;  // clamped before; what is left beyond is Inf
-    if (!s.stochastic) return;
-    std::uint64_t words[2];
-    std::memcpy(words, operands[1].data, sizeof words);
-    rounding_ = {numerics::RoundMode::kStochastic, false, numerics::ScaleRounding::kEven, words[0],
-                 words[1] + (transposed_ ? static_cast<std::uint64_t>(rows_ * cols_) : 0)};
-  }
+  explicit Widened(const TensorView& x) : x_(x) {}
 
-  [[nodiscard]] std::int64_t panel_rows() const {
-    return s_.granularity == Granularity::kBlock ? kScaleBlock : kPanelRows;
+  void read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const override {
+    numerics::to_float(x_.dtype, at(row, first), out, count);
   }
-  [[nodiscard]] std::int64_t panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
-  // Floats that a thread needs: the panel, a row or run of codes to be, parts of rows of x.
-  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + code_room() + kLine * panel_rows(); }
-
-  void look(std::int64_t panel, float* scratch, Magnitudes& most) const { look(load(panel, scratch), most); }
-
-  // `seen`: where the largest magnitudes of the panel go; null: they are known.
-  void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch, Magnitudes* seen) const {
-    const Panel rows = load(panel, scratch);
-    if (seen != nullptr) look(rows, *seen);
-    const std::int64_t count = rows.count, first = panel * panel_rows();
-    float* const codes = scratch + panel_rows() * cols_;
-    if (s_.granularity == Granularity::kTensor)
-      return write_alike(rows, first, choose_scale(amax_of_tensor, s_), codes);
-    const std::int64_t tall = s_.granularity == Granularity::kBlock ? count : 1;  // rows that share a scale
-    const std::int64_t wide = width();
-    for (std::int64_t row = 0; row < count; row += tall) {
-      for (std::int64_t col = 0; col < std::max<std::int64_t>(cols_, 1); col += wide) {
-        const std::int64_t part = std::min(wide, cols_ - col);
-        std::uint32_t amax = 0;
-        for (std::int64_t r = row; r < row + tall; ++r) amax = largest(rows.at(r) + col, part, amax);
-        const Scale scale = choose_scale(amax, s_);
-        if (cols_ > 0 || s_.granularity == Granularity::kRow) store_scale(first + row, col, scale.value);
-        for (std::int64_t r = row; r < row + tall; ++r) {
-          scaled(rows.at(r) + col, part, scale, format_of(s_.format).most, codes);
-          encode(first + r, col, part, codes);
-        }
-      }
-    }
+  [[nodiscard]] const float* in_place(std::int64_t row) const override {
+    return x_.dtype == DType::kF32 ? reinterpret_cast<const float*>(at(row, 0)) : nullptr;
   }
-
-  void write_tensor_scale(std::uint32_t amax) const {
-    numerics::store(scale_.dtype, scale_.data, 0, choose_scale(amax, s_).value);
-  }
+  [[nodiscard]] std::int64_t stride() const override { return x_.stride[0]; }
 
  private:
-  [[nodiscard]] std::int64_t width() const {
-    switch (s_.granularity) {
-      case Granularity::kTensor:
-      case Granularity::kRow: return std::max<std::int64_t>(cols_, 1);
-      case Granularity::kMx: return kMxBlock;
-      default: return kScaleBlock;
-    }
+  [[nodiscard]] const unsigned char* at(std::int64_t row, std::int64_t col) const {
+    return static_cast<const unsigned char*>(x_.data) + size_bytes(x_.dtype, row * x_.stride[0] + col);
   }
-
-  struct Panel {
-    const float* data = nullptr;
-    std::int64_t stride = 0, count = 0;
-    [[nodiscard]] const float* at(std::int64_t row) const { return data + row * stride; }
-  };
-
-  [[nodiscard]] std::int64_t code_room() const { return std::max(cols_, kRun); }
-
-  void look(const Panel& rows, Magnitudes& most) const {
-    if (rows.stride == cols_) return take_largest(most, rows.data, rows.count * cols_);
-    for (std::int64_t r = 0; r < rows.count; ++r) take_largest(most, rows.at(r), cols_);
-  }
-
-  // Rows with one scale. Those that follow each other, in x and in the codes, are one.
-  void write_alike(const Panel& rows, std::int64_t first, const Scale& scale, float* codes) const {
-    const bool one = rows.stride == cols_ && q_.stride[0] == cols_ && cols_ > 0;
-    const std::int64_t length = one ? rows.count * cols_ : cols_;
-    for (std::int64_t r = 0; r < (one ? 1 : rows.count); ++r) {
-      for (std::int64_t at = 0; at < length; at += kRun) {
-        const std::int64_t part = std::min(kRun, length - at), row = one ? at / cols_ : r;
-        scaled(rows.at(r) + at, part, scale, format_of(s_.format).most, codes);
-        encode(first + row, at - (row - r) * cols_, part, codes);
-      }
-    }
-  }
-
-  // The panel's rows: those of x where they are as wanted, else widened in `out`.
-  Panel load(std::int64_t panel, float* out) const {
-    const std::int64_t first = panel * panel_rows(), count = std::min(panel_rows(), rows_ - first);
-    if (cols_ == 0) return {out, 0, count};  // and no memory to point into
-    const auto* const data = static_cast<const unsigned char*>(x_.data);
-    const auto at = [&](std::int64_t row, std::int64_t col) {
-      return data + size_bytes(x_.dtype, row * x_.stride[0] + col);
-    };
-    if (!transposed_ && x_.dtype == DType::kF32) {
-      return {reinterpret_cast<const float*>(at(first, 0)), x_.stride[0], count};
-    }
-    if (!transposed_) {
-      for (std::int64_t r = 0; r < count; ++r) numerics::to_float(x_.dtype, at(first + r, 0), out + r * cols_, cols_);
-      return {out, cols_, count};
-    }
-    // As many rows of x at a time as fill a line of the panel, which is then written once.
-    float* const parts = out + panel_rows() * cols_ + code_room();
-    for (std::int64_t col = 0; col < cols_; col += kLine) {
-      const std::int64_t wide = std::min(kLine, cols_ - col);
-      for (std::int64_t c = 0; c < wide; ++c)
-        numerics::to_float(x_.dtype, at(col + c, first), parts + c * count, count);
-      for (std::int64_t r = 0; r < count; ++r) {
-        for (std::int64_t c = 0; c < wide; ++c) out[r * cols_ + col + c] = parts[c * count + r];
-      }
-    }
-    return {out, cols_, count};
-  }
-
-  void store_scale(std::int64_t row, std::int64_t col, float value) const {
-    std::int64_t offset = row;
-    if (s_.granularity == Granularity::kBlock) {
-      offset = row / kScaleBlock * scale_.stride[0] + col / kScaleBlock;
-    } else if (s_.granularity != Granularity::kRow) {
-      offset = col / width() * scale_.stride[0] + row;
-    }
-    numerics::store(scale_.dtype, scale_.data, offset, value);
-  }
-
-  void encode(std::int64_t row, std::int64_t col, std::int64_t count, const float* codes) const {
-    if (count == 0) return;
-    numerics::Rounding rounding = rounding_;
-    rounding.offset += static_cast<std::uint64_t>(row * cols_ + col);
-    numerics::from_float(s_.format, codes, static_cast<unsigned char*>(q_.data) + row * q_.stride[0] + col, count,
-                         rounding);
-  }
-
-  const Shape& s_;
-  const TensorView &x_, &q_, &scale_;
-  bool transposed_;
-  std::int64_t rows_, cols_;
-  numerics::Rounding rounding_;
+  const TensorView& x_;
 };
 
-// What both copies of a tensor with one scale have in common.
-struct Whole {
-  std::uint32_t given = 0;          // bits of the largest magnitude that the scale is made of; 0: x's own
-  std::optional<Magnitudes> found;  // of x, once it was looked at
-};
-
-// Every thread takes the panels whose number is its own, modulo the threads: results do not depend on how many.
-void quantize_copy(const Writer& writer, const Shape& s, int threads, float* scratch, Whole& whole) {
-  std::vector<Magnitudes> seen(static_cast<std::size_t>(threads));
-  const auto each_panel = [&](auto&& take) {
-    device::cpu::thread_pool().run(threads, [&](int thread) {
-      for (std::int64_t p = thread; p < writer.panels(); p += threads)
-        take(p, seen[static_cast<std::size_t>(thread)], scratch + thread * writer.scratch());
-    });
-  };
-  const auto found = [&] {
-    Magnitudes most;
-    for (const Magnitudes& each : seen) take_largest(most, each);
-    return most;
-  };
-  const bool tensor = s.granularity == Granularity::kTensor;
-  if (tensor && whole.given == 0 && !whole.found) {
-    each_panel([&](std::int64_t panel, Magnitudes& most, float* mine) { writer.look(panel, mine, most); });
-    whole.found = found();
-  }
-  const std::uint32_t amax = !tensor ? 0 : whole.given != 0 ? whole.given : whole.found->finite;
-  if (tensor) writer.write_tensor_scale(amax);
-  const bool look = tensor && !whole.found;
-  each_panel([&](std::int64_t panel, Magnitudes& most, float* mine) {
-    writer.write(panel, amax, mine, look ? &most : nullptr);
-  });
-  if (look) whole.found = found();
-}
-
-Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
-  const Shape s = shape_of(problem);
-  Whole whole;
-  RIDGE_TRY(given, given_amax(problem, operands));
-  whole.given = given;
-  for (const Copy& copy : copies_of(s)) {
-    const Writer writer(s, operands, copy);
-    const int threads =
-        static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, std::max<std::int64_t>(writer.panels(), 1)));
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<std::size_t>(threads * writer.scratch() + 1)]);
-    if (scratch == nullptr) {
-      return with_hint(make_error(ErrorCode::kIo, "{}: no memory for {} floats of panels", problem.problem_case.text(),
-                                  threads * writer.scratch()),
-                       "use fewer threads");
-    }
-    quantize_copy(writer, s, threads, scratch.get(), whole);
-  }
-  if (s.given) {
-    const float most = std::bit_cast<float>(std::min(whole.found->any, kInfinity));  // NaN counts as infinity
-    numerics::store(DType::kF32, operands.back().data, 0, most);
-  }
-  return ok_status();
+Status run(const Problem& problem, const Arguments& arguments, const Stream& stream) {
+  return coding::write_copies(problem, arguments.operands, coding_of(problem), Widened(arguments[0]), stream);
 }
 
 }  // namespace

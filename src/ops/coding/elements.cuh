@@ -1,0 +1,62 @@
+// Eight elements of a row from memory into registers, packed as they are stored, for kernels that write 8-bit codes in
+// tiles (tiles.cuh).
+#pragma once
+#include "../../device/cuda/kernel/fp8.cuh"
+
+namespace ridge::cuda {
+
+enum class Element { kF32, kBf16, kF16 };
+
+constexpr u32 kSide = 8;  // rows and columns of a thread
+
+template <Element kType>
+struct Packed {
+  static constexpr bool kWide = kType == Element::kF32;
+  static constexpr u32 kPerWord = kWide ? 1 : 2, kWords = kSide / kPerWord;  // elements of 32 bits, and such words
+  using Row = u32[kWords];
+  using Square = u32[kSide][kWords];
+};
+
+template <Element kType>
+__device__ __forceinline__ float element_of(const typename Packed<kType>::Row& words, u32 j) {
+  if constexpr (kType == Element::kF32) return __uint_as_float(words[j]);
+  if constexpr (kType == Element::kF16) return half_to_float(static_cast<u16>(words[j / 2] >> (j % 2 * 16)));
+  return __uint_as_float(j % 2 == 0 ? words[j / 2] << 16 : words[j / 2] & 0xFFFF0000u);
+}
+
+// A matrix as a launch plan gives it: the stride in elements.
+struct StoredMatrix {
+  const void* data;
+  i64 stride;
+};
+
+// Columns col .. col + 8 of a row, zeros where there is no element: those count for no scale. `aligned`: rows start on
+// 16 bytes.
+template <Element kType>
+__device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, i64 rows, i64 cols, i64 row, i64 col,
+                                           typename Packed<kType>::Row& words) {
+  using Pack = Packed<kType>;
+  const u8* const from = static_cast<const u8*>(x.data) + (row * x.stride + col) * (4 / Pack::kPerWord);
+  if (row < rows && aligned && col + kSide <= cols) {
+#pragma unroll
+    for (u32 w = 0; w < Pack::kWords; w += 4) {
+      const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from) + w / 4);
+      words[w] = raw.x, words[w + 1] = raw.y, words[w + 2] = raw.z, words[w + 3] = raw.w;
+    }
+    return;
+  }
+#pragma unroll
+  for (u32 w = 0; w < Pack::kWords; ++w) words[w] = 0;
+  if (row >= rows) return;
+#pragma unroll
+  for (u32 j = 0; j < kSide; ++j) {
+    if (col + j >= cols) continue;
+    if constexpr (Pack::kWide) {
+      words[j] = reinterpret_cast<const u32*>(from)[j];
+    } else {
+      words[j / 2] |= static_cast<u32>(reinterpret_cast<const u16*>(from)[j]) << (j % 2 * 16);
+    }
+  }
+}
+
+}  // namespace ridge::cuda

@@ -1,0 +1,524 @@
+// A matrix in 8-bit floats with scales, and the same of its transpose, from one read of what it is made of. A block of
+// 256 threads takes 128 x 128 elements, each thread 8 x 8 of them in registers: whole 1 x 128, 128 x 1, 128 x 128 and
+// 1 x 32 groups lie within a block, so their largest magnitudes are known before a code is written. Scales of a row or
+// of the whole tensor are known only after all of it was seen: collect_largest() gathers the largest magnitudes in the
+// memory of the scales, make_scales() turns them into scales, and write_codes() makes the elements a second time, from
+// the end, because what was read last is still in the second-level cache. A scale made of a given largest magnitude
+// needs no first pass, unless that is 0; the matrix's own is found by the second.
+//
+// Elements of 16 bits stay packed in pairs: magnitudes order as integers, so one instruction compares two. Where both
+// copies of an element have the same scale (one of the tensor, one of a tile) they have the same code, so each is made
+// once and 8 x 8 codes are transposed in registers. The transposed codes go through shared memory, so that both copies
+// are written in runs of 128 bytes.
+//
+// Stands behind the macros RIDGE_FORMAT, RIDGE_GRANULARITY, RIDGE_COPIES, RIDGE_STOCHASTIC and RIDGE_AMAX, and behind
+// where the elements come from:
+//
+//   struct Source {
+//     static constexpr Element kType = ...;   // as a thread keeps them
+//     __device__ void load(i64 rows, i64 cols, i64 row, i64 col, Packed<kType>::Square& x) const;
+//   };
+//
+// load() gives rows row .. row + 8 of columns col .. col + 8, and zeros outside of rows x cols.
+#pragma once
+#include "elements.cuh"
+
+namespace ridge::cuda {
+
+enum class Granularity { kTensor, kRow, kVector, kBlock, kMx };  // ridge/scaling.h
+enum class Copies { kAsIs, kTransposed, kBoth };
+enum class Rule : u32 { kExact, kFloor, kEven, kCeil };  // ScaleRule
+
+// As the launch plan fills it. `scale` and `scale_t` are fp32, for MX bytes; strides in elements.
+struct TileParameters {
+  u8* q;
+  void* scale;
+  u8* q_t;
+  void* scale_t;
+  const u64* random;  // {seed, offset}
+  i64 q_stride, scale_stride, q_t_stride, scale_t_stride;
+  i64 rows, cols;
+  u32 tile_cols;
+  Rule rule;
+  u32 aligned_q, aligned_q_t;  // rows start on 8 and 16 bytes
+  const float* amax;           // what the scale is made of where it is not 0
+  u32* found;                  // bits of the matrix's own largest magnitude, an infinity where it holds what is not
+                               // finite; 0 before
+};
+
+namespace {
+
+constexpr Fp8 kFormat = Fp8::RIDGE_FORMAT;
+constexpr Granularity kGranularity = Granularity::RIDGE_GRANULARITY;
+constexpr Copies kCopies = Copies::RIDGE_COPIES;
+constexpr bool kStochastic = RIDGE_STOCHASTIC != 0;
+constexpr bool kAmaxGiven = RIDGE_AMAX != 0;
+constexpr bool kAsIs = kCopies != Copies::kTransposed, kTransposed = kCopies != Copies::kAsIs;
+constexpr bool kGiven = kGranularity == Granularity::kTensor || kGranularity == Granularity::kRow;  // by the first pass
+constexpr bool kOneScale = kGranularity == Granularity::kTensor || kGranularity == Granularity::kBlock;  // in a block
+constexpr bool kSameCodes = kOneScale && kTransposed && !kStochastic;  // in both copies
+constexpr bool kMx = kGranularity == Granularity::kMx;
+constexpr bool kWide = Packed<Source::kType>::kWide;
+constexpr u32 kTile = 128, kUnit = 32;  // elements: of a block, of the smallest group
+constexpr u32 kUnits = kTile / kUnit, kThreads = 256, kWarps = kThreads / kWarpThreads;
+constexpr u32 kPerWord = Packed<Source::kType>::kPerWord, kWords = Packed<Source::kType>::kWords;
+// Four blocks share a multiprocessor, two where elements are not packed, or one where random words need the registers.
+constexpr u32 kBlocks = kStochastic ? 1 : kWide ? 2 : 4;
+using Range = Fp8Range<kFormat>;
+using Elements = Packed<Source::kType>::Square;  // of a thread
+
+struct Shared {
+  u32 row_units[kOneScale ? 1 : kTile][kUnits];         // largest magnitudes of 1 x 32
+  u32 column_units[kOneScale ? 1 : kTile / 16][kTile];  // of 16 x 1
+  u32 warps[kWarps];                                    // of a warp's elements
+  float row_inverse[kOneScale ? 1 : kTile][kMx ? kUnits : 1];
+  float column_inverse[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
+  alignas(16) u64 codes[kTile][kTile / 8];  // transposed
+};
+
+// This thread's 8 x 8 elements: columns 8 * column_group ..., rows 8 * row_group ... of the tile.
+struct Place {
+  i64 row0, col0;  // of the tile
+  u32 row_group, column_group;
+  __device__ __forceinline__ i64 row() const { return row0 + row_group * kSide; }
+  __device__ __forceinline__ i64 col() const { return col0 + column_group * kSide; }
+};
+__device__ __forceinline__ Place place_of(const TileParameters& p, u32 tile) {
+  return {static_cast<i64>(tile / p.tile_cols) * kTile, static_cast<i64>(tile % p.tile_cols) * kTile, threadIdx.x / 16,
+          threadIdx.x % 16};
+}
+
+__device__ __forceinline__ void load(const Source& source, const TileParameters& p, const Place& place, Elements& x) {
+  source.load(p.rows, p.cols, place.row(), place.col(), x);
+}
+
+// Magnitudes order as integers; two share a word where elements have 16 bits.
+constexpr u32 kMagnitude = kWide ? 0x7FFFFFFFu : 0x7FFF7FFFu;
+constexpr u32 kInfinite = kWide ? kInfinityBits : Source::kType == Element::kBf16 ? 0x7F80u : 0x7C00u;  // from here on
+__device__ __forceinline__ u32 larger(u32 a, u32 b) {
+  if constexpr (kWide) return max(a, b);
+  return __vmaxu2(a, b);
+}
+__device__ __forceinline__ u32 larger_of_word(u32 word) {
+  if constexpr (kWide) return word;
+  return max(word & 0xFFFFu, word >> 16);
+}
+__device__ __forceinline__ u32 without_infinite(u32 word) {
+  if constexpr (kWide) return word >= kInfinite ? 0 : word;
+  return ((word & 0xFFFFu) >= kInfinite ? 0 : word & 0xFFFFu) | ((word >> 16) >= kInfinite ? 0 : word & 0xFFFF0000u);
+}
+// Of one element, as the bits of a float.
+__device__ __forceinline__ u32 float_bits(u32 magnitude) {
+  if constexpr (kWide) return magnitude;
+  if constexpr (Source::kType == Element::kF16) return __float_as_uint(half_to_float(static_cast<u16>(magnitude)));
+  return magnitude << 16;
+}
+
+// Zero times an element that is not finite is no zero.
+__device__ __forceinline__ bool any_infinite(const Elements& x) {
+  u32 sum = 0;
+#pragma unroll
+  for (u32 i = 0; i < kSide; ++i) {
+#pragma unroll
+    for (u32 w = 0; w < kWords; ++w) {
+      if constexpr (kWide) {
+        asm("fma.rn.f32 %0, %1, %2, %0;" : "+r"(sum) : "r"(x[i][w]), "r"(0u));
+      } else if constexpr (Source::kType == Element::kBf16) {
+        asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(x[i][w]), "r"(0u));
+      } else {
+        asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(x[i][w]), "r"(0u));
+      }
+    }
+  }
+  return (sum & kMagnitude) != 0;
+}
+
+// Largest magnitudes of a thread's elements: of each row one, of the columns packed as they are.
+struct Largest {
+  u32 rows[kSide], columns[kWords];
+};
+template <bool kAnyInfinite>
+__device__ __forceinline__ Largest largest_of(const Elements& x) {
+  Largest largest{};
+#pragma unroll
+  for (u32 i = 0; i < kSide; ++i) {
+#pragma unroll
+    for (u32 w = 0; w < kWords; ++w) {
+      const u32 sizes = kAnyInfinite ? without_infinite(x[i][w] & kMagnitude) : x[i][w] & kMagnitude;
+      largest.rows[i] = larger(largest.rows[i], sizes);
+      largest.columns[w] = larger(largest.columns[w], sizes);
+    }
+    largest.rows[i] = larger_of_word(largest.rows[i]);
+  }
+  return largest;
+}
+// Elements that are not finite do not count; `special` where there is one. Packed ones are compared as if there was
+// none, and again where there was; unpacked ones take so many registers that both would not fit.
+__device__ __forceinline__ Largest finite_largest_of(const Elements& x, bool& special) {
+  if constexpr (kWide) {
+    special = any_infinite(x);
+    return largest_of<true>(x);
+  }
+  const Largest largest = largest_of<false>(x);
+  special = false;
+#pragma unroll
+  for (u32 i = 0; i < kSide; ++i) special = special || largest.rows[i] >= kInfinite;
+  return special ? largest_of<true>(x) : largest;
+}
+
+// Largest magnitudes of the tile's units to shared memory, for the whole block. True where any of the thread's elements
+// is not finite.
+__device__ __forceinline__ bool share_units(const Elements& x, const Place& place, Shared& shared) {
+  const u32 lane = threadIdx.x % kWarpThreads, warp = threadIdx.x / kWarpThreads;
+  bool special;
+  const Largest largest = finite_largest_of(x, special);
+#pragma unroll
+  for (u32 i = 0; i < kSide; i += kPerWord) {  // two rows share a word, and so the exchanges
+    u32 rows = kWide ? largest.rows[i] : largest.rows[i] | largest.rows[i + kPerWord - 1] << 16;
+    rows = larger(rows, __shfl_xor_sync(~0u, rows, 1));
+    rows = larger(rows, __shfl_xor_sync(~0u, rows, 2));
+#pragma unroll
+    for (u32 h = 0; h < kPerWord; ++h) {
+      const u32 row = kWide ? rows : rows >> (16 * h) & 0xFFFFu;
+      if (lane % 4 == 0) shared.row_units[place.row_group * kSide + i + h][place.column_group / 4] = float_bits(row);
+    }
+  }
+#pragma unroll
+  for (u32 w = 0; w < kWords; ++w) {
+    const u32 columns = larger(largest.columns[w], __shfl_xor_sync(~0u, largest.columns[w], 16));
+#pragma unroll
+    for (u32 h = 0; h < kPerWord; ++h) {
+      const u32 column = kWide ? columns : columns >> (16 * h) & 0xFFFFu;
+      if (lane < 16) shared.column_units[warp][place.column_group * kSide + w * kPerWord + h] = float_bits(column);
+    }
+  }
+  __syncthreads();
+  return special;
+}
+
+__device__ __forceinline__ u32 largest_of_row(const Shared& shared, u32 row) {
+  const u32(&units)[kUnits] = shared.row_units[row];
+  return max(max(units[0], units[1]), max(units[2], units[3]));
+}
+__device__ __forceinline__ u32 largest_of_column(const Shared& shared, u32 column) {
+  u32 largest = 0;
+#pragma unroll
+  for (u32 i = 0; i < kTile / 16; ++i) largest = max(largest, shared.column_units[i][column]);
+  return largest;
+}
+// By all threads and for all of them.
+__device__ __forceinline__ u32 largest_of_tile(const Elements& x, Shared& shared, bool& special) {
+  const Largest largest = finite_largest_of(x, special);
+  u32 mine = 0;
+#pragma unroll
+  for (u32 w = 0; w < kWords; ++w) mine = larger(mine, largest.columns[w]);
+  mine = __reduce_max_sync(~0u, float_bits(larger_of_word(mine)));
+  if (threadIdx.x % kWarpThreads == 0) shared.warps[threadIdx.x / kWarpThreads] = mine;
+  __syncthreads();
+#pragma unroll
+  for (u32 i = 0; i < kWarps; ++i) mine = max(mine, shared.warps[i]);
+  return mine;
+}
+
+struct Scale {
+  float value, inverse;
+  u8 code;  // E8M0
+};
+
+// ridge/scaling.h has the rules.
+__device__ __forceinline__ Scale choose_scale(u32 amax, Rule rule) {
+  if (amax == 0) return {1.0f, 1.0f, 127};
+  if (rule == Rule::kExact) {
+    const float value = fmaxf(__fdiv_rn(__uint_as_float(amax), Range::kMost), 0x1p-126f);
+    return {value, __fdiv_rn(1.0f, value), 0};
+  }
+  // Subnormals have field 0 and end at the least exponent whatever their value.
+  const u32 rounded = rule == Rule::kEven ? amax + (1u << (23 - Range::kMantissa - 1)) : amax;
+  int exponent = static_cast<int>(rounded >> 23) - 127 - Range::kMostExponent;
+  if (rule == Rule::kCeil && (amax & 0x7FFFFFu) > 0x600000u) ++exponent;  // above 1.75 times a power of two
+  exponent = min(max(exponent, kMx ? -127 : -126), 127);
+  return {power_of_two(static_cast<u8>(exponent + 127)), power_of_two(static_cast<u8>(127 - exponent)),
+          static_cast<u8>(exponent + 127)};
+}
+
+__device__ __forceinline__ void store_scale(void* scales, i64 at, const Scale& scale) {
+  if constexpr (kMx) {
+    static_cast<u8*>(scales)[at] = scale.code;
+  } else {
+    static_cast<float*>(scales)[at] = scale.value;
+  }
+}
+
+// Bits of the largest magnitude that a call brings along; 0 leaves the scale to x, and so does what is not finite.
+__device__ __forceinline__ u32 given_amax(const TileParameters& p) {
+  const u32 bits = __float_as_uint(*p.amax) & 0x7FFFFFFFu;
+  return bits < kInfinityBits ? bits : 0;
+}
+
+// x's own largest magnitude. Most tiles meet a larger one.
+__device__ __forceinline__ void note_found(const TileParameters& p, const Elements& x, Shared& shared, bool& special) {
+  const u32 largest = largest_of_tile(x, shared, special);
+  const u32 bits = __syncthreads_or(special) ? kInfinityBits : largest;
+  if (threadIdx.x == 0 && *static_cast<volatile u32*>(p.found) < bits) atomicMax(p.found, bits);
+}
+
+// The inverse of the one scale of the tile; a scale of tiles goes to memory.
+__device__ __forceinline__ float inverse_of_tile(const TileParameters& p, const Place& place, const Elements& x,
+                                                 Shared& shared, bool& special) {
+  if constexpr (kGranularity == Granularity::kTensor) {
+    if constexpr (kAmaxGiven) {
+      note_found(p, x, shared, special);
+    } else {
+      special = any_infinite(x);
+    }
+    return __fdiv_rn(1.0f, *static_cast<const float*>(kAsIs ? p.scale : p.scale_t));
+  }
+  const Scale scale = choose_scale(largest_of_tile(x, shared, special), p.rule);
+  const i64 row = place.row0 / kTile, col = place.col0 / kTile;
+  if (threadIdx.x == 0 && kAsIs) store_scale(p.scale, row * p.scale_stride + col, scale);
+  if (threadIdx.x == 0 && kTransposed) store_scale(p.scale_t, col * p.scale_t_stride + row, scale);
+  return scale.inverse;
+}
+
+// Scales of the tile's rows and columns, or of parts of them: to memory, and their inverses for the block. Behind it
+// the block must meet.
+__device__ __forceinline__ void share_scales(const TileParameters& p, const Place& place, Shared& shared) {
+  if constexpr (kGiven) {
+    const u32 i = threadIdx.x;
+    if (kAsIs && i < kTile && place.row0 + i < p.rows) {
+      shared.row_inverse[i][0] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale)[place.row0 + i]);
+    }
+    if (kTransposed && i < kTile && place.col0 + i < p.cols) {
+      shared.column_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[place.col0 + i]);
+    }
+  } else {
+    constexpr u32 kGroups = kMx ? kUnits : 1, kLength = kTile / kGroups, kScales = kTile * kGroups;
+    // Rows first, then columns, so that without MX each half of the block has one of them.
+    for (u32 i = threadIdx.x + (kAsIs ? 0 : kScales); i < (kTransposed ? 2 * kScales : kScales); i += kThreads) {
+      const u32 line = i % kTile, group = i / kTile % kGroups;
+      if (i < kScales) {
+        const Scale scale = choose_scale(kMx ? shared.row_units[line][group] : largest_of_row(shared, line), p.rule);
+        shared.row_inverse[line][group] = scale.inverse;
+        if (place.row0 + line < p.rows && place.col0 + group * kLength < p.cols) {
+          store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + place.row0 + line, scale);
+        }
+      } else {
+        const u32 amax = kMx ? max(shared.column_units[2 * group][line], shared.column_units[2 * group + 1][line])
+                             : largest_of_column(shared, line);
+        const Scale scale = choose_scale(amax, p.rule);
+        shared.column_inverse[group][line] = scale.inverse;
+        if (place.col0 + line < p.cols && place.row0 + group * kLength < p.rows) {
+          store_scale(p.scale_t, (place.row0 / kLength + group) * p.scale_t_stride + place.col0 + line, scale);
+        }
+      }
+    }
+  }
+}
+
+// Up with the probability of what is cut off. The result lies on the format's grid.
+__device__ __forceinline__ float round_stochastically(float y, u32 random) {
+  const float size = fminf(fabsf(y), Range::kMost);
+  const int field = static_cast<int>(__float_as_uint(size) >> 23) - 127;
+  const int step = max(field, Range::kLeastExponent) - Range::kMantissa;  // of the grid
+  const float steps = size * __uint_as_float(static_cast<u32>(127 - step) << 23), below = floorf(steps);
+  const bool up = static_cast<float>(random >> 8) * 0x1p-24f < steps - below;
+  return copysignf((below + (up ? 1.0f : 0.0f)) * __uint_as_float(static_cast<u32>(127 + step) << 23), y);
+}
+
+// An element over its scale. With a given largest magnitude a finite one may leave fp32, and is no infinity for that.
+__device__ __forceinline__ float scaled(float x, float inverse) {
+  const float y = x * inverse;
+  if constexpr (!kAmaxGiven) return y;
+  return fabsf(x) < __uint_as_float(kInfinityBits) ? fmaxf(fminf(y, Range::kMost), -Range::kMost) : y;
+}
+
+// Codes of eight elements, the first in the lowest byte. `word` is the first one's of the random stream.
+__device__ __forceinline__ u64 encode(float (&y)[kSide], bool special, u64 seed, u64 word) {
+  if constexpr (kStochastic) {
+    PhiloxBlock block = philox_block(seed, word / 4);
+#pragma unroll
+    for (u32 i = 0; i < kSide; ++i) {
+      if (i != 0 && (word + i) % 4 == 0) block = philox_block(seed, (word + i) / 4);
+      const u32 at = static_cast<u32>((word + i) % 4);
+      const u32 random = at == 0   ? block.words[0]
+                         : at == 1 ? block.words[1]
+                         : at == 2 ? block.words[2]
+                                   : block.words[3];
+      if ((__float_as_uint(y[i]) & 0x7FFFFFFFu) < kInfinityBits) y[i] = round_stochastically(y[i], random);
+    }
+  }
+  u64 codes = 0;
+#pragma unroll
+  for (u32 i = 0; i < kSide; i += 2) {
+    codes |= static_cast<u64>(encode_pair<kFormat>(y[i], y[i + 1])) << (8 * i);
+  }
+  if (special) {
+    for (u32 i = 0; i < kSide; ++i) {
+      const u32 bits = __float_as_uint(y[i]);
+      if ((bits & 0x7FFFFFFFu) != kInfinityBits) continue;
+      codes = (codes & ~(0xFFull << (8 * i))) | static_cast<u64>(Range::kInfinity | (bits >> 24 & 0x80u)) << (8 * i);
+    }
+  }
+  return codes;
+}
+
+// `count` codes to memory.
+__device__ __forceinline__ void store_codes(u8* to, u64 codes, i64 count, bool whole) {
+  if (whole && count >= 8) {
+    *reinterpret_cast<u64*>(to) = codes;
+    return;
+  }
+  for (i64 i = 0; i < min(count, 8ll); ++i) to[i] = static_cast<u8>(codes >> (8 * i));
+}
+
+// Eight rows of eight codes to eight columns of them: pairs of rows are interleaved, then pairs of pairs.
+__device__ __forceinline__ void transpose(const u64 (&rows)[kSide], u64 (&columns)[kSide]) {
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {  // of the columns
+    u32 quads[2][4];
+#pragma unroll
+    for (u32 quad = 0; quad < 2; ++quad) {  // of the rows
+      u32 words[4];
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) words[i] = static_cast<u32>(rows[4 * quad + i] >> (32 * half));
+      const u32 low01 = __byte_perm(words[0], words[1], 0x5140), high01 = __byte_perm(words[0], words[1], 0x7362);
+      const u32 low23 = __byte_perm(words[2], words[3], 0x5140), high23 = __byte_perm(words[2], words[3], 0x7362);
+      quads[quad][0] = __byte_perm(low01, low23, 0x5410), quads[quad][1] = __byte_perm(low01, low23, 0x7632);
+      quads[quad][2] = __byte_perm(high01, high23, 0x5410), quads[quad][3] = __byte_perm(high01, high23, 0x7632);
+    }
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) columns[4 * half + j] = quads[0][j] | static_cast<u64>(quads[1][j]) << 32;
+  }
+}
+
+// The codes of a column's group of eight rows lie elsewhere for every eight columns, so that neither writing columns
+// nor reading rows collides in the banks.
+__device__ __forceinline__ u32 slot_of(u32 column, u32 row_group) { return row_group ^ (column / kSide % 16); }
+
+__device__ __forceinline__ void write_transposed(const TileParameters& p, const Place& place, const Shared& shared) {
+  constexpr u32 kPerColumn = kTile / 16;  // threads, each with 16 codes
+  for (u32 i = threadIdx.x; i < kTile * kPerColumn; i += kThreads) {
+    const u32 column = i / kPerColumn, pair = i % kPerColumn * 2;
+    const i64 row = place.row0 + pair * kSide;
+    if (place.col0 + column >= p.cols || row >= p.rows) continue;
+    // Both groups of a pair lie side by side, in one order or the other.
+    const u32 slot = slot_of(column, pair);
+    const ulonglong2 both = *reinterpret_cast<const ulonglong2*>(&shared.codes[column][slot & ~1u]);
+    const u64 low = slot % 2 == 0 ? both.x : both.y, high = slot % 2 == 0 ? both.y : both.x;
+    u8* const to = p.q_t + (place.col0 + column) * p.q_t_stride + row;
+    if (p.aligned_q_t && row + 16 <= p.rows) {
+      *reinterpret_cast<ulonglong2*>(to) = {low, high};
+    } else {
+      store_codes(to, low, p.rows - row, false);
+      store_codes(to + 8, high, p.rows - row - 8, false);
+    }
+  }
+}
+
+// One block per tile. Row and tensor scales must be there.
+__device__ __forceinline__ void write_codes(const Source& source, const TileParameters& p) {
+  __shared__ __align__(16) Shared shared;
+  const Place place = place_of(p, kGiven ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  Elements x;
+  load(source, p, place, x);
+  bool special = false;
+  float inverse = 0;
+  if constexpr (kOneScale) {
+    inverse = inverse_of_tile(p, place, x, shared, special);
+  } else {
+    special = kGiven ? any_infinite(x) : share_units(x, place, shared);
+    share_scales(p, place, shared);
+    __syncthreads();
+  }
+  u64 seed = 0, offset = 0;
+  if constexpr (kStochastic) {
+    seed = p.random[0];
+    offset = p.random[1];
+  }
+  const u32 group = kMx ? place.column_group / 4 : 0, group_t = kMx ? place.row_group / 4 : 0;
+  float y[kSide];
+  u64 codes[kSide];
+  if constexpr (kAsIs || kSameCodes) {
+#pragma unroll
+    for (u32 i = 0; i < kSide; ++i) {
+      const i64 row = place.row() + i;
+      const bool inside = row < p.rows && place.col() < p.cols;
+      if (!kSameCodes && !inside) break;
+      if constexpr (!kOneScale) inverse = shared.row_inverse[place.row_group * kSide + i][group];
+#pragma unroll
+      for (u32 j = 0; j < kSide; ++j) y[j] = scaled(element_of<Source::kType>(x[i], j), inverse);
+      const u64 eight = encode(y, special, seed, offset + static_cast<u64>(row * p.cols + place.col()));
+      if constexpr (kSameCodes) codes[i] = eight;
+      if (kAsIs && inside) store_codes(p.q + row * p.q_stride + place.col(), eight, p.cols - place.col(), p.aligned_q);
+    }
+  }
+  if constexpr (kTransposed) {
+    u64 columns[kSide];
+    if constexpr (kSameCodes) transpose(codes, columns);
+    const u64 first = offset + static_cast<u64>(p.rows * p.cols);
+#pragma unroll
+    for (u32 j = 0; j < kSide; ++j) {
+      const u32 column = place.column_group * kSide + j;
+      if constexpr (!kSameCodes) {
+        if constexpr (!kOneScale) inverse = shared.column_inverse[group_t][column];
+#pragma unroll
+        for (u32 i = 0; i < kSide; ++i) y[i] = scaled(element_of<Source::kType>(x[i], j), inverse);
+        columns[j] = encode(y, special, seed, first + static_cast<u64>((place.col() + j) * p.rows + place.row()));
+      }
+      shared.codes[column][slot_of(column, place.row_group)] = columns[j];
+    }
+    __syncthreads();
+    write_transposed(p, place, shared);
+  }
+}
+
+// Bits of the largest magnitudes to where the scales will be, which must hold zeros; of the tensor to one of both.
+__device__ __forceinline__ void collect_largest(const Source& source, const TileParameters& p) {
+  __shared__ __align__(16) Shared shared;
+  if constexpr (kAmaxGiven) {
+    if (given_amax(p) != 0) return;
+  }
+  const Place place = place_of(p, blockIdx.x);
+  Elements x;
+  load(source, p, place, x);
+  u32* const rows = static_cast<u32*>(p.scale);
+  u32* const columns = static_cast<u32*>(p.scale_t);
+  const u32 i = threadIdx.x;
+  if constexpr (kOneScale) {
+    bool special;
+    const u32 largest = largest_of_tile(x, shared, special);
+    u32* const to = kAsIs ? rows : columns;
+    // Most tiles meet a larger one; what another multiprocessor wrote meanwhile is at worst not seen.
+    if (i == 0 && *static_cast<volatile u32*>(to) < largest) atomicMax(to, largest);
+  } else {
+    share_units(x, place, shared);
+    if (kAsIs && i < kTile && place.row0 + i < p.rows) atomicMax(rows + place.row0 + i, largest_of_row(shared, i));
+    if (kTransposed && i < kTile && place.col0 + i < p.cols) {
+      atomicMax(columns + place.col0 + i, largest_of_column(shared, i));
+    }
+  }
+}
+
+// Largest magnitudes to scales, in place; of both copies.
+__device__ __forceinline__ void make_scales(const TileParameters& p) {
+  float* const rows = static_cast<float*>(p.scale);
+  float* const columns = static_cast<float*>(p.scale_t);
+  const u32 given = kAmaxGiven ? given_amax(p) : 0;
+  const auto scale_at = [&](const float* at) {
+    return choose_scale(given != 0 ? given : __float_as_uint(*at), p.rule).value;
+  };
+  const i64 i = blockIdx.x * static_cast<i64>(kThreads) + threadIdx.x;
+  if constexpr (kOneScale) {
+    if (i != 0) return;
+    const float scale = scale_at(kAsIs ? rows : columns);
+    if (kAsIs) *rows = scale;
+    if (kTransposed) *columns = scale;
+  } else {
+    const i64 row_count = kAsIs ? p.rows : 0, column = i - row_count;
+    if (i < row_count) rows[i] = scale_at(rows + i);
+    if (kTransposed && column >= 0 && column < p.cols) columns[column] = scale_at(columns + column);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::cuda
