@@ -55,6 +55,16 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "activation_quantize") {
+    // Whole tiles and parts of them, in every granularity; each function in each dtype.
+    for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8"}) {
+      for (const char* scaling : {"tensor", "tensor amax=given", "row", "1x128", "128x128", "mx"}) {
+        for (const char* more : {"dtype=bf16", "dtype=f32 gated=0 probs=1", "dtype=bf16 probs=1 mask=1"}) {
+          add(fmt::format("{} scaling={} copies=both {}", size, scaling, more));
+        }
+      }
+    }
+  }
   if (op.name.starts_with("rmsnorm") || op.name.starts_with("layernorm")) {
     const char* const bias = op.name == "layernorm" ? " bias=1" : "";
     // More rows than there are teams, so that rings go round, and every number of blocks in a cluster.
@@ -95,7 +105,8 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     for (const char* function : {"silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"}) {
       for (const char* more : {"dtype=bf16", "dtype=f16 gated=0", "dtype=f32 gated=0", "dtype=f32 probs=1"}) {
-        add(fmt::format("rows=300 cols=1000 function={} {}", function, more));
+        const char* const copies = op.name == "activation_quantize" ? " copies=both" : "";
+        add(fmt::format("rows=300 cols=1000 function={} {}{}", function, more, copies));
       }
     }
   }

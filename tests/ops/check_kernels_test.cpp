@@ -28,6 +28,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/row_operands.cuh"
 #include "ops/coding/right_codes.cuh"
 #include "ops/quantize/row_model.cuh"
+#include "ops/activation/row_model.cuh"
 #include "ops/coding/check.cu"
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
@@ -72,7 +73,9 @@ Kernels kernels_of() {
 }
 
 void launch(const std::string& op, const std::vector<ops::CheckLaunch>& launches) {
-  static const std::map<std::string, Kernels> with_model = {{"quantize", kernels_of<ops::quantize::RowModel>()}};
+  static const std::map<std::string, Kernels> with_model = {
+      {"quantize", kernels_of<ops::quantize::RowModel>()},
+      {"activation_quantize", kernels_of<ops::activation::RowModel>()}};
   for (const ops::CheckLaunch& one : launches) {
     const auto found = kernels().find(one.kernel);
     (found != kernels().end() ? found->second : with_model.at(op).at(one.kernel))(one);
@@ -183,6 +186,12 @@ INSTANTIATE_TEST_SUITE_P(
                       "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
                       "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
                       "quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
+                      "activation_quantize rows=33 cols=140 scaling=1x128 copies=both",
+                      "activation_quantize rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
+                      "activation_quantize rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",
+                      "activation_quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
+                      "activation_quantize rows=37 cols=70 scale=even copies=both function=relu2 dtype=f16 gated=0",
+                      "activation_quantize rows=9 cols=70 scaling=tensor amax=given copies=both function=clamped_silu",
                       "dequantize rows=20 cols=140 scaling=1x128", "dequantize rows=24 cols=70 scaling=mx dtype=f32",
                       "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
                       "embedding_backward tokens=70 vocabulary=9 cols=300",

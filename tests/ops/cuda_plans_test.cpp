@@ -1,4 +1,5 @@
-// What the kernels for GPUs of quantize, dequantize, rmsnorm, rope and attention are launched with. Needs no GPU.
+// What the kernels for GPUs of quantize, activation_quantize, dequantize, rmsnorm, rope and attention are launched
+// with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,6 +73,33 @@ TEST(QuantizePlan, RefusesMoreTilesThanAGridHas) {
   EXPECT_EQ(kernel.refuses(plan_facts(problem_of("quantize rows=4194304 cols=8388480"))).value_or(""), "");
   EXPECT_THAT(kernel.refuses(plan_facts(problem_of("quantize rows=4194304 cols=8388608"))).value_or(""),
               HasSubstr("at most 2147483647 tiles of 128 x 128: rows=4194304 tile_cols=65536"));
+}
+
+constexpr const char* kActivationQuantize = "ops/activation/quantize/cuda_activation_quantize.cu";
+
+TEST(ActivationQuantizePlan, ReadsItsInputsTwiceWhereScalesAreKnownAtTheEnd) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("activation_quantize rows=300 cols=200 copies=both " + words);
+    return plan_of(kActivationQuantize, problem, dense_views(problem));
+  };
+  const ResolvedPlan vectors = plan("scaling=1x128");
+  EXPECT_TRUE(vectors.clears.empty());
+  EXPECT_THAT(symbols(vectors), ElementsAre("ridge_activation_quantize"));
+  EXPECT_EQ(vectors.kernels[0].grid[0], 6u) << "3 x 2 tiles";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 184u);
+  const ResolvedPlan tensor = plan("scaling=tensor probs=1 mask=1 amax=given");
+  EXPECT_THAT(symbols(tensor), ElementsAre("ridge_activation_quantize_amax", "ridge_activation_quantize_scales",
+                                           "ridge_activation_quantize"));
+  ASSERT_EQ(tensor.clears.size(), 2u);
+  EXPECT_EQ(tensor.clears[0].operand, 6u) << "scale, behind x, up, probs, mask, amax and q";
+  EXPECT_EQ(tensor.clears[1].operand, 9u) << "found";
+  EXPECT_EQ(plan("scaling=row gated=0").kernels[1].grid[0], 2u) << "500 scales";
+}
+
+TEST(ActivationQuantizePlan, RefusesMoreTilesThanAGridHas) {
+  const DescribedKernel& kernel = described_kernel(kActivationQuantize);
+  EXPECT_THAT(kernel.refuses(plan_facts(problem_of("activation_quantize rows=4194304 cols=8388608"))).value_or(""),
+              HasSubstr("at most 2147483647 tiles of 128 x 128"));
 }
 
 TEST(DequantizePlan, VectorsNeedBothMatricesAlignedAndAnEmptyOneIsNotLaunched) {

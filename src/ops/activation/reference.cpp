@@ -1,20 +1,10 @@
 // The definition, from which the full compare and the check after every launch are made.
-#include "ops/activation/activation.h"
-#include "ops/row_device_check.h"
-// clang-format off
-#include "ops/activation/row_model.cuh"
-// clang-format on
+#include "ops/activation/model.h"
 
 namespace ridge::ops::activation {
 namespace {
 
-auto row_model(const Problem& problem, const Arguments& arguments) {
-  rows::Places place(problem);
-  const rows::i64 up = place("up"), probs = place("probs", rows::kScalar), mask = place("mask", rows::kScalar);
-  const Definition f{static_cast<rows::i64>(shape_of(problem).function), arguments.scalar(problem, kAlpha).real(),
-                     arguments.scalar(problem, kLimit).real()};
-  return rows::model(std::move(place.reads), RowModel{f, up, probs, mask});
-}
+auto row_model(const Problem& problem, const Arguments& arguments) { return model_of(problem, arguments, rows::kRow); }
 
 }  // namespace
 
